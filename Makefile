@@ -1,0 +1,54 @@
+# Everything runs with the Python of the active environment; `make check PYTHON=/path/to/python` for another.
+PYTHON ?= python
+
+.PHONY: help check lint layout types contracts budgets fresh format generate test core accept wheel
+
+help:
+	@echo "make check     linter, formatter, type checker, import contracts, budgets, generated files"
+	@echo "make test      all tests"
+	@echo "make core      every operator once, every error, the short demo"
+	@echo "make format    format and sort imports"
+	@echo "make generate  write the generated modules and pages"
+	@echo "make accept    rewrite golden texts with what is printed now"
+	@echo "make wheel     build the wheel into dist/"
+
+# `make -k check` goes on after a failure and shows all of them.
+check: lint layout types contracts budgets fresh
+
+lint:
+	$(PYTHON) -m ruff check .
+
+layout:
+	$(PYTHON) -m ruff format --check .
+
+types:
+	$(PYTHON) -m basedpyright --pythonpath "$$($(PYTHON) -c 'import sys; print(sys.executable)')"
+
+contracts:
+	$(PYTHON) -c "import sys; from importlinter.cli import lint_imports; sys.exit(lint_imports(no_logo=True, no_cache=True))"
+
+budgets:
+	$(PYTHON) -m tools.budgets
+
+fresh:
+	$(PYTHON) -m tools.generate --check
+
+format:
+	$(PYTHON) -m ruff check --select I,RUF100 --fix .
+	$(PYTHON) -m ruff format .
+
+generate:
+	$(PYTHON) -m tools.generate
+	$(PYTHON) -m ruff format --quiet src
+
+test:
+	$(PYTHON) -m pytest
+
+core:
+	$(PYTHON) -m pytest -m core
+
+accept:
+	$(PYTHON) -m pytest --accept
+
+wheel:
+	$(PYTHON) -m pip wheel --no-deps --wheel-dir dist .

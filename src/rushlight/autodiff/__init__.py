@@ -1,0 +1,1 @@
+"""Derivatives of programs: the order of a backward pass, joint graphs, partitions."""

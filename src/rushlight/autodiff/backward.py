@@ -1,0 +1,153 @@
+"""The order of a backward pass and of its accumulations, for the eager tape, joint graphs and compiled autograd.
+
+It knows nothing of tensors. A `Step` is anything that a forward pass recorded; gradients are whatever `add` adds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from typing import Generic, Protocol, TypeVar
+
+
+class Step(Protocol):
+    """One recorded event. `sequence` grows with every event; a sink (a leaf) has `SINK`, and runs at once.
+
+    `edges` say where the gradients of its inputs go: a step and the number of one of its outputs, or None.
+    """
+
+    @property
+    def sequence(self) -> int:
+        """When it was recorded; every step's edges lead to earlier steps, or to sinks."""
+        ...
+
+    @property
+    def edges(self) -> Sequence[Edge | None]:
+        """One per input."""
+        ...
+
+
+Edge = tuple[Step, int]
+G = TypeVar("G")
+SINK = 1 << 62
+
+
+class Run(Protocol[G]):
+    """Calls one step: gradients of its outputs in (None where nothing arrived), one gradient or None per edge out."""
+
+    def __call__(self, step: Step, gradients: list[G | None]) -> Sequence[G | None]:
+        """Differentiates one step."""
+        ...
+
+
+@dataclass(slots=True)
+class _Arrivals(Generic[G]):
+    """What a step has received, and how many of its users have not run yet."""
+
+    gradients: list[G | None] = field(default_factory=list)
+    waiting: int = 0
+
+
+def walk(
+    roots: Iterable[tuple[Edge, G | None]],
+    run: Run[G],
+    add: Callable[[G, G], G],
+    *,
+    prepare: Callable[[Step, list[G | None]], None] | None = None,
+    targets: Iterable[Edge] = (),
+    captured: Callable[[Edge, G | None], None] | None = None,
+    until_targets: bool = False,
+) -> None:
+    """Runs the steps that the roots depend on, each once, after all of its users.
+
+    Order: steps whose users have all run go by descending sequence, sinks first, so operators run in the reverse
+    order of their calls. Gradients that meet at one output fold on the right in the order in which they arrive: roots
+    first, then users in reverse order of calls, then a user's operands from left to right.
+
+    When everything has arrived at a step, `prepare(step, gradients)` may replace gradients, then `captured(edge,
+    gradient)` is called for the targets among its outputs, then it runs. With `until_targets` only steps on the way
+    from roots to targets run.
+    """
+    pairs = list(roots)
+    wanted: dict[int, list[Edge]] = {}
+    for edge in targets:
+        wanted.setdefault(id(edge[0]), []).append(edge)
+    reached = _reachable([edge[0] for edge, _ in pairs])
+    leading = _leading_to(reached, wanted) if until_targets else None
+    arrivals: dict[int, _Arrivals[G]] = _count_users(reached, leading)
+    ready: list[tuple[int, int, Step]] = []
+    order = 0
+    for edge, gradient in pairs:
+        _arrive(arrivals[id(edge[0])], edge[1], gradient, add)
+    for key in dict.fromkeys([id(edge[0]) for edge, _ in pairs]):
+        if not arrivals[key].waiting and (leading is None or key in leading):
+            order += 1
+            heappush(ready, (-reached[key].sequence, order, reached[key]))
+    while ready:
+        step = heappop(ready)[2]
+        gradients = arrivals.pop(id(step)).gradients
+        if prepare is not None:
+            prepare(step, gradients)
+        for edge in wanted.get(id(step), ()):
+            if captured is not None:
+                captured(edge, gradients[edge[1]] if edge[1] < len(gradients) else None)
+        edges = step.edges
+        if leading is not None and not _leads_on(step, leading):
+            continue
+        arrived = any(gradient is not None for gradient in gradients)
+        results = run(step, gradients) if arrived else [None] * len(edges)
+        for edge, gradient in zip(edges, results, strict=True):
+            if edge is None or (leading is not None and id(edge[0]) not in leading):
+                continue
+            user = arrivals[id(edge[0])]
+            _arrive(user, edge[1], gradient, add)
+            user.waiting -= 1
+            if not user.waiting:
+                order += 1
+                heappush(ready, (-edge[0].sequence, order, edge[0]))
+
+
+def _arrive(at: _Arrivals[G], output: int, gradient: G | None, add: Callable[[G, G], G]) -> None:
+    gradients = at.gradients
+    if output >= len(gradients):
+        gradients.extend([None] * (output + 1 - len(gradients)))
+    if gradient is not None:
+        before = gradients[output]
+        gradients[output] = gradient if before is None else add(before, gradient)
+
+
+def _reachable(roots: Sequence[Step]) -> dict[int, Step]:
+    """The steps below the roots by identity, roots included."""
+    reached: dict[int, Step] = {}
+    stack = list(roots)
+    while stack:
+        step = stack.pop()
+        if id(step) not in reached:
+            reached[id(step)] = step
+            stack.extend([edge[0] for edge in step.edges if edge is not None and id(edge[0]) not in reached])
+    return reached
+
+
+def _leading_to(reached: dict[int, Step], wanted: dict[int, list[Edge]]) -> set[int]:
+    """The steps from which a wanted step can be reached; edges lead from higher to lower sequences, or to sinks."""
+    leading: set[int] = {key for key in wanted if key in reached}
+    for step in sorted(reached.values(), key=lambda step: step.sequence if step.sequence != SINK else -1):
+        if id(step) not in leading and _leads_on(step, leading):
+            leading.add(id(step))
+    return leading
+
+
+def _leads_on(step: Step, leading: set[int]) -> bool:
+    return any(edge is not None and id(edge[0]) in leading for edge in step.edges)
+
+
+def _count_users(reached: dict[int, Step], leading: set[int] | None) -> dict[int, _Arrivals[G]]:
+    arrivals: dict[int, _Arrivals[G]] = {key: _Arrivals() for key in reached}
+    for key, step in reached.items():
+        if leading is not None and key not in leading:
+            continue
+        for edge in step.edges:
+            if edge is not None and (leading is None or id(edge[0]) in leading):
+                arrivals[id(edge[0])].waiting += 1
+    return arrivals

@@ -1,0 +1,8 @@
+"""Capture: Python functions over tensors become graphs with guards. `rl.compile` lives here.
+
+Capture is by calls: the function is run once on tensors without data, and every operator is written down.
+"""
+
+from rushlight.capture.api import CompiledFunction, CompiledModule, compile, explain_entries, graph_count, reset
+
+__all__ = ["CompiledFunction", "CompiledModule", "compile", "explain_entries", "graph_count", "reset"]

@@ -1,0 +1,225 @@
+"""`compile`: a function or module with a list of compiled entries behind it."""
+
+from __future__ import annotations
+
+import functools
+import threading
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from rushlight.autodiff.partition import Split, split_joint
+from rushlight.build import Executable, compile_graph
+from rushlight.capture.backward import BackwardPart
+from rushlight.capture.entry import Entry
+from rushlight.capture.program import Program, Recorder
+from rushlight.capture.state import StateWalk, roots_of
+from rushlight.capture.writer import MISS, Arguments, Names, Writer
+from rushlight.eager.dispatch import STATE
+from rushlight.eager.handle import Handle
+from rushlight.support import events
+from rushlight.support.errors import fail
+
+BACKENDS = ("rushlight", "inductor", "eager", "aot_eager", "reference")
+PREPARE = "__rushlight_prepare__"
+_compiled: weakref.WeakSet[CompiledFunction] = weakref.WeakSet()
+_count = [0]
+
+
+class CompiledFunction:
+    """A function whose calls run compiled traces. Each trace serves all inputs that pass its guards."""
+
+    def __init__(self, function: Callable[..., Any], dynamic: bool | None, backend: str) -> None:
+        functools.update_wrapper(self, function, updated=())
+        self.function = function
+        self.dynamic = dynamic is not False
+        self.backend = backend
+        self.entries: tuple[Entry, ...] = ()
+        self.dynamic_numbers: set[str] = set()
+        self._lock = threading.RLock()
+        _compiled.add(self)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if STATE.tracer is not None:
+            return self.function(*args, **kwargs)
+        for entry in self.entries:
+            result = entry.call(args, kwargs)
+            if result is not MISS:
+                return result
+        with self._lock:
+            entry = self._trace(args, kwargs)
+            result = entry.call(args, kwargs)
+        if result is MISS:
+            reason = why_missed(entry, args, kwargs)
+            fail("X001", "a fresh trace does not fit the call that it was made for", reason=reason)
+        return result
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        return self if instance is None else functools.partial(self, instance)
+
+    def reset(self) -> None:
+        """Forgets all traces."""
+        self.entries = ()
+
+    def _trace(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry:
+        for entry in self.entries:
+            guard = why_missed(entry, args, kwargs)
+            events.record("recompile", "guard", f"{guard}")
+            if guard is not None and guard.kind == "number":
+                self.dynamic_numbers.add(guard.path)
+        unset: set[int] = set()
+        while True:
+            names = Names()
+            arguments = Arguments(args, kwargs, names)
+            walk = _walk(self.function, arguments)
+            program = self._record(args, kwargs, arguments, walk, names, unset)
+            missing = {key for key in program.unset_gradients if key not in unset}
+            if not missing:
+                break
+            unset |= missing
+        entry = _build(program, arguments, walk, names)
+        self.entries = (entry, *self.entries)
+        _count[0] += 1
+        return entry
+
+    def _record(
+        self, args: Any, kwargs: Any, arguments: Arguments, walk: StateWalk, names: Names, unset: set[int]
+    ) -> Program:
+        recorder = Recorder(self.function, walk, names)
+        try:
+            leaves: list[Any] = []
+            for place, (name, value) in enumerate(arguments.leaves):
+                if isinstance(value, Handle):
+                    leaves.append(recorder.argument(place, value, self.dynamic))
+                elif type(value) in (int, float) and name not in self.dynamic_numbers:
+                    leaves.append(recorder.number(name, value))
+                else:
+                    leaves.append(value)
+            rest = iter(leaves)
+            fake_args, fake_kwargs = _rebuild(args, rest), _rebuild(kwargs, rest)
+            recorder.enter(self.dynamic_numbers, unset)
+            return recorder.run(fake_args, fake_kwargs)
+        finally:
+            recorder.leave()
+            recorder.tracer.close()
+
+
+class CompiledModule:
+    """A module whose call runs compiled traces; everything else is the module's."""
+
+    def __init__(self, module: Any, dynamic: bool | None, backend: str) -> None:
+        object.__setattr__(self, "_orig_mod", module)
+        object.__setattr__(self, "_compiled", CompiledFunction(module, dynamic, backend))
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._compiled(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._orig_mod, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(self._orig_mod, name, value)
+
+    def __repr__(self) -> str:
+        return f"CompiledModule({self._orig_mod!r})"
+
+
+def compile(  # noqa: A001 - PyTorch's name
+    model: Any = None,
+    *,
+    fullgraph: bool = False,
+    dynamic: bool | None = None,
+    backend: str = "rushlight",
+    mode: str | None = None,
+    options: dict[str, Any] | None = None,
+    disable: bool = False,
+) -> Any:
+    """Compiles a function or module when it is first called; also a decorator, as `torch.compile`.
+
+    One trace serves all sizes: input sizes are symbols unless `dynamic=False`. Capture is always of the full graph.
+    """
+    if model is None:
+        return functools.partial(
+            compile, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode, options=options, disable=disable
+        )
+    if backend not in BACKENDS:
+        fail("C004", "compile: there is no such backend", backend=backend, hint=f"one of {', '.join(BACKENDS)}")
+    if disable:
+        return model
+    if hasattr(type(model), "forward"):
+        return CompiledModule(model, dynamic, backend)
+    return CompiledFunction(model, dynamic, backend)
+
+
+def reset() -> None:
+    """Forgets every trace of every compiled function, and the count."""
+    for function in list(_compiled):
+        function.reset()
+    _count[0] = 0
+
+
+def graph_count() -> int:
+    """Graphs compiled since the last reset; a forward and its backward are one."""
+    return _count[0]
+
+
+def explain_entries(function: Any) -> tuple[Entry, ...]:
+    """The traces behind a compiled function or module, the most recent first."""
+    compiled: CompiledFunction = function._compiled if isinstance(function, CompiledModule) else function
+    return compiled.entries
+
+
+def why_missed(entry: Entry, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The first guard of an entry that does not hold for a call; None when they hold, or the sizes do not fit."""
+    space = entry.call.__globals__  # pyright: ignore[reportFunctionMemberAccess] - a function
+    local: dict[str, Any] = {"args": args, "kwargs": kwargs}
+    for line in entry.unpack:
+        try:
+            exec(line, space, local)  # noqa: S102 - our own text
+        except (KeyError, IndexError):
+            break
+    for guard in entry.guards:
+        try:
+            if eval(guard.failed, space, local):  # noqa: S307 - our own text
+                return guard
+        except (KeyError, IndexError, AttributeError, NameError):
+            return guard
+    return None
+
+
+def _walk(function: Any, arguments: Arguments) -> StateWalk:
+    roots = [*roots_of(function), *[(value, name) for name, value in arguments.leaves]]
+    walk = StateWalk()
+    for value, path in roots:
+        walk.add(value, path)
+    prepared = [getattr(item, PREPARE) for item in walk.marked if hasattr(type(item), PREPARE)]
+    if not prepared:
+        return walk
+    for prepare in prepared:
+        prepare()
+    walk = StateWalk()
+    for value, path in roots:
+        walk.add(value, path)
+    return walk
+
+
+def _rebuild(value: Any, leaves: Any) -> Any:
+    if type(value) in (tuple, list):
+        return type(value)([_rebuild(item, leaves) for item in value])
+    if type(value) is dict:
+        return {key: _rebuild(item, leaves) for key, item in value.items()}
+    return next(leaves)
+
+
+def _build(program: Program, arguments: Arguments, walk: StateWalk, names: Names) -> Entry:
+    count = len(program.graph.outputs)
+    if not program.wanted:
+        executable = compile_graph(program.graph)
+        return Writer(program, executable, arguments, walk, names).entry(None, count)
+    count -= len(program.wanted)
+    split: Split = split_joint(program.graph, count, program.tangents)
+    program.sources = program.sources[: len(program.graph.parameters) - program.tangents]
+    program.graph = split.forward
+    forward: Executable = compile_graph(split.forward)
+    part = BackwardPart(program, split)
+    return Writer(program, forward, arguments, walk, names).entry(part.attach, count)

@@ -1,0 +1,118 @@
+"""An entry: a compiled program behind one generated function that checks guards, runs, and applies effects.
+
+The function is text made once per trace, so that a later call is straight-line Python: a few identity checks, one native call.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rushlight.build import Executable
+from rushlight.capture.guard import Guard
+from rushlight.capture.source import ArgumentSource, GradientSource, NumberSource, TensorSource
+from rushlight.eager.form import Form, form_of
+from rushlight.eager.handle import Handle
+from rushlight.ir.type import TensorType
+from rushlight.sym import Condition, SizeExpr, evaluate, is_symbol
+
+
+@dataclass(frozen=True, slots=True)
+class RunPlan:
+    """What one combination of input forms fixes: descriptors without addresses, and the outputs."""
+
+    template: array[int]
+    offsets: tuple[int, ...]
+    nbytes: tuple[int, ...]
+    starts: tuple[int, ...]
+    forms: tuple[Form, ...]
+    values: dict[SizeExpr, int]
+
+
+class Planner:
+    """Makes RunPlans: checks that forms fit the traced types and conditions."""
+
+    def __init__(self, executable: Executable, sources: Sequence[Any], conditions: Sequence[Condition]) -> None:
+        self.executable = executable
+        self.sources = sources
+        self.conditions = conditions
+        self.plans: dict[tuple[Form, ...], RunPlan] = {}
+        self.dynamic = [place for place, source in enumerate(sources) if isinstance(source, (ArgumentSource, GradientSource))]
+
+    def plan(self, forms: tuple[Form, ...]) -> RunPlan | None:
+        """The plan for dynamic inputs of these forms; None when the program was not made for them."""
+        given = dict(zip(self.dynamic, forms, strict=True))
+        values: dict[SizeExpr, int] = {}
+        shapes: list[tuple[int, ...]] = []
+        words: list[tuple[int, ...]] = []
+        for place, (source, type_) in enumerate(zip(self.sources, self.executable.input_types, strict=True)):
+            if place in given:
+                form = given[place]
+                if not fits(form, type_, values):
+                    return None
+            elif isinstance(source, TensorSource):
+                form = source.tensor.form
+            else:
+                assert isinstance(source, NumberSource)
+                form = form_of((), source.dtype, weak=True)
+            shapes.append(tuple(form.shape))
+            words.append(form.words)
+        if not all(condition.holds(values) for condition in self.conditions):
+            return None
+        plan = self._make(shapes, words, values)
+        self.plans[forms] = plan
+        return plan
+
+    def _make(self, shapes: list[tuple[int, ...]], words: list[tuple[int, ...]], values: dict[SizeExpr, int]) -> RunPlan:
+        forms: list[Form] = []
+        layouts = self.executable.infer_outputs(shapes)
+        for type_, (shape, strides) in zip(self.executable.output_types, layouts, strict=True):
+            forms.append(form_of(shape, type_.dtype, type_.device, strides))
+        template: list[int] = []
+        starts: list[int] = []
+        for part in [*words, *[form.words for form in forms]]:
+            starts.append(len(template))
+            template.extend((0, *part))
+        for start, source in zip(starts, self.sources, strict=False):
+            if isinstance(source, TensorSource):
+                template[start] = source.tensor.address()
+        return RunPlan(
+            array("q", template),
+            tuple([start * 8 for start in starts]),
+            tuple([form.nbytes for form in forms]),
+            tuple(starts),
+            tuple(forms),
+            values,
+        )
+
+
+def fits(form: Form, type_: TensorType, values: dict[SizeExpr, int]) -> bool:
+    """Whether a tensor may stand for a parameter; binds the parameter's symbols to its sizes and strides."""
+    if form.dtype is not type_.dtype or len(form.shape) != len(type_.shape) or form.device != type_.device:
+        return False
+    for expected, size in zip(type_.shape, form.shape, strict=True):
+        if isinstance(expected, SizeExpr) and is_symbol(expected):
+            if values.setdefault(expected, size) != size:
+                return False
+        elif isinstance(expected, int) and expected != size:
+            return False
+    for expected, stride, size in zip(type_.strides, form.strides, form.shape, strict=True):
+        if isinstance(expected, SizeExpr) and is_symbol(expected) and expected not in values:
+            values[expected] = stride
+        elif size > 1 and form.numel and evaluate(expected, values) != stride:
+            return False
+    return True
+
+
+@dataclass(slots=True)
+class Entry:
+    """One compiled trace of a function. `call(args, kwargs)` gives the result, or MISS when a guard does not hold."""
+
+    call: Callable[[tuple[Any, ...], dict[str, Any]], Any]
+    unpack: tuple[str, ...]
+    guards: tuple[Guard, ...]
+    text: str
+    executables: tuple[Executable, ...]
+    written: tuple[Handle, ...]

@@ -1,0 +1,15 @@
+"""Guards: what a compiled trace takes for granted, as data. `check` lines are generated from it, `explain` reads it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """`failed` is a Python expression that is true when the assumption does not hold; `path` and `expected` are for people."""
+
+    kind: str
+    path: str
+    expected: str
+    failed: str

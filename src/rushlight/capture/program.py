@@ -1,0 +1,272 @@
+"""Tracing a call into a Program: a graph, what feeds it, and what it leaves behind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from rushlight.capture.source import ArgumentSource, GradientSource, NumberSource, Source, TensorSource
+from rushlight.capture.state import Leaf, StateWalk
+from rushlight.capture.values import Effect, Template, flatten_value
+from rushlight.eager.autograd.driver import run_backward
+from rushlight.eager.dispatch import STATE
+from rushlight.eager.form import Form
+from rushlight.eager.handle import Handle
+from rushlight.eager.tracing import TracedNumber, Tracer
+from rushlight.eager.tracing.number import traced_number
+from rushlight.ir.graph import Graph, GraphBuilder, Node
+from rushlight.ir.type import TensorType
+from rushlight.sym import Guard, Scope
+
+
+@dataclass(slots=True)
+class Program:
+    """One trace. `sources` say where the graph's parameters come from; `result` and `effects` what becomes of its outputs.
+
+    The first `outputs` outputs are the function's; with `wanted` (tensors that gradients flow to) the graph is joint: calls
+    from `split` on belong to the backward pass, whose outputs follow, and the last parameters are the tangents.
+    """
+
+    graph: Graph
+    scope: Scope
+    sources: list[Source]
+    outputs: list[Any]
+    result: Template
+    effects: list[Effect]
+    gradients: list[tuple[Handle, Any]]
+    written: list[Handle]
+    fixed: dict[str, Any]
+    unset_gradients: set[int] = field(default_factory=set)
+    wanted: list[Handle] = field(default_factory=list)
+    lifted: list[Handle] = field(default_factory=list)
+    tangents: int = 0
+    split: int = 0
+    differentiable: list[int] = field(default_factory=list)
+    guards: list[Guard] = field(default_factory=list)
+
+
+class Recorder:
+    """Runs a function once on tensors without data."""
+
+    def __init__(self, function: Callable[..., Any], walk: StateWalk, names: Callable[[Any], str]) -> None:
+        self.function = function
+        self.walk = walk
+        self.names = names
+        self.scope = Scope()
+        self.builder = GraphBuilder("step")
+        self.tracer = Tracer(self.builder, self._lift)
+        self.sources: dict[int, Source] = {}
+        self.fixed: dict[str, Any] = {}
+        self.before: dict[int, Any] = {}
+        self.placeholders: dict[int, Any] = {}
+        self.tensors: list[Handle] = []
+
+    # Inputs.
+
+    def argument(self, position: int, tensor: Handle, dynamic: bool) -> Any:
+        """A tensor argument as a fake tensor whose sizes are symbols."""
+        type_ = symbolic_type(self.scope, tensor.form, f"a{position}") if dynamic else tensor.form.type
+        fake = self.tracer.fake(type_)
+        self.sources[id(fake)] = ArgumentSource(position)
+        if tensor.gradient is not None and (tensor.gradient.required or tensor.gradient.node is not None):
+            fake.requires_grad_(True)
+        return fake
+
+    def number(self, text: str, value: Any) -> TracedNumber:
+        """A run-time number."""
+        return traced_number(text, value, self._fix)
+
+    def _fix(self, number: TracedNumber) -> None:
+        self.fixed[number.text] = number.value
+
+    def _lift(self, tensor: Handle) -> TensorType:
+        if isinstance(tensor, TracedNumber):
+            self.sources[id(tensor)] = NumberSource(tensor.text, tensor.form.dtype)
+        else:
+            self.sources.setdefault(id(tensor), TensorSource(tensor))
+        return tensor.form.type
+
+    # State.
+
+    def enter(self, dynamic_numbers: set[str], unset: set[int]) -> None:
+        """Puts run-time numbers and gradient placeholders in place of the real ones."""
+        for leaf in self.walk.leaves:
+            if isinstance(leaf.value, Handle):
+                self.tensors.append(leaf.value)
+            elif type(leaf.value) in (int, float) and (leaf.runtime or leaf.path in dynamic_numbers):
+                leaf.container[leaf.key] = self.number(f"{self.names(leaf.container)}[{self._key(leaf.key)}]", leaf.value)
+        for tensor in {id(item): item for item in self.tensors}.values():
+            record = tensor.gradient
+            if record is None or not record.required:
+                continue
+            self.before[id(tensor)] = record.grad
+            if record.grad is None and id(tensor) in unset:
+                continue
+            if record.grad is None:
+                record.grad = self.placeholders[id(tensor)] = self._placeholder(tensor)
+            else:
+                self.sources[id(record.grad)] = GradientSource(tensor, record.grad.form)
+
+    def _placeholder(self, tensor: Handle) -> Any:
+        """Stands for a gradient that may or may not be there; reading it makes the program depend on which."""
+        fake = self.tracer.fake(tensor.form.type)
+        self.sources[id(fake)] = GradientSource(tensor, tensor.form)
+        return fake
+
+    def _key(self, key: Any) -> str:
+        return self.names(key) if isinstance(key, Handle) else repr(key)
+
+    def leave(self) -> None:
+        """Puts everything back."""
+        for leaf in self.walk.leaves:
+            leaf.container[leaf.key] = leaf.value
+        for container, _ in self.walk.containers:
+            if isinstance(container, dict):
+                for key in [key for key in container if key not in self.walk.keys[id(container)]]:
+                    del container[key]
+        for tensor in self.tensors:
+            if id(tensor) in self.before and tensor.gradient is not None:
+                tensor.gradient.grad = self.before[id(tensor)]
+
+    # Running.
+
+    def run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Program:
+        """The program that one call leaves behind."""
+        with self.tracer.active():
+            result = self.function(*args, **kwargs)
+            return self._collect(result)
+
+    def _collect(self, result: Any) -> Program:
+        nodes: list[Node] = []
+        handles: list[Handle] = []
+        places: dict[int, int] = {}
+
+        def output(tensor: Handle) -> int:
+            if id(tensor) not in places:
+                places[id(tensor)] = len(nodes)
+                nodes.append(self.tracer.node(tensor))
+                handles.append(tensor)
+            return places[id(tensor)]
+
+        def classify(tensor: Handle) -> Source | int:
+            binding = tensor.node
+            if binding is None or (binding.cell.source is tensor and not binding.steps):
+                source = self.sources.get(id(tensor))
+                return source if source is not None else TensorSource(tensor)
+            return output(tensor)
+
+        template = flatten_value(result, classify)
+        effects = [
+            Effect(leaf.container, leaf.key, flatten_value(now, classify), leaf.path) for leaf, now in self._changed()
+        ]
+        gradients: list[tuple[Handle, Any]] = []
+        unset: set[int] = set()
+        for tensor in {id(item): item for item in self.tensors}.values():
+            if id(tensor) not in self.before or tensor.gradient is None:
+                continue
+            now = tensor.gradient.grad
+            if now is self.before[id(tensor)] or now is self.placeholders.get(id(tensor)):
+                continue
+            gradients.append((tensor, None if now is None else flatten_value(now, classify)))
+        program = self._finish(nodes, handles, template, effects, gradients)
+        used = {id(item) for call in program.graph.calls for item in call.inputs()}
+        used |= {id(call) for call in program.graph.results()}
+        for key, placeholder in self.placeholders.items():
+            if id(placeholder.node.cell.node.call) in used or id(placeholder.node.node.call) in used:
+                unset.add(key)
+        program.unset_gradients = unset
+        return program
+
+    def _changed(self) -> list[tuple[Leaf, Any]]:
+        found: list[tuple[Leaf, Any]] = []
+        for leaf in self.walk.leaves:
+            now = leaf.container[leaf.key] if _holds(leaf.container, leaf.key) else None
+            if now is leaf.value:
+                continue
+            if isinstance(now, TracedNumber) and now.text == f"{self.names(leaf.container)}[{self._key(leaf.key)}]":
+                continue
+            found.append((leaf, now))
+        for container, path in self.walk.containers:
+            if isinstance(container, dict):
+                new = [key for key in container if key not in self.walk.keys[id(container)]]
+                found.extend([(Leaf(container, key, None, f"{path}[{key!r}]", False), container[key]) for key in new])
+        return found
+
+    def _finish(
+        self, nodes: list[Node], handles: list[Handle], template: Template, effects: list[Effect], gradients: list[Any]
+    ) -> Program:
+        split = len(self.builder.calls)
+        differentiable = [place for place, handle in enumerate(handles) if _has_history(handle)]
+        wanted: list[Handle] = []
+        tangents: list[Any] = []
+        found: list[Any] = []
+        if differentiable and STATE.grad:
+            inputs = [item for item in self.tracer.lifted if not isinstance(item, TracedNumber)]
+            wanted = [item for item in inputs if item.gradient is not None and item.gradient.required]
+            tangents = [self.tracer.fake(nodes[place].type) for place in differentiable]
+            roots = [handles[place] for place in differentiable]
+            grads = run_backward(roots, tangents, False, False, inputs=wanted, accumulate=False, allow_unused=True)
+            found = [None if item is None else self.tracer.node(item) for item in grads]
+            wanted = [item for item, grad in zip(wanted, found, strict=True) if grad is not None]
+            found = [grad for grad in found if grad is not None]
+        mutations: list[tuple[int, Node]] = []
+        written: list[Handle] = []
+        for position, tensor in enumerate(self.tracer.lifted):
+            cell = tensor.node.cell
+            if cell.source is tensor and cell.writes:
+                mutations.append((position, cell.node))
+                written.append(tensor)
+        graph, kept = without_unused_parameters(self.builder.graph([*nodes, *found], mutations), len(tangents))
+        lifted = [self.tracer.lifted[position] for position in kept]
+        sources = [self.sources.get(id(tensor)) or TensorSource(tensor) for tensor in lifted]
+        return Program(
+            graph=graph,
+            scope=self.scope,
+            sources=sources,
+            outputs=handles,
+            result=template,
+            effects=effects,
+            gradients=gradients,
+            written=written,
+            fixed=self.fixed,
+            wanted=wanted,
+            lifted=lifted,
+            tangents=len(tangents),
+            split=split,
+            differentiable=differentiable if tangents else [],
+            guards=list(self.scope.guards),
+        )
+
+
+def _has_history(handle: Handle) -> bool:
+    record = handle.gradient
+    return record is not None and record.node is not None and not record.node.released
+
+
+def _holds(container: Any, key: Any) -> bool:
+    return key in container if isinstance(container, dict) else key < len(container)
+
+
+def symbolic_type(scope: Scope, form: Form, name: str) -> TensorType:
+    """The type of a tensor whose sizes are symbols; dense layouts keep their order, other strides are symbols too."""
+    shape = tuple([scope.symbol(f"{name}_{dim}", hint=size) for dim, size in enumerate(form.type.shape)])
+    if form.is_contiguous:
+        return TensorType(shape, form.dtype, form.device)
+    strides = tuple([_stride(scope, stride, f"{name}_stride{dim}") for dim, stride in enumerate(form.type.strides)])
+    return TensorType(shape, form.dtype, form.device, strides)
+
+
+def _stride(scope: Scope, stride: Any, name: str) -> Any:
+    return stride if stride in (0, 1) else scope.symbol(name, hint=stride)
+
+
+def without_unused_parameters(graph: Graph, last: int) -> tuple[Graph, list[int]]:
+    """The graph without parameters that nothing reads or overwrites, and the positions of those kept. The `last` ones stay."""
+    used = {id(item) for call in graph.calls for item in call.inputs()} | {id(call) for call in graph.results()}
+    used |= {id(graph.parameters[position]) for position, _ in graph.mutations}
+    count = len(graph.parameters)
+    kept = [place for place, call in enumerate(graph.parameters) if id(call) in used or place >= count - last]
+    places = {old: new for new, old in enumerate(kept)}
+    mutations = tuple([(places[position], call) for position, call in graph.mutations])
+    return replace(graph, parameters=tuple([graph.parameters[place] for place in kept]), mutations=mutations), kept

@@ -1,0 +1,42 @@
+"""Where a program's inputs come from at each call."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rushlight.eager.form import Form
+from rushlight.eager.handle import Handle
+from rushlight.ir.dtype import DType
+
+
+@dataclass(frozen=True, slots=True)
+class ArgumentSource:
+    """Tensor argument number `position`, arguments flattened."""
+
+    position: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TensorSource:
+    """A tensor that the function reaches, always the same object."""
+
+    tensor: Handle
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GradientSource:
+    """The gradient that a tensor has at the time of the call."""
+
+    tensor: Handle
+    form: Form
+
+
+@dataclass(frozen=True, slots=True)
+class NumberSource:
+    """A Python number, as an expression."""
+
+    text: str
+    dtype: DType
+
+
+Source = ArgumentSource | TensorSource | GradientSource | NumberSource

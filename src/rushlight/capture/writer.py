@@ -1,0 +1,273 @@
+"""Writing an entry's function: arguments taken apart, guards, descriptors, the call, results and effects."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable
+from typing import Any
+
+from rushlight.build import Executable
+from rushlight.capture.entry import Entry, Planner
+from rushlight.capture.guard import Guard
+from rushlight.capture.program import Program
+from rushlight.capture.source import ArgumentSource, GradientSource, NumberSource, Source, TensorSource
+from rushlight.capture.state import StateWalk
+from rushlight.capture.values import Constant, Container, Number, Output, SizeOf, Taken, Template
+from rushlight.eager.dispatch import STATE
+from rushlight.eager.handle import AUTOGRAD, Handle, Version
+from rushlight.ir.dtype import Kind
+from rushlight.runtime.allocator import allocate_many
+from rushlight.sym import free_symbols, to_python
+
+MISS = object()
+
+
+class Names:
+    """Names in a generated function for the objects that it mentions."""
+
+    def __init__(self) -> None:
+        self.space: dict[str, Any] = {}
+        self._names: dict[int, str] = {}
+
+    def __call__(self, value: Any) -> str:
+        """The object's name; the same object has one."""
+        found = self._names.get(id(value))
+        if found is None:
+            found = self._names[id(value)] = f"v{len(self._names)}"
+            self.space[found] = value
+        return found
+
+
+class Arguments:
+    """How arguments are taken apart: lines that give each leaf a name, and the leaves."""
+
+    def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any], names: Names) -> None:
+        self.names = names
+        self.lines: list[str] = []
+        self.unpack: list[str] = []
+        self.guards: list[Guard] = []
+        self.leaves: list[tuple[str, Any]] = []
+        self._open(args, "args")
+        self._open(kwargs, "kwargs")
+
+    def _open(self, value: Any, text: str) -> None:
+        if type(value) in (tuple, list):
+            self._guard("arguments", text, f"{type(value).__name__} of {len(value)}", self._shape_test(value, text))
+            parts = [(f"{text}[{place}]", item) for place, item in enumerate(value)]
+        elif type(value) is dict:
+            self._guard("arguments", text, f"dict with {list(value)}", f"{self._shape_test(value, text)} or list({text}) != {list(value)!r}")
+            parts = [(f"{text}[{key!r}]", item) for key, item in value.items()]
+        else:
+            name = f"a{len(self.leaves)}"
+            self.lines.append(f"{name} = {text}")
+            self.unpack.append(f"{name} = {text}")
+            self.leaves.append((name, value))
+            return
+        for part, item in parts:
+            self._open(item, part)
+
+    def _shape_test(self, value: Any, text: str) -> str:
+        return f"{text}.__class__ is not {self.names(type(value))} or len({text}) != {len(value)}"
+
+    def _guard(self, kind: str, path: str, expected: str, failed: str) -> None:
+        self.lines.append(f"if {failed}: return MISS")
+        self.guards.append(Guard(kind, path, expected, failed))
+
+
+def argument_guards(arguments: Arguments, names: Names) -> list[Guard]:
+    """What is assumed of the arguments' leaves."""
+    guards: list[Guard] = []
+    for name, value in arguments.leaves:
+        if isinstance(value, Handle):
+            wants = _wants(value)
+            failed = f"{name}.__class__ is not {names(type(value))} or bool({name}.keys & {AUTOGRAD}) is not {wants}"
+            guards.append(Guard("tensor", name, f"a tensor, requires_grad={wants}", failed))
+        elif type(value) in (int, float):
+            guards.append(Guard("type", name, type(value).__name__, f"{name}.__class__ is not {names(type(value))}"))
+        else:
+            guards.append(constant_guard(name, name, value, names))
+    return guards
+
+
+def _wants(tensor: Handle) -> bool:
+    return bool(tensor.keys & AUTOGRAD)
+
+
+def constant_guard(text: str, path: str, value: Any, names: Names) -> Guard:
+    """That a value is still the same: equal for plain values, identical for objects."""
+    if value is None or isinstance(value, bool):
+        return Guard("constant", path, repr(value), f"{text} is not {value!r}")
+    if isinstance(value, (int, float)):
+        failed = f"{text}.__class__ is not {names(type(value))} or {text} != {names(value)}"
+        return Guard("number", path, repr(value), failed)
+    if isinstance(value, (str, bytes)):
+        return Guard("constant", path, repr(value), f"{text} != {value!r}")
+    return Guard("object", path, f"the same {type(value).__name__}", f"{text} is not {names(value)}")
+
+
+def state_guards(walk: StateWalk, program: Program, names: Names, changed: set[tuple[int, Any]]) -> list[Guard]:
+    """What is assumed of modules, optimizers and their containers. Numbers that the program takes at run time are free."""
+    guards: list[Guard] = []
+    sizes: dict[int, int] = {}
+    for leaf in walk.leaves:
+        sizes[id(leaf.container)] = sizes.get(id(leaf.container), 0) + 1
+    for container, path in walk.containers:
+        text = names(container)
+        guards.append(Guard("container", path, f"{sizes.get(id(container), 0)} entries", f"len({text}) != {sizes.get(id(container), 0)}"))
+    for leaf in walk.leaves:
+        key = names(leaf.key) if isinstance(leaf.key, Handle) else repr(leaf.key)
+        text = f"{names(leaf.container)}[{key}]"
+        if type(leaf.value) in (int, float) and leaf.runtime and text not in program.fixed:
+            guards.append(Guard("type", leaf.path, type(leaf.value).__name__, f"{text}.__class__ is not {names(type(leaf.value))}"))
+        elif (id(leaf.container), repr(leaf.key)) in changed and isinstance(leaf.value, Handle):
+            guards.append(Guard("tensor", leaf.path, "a tensor", f"{text}.__class__ is not {names(type(leaf.value))}"))
+        else:
+            guards.append(constant_guard(text, leaf.path, leaf.value, names))
+    return guards
+
+
+class Writer:
+    """Writes the function of one entry."""
+
+    def __init__(self, program: Program, executable: Executable, arguments: Arguments, walk: StateWalk, names: Names) -> None:
+        self.program = program
+        self.executable = executable
+        self.arguments = arguments
+        self.names = names
+        self.planner = Planner(executable, program.sources, [guard.condition for guard in program.guards])
+        changed = {(id(effect.container), repr(effect.key)) for effect in program.effects}
+        self.guards = [*argument_guards(arguments, names), *state_guards(walk, program, names, changed)]
+        self.guards.append(Guard("grad mode", "grad mode", str(STATE.grad), f"state.grad is not {STATE.grad}"))
+        for text, value in program.fixed.items():
+            self.guards.append(Guard("number", text, repr(value), f"{text} != {names(value)}"))
+        for source in program.sources:
+            self._source_guards(source)
+
+    def _source_guards(self, source: Source) -> None:
+        if isinstance(source, TensorSource):
+            tensor = source.tensor
+            text = self.names(tensor)
+            failed = f"{text}.storage is not {self.names(tensor.storage)} or {text}.form is not {self.names(tensor.form)}"
+            self.guards.append(Guard("tensor", text, str(tensor.form.type), failed))
+        elif isinstance(source, GradientSource) and id(source.tensor) not in self.program.unset_gradients:
+            text = f"{self.names(source.tensor)}.gradient.grad"
+            self.guards.append(Guard("gradient", text, "a gradient", f"{text} is None"))
+
+    def entry(self, attach: Callable[..., Any] | None, function_outputs: int) -> Entry:
+        """The finished entry. `attach(outputs, values)` ties a backward pass to the outputs."""
+        space = self.names.space
+        space.update(
+            MISS=MISS, state=STATE, plans=self.planner.plans, make_plan=self.planner.plan, launch=self.executable.launch,
+            allocate_many=allocate_many, array=array, new=object.__new__, Version=Version, attach=attach,
+            BROKEN=(KeyError, IndexError, AttributeError),
+        )  # fmt: skip
+        lines = ["def call(args, kwargs):", "    try:"]
+        lines += [f"        {line}" for line in self.arguments.lines]
+        lines += [f"        if {guard.failed}: return MISS" for guard in self.guards]
+        lines += ["    except BROKEN:", "        return MISS"]
+        lines += [f"    {line}" for line in [*self._inputs(), *self._outputs(attach, function_outputs), *self._effects()]]
+        text = "\n".join(lines)
+        exec(compile(text, f"<rushlight {self.program.graph.name}>", "exec"), space)  # noqa: S102 - our own text
+        guards = (*self.arguments.guards, *self.guards)
+        return Entry(space["call"], tuple(self.arguments.unpack), guards, text, (self.executable,), tuple(self.program.written))
+
+    def _input_text(self, source: Source) -> str:
+        if isinstance(source, ArgumentSource):
+            return self.arguments.leaves[source.position][0]
+        if isinstance(source, GradientSource):
+            return f"{self.names(source.tensor)}.gradient.grad"
+        assert isinstance(source, TensorSource)
+        return self.names(source.tensor)
+
+    def _inputs(self) -> list[str]:
+        sources = self.program.sources
+        dynamic = [source for source in sources if isinstance(source, (ArgumentSource, GradientSource))]
+        lines = [f"key = ({''.join([f'{self._input_text(source)}.form, ' for source in dynamic])})"]
+        lines += ["plan = plans.get(key) or make_plan(key)", "if plan is None: return MISS", "words = plan.template[:]"]
+        numbers: dict[str, list[tuple[int, str]]] = {}
+        for place, source in enumerate(sources):
+            if isinstance(source, NumberSource):
+                code = {Kind.FLOAT: "d", Kind.INT: "q"}[source.dtype.kind]
+                numbers.setdefault(code, []).append((place, source.text))
+        for code, items in numbers.items():
+            lines.append(f"numbers_{code} = array({code!r}, ({''.join([f'{text}, ' for _, text in items])}))")
+            lines.append(f"base = numbers_{code}.buffer_info()[0]")
+            lines += [f"words[{self._start(place)}] = base + {8 * item}" for item, (place, _) in enumerate(items)]
+        for place, source in enumerate(sources):
+            if isinstance(source, (ArgumentSource, GradientSource)):
+                text = self._input_text(source)
+                size = self.executable.input_types[place].dtype.itemsize
+                lines.append(f"words[{self._start(place)}] = {text}.storage.address + {text}.offset * {size}")
+        return lines
+
+    def _start(self, place: int) -> int:
+        """Where an input's descriptor begins: ranks are fixed, so this is too."""
+        return sum([2 + 2 * len(type_.shape) for type_ in self.executable.input_types[:place]])
+
+    def _outputs(self, attach: Any, function_outputs: int) -> list[str]:
+        tensor = self.names(_tensor_class(self.program))
+        lines = [
+            "storages = allocate_many(plan.nbytes)",
+            "for storage, start in zip(storages, plan.starts[" + str(len(self.program.sources)) + ":]):",
+            "    words[start] = storage.address",
+            "base = words.buffer_info()[0]",
+            "launch([base + offset for offset in plan.offsets])",
+            "outputs = []",
+            "for storage, form in zip(storages, plan.forms):",
+            f"    item = new({tensor})",
+            "    item.storage = storage",
+            "    item.offset = 0",
+            "    item.form = form",
+            "    item.keys = form.keys",
+            "    item.version = version = new(Version)",
+            "    version.value = 0",
+            "    item.view_of = item.gradient = item.node = None",
+            "    outputs.append(item)",
+        ]
+        if self.program.written:
+            versions = self.names(tuple([item.version for item in self.program.written if item.storage is not None]))
+            lines += [f"for version in {versions}:", "    version.value += 1"]
+        for position, source in enumerate(self.program.sources):
+            if isinstance(source, ArgumentSource) and position in dict(self.program.graph.mutations):
+                lines.append(f"{self._input_text(source)}.version.value += 1")
+        if attach is not None:
+            inputs = "".join([f"{self._input_text(source)}, " if not isinstance(source, NumberSource) else "None, " for source in self.program.sources])
+            lines.append(f"attach(outputs, ({inputs}), plan)")
+            lines.append(f"del outputs[{function_outputs}:]")
+        return lines
+
+    def _effects(self) -> list[str]:
+        lines: list[str] = []
+        writes: list[str] = []
+        for place, effect in enumerate(self.program.effects):
+            key = self.names(effect.key) if isinstance(effect.key, Handle) else repr(effect.key)
+            lines.append(f"e{place} = {self._value(effect.value)}")
+            writes.append(f"{self.names(effect.container)}[{key}] = e{place}")
+        for tensor, template in self.program.gradients:
+            writes.append(f"{self.names(tensor)}.gradient.grad = {'None' if template is None else self._value(template)}")
+        return [*lines, *writes, f"return {self._value(self.program.result)}"]
+
+    def _value(self, template: Template) -> str:
+        if isinstance(template, Output):
+            return f"outputs[{template.place}]"
+        if isinstance(template, Taken):
+            return self._input_text(template.source)
+        if isinstance(template, Number):
+            return template.text
+        if isinstance(template, SizeOf):
+            return to_python(template.expr, {symbol: f"plan.values[{self.names(symbol)}]" for symbol in free_symbols(template.expr)})
+        if isinstance(template, Constant):
+            value = template.value
+            return repr(value) if value is None or type(value) in (bool, int, str) else self.names(value)
+        assert isinstance(template, Container)
+        items = [self._value(item) for item in template.items]
+        if template.keys:
+            return "{" + ", ".join([f"{self.names(key)}: {item}" for key, item in zip(template.keys, items, strict=True)]) + "}"
+        if template.kind is list:
+            return f"[{', '.join(items)}]"
+        inner = f"({''.join([f'{item}, ' for item in items])})"
+        return inner if template.kind in (tuple, dict) else f"{self.names(template.kind)}(*{inner})"
+
+
+def _tensor_class(program: Program) -> type:
+    return type(program.outputs[0]) if program.outputs else Handle

@@ -1,0 +1,95 @@
+"""`rushlight explain SCRIPT`: runs a script and says what was compiled for it, and why."""
+
+from __future__ import annotations
+
+import runpy
+import sys
+import traceback
+from collections import Counter
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from rushlight import capture
+from rushlight.capture.api import CompiledFunction
+from rushlight.support import events
+from rushlight.support.errors import require
+
+MOST_REASONS = 12
+TOLD = {
+    "recompile": "compiled again because",
+    "graph_break": "graph breaks",
+    "missed_fusion": "not fused",
+    "fallback": "slower ways taken",
+    "specialization": "sizes or values fixed",
+}
+
+
+def explain(
+    context: typer.Context,
+    script: Annotated[Path, typer.Argument(help="A Python script; what follows it are its own arguments.")],
+) -> None:
+    """Run a script, then list what was compiled, fused and cached, and why it was compiled again."""
+    require(script.is_file(), "A002", "explain: there is no such script", script=str(script))
+    status, namespace = run_script(script, context.args)
+    console = Console(stderr=True)
+    for line in account():
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+    del namespace  # kept until here: compiled functions are known while they live
+    raise typer.Exit(status)
+
+
+def run_script(script: Path, arguments: list[str]) -> tuple[int, dict[str, Any]]:
+    """Runs a script as Python would; its exit status and its globals."""
+    argv, path = sys.argv, sys.path[:]
+    sys.argv = [str(script), *arguments]
+    sys.path.insert(0, str(script.resolve().parent))
+    try:
+        return 0, runpy.run_path(str(script), run_name="__main__")
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else int(end.code is not None), {}
+    except Exception:  # noqa: BLE001 - whatever the script raises is shown as Python would, and then what was compiled
+        traceback.print_exc()
+        return 1, {}
+    finally:
+        sys.argv, sys.path = argv, path
+
+
+def account() -> list[str]:
+    """What happened in this process, as lines of text."""
+    lines = ["", f"compiled: {capture.graph_count()} graphs"]
+    for function in capture.compiled_functions():
+        lines += _function(function)
+    for kind, title in TOLD.items():
+        lines += _reasons(title, [str(event.reason) for event in events.events(kind)])
+    counts = ", ".join(
+        [f"{events.count(kind)} {text}" for kind, text in (("cache_hit", "hits"), ("cache_miss", "misses"))]
+    )
+    return [*lines, f"cache: {counts}"]
+
+
+def _function(function: CompiledFunction) -> list[str]:
+    name = getattr(function, "__qualname__", None) or type(function.function).__name__
+    lines = [f"  {name}: {len(function.entries)} graphs"]
+    for number, entry in enumerate(reversed(function.entries), 1):
+        for executable in entry.executables:
+            summary = executable.summary
+            origin = "from the cache" if executable.cached else f"compiled in {summary.compile_ns / 1e6:.0f} ms"
+            lines.append(
+                f"    graph {number}: {summary.kernels} kernels in {summary.launches} launches, "
+                f"arena {summary.arena_hint_bytes:,} bytes, {origin}"
+            )
+        kinds = Counter([guard.kind for guard in entry.guards])
+        lines.append(f"      guards: {', '.join([f'{count} {kind}' for kind, count in sorted(kinds.items())])}")
+    return lines
+
+
+def _reasons(title: str, reasons: list[str]) -> list[str]:
+    if not reasons:
+        return []
+    counted = Counter(reasons).most_common(MOST_REASONS)
+    rest = len(set(reasons)) - len(counted)
+    lines = [f"{title}:", *[f"  {count}x {reason}" for reason, count in counted]]
+    return [*lines, f"  and {rest} more"] if rest else lines

@@ -1,0 +1,1 @@
+"""Code generators: from scheduled kernels and plans to text for a target's compiler."""

@@ -1,0 +1,194 @@
+"""The entry point of an executable: `i64 @entry(ctx, descriptors)`.
+
+It reads sizes from descriptors, checks the assertions, lays the arena out and launches kernels in order. It returns 0; 1
+when the arena is too small (the need is in ctx); 2 when interrupted; 16 + n when assertion n failed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rushlight.codegen.llvm import sizes
+from rushlight.codegen.llvm.gemm_kernel import plan_name
+from rushlight.codegen.llvm.gemm import TASK_WORDS
+from rushlight.codegen.llvm.gemm_kernel import plan_name
+from rushlight.codegen.llvm.scope import Context, Scope
+from rushlight.codegen.llvm.target import CodeTarget
+from rushlight.ir.kernel import GemmKernel, Kernel
+from rushlight.ir.plan import Assertion, Launch, Plan
+from rushlight.ir.scalar import Buffer
+from rushlight.sym import Size
+
+ARENA, ARENA_BYTES, ARENA_NEED, PARALLEL_FOR, INTERRUPT, THREADS = range(6)
+"""Words of ctx."""
+
+STATUS_ARENA, STATUS_INTERRUPTED, STATUS_ASSERTION = 1, 2, 16
+
+_RELATIONS = {"==": "eq", "!=": "ne", "<=": "sle", "<": "slt", ">=": "sge", ">": "sgt"}
+
+
+def emit_entry(plan: Plan, target: CodeTarget, functions: Sequence[str], name: str = "entry") -> str:
+    """The entry function of a plan; `functions` names each kernel's function.
+
+    The interrupt byte is asked before each launch but the first, until one has written to an input's storage.
+    """
+    return _Entry(plan, target, functions).emit(name)
+
+
+class _Entry:
+    def __init__(self, plan: Plan, target: CodeTarget, functions: Sequence[str]) -> None:
+        self.plan = plan
+        self.target = target
+        self.functions = functions
+        self.ctx = Context(Kernel("entry", (), (), ()), target, {})
+        self.scope: Scope = self.ctx.entry
+        self.descriptors = {buffer: place for place, buffer in enumerate((*plan.inputs, *plan.outputs))}
+        self.slots = {slot.buffer: slot for slot in plan.slots}
+        self.addresses: dict[Buffer, str] = {}
+        self.pointers: dict[int, str] = {}
+        self.words: dict[int, str] = {}
+
+    def emit(self, name: str) -> str:
+        """The function's text."""
+        plan, scope = self.plan, self.scope
+        for source in plan.symbols:
+            buffer = (*plan.inputs, *plan.outputs)[source.descriptor]
+            at = 2 + source.dim + (len(buffer.type.shape) if source.field == "stride" else 0)
+            self.ctx.entry.sizes[source.symbol] = self.descriptor_word(source.descriptor, at, "i64")
+        for number, assertion in enumerate(plan.assertions):
+            self.check(number, assertion)
+        self.check_arena()
+        most = max([len(launch.arguments) for launch in plan.launches], default=0)
+        arguments = self.ctx.allocate("i64", max(most, 1))
+        committed = False
+        for number, launch in enumerate(plan.launches):
+            if number and not committed:
+                self.poll()
+            self.launch(launch, arguments)
+            committed = committed or any(buffer in plan.inputs for buffer in _written(plan, launch))
+        lines = [
+            f"define i64 @{name}(ptr noalias %ctx, ptr noalias readonly %descriptors) {self.target.attributes} {{",
+            *self.ctx.allocations,
+            "  br label %start",
+            "start:",
+            *scope.lines,
+            "  ret i64 0",
+            "}",
+            "",
+        ]
+        return "\n".join(lines)
+
+    def word(self, place: int, llvm_type: str) -> str:
+        """A word of ctx."""
+        known = self.words.get(place)
+        if known is None:
+            at = self.scope.let(f"getelementptr i64, ptr %ctx, i64 {place}")
+            known = self.words[place] = self.scope.let(f"load {llvm_type}, ptr {at}, align 8")
+        return known
+
+    def descriptor_word(self, descriptor: int, place: int, llvm_type: str) -> str:
+        """A word of a descriptor."""
+        pointer = self.pointers.get(descriptor)
+        if pointer is None:
+            at = self.scope.let(f"getelementptr ptr, ptr %descriptors, i64 {descriptor}")
+            pointer = self.pointers[descriptor] = self.scope.let(f"load ptr, ptr {at}, align 8")
+        at = self.scope.let(f"getelementptr i64, ptr {pointer}, i64 {place}")
+        return self.scope.let(f"load {llvm_type}, ptr {at}, align 8")
+
+    def leave_unless(self, condition: str, status: int) -> None:
+        """Returns a status if the condition does not hold."""
+        scope = self.scope
+        leave, stay = scope.names.label(), scope.names.label()
+        scope.branch(condition, stay, leave)
+        scope.open(leave)
+        scope.do(f"ret i64 {status}")
+        scope.open(stay)
+
+    def check(self, number: int, assertion: Assertion) -> None:
+        """One assertion."""
+        left, right = (sizes.size_text(self.ctx, side, self.scope) for side in (assertion.left, assertion.right))
+        holds = self.scope.let(f"icmp {_RELATIONS[assertion.relation]} i64 {left}, {right}")
+        self.leave_unless(holds, STATUS_ASSERTION + number)
+
+    def check_arena(self) -> None:
+        """The arena's size."""
+        if self.plan.arena_bytes == 0:
+            return
+        scope = self.scope
+        need = sizes.size_text(self.ctx, self.plan.arena_bytes, scope)
+        have = self.word(ARENA_BYTES, "i64")
+        at = scope.let(f"getelementptr i64, ptr %ctx, i64 {ARENA_NEED}")
+        scope.do(f"store i64 {need}, ptr {at}, align 8")
+        self.leave_unless(scope.let(f"icmp ule i64 {need}, {have}"), STATUS_ARENA)
+
+    def poll(self) -> None:
+        """The interrupt byte."""
+        byte = self.scope.let(f"load volatile i8, ptr {self.word(INTERRUPT, 'ptr')}, align 1")
+        self.leave_unless(self.scope.let(f"icmp eq i8 {byte}, 0"), STATUS_INTERRUPTED)
+
+    def address(self, buffer: Buffer) -> str:
+        """A buffer's address: from its descriptor, or in the arena."""
+        known = self.addresses.get(buffer)
+        if known is None:
+            if buffer in self.descriptors:
+                known = self.descriptor_word(self.descriptors[buffer], 0, "ptr")
+            else:
+                offset = sizes.size_text(self.ctx, self.slots[buffer].offset_bytes, self.scope)
+                known = self.scope.let(f"getelementptr i8, ptr {self.word(ARENA, 'ptr')}, i64 {offset}")
+            self.addresses[buffer] = known
+        return known
+
+    def argument(self, item: Buffer | Size) -> tuple[str, str]:
+        """The LLVM type and text of an argument word."""
+        if isinstance(item, Buffer):
+            return "ptr", self.address(item)
+        return "i64", sizes.size_text(self.ctx, item, self.scope)
+
+    def launch(self, launch: Launch, arguments: str) -> None:
+        """Fills the arguments and runs one kernel: directly where there is no more than one share of work."""
+        ctx, scope = self.ctx, self.scope
+        words: list[tuple[str, str]] = []
+        for item in launch.arguments:
+            is_buffer = isinstance(item, Buffer)
+            words.append(("ptr", self.address(item)) if is_buffer else ("i64", sizes.size_text(ctx, item, scope)))
+        count, grain = sizes.size_text(ctx, launch.count, scope), str(launch.grain)
+        for place, (kind, text) in enumerate(words):
+            at = arguments if place == 0 else scope.let(f"getelementptr i64, ptr {arguments}, i64 {place}")
+            scope.do(f"store {kind} {text}, ptr {at}, align 8")
+        function = self.functions[launch.kernel]
+        if isinstance(self.plan.kernels[launch.kernel], GemmKernel):
+            threads = self.word(THREADS, "i64")
+            tiles = f"@{plan_name(function)}(ptr {arguments}, i64 {count}, i64 {threads})"
+            count, grain = scope.let(f"call i64 {tiles}"), "1"
+        self.run(f"@{function}", arguments, count, grain)
+
+    def run(self, function: str, arguments: str, count: str, grain: str) -> None:
+        """Calls a kernel, or shares it among threads where there is more than one share of work."""
+        scope = self.scope
+        direct, shared, after = (scope.names.label() for _ in range(3))
+        alone = count in ("0", "1")
+        if not alone:
+            parallel_for = self.word(PARALLEL_FOR, "ptr")
+            scope.branch(scope.let(f"icmp sle i64 {count}, {grain}"), direct, shared)
+            scope.open(shared)
+            scope.do(f"call void {parallel_for}(ptr %ctx, ptr {function}, ptr {arguments}, i64 {count}, i64 {grain})")
+            scope.jump(after)
+            scope.open(direct)
+        scope.do(f"call void {function}(ptr {arguments}, i64 0, i64 {count})")
+        if not alone:
+            scope.jump(after)
+            scope.open(after)
+
+
+def _written(plan: Plan, launch: Launch) -> list[Buffer]:
+    """The buffers that a launch writes to."""
+    kernel = plan.kernels[launch.kernel]
+    if isinstance(kernel, GemmKernel):
+        if kernel.epilogue is None:
+            return [item for item in launch.arguments[2:3] if isinstance(item, Buffer)]
+        kernel, given = kernel.epilogue, launch.arguments[len(TASK_WORDS) :]
+        buffers = dict(zip(kernel.buffers[1:], given, strict=False))
+    else:
+        buffers = dict(zip(kernel.buffers, launch.arguments, strict=False))
+    found = [buffers.get(store.buffer) for store in kernel.stores()]
+    return [item for item in found if isinstance(item, Buffer)]

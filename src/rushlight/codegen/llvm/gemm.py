@@ -1,0 +1,516 @@
+"""Matrix products as LLVM IR text: the core that computes a macro tile, the task that a thread pool runs, and its plan.
+
+The core works over all of k: blocks of k outermost, then panels of columns, then panels of rows, so that one panel of
+`b` is used from the nearest caches for all rows of the tile. It has no epilogue and depends on nothing but its
+`GemmTile`, so one compiled core serves eager and compiled code. An epilogue is a function that the task calls on each
+finished tile while the tile is in the cache. `gemm_tile` says how operands lie in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rushlight.codegen.llvm.gemm_micro import (
+    LINE_BYTES,
+    PARAMETERS,
+    edge_kernels,
+    edge_rows,
+    emit_micro,
+    full_kernel,
+    reads_in_place,
+)
+from rushlight.codegen.llvm.gemm_pack import emit_pack_a_block, emit_pack_b_panel
+from rushlight.ir.gemm_tile import SMALLEST_TASK, GemmTile, choose_tile, plan_tiles
+
+__all__ = [
+    "TASK_WORDS",
+    "GemmTile",
+    "choose_tile",
+    "declare_core",
+    "emit_core",
+    "emit_plan",
+    "emit_task",
+    "plan_tiles",
+]
+
+TASK_WORDS = (
+    "a",
+    "b",
+    "c",
+    "m",
+    "n",
+    "k",
+    "a_ld",
+    "b_ld",
+    "ldc",
+    "a_batch",
+    "b_batch",
+    "c_batch",
+    "tile_m",
+    "tile_n",
+)
+"""The i64 words that a task's arguments begin with: three addresses, then sizes and strides in elements."""
+
+_CORE_TYPES = "ptr, ptr, ptr, i64, i64, i64, i64, i64, i64"
+
+_MICRO_ARGUMENTS = "ptr %a_at, ptr %b_at, ptr %c_at, i64 %b_stride, i64 %ldc, i64 %steps, i1 %first"
+
+_USE_A = "  %a_block = getelementptr i8, ptr %a_there, i64 0"
+_PACK_A = "  call void @{name}_pack_a(ptr %a_block, ptr %a_there, i64 %a_ld, i64 %m, i64 %steps)"
+
+_USE_B = """\
+  %b_at = getelementptr i8, ptr %b_there, i64 0
+  %b_stride = add i64 0, {nr}"""
+
+_PACK_B = """\
+  call void @{name}_pack_b(ptr %b_panel, ptr %b_there, i64 %b_ld, i64 %columns, i64 %steps)
+  %b_at = getelementptr i8, ptr %b_panel, i64 0
+  %b_stride = add i64 0, {nr}"""
+
+# One panel of rows meets each element of b once: nothing would use a packed one again.
+_PACK_OR_USE_B = """\
+  br i1 %in_place, label %ready, label %pack_b
+pack_b:
+  call void @{name}_pack_b(ptr %b_panel, ptr %b_there, i64 %b_ld, i64 %columns, i64 %steps)
+  br label %ready
+ready:
+  %b_at = phi ptr [ %b_there, %column ], [ %b_panel, %pack_b ]
+  %b_stride = phi i64 [ %b_ld, %column ], [ {nr}, %pack_b ]"""
+
+_CORE = """\
+define {linkage}void @{name}(ptr noalias readonly %a, ptr noalias readonly %b, ptr noalias %c, \
+i64 %a_ld, i64 %b_ld, i64 %ldc, i64 %m, i64 %n, i64 %k) {attributes} {{
+entry:
+{scratch}
+  %no_m = icmp sle i64 %m, 0
+  %no_n = icmp sle i64 %n, 0
+  %empty = or i1 %no_m, %no_n
+  br i1 %empty, label %exit, label %block
+block:
+  %k0 = phi i64 [ 0, %entry ], [ %k_next, %block_end ]
+  %first = icmp eq i64 %k0, 0
+  %k_left = sub i64 %k, %k0
+  %steps = call i64 @llvm.smin.i64(i64 %k_left, i64 {kc})
+  %steps_odd = urem i64 %steps, {unroll}
+  %steps_even = icmp eq i64 %steps_odd, 0
+  %steps_some = icmp ne i64 %steps, 0
+  %steps_full = and i1 %steps_even, %steps_some
+  %a_offset = mul i64 %k0, {a_per_k}
+  %a_there = getelementptr {element}, ptr %a, i64 %a_offset
+{pack_a}
+  %b_offset = mul i64 %k0, {b_per_k}
+  %b_block = getelementptr {element}, ptr %b, i64 %b_offset
+  %b_block_elements = mul i64 {kc}, {b_per_k}
+  %b_block_next = getelementptr {element}, ptr %b_block, i64 %b_block_elements
+  %b_step_bytes = mul i64 {b_per_k}, {itemsize}
+  br label %column
+column:
+  %j = phi i64 [ 0, %block ], [ %j_next, %column_end ]
+  %j_next = add i64 %j, {nr}
+  %more_columns = icmp slt i64 %j_next, %n
+  %columns_left = sub i64 %n, %j
+  %columns = call i64 @llvm.smin.i64(i64 %columns_left, i64 {nr})
+  %columns_full = icmp eq i64 %columns, {nr}
+  %inside = and i1 %steps_full, %columns_full
+  %b_start = mul i64 %j, {b_per_n}
+  %b_there = getelementptr {element}, ptr %b_block, i64 %b_start
+{pack_b}
+  %b_next_start = mul i64 %j_next, {b_per_n}
+  %b_beside = getelementptr {element}, ptr %b_block, i64 %b_next_start
+  %b_next = select i1 %more_columns, ptr %b_beside, ptr %b_block_next
+  %c_column = getelementptr {element}, ptr %c, i64 %j
+  br label %row
+row:
+  %i = phi i64 [ 0, {row_from} ], [ %i_next, %row_end ]
+  %line = phi i64 [ 0, {row_from} ], [ %line_next, %row_end ]
+  %i_next = add i64 %i, {mr}
+  %line_next = add i64 %line, {line_bytes}
+  %a_start = mul i64 %i, {a_per_m}
+  %a_at = getelementptr {element}, ptr %a_block, i64 %a_start
+  %c_start = mul i64 %i, %ldc
+  %c_at = getelementptr {element}, ptr %c_column, i64 %c_start
+  %rows_left = sub i64 %m, %i
+  %rows = call i64 @llvm.smin.i64(i64 %rows_left, i64 {mr})
+  %rows_full = icmp eq i64 %rows, {mr}
+  %full = and i1 %rows_full, %inside
+  br i1 %full, label %micro, label %edge
+micro:
+  %b_awaited = icmp slt i64 %line, {b_row_bytes}
+  %b_line = getelementptr i8, ptr %b_next, i64 %line
+{ahead}
+  call void @{name}_full({arguments}, ptr %ahead, i64 %ahead_step)
+  br label %row_end
+edge:
+  call void @{name}_edge({arguments}, i64 %rows, i64 %columns)
+  br label %row_end
+row_end:
+  %more_rows = icmp slt i64 %i_next, %m
+  br i1 %more_rows, label %row, label %column_end
+column_end:
+  br i1 %more_columns, label %column, label %block_end
+block_end:
+  %k_next = add i64 %k0, {kc}
+  %more_blocks = icmp slt i64 %k_next, %k
+  br i1 %more_blocks, label %block, label %exit
+exit:
+  ret void
+}}
+"""
+
+# Ask for the next panel of b, a column of its lines with each of the first panels of a: hardware does not foresee it,
+# and it is 6 % of the whole at sizes over 512. When there is nothing to ask for, a step of 0 repeats a line at hand.
+_AHEAD_OF_B = """\
+  %ahead = select i1 %b_awaited, ptr %b_line, ptr %b_at
+  %ahead_step = select i1 %b_awaited, i64 {b_step_bytes}, i64 0"""
+
+# A packed a is new to the cache in the first panel of columns: ask for the next panel of rows.
+_AHEAD_OF_A_AND_B = """\
+  %a_awaited = icmp eq i64 %j, 0
+  %a_next_start = mul i64 %i_next, {a_per_m}
+  %a_next = getelementptr {element}, ptr %a_block, i64 %a_next_start
+  %a_or_none = select i1 %a_awaited, ptr %a_next, ptr %b_at
+  %a_step = select i1 %a_awaited, i64 {line_bytes}, i64 0
+  %ahead = select i1 %b_awaited, ptr %b_line, ptr %a_or_none
+  %ahead_step = select i1 %b_awaited, i64 {b_step_bytes}, i64 %a_step"""
+
+
+def emit_core(tile: GemmTile, name: str, linkage: str = "") -> str:
+    """IR of `void @name(a, b, c, a_ld, b_ld, ldc, m, n, k)` and of the internal functions `@name_…` that it calls.
+
+    It computes `c[i * ldc + j]` for i in [0, m) and j in [0, n) over all of k, +0.0 where k = 0. `a` and `b` point
+    where the tile's elements (0, 0) are. `a_ld` is the number M of rows of the whole operand in the packed format
+    "row", the stride of an `a` that is not packed, else unused; `b_ld` is the stride of a `b` that is not packed, else
+    unused. `m` is at most `mc` where `a` is not packed; else any sizes are right, and those of a macro tile fast.
+    """
+    sources = {
+        "element": tile.element,
+        "kc": tile.kc,
+        "a_per_m": _a_per_m(tile),
+        "line_bytes": LINE_BYTES,
+        "b_step_bytes": "%b_step_bytes",
+    }
+    core = _CORE.format(
+        **sources,
+        name=name,
+        linkage=f"{linkage} " if linkage else "",
+        attributes=tile.attributes,
+        arguments=_MICRO_ARGUMENTS,
+        mr=tile.mr,
+        nr=tile.nr,
+        unroll=tile.unroll,
+        a_per_k=_a_per_k(tile),
+        b_per_k=_b_per_k(tile),
+        b_per_n=_b_per_n(tile),
+        b_row_bytes=0 if not tile.b_packed and tile.b_format == "column" else tile.nr * tile.itemsize,
+        itemsize=tile.itemsize,
+        scratch="\n".join(_scratch(tile)),
+        pack_a=(_USE_A if tile.a_packed else _PACK_A).format(name=name),
+        pack_b=_b_panel_template(tile).format(name=name, nr=tile.nr),
+        row_from="%ready" if reads_in_place(tile) else "%column",
+        ahead=(_AHEAD_OF_A_AND_B if tile.a_packed else _AHEAD_OF_B).format(**sources),
+    )
+    kernels = (full_kernel(tile), *edge_kernels(tile))
+    parts = [emit_micro(kernel, f"{name}_{kernel.name}") for kernel in kernels]
+    parts.append(_emit_edge(tile, name))
+    if not tile.a_packed:
+        parts.append(emit_pack_a_block(tile, f"{name}_pack_a"))
+    if not tile.b_packed:
+        parts.append(emit_pack_b_panel(tile, f"{name}_pack_b", transposed=tile.b_format == "column"))
+    return "\n".join((*parts, core))
+
+
+def declare_core(name: str) -> str:
+    """IR that declares a core which another module defines."""
+    return f"declare void @{name}({_CORE_TYPES})\n"
+
+
+def _scratch(tile: GemmTile) -> Iterator[str]:
+    """The core's own memory for operands that it packs, and the question whether `b` is used in place."""
+    if not tile.a_packed:
+        yield f"  %a_block = alloca [{tile.mc * tile.kc} x {tile.element}], align 64"
+    if not tile.b_packed:
+        yield f"  %b_panel = alloca [{tile.nr * tile.kc} x {tile.element}], align 64"
+    if reads_in_place(tile):
+        yield f"  %in_place = icmp sle i64 %m, {tile.mr}"
+
+
+def _b_panel_template(tile: GemmTile) -> str:
+    if tile.b_packed:
+        return _USE_B
+    return _PACK_OR_USE_B if reads_in_place(tile) else _PACK_B
+
+
+def _b_per_k(tile: GemmTile) -> int | str:
+    """Elements by which a step along k moves the start of a block of `b`."""
+    if tile.b_packed:
+        return tile.nr
+    return "%b_ld" if tile.b_format == "row" else 1
+
+
+def _b_per_n(tile: GemmTile) -> int | str:
+    """Elements by which a column moves the start of a panel of `b`."""
+    if tile.b_packed:
+        return "%k"
+    return 1 if tile.b_format == "row" else "%b_ld"
+
+
+def _a_per_k(tile: GemmTile) -> int | str:
+    """Elements by which a step along k moves the start of a block of `a`."""
+    if tile.a_format == "row":
+        return "%a_ld" if tile.a_packed else 1
+    return tile.mr if tile.a_packed else "%a_ld"
+
+
+def _a_per_m(tile: GemmTile) -> int | str:
+    """Elements by which a row moves the start of a panel in a block of `a` that is packed."""
+    return "%k" if tile.a_format == "column" and tile.a_packed else tile.kc
+
+
+def _a_tile_per_m(tile: GemmTile) -> int | str:
+    """Elements by which a row moves the start of a macro tile in the whole operand `a`."""
+    if tile.a_packed:
+        return _a_per_m(tile)
+    return "%a_ld" if tile.a_format == "row" else 1
+
+
+def _emit_edge(tile: GemmTile, name: str) -> str:
+    """IR of the internal function that covers any rows and columns up to a full tile with edge kernels.
+
+    The kernel of the fewest rows takes what fits it, that of the most rows the rest, a kernel's rows at a time.
+    """
+    few, many = edge_rows(tile)
+    lines = [
+        f"define internal void @{name}_edge({PARAMETERS}, i64 %rows, i64 %columns) noinline {tile.attributes} {{",
+        "entry:",
+        "  %column = sub i64 %columns, 1",
+        f"  %vector = udiv i64 %column, {tile.lanes}",
+        f"  %before = mul i64 %vector, {tile.lanes}",
+        "  %last = sub i64 %columns, %before",
+        "  br label %piece",
+        "piece:",
+        "  %row = phi i64 [ 0, %entry ], [ %row_next, %piece_end ]",
+        "  %rows_left = sub i64 %rows, %row",
+        f"  %is_few = icmp sle i64 %rows_left, {few}",
+        f"  %most = select i1 %is_few, i64 {few}, i64 {many}",
+        "  %piece_rows = call i64 @llvm.smin.i64(i64 %rows_left, i64 %most)",
+        f"  %a_start = mul i64 %row, {tile.kc if tile.a_format == 'row' else 1}",
+        f"  %a_at = getelementptr {tile.element}, ptr %a, i64 %a_start",
+        "  %c_start = mul i64 %row, %ldc",
+        f"  %c_at = getelementptr {tile.element}, ptr %c, i64 %c_start",
+        f"  %kernel = select i1 %is_few, i64 0, i64 {tile.vectors}",
+        "  %number = add i64 %kernel, %vector",
+        "  switch i64 %number, label %never [",
+        *(f"    i64 {number}, label %{kernel.name}" for number, kernel in enumerate(edge_kernels(tile))),
+        "  ]",
+        "never:",
+        "  unreachable",
+    ]
+    arguments = "ptr %a_at, ptr %b, ptr %c_at, i64 %b_stride, i64 %ldc, i64 %steps, i1 %first, i64 %piece_rows"
+    for kernel in edge_kernels(tile):
+        lines += [
+            f"{kernel.name}:",
+            f"  call void @{name}_{kernel.name}({arguments}, i64 %last)",
+            "  br label %piece_end",
+        ]
+    lines += [
+        "piece_end:",
+        "  %row_next = add i64 %row, %most",
+        "  %more = icmp slt i64 %row_next, %rows",
+        "  br i1 %more, label %piece, label %exit",
+        "exit:",
+        "  ret void",
+        "}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+_TASK = """\
+define void @{name}(ptr %args, i64 %begin, i64 %end) {attributes} {{
+entry:
+{loads}
+  %m_before = sub i64 %m, 1
+  %m_less = udiv i64 %m_before, %tile_m
+  %m_tiles = add i64 %m_less, 1
+  %n_before = sub i64 %n, 1
+  %n_less = udiv i64 %n_before, %tile_n
+  %n_tiles = add i64 %n_less, 1
+{scratch}
+  %some = icmp slt i64 %begin, %end
+  br i1 %some, label %task, label %exit
+task:
+  %index = phi i64 [ %begin, %entry ], [ %index_next, %task ]
+  %rest = udiv i64 %index, %m_tiles
+  %m_tile = urem i64 %index, %m_tiles
+  %batch = udiv i64 %rest, %n_tiles
+  %n_tile = urem i64 %rest, %n_tiles
+  %m0 = mul i64 %m_tile, %tile_m
+  %n0 = mul i64 %n_tile, %tile_n
+  %m_left = sub i64 %m, %m0
+  %n_left = sub i64 %n, %n0
+  %rows = call i64 @llvm.smin.i64(i64 %m_left, i64 %tile_m)
+  %columns = call i64 @llvm.smin.i64(i64 %n_left, i64 %tile_n)
+  %a_first = mul i64 %batch, %a_batch
+  %a_start = mul i64 %m0, {a_per_m}
+  %a_index = add i64 %a_first, %a_start
+  %a_at = getelementptr {element}, ptr %a, i64 %a_index
+  %b_first = mul i64 %batch, %b_batch
+  %b_start = mul i64 %n0, {b_per_n}
+  %b_index = add i64 %b_first, %b_start
+  %b_at = getelementptr {element}, ptr %b, i64 %b_index
+{tile}
+  call void @{core}(ptr %a_at, ptr %b_at, ptr %c_at, i64 %a_ld, i64 %b_ld, i64 {ldc}, \
+i64 %rows, i64 %columns, i64 %k)
+{epilogue}
+  %index_next = add i64 %index, 1
+  %more = icmp slt i64 %index_next, %end
+  br i1 %more, label %task, label %exit
+exit:
+  ret void
+}}
+"""
+
+_TILE_IN_C = """\
+  %c_first = mul i64 %batch, %c_batch
+  %c_row = mul i64 %m0, %ldc
+  %c_start = add i64 %c_row, %n0
+  %c_index = add i64 %c_first, %c_start
+  %c_at = getelementptr {element}, ptr %c, i64 %c_index"""
+
+
+def emit_task(tile: GemmTile, name: str, core: str, epilogue: str | None = None, *, scratch: bool = False) -> str:
+    """IR of the kernel `void @name(args, begin, end)`: macro tiles [begin, end) of a batch of products.
+
+    Tiles are numbered `(batch * n_tiles + n_tile) * m_tiles + m_tile`. The arguments begin with `TASK_WORDS`; where `a`
+    is in the packed format "column", `tile_m` is a multiple of `mr`, and `tile_n` is one of `nr` where `b` is packed.
+    Tiles are at most `mc` x `nc` where the core packs `a`, or with `scratch`.
+
+    With an `epilogue`, the function `void @epilogue(args, tile, tile_ld, batch, m0, n0, rows, columns)` is called on
+    each finished tile, `tile[i * tile_ld + j]`. The tile is in `c`, or with `scratch` in memory of the task's own: its
+    stack, `mc * nc` elements; `c` is then left alone.
+    """
+    loads = []
+    for index, word in enumerate(TASK_WORDS):
+        loads.append(f"  %{word}_word = getelementptr i64, ptr %args, i64 {index}")
+        loads.append(f"  %{word} = load {'ptr' if index < 3 else 'i64'}, ptr %{word}_word, align 8")
+    ldc = "%tile_n" if scratch else "%ldc"
+    arguments = f"ptr %args, ptr %c_at, i64 {ldc}, i64 %batch, i64 %m0, i64 %n0, i64 %rows, i64 %columns"
+    call = f"  call void @{epilogue}({arguments})" if epilogue else ""
+    return _TASK.format(
+        name=name,
+        core=core,
+        attributes=tile.attributes,
+        element=tile.element,
+        loads="\n".join(loads),
+        a_per_m=_a_tile_per_m(tile),
+        b_per_n=_b_per_n(tile),
+        scratch=f"  %c_at = alloca [{tile.mc * tile.nc} x {tile.element}], align 64" if scratch else "",
+        tile="" if scratch else _TILE_IN_C.format(element=tile.element),
+        ldc=ldc,
+        epilogue=call,
+    )
+
+
+_PLAN = """\
+define internal i64 @{name}_even(i64 %size, i64 %limit, i64 %unit) {{
+  %most = call i64 @llvm.smax.i64(i64 %limit, i64 %unit)
+  %size_less = sub i64 %size, 1
+  %parts_less = udiv i64 %size_less, %most
+  %parts = add i64 %parts_less, 1
+  %part_units = mul i64 %parts, %unit
+  %units_less = udiv i64 %size_less, %part_units
+  %units = add i64 %units_less, 1
+  %even = mul i64 %units, %unit
+  ret i64 %even
+}}
+
+define i64 @{name}(ptr %args, i64 %batches, i64 %threads) {{
+entry:
+  %m_word = getelementptr i64, ptr %args, i64 {m_word}
+  %m = load i64, ptr %m_word, align 8
+  %n_word = getelementptr i64, ptr %args, i64 {n_word}
+  %n = load i64, ptr %n_word, align 8
+  %k_word = getelementptr i64, ptr %args, i64 {k_word}
+  %k = load i64, ptr %k_word, align 8
+  %tile_m_word = getelementptr i64, ptr %args, i64 {tile_m_word}
+  %tile_n_word = getelementptr i64, ptr %args, i64 {tile_n_word}
+  %mn = mul i64 %m, %n
+  %size = mul i64 %mn, %batches
+  %useful = mul i64 %size, 7
+  %empty = icmp eq i64 %size, 0
+  br i1 %empty, label %nothing, label %start
+nothing:
+  store i64 {mr}, ptr %tile_m_word, align 8
+  store i64 {nr}, ptr %tile_n_word, align 8
+  ret i64 0
+start:
+  %rows_start = call i64 @{name}_even(i64 %m, i64 {mc}, i64 {mr})
+  %columns_start = call i64 @{name}_even(i64 %n, i64 {nc}, i64 {nr})
+  br label %try
+try:
+  %rows = phi i64 [ %rows_start, %start ], [ %rows, %split_columns ], [ %rows_less, %split_rows ]
+  %columns = phi i64 [ %columns_start, %start ], [ %columns_less, %split_columns ], [ %columns, %split_rows ]
+  %m_before = sub i64 %m, 1
+  %m_others = udiv i64 %m_before, %rows
+  %m_tiles = add i64 %m_others, 1
+  %n_before = sub i64 %n, 1
+  %n_others = udiv i64 %n_before, %columns
+  %n_tiles = add i64 %n_others, 1
+  %tiles = mul i64 %m_tiles, %n_tiles
+  %tasks = mul i64 %tiles, %batches
+  %alone = icmp sle i64 %threads, 1
+  br i1 %alone, label %done, label %judge
+judge:
+  %tasks_before = sub i64 %tasks, 1
+  %turns_less = udiv i64 %tasks_before, %threads
+  %turns = add i64 %turns_less, 1
+  %shares = mul i64 %turns, %threads
+  %area = mul i64 %rows, %columns
+  %share_area = mul i64 %shares, %area
+  %spent = mul i64 %share_area, 6
+  %good = icmp uge i64 %useful, %spent
+  %work = mul i64 %area, %k
+  %small = icmp slt i64 %work, {smallest_task}
+  %enough = or i1 %good, %small
+  br i1 %enough, label %done, label %split
+split:
+  %many_columns = icmp sgt i64 %columns, {nr}
+  %rows_twice = shl i64 %rows, 1
+  %wide = icmp sge i64 %columns, %rows_twice
+  %few_rows = icmp sle i64 %rows, {few_rows}
+  %prefer_columns = or i1 %wide, %few_rows
+  %by_columns = and i1 %many_columns, %prefer_columns
+  br i1 %by_columns, label %split_columns, label %not_columns
+split_columns:
+  %columns_half = lshr i64 %columns, 1
+  %columns_less = call i64 @{name}_even(i64 %n, i64 %columns_half, i64 {nr})
+  br label %try
+not_columns:
+  %many_rows = icmp sgt i64 %rows, {mr}
+  br i1 %many_rows, label %split_rows, label %done
+split_rows:
+  %rows_half = lshr i64 %rows, 1
+  %rows_less = call i64 @{name}_even(i64 %m, i64 %rows_half, i64 {mr})
+  br label %try
+done:
+  store i64 %rows, ptr %tile_m_word, align 8
+  store i64 %columns, ptr %tile_n_word, align 8
+  ret i64 %tasks
+}}
+"""
+
+
+def emit_plan(tile: GemmTile, name: str) -> str:
+    """IR of `i64 @name(args, batches, threads)`: sets `tile_m` and `tile_n` in a task's arguments, returns its tiles.
+
+    It reads m, n and k there and decides as `plan_tiles` does, in about a microsecond.
+    """
+    return _PLAN.format(
+        name=name,
+        mr=tile.mr,
+        nr=tile.nr,
+        mc=tile.mc,
+        nc=tile.nc,
+        few_rows=4 * tile.mr,
+        smallest_task=SMALLEST_TASK,
+        **{f"{word}_word": TASK_WORDS.index(word) for word in ("m", "n", "k", "tile_m", "tile_n")},
+    )

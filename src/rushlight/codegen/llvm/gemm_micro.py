@@ -1,0 +1,292 @@
+"""The inner kernels of matrix products: a few rows by a few vectors of columns, summed in registers, as LLVM IR text.
+
+One call runs one block of at most 256 steps along k: each sum is one ascending chain of fused multiply-adds from +0.0.
+It is then stored, or added to what is stored already. That is the order `BLOCKED` of reductions, so neither a kernel's
+shape nor an edge can change a bit.
+
+The full kernel serves the inside of a matrix. Edge kernels take any number of rows and columns up to their size; they
+read exactly the elements that exist, since a denormal number in the padding would cost a hundred cycles in each step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass
+
+from rushlight.ir.gemm_tile import GemmTile
+
+PARAMETERS = (
+    "ptr noalias readonly %a, ptr noalias readonly %b, ptr noalias %c, i64 %b_stride, i64 %ldc, i64 %steps, i1 %first"
+)
+LINE_BYTES = 64
+_EDGE_ROWS = {64: (4, 8), 32: (3, 6), 16: (4, 8)}
+
+
+@dataclass(frozen=True)
+class MicroKernel:
+    """One inner kernel, `rows` x `vectors`; an edge kernel also serves fewer rows and fewer columns."""
+
+    tile: GemmTile
+    rows: int
+    vectors: int
+    edge: bool
+
+    @property
+    def name(self) -> str:
+        """What follows the core's name in this kernel's symbol."""
+        return f"edge_{self.rows}x{self.vectors}" if self.edge else "full"
+
+    def mask(self, vector: int) -> str | None:
+        """The mask of a vector of columns; None where all its lanes exist."""
+        return "%mask" if self.edge and vector == self.vectors - 1 else None
+
+
+@dataclass(frozen=True)
+class _Carried:
+    """A value that the loop over k carries: its name, its type and what it starts from."""
+
+    name: str
+    type: str
+    start: str
+
+
+def full_kernel(tile: GemmTile) -> MicroKernel:
+    """The kernel for the inside of a matrix."""
+    return MicroKernel(tile, tile.mr, tile.vectors, edge=False)
+
+
+def edge_rows(tile: GemmTile) -> tuple[int, int]:
+    """Rows of the two kinds of kernel for edges."""
+    return _EDGE_ROWS[tile.vector_bytes]
+
+
+def reads_in_place(tile: GemmTile) -> bool:
+    """Whether a kernel may read `b` where it lies, with memory beyond its edges that is not ours."""
+    return not tile.b_packed and tile.b_format == "row"
+
+
+def edge_kernels(tile: GemmTile) -> tuple[MicroKernel, ...]:
+    """The kernels for edges, from the fewest rows to the most, each from one vector to all."""
+    return tuple(
+        MicroKernel(tile, rows, vectors, edge=True)
+        for rows in edge_rows(tile)
+        for vectors in range(1, tile.vectors + 1)
+    )
+
+
+def emit_micro(kernel: MicroKernel, name: str) -> str:
+    """IR of an internal function that computes `c = a b` if `first`, else `c += a b`, for `steps` steps along k.
+
+    `void @name(a, b, c, b_stride, ldc, steps, first, …)`: `a` is in a packed format; `b_stride`, the elements from one
+    step to the next in `b`, is `nr` unless `b` is read in place. The full kernel needs a positive multiple of the
+    tile's `unroll` steps and takes `ahead, ahead_step` as well: in each step it asks for a cache line at the one and
+    moves it by the other, in bytes. An edge kernel takes `rows`, at least one, and `columns`, those of its last vector.
+    """
+    return "\n".join(_edge_lines(kernel, name) if kernel.edge else _full_lines(kernel, name)) + "\n"
+
+
+def mask_lines(lanes: int, count: str) -> Iterator[str]:
+    """`%mask`, true in the first `count` (an i64) of a vector's lanes."""
+    numbers = ", ".join(f"i32 {lane}" for lane in range(lanes))
+    vector = f"<{lanes} x i32>"
+    yield f"  %count = trunc i64 {count} to i32"
+    yield f"  %count_one = insertelement {vector} poison, i32 %count, i32 0"
+    yield f"  %count_all = shufflevector {vector} %count_one, {vector} poison, {vector} zeroinitializer"
+    yield f"  %mask = icmp ult {vector} <{numbers}>, %count_all"
+
+
+def load_vector(tile: GemmTile, name: str, address: str, mask: str | None = None) -> str:
+    """A load of one vector; lanes that a mask leaves out are +0.0."""
+    if mask is None:
+        return f"  {name} = load {tile.vector}, ptr {address}, align {tile.itemsize}"
+    operands = f"ptr align {tile.itemsize} {address}, <{tile.lanes} x i1> {mask}, {tile.vector} zeroinitializer"
+    return f"  {name} = call {tile.vector} @llvm.masked.load.{tile.suffix}.p0({operands})"
+
+
+def store_vector(tile: GemmTile, value: str, address: str, mask: str | None = None) -> str:
+    """A store of one vector, or of the lanes that a mask names."""
+    if mask is None:
+        return f"  store {tile.vector} {value}, ptr {address}, align {tile.itemsize}"
+    operands = f"{tile.vector} {value}, ptr align {tile.itemsize} {address}, <{tile.lanes} x i1> {mask}"
+    return f"  call void @llvm.masked.store.{tile.suffix}.p0({operands})"
+
+
+def _full_lines(kernel: MicroKernel, name: str) -> Iterator[str]:
+    tile = kernel.tile
+    sums = _sums(kernel)
+    carried = (
+        _Carried("%a_at", "ptr", "%a"),
+        _Carried("%b_at", "ptr", "%b"),
+        _Carried("%ahead_at", "ptr", "%ahead"),
+        *sums,
+    )
+    yield f"define internal void @{name}({PARAMETERS}, ptr %ahead, i64 %ahead_step) noinline {tile.attributes} {{"
+    yield "entry:"
+    c_rows = yield from _rows_in_order(kernel)
+    yield from _prefetch_c(kernel, c_rows)
+    yield "  br label %loop"
+    yield "loop:"
+    yield from _phis("%left", "i64", "%steps")
+    for value in carried:
+        yield from _phis(value.name, value.type, value.start)
+    names = {value.name: value.name for value in carried}
+    stride = tile.kc if tile.a_format == "row" else 1
+    for step in range(tile.unroll):
+        after = "_next" if step == tile.unroll - 1 else f"_{step}"
+        yield f"  call void @llvm.prefetch.p0(ptr {names['%ahead_at']}, i32 0, i32 2, i32 1)"
+        yield f"  %ahead_at{after} = getelementptr i8, ptr {names['%ahead_at']}, i64 %ahead_step"
+        a_rows = [f"%a{step}_{row}_at" for row in range(kernel.rows)]
+        for row, address in enumerate(a_rows):
+            yield f"  {address} = getelementptr {tile.element}, ptr {names['%a_at']}, i64 {row * stride}"
+        yield from _step(kernel, names, a_rows, step, after)
+        yield f"  %a_at{after} = getelementptr {tile.element}, ptr {names['%a_at']}, i64 {_a_step(tile)}"
+        names = {value: f"{value}{after}" for value in names}
+    yield f"  %left_next = sub i64 %left, {tile.unroll}"
+    yield "  %end = icmp eq i64 %left_next, 0"
+    yield "  br i1 %end, label %done, label %loop"
+    yield "done:"
+    yield from _write(kernel, c_rows, tuple(f"{value.name}_next" for value in sums))
+    yield "}"
+
+
+def _edge_lines(kernel: MicroKernel, name: str) -> Iterator[str]:
+    """Rows that do not exist are the last row again: they compute and store the same values in the same place."""
+    tile = kernel.tile
+    sums = _sums(kernel)
+    carried = (_Carried("%offset", "i64", "0"), _Carried("%b_at", "ptr", "%b"), *sums)
+    yield f"define internal void @{name}({PARAMETERS}, i64 %rows, i64 %columns) noinline {tile.attributes} {{"
+    yield "entry:"
+    yield from mask_lines(tile.lanes, "%columns")
+    yield "  %last = sub i64 %rows, 1"
+    for row in range(kernel.rows):
+        yield f"  %row{row} = call i64 @llvm.umin.i64(i64 %last, i64 {row})"
+        yield f"  %row{row}_start = mul i64 %row{row}, {tile.kc if tile.a_format == 'row' else 1}"
+        yield f"  %a_row{row} = getelementptr {tile.element}, ptr %a, i64 %row{row}_start"
+    yield "  %none = icmp eq i64 %steps, 0"
+    yield "  br i1 %none, label %done, label %loop"
+    yield "loop:"
+    yield from _phis("%left", "i64", "%steps")
+    for value in carried:
+        yield from _phis(value.name, value.type, value.start)
+    a_rows = [f"%a0_{row}_at" for row in range(kernel.rows)]
+    for row, address in enumerate(a_rows):
+        yield f"  {address} = getelementptr {tile.element}, ptr %a_row{row}, i64 %offset"
+    yield from _step(kernel, {value.name: value.name for value in carried}, a_rows, 0, "_next")
+    yield f"  %offset_next = add i64 %offset, {_a_step(tile)}"
+    yield "  %left_next = sub i64 %left, 1"
+    yield "  %end = icmp eq i64 %left_next, 0"
+    yield "  br i1 %end, label %done, label %loop"
+    yield "done:"
+    for value in sums:
+        yield f"  {value.name}_total = phi {value.type} [ {value.start}, %entry ], [ {value.name}_next, %loop ]"
+    c_rows = []
+    for row in range(kernel.rows):
+        yield f"  %c_row{row}_start = mul i64 %row{row}, %ldc"
+        yield f"  %c_row{row} = getelementptr {tile.element}, ptr %c, i64 %c_row{row}_start"
+        c_rows.append(f"%c_row{row}")
+    yield from _write(kernel, c_rows, tuple(f"{value.name}_total" for value in sums))
+    yield "}"
+
+
+def _sums(kernel: MicroKernel) -> tuple[_Carried, ...]:
+    return tuple(
+        _Carried(f"%sum{row}_{vector}", kernel.tile.vector, "zeroinitializer")
+        for row in range(kernel.rows)
+        for vector in range(kernel.vectors)
+    )
+
+
+def _phis(name: str, type_: str, start: str) -> Iterator[str]:
+    yield f"  {name} = phi {type_} [ {start}, %entry ], [ {name}_next, %loop ]"
+
+
+def _a_step(tile: GemmTile) -> int:
+    """Elements from one step along k to the next in a packed `a`."""
+    return 1 if tile.a_format == "row" else tile.mr
+
+
+def _rows_in_order(kernel: MicroKernel) -> Generator[str, None, list[str]]:
+    """The addresses of a full tile's rows of `c`."""
+    rows = ["%c"]
+    for row in range(1, kernel.rows):
+        yield f"  %c_row{row} = getelementptr {kernel.tile.element}, ptr {rows[-1]}, i64 %ldc"
+        rows.append(f"%c_row{row}")
+    return rows
+
+
+def _prefetch_c(kernel: MicroKernel, rows: list[str]) -> Iterator[str]:
+    """Ask for the lines of `c` now: they are needed when the loop over k ends."""
+    for number, row in enumerate(rows):
+        for byte in range(0, kernel.tile.nr * kernel.tile.itemsize, LINE_BYTES):
+            yield f"  %line{number}_{byte} = getelementptr i8, ptr {row}, i64 {byte}"
+            yield f"  call void @llvm.prefetch.p0(ptr %line{number}_{byte}, i32 1, i32 3, i32 1)"
+
+
+def _step(kernel: MicroKernel, names: dict[str, str], a_rows: list[str], step: int, after: str) -> Iterator[str]:
+    """One step along k: load the vectors of `b`; for each row broadcast an element of `a`, multiply and add.
+
+    `names` maps what the loop carries to its present names; `after` follows the names of the results.
+    """
+    tile = kernel.tile
+    for vector in range(kernel.vectors):
+        address = f"%b{step}_{vector}_at"
+        yield f"  {address} = getelementptr {tile.element}, ptr {names['%b_at']}, i64 {vector * tile.lanes}"
+        yield from _load_b(kernel, f"%b{step}_{vector}", address, vector)
+    for row, address in enumerate(a_rows):
+        scalar = f"%a{step}_{row}"
+        yield f"  {scalar} = load {tile.element}, ptr {address}, align {tile.itemsize}"
+        yield f"  {scalar}_one = insertelement {tile.vector} poison, {tile.element} {scalar}, i32 0"
+        yield (
+            f"  {scalar}_all = shufflevector {tile.vector} {scalar}_one, {tile.vector} poison, "
+            f"<{tile.lanes} x i32> zeroinitializer"
+        )
+        for vector in range(kernel.vectors):
+            total = f"%sum{row}_{vector}"
+            operands = (f"{scalar}_all", f"%b{step}_{vector}", names[total])
+            typed = ", ".join(f"{tile.vector} {operand}" for operand in operands)
+            yield f"  {total}{after} = call {tile.vector} @llvm.fma.{tile.suffix}({typed})"
+    b_step = "%b_stride" if reads_in_place(tile) else tile.nr
+    yield f"  %b_at{after} = getelementptr {tile.element}, ptr {names['%b_at']}, i64 {b_step}"
+
+
+def _load_b(kernel: MicroKernel, name: str, address: str, vector: int) -> Iterator[str]:
+    """Load a vector of `b`; columns that do not exist are +0.0.
+
+    Where the machine has no masked loads, the padding of a packed `b` is loaded and discarded.
+    """
+    tile, mask = kernel.tile, kernel.mask(vector)
+    if mask is None or tile.vector_bytes > 16 or reads_in_place(tile):
+        yield load_vector(tile, name, address, mask)
+    else:
+        yield load_vector(tile, f"{name}_padded", address)
+        yield (
+            f"  {name} = select <{tile.lanes} x i1> {mask}, {tile.vector} {name}_padded, {tile.vector} zeroinitializer"
+        )
+
+
+def _write(kernel: MicroKernel, rows: list[str], sums: tuple[str, ...]) -> Iterator[str]:
+    """Store the sums, or add them to what is stored, and return.
+
+    To add a number to -0.0 does not change it, so the first block needs no code of its own. An edge kernel, whose rows
+    may be the same, loads all before it stores any.
+    """
+    tile = kernel.tile
+    minus_zero = f"{tile.vector} splat ({tile.element} -0.0)"
+    flags = f"<{tile.lanes} x i1>"
+    yield f"  %first_one = insertelement {flags} poison, i1 %first, i32 0"
+    yield f"  %firsts = shufflevector {flags} %first_one, {flags} poison, <{tile.lanes} x i32> zeroinitializer"
+    stores = []
+    for row, start in enumerate(rows):
+        for vector in range(kernel.vectors):
+            mask = kernel.mask(vector)
+            name = f"%c{row}_{vector}"
+            yield f"  {name}_at = getelementptr {tile.element}, ptr {start}, i64 {vector * tile.lanes}"
+            yield load_vector(tile, f"{name}_stored", f"{name}_at", mask)
+            yield f"  {name}_old = select {flags} %firsts, {minus_zero}, {tile.vector} {name}_stored"
+            yield f"  {name} = fadd {tile.vector} {name}_old, {sums[row * kernel.vectors + vector]}"
+            stores.append(store_vector(tile, name, f"{name}_at", mask))
+        if not kernel.edge:
+            yield from stores
+            stores = []
+    yield from stores
+    yield "  ret void"

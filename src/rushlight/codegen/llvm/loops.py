@@ -1,0 +1,146 @@
+"""Statements: scalar loops, vector loops with a masked tail, stores."""
+
+from __future__ import annotations
+
+from itertools import groupby
+
+from rushlight.codegen.llvm import sizes
+from rushlight.codegen.llvm.analysis import RISKY_LOAD
+from rushlight.codegen.llvm.counting import close_loop
+from rushlight.codegen.llvm.memory import emit_stores
+from rushlight.codegen.llvm.scope import Context, Lanes, Scope, splat
+from rushlight.codegen.llvm.shapes import lane_numbers, shape_of
+from rushlight.codegen.llvm.terms import value
+from rushlight.codegen.llvm.widths import loop_lanes
+from rushlight.ir.dtype import int64
+from rushlight.ir.kernel import AxisKind, Loop, Statement, Store
+from rushlight.ir.scalar import Scalar
+from rushlight.sym import Size, SizeExpr, bounds
+
+
+def run(ctx: Context, statements: tuple[Statement, ...], scope: Scope) -> None:
+    """Emits statements in order; barriers mean nothing where a share of the work is one thread's."""
+    for is_store, group in groupby(statements, lambda statement: isinstance(statement, Store)):
+        if is_store:
+            emit_stores(ctx, [item for item in group if isinstance(item, Store)], scope)
+            continue
+        for statement in group:
+            if isinstance(statement, Loop):
+                _run_loop(ctx, statement, scope)
+
+
+def _run_loop(ctx: Context, loop: Loop, scope: Scope) -> None:
+    axis = loop.axis
+    start, extent = bound_text(ctx, axis.start, scope), bound_text(ctx, axis.extent, scope)
+    end = extent if start == "0" else scope.let(f"add i64 {start}, {extent}")
+    runs = not isinstance(axis.extent, Scalar) and _is_positive(axis.extent)
+    fixed = axis.extent if isinstance(axis.extent, int) else None
+    run_range(ctx, axis.symbol, loop.body, scope, (start, end), runs, fixed, axis.kind is AxisKind.VECTOR)
+
+
+def _is_positive(size: Size) -> bool:
+    return size > 0 if isinstance(size, int) else (bounds(size)[0] or 0) > 0
+
+
+def bound_text(ctx: Context, bound: Size | Scalar, scope: Scope) -> str:
+    """A loop bound as an i64."""
+    if not isinstance(bound, Scalar):
+        return sizes.size_text(ctx, bound, scope)
+    found = value(ctx, bound, scope)
+    if found.lanes > 1:
+        raise NotImplementedError("codegen: a loop's bound differs between the lanes of a vector loop around it")
+    if bound.type.itemsize == 8:
+        return found.text
+    extend = "sext" if bound.type.signed else "zext"
+    return scope.let(f"{extend} {shape_of(bound.type).type} {found.text} to {shape_of(int64).type}")
+
+
+def run_range(
+    ctx: Context,
+    symbol: SizeExpr,
+    body: tuple[Statement, ...],
+    scope: Scope,
+    bounds_: tuple[str, str],
+    runs: bool,
+    fixed: int | None,
+    in_lanes: bool,
+) -> None:
+    """A loop of an axis over a range; `runs` says that it is not empty, `fixed` is its length where that is constant."""
+    outer = scope
+    after = ""
+    if not runs:
+        after = scope.names.label()
+        outer = scope.inner(scope.names.label(), hold=RISKY_LOAD)
+    if in_lanes and scope.vector is None:
+        _vector_loop(ctx, symbol, body, outer, bounds_, fixed)
+    else:
+        _scalar_loop(ctx, symbol, body, outer, bounds_)
+    if not runs:
+        scope.branch(scope.let(f"icmp slt i64 {bounds_[0]}, {bounds_[1]}"), outer.first, after)
+        scope.open(outer.first)
+        scope.take(outer)
+        scope.jump(after)
+        scope.open(after)
+
+
+def _scalar_loop(
+    ctx: Context, symbol: SizeExpr, body: tuple[Statement, ...], outer: Scope, bounds_: tuple[str, str]
+) -> None:
+    hold = ctx.analysis.stored_in(body)
+    inner = outer.inner(outer.names.label(), ctx.analysis.axis_bits[symbol], hold)
+    counter = inner.sizes[symbol] = outer.names.value()
+    run(ctx, body, inner)
+    close_loop(outer, inner, counter, bounds_, runs=True)
+
+
+def _vector_loop(
+    ctx: Context,
+    symbol: SizeExpr,
+    body: tuple[Statement, ...],
+    outer: Scope,
+    bounds_: tuple[str, str],
+    fixed: int | None,
+) -> None:
+    """The main loop on full vectors, then the rest on masked ones. `outer` is entered only if there is an iteration."""
+    start, end = bounds_
+    wide, narrow = loop_lanes(ctx, body, symbol, fixed)
+    hold = ctx.analysis.stored_in(body)
+    middle = end
+    if fixed is None or fixed % wide:
+        extent = end if start == "0" else outer.let(f"sub i64 {end}, {start}")
+        middle = outer.let(f"and i64 {extent}, {-wide}")
+        if start != "0":
+            middle = outer.let(f"add i64 {start}, {middle}")
+    main, tail = None, None
+    if fixed is None or fixed >= wide:
+        main = _lanes_scope(ctx, symbol, outer, hold, wide)
+        run(ctx, body, main)
+    if fixed is None or fixed % wide:
+        tail = _lanes_scope(ctx, symbol, outer, hold, narrow)
+        assert tail.vector is not None
+        tail.vector.mask = prefix_mask(tail, tail.vector.base, end, narrow)
+        run(ctx, body, tail)
+    if main is not None and main.vector is not None:
+        close_loop(outer, main, main.vector.base, (start, middle), wide, runs=fixed is not None)
+    if tail is not None and tail.vector is not None:
+        close_loop(outer, tail, tail.vector.base, (start if main is None else middle, end), narrow, runs=fixed is not None)
+
+
+def _lanes_scope(ctx: Context, symbol: SizeExpr, outer: Scope, hold: int, width: int) -> Scope:
+    names = outer.names
+    bit = ctx.analysis.axis_bits[symbol]
+    base = names.value()
+    scope = outer.inner(names.label(), bit, hold, Lanes(bit, width, base, None))
+    scope.sizes[symbol] = base
+    return scope
+
+
+def prefix_mask(scope: Scope, base: str, end: str, width: int) -> str:
+    """The mask of the lanes l with base + l < end."""
+    left = scope.let(f"sub i64 {end}, {base}")
+    if width == 1:
+        return scope.let(f"icmp sgt i64 {left}, 0")
+    most = scope.let(f"call i64 @llvm.umin.i64(i64 {left}, i64 {width})")
+    count = scope.let(f"trunc i64 {most} to i32")
+    counts = splat(scope, f"<{width} x i32>", "i32", count, width)
+    return scope.let(f"icmp ult <{width} x i32> {lane_numbers(width, 'i32')}, {counts}")

@@ -1,0 +1,235 @@
+"""Size expressions as 64-bit integer code: each part in the outermost region where its axes are known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rushlight.codegen.llvm.scope import Context, Scope, splat
+from rushlight.codegen.llvm.shapes import lane_numbers
+from rushlight.sym import Size, SizeExpr, is_nonnegative, parts
+
+Part = tuple[int, tuple[SizeExpr, ...]]
+
+
+def size_text(ctx: Context, size: Size, scope: Scope) -> str:
+    """The value of a size as an i64; where an axis runs in lanes, its value in lane 0."""
+    if isinstance(size, int):
+        return str(size)
+    place = ctx.place(ctx.analysis.size_axes(size), 0, scope)
+    known = place.sizes.get(size)
+    if known is None:
+        known = place.sizes[size] = sum_text(ctx, parts(size), place)
+    return known
+
+
+def sum_text(ctx: Context, summands: Iterable[Part], scope: Scope) -> str:
+    """The value of a sum of parts; what is known further out is added up there."""
+    by_scope: dict[Scope, list[Part]] = {}
+    constant = 0
+    for part in summands:
+        if part[1]:
+            by_scope.setdefault(ctx.place(ctx.analysis.atoms_axes(part[1]), 0, scope), []).append(part)
+        else:
+            constant += part[0]
+    if not by_scope:
+        return str(constant)
+    total = ""
+    for place in sorted(by_scope, key=_depth):
+        # Keyed by values, not symbols: axes that count together in one loop have one value.
+        texts = [part_text(ctx, part, place) for part in by_scope[place]]
+        key = (total, "+", *texts)
+        known = place.sizes.get(key)
+        if known is None:
+            known = total
+            for text in texts:
+                known = _plus(place, known, text)
+            place.sizes[key] = known
+        total = known
+    return total if constant == 0 else _plus(scope, total, str(constant))
+
+
+def _depth(scope: Scope) -> int:
+    return scope.depth
+
+
+def _plus(scope: Scope, a: str, b: str) -> str:
+    return b if not a or a == "0" else scope.let(f"add i64 {a}, {b}")
+
+
+def part_text(ctx: Context, part: Part, scope: Scope) -> str:
+    """The value of coefficient * product of atoms, multiplied from the outermost region inwards."""
+    coefficient, atoms = part
+    placed = [(ctx.place(ctx.analysis.size_axes(atom), 0, scope), atom) for atom in atoms]
+    if len(placed) > 1:
+        placed.sort(key=lambda item: item[0].depth)
+    result = "" if coefficient == 1 and placed else str(coefficient)
+    for place, atom in placed:
+        value = atom_text(ctx, atom, place)
+        if not result:
+            result = value
+            continue
+        key = (result, "*", value)
+        known = place.sizes.get(key)
+        if known is None:
+            known = place.sizes[key] = place.let(f"mul i64 {value}, {result}")
+        result = known
+    return result
+
+
+def atom_text(ctx: Context, atom: SizeExpr, scope: Scope) -> str:
+    """The value of a symbol, a floor division, a minimum or a maximum."""
+    place: Scope | None = scope
+    while place is not None:
+        known = place.sizes.get(atom)
+        if known is not None:
+            return known
+        place = place.parent
+    if atom.op.name == "symbol":
+        return ctx.size_symbol(atom)
+    text, *rest = [size_text(ctx, operand, scope) for operand in atom.operands]
+    if atom.op.name == "floordiv":
+        text = _floordiv(scope, text, rest[0], atom.operands[0])
+    else:
+        for item in rest:
+            text = scope.let(f"call i64 @llvm.s{atom.op.name}.i64(i64 {text}, i64 {item})")
+    scope.sizes[atom] = text
+    return text
+
+
+def _floordiv(scope: Scope, a: str, b: str, dividend: Size) -> str:
+    """Divisors are sizes: positive, or 0 where an empty dim makes the result unused."""
+    divisor = b if b.lstrip("-").isdigit() else scope.let(f"call i64 @llvm.smax.i64(i64 {b}, i64 1)")
+    if is_nonnegative(dividend):
+        return scope.let(f"udiv i64 {a}, {divisor}")
+    quotient = scope.let(f"sdiv i64 {a}, {divisor}")
+    product = scope.let(f"mul i64 {quotient}, {divisor}")
+    rest = scope.let(f"sub i64 {a}, {product}")
+    below = scope.let(f"ashr i64 {rest}, 63")
+    return scope.let(f"add i64 {quotient}, {below}")
+
+
+class Affine:
+    """A size over the lanes of a region: lane l has `base + l * stride + extra[l]`.
+
+    `base` are parts for lane 0; `stride` an int or text of an i64; `extra` text of a vector of i64, or None.
+    """
+
+    __slots__ = ("base", "extra", "stride")
+
+    def __init__(self, base: list[Part], stride: int | str, extra: str | None) -> None:
+        self.base = base
+        self.stride = stride
+        self.extra = extra
+
+
+def affine(ctx: Context, summands: Iterable[Part], scope: Scope) -> Affine:
+    """Splits a sum by how it depends on the axes that run in the lanes of `scope`."""
+    lanes = scope.vector
+    if lanes is None:
+        return Affine(list(summands), 0, None)
+    base: list[Part] = []
+    steps: list[Part] = []
+    extra: str | None = None
+    size_axes = ctx.analysis.size_axes
+    for part in summands:
+        coefficient, atoms = part
+        moving = [atom for atom in atoms if size_axes(atom) & lanes.axes]
+        if not moving:
+            base.append(part)
+        elif len(moving) == 1 and moving[0].op.name == "symbol":
+            base.append(part)
+            steps.append((coefficient, tuple([atom for atom in atoms if atom is not moving[0]])))
+        else:
+            product = _part_lanes(ctx, part, ctx.place(ctx.analysis.atoms_axes(atoms), 0, scope))
+            extra = product if extra is None else scope.let(f"add <{lanes.width} x i64> {extra}, {product}")
+    stride: int | str = sum([step[0] for step in steps if not step[1]])
+    if any(step[1] for step in steps):
+        stride = sum_text(ctx, steps, scope)
+    return Affine(base, stride, extra)
+
+
+def lanes_text(ctx: Context, summands: Iterable[Part], scope: Scope) -> str:
+    """The values of a sum in all lanes, a vector of i64."""
+    split = affine(ctx, summands, scope)
+    assert scope.vector is not None
+    width = scope.vector.width
+    base = splat_i64(scope, sum_text(ctx, split.base, scope), width)
+    return add_steps(scope, base, split, width)
+
+
+def add_steps(scope: Scope, base: str, split: Affine, width: int) -> str:
+    """`base` plus what an affine size adds in each lane."""
+    vector = f"<{width} x i64>"
+    result = base
+    if split.stride != 0:
+        steps = lane_numbers(width, "i64")
+        if split.stride != 1:
+            steps = scope.let(f"mul {vector} {steps}, {splat_i64(scope, str(split.stride), width)}")
+        result = scope.let(f"add {vector} {result}, {steps}")
+    return result if split.extra is None else scope.let(f"add {vector} {result}, {split.extra}")
+
+
+def splat_i64(scope: Scope, text: str, width: int) -> str:
+    """An i64 in all lanes."""
+    if text.lstrip("-").isdigit():
+        return f"splat (i64 {text})"
+    key = (text, width)
+    known = scope.sizes.get(key)
+    if known is None:
+        known = scope.sizes[key] = splat(scope, f"<{width} x i64>", "i64", text, width)
+    return known
+
+
+def _part_lanes(ctx: Context, part: Part, scope: Scope) -> str:
+    lanes = scope.vector
+    assert lanes is not None
+    coefficient, atoms = part
+    still = tuple([atom for atom in atoms if not ctx.analysis.size_axes(atom) & lanes.axes])
+    result = ""
+    if coefficient != 1 or still:
+        result = splat_i64(scope, part_text(ctx, (coefficient, still), scope), lanes.width)
+    for atom in atoms:
+        if atom not in still:
+            value = _atom_lanes(ctx, atom, scope)
+            result = value if not result else scope.let(f"mul <{lanes.width} x i64> {result}, {value}")
+    return result
+
+
+def _size_lanes(ctx: Context, size: Size, scope: Scope) -> str:
+    assert scope.vector is not None
+    if isinstance(size, int):
+        return splat_i64(scope, str(size), scope.vector.width)
+    key = (size, "lanes")
+    known = scope.sizes.get(key)
+    if known is None:
+        known = scope.sizes[key] = lanes_text(ctx, parts(size), scope)
+    return known
+
+
+def _atom_lanes(ctx: Context, atom: SizeExpr, scope: Scope) -> str:
+    lanes = scope.vector
+    assert lanes is not None
+    if atom.op.name == "symbol":
+        return lanes_text(ctx, ((1, (atom,)),), scope)
+    key = (atom, "lanes")
+    known = scope.sizes.get(key)
+    if known is None:
+        a, b = (_size_lanes(ctx, operand, scope) for operand in atom.operands)
+        if atom.op.name == "floordiv":
+            known = _floordiv_lanes(scope, a, b, lanes.width)
+        else:
+            vector = f"<{lanes.width} x i64>"
+            known = scope.let(f"call {vector} @llvm.s{atom.op.name}.v{lanes.width}i64({vector} {a}, {vector} {b})")
+        scope.sizes[key] = known
+    return known
+
+
+def _floordiv_lanes(scope: Scope, a: str, b: str, width: int) -> str:
+    """By division of doubles, exact while |a| + b < 2**53: a quotient that is no integer is at least 1/b away from one."""
+    vector, doubles = f"<{width} x i64>", f"<{width} x double>"
+    b = scope.let(f"call {vector} @llvm.smax.v{width}i64({vector} {b}, {vector} splat (i64 1))")
+    a_double = scope.let(f"sitofp {vector} {a} to {doubles}")
+    b_double = scope.let(f"sitofp {vector} {b} to {doubles}")
+    quotient = scope.let(f"fdiv {doubles} {a_double}, {b_double}")
+    floor = scope.let(f"call {doubles} @llvm.floor.v{width}f64({doubles} {quotient})")
+    return scope.let(f"fptosi {doubles} {floor} to {vector}")

@@ -1,0 +1,39 @@
+"""What the code generator needs to know of a machine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class CodeTarget:
+    """A machine as the code generator sees it: architecture and width of vector registers in bytes.
+
+    On x86-64, 64 stands for AVX-512 (F, BW, DQ, VL) and 32 for AVX2 with FMA and F16C; fma and roundings need one of them.
+    """
+
+    architecture: str = "x86_64"
+    vector_bytes: int = 64
+
+    @property
+    def attributes(self) -> str:
+        """Function attributes that make LLVM use vectors of the full width."""
+        if self.vector_bytes < 64:
+            return "nounwind"
+        bits = 8 * self.vector_bytes
+        return f'nounwind "prefer-vector-width"="{bits}" "min-legal-vector-width"="{bits}"'
+
+    @property
+    def has_masks(self) -> bool:
+        """Whether loads and stores of any element may be masked by a mask register."""
+        return self.vector_bytes == 64
+
+    @property
+    def masked_bytes(self) -> int:
+        """The least element, in bytes, that masked loads and stores handle without a branch per lane."""
+        return 1 if self.has_masks else 4
+
+    @property
+    def registers(self) -> int:
+        """The number of vector registers."""
+        return 32 if self.has_masks or self.architecture == "aarch64" else 16

@@ -1,0 +1,166 @@
+"""Scalar terms as LLVM values: each placed in the outermost region where the axes it depends on are bound."""
+
+from __future__ import annotations
+
+from rushlight.codegen.llvm import arithmetic, casts, sizes
+from rushlight.codegen.llvm.analysis import ANY_LOAD, GUARD
+from rushlight.codegen.llvm.scope import Context, Handler, Mask, Scope, Value, widen
+from rushlight.codegen.llvm.shapes import Shape, literal, shape_of
+from rushlight.ir.dtype import bool_
+from rushlight.ir.scalar import Scalar, bound_axes
+from rushlight.sym import parts
+
+
+def value(ctx: Context, term: Scalar, scope: Scope, mask: Mask | None = None) -> Value:
+    """The value of a term in a region, emitted where it is not known yet."""
+    found = _known(ctx, term, scope, mask)
+    if found is not None:
+        return found
+    stack = [term]
+    while stack:
+        top = stack[-1]
+        pending = [operand for operand in _before(top) if _known(ctx, operand, scope, mask) is None]
+        if pending:
+            stack.extend(reversed(pending))
+            continue
+        stack.pop()
+        found = _known(ctx, top, scope, mask) or _emit(ctx, top, scope, mask)
+    assert found is not None
+    return found
+
+
+def _before(term: Scalar) -> tuple[Scalar, ...]:
+    """The operands to emit first; loads, reductions and guards see to their own."""
+    if term.op is GUARD:
+        return (term.operands[0], term.operands[2])
+    if term.op.name == "load" or bound_axes(term):
+        return ()
+    return term.operands
+
+
+def _known(ctx: Context, term: Scalar, scope: Scope, mask: Mask | None) -> Value | None:
+    key: object = term
+    if mask is not None and ctx.analysis.touched[term] & ANY_LOAD:
+        key = (term, mask.key)
+    inner: Scope | None = scope
+    while inner is not None:
+        found = inner.memo.get(key)
+        if found is not None:
+            return found
+        inner = inner.parent
+    return None
+
+
+def _emit(ctx: Context, term: Scalar, scope: Scope, mask: Mask | None) -> Value:
+    touched = ctx.analysis.touched[term]
+    inner_mask = mask if touched & ANY_LOAD else None
+    place = ctx.place(ctx.analysis.free[term], touched, scope, inner_mask)
+    handler = ctx.handlers.get(term.op.name, _emit_operation)
+    result = handler(ctx, term, place, inner_mask)
+    remember(ctx, term, place, inner_mask, result)
+    return result
+
+
+def remember(ctx: Context, term: Scalar, scope: Scope, mask: Mask | None, result: Value) -> None:
+    """Notes a term's value in its region; what reads a written buffer is forgotten at the next store to it."""
+    touched = ctx.analysis.touched[term]
+    key = term if mask is None or not touched & ANY_LOAD else (term, mask.key)
+    scope.memo[key] = result
+    buffers = touched & ~3
+    if buffers:
+        scope.pinned[key] = buffers
+
+
+def lanes_of(ctx: Context, term: Scalar, scope: Scope) -> int:
+    """The lanes of a term's value in a region: 1 unless it depends on an axis that runs in lanes."""
+    vector = scope.vector
+    return vector.width if vector is not None and ctx.analysis.free[term] & vector.axes else 1
+
+
+def operand(ctx: Context, term: Scalar, scope: Scope, mask: Mask | None, shape: Shape) -> str:
+    """The text of an operand with the lanes of `shape`."""
+    return widen(value(ctx, term, scope, mask), shape)
+
+
+def _emit_operation(ctx: Context, term: Scalar, scope: Scope, mask: Mask | None) -> Value:
+    values = [value(ctx, item, scope, mask) for item in term.operands]
+    lanes = max([item.lanes for item in values])
+    shape = shape_of(term.operands[0].type, lanes)
+    texts = [widen(item, shape) for item in values]
+    return Value(arithmetic.OPERATIONS[term.op.name](scope, shape, *texts), lanes, scope)
+
+
+def _emit_fma(ctx: Context, term: Scalar, scope: Scope, mask: Mask | None) -> Value:
+    lanes = lanes_of(ctx, term, scope)
+    shape = shape_of(term.type, lanes)
+    texts = [operand(ctx, item, scope, mask, shape) for item in term.operands]
+    return Value(arithmetic.fma(scope, shape, *texts), lanes, scope)
+
+
+def _emit_constant(ctx: Context, term: Scalar, scope: Scope, mask: Mask | None) -> Value:
+    return Value(literal(term.attr("value"), term.type), 1, None)
+
+
+def _emit_index(ctx: Context, term: Scalar, scope: Scope, mask: Mask | None) -> Value:
+    expr = term.attr("expr")
+    lanes = lanes_of(ctx, term, scope)
+    if lanes == 1:
+        return Value(sizes.size_text(ctx, expr, scope), 1, scope)
+    return Value(sizes.lanes_text(ctx, parts(expr), scope), lanes, scope)
+
+
+def _emit_cast(ctx: Context, term: Scalar, scope: Scope, mask: Mask | None) -> Value:
+    item = value(ctx, term.operands[0], scope, mask)
+    source, result = shape_of(term.operands[0].type, item.lanes), shape_of(term.type, item.lanes)
+    convert = casts.cast if term.op.name == "cast" else casts.bitcast
+    text = widen(item, source)
+    return Value(convert(scope, source, result, text), item.lanes, scope)
+
+
+def _emit_select(ctx: Context, term: Scalar, scope: Scope, mask: Mask | None) -> Value:
+    condition, a, b = (value(ctx, item, scope, mask) for item in term.operands)
+    return select(scope, term, condition, a, b)
+
+
+def select(scope: Scope, term: Scalar, condition: Value, a: Value, b: Value) -> Value:
+    """One of two values by a condition; a scalar condition chooses whole vectors."""
+    lanes = max(condition.lanes, a.lanes, b.lanes)
+    shape = shape_of(term.type, lanes)
+    kind = shape_of(bool_, condition.lanes).type
+    text = f"select {kind} {condition.text}, {shape.type} {widen(a, shape)}, {shape.type} {widen(b, shape)}"
+    return Value(scope.let(text), lanes, scope)
+
+
+def _emit_guard(ctx: Context, term: Scalar, scope: Scope, mask: Mask | None) -> Value:
+    condition, a, b = term.operands
+    chosen = value(ctx, condition, scope, mask)
+    other = value(ctx, b, scope, mask)
+    if not ctx.analysis.touched[a] & ANY_LOAD:
+        return select(scope, term, chosen, value(ctx, a, scope, mask), other)
+    inner = narrow_mask(ctx, condition, chosen, scope, mask)
+    return select(scope, term, chosen, value(ctx, a, scope, inner), other)
+
+
+def narrow_mask(ctx: Context, condition: Scalar, chosen: Value, scope: Scope, outer: Mask | None) -> Mask:
+    """The mask of what is evaluated only where a condition, and an outer mask, hold."""
+    place = chosen.scope or scope
+    if outer is None:
+        return Mask(chosen.text, chosen.lanes, place, condition)
+    if outer.scope.depth > place.depth:
+        place = outer.scope
+    lanes = max(chosen.lanes, outer.lanes)
+    shape = shape_of(bool_, lanes)
+    outer_text = widen(Value(outer.text, outer.lanes, outer.scope), shape)
+    text = place.let(f"and {shape.type} {widen(chosen, shape)}, {outer_text}")
+    return Mask(text, lanes, place, (condition, outer.key))
+
+
+TERM_HANDLERS: dict[str, Handler] = {
+    "constant": _emit_constant,
+    "index": _emit_index,
+    "cast": _emit_cast,
+    "bitcast": _emit_cast,
+    "select": _emit_select,
+    "guard": _emit_guard,
+    "fma": _emit_fma,
+}

@@ -1,0 +1,109 @@
+"""How many lanes the vectors of a loop have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from rushlight.codegen.llvm.analysis import CONSTANT, INDEX, LOAD, statement_scalars
+from rushlight.codegen.llvm.memory import Offset
+from rushlight.codegen.llvm.scope import Context
+from rushlight.codegen.llvm.target import CodeTarget
+from rushlight.ir.dtype import DType
+from rushlight.ir.kernel import Statement, Store
+from rushlight.ir.scalar import Scalar, bound_axes
+from rushlight.sym import SizeExpr, coefficient
+from rushlight.term import postorder
+
+_MOST_LANES = 64
+# Terms per element up to which 4, or 2, vectors at once pay: 1.25x on exp, for the latency of its chain of fma.
+_LIGHT, _MIDDLING = 50, 90
+_LIGHT_IN_FEW_REGISTERS = 50
+
+
+def value_terms(roots: Iterable[Scalar]) -> Iterator[Scalar]:
+    """The terms of roots without those that only make up addresses."""
+    return postorder(roots, lambda term: () if term.op is LOAD else term.operands)
+
+
+def widest(dtypes: Iterable[DType]) -> int:
+    """The bytes of the widest float, or of the widest element if there is no float."""
+    floats = others = 1
+    for dtype in dtypes:
+        if dtype.is_floating_point:
+            floats = max(floats, dtype.itemsize)
+        else:
+            others = max(others, dtype.itemsize)
+    return floats if floats > 1 else others
+
+
+def register_lanes(ctx: Context, terms: Iterable[Scalar], axes: int, dtypes: Iterable[DType] = ()) -> int:
+    """The lanes of one vector register for the terms that depend on the axes."""
+    free = ctx.analysis.free
+    found = [term.type for term in terms if free[term] & axes and term.op is not INDEX]
+    return min(ctx.target.vector_bytes // widest([*found, *dtypes]), _MOST_LANES)
+
+
+def work(ctx: Context, terms: Iterable[Scalar], axes: int) -> int:
+    """The number of terms computed per element of the axes, loads not counted."""
+    free = ctx.analysis.free
+    return sum([1 for term in terms if free[term] & axes and term.op is not LOAD and term.op is not CONSTANT])
+
+
+def vectors_at_once(cost: int) -> int:
+    """How many vectors of a body of some cost to work on at once, registers permitting."""
+    return 4 if cost <= _LIGHT else 2 if cost <= _MIDDLING else 1
+
+
+def is_light(cost: int, target: CodeTarget) -> bool:
+    """Whether four vectors of a body at once fit in registers."""
+    return cost <= (_LIGHT if target.registers >= 32 else _LIGHT_IN_FEW_REGISTERS)
+
+
+def loop_lanes(ctx: Context, statements: tuple[Statement, ...], axis: SizeExpr, extent: int | None) -> tuple[int, int]:
+    """Lanes of the main loop's and of the tail's vectors; `extent` is the number of iterations where it is constant."""
+    bit = ctx.analysis.axis_bits[axis]
+    terms = list(value_terms(statement_scalars(statements)))
+    stored = [statement.buffer.type.dtype for statement in statements if isinstance(statement, Store)]
+    narrow = register_lanes(ctx, terms, bit, stored)
+    if extent is not None and extent < narrow:
+        narrow = 1 << max(extent - 1, 1).bit_length()
+    cost = work(ctx, terms, bit)
+    wide = 4 if is_light(cost, ctx.target) else min(vectors_at_once(cost), 2)
+    for term in terms:
+        if bound_axes(term) and ctx.analysis.free[term] & bit:
+            wide = min(wide, 1 if bound_axes(term) and term.attr("order").lanes > 1 else 4)
+        elif term.op is LOAD and not _walks_by_one(ctx, term, axis, bit):
+            wide = 1
+    wide = min(narrow * wide, _MOST_LANES)
+    while extent is not None and wide > narrow and wide > extent:
+        wide //= 2
+    return max(wide, narrow), narrow
+
+
+def _walks_by_one(ctx: Context, term: Scalar, axis: SizeExpr, bit: int) -> bool:
+    if not ctx.analysis.free[term] & bit:
+        return True
+    for operand in term.operands:
+        split = Offset(operand)
+        if any(ctx.analysis.free[item] & bit for _, item in split.data):
+            return False
+        if operand.op is INDEX and coefficient(operand.attr("expr"), axis) != 1:
+            return False
+    return True
+
+
+def prefers_reduced_lanes(ctx: Context, statements: tuple[Statement, ...], axis: SizeExpr) -> bool:
+    """Whether the reductions in a loop over `axis` read along their own last axis rather than along `axis`."""
+    bit = ctx.analysis.axis_bits[axis]
+    along_own = along_axis = 0
+    for term in value_terms(statement_scalars(statements)):
+        bound = bound_axes(term)
+        if bound and ctx.analysis.free[term] & bit:
+            for load in [item for item in postorder(term.operands) if item.op is LOAD]:
+                along_own += _steps_by_one(load, bound[-1])
+                along_axis += _steps_by_one(load, axis)
+    return along_own > along_axis
+
+
+def _steps_by_one(load: Scalar, axis: SizeExpr) -> bool:
+    return any(term.op is INDEX and coefficient(term.attr("expr"), axis) == 1 for term in load.operands)

@@ -1,0 +1,134 @@
+"""What a checkpoint may hold, as JSON: numbers, text, None, lists, tuples, dicts, dtypes, devices, sizes, tensors.
+
+JSON's own kinds stand for themselves; everything else is an object of one key, its tag:
+
+    {"epoch": 3, "model": {"weight": <tensor>}}
+    {"dict": [["epoch", 3], ["model", {"dict": [["weight", {"tensor": "model.weight"}]]}]]}
+
+A tensor is named by its path; the same tensor in two places has one name.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, cast
+
+import numpy as np
+
+from rushlight.eager.form import Size
+from rushlight.eager.handle import Handle
+from rushlight.ir.dtype import BY_NAME, DType
+from rushlight.ir.type import Device
+from rushlight.support.errors import error, fail
+
+_DEEPEST = 200  # containers within containers before it must be a cycle
+
+
+class Encoder:
+    """Turns an object into JSON; `tensors` collects what it refers to, by name."""
+
+    def __init__(self) -> None:
+        self.tensors: dict[str, Handle] = {}
+        self._names: dict[Any, str] = {}
+
+    def encode(self, value: Any, path: tuple[str, ...] = ()) -> Any:
+        """Return the JSON of a value; P006 for what a checkpoint cannot hold."""
+        if value is None or isinstance(value, bool | str):
+            return value
+        if isinstance(value, np.generic):
+            value = value.item()
+        if isinstance(value, int):
+            return int(value)
+        if isinstance(value, float):
+            return float(value) if math.isfinite(value) else {"float": repr(float(value))}
+        if isinstance(value, Handle):
+            return self._tensor(value, path)
+        if isinstance(value, DType):
+            return {"dtype": value.name}
+        if isinstance(value, Device):
+            return {"device": str(value)}
+        return self._container(value, path)
+
+    def _container(self, value: Any, path: tuple[str, ...]) -> Any:
+        if len(path) > _DEEPEST:
+            fail("P006", "save: containers are nested too deeply, or contain themselves", at=".".join(path[:3]))
+        if isinstance(value, Mapping):
+            tag = "ordered" if isinstance(value, OrderedDict) else "dict"
+            items = cast(Mapping[Any, Any], value).items()
+            return {tag: [[self._key(key, path), self.encode(item, (*path, str(key)))] for key, item in items]}
+        if isinstance(value, list | tuple | set):
+            members: Iterable[Any] = value
+            encoded = [self.encode(item, (*path, str(index))) for index, item in enumerate(members)]
+            if isinstance(value, list):
+                return encoded
+            tag = "size" if isinstance(value, Size) else "set" if isinstance(value, set) else "tuple"
+            return {tag: encoded}
+        where = ".".join(path) or "the object itself"
+        hint = "save its state_dict()" if hasattr(value, "state_dict") else None
+        raise error("P006", f"save: {type(value).__name__} at {where} cannot be saved", hint=hint)
+
+    def _key(self, key: Any, path: tuple[str, ...]) -> Any:
+        if key is None or isinstance(key, str | int | float | tuple):
+            return self.encode(key, path)
+        raise error("P006", f"save: a dict's key of type {type(key).__name__} cannot be saved", at=".".join(path))
+
+    def _tensor(self, tensor: Handle, path: tuple[str, ...]) -> Any:
+        same = (tensor.address(), tuple(tensor.shape), tuple(tensor.form.strides), tensor.dtype)
+        known = self._names.get(same) if tensor.form.numel else None
+        if known is None:
+            known = self._names[same] = self._free_name(".".join(path) or "tensor")
+            self.tensors[known] = tensor
+        wants_gradient = bool(getattr(tensor, "requires_grad", False))
+        return {"tensor": known, "requires_grad": True} if wants_gradient else {"tensor": known}
+
+    def _free_name(self, name: str) -> str:
+        free, count = name, 1
+        while free in self.tensors or free == "__metadata__":
+            count += 1
+            free = f"{name}#{count}"
+        return free
+
+
+def to_text(encoded: Any) -> str:
+    """Return JSON as the shortest text."""
+    return json.dumps(encoded, allow_nan=False, separators=(",", ":"), ensure_ascii=False)
+
+
+def decode(encoded: Any, tensor: Callable[[str, bool], Any]) -> Any:
+    """Return the value that `Encoder` encoded; `tensor` gives those it names. ValueError where the JSON is not ours."""
+    if isinstance(encoded, list):
+        return [decode(item, tensor) for item in cast(list[Any], encoded)]
+    if not isinstance(encoded, dict):
+        return encoded
+    tagged = cast(dict[str, Any], encoded)
+    tag, content = next(iter(tagged.items()), ("nothing", None))
+    if tag == "tensor":
+        return tensor(str(content), bool(tagged.get("requires_grad")))
+    read = _READERS.get(tag)
+    if read is None:
+        raise ValueError(f"unknown tag {tag}")
+    return read(decode(content, tensor))
+
+
+def _freeze(key: Any) -> Any:
+    return tuple(cast(list[Any], key)) if isinstance(key, list) else key
+
+
+def _device(text: str) -> Device:
+    kind, _, index = text.partition(":")
+    return Device(kind, int(index) if index else None)
+
+
+_READERS: dict[str, Callable[[Any], Any]] = {
+    "dict": lambda items: {_freeze(key): value for key, value in items},
+    "ordered": lambda items: OrderedDict([(_freeze(key), value) for key, value in items]),
+    "tuple": tuple,
+    "size": Size,
+    "set": set,
+    "float": float,
+    "dtype": BY_NAME.__getitem__,
+    "device": _device,
+}

@@ -1,0 +1,118 @@
+"""Worker threads of a DataLoader.
+
+Each worker has a queue of tasks and a queue of results; the loader hands tasks out in turn and takes results in the
+same turn, so batches come in order. Threads, not processes: nothing is pickled or copied, and numpy and file reads
+release the interpreter's lock.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from queue import Empty, SimpleQueue
+from typing import Any, NamedTuple
+
+from rushlight.support.errors import fail
+
+
+@dataclass(frozen=True)
+class WorkerInfo:
+    """Who a worker is: `id` from 0 to `num_workers` - 1, a `seed` of its own, and the dataset."""
+
+    id: int
+    num_workers: int
+    seed: int
+    dataset: Any
+
+
+class _Local(threading.local):
+    info: WorkerInfo | None = None
+
+
+_local = _Local()
+
+
+def get_worker_info() -> WorkerInfo | None:
+    """Return who the current worker thread is; None outside a DataLoader's workers."""
+    return _local.info
+
+
+class Outcome(NamedTuple):
+    """What became of a task: its value, or the error that stopped it."""
+
+    value: Any
+    error: BaseException | None
+
+
+_STOP = object()
+
+
+class Worker:
+    """One thread: `submit` tasks, `receive` their outcomes in the same order, `stop` it at the end."""
+
+    def __init__(self, info: WorkerInfo, start: Callable[[], Callable[[Any], Any]]) -> None:
+        self.id = info.id
+        self._tasks: SimpleQueue[Any] = SimpleQueue()
+        self._outcomes: SimpleQueue[Outcome] = SimpleQueue()
+        # A daemon: a dataset that blocks forever must not keep the interpreter from exiting.
+        self._thread = threading.Thread(
+            target=_serve,
+            args=(info, start, self._tasks, self._outcomes),
+            name=f"rushlight-loader-{info.id}",
+            daemon=True,
+        )
+        self._thread.start()
+
+    def submit(self, task: Any) -> None:
+        """Queue a task."""
+        self._tasks.put(task)
+
+    def receive(self, timeout: float) -> Any:
+        """Wait for the oldest task's value; its error is raised here with the worker's traceback. 0 waits forever."""
+        try:
+            value, raised = self._outcomes.get(timeout=timeout or None)
+        except Empty:
+            fail("R005", f"DataLoader: worker {self.id} did not answer within {timeout} seconds")
+        if raised is None:
+            return value
+        try:
+            raised.add_note(f"raised in worker thread {self.id} of a DataLoader")
+            if isinstance(raised, StopIteration):  # it would end the loop as if there were no more batches
+                raise RuntimeError("the dataset raised StopIteration") from raised
+            raise raised
+        finally:
+            del raised  # the traceback refers to this frame
+
+    def stop(self) -> None:
+        """Let the thread end after the task that it is at; nothing waits for it."""
+        while not self._tasks.empty():
+            try:
+                self._tasks.get_nowait()
+            except Empty:
+                break
+        self._tasks.put(_STOP)
+
+    def join(self, timeout: float) -> bool:
+        """Wait for the thread to end; return whether it has."""
+        self._thread.join(timeout)
+        return not self._thread.is_alive()
+
+
+def _serve(
+    info: WorkerInfo,
+    start: Callable[[], Callable[[Any], Any]],
+    tasks: SimpleQueue[Any],
+    outcomes: SimpleQueue[Outcome],
+) -> None:
+    """The thread's loop. Every task gets an outcome: also when the start failed, so that nobody waits in vain."""
+    _local.info = info
+    run: Callable[[Any], Any] | None = None
+    while (task := tasks.get()) is not _STOP:
+        try:
+            run = run or start()
+            outcome = Outcome(run(task), None)
+        except BaseException as error:  # noqa: BLE001 - it is raised again where the batch is asked for
+            outcome = Outcome(None, error)
+        outcomes.put(outcome)
+        del task, outcome

@@ -1,0 +1,73 @@
+"""The demo's model: a small GPT over bytes. Only the line that imports rushlight makes it ours: it is PyTorch's API."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import rushlight as rl
+
+F = rl.nn.functional
+VOCABULARY = 256
+
+
+class Block(rl.nn.Module):
+    """Causal self-attention and an MLP four times as wide, each on normalized input and added to it."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.norm1 = rl.nn.LayerNorm(width)
+        self.query_key_value = rl.nn.Linear(width, 3 * width)
+        self.project = rl.nn.Linear(width, width)
+        self.norm2 = rl.nn.LayerNorm(width)
+        self.widen = rl.nn.Linear(width, 4 * width)
+        self.narrow = rl.nn.Linear(4 * width, width)
+
+    def forward(self, x: Any) -> Any:
+        """[batch, length, width] in and out."""
+        x = x + self.attend(self.norm1(x))
+        return x + self.narrow(F.gelu(self.widen(self.norm2(x))))
+
+    def attend(self, x: Any) -> Any:
+        """Each position looks at itself and those before it."""
+        batch, length, width = x.shape
+        split = self.query_key_value(x).view(batch, length, 3, self.heads, width // self.heads)
+        query, key, value = split.permute(2, 0, 3, 1, 4).unbind(0)
+        seen = F.scaled_dot_product_attention(query, key, value, is_causal=True)
+        return self.project(seen.transpose(1, 2).reshape(batch, length, width))
+
+
+class GPT(rl.nn.Module):
+    """Bytes in, logits of the next byte out; the embedding of bytes is also the last layer's weight."""
+
+    def __init__(self, layers: int, heads: int, width: int, context: int) -> None:
+        super().__init__()
+        self.context = context
+        self.token = rl.nn.Embedding(VOCABULARY, width)
+        self.position = rl.nn.Embedding(context, width)
+        self.blocks = rl.nn.ModuleList([Block(width, heads) for _ in range(layers)])
+        self.norm = rl.nn.LayerNorm(width)
+        self.reset(layers)
+
+    def reset(self, layers: int) -> None:
+        """Small random matrices, smaller still where a block adds to the residual stream, as in GPT-2; no biases."""
+        with rl.no_grad():
+            for name, parameter in self.named_parameters():
+                if parameter.dim() == 2:
+                    adds = name.endswith(("project.weight", "narrow.weight"))
+                    parameter.normal_(0.0, 0.02 / math.sqrt(2 * layers) if adds else 0.02)
+                elif name.endswith("bias"):
+                    parameter.zero_()
+
+    def forward(self, tokens: Any) -> Any:
+        """[batch, length] of int64 to [batch, length, 256]."""
+        x = self.token(tokens) + self.position.weight[: tokens.shape[1]]
+        for block in self.blocks:
+            x = block(x)
+        return F.linear(self.norm(x), self.token.weight)
+
+    def loss(self, windows: Any) -> Any:
+        """Mean cross-entropy, in nats per byte, of each byte of the windows [batch, length + 1] but the first."""
+        logits = self(windows[:, :-1])
+        return F.cross_entropy(logits.reshape(-1, VOCABULARY), windows[:, 1:].reshape(-1))

@@ -1,0 +1,58 @@
+"""The training step, the optimizer and the functions that only look. This too is PyTorch's API and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import rushlight as rl
+
+MAX_GRADIENT_NORM = 1.0
+
+
+def make_optimizer(model: Any, learning_rate: float, weight_decay: float) -> Any:
+    """AdamW that shrinks matrices alone: vectors are biases and norms, which have reason to be large."""
+    matrices = [parameter for parameter in model.parameters() if parameter.dim() >= 2]
+    vectors = [parameter for parameter in model.parameters() if parameter.dim() < 2]
+    groups = [{"params": matrices, "weight_decay": weight_decay}, {"params": vectors, "weight_decay": 0.0}]
+    return rl.optim.AdamW(groups, lr=learning_rate, betas=(0.9, 0.95))
+
+
+def set_rate(optimizer: Any, rate: float) -> None:
+    """The learning rate of the next step."""
+    for group in optimizer.param_groups:
+        group["lr"] = rate
+
+
+def make_step(model: Any, optimizer: Any) -> Callable[[Any], tuple[Any, Any]]:
+    """The whole training step as one function: windows [batch, length + 1] in, loss and gradient norm out."""
+
+    def step(windows: Any) -> tuple[Any, Any]:
+        optimizer.zero_grad()
+        loss = model.loss(windows)
+        loss.backward()
+        norm = rl.nn.utils.clip_grad_norm_(model.parameters(), MAX_GRADIENT_NORM)
+        optimizer.step()
+        return loss.detach(), norm
+
+    return step
+
+
+def make_held_out(model: Any) -> Callable[[Any], Any]:
+    """The loss of windows, without learning from them."""
+
+    def held_out(windows: Any) -> Any:
+        with rl.no_grad():
+            return model.loss(windows)
+
+    return held_out
+
+
+def make_next_byte(model: Any) -> Callable[[Any], Any]:
+    """Logits [256] of the byte after tokens [1, length]."""
+
+    def next_byte(tokens: Any) -> Any:
+        with rl.no_grad():
+            return model(tokens)[0, -1]
+
+    return next_byte

@@ -1,0 +1,10 @@
+"""Tensors as the user holds them: dispatch, kernels on call, the autograd tape, fake tensors, symbols."""
+
+from rushlight.eager.autograd import record
+from rushlight.eager.execution import kernels, meta
+from rushlight.eager.tensor import Parameter, Tensor
+
+__all__ = ["ANSWERERS", "Parameter", "Tensor"]
+
+ANSWERERS = (kernels.run_on_cpu, meta.run_on_meta, record.record)
+"""The boxed kernels that answer every operator; importing their modules registers them."""

@@ -1,0 +1,149 @@
+"""Arguments as users give them, as operators take them: lists as tuples, SymInts as sizes, names as devices."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from rushlight.eager.dispatch import backend_key
+from rushlight.eager.handle import Handle
+from rushlight.eager.symbols import SymFloat, SymInt, unwrap_size
+from rushlight.ir.dtype import BY_NAME, DType, bool_, complex64, float32, from_numpy_dtype, int64
+from rushlight.ir.type import CPU, META, Device
+from rushlight.ops.record import OPERATORS
+from rushlight.support.errors import error, fail
+from rushlight.sym import SizeExpr
+
+_PLAIN = (float, int, bool, complex)
+_default_dtype: list[DType] = [float32]
+
+
+def operand(value: Any) -> Any:
+    """A tensor or a number as an operand; NotImplemented for anything else."""
+    if isinstance(value, Handle) or value.__class__ in _PLAIN:
+        return value
+    if isinstance(value, SymInt):
+        return OPERATORS["from_size"](value.expr)
+    if isinstance(value, SymFloat):
+        return float(value)
+    if isinstance(value, (bool, int, float, complex)):
+        return value
+    if isinstance(value, np.generic):
+        return value.item()
+    return NotImplemented
+
+
+def required_operand(value: Any) -> Any:
+    """`operand`, or A001."""
+    found = operand(value)
+    if found is NotImplemented:
+        fail("A001", "a tensor or a number is expected", value=value)
+    return found
+
+
+def optional_operand(value: Any) -> Any:
+    """`required_operand`, and None passes."""
+    return None if value is None else required_operand(value)
+
+
+def operands(values: Any) -> tuple[Any, ...]:
+    """A list of tensors."""
+    if not isinstance(values, (list, tuple)):
+        if isinstance(values, Handle):
+            fail("A001", "a list or tuple of tensors is expected, not a tensor", value=values)
+        values = tuple(values)
+    return tuple([optional_operand(value) for value in values])
+
+
+def integer(value: Any) -> Any:
+    """An int, a size, or a tensor or other object that is one; None passes."""
+    if value.__class__ is int or value is None:
+        return value
+    if isinstance(value, SymInt):
+        return value.expr
+    if isinstance(value, SizeExpr):
+        return value
+    try:
+        return operator.index(value)
+    except TypeError:
+        fail("A001", "an int is expected", value=value)
+
+
+def integers(value: Any) -> Any:
+    """Ints or sizes as a tuple; one alone counts as a list of one; None passes."""
+    if value is None:
+        return None
+    if isinstance(value, (tuple, list)):
+        return tuple([integer(item) for item in value])
+    return (integer(value),)
+
+
+def varied(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Ints given one by one or as one sequence: `x.view(2, 3)`, `x.view((2, 3))`."""
+    if len(values) == 1 and isinstance(values[0], (tuple, list)):
+        values = tuple(values[0])
+    return tuple([integer(item) for item in values])
+
+
+def number(value: Any) -> Any:
+    """An attribute that is a number; SymInts as sizes, tensors by their value; None passes."""
+    if value.__class__ in _PLAIN or value is None:
+        return value
+    if isinstance(value, Handle):
+        return value.item()  # pyright: ignore[reportAttributeAccessIssue] - public tensors have it
+    return float(value) if isinstance(value, (np.floating, SymFloat)) else unwrap_size(value)
+
+
+def element_type(value: Any) -> DType | None:
+    """A dtype, also from `float`, `int`, `bool`, `complex`, or a numpy dtype; None passes; D004 for anything else."""
+    if value is None or isinstance(value, DType):
+        return value
+    if value is float:
+        return _default_dtype[0]
+    known: dict[Any, DType] = {int: int64, bool: bool_, complex: complex64}
+    if isinstance(value, type) and value in known:
+        return known[value]
+    try:
+        found = from_numpy_dtype(np.dtype(value))
+    except TypeError:
+        found = None
+    if found is None:
+        fail("D004", "not a dtype", value=value, hint="dtypes: " + ", ".join(BY_NAME))
+    return found
+
+
+def place(value: Any) -> Device | None:
+    """A device, also from its name; None passes; V001 for devices that do not exist."""
+    if value is None or isinstance(value, Device):
+        return value
+    if isinstance(value, str):
+        kind, colon, index = value.partition(":")
+        backend_key(kind)
+        if colon and not index.isdigit():
+            fail("V001", f"{value} is not a device", hint="devices are named type or type:index")
+        return {"cpu": CPU, "meta": META}.get(value) or Device(kind, int(index) if colon else None)
+    raise error("V001", "not a device", value=value)
+
+
+def default_dtype() -> DType:
+    """The dtype of Python floats."""
+    return _default_dtype[0]
+
+
+def set_default_dtype(dtype: DType) -> None:
+    """Sets the dtype of Python floats for tensors made from now on."""
+    if not isinstance(dtype, DType) or not dtype.is_floating_point:
+        fail("D004", "the default dtype must be a floating-point dtype", dtype=dtype)
+    _default_dtype[0] = dtype
+
+
+def shape_of(values: Sequence[Any]) -> tuple[Any, ...]:
+    """A shape given as one sequence, or as the sizes one by one."""
+    sizes = varied(tuple(values))
+    for size in sizes:
+        if isinstance(size, int) and size < 0:
+            fail("S007", "a size is negative", shape=sizes)
+    return sizes

@@ -1,0 +1,1 @@
+"""The tape: nodes, recording, the driver of backward passes, custom functions, checks."""

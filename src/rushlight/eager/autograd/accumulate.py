@@ -1,0 +1,95 @@
+"""Leaves: where gradients end up, and whether a leaf takes a gradient as it is or a copy of it."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+from rushlight.autodiff.backward import SINK
+from rushlight.eager.autograd.node import Node, run_tensor_hooks
+from rushlight.eager.dispatch import STATE, dispatch
+from rushlight.eager.form import Form, form_of
+from rushlight.eager.handle import Gradient, Handle, allocate, gradient_of
+from rushlight.eager.mutation import COPY, in_place
+from rushlight.ops.record import OPERATORS
+
+
+class AccumulateGrad(Node):
+    """Adds what arrives to a leaf's `grad`."""
+
+    __slots__ = ("variable",)
+
+    variable: Any
+
+    def __init__(self, variable: Handle) -> None:
+        super().__init__(())
+        self.sequence = SINK
+        self.variable = variable
+
+    def prepare(self, gradients: list[Any], owned: set[int]) -> None:
+        """Runs the leaf's hooks on what arrived."""
+        record = gradient_of(self.variable)
+        if record.hooks and gradients and gradients[0] is not None:
+            gradients[0] = run_tensor_hooks(record.hooks, gradients[0], owned)
+        super().prepare(gradients, owned)
+
+    def run(self, gradients: list[Any], create_graph: bool, owned: set[int]) -> Sequence[Any]:
+        """Accumulates, then runs the hooks that come after accumulation."""
+        record = gradient_of(self.variable)
+        if gradients[0] is not None:
+            record.grad = accumulated(self.variable, record.grad, gradients[0], create_graph, id(gradients[0]) in owned)
+            for hook in tuple((record.accumulated or {}).values()):
+                hook(self.variable)
+        return ()
+
+
+def accumulated(variable: Handle, before: Any, new: Any, create_graph: bool, owned: bool) -> Any:
+    """A leaf's gradient with a new one added.
+
+    The first one is taken as it is if nobody else has it and its layout is the leaf's; else it is copied into the
+    leaf's layout. Later ones are added in place, or out of place where the sum is part of a graph.
+    """
+    if before is not None:
+        if create_graph and STATE.grad:
+            return OPERATORS["add"](before, new)
+        return in_place(OPERATORS["add"])(before, new)
+    wanted = gradient_form(variable.form, new.form)
+    if owned and not create_graph and new.form is wanted and new.storage is not None:
+        return new
+    return dispatch(COPY, (allocate_like(wanted, new), new), {})
+
+
+def gradient_form(variable: Form, new: Form) -> Form:
+    """The form in which a leaf keeps its gradient: the leaf's strides if it is dense, else row-major."""
+    if variable.symbolic or new.symbolic:
+        return new
+    strides = variable.strides if variable.extent == variable.numel else None
+    return form_of(tuple(new.shape), new.dtype, new.device, strides)
+
+
+def allocate_like(form: Form, like: Handle) -> Any:
+    """A tensor of undefined contents, without data where `like` has none."""
+    if like.storage is None:
+        return OPERATORS["full_like"](like, 0)
+    return allocate(form)
+
+
+def sink_of(leaf: Any) -> Any:
+    """The node that accumulates into a leaf's `grad`; one per leaf while anything refers to it."""
+    gradient = gradient_of(leaf)
+    found = gradient.sink() if gradient.sink is not None else None
+    if found is None:
+        found = AccumulateGrad(leaf)
+        gradient.sink = weakref.ref(found)
+    return found
+
+
+def edge_of(tensor: Any) -> tuple[Any, int] | None:
+    """Where a tensor's gradient goes: the node that made it, its accumulation if it is a leaf, or None."""
+    gradient: Gradient | None = tensor.gradient
+    if gradient is None:
+        return None
+    if gradient.node is not None:
+        return gradient.node, gradient.output
+    return (sink_of(tensor), 0) if gradient.required else None

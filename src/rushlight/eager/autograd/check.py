@@ -1,0 +1,128 @@
+"""gradcheck and gradgradcheck: derivative rules against finite differences in double precision."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from rushlight.eager.autograd.driver import grad
+from rushlight.eager.autograd.history import requires
+from rushlight.eager.dispatch import Scope
+from rushlight.eager.handle import Handle
+from rushlight.eager.memory import array_of, copied
+from rushlight.ir.dtype import Kind, float64
+from rushlight.support.errors import fail
+
+Function = Callable[..., Any]
+
+
+def _outputs(found: Any) -> list[Any]:
+    listed = list(found) if isinstance(found, (tuple, list)) else [found]
+    return [item for item in listed if isinstance(item, Handle) and item.dtype.kind is Kind.FLOAT]
+
+
+def _numeric(function: Function, inputs: Sequence[Any], position: int, eps: float) -> list[Any]:
+    """For each output its Jacobian by central differences, one row per element of the input."""
+    array = array_of(inputs[position])
+    flat = list(np.ndindex(array.shape))
+    rows: list[list[Any]] = []
+    for index in flat:
+        before = array[index]
+        array[index] = before + eps
+        high = [array_of(item).copy() for item in _outputs(function(*inputs))]
+        array[index] = before - eps
+        low = [array_of(item).copy() for item in _outputs(function(*inputs))]
+        array[index] = before
+        rows.append([((one - two) / (2 * eps)).reshape(-1) for one, two in zip(high, low, strict=True)])
+    count = len(rows[0]) if rows else 0
+    return [np.stack([row[at] for row in rows]) for at in range(count)]
+
+
+def _analytic(output: Any, tensor: Any, shape: tuple[int, ...]) -> Any:
+    """The Jacobian of an output by its derivative rules, one row per element of the input."""
+    columns: list[Any] = []
+    for index in np.ndindex(tuple(output.form.shape)):
+        seed = np.zeros(tuple(output.form.shape))
+        seed[index] = 1.0
+        start = copied(seed, output.dtype)
+        (found,) = grad(output, tensor, start, retain_graph=True, allow_unused=True)
+        columns.append(np.zeros(shape).reshape(-1) if found is None else array_of(found).astype(np.float64).reshape(-1))
+    return np.stack(columns, axis=1) if columns else np.zeros((int(np.prod(shape)), 0))
+
+
+def gradcheck(
+    func: Function,
+    inputs: Any,
+    *,
+    eps: float = 1e-6,
+    atol: float = 1e-5,
+    rtol: float = 1e-3,
+    raise_exception: bool = True,
+    **ignored: Any,
+) -> bool:
+    """Whether the gradients of `func` at `inputs` agree with finite differences. Inputs should be float64.
+
+    Errors: G013 where they differ, unless `raise_exception` is False.
+    """
+    listed = list(inputs) if isinstance(inputs, (tuple, list)) else [inputs]
+    wanted = [at for at, item in enumerate(listed) if isinstance(item, Handle) and requires(item)]
+    if not wanted:
+        fail("G005", "gradcheck: none of the inputs requires gradients")
+    with Scope(grad=True):
+        outputs = _outputs(func(*listed))
+        for at in wanted:
+            numeric = _numeric(func, listed, at, eps)
+            for number, output in enumerate(outputs):
+                if not requires(output):
+                    continue
+                shape = tuple(listed[at].form.shape)
+                found = _analytic(output, listed[at], shape)
+                expected = numeric[number] if numeric else np.zeros_like(found)
+                if np.allclose(found, expected, rtol, atol):
+                    continue
+                if not raise_exception:
+                    return False
+                worst = float(np.abs(found - expected).max())
+                fail(
+                    "G013",
+                    f"gradcheck: output {number} by input {at}",
+                    difference=worst,
+                    computed=found,
+                    numeric=expected,
+                )
+    return True
+
+
+def gradgradcheck(
+    func: Function,
+    inputs: Any,
+    grad_outputs: Any = None,
+    *,
+    eps: float = 1e-6,
+    atol: float = 1e-5,
+    rtol: float = 1e-3,
+    **ignored: Any,
+) -> bool:
+    """`gradcheck` of the gradients of `func`, so of its second derivatives."""
+    listed = list(inputs) if isinstance(inputs, (tuple, list)) else [inputs]
+    count = len(_outputs(func(*listed)))
+    random = np.random.default_rng(0)
+    if grad_outputs is None:
+        shapes = [tuple(item.form.shape) for item in _outputs(func(*listed))]
+        given = [copied(random.standard_normal(shape), float64) for shape in shapes]
+        for item in given:
+            item.requires_grad = True
+    else:
+        given = list(grad_outputs) if isinstance(grad_outputs, (tuple, list)) else [grad_outputs]
+
+    def first(*args: Any) -> Any:
+        arguments, seeds = args[: len(args) - count], args[len(args) - count :]
+        wanted = [item for item in arguments if isinstance(item, Handle) and requires(item)]
+        with Scope(grad=True):
+            outputs = _outputs(func(*arguments))
+            found = grad(outputs, wanted, seeds, create_graph=True, allow_unused=True)
+        return tuple([item for item in found if item is not None])
+
+    return gradcheck(first, (*listed, *given), eps=eps, atol=atol, rtol=rtol)

@@ -1,0 +1,302 @@
+"""Derivative rules run as programs: one executable per backward node, with only the gradients that are needed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from rushlight.eager.execution.artifact import artifact_for, with_run_time_sizes
+from rushlight.eager.execution.attributes import split_sizes, with_sizes
+from rushlight.eager.execution.decompose import as_node, replay
+from rushlight.eager.execution.kernels import laid_out
+from rushlight.eager.execution.operands import attribute_key, flatten, form_of_operand, structure_of, unflatten
+from rushlight.eager.execution.plan import KernelPlan
+from rushlight.eager.execution.signature import signature_of
+from rushlight.eager.form import Form, form_of_type
+from rushlight.eager.handle import Handle
+from rushlight.eager.mutation import Mutation
+from rushlight.ir.graph import Call, Graph, GraphBuilder
+from rushlight.ir.type import Layout
+from rushlight.ops.promote import unbroadcast
+from rushlight.ops.record import Fact, Operator
+from rushlight.support.errors import fail
+
+_MOST_PLANS = 1 << 13
+Needed = tuple[bool, ...]
+
+
+class Rule(NamedTuple):
+    """A derivative rule: whose it is, its function, what it needs by name, and the names that those are found under."""
+
+    owner: Any
+    function: Callable[..., Any]
+    needs: tuple[str, ...]
+    operands: tuple[str, ...]
+    results: tuple[str, ...]
+    many: bool = False  # the result is a list, whose length each call decides
+
+    def for_results(self, count: int) -> Rule:
+        """The rule for a call with so many results."""
+        return self._replace(results=tuple([f"out{place}" for place in range(count)])) if self.many else self
+
+
+def _copy_vjp(g: Any, source: Any) -> Any:
+    return None, unbroadcast(g, source)
+
+
+_rules: dict[Any, Rule | None] = {}
+
+
+def rule_of(op: Any) -> Rule | None:
+    """The derivative rule of an operator, or of what an in-place form computes; None if there is none."""
+    if op in _rules:
+        return _rules[op]
+    base: Operator | None = op.base if isinstance(op, Mutation) else op
+    if base is None:
+        rule = Rule(op, _copy_vjp, ("source",), ("target", "source"), ("out",))
+    elif base.vjp_rule is None:
+        return None
+    else:
+        schema = base.schema
+        operands = tuple([item.name for item in schema.operands])
+        many = schema.results[0].type.endswith("[]")
+        results = () if many else tuple([item.name for item in schema.results])
+        rule = Rule(base, base.vjp_rule, base.vjp_needs, operands, results, many)
+    _rules[op] = rule
+    return rule
+
+
+def trace_rule(
+    rule: Rule,
+    attrs: Mapping[str, Any],
+    structure: Any,
+    needed: Needed,
+    types: Sequence[Any],
+    inputs: Any,
+    builder: GraphBuilder,
+) -> list[Any]:
+    """Runs a rule on fresh parameters of `types`: the needed gradients as nodes, None where the rule gives none.
+
+    `inputs` is the structure of (gradients of results, then the tensors that the rule needs); `structure` that of the
+    operands.
+    """
+    nodes = [builder.parameter(f"p{position}", type_) for position, type_ in enumerate(types)]
+    return apply_rule(rule, attrs, structure, needed, unflatten(inputs, nodes), builder)
+
+
+def apply_rule(
+    rule: Rule, attrs: Mapping[str, Any], structure: Any, needed: Needed, values: Sequence[Any], builder: GraphBuilder
+) -> list[Any]:
+    """Runs a rule on nodes: first the gradients of the results, then what it needs of tensors."""
+    count = len(rule.results)
+    tensors = iter(values[count:])
+    named = {name: attrs[name] if name in attrs else next(tensors) for name in rule.needs}
+    annotations = rule.function.__annotations__
+    for name, value in named.items():
+        if "TensorType" in str(annotations.get(name)):
+            named[name] = _types(value)
+    result = rule.function(values[0] if count == 1 and not rule.many else tuple(values[:count]), **named)
+    gradients = result if isinstance(result, tuple) and not _is_bare(result, structure) else (result,)
+    if len(gradients) != len(rule.operands):
+        fail("X001", f"{rule.owner.name}: the vjp gives {len(gradients)} gradients for {len(rule.operands)} operands")
+    flat: list[Any] = []
+    for part, gradient in zip(structure, gradients, strict=True):
+        if isinstance(part, tuple):
+            flat.extend(gradient if gradient is not None else [None for _ in part])
+        elif part:
+            flat.append(gradient)
+    return [
+        as_node(builder, gradient) if wanted and gradient is not None else None
+        for wanted, gradient in zip(needed, flat, strict=True)
+    ]
+
+
+def _types(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return tuple([_types(item) for item in value])
+    return None if value is None else value.type
+
+
+def _is_bare(result: tuple[Any, ...], structure: Any) -> bool:
+    """Whether a rule of one operand, a tensor list, gave the list's gradients themselves."""
+    return (
+        len(structure) == 1
+        and isinstance(structure[0], tuple)
+        and not (len(result) == 1 and isinstance(result[0], tuple))
+    )
+
+
+_uses: dict[Hashable, tuple[bool, ...]] = {}
+
+
+def uses_data(
+    rule: Rule,
+    attrs: Mapping[str, Any],
+    key: Hashable,
+    structure: Any,
+    needed: Needed,
+    results: Sequence[Form],
+    saved: Any,
+) -> tuple[bool, ...]:
+    """For each saved tensor or number (flattened), whether the gradients read its elements, not only its type."""
+    key = (key, needed)
+    found = _uses.get(key)
+    if found is None:
+        builder = GraphBuilder()
+        values = [*results, *saved]
+        flat = flatten(values)
+        forms = [form_of_operand(item) for item in flat]
+        types = [form.type for form in forms]
+        gradients = trace_rule(rule, attrs, structure, needed, types, structure_of(values), builder)
+        graph = builder.graph([item for item in gradients if item is not None])
+        used = {id(item) for call in graph.calls for item in call.inputs()} | {id(call) for call in graph.outputs}
+        found = tuple([id(parameter) in used for parameter in builder.parameters[len(results) :]])
+        if not any(form.symbolic for form in forms):
+            if len(_uses) > _MOST_PLANS:
+                _uses.clear()
+            _uses[key] = found
+    return found
+
+
+class DerivativePlan:
+    """How a backward node computes its gradients: some are views of its inputs, one executable has the others."""
+
+    __slots__ = ("_graph", "_kernel", "_sources")
+
+    def __init__(self, kernel: KernelPlan | None, graph: Graph | None, sources: Sequence[Any]) -> None:
+        self._kernel = kernel
+        self._graph = graph
+        self._sources = tuple(sources)
+
+    def run(self, flat: Sequence[Any], owned: set[int]) -> list[Any]:
+        """One gradient or None per operand. Those from the executable belong to nobody else."""
+        fresh: list[Any] = []
+        if self._kernel is not None:
+            fresh = self._kernel.run(flat)
+            owned.update([id(gradient) for gradient in fresh])
+        elif self._graph is not None:
+            fresh = replay(self._graph, flat)
+        gradients: list[Any] = []
+        for source in self._sources:
+            if source is None:
+                gradients.append(None)
+            elif source.__class__ is int:
+                gradients.append(fresh[source])
+            else:
+                position, steps = source
+                gradient = flat[position]
+                for op, attrs in steps:
+                    gradient = gradient.apply(op, (gradient,), attrs)
+                owned.discard(id(flat[position]))
+                gradients.append(gradient)
+        return gradients
+
+
+_plans: dict[Hashable, DerivativePlan] = {}
+
+
+def derivative_plan(
+    rule: Rule, attrs: Mapping[str, Any], key: Hashable, structure: Any, needed: Needed, values: Sequence[Any]
+) -> DerivativePlan:
+    """The plan for a rule on values of these forms: gradients of the results, then what the rule needs."""
+    found = _plans.get(key)
+    if found is None:
+        found = _make_plan(rule, attrs, structure, needed, values)
+        if len(_plans) > _MOST_PLANS:
+            _plans.clear()
+        _plans[key] = found
+    return found
+
+
+def traced(
+    rule: Rule, attrs: Mapping[str, Any], structure: Any, needed: Needed, values: Sequence[Any]
+) -> tuple[Graph, list[Any]]:
+    """The rule as a graph of calls at the forms at hand, and for each operand the number of its output, or None."""
+    builder = GraphBuilder()
+    forms = [form_of_operand(item) for item in flatten(values)]
+    types = [form.type for form in forms]
+    gradients = trace_rule(rule, attrs, structure, needed, types, structure_of(values), builder)
+    graph = builder.graph([item for item in gradients if item is not None])
+    numbers = iter(range(len(graph.outputs)))
+    return graph, [None if item is None else next(numbers) for item in gradients]
+
+
+def _make_plan(
+    rule: Rule, attrs: Mapping[str, Any], structure: Any, needed: Needed, values: Sequence[Any]
+) -> DerivativePlan:
+    graph, numbers = traced(rule, attrs, structure, needed, values)
+    flat = flatten(values)
+    sources: list[Any] = []
+    computed: list[int] = []
+    for number in numbers:
+        alias = None if number is None else _alias(graph, graph.outputs[number], flat)
+        if number is not None and alias is None:
+            computed.append(number)
+            sources.append(len(computed) - 1)
+        else:
+            sources.append(alias)
+    if not computed:
+        return DerivativePlan(None, None, sources)
+    rest = Graph(
+        graph.parameters, graph.calls, tuple([graph.outputs[number] for number in computed])
+    ).without_dead_calls()
+    if any(_opaque(call.op) for call in rest.calls):
+        return DerivativePlan(None, rest, sources)
+    return DerivativePlan(_kernel(rule, attrs, structure, needed, values, computed, rest), None, sources)
+
+
+def _kernel(
+    rule: Rule,
+    attrs: Mapping[str, Any],
+    structure: Any,
+    needed: Needed,
+    values: Sequence[Any],
+    computed: Sequence[int],
+    graph: Graph,
+) -> KernelPlan:
+    """The executable for some of a rule's outputs; `graph` computes the same at the forms at hand."""
+    inputs = structure_of(values)
+    forms = [form_of_operand(item) for item in flatten(values)]
+    outputs = [form_of_type(call.type) for call in graph.outputs]
+    if not any(form.numel for form in outputs):
+        nothing: Any = None  # there is nothing to launch
+        return KernelPlan(nothing, forms, [form.words for form in (*forms, *outputs)], outputs, launches=False)
+    of_sizes = isinstance(rule.owner, Operator)
+    static, sizes = split_sizes(rule.owner, attrs) if of_sizes else (attribute_key(attrs), [])
+
+    def trace(builder: GraphBuilder, nodes: Sequence[Any], symbols: Sequence[Any]) -> Graph:
+        named = with_sizes(rule.owner, attrs, symbols) if of_sizes else attrs
+        gradients = apply_rule(rule, named, structure, needed, unflatten(inputs, nodes), builder)
+        found = [item for item in gradients if item is not None]
+        return builder.graph([found[number] for number in computed])
+
+    signature = with_run_time_sizes(signature_of(forms), sizes)
+    program = (rule.owner, "vjp", static, structure, needed, inputs, tuple(computed))
+    executable = artifact_for(program, trace, signature, bool(sizes))
+    shapes = [tuple(form.shape) for form in forms]
+    outputs = laid_out(executable, [*shapes, tuple(sizes)] if sizes else shapes, outputs)
+    return KernelPlan(executable, forms, [*signature.words, *[form.words for form in outputs]], outputs)
+
+
+def _opaque(op: Any) -> bool:
+    return isinstance(op, Operator) and op.lower_rule is None and op.decompose_rule is None
+
+
+def _alias(graph: Graph, call: Call, flat: Sequence[Any]) -> Any:
+    """(position of an input, view steps) where an output only shows an input in another shape; else None."""
+    steps: list[tuple[Any, Mapping[str, Any]]] = []
+    positions = {id(parameter): position for position, parameter in enumerate(graph.parameters)}
+    while id(call) not in positions:
+        op = call.op
+        if not isinstance(op, Operator) or op.view_rule is None or len(call.operands) != 1:
+            return None
+        below: Call = call.operands[0]
+        attrs = dict(call.attrs)
+        if Fact.VIEW not in op.facts:
+            named = op.named((Layout(below.type.shape, below.type.strides),), attrs)
+            if op.view_rule(**named) is None:
+                return None
+        steps.append((op, attrs))
+        call = below
+    position = positions[id(call)]
+    return (position, tuple(reversed(steps))) if isinstance(flat[position], Handle) else None

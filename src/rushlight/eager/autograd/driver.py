@@ -1,0 +1,189 @@
+"""The driver of backward passes: roots, gradients to start from, hooks, and what is returned or accumulated.
+
+The order is `autodiff.backward.walk`'s. Compiled autograd installs itself in `DRIVER`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from rushlight.autodiff.backward import walk
+from rushlight.eager.autograd.accumulate import AccumulateGrad, accumulated, edge_of
+from rushlight.eager.autograd.history import requires
+from rushlight.eager.dispatch import Scope
+from rushlight.eager.handle import Handle, gradient_of
+from rushlight.ops.record import OPERATORS
+from rushlight.support.errors import RushlightError, fail, require
+from rushlight.sym import SizeExpr
+
+
+class Pass:
+    """One backward pass: options, and the ids of gradients that nobody else refers to."""
+
+    __slots__ = ("callbacks", "create_graph", "keep", "owned")
+
+    def __init__(self, keep: bool, create_graph: bool) -> None:
+        self.keep = keep
+        self.create_graph = create_graph
+        self.owned: set[int] = set()
+        self.callbacks: list[Callable[[], Any]] = []
+
+    def prepare(self, node: Any, gradients: list[Any]) -> None:
+        """Runs the hooks on what arrived at a node."""
+        node.prepare(gradients, self.owned)
+
+    def run(self, node: Any, gradients: list[Any]) -> Sequence[Any]:
+        """Runs a node, with the forward's line in any error."""
+        owned = self.owned
+        try:
+            results = node.run(gradients, self.create_graph, owned)
+            results = node.finish(results, gradients, owned)
+        except Exception as error:
+            if not isinstance(error, RushlightError) or error.frame is not node.frame:
+                error.add_note(f"  in backward of {node.name()}, recorded at {node.frame}")
+            raise
+        owned.difference_update([id(gradient) for gradient in gradients])
+        seen: set[int] = set()
+        for result in results:
+            if id(result) in seen:
+                owned.discard(id(result))
+            seen.add(id(result))
+        if not self.keep and node.__class__ is not AccumulateGrad:
+            node.release()
+        return results
+
+    def add(self, a: Any, b: Any) -> Any:
+        """The sum of two gradients that meet."""
+        result = OPERATORS["add"](a, b)
+        self.owned.difference_update((id(a), id(b)))
+        self.owned.add(id(result))
+        return result
+
+
+def run_backward(
+    tensors: Sequence[Any],
+    gradients: Sequence[Any],
+    keep_graph: bool,
+    create_graph: bool,
+    inputs: Sequence[Any] | None = None,
+    accumulate: bool = True,
+    allow_unused: bool = False,
+) -> tuple[Any, ...]:
+    """Differentiates `tensors`. With `inputs` only what leads to them runs; their gradients are returned or kept."""
+    roots = [(_root(tensor), _start(tensor, gradient)) for tensor, gradient in zip(tensors, gradients, strict=True)]
+    targets: list[Any] = []
+    for tensor in inputs or ():
+        requires(tensor)  # a view's history is brought up to date
+        edge = edge_of(tensor)
+        if edge is None:
+            fail("G005", "grad: one of the inputs does not require gradients", input=tensor)
+        targets.append(edge)
+    found: dict[tuple[int, int], Any] = {}
+
+    def captured(edge: Any, gradient: Any) -> None:
+        found[id(edge[0]), edge[1]] = gradient
+
+    one = Pass(keep_graph, create_graph)
+    with Scope(grad=create_graph, engaged=one):
+        walk(
+            roots,
+            one.run,
+            one.add,
+            prepare=one.prepare,
+            targets=targets,
+            captured=captured,
+            until_targets=inputs is not None,
+        )
+        if inputs is not None and accumulate:
+            for tensor, edge in zip(inputs, targets, strict=True):
+                _accumulate(tensor, edge, found.get((id(edge[0]), edge[1])), one)
+        for callback in one.callbacks:
+            callback()
+    return tuple([_result(found, edge, allow_unused) for edge in targets]) if not accumulate else ()
+
+
+DRIVER: list[Callable[..., tuple[Any, ...]]] = [run_backward]
+"""Who runs backward passes: compiled autograd puts itself here while it is on."""
+
+
+def _root(tensor: Any) -> tuple[Any, int]:
+    require(isinstance(tensor, Handle), "A001", "backward: not a tensor", value=tensor)
+    edge = edge_of(tensor) if requires(tensor) else None
+    if edge is None:
+        fail("G005", "backward: the tensor does not require gradients", tensor=tensor)
+    return edge
+
+
+def _start(tensor: Handle, gradient: Any) -> Any:
+    """The gradient to start from: 1 for a tensor of one element, unless one is given."""
+    if gradient is None:
+        if isinstance(tensor.form.numel, SizeExpr) or tensor.form.numel != 1:
+            fail("G004", "backward: a tensor of several elements needs a gradient", tensor=tensor)
+        with Scope(grad=False):
+            return OPERATORS["full_like"](tensor, 1)
+    require(isinstance(gradient, Handle), "A001", "backward: a gradient must be a tensor", gradient=gradient)
+    if tuple(gradient.form.shape) != tuple(tensor.form.shape) or gradient.form.dtype is not tensor.form.dtype:
+        fail("G007", "backward: the gradient does not fit its tensor", tensor=tensor, gradient=gradient)
+    return gradient
+
+
+def _accumulate(tensor: Any, edge: Any, gradient: Any, one: Pass) -> None:
+    if gradient is None:
+        return
+    if isinstance(edge[0], AccumulateGrad):
+        edge[0].run([gradient], one.create_graph, one.owned)
+    else:
+        record = gradient_of(tensor)
+        record.grad = accumulated(tensor, record.grad, gradient, one.create_graph, id(gradient) in one.owned)
+
+
+def _result(found: dict[tuple[int, int], Any], edge: Any, allow_unused: bool) -> Any:
+    gradient = found.get((id(edge[0]), edge[1]))
+    if gradient is None and not allow_unused:
+        fail("G009", "grad: one of the inputs was not used to compute the outputs")
+    return gradient
+
+
+def _listed(value: Any) -> tuple[Any, ...]:
+    return tuple(value) if isinstance(value, (tuple, list)) else (value,)
+
+
+def backward(
+    tensors: Any,
+    grad_tensors: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    inputs: Any = None,
+) -> None:
+    """Accumulates gradients of `tensors` into the leaves they depend on, as torch.autograd.backward."""
+    listed = _listed(tensors)
+    given = (None,) * len(listed) if grad_tensors is None else _listed(grad_tensors)
+    require(len(given) == len(listed), "A004", f"backward: {len(given)} gradients for {len(listed)} tensors")
+    keep = create_graph if retain_graph is None else retain_graph
+    DRIVER[0](listed, given, keep, create_graph, None if inputs is None else _listed(inputs))
+
+
+def grad(
+    outputs: Any,
+    inputs: Any,
+    grad_outputs: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    allow_unused: bool | None = None,
+    is_grads_batched: bool = False,
+    materialize_grads: bool = False,
+) -> tuple[Any, ...]:
+    """The gradients of `outputs` with respect to `inputs`, as torch.autograd.grad. Nothing is accumulated."""
+    require(not is_grads_batched, "A006", "grad: is_grads_batched is not supported yet")
+    listed, wanted = _listed(outputs), _listed(inputs)
+    given = (None,) * len(listed) if grad_outputs is None else _listed(grad_outputs)
+    require(len(given) == len(listed), "A004", f"grad: {len(given)} gradients for {len(listed)} outputs")
+    keep = create_graph if retain_graph is None else retain_graph
+    unused = materialize_grads if allow_unused is None else allow_unused
+    found = DRIVER[0](listed, given, keep, create_graph, wanted, False, unused)
+    if not materialize_grads:
+        return found
+    return tuple(
+        [OPERATORS["full_like"](tensor, 0) if one is None else one for tensor, one in zip(wanted, found, strict=True)]
+    )

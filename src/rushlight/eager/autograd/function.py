@@ -1,0 +1,204 @@
+"""Custom differentiable functions: `class Exp(Function)` with static methods forward and backward."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from rushlight.eager.autograd.accumulate import edge_of
+from rushlight.eager.autograd.history import attach, differentiable, requires
+from rushlight.eager.autograd.node import Node
+from rushlight.eager.autograd.saved import SavedTensor
+from rushlight.eager.dispatch import STATE, Scope
+from rushlight.eager.form import Form
+from rushlight.eager.handle import Handle, gradient_of, share
+from rushlight.ops.record import OPERATORS
+from rushlight.support.errors import fail, require
+
+
+class FunctionNode(Node):
+    """The node of a custom function, and the `ctx` that its methods see. Any attribute may be set on it."""
+
+    __slots__ = (
+        "__dict__",
+        "_dirty",
+        "_forms",
+        "_function",
+        "_materialize",
+        "_nondifferentiable",
+        "_positions",
+        "_released",
+        "_saved",
+        "_to_save",
+        "needs_input_grad",
+    )
+
+    def __init__(self, function: type[Function]) -> None:
+        super().__init__(())
+        self._function = function
+        self._to_save: tuple[Any, ...] = ()
+        self._saved: tuple[Any, ...] = ()
+        self._dirty: tuple[Any, ...] = ()
+        self._nondifferentiable: tuple[Any, ...] = ()
+        self._materialize = True
+        self._released = False
+        self._forms: list[Form | None] = []
+        self._positions: list[int] = []
+        self.needs_input_grad: tuple[bool, ...] = ()
+
+    def name(self) -> str:
+        """PyTorch's name of the node."""
+        return self._function.__name__ + "Backward"
+
+    def save_for_backward(self, *tensors: Any) -> None:
+        """Keeps inputs or outputs for `saved_tensors` in backward."""
+        self._to_save = tensors
+
+    def mark_dirty(self, *tensors: Any) -> None:
+        """Says which inputs the forward changes in place and returns."""
+        self._dirty = tensors
+
+    def mark_non_differentiable(self, *tensors: Any) -> None:
+        """Says which outputs have no gradient."""
+        self._nondifferentiable = tensors
+
+    def set_materialize_grads(self, value: bool) -> None:
+        """Whether backward gets zeros (the default) or None for outputs without a gradient."""
+        self._materialize = value
+
+    @property
+    def saved_tensors(self) -> tuple[Any, ...]:
+        """What was saved; G001 after the graph was freed, G003 when a tensor was changed since."""
+        if self._released:
+            fail("G001", f"backward: {self.name()} was run before, and what it saved is freed", frame=self.frame)
+        return tuple([item.unpack(self, self.frame) if isinstance(item, SavedTensor) else item for item in self._saved])
+
+    def finish_forward(self, inputs: Sequence[Any], outputs: Sequence[Any], needed: Sequence[bool]) -> None:
+        """Fixes the edges and what is saved, once the outputs are known."""
+        self._positions = [at for at, item in enumerate(inputs) if isinstance(item, Handle)]
+        self.edges = tuple([edge_of(inputs[at]) if needed[at] else None for at in self._positions])
+        self._forms = [item.form if isinstance(item, Handle) else None for item in outputs]
+        saved: list[Any] = []
+        for item in self._to_save:
+            output = next((at for at, one in enumerate(outputs) if one is item), None)
+            saved.append(SavedTensor(item, output) if isinstance(item, Handle) else item)
+        self._saved, self._to_save = tuple(saved), ()
+
+    def run(self, gradients: list[Any], create_graph: bool, owned: set[int]) -> Sequence[Any]:
+        """Calls `backward`, and checks that it gives one gradient per argument of forward."""
+        arrived = [*gradients, *[None] * (len(self._forms) - len(gradients))]
+        if self._materialize:
+            pairs = zip(arrived, self._forms, strict=True)
+            arrived = [_zeros(form) if one is None and form is not None else one for one, form in pairs]
+        found = self._function.backward(self, *arrived)
+        results = found if isinstance(found, tuple) else (found,)
+        expected = len(self.needs_input_grad)
+        if len(results) != expected and not (
+            len(results) > expected and all(item is None for item in results[expected:])
+        ):
+            fail("G007", f"{self.name()}: {len(results)} gradients for {expected} inputs", frame=self.frame)
+        owned.difference_update([id(item) for item in results])
+        return [results[at] for at in self._positions]
+
+    def release(self) -> None:
+        """Frees what was saved."""
+        self._saved = ()
+        self._released = True
+
+
+def _zeros(form: Form) -> Any:
+    return OPERATORS["zeros"](tuple(form.shape), dtype=form.dtype, device=form.device)
+
+
+class Function:
+    """Base of custom functions. Call them by `apply`.
+
+    Either `forward(ctx, *args)`, or `forward(*args)` with `setup_context(ctx, inputs, output)`; and `backward(ctx,
+    *grads)`.
+    """
+
+    @staticmethod
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        """Computes the outputs; nothing in it is recorded."""
+        fail("A006", "Function: forward is not written")
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> Any:
+        """Saves for backward, where forward takes no ctx."""
+        fail("A006", "Function: setup_context is not written")
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Any) -> Any:
+        """Gradients of the inputs from those of the outputs."""
+        fail("A006", "Function: backward is not written")
+
+    @classmethod
+    def apply(cls, *args: Any) -> Any:
+        """Runs forward and records backward."""
+        node = FunctionNode(cls)
+        needed = tuple([isinstance(item, Handle) and requires(item) for item in args])
+        node.needs_input_grad = needed
+        with Scope(grad=False):
+            if cls.setup_context is Function.setup_context:
+                result = cls.forward(node, *args)
+            else:
+                result = cls.forward(*args)
+                cls.setup_context(node, args, result)
+        outputs = list(result) if isinstance(result, tuple) else [result]
+        if STATE.grad and any(needed):
+            _record(node, args, outputs, needed)
+        return tuple(outputs) if isinstance(result, tuple) else outputs[0]
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+
+
+def _record(node: FunctionNode, args: Sequence[Any], outputs: list[Any], needed: Sequence[bool]) -> None:
+    for item in node._dirty:
+        if item.gradient is not None and item.gradient.required:
+            fail("G002", f"{node.name()}: a leaf that requires gradients is marked dirty", tensor=item)
+        require(any(item is one for one in outputs), "A004", f"{node.name()}: a dirty input must be returned")
+    node.finish_forward(args, outputs, needed)
+    for position, item in enumerate(outputs):
+        plain = isinstance(item, Handle) and differentiable(item)
+        if not plain or any(item is one for one in node._nondifferentiable):
+            continue
+        dirty = any(item is one for one in node._dirty)
+        if not dirty and any(item is one for one in args):
+            item = outputs[position] = share(item)
+        attach(item, node, position)
+        if dirty:
+            gradient_of(item).rebases += 1
+
+
+def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
+    """For a backward that cannot itself be differentiated: doing so is error G008."""
+
+    @functools.wraps(backward)
+    def run(ctx: Any, *grads: Any) -> Any:
+        with Scope(grad=False):
+            found = backward(ctx, *grads)
+        if not STATE.grad:
+            return found
+        results = found if isinstance(found, tuple) else (found,)
+        for item in results:
+            if isinstance(item, Handle) and differentiable(item):
+                attach(item, OnceDifferentiable(ctx.name()), 0)
+        return found
+
+    return run
+
+
+class OnceDifferentiable(Node):
+    """The node of a gradient that was computed once and for all."""
+
+    __slots__ = ("_function",)
+
+    def __init__(self, function: str) -> None:
+        super().__init__(())
+        self._function = function
+
+    def run(self, gradients: list[Any], create_graph: bool, owned: set[int]) -> Sequence[Any]:
+        """Fails."""
+        fail("G008", f"{self._function}: marked once_differentiable, and differentiated again", frame=self.frame)

@@ -1,0 +1,64 @@
+"""A tensor's history: whether it requires gradients, and how views follow writes to their base."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rushlight.eager.dispatch import STATE, Scope, dispatch
+from rushlight.eager.handle import AUTOGRAD, Gradient, Handle, Step, View, gradient_of
+from rushlight.ir.dtype import Kind
+from rushlight.support.errors import fail
+
+
+def differentiable(tensor: Handle) -> bool:
+    """Whether tensors of this dtype have gradients."""
+    return tensor.form.dtype.kind >= Kind.FLOAT
+
+
+def attach(tensor: Any, node: Any, output: int) -> None:
+    """Makes the tensor the output of a node."""
+    gradient = tensor.gradient
+    if gradient is None:
+        gradient = tensor.gradient = Gradient()
+    gradient.node = node
+    gradient.output = output
+    tensor.keys |= AUTOGRAD
+
+
+def requires(tensor: Any) -> bool:
+    """Whether gradients of the tensor are wanted; a view asks its base first."""
+    if not tensor.keys & AUTOGRAD:
+        return False
+    if tensor.view_of is not None:
+        follow(tensor)
+    gradient = tensor.gradient
+    return gradient is not None and (gradient.required or gradient.node is not None)
+
+
+def rebases_of(base: Handle) -> int:
+    """How often the base's history was rewritten."""
+    return 0 if base.gradient is None else base.gradient.rebases
+
+
+def follow(tensor: Any) -> None:
+    """Brings a view's history up to date: after a write to its base it is the view of what the base is now."""
+    view: View = tensor.view_of
+    now = rebases_of(view.base)
+    if now == view.rebases:
+        return
+    if not view.recorded:
+        fail("G006", "a view made under no_grad shows a base that was written to with gradients", view=tensor)
+    view.rebases = now
+    with Scope(grad=True, excluded=STATE.excluded & ~AUTOGRAD):
+        fresh = replay(view.steps, view.base)
+    gradient = gradient_of(tensor)
+    gradient.node = None if fresh.gradient is None else fresh.gradient.node
+    gradient.output = 0 if fresh.gradient is None else fresh.gradient.output
+
+
+def replay(steps: Sequence[Step], base: Any) -> Any:
+    """The view that these steps make of a tensor."""
+    for op, others, attrs in steps:
+        base = dispatch(op, (base, *others), attrs)
+    return base

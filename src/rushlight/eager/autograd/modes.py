@@ -1,0 +1,122 @@
+"""Whether operators are recorded: no_grad, enable_grad, set_grad_enabled, inference_mode."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Generator
+from typing import Any, TypeVar
+
+from rushlight.eager.dispatch import STATE, Scope
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class GradMode(Scope):
+    """A scope of recording or not; also a decorator of functions and generators."""
+
+    __slots__ = ()
+
+    def __call__(self, function: F) -> F:
+        """The function, run in this scope."""
+        if inspect.isgeneratorfunction(function):
+
+            @functools.wraps(function)
+            def generate(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
+                generator = function(*args, **kwargs)
+                sent: Any = None
+                while True:
+                    with self:
+                        try:
+                            item = generator.send(sent)
+                        except StopIteration as end:
+                            return end.value
+                    sent = yield item
+
+            return generate  # pyright: ignore[reportReturnType] - of the same signature
+
+        @functools.wraps(function)
+        def run(*args: Any, **kwargs: Any) -> Any:
+            with self:
+                return function(*args, **kwargs)
+
+        return run  # pyright: ignore[reportReturnType] - of the same signature
+
+
+class no_grad(GradMode):  # noqa: N801 - PyTorch's name
+    """Operators in this scope are not recorded."""
+
+    __slots__ = ()
+
+    def __new__(cls, function: Any = None) -> Any:
+        """With a function, as the bare decorator `@no_grad`."""
+        self = super().__new__(cls)
+        if function is not None:
+            self.__init__()
+            return self(function)
+        return self
+
+    def __init__(self, function: Any = None) -> None:
+        super().__init__(grad=False)
+
+
+class enable_grad(GradMode):  # noqa: N801 - PyTorch's name
+    """Operators in this scope are recorded, also within no_grad."""
+
+    __slots__ = ()
+
+    def __new__(cls, function: Any = None) -> Any:
+        """With a function, as the bare decorator `@enable_grad`."""
+        self = super().__new__(cls)
+        if function is not None:
+            self.__init__()
+            return self(function)
+        return self
+
+    def __init__(self, function: Any = None) -> None:
+        super().__init__(grad=True)
+
+
+class set_grad_enabled(GradMode):  # noqa: N801 - PyTorch's name
+    """Turns recording on or off: at once when called, until the end of the scope when used in `with`."""
+
+    __slots__ = ("_called",)
+
+    def __init__(self, mode: bool) -> None:
+        super().__init__(grad=bool(mode))
+        self._called = STATE.grad
+        STATE.grad = bool(mode)
+
+    def __enter__(self) -> set_grad_enabled:
+        now, STATE.grad = STATE.grad, self._called
+        super().__enter__()
+        self._called = now
+        return self
+
+
+class inference_mode(GradMode):  # noqa: N801 - PyTorch's name
+    """Like no_grad, for code whose results never meet autograd."""
+
+    __slots__ = ()
+
+    def __new__(cls, mode: Any = True) -> Any:
+        """With a function, as the bare decorator `@inference_mode`."""
+        self = super().__new__(cls)
+        if callable(mode):
+            self.__init__()
+            return self(mode)
+        return self
+
+    def __init__(self, mode: Any = True) -> None:
+        on = mode is not False
+        super().__init__(**({"grad": False, "inference": True} if on else {"inference": False}))
+
+
+def is_grad_enabled() -> bool:
+    """Whether operators are recorded now."""
+    return STATE.grad
+
+
+def is_inference_mode_enabled() -> bool:
+    """Whether inference mode is on."""
+    return STATE.inference

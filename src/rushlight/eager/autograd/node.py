@@ -1,0 +1,159 @@
+"""Nodes of the tape: one per recorded call, and one per leaf that accumulates a gradient."""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from rushlight.eager.handle import Handle, gradient_of
+from rushlight.support.errors import fail
+from rushlight.support.provenance import Frame, user_frame
+
+_sequence: Iterator[int] = itertools.count(1)
+_hook_numbers: Iterator[int] = itertools.count()
+Hooks = dict[int, Callable[..., Any]]
+
+
+class RemovableHandle:
+    """What registering a hook returns; `remove()` takes the hook away. Also a context manager."""
+
+    __slots__ = ("__weakref__", "_hooks", "id")
+
+    def __init__(self, hooks: Hooks) -> None:
+        self.id = next(_hook_numbers)
+        self._hooks = hooks
+
+    def remove(self) -> None:
+        """Takes the hook away; the second time nothing happens."""
+        self._hooks.pop(self.id, None)
+
+    def __enter__(self) -> RemovableHandle:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.remove()
+
+
+def add_hook(hooks: Hooks, hook: Callable[..., Any]) -> RemovableHandle:
+    """Adds a hook to a table of hooks, which run in order of registration."""
+    handle = RemovableHandle(hooks)
+    hooks[handle.id] = hook
+    return handle
+
+
+class Node:
+    """A step of a backward pass. `edges` has one entry per input: (node, output number), or None.
+
+    `run` takes the gradients of the outputs and returns one gradient or None per edge.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_after",
+        "_before",
+        "_retained",
+        "_tensor_hooks",
+        "edges",
+        "frame",
+        "metadata",
+        "sequence",
+    )
+
+    edges: tuple[Any, ...]
+    frame: Frame | None
+    sequence: int
+
+    def __init__(self, edges: Sequence[Any]) -> None:
+        self.edges = tuple(edges)
+        self.sequence = next(_sequence)
+        self.frame = user_frame()
+        self.metadata: dict[str, Any] | None = None
+        self._before: Hooks | None = None
+        self._after: Hooks | None = None
+        self._tensor_hooks: dict[int, Hooks] | None = None
+        self._retained: dict[int, weakref.ref[Any]] | None = None
+
+    def name(self) -> str:
+        """PyTorch's name of the node."""
+        return type(self).__name__
+
+    def run(self, gradients: list[Any], create_graph: bool, owned: set[int]) -> Sequence[Any]:
+        """Gradients of the inputs. `owned`: ids of gradients that nobody else refers to, and new ones are added."""
+        raise NotImplementedError
+
+    def release(self) -> None:
+        """Frees what was saved; a later run is error G001."""
+
+    @property
+    def released(self) -> bool:
+        """Whether a backward pass has freed what it saved."""
+        return False
+
+    @property
+    def next_functions(self) -> tuple[tuple[Any, int], ...]:
+        """The nodes that the gradients go to."""
+        return tuple([(None, 0) if edge is None else edge for edge in self.edges])
+
+    def register_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """`hook(grad_inputs, grad_outputs)` after the node has run; a result but None replaces `grad_inputs`."""
+        self._after = {} if self._after is None else self._after
+        return add_hook(self._after, hook)
+
+    def register_prehook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """`hook(grad_outputs)` before the node runs; a result that is not None replaces them."""
+        self._before = {} if self._before is None else self._before
+        return add_hook(self._before, hook)
+
+    def hooks_of_output(self, output: int) -> Hooks:
+        """The table of hooks on the gradient of one output."""
+        self._tensor_hooks = {} if self._tensor_hooks is None else self._tensor_hooks
+        return self._tensor_hooks.setdefault(output, {})
+
+    def retain(self, output: int, tensor: Handle) -> None:
+        """Lets the gradient of an output be kept in the tensor's `grad`."""
+        self._retained = {} if self._retained is None else self._retained
+        self._retained[output] = weakref.ref(tensor)
+
+    def prepare(self, gradients: list[Any], owned: set[int]) -> None:
+        """Runs the hooks on arrived gradients, then keeps those that are to be retained."""
+        for output, hooks in (self._tensor_hooks or {}).items():
+            if output < len(gradients) and gradients[output] is not None:
+                gradients[output] = run_tensor_hooks(hooks, gradients[output], owned)
+        for hook in tuple((self._before or {}).values()):
+            found = hook(tuple(gradients))
+            if found is not None:
+                gradients[:] = found if isinstance(found, tuple) else (found,)
+            owned.difference_update([id(gradient) for gradient in gradients])
+        for output, reference in (self._retained or {}).items():
+            tensor = reference()
+            if tensor is not None and output < len(gradients) and gradients[output] is not None:
+                owned.discard(id(gradients[output]))
+                gradient_of(tensor).grad = gradients[output]
+
+    def finish(self, results: Sequence[Any], gradients: list[Any], owned: set[int]) -> Sequence[Any]:
+        """Runs the hooks that come after the node."""
+        for hook in tuple((self._after or {}).values()):
+            found = hook(tuple(results), tuple(gradients))
+            if found is not None:
+                results = found if isinstance(found, tuple) else (found,)
+                if len(results) != len(self.edges):
+                    fail(
+                        "G007", f"{self.name()}: a hook returned {len(results)} gradients for {len(self.edges)} inputs"
+                    )
+            owned.difference_update([id(result) for result in results])
+        return results
+
+    def __repr__(self) -> str:
+        return f"<{self.name()} object at {id(self):#x}>"
+
+
+def run_tensor_hooks(hooks: Hooks, gradient: Any, owned: set[int]) -> Any:
+    """The gradient after a tensor's hooks, each of which may replace it."""
+    for hook in tuple(hooks.values()):
+        owned.discard(id(gradient))
+        found = hook(gradient)
+        gradient = gradient if found is None else found
+        owned.discard(id(gradient))
+    return gradient

@@ -1,0 +1,96 @@
+"""The AUTOGRAD key: runs the operator below, and writes down how to differentiate it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rushlight.eager.autograd.derive import rule_of
+from rushlight.eager.autograd.history import attach, differentiable, requires
+from rushlight.eager.autograd.node import Node
+from rushlight.eager.autograd.operation import OperatorNode, needed_of, title
+from rushlight.eager.autograd.write import check_write, record_write
+from rushlight.eager.dispatch import STATE, Key, call_below, register_fallback
+from rushlight.eager.execution.decompose import run_decomposition
+from rushlight.eager.execution.operands import flatten
+from rushlight.eager.handle import AUTOGRAD, Handle
+from rushlight.eager.mutation import Mutation
+from rushlight.ops.record import Fact
+from rushlight.support.errors import fail
+
+
+def record(op: Any, active: int, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
+    """The boxed kernel that answers every operator at the AUTOGRAD key."""
+    if not STATE.grad:
+        return call_below(Key.AUTOGRAD, op, active, operands, attrs)
+    if op.__class__ is Mutation:
+        return _record_mutation(op, active, operands, attrs)
+    if Fact.NONDIFFERENTIABLE in op.facts:
+        return call_below(Key.AUTOGRAD, op, active, operands, attrs)
+    needed = needed_of(flatten(operands))
+    if True not in needed:
+        return call_below(Key.AUTOGRAD, op, active, operands, attrs)
+    rule = rule_of(op)
+    if rule is None and op.decompose_rule is not None:
+        return run_decomposition(op, Key.AUTOGRAD, operands, attrs)
+    result = call_below(Key.AUTOGRAD, op, active, operands, attrs)
+    results = result if isinstance(result, tuple) else (result,)
+    if not any(differentiable(item) for item in results):
+        return result
+    node: Node
+    if rule is None:
+        node = MissingRule(op, [edge for edge in _edges(operands, needed) if edge is not None])
+    else:
+        node = OperatorNode(rule, operands, attrs, needed, results)
+    for output, item in enumerate(results):
+        if differentiable(item):
+            attach(item, node, output)
+    return result
+
+
+def _edges(operands: tuple[Any, ...], needed: Sequence[bool]) -> list[Any]:
+    return [item for item, wanted in zip(flatten(operands), needed, strict=True) if wanted]
+
+
+class MissingRule(Node):
+    """The node of an operator without derivative: backward through it is error G008."""
+
+    __slots__ = ("_op",)
+
+    def __init__(self, op: Any, operands: Sequence[Any]) -> None:
+        super().__init__([])
+        self._op = op
+
+    def name(self) -> str:
+        """A name that says what is missing."""
+        return title(self._op.name) + "WithoutDerivative"
+
+    def run(self, gradients: list[Any], create_graph: bool, owned: set[int]) -> Sequence[Any]:
+        """Fails."""
+        fail("G008", f"{self._op.name}: there is no derivative rule", frame=self.frame)
+
+
+def _record_mutation(op: Mutation, active: int, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
+    target = op.target_of(operands)
+    base = op.base_operands(operands)
+    needed = needed_of(flatten(base))
+    wanted = requires(target) if not op.out else False
+    if True not in needed and not wanted:
+        if target.keys & AUTOGRAD and op.out and requires(target):
+            fail("A004", f"{op.name}: out= cannot be a tensor that requires gradients", out=target)
+        return call_below(Key.AUTOGRAD, op, active, operands, attrs)
+    if op.out:
+        fail("A004", f"{op.name}: with out= nothing is recorded, but an operand requires gradients", hint="drop out=")
+    check_write(op, target)
+    rule = rule_of(op)
+    if rule is None:
+        fail("G008", f"{op.name}: there is no derivative rule for the in-place form", hint="use the functional form")
+    return record_write(op, rule, operands, attrs, lambda: call_below(Key.AUTOGRAD, op, active, operands, attrs))
+
+
+def is_recorded(tensor: Handle) -> bool:
+    """Whether operators on the tensor would be recorded now."""
+    return STATE.grad and requires(tensor)
+
+
+register_fallback(Key.AUTOGRAD, record, leaf=True)

@@ -1,0 +1,102 @@
+"""Writes under autograd: an in-place operator gives its target, and the target's base, a new history."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from rushlight.eager.autograd.accumulate import edge_of
+from rushlight.eager.autograd.derive import Rule
+from rushlight.eager.autograd.history import attach, differentiable, follow, replay, requires
+from rushlight.eager.autograd.node import Node
+from rushlight.eager.autograd.operation import OperatorNode, needed_of, reads
+from rushlight.eager.dispatch import dispatch
+from rushlight.eager.execution.operands import flatten
+from rushlight.eager.form import form_of
+from rushlight.eager.handle import Handle, View, allocate, gradient_of
+from rushlight.eager.mutation import COPY, Mutation
+from rushlight.ops.record import OPERATORS
+from rushlight.support.errors import fail
+
+
+def check_write(op: Mutation, target: Handle) -> None:
+    """G002 for a leaf, G006 for a view that autograd cannot follow."""
+    if target.view_of is None:
+        if target.gradient is not None and target.gradient.required:
+            fail("G002", f"{op.name}: a leaf that requires gradients cannot be changed in place", tensor=target)
+        return
+    base = target.view_of.base
+    if base.gradient is not None and base.gradient.required:
+        fail("G006", f"{op.name}: a view of a leaf that requires gradients cannot be changed in place", view=target)
+    if not target.view_of.recorded:
+        fail("G006", f"{op.name}: a view made under no_grad cannot be changed in place with gradients", view=target)
+
+
+def record_write(
+    op: Mutation, rule: Rule, operands: tuple[Any, ...], attrs: Mapping[str, Any], write: Callable[[], Any]
+) -> Any:
+    """Runs an in-place operator by `write` and rewrites the history of its target."""
+    target = op.target_of(operands)
+    flat = flatten(operands)
+    needed = (requires(target), *needed_of(flat[1:]))
+    edges = [edge_of(item) if wanted else None for item, wanted in zip(flat, needed, strict=True)]
+    view: View | None = target.view_of
+    base_edge = edge_of(view.base) if view is not None and requires(view.base) else None
+    before = _before(rule, operands, attrs, needed) if op.base is not None else target
+    write()
+    if not differentiable(target):
+        return target
+    node: Node = OperatorNode(rule, operands, attrs, needed, (target,), edges, {0: before})
+    if view is None:
+        attach(target, node, 0)
+        gradient_of(target).rebases += 1
+    else:
+        base = view.base
+        attach(base, CopySlices(base, view, node, base_edge), 0)
+        gradient_of(base).rebases += 1
+        follow(target)
+    return target
+
+
+def _before(rule: Rule, operands: tuple[Any, ...], attrs: Mapping[str, Any], needed: tuple[bool, ...]) -> Any:
+    """A copy of the target as it is now, if the rule reads it."""
+    target = operands[0]
+    known = {name: attrs[name] for name in rule.needs if name in attrs}
+    names, _, used = reads(rule, operands, known, needed, [target.form])
+    if rule.operands[0] not in names or not used[names.index(rule.operands[0])]:
+        return target
+    return copy_of(target)  # recorded, so that second derivatives see where the old value came from
+
+
+class CopySlices(Node):
+    """A base after a write to one of its views: the gradient of the view's part goes through the write.
+
+    The first edge is that of the base as it was; the others are those of the write's further operands.
+    """
+
+    __slots__ = ("_form", "_inner", "_steps")
+
+    def __init__(self, base: Handle, view: View, inner: Node, base_edge: Any) -> None:
+        super().__init__((base_edge, *inner.edges[1:]))
+        self._inner = inner
+        self._steps = view.steps
+        self._form = form_of(tuple(base.form.shape), base.form.dtype, base.form.device)
+
+    def run(self, gradients: list[Any], create_graph: bool, owned: set[int]) -> Sequence[Any]:
+        """The base's gradient with the part of the view replaced, then those of the write's operands."""
+        gradient = gradients[0]
+        whole = OPERATORS["full_like"](gradient, 0) if gradient.storage is None else allocate(self._form)
+        dispatch(COPY, (whole, gradient), {})
+        part = replay(self._steps, whole)
+        results = self._inner.run([copy_of(part)], create_graph, owned)
+        dispatch(COPY, (part, 0.0 if results[0] is None else results[0]), {})
+        return [whole, *results[1:]]
+
+    def release(self) -> None:
+        """Frees what the write saved."""
+        self._inner.release()
+
+
+def copy_of(tensor: Handle) -> Any:
+    """A copy with a storage of its own."""
+    return OPERATORS["to_dtype"](tensor, tensor.dtype)

@@ -1,0 +1,263 @@
+"""Making tensors: from Python data, from arrays, of constants, of random numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from rushlight.eager.arguments import (
+    default_dtype,
+    element_type,
+    integer,
+    number,
+    place,
+    required_operand,
+    shape_of,
+)
+from rushlight.eager.autograd.history import differentiable
+from rushlight.eager.dispatch import Key, call_function, register
+from rushlight.eager.form import form_of
+from rushlight.eager.handle import AUTOGRAD, Handle, allocate, gradient_of
+from rushlight.eager.memory import copied, tensor_of
+from rushlight.ir.dtype import DType, Kind, bool_, complex64, complex128, float32, from_numpy_dtype, int64
+from rushlight.ir.type import CPU, Device
+from rushlight.ops import OPERATORS
+from rushlight.ops.record import set_creation_handler
+from rushlight.support.errors import fail, require
+
+Array = Any
+
+
+def require_gradient(tensor: Any, wanted: bool = True) -> Any:
+    """Makes a leaf require gradients, or not; D005 for dtypes without them."""
+    if wanted:
+        require(differentiable(tensor), "D005", "requires_grad: the dtype has no gradients", tensor=tensor)
+        gradient_of(tensor).required = True
+        tensor.keys |= AUTOGRAD
+    elif tensor.gradient is not None:
+        tensor.gradient.required = False
+        if tensor.view_of is None:
+            tensor.keys &= ~AUTOGRAD
+    return tensor
+
+
+def _inferred_dtype(array: Array, given: Any) -> DType:
+    """The dtype of data that says none: numpy's for arrays, else bool, int64, the default float or its complex."""
+    if isinstance(given, (np.ndarray, np.generic)):
+        found = from_numpy_dtype(array.dtype)
+        if found is None:
+            fail("D004", f"tensor: there is no dtype for numpy's {array.dtype}")
+        return found
+    kinds = {"b": bool_, "i": int64, "u": int64, "f": default_dtype()}
+    if array.dtype.kind == "c":
+        return complex64 if default_dtype() is float32 else complex128
+    if array.dtype.kind not in kinds:
+        fail("A001", "tensor: this cannot become a tensor", data=given)
+    return kinds[array.dtype.kind]
+
+
+def _array(data: Any) -> Array:
+    """Nested sequences of numbers and tensors as an array; A005 when they are ragged."""
+    if isinstance(data, (list, tuple)) and _has_tensor(data):
+        data = _plain(data)
+    try:
+        array = np.asarray(data)
+    except ValueError as error:
+        fail("A005", f"tensor: nested sequences of unequal length ({error})")
+    except OverflowError:
+        fail("D007", "tensor: a number does not fit its dtype")
+    if array.dtype.kind == "O":
+        if any(isinstance(item, int) for item in array.reshape(-1)):
+            fail("D007", "tensor: a number does not fit int64", data=data)
+        fail("A001", "tensor: this cannot become a tensor", data=data)
+    if array.size == 0 and not isinstance(data, (np.ndarray, np.generic)):
+        array = array.astype(np.float64)
+    return array
+
+
+def _has_tensor(data: Any) -> bool:
+    return isinstance(data, Handle) or (isinstance(data, (list, tuple)) and any(_has_tensor(item) for item in data))
+
+
+def _plain(data: Any) -> Any:
+    if isinstance(data, Handle):
+        return data.tolist()  # pyright: ignore[reportAttributeAccessIssue] - public tensors have it
+    return [_plain(item) for item in data] if isinstance(data, (list, tuple)) else data
+
+
+def tensor(
+    data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False
+) -> Any:
+    """A tensor with a copy of `data`: numbers, nested sequences of them, arrays, or another tensor."""
+    wanted = element_type(dtype)
+    if isinstance(data, Handle):
+        result = OPERATORS["to_dtype"](OPERATORS["detach"](data), wanted or data.dtype)
+        return require_gradient(_moved(result, place(device)), requires_grad)
+    array = _array(data)
+    found = wanted or _inferred_dtype(array, data)
+    _check_range(array, found)
+    return require_gradient(_moved(copied(array, found), place(device)), requires_grad)
+
+
+def _check_range(array: Array, dtype: DType) -> None:
+    if dtype.kind is Kind.INT and array.dtype.kind in "iu" and array.size:
+        limits = np.iinfo(dtype.numpy)
+        low, high = int(array.min()), int(array.max())
+        require(limits.min <= low and high <= limits.max, "D007", f"tensor: a number does not fit {dtype.name}")
+
+
+def _moved(result: Any, device: Device | None) -> Any:
+    if device is None or device == CPU:
+        return result
+    form = form_of(tuple(result.form.shape), result.dtype, device)
+    if device.type != "meta":
+        fail("A006", f"tensor: copies to {device} are not supported yet")
+    return allocate(form)
+
+
+def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Any:
+    """`data` as a tensor, sharing memory with an array or a tensor where nothing has to be converted."""
+    wanted = element_type(dtype)
+    if isinstance(data, Handle):
+        return data if wanted is None or wanted is data.dtype else OPERATORS["to_dtype"](data, wanted)
+    if isinstance(data, np.ndarray) and wanted in (None, from_numpy_dtype(data.dtype)) and data.flags.writeable:
+        return _moved(tensor_of(data), place(device))
+    return tensor(data, dtype=dtype, device=device)
+
+
+def asarray(
+    obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | None = None, requires_grad: bool = False
+) -> Any:
+    """`obj` as a tensor; `copy` forces or forbids a copy."""
+    result = tensor(obj, dtype=dtype, device=device) if copy else as_tensor(obj, dtype, device)
+    return require_gradient(result, requires_grad) if requires_grad else result
+
+
+def from_numpy(array: Array) -> Any:
+    """A tensor that shares an array's memory."""
+    if not isinstance(array, np.ndarray):
+        fail("A001", "from_numpy: not a numpy array", array=array)
+    return tensor_of(array)
+
+
+def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: bool = False) -> Any:
+    """A 1-d tensor that shares the memory of an object with the buffer protocol."""
+    found = element_type(dtype)
+    assert found is not None
+    return require_gradient(tensor_of(np.frombuffer(buffer, found.numpy, count, offset)), requires_grad)
+
+
+def _filled(name: str, size: Sequence[Any], dtype: Any, device: Any, requires_grad: bool) -> Any:
+    attrs = {"size": shape_of(size), "dtype": element_type(dtype) or default_dtype(), "device": place(device)}
+    result = call_function(OPERATORS[name], (), attrs)
+    return require_gradient(result) if requires_grad else result
+
+
+def empty(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, **ignored: Any) -> Any:
+    """A tensor with undefined contents."""
+    return _filled("empty", size, dtype, device, requires_grad)
+
+
+def zeros(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
+    """Zeros."""
+    return _filled("zeros", size, dtype, device, requires_grad)
+
+
+def ones(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
+    """Ones."""
+    return _filled("ones", size, dtype, device, requires_grad)
+
+
+def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
+    """One value everywhere."""
+    shape = shape_of((size,) if isinstance(size, (tuple, list)) else tuple(size))
+    value = required_operand(fill_value)
+    attrs = {"size": shape, "dtype": _value_dtype(value, dtype), "device": place(device)}
+    result = call_function(OPERATORS["full"], (value,), attrs)
+    return require_gradient(result) if requires_grad else result
+
+
+def _value_dtype(value: Any, dtype: Any) -> DType:
+    found = element_type(dtype)
+    if found is not None:
+        return found
+    if isinstance(value, Handle):
+        return value.dtype
+    if isinstance(value, bool):
+        return bool_
+    return int64 if isinstance(value, int) else complex64 if isinstance(value, complex) else default_dtype()
+
+
+def _like(name: str, like: Handle, values: tuple[Any, ...], dtype: Any, device: Any, requires_grad: bool) -> Any:
+    attrs = {"dtype": element_type(dtype), "device": place(device)}
+    result = call_function(OPERATORS[name], (OPERATORS["detach"](like), *values), attrs)
+    return require_gradient(result) if requires_grad else result
+
+
+def empty_like(like: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, **ignored: Any) -> Any:
+    """Undefined contents in the shape of another tensor."""
+    if like.storage is not None and dtype is None and device is None:
+        form = form_of(tuple(like.form.shape), like.dtype, like.device)
+        return require_gradient(allocate(form), requires_grad) if requires_grad else allocate(form)
+    return _like("empty_like", like, (), dtype, device, requires_grad)
+
+
+def zeros_like(like: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, **ignored: Any) -> Any:
+    """Zeros in the shape of another tensor."""
+    return _like("zeros_like", like, (), dtype, device, requires_grad)
+
+
+def ones_like(like: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, **ignored: Any) -> Any:
+    """Ones in the shape of another tensor."""
+    return _like("ones_like", like, (), dtype, device, requires_grad)
+
+
+def full_like(
+    like: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, **ignored: Any
+) -> Any:
+    """One value in the shape of another tensor."""
+    return _like("full_like", like, (required_operand(fill_value),), dtype, device, requires_grad)
+
+
+def arange(
+    start: Any, end: Any = None, step: Any = 1, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Any:
+    """start, start + step, ... before end; from 0 when only the end is given."""
+    first, last = (0, start) if end is None else (start, end)
+    attrs: dict[str, Any] = {"start": number(first), "end": number(last), "step": number(step)}
+    floating = any(isinstance(value, float) for value in attrs.values())
+    attrs |= {"dtype": element_type(dtype) or (default_dtype() if floating else int64), "device": place(device)}
+    result = call_function(OPERATORS["arange"], (), attrs)
+    return require_gradient(result) if requires_grad else result
+
+
+def linspace(
+    start: Any, end: Any, steps: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Any:
+    """Evenly spaced numbers, both ends included."""
+    attrs = {"start": number(start), "end": number(end), "steps": integer(steps)}
+    attrs |= {"dtype": element_type(dtype) or default_dtype(), "device": place(device)}
+    result = call_function(OPERATORS["linspace"], (), attrs)
+    return require_gradient(result) if requires_grad else result
+
+
+def eye(n: Any, m: Any = None, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
+    """Ones on the diagonal."""
+    attrs = {"n": integer(n), "m": integer(m), "dtype": element_type(dtype) or default_dtype(), "device": place(device)}
+    result = call_function(OPERATORS["eye"], (), attrs)
+    return require_gradient(result) if requires_grad else result
+
+
+def scalar_tensor(value: Any, *, dtype: Any = None, device: Any = None) -> Any:
+    """A 0-d tensor."""
+    return full((), value, dtype=dtype, device=device)
+
+
+def _empty_on_cpu(op: Any, active: int, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
+    return allocate(form_of(attrs["size"], attrs["dtype"] or default_dtype(), attrs["device"] or CPU))
+
+
+set_creation_handler(call_function)
+register(OPERATORS["empty"], Key.CPU, _empty_on_cpu, boxed=True, leaf=True)

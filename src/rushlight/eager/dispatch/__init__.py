@@ -1,0 +1,60 @@
+"""Which rule answers an operator call: keys, the thread's state, the table of kernels, and the call itself."""
+
+from rushlight.eager.dispatch.call import (
+    Dispatched,
+    call_below,
+    call_function,
+    dispatch,
+    dispatch_among,
+    keys_of,
+    running,
+)
+from rushlight.eager.dispatch.keys import ALL_KEYS, BACKENDS, Alias, Key, bit, keys_in
+from rushlight.eager.dispatch.state import (
+    STATE,
+    Scope,
+    State,
+    exclude_keys,
+    include_keys,
+    reenter,
+)
+from rushlight.eager.dispatch.table import (
+    FALLTHROUGH,
+    Registration,
+    backend_key,
+    register,
+    register_backend,
+    register_fallback,
+    register_preparation,
+    table_of,
+)
+
+__all__ = [
+    "ALL_KEYS",
+    "BACKENDS",
+    "FALLTHROUGH",
+    "STATE",
+    "Alias",
+    "Dispatched",
+    "Key",
+    "Registration",
+    "Scope",
+    "State",
+    "backend_key",
+    "bit",
+    "call_below",
+    "call_function",
+    "dispatch",
+    "dispatch_among",
+    "exclude_keys",
+    "include_keys",
+    "keys_in",
+    "keys_of",
+    "reenter",
+    "register",
+    "register_backend",
+    "register_fallback",
+    "register_preparation",
+    "running",
+    "table_of",
+]

@@ -1,0 +1,128 @@
+"""The call of an operator: which keys are active, and who of them answers.
+
+active = (the operands' keys | the thread's included keys) & ~the thread's excluded keys. The highest active key with
+a kernel answers; one that returns NotImplemented declines, and the next is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from typing import Any, NoReturn
+
+from rushlight.eager.dispatch.keys import Key, bit, keys_in
+from rushlight.eager.dispatch.state import STATE
+from rushlight.eager.dispatch.table import Kernel, backend_key, table_of
+from rushlight.ir.value import Value
+from rushlight.support.errors import error, fail
+from rushlight.term import Op
+
+_DEEPEST = 200  # kernels of redispatching operators within each other before it must be a cycle
+
+
+class Dispatched(Value):
+    """A value that says by `keys` who should answer operators on it."""
+
+    __slots__ = ("keys",)
+
+    keys: int
+
+
+def keys_of(operands: tuple[Any, ...]) -> int:
+    """The union of the operands' keys, members of tensor lists included."""
+    keys = 0
+    for operand in operands:
+        if isinstance(operand, Dispatched):
+            keys |= operand.keys
+        elif isinstance(operand, tuple):
+            for item in operand:
+                if isinstance(item, Dispatched):
+                    keys |= item.keys
+    return keys
+
+
+def dispatch(op: Any, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
+    """Calls an operator on its operands."""
+    state = STATE
+    return call_below(len(Key), op, (keys_of(operands) | state.included) & ~state.excluded, operands, attrs)
+
+
+def dispatch_among(op: Any, keys: int, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
+    """Calls an operator; one without tensor operands, such as `full`, as if it had one with `keys`."""
+    state = STATE
+    active = ((keys_of(operands) or keys) | state.included) & ~state.excluded
+    return call_below(len(Key), op, active, operands, attrs)
+
+
+def call_function(op: Any, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
+    """Calls an operator that may have no tensor operand: then its `device` attribute says who answers, or the CPU."""
+    device = attrs.get("device") if attrs else None
+    return dispatch_among(op, bit(backend_key("cpu" if device is None else device.type)), operands, attrs)
+
+
+def call_below(limit: int, op: Any, active: int, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
+    """Asks the active keys below `limit`, highest first: how boxed kernels redispatch, from their own key."""
+    entries = table_of(op)
+    if entries.prepare is not None and limit == len(Key):
+        operands = entries.prepare(operands)
+    left = active & ((1 << limit) - 1)
+    while left:
+        key = left.bit_length() - 1
+        kernel = entries[key]
+        if kernel is not None:
+            if kernel.leaf:
+                result = kernel.function(op, active, operands, attrs)
+            else:
+                result = _run(kernel, Key(key), limit, op, active, operands, attrs)
+            if result is not NotImplemented:
+                return result
+        left ^= 1 << key
+    raise _nobody(op, active)
+
+
+@contextmanager
+def running(op: Any, key: Key) -> Generator[None]:
+    """Notes that a kernel of `op` at `key` is calling operators, so that endless recursion is named."""
+    state = STATE
+    before = state.running
+    if len(before) >= _DEEPEST:
+        _cycle(before, op)
+    state.running = (*before, (op, key))
+    try:
+        yield
+    finally:
+        state.running = before
+
+
+def _run(
+    kernel: Kernel, key: Key, limit: int, op: Any, active: int, operands: tuple[Any, ...], attrs: Mapping[str, Any]
+) -> Any:
+    """Runs a kernel that may call operators: from the top, without this key and the one redispatching."""
+    state = STATE
+    excluded = state.excluded
+    # A leaf kernel that redispatches has left its key active: it is excluded here, where it begins to matter.
+    above = 1 << limit if limit < len(Key) else 0
+    state.excluded = excluded | above if kernel.reenters else excluded | above | 1 << key
+    try:
+        with running(op, key):
+            if kernel.boxed:
+                return kernel.function(op, active, operands, attrs)
+            return kernel.function(*operands, **attrs)
+    finally:
+        state.excluded = excluded
+
+
+def _nobody(op: Op, active: int) -> Exception:
+    names = [key.name for key in keys_in(active)]
+    stack = [f"{one.name} at {key.name}" for one, key in STATE.running]
+    hint = "register a kernel for one of the keys"
+    if stack:
+        within = " > ".join(stack)
+        hint = f"called within {within}, whose keys are excluded meanwhile: a kernel written in itself must re-enter"
+    return error("A006", f"{op.name}: no kernel answers", keys=names, hint=hint)
+
+
+def _cycle(running: tuple[tuple[Op, Key], ...], op: Op) -> NoReturn:
+    names = [f"{one.name} at {key.name}" for one, key in running]
+    last = next((at for at in range(len(running) - 2, -1, -1) if running[at][0] is running[-1][0]), 0)
+    fail("A004", f"{op.name}: kernels call each other without end", cycle=" > ".join(names[last:]))

@@ -1,0 +1,74 @@
+"""The user's dynamic scopes, per thread: included and excluded keys, grad mode, dispatch modes, the tracer.
+
+This is the only module that holds such state.
+"""
+
+from __future__ import annotations
+
+import threading
+from types import TracebackType
+from typing import Any, Self
+
+from rushlight.eager.dispatch.keys import Key, bit
+
+
+class State(threading.local):
+    """One thread's scopes. Class attributes are what a new thread starts with."""
+
+    included: int = 0
+    excluded: int = 0
+    grad: bool = True  # whether operators on tensors that require gradients are recorded
+    inference: bool = False
+    modes: tuple[Any, ...] = ()  # active dispatch modes, outermost first
+    tracer: Any = None  # answers `call(op, operands, attrs)` for the TRACING key
+    builder: Any = None  # the GraphBuilder on which a rule runs right now
+    saving: tuple[tuple[Any, Any], ...] = ()  # (pack, unpack) hooks for saved tensors, innermost last
+    running: tuple[tuple[Any, Key], ...] = ()  # operators whose kernels redispatch, outermost first
+    anomaly: bool = False
+    engaged: Any = None  # the backward pass that this thread is in
+
+
+STATE = State()
+
+
+class Scope:
+    """A context manager that sets fields of the thread's state and puts the old values back, whatever happens.
+
+    Re-usable and re-entrant; also a decorator.
+    """
+
+    __slots__ = ("_before", "_values")
+
+    def __init__(self, **values: Any) -> None:
+        self._values = values
+        self._before: list[dict[str, Any]] = []
+
+    def __enter__(self) -> Self:
+        self._before.append({name: getattr(STATE, name) for name in self._values})
+        for name, value in self._values.items():
+            setattr(STATE, name, value)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for name, value in self._before.pop().items():
+            setattr(STATE, name, value)
+
+
+def include_keys(keys: int) -> Scope:
+    """A scope in which these keys are active whatever the operands are."""
+    return Scope(included=STATE.included | keys, excluded=STATE.excluded & ~keys)
+
+
+def exclude_keys(keys: int) -> Scope:
+    """A scope in which these keys never answer."""
+    return Scope(excluded=STATE.excluded | keys)
+
+
+def reenter(key: Key) -> Scope:
+    """A scope in which a kernel's own key may answer again: for kernels written in operators that may be themselves.
+
+    A kernel's key is excluded while it runs, so that two kernels written in each other cannot loop.
+    """
+    return Scope(excluded=STATE.excluded & ~bit(key))

@@ -1,0 +1,166 @@
+"""The table of kernels: what is registered for an operator and a key, and what answers in the end.
+
+Resolution depends on what is registered, never on the order of registration: for each key the operator's own kernel,
+then its BACKENDS kernel, then its ALL kernel, then the key's fallback; a device key without any has no kernel, other
+keys fall through.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from rushlight.eager.dispatch.keys import BACKENDS, IMPLICIT, Alias, Key, bit
+from rushlight.ops import record
+from rushlight.support.errors import fail
+from rushlight.term import Op
+
+# A boxed kernel takes (op, active keys, operands, attributes); a plain one takes operands and named attributes.
+Boxed = Callable[[Any, int, tuple[Any, ...], Any], Any]
+
+
+class Kernel(NamedTuple):
+    """One registered kernel. A `leaf` never calls an operator, so that the thread's state need not change around it.
+
+    `reenters`: its own key stays active while it runs.
+    """
+
+    function: Callable[..., Any]
+    boxed: bool = False
+    leaf: bool = False
+    reenters: bool = False
+
+
+class Registration:
+    """A kernel in the table; `remove()` takes it out again."""
+
+    __slots__ = ("_slot",)
+
+    def __init__(self, slot: tuple[Op | None, Key | Alias]) -> None:
+        self._slot = slot
+
+    def remove(self) -> None:
+        """Undoes the registration; the second time nothing happens."""
+        with _lock:
+            _kernels.pop(self._slot, None)
+            _forget_tables()
+
+
+def _fall_through(*args: Any, **kwargs: Any) -> Any:
+    raise AssertionError("fallthrough is not a kernel")
+
+
+FALLTHROUGH = _fall_through
+"""Register this where a key should let calls pass to the next key, whatever its fallback says."""
+
+Preparation = Callable[[tuple[Any, ...]], tuple[Any, ...]]
+
+
+class Entries(tuple[Kernel | None, ...]):
+    """What answers an operator, by key; `prepare`, if not None, completes the operands before anyone answers."""
+
+    prepare: Preparation | None = None
+
+
+_lock = threading.Lock()
+_kernels: dict[tuple[Op | None, Key | Alias], Kernel] = {}
+_device_keys: dict[str, Key] = {"cpu": Key.CPU, "meta": Key.META}
+tables: dict[Op, Entries] = {}
+_generation = [0]
+_preparations: list[Callable[[Op], Preparation | None]] = []
+
+
+def _forget_tables() -> None:
+    tables.clear()
+
+
+def _add(slot: tuple[Op | None, Key | Alias], kernel: Kernel) -> Registration:
+    with _lock:
+        if slot in _kernels:
+            name = slot[0].name if slot[0] is not None else "the fallback"
+            fail(
+                "A004",
+                f"{name}: there already is a kernel for {slot[1].name}",
+                hint="remove() the other registration first",
+            )
+        _kernels[slot] = kernel
+        _forget_tables()
+    return Registration(slot)
+
+
+def register(
+    op: Op,
+    key: Key | Alias,
+    function: Callable[..., Any],
+    *,
+    boxed: bool = False,
+    leaf: bool = False,
+    reenters: bool = False,
+) -> Registration:
+    """Says what answers `op` at `key`. `function` may return NotImplemented to let the next active key answer.
+
+    While it runs its key is excluded, unless `reenters`. A4 when there already is a kernel in that place.
+    """
+    return _add((op, key), Kernel(function, boxed, leaf, reenters))
+
+
+def register_fallback(key: Key, function: Boxed, *, leaf: bool = False, reenters: bool = False) -> Registration:
+    """Says what answers at `key` for all operators without a kernel there."""
+    return _add((None, key), Kernel(function, True, leaf, reenters))
+
+
+def register_backend(device: str) -> Key:
+    """The key of a kind of device, taken from the free ones when it is new."""
+    with _lock:
+        if device not in _device_keys:
+            free = [key for key in (Key.DEVICE_1, Key.DEVICE_2, Key.DEVICE_3) if key not in _device_keys.values()]
+            if not free:
+                fail(
+                    "A004",
+                    f"register_backend: all device keys are taken, {device} gets none",
+                    devices=list(_device_keys),
+                )
+            _device_keys[device] = free[0]
+    return _device_keys[device]
+
+
+def backend_key(device: str) -> Key:
+    """The key of a kind of device; V001 when nobody registered it."""
+    key = _device_keys.get(device)
+    if key is None:
+        fail("V001", f"there is no device {device}", hint="devices: " + ", ".join(_device_keys))
+    return key
+
+
+def table_of(op: Op) -> Entries:
+    """What answers `op`, by key; None where calls fall through, or where a device has no kernel."""
+    if _generation[0] != record.generation:
+        with _lock:
+            _forget_tables()
+            _generation[0] = record.generation
+    entries = tables.get(op)
+    if entries is None:
+        entries = Entries([_resolve(op, key) for key in Key])
+        entries.prepare = next((found for choose in _preparations if (found := choose(op)) is not None), None)
+        tables[op] = entries
+    return entries
+
+
+def register_preparation(choose: Callable[[Op], Preparation | None]) -> None:
+    """Lets `choose(op)` say how an operator's operands are completed at the start of a call, such as by a random state."""
+    with _lock:
+        _preparations.append(choose)
+        _forget_tables()
+
+
+def _resolve(op: Op, key: Key) -> Kernel | None:
+    kernel = _kernels.get((op, key))
+    if kernel is None and BACKENDS & bit(key):
+        kernel = _kernels.get((op, Alias.BACKENDS))
+    # A kernel for all devices is below autograd: where there is one, autograd treats the operator as a unit.
+    if kernel is None and IMPLICIT & bit(key) and not (key is Key.AUTOGRAD and (op, Alias.BACKENDS) in _kernels):
+        kernel = _kernels.get((op, Alias.ALL))
+    if kernel is None:
+        kernel = _kernels.get((None, key))
+    return None if kernel is None or kernel.function is FALLTHROUGH else kernel

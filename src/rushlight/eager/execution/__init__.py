@@ -1,0 +1,1 @@
+"""Running one operator, or one derivative rule, now: signatures, artifacts, plans."""

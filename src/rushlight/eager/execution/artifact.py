@@ -1,0 +1,85 @@
+"""Artifacts: executables by signature. A signature may have several, told apart by what tracing guarded."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, NamedTuple
+
+from rushlight.build import Executable, compile_graph
+from rushlight.eager.execution.signature import Signature, Spec, Symbols, symbols_of
+from rushlight.ir.dtype import int64
+from rushlight.ir.graph import Graph, GraphBuilder, Node
+from rushlight.sym import Condition, SizeExpr
+
+# Traces a program: the builder, the nodes of the operands and the run-time sizes in, the graph out.
+Tracer = Callable[[GraphBuilder, Sequence[Node], Sequence[Any]], Graph]
+
+
+class Artifact(NamedTuple):
+    """An executable and what has to hold of the symbols' values for it to be right."""
+
+    executable: Executable
+    symbols: tuple[SizeExpr, ...]
+    conditions: tuple[Condition, ...]
+
+    def accepts(self, values: Sequence[int]) -> bool:
+        """Whether it may run on these sizes and strides."""
+        if not self.conditions:
+            return True
+        known = dict(zip(self.symbols, values, strict=True))
+        return all(condition.holds(known) for condition in self.conditions)
+
+
+_artifacts: dict[Hashable, list[Artifact]] = {}
+_lock = threading.RLock()
+
+
+def artifact_for(program: Hashable, trace: Tracer, signature: Signature, has_sizes: bool = False) -> Executable:
+    """The executable of a program for a signature, compiled when there is none whose guards hold.
+
+    `has_sizes`: the last operand is one that `with_run_time_sizes` added.
+    """
+    key = (program, signature.specs)
+    for artifact in _artifacts.get(key, ()):
+        if artifact.accepts(signature.values):
+            return artifact.executable
+    with _lock:
+        for artifact in _artifacts.get(key, ()):
+            if artifact.accepts(signature.values):
+                return artifact.executable
+        artifact = _compile(trace, signature, has_sizes)
+        _artifacts.setdefault(key, []).append(artifact)
+        return artifact.executable
+
+
+def with_run_time_sizes(signature: Signature, sizes: Sequence[int]) -> Signature:
+    """The signature with one more operand, all strides 0: sizes travel as the shape of nothing."""
+    if not sizes:
+        return signature
+    first = 1 + max([dim for spec in signature.specs for dim in spec.dims], default=-1)
+    spec = Spec(int64, False, tuple(range(first, first + len(sizes))), ("strided", *[0 for _ in sizes]))
+    words = (len(sizes) | int64.code << 8, *sizes, *[0 for _ in sizes])
+    values = (*signature.values[:first], *sizes, *signature.values[first:])
+    return Signature((*signature.specs, spec), values, (*signature.words, words))
+
+
+def _compile(trace: Tracer, signature: Signature, has_sizes: bool) -> Artifact:
+    made = symbols_of(signature)
+    builder = GraphBuilder()
+    nodes = [builder.parameter(f"p{position}", type_) for position, type_ in enumerate(made.types)]
+    sizes = nodes.pop().type.shape if has_sizes else ()
+    graph = trace(builder, nodes, sizes)
+    executable = compile_graph(graph)
+    conditions = _conditions(made)
+    return Artifact(executable, made.symbols, conditions)
+
+
+def _conditions(made: Symbols) -> tuple[Condition, ...]:
+    return tuple([guard.condition for guard in made.scope.guards])
+
+
+def reset() -> None:
+    """Forgets all executables."""
+    with _lock:
+        _artifacts.clear()

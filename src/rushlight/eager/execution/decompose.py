@@ -1,0 +1,78 @@
+"""Composites and derivative rules call by call: a rule is traced once, and what it recorded is dispatched."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
+
+from rushlight.eager.dispatch import call_function, running
+from rushlight.eager.execution.operands import (
+    attribute_key,
+    flatten,
+    form_key,
+    form_of_operand,
+    structure_of,
+    unflatten,
+)
+from rushlight.ir.graph import NUMBER, RESULT, Call, Graph, GraphBuilder, Node
+from rushlight.ops.record import Operator
+
+_MOST_TRACES = 4096
+_traces: dict[Hashable, tuple[Graph, bool]] = {}
+
+
+def run_decomposition(op: Operator, key: Any, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
+    """The operator's decomposition, each call dispatched on its own. `key` is where it was decided to decompose."""
+    graph, several = _traced(op, operands, attrs)
+    with running(op, key):
+        results = replay(graph, flatten(operands))
+    return tuple(results) if several else results[0]
+
+
+def _traced(op: Operator, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> tuple[Graph, bool]:
+    forms = [form_of_operand(item) for item in flatten(operands)]
+    cacheable = not any(form.symbolic for form in forms)
+    trace_key = (op, attribute_key(attrs), *[form_key(operand) for operand in operands]) if cacheable else None
+    found = _traces.get(trace_key) if cacheable else None
+    if found is None:
+        builder = GraphBuilder(op.name)
+        nodes = [builder.parameter(f"p{position}", form.type) for position, form in enumerate(forms)]
+        assert op.decompose_rule is not None
+        result = op.decompose_rule(**op.named(unflatten(structure_of(operands), nodes), attrs))
+        several = isinstance(result, tuple)
+        outputs = result if several else (result,)
+        found = builder.graph([as_node(builder, item) for item in outputs]), several
+        if cacheable:
+            if len(_traces) > _MOST_TRACES:
+                _traces.clear()
+            _traces[trace_key] = found
+    return found
+
+
+def as_node(builder: GraphBuilder, value: Any) -> Node:
+    """A rule's result as a node; a number becomes a constant."""
+    return value if isinstance(value, Node) else Node(builder, builder.operand(value))
+
+
+def replay(graph: Graph, flat: Sequence[Any]) -> list[Any]:
+    """Dispatches a graph's calls on tensors and numbers given for its parameters; its outputs."""
+    values: dict[int, Any] = {id(call): value for call, value in zip(graph.parameters, flat, strict=True)}
+    for call in graph.calls:
+        if call.op is NUMBER:
+            values[id(call)] = call.attr("value")
+        elif call.op is RESULT:
+            values[id(call)] = values[id(call.operands[0])][call.attr("index")]
+        else:
+            values[id(call)] = _replayed(call, values)
+    return [values[id(call)] for call in graph.outputs]
+
+
+def _replayed(call: Call, values: dict[int, Any]) -> Any:
+    operands = tuple([_value(operand, values) for operand in call.operands])
+    return call_function(call.op, operands, dict(call.attrs))
+
+
+def _value(operand: Any, values: dict[int, Any]) -> Any:
+    if operand is None:
+        return None
+    return tuple([_value(item, values) for item in operand]) if isinstance(operand, tuple) else values[id(operand)]

@@ -1,0 +1,181 @@
+"""The CPU key: any operator on tensors with data, by a plan that is made once for the forms of its operands."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any, Protocol
+
+from rushlight.build import Executable
+from rushlight.eager.dispatch import Key, register_fallback
+from rushlight.eager.execution.artifact import artifact_for, with_run_time_sizes
+from rushlight.eager.execution.attributes import split_sizes, with_sizes
+from rushlight.eager.execution.decompose import run_decomposition
+from rushlight.eager.execution.mutate import run_mutation
+from rushlight.eager.execution.operands import (
+    attribute_key,
+    flatten,
+    form_key,
+    form_of_operand,
+    structure_of,
+    unflatten,
+)
+from rushlight.eager.execution.plan import KernelPlan
+from rushlight.eager.execution.signature import Signature, collapsed_signature, signature_of
+from rushlight.eager.execution.views import is_composite_view, view_plan
+from rushlight.eager.form import Form, form_of, form_of_type
+from rushlight.eager.handle import Handle
+from rushlight.eager.mutation import Mutation
+from rushlight.ir.graph import Graph, GraphBuilder, Node
+from rushlight.ops.record import Fact, Operator
+from rushlight.support.errors import fail
+
+_MOST_PLANS = 1 << 14
+
+
+class Plan(Protocol):
+    """What a call does, once and for all operands of the same forms."""
+
+    def call(self, operands: tuple[Any, ...]) -> Any:
+        """The result."""
+        ...
+
+
+_plans: dict[Hashable, Plan] = {}
+
+
+def run_on_cpu(op: Any, active: int, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
+    """The boxed kernel that answers every operator at the CPU key."""
+    if op.__class__ is Mutation:
+        return run_mutation(op, operands, attrs, run_on_cpu)
+    parts: list[Any] = [op, attribute_key(attrs)] if attrs else [op]
+    for operand in operands:
+        parts.append(operand.form if isinstance(operand, Handle) else form_key(operand))
+    key = tuple(parts)
+    plan = _plans.get(key)
+    if plan is None:
+        plan = make_plan(op, operands, attrs)
+        if len(_plans) > _MOST_PLANS:
+            _plans.clear()
+        _plans[key] = plan
+    return plan.call(operands)
+
+
+def make_plan(op: Operator, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> Plan:
+    """Decides how a call of these forms runs."""
+    found = view_plan(op, operands, attrs)
+    if found is not None:
+        return found
+    if op.lower_rule is None and "cpu" in op.kernels:
+        return HostPlan(op, attrs)
+    if is_composite_view(op):
+        return CompositePlan(op, attrs)
+    return OperatorPlan(op, operands, attrs)
+
+
+class CompositePlan:
+    """Runs the decomposition call by call, for composites whose result may be a view."""
+
+    __slots__ = ("_attrs", "_op")
+
+    def __init__(self, op: Operator, attrs: Mapping[str, Any]) -> None:
+        self._op = op
+        self._attrs = dict(attrs)
+
+    def call(self, operands: tuple[Any, ...]) -> Any:
+        """The result."""
+        return run_decomposition(self._op, Key.CPU, operands, self._attrs)
+
+
+class HostPlan:
+    """Calls the operator's own implementation for the device."""
+
+    __slots__ = ("_attrs", "_op")
+
+    def __init__(self, op: Operator, attrs: Mapping[str, Any]) -> None:
+        self._op = op
+        self._attrs = dict(attrs)
+
+    def call(self, operands: tuple[Any, ...]) -> Any:
+        """The result."""
+        return self._op.kernels["cpu"](**self._op.named(operands, self._attrs))
+
+
+class OperatorPlan:
+    """One operator as one executable, composites included."""
+
+    __slots__ = ("_kernel", "_several")
+
+    def __init__(self, op: Operator, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> None:
+        flat = flatten(operands)
+        forms = [form_of_operand(item) for item in flat]
+        structure = structure_of(operands)
+        result = op.infer(unflatten(structure, [form.type for form in forms]), attrs)
+        self._several = isinstance(result, tuple)
+        outputs = [form_of_type(item) for item in (result if self._several else (result,))]
+        self._kernel = kernel_plan(op, attrs, structure, forms, outputs)
+
+    def call(self, operands: tuple[Any, ...]) -> Any:
+        """The result."""
+        outputs = self._kernel.run(flatten(operands))
+        return tuple(outputs) if self._several else outputs[0]
+
+
+def kernel_plan(
+    op: Operator, attrs: Mapping[str, Any], structure: Any, forms: Sequence[Form], outputs: Sequence[Form]
+) -> KernelPlan:
+    """The plan of an operator's executable for operands and results of these forms."""
+    if not any(form.numel for form in outputs):
+        nothing: Any = None  # there is nothing to launch
+        return KernelPlan(nothing, forms, [form.words for form in (*forms, *outputs)], outputs, launches=False)
+    static, sizes = split_sizes(op, attrs)
+    program = (op, static, structure)
+
+    def trace(builder: GraphBuilder, nodes: Sequence[Node], symbols: Sequence[Any]) -> Graph:
+        result = builder.apply(op, unflatten(structure, nodes), with_sizes(op, attrs, symbols))
+        return builder.graph(result if isinstance(result, tuple) else (result,))
+
+    if collapses(op) and len({form.shape for form in outputs}) == 1:
+        whole = collapsed_signature(forms, outputs[0])
+        # A fresh output is row-major once its dims are sorted, and needs no parameter.
+        signature = Signature(whole.specs[:-1], whole.values, whole.words[:-1])
+        signature = with_run_time_sizes(signature, sizes)
+        executable = artifact_for((*program, "collapsed"), trace, signature, bool(sizes))
+        return KernelPlan(executable, forms, [*signature.words, *[whole.words[-1]] * len(outputs)], _dense(outputs))
+    signature = with_run_time_sizes(signature_of(forms), sizes)
+    executable = artifact_for(program, trace, signature, bool(sizes))
+    shapes = [tuple(form.shape) for form in forms]
+    outputs = laid_out(executable, [*shapes, tuple(sizes)] if sizes else shapes, outputs)
+    return KernelPlan(executable, forms, [*signature.words, *[form.words for form in outputs]], outputs)
+
+
+def collapses(op: Operator) -> bool:
+    """Whether dims may be merged and reordered: random values depend on the logical index."""
+    return Fact.POINTWISE in op.facts and Fact.RANDOM not in op.facts
+
+
+def _dense(outputs: Sequence[Form]) -> Sequence[Form]:
+    for form in outputs:
+        if form.extent != form.numel:
+            fail("X001", "a pointwise result is not dense", form=form)
+    return outputs
+
+
+def laid_out(executable: Executable, shapes: Sequence[tuple[int, ...]], outputs: Sequence[Form]) -> list[Form]:
+    """The outputs with the strides that the executable writes."""
+    result: list[Form] = []
+    for form, (shape, strides) in zip(outputs, executable.infer_outputs(shapes), strict=True):
+        if tuple(shape) != tuple(form.shape):
+            fail("X001", "an executable's output has another shape than its operator infers", form=form, found=shape)
+        if strides is None:
+            result.append(form)
+        else:
+            result.append(form_of(tuple(form.shape), form.dtype, form.device, tuple(strides), form.type.weak))
+    return result
+
+
+def forget_plans() -> None:
+    """Drops all plans, for example when an operator's rules have changed."""
+    _plans.clear()
+
+
+register_fallback(Key.CPU, run_on_cpu, leaf=True)

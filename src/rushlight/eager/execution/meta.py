@@ -1,0 +1,51 @@
+"""The META key: tensors without data, whose sizes may be symbols. Only types are computed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rushlight.eager.dispatch import Key, register_fallback
+from rushlight.eager.execution.decompose import run_decomposition
+from rushlight.eager.execution.operands import form_of_operand, map_operands
+from rushlight.eager.execution.views import is_composite_view, view_plan
+from rushlight.eager.form import form_of_type
+from rushlight.eager.handle import Handle, make
+from rushlight.eager.mutation import Mutation
+from rushlight.ops.record import Fact, Operator
+from rushlight.support.errors import fail
+
+
+def run_on_meta(op: Any, active: int, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
+    """The boxed kernel that answers every operator at the META key."""
+    if op.__class__ is Mutation:
+        target: Handle = op.target_of(operands)
+        types = types_of(op.base_operands(operands))
+        value = types[0] if op.base is None else op.base.infer(types, attrs)
+        op.check(target.form.type, value)
+        target.version.value += 1
+        return target
+    found = view_plan(op, operands, attrs)
+    if found is not None:
+        return found.call(operands)
+    if is_composite_view(op):
+        return run_decomposition(op, Key.META, operands, attrs)
+    return typed_result(op, operands, attrs)
+
+
+def typed_result(op: Operator, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
+    """The result without data."""
+    if Fact.DATA_DEPENDENT in op.facts and op.meta_rule is None:
+        fail("V003", f"{op.name}: the result's shape depends on values that this tensor does not have")
+    result = op.infer(types_of(operands), attrs)
+    if isinstance(result, tuple):
+        return tuple([make(None, form_of_type(type_)) for type_ in result])
+    return make(None, form_of_type(result))
+
+
+def types_of(operands: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The operands' types."""
+    return map_operands(operands, lambda item: form_of_operand(item).type)
+
+
+register_fallback(Key.META, run_on_meta, leaf=True)

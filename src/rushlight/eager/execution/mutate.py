@@ -1,0 +1,145 @@
+"""In-place and `out=` forms: straight into the target where that is safe, else into a fresh tensor and then copied."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from rushlight.eager.execution.artifact import artifact_for, with_run_time_sizes
+from rushlight.eager.execution.attributes import split_sizes, with_sizes
+from rushlight.eager.execution.operands import (
+    attribute_key,
+    flatten,
+    form_key,
+    form_of_operand,
+    structure_of,
+    unflatten,
+)
+from rushlight.eager.execution.plan import KernelPlan
+from rushlight.eager.execution.signature import Signature, collapsed_signature
+from rushlight.eager.form import Form
+from rushlight.eager.handle import Handle
+from rushlight.eager.mutation import COPY, Mutation, written_value
+from rushlight.ir.graph import Graph, GraphBuilder, Node
+from rushlight.ops.record import OPERATORS, Fact
+from rushlight.support.errors import fail, require
+
+_MOST_PLANS = 1 << 13
+_SAME, _APART, _OVERLAP = "same", "apart", "overlap"
+Run = Callable[[Any, int, tuple[Any, ...], Mapping[str, Any]], Any]
+
+
+class WritePlan(NamedTuple):
+    """`kernel` writes to its last operand; None: compute, then copy. `reuses`: the target is an operand anyway."""
+
+    kernel: KernelPlan | None
+    reuses: bool
+
+
+_plans: dict[Hashable, WritePlan] = {}
+
+
+def run_mutation(op: Mutation, operands: tuple[Any, ...], attrs: Mapping[str, Any], run: Run) -> Any:
+    """Computes and writes; counts the write; returns the target. `run` runs a functional operator on this device."""
+    target: Handle = op.target_of(operands)
+    _write(op, op.base_operands(operands), attrs, target, run)
+    target.version.value += 1
+    return target
+
+
+def _write(op: Mutation, base: tuple[Any, ...], attrs: Mapping[str, Any], target: Handle, run: Run) -> None:
+    flat = flatten(base)
+    relations = tuple([relation(item, target) if isinstance(item, Handle) else _APART for item in flat])
+    key = (op, attribute_key(attrs), target.form, relations, *[form_key(operand) for operand in base])
+    plan = _plans.get(key)
+    if plan is None:
+        plan = _make_plan(op, base, attrs, target.form, relations)
+        if len(_plans) > _MOST_PLANS:
+            _plans.clear()
+        _plans[key] = plan
+    if plan.kernel is not None:
+        plan.kernel.run(flat if plan.reuses else [*flat, target])
+    elif op.base is not None:
+        _write(COPY, (run(op.base, 0, base, attrs),), {}, target, run)
+    else:
+        _write(COPY, (run(OPERATORS["to_dtype"], 0, base, {"dtype": base[0].dtype}),), {}, target, run)
+
+
+def relation(operand: Handle, target: Handle) -> str:
+    """How an operand lies to the target: the same elements, no common bytes, or neither."""
+    if operand.storage is not target.storage:
+        return _APART if not _share_memory(operand, target) else _OVERLAP
+    if operand.offset == target.offset and operand.form is target.form:
+        return _SAME
+    start, other = operand.address(), target.address()
+    apart = start + operand.form.nbytes <= other or other + target.form.nbytes <= start
+    return _APART if apart else _OVERLAP
+
+
+def _share_memory(operand: Handle, target: Handle) -> bool:
+    """Two storages on the same foreign memory, such as two imports of one numpy array."""
+    one, two = operand.storage, target.storage
+    if one is None or two is None or one.owner is None or two.owner is None:
+        return False
+    return one.address < two.address + two.nbytes and two.address < one.address + one.nbytes
+
+
+def overlaps_itself(form: Form) -> bool:
+    """Whether several of its elements may be one place in memory."""
+    reach = 0
+    for stride, size in sorted(
+        [(stride, size) for stride, size in zip(form.strides, form.shape, strict=True) if size > 1]
+    ):
+        if stride <= reach:
+            return True
+        reach += stride * (size - 1)
+    return False
+
+
+def _make_plan(
+    op: Mutation, base: tuple[Any, ...], attrs: Mapping[str, Any], target: Form, relations: Sequence[str]
+) -> WritePlan:
+    forms = [form_of_operand(item) for item in flatten(base)]
+    structure = structure_of(base)
+    types = unflatten(structure, [form.type for form in forms])
+    value = types[0] if op.base is None else op.base.infer(types, attrs)
+    if isinstance(value, tuple):
+        fail("A006", f"{op.name}: operators with several results have no in-place form")
+    require(not overlaps_itself(target), "S013", f"{op.name}: the target's elements overlap", target=target.type)
+    op.check(target.type, value)
+    pointwise = op.base is None or (Fact.POINTWISE in op.base.facts and Fact.RANDOM not in op.base.facts)
+    if not target.numel:
+        nothing: Any = None  # there is nothing to launch
+        words = [form.words for form in (*forms, target)]
+        return WritePlan(KernelPlan(nothing, [*forms, target], words, (), launches=False), False)
+    if _OVERLAP in relations or not pointwise:
+        return WritePlan(None, False)
+    return _direct(op, attrs, structure, forms, target, relations)
+
+
+def _direct(
+    op: Mutation,
+    attrs: Mapping[str, Any],
+    structure: Any,
+    forms: Sequence[Form],
+    target: Form,
+    relations: Sequence[str],
+) -> WritePlan:
+    signature = collapsed_signature(forms, target)
+    # The target is written through the parameter that reads it, so that the compiler sees one buffer, not two.
+    readers = [
+        at for at, found in enumerate(relations) if found == _SAME and signature.specs[at] == signature.specs[-1]
+    ]
+    position = readers[0] if readers else len(forms)
+    static, sizes = split_sizes(op.base, attrs) if op.base is not None else ((), [])
+
+    def trace(builder: GraphBuilder, nodes: Sequence[Node], symbols: Sequence[Any]) -> Graph:
+        named = attrs if op.base is None else with_sizes(op.base, attrs, symbols)
+        operands = unflatten(structure, nodes[: len(forms)])
+        return builder.graph((), [(position, written_value(builder, op, operands, named, nodes[position].type))])
+
+    if readers:
+        signature = Signature(signature.specs[:-1], signature.values, signature.words[:-1])
+    signature = with_run_time_sizes(signature, sizes)
+    executable = artifact_for((op, static, structure, position), trace, signature, bool(sizes))
+    return WritePlan(KernelPlan(executable, forms if readers else [*forms, target], signature.words, ()), bool(readers))

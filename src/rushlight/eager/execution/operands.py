@@ -1,0 +1,130 @@
+"""Operands as flat lists: tensors and numbers in order, tensor lists opened, absent ones left out."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from rushlight.eager.form import Form, form_of
+from rushlight.eager.handle import Handle
+from rushlight.ir.dtype import bool_, complex128, float64, int64
+from rushlight.support.errors import error, fail
+from rushlight.term import attr_key
+
+# The forms of Python numbers as operands.
+NUMBER_FORMS: dict[type, Form] = {
+    kind: form_of((), dtype, weak=True)
+    for kind, dtype in ((bool, bool_), (int, int64), (float, float64), (complex, complex128))
+}
+Structure = tuple[Any, ...]
+
+
+def flatten(operands: Sequence[Any]) -> list[Any]:
+    """Tensors and numbers in order; None is left out."""
+    flat: list[Any] = []
+    for operand in operands:
+        if operand.__class__ is tuple:
+            flat.extend([item for item in operand if item is not None])
+        elif operand is not None:
+            flat.append(operand)
+    return flat
+
+
+def structure_of(operands: Sequence[Any]) -> Structure:
+    """What `flatten` forgets: for each operand whether it is there, and how long a list is."""
+    return tuple(
+        [
+            tuple([item is not None for item in operand]) if isinstance(operand, tuple) else operand is not None
+            for operand in operands
+        ]
+    )
+
+
+def unflatten(structure: Structure, flat: Sequence[Any]) -> tuple[Any, ...]:
+    """The operands that `flatten` and `structure_of` took apart, rebuilt from other items."""
+    items: Iterator[Any] = iter(flat)
+    return tuple(
+        [
+            tuple([next(items) if there else None for there in part])
+            if isinstance(part, tuple)
+            else next(items)
+            if part
+            else None
+            for part in structure
+        ]
+    )
+
+
+def form_key(operand: Any) -> Any:
+    """What a plan depends on in one operand: a form, the class of a number, None, or a tuple of these."""
+    if isinstance(operand, Handle):
+        return operand.form
+    if operand.__class__ is tuple:
+        return tuple([form_key(item) for item in operand])
+    return operand if operand is None or operand.__class__ is Form else number_class(operand)
+
+
+def number_class(value: Any) -> type:
+    """bool, int, float or complex, also for subclasses; A001 for anything else."""
+    kind = value.__class__
+    if kind in NUMBER_FORMS:
+        return kind
+    for known in (bool, int, float, complex):
+        if isinstance(value, known):
+            return known
+    raise error("A001", "an operand must be a tensor or a number", value=value)
+
+
+def form_of_operand(operand: Any) -> Form:
+    """A tensor's form, or that of a number; forms pass."""
+    if isinstance(operand, Handle):
+        return operand.form
+    return operand if operand.__class__ is Form else NUMBER_FORMS[number_class(operand)]
+
+
+def attribute_key(attrs: Mapping[str, Any]) -> Any:
+    """A hashable key of attributes, under which 1, True and 1.0 differ."""
+    if not attrs:
+        return ()
+    parts: list[Any] = []
+    for name, value in attrs.items():
+        kind = value.__class__
+        parts.append(name)
+        parts.append(kind)
+        if kind is float or (kind is tuple and not all(item.__class__ is int for item in value)):
+            parts.append(attr_key(value))
+        else:
+            parts.append(value)
+    return tuple(parts)
+
+
+def memory_of(value: complex) -> array[Any]:
+    """A Python number as the memory of a 0-d tensor of its class's dtype."""
+    kind = value.__class__
+    if kind is float:
+        return array("d", (value,))
+    if kind is bool:
+        return array("b", (value,))
+    if isinstance(value, int):
+        try:
+            return array("q", (value,))
+        except OverflowError:
+            fail("D007", "the number does not fit int64", value=value)
+    if isinstance(value, complex):
+        return array("d", (value.real, value.imag))
+    return array("d", (float(value),))
+
+
+def map_operands(operands: Sequence[Any], image: Callable[[Any], Any]) -> tuple[Any, ...]:
+    """The operands with `image` of each tensor and number, list members included, and None kept."""
+    return tuple(
+        [
+            tuple([None if item is None else image(item) for item in operand])
+            if isinstance(operand, tuple)
+            else None
+            if operand is None
+            else image(operand)
+            for operand in operands
+        ]
+    )

@@ -1,0 +1,64 @@
+"""Views: results that share their operand's storage. No kernel runs; the result remembers how it was made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rushlight.eager.dispatch import STATE
+from rushlight.eager.execution.operands import map_operands
+from rushlight.eager.form import Form, form_of
+from rushlight.eager.handle import AUTOGRAD, Handle, View, make_view
+from rushlight.ir.type import Layout
+from rushlight.ops.record import Fact, Operator
+
+
+class ViewPlan:
+    """The form of a view, and how far its first element is from its base's."""
+
+    __slots__ = ("_differentiable", "_distance", "_form", "_step")
+
+    def __init__(
+        self, op: Operator, attrs: Mapping[str, Any], others: tuple[Any, ...], form: Form, distance: Any
+    ) -> None:
+        self._step = (op, others, dict(attrs))
+        self._form = form
+        self._distance = distance
+        self._differentiable = Fact.NONDIFFERENTIABLE not in op.facts
+
+    def call(self, operands: tuple[Any, ...]) -> Any:
+        """The view of the first operand."""
+        base = operands[0]
+        distance = self._distance
+        result = make_view(base, self._form, base.offset + distance if distance else base.offset)
+        if self._differentiable:
+            result.view_of = viewed(base, self._step)
+            result.keys |= AUTOGRAD  # its base may get a history at any time
+        return result
+
+
+def viewed(base: Handle, step: Any) -> View:
+    """How a view of `base` by one more step shows the tensor that `base` itself is a view of, if it is one."""
+    before = base.view_of
+    if before is None:
+        return View(base, (step,), STATE.grad, 0 if base.gradient is None else base.gradient.rebases)
+    return View(before.base, (*before.steps, step), STATE.grad and before.recorded, before.rebases)
+
+
+def view_plan(op: Operator, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> ViewPlan | None:
+    """The plan of a call whose result shares the first operand's storage; None where it does not."""
+    if op.view_rule is None:
+        return None
+    base: Handle = operands[0]
+    form = base.form
+    types = map_operands(operands[1:], lambda item: item.form.type if isinstance(item, Handle) else item)
+    layout = op.view_rule(**op.named((Layout(form.type.shape, form.strides), *types), attrs))
+    if layout is None:
+        return None
+    viewed_form = form_of(layout.shape, form.dtype, form.device, layout.strides, form.type.weak)
+    return ViewPlan(op, attrs, operands[1:], viewed_form, layout.offset)
+
+
+def is_composite_view(op: Operator) -> bool:
+    """Whether the result may share storage, and only the decomposition says how."""
+    return op.view_rule is None and op.decompose_rule is not None and op.schema.results[0].alias is not None

@@ -1,0 +1,185 @@
+"""Handle: what the engines of eager know of a tensor. `Tensor` is a Handle with the user's methods."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rushlight.eager.dispatch import BACKENDS, Dispatched, Key, bit, dispatch_among
+from rushlight.eager.form import Form, Size, form_of
+from rushlight.ir.dtype import DType
+from rushlight.ir.type import Device, TensorType
+from rushlight.runtime.allocator import Storage
+from rushlight.support.errors import fail
+
+AUTOGRAD = bit(Key.AUTOGRAD)
+
+
+class Version:
+    """Counts the writes to a storage; shared by all tensors that are views of each other."""
+
+    __slots__ = ("value",)
+
+    def __init__(self) -> None:
+        self.value = 0
+
+
+Step = tuple[Any, tuple[Any, ...], Mapping[str, Any]]
+
+
+class View:
+    """How a tensor shows another one: apply `steps` (operator, further operands, attributes) in order to `base`.
+
+    The base is no view itself. `rebases` is the number of times the base's history had been rewritten when this view's
+    gradient function was made; `recorded` says whether autograd was recording when the view was made.
+    """
+
+    __slots__ = ("base", "rebases", "recorded", "steps")
+
+    def __init__(self, base: Handle, steps: tuple[Step, ...], recorded: bool, rebases: int) -> None:
+        self.base = base
+        self.steps = steps
+        self.recorded = recorded
+        self.rebases = rebases
+
+
+class Gradient:
+    """A tensor's place in autograd: a leaf that wants a gradient, or output `output` of a node."""
+
+    __slots__ = ("accumulated", "grad", "hooks", "node", "output", "rebases", "required", "retained", "sink")
+
+    def __init__(self) -> None:
+        self.required = False  # asked for by requires_grad=True, on a leaf
+        self.grad: Any = None
+        self.node: Any = None
+        self.output = 0
+        self.rebases = 0  # how often a write through a view, or to a base of views, rewrote the history
+        self.hooks: dict[int, Any] | None = None  # of a leaf; those of other tensors are on their node
+        self.accumulated: dict[int, Any] | None = None  # hooks after accumulation, of a leaf
+        self.retained = False
+        self.sink: Any = None  # weak reference to the step that accumulates into `grad`
+
+
+class Handle(Dispatched):
+    """A strided view of a storage.
+
+    `storage` is None for meta and fake tensors; `offset` is in elements; `form` has shape, strides, dtype and device;
+    `view_of` says of what it is a view; `gradient` is None until autograd is concerned; `node` is what a tracer put
+    there.
+    """
+
+    __slots__ = ("__dict__", "__weakref__", "form", "gradient", "node", "offset", "storage", "version", "view_of")
+
+    storage: Storage | None
+    offset: Any
+    form: Form
+    version: Version
+    view_of: View | None
+    gradient: Gradient | None
+    node: Any
+
+    def apply(self, op: Any, args: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
+        """Dispatches an operator call; one without tensors, such as `full`, goes to the device of this tensor."""
+        return dispatch_among(op, self.keys & BACKENDS, args, attrs)
+
+    @property
+    def type(self) -> TensorType:
+        """Shape, dtype, device and strides, sizes as expressions."""
+        return self.form.type
+
+    @property
+    def shape(self) -> Size:
+        """The sizes of its dims."""
+        return self.form.shape
+
+    @property
+    def dtype(self) -> DType:
+        """Its element type."""
+        return self.form.dtype
+
+    @property
+    def device(self) -> Device:
+        """Where it lives."""
+        return self.form.device
+
+    @property
+    def ndim(self) -> int:
+        """The number of dims."""
+        return len(self.form.shape)
+
+    def address(self) -> int:
+        """Where its first element lies; V003 for a tensor without data."""
+        storage = self.storage
+        if storage is None:
+            fail("V003", "the tensor has no data", tensor=self)
+        return storage.address + self.offset * self.form.dtype.itemsize
+
+    def __error_text__(self) -> str:
+        return str(self.form.type)
+
+
+_public: list[type[Handle]] = [Handle]
+
+
+def adopt(cls: type[Handle]) -> None:
+    """Makes `cls` the class of new tensors; called once by the module of the public class."""
+    _public[0] = cls
+
+
+def make(storage: Storage | None, form: Form, offset: Any = 0, cls: type[Handle] | None = None) -> Any:
+    """A new tensor that is no view and has no history."""
+    cls = cls or _public[0]
+    self = cls.__new__(cls) if cls.__new__ is object.__new__ else object.__new__(cls)
+    self.storage = storage
+    self.offset = offset
+    self.form = form
+    self.keys = form.keys if storage is not None else bit(Key.META)
+    self.version = Version()
+    self.view_of = None
+    self.gradient = None
+    self.node = None
+    return self
+
+
+def make_view(base: Handle, form: Form, offset: Any) -> Any:
+    """A new tensor on the same storage and version counter; says nothing of how it is related."""
+    cls = _public[0]
+    self = object.__new__(cls)
+    self.storage = base.storage
+    self.offset = offset
+    self.form = form
+    self.keys = form.keys if base.storage is not None else bit(Key.META)
+    self.version = base.version
+    self.view_of = None
+    self.gradient = None
+    self.node = None
+    return self
+
+
+def allocate(form: Form) -> Any:
+    """A new tensor with undefined contents; without data on the meta device and for symbolic sizes."""
+    if form.symbolic or form.keys == bit(Key.META):
+        return make(None, form)
+    return make(Storage.allocate(form.nbytes), form)
+
+
+def share(tensor: Handle, *, own_version: bool = False) -> Any:
+    """The same elements without history; `own_version`: writes to it are not counted as the tensor's."""
+    result = make_view(tensor, tensor.form, tensor.offset)
+    result.node = tensor.node
+    if own_version:
+        result.version = Version()
+    result.keys = tensor.keys & ~AUTOGRAD
+    return result
+
+
+def gradient_of(tensor: Handle) -> Gradient:
+    """The tensor's autograd record, made when there is none."""
+    if tensor.gradient is None:
+        tensor.gradient = Gradient()
+    return tensor.gradient
+
+
+def plain_form(form: Form, dtype: DType | None = None) -> Form:
+    """The row-major form of the same shape, dtype and device."""
+    return form_of(tuple(form.shape), dtype or form.dtype, form.device)

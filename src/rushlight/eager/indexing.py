@@ -1,0 +1,208 @@
+"""Indexing: ints, slices, None and ... are views; integer tensors, lists and bool masks gather and scatter."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rushlight.eager.arguments import integer, required_operand
+from rushlight.eager.dispatch import dispatch
+from rushlight.eager.handle import Handle
+from rushlight.eager.memory import array_of, copied
+from rushlight.eager.mutation import COPY, in_place
+from rushlight.eager.symbols import SymInt
+from rushlight.ir.dtype import Kind, bool_, int64
+from rushlight.ops import OPERATORS
+from rushlight.support.errors import fail, require
+
+_SELECT, _SLICE, _UNSQUEEZE = OPERATORS["select"], OPERATORS["slice"], OPERATORS["unsqueeze"]
+_INDEX, _INDEX_PUT, _MASKED_FILL = OPERATORS["index"], OPERATORS["index_put"], OPERATORS["masked_fill"]
+
+
+class Selection(NamedTuple):
+    """The view that the basic indices make, and the dims of it that tensors index."""
+
+    view: Any
+    dims: tuple[int, ...]
+    indices: tuple[Any, ...]
+
+
+def _listed(index: Any) -> list[Any]:
+    return list(index) if isinstance(index, tuple) else [index]
+
+
+def _as_tensor(item: Any) -> Any:
+    """A list or array index as a tensor of integers or bools."""
+    array = np.asarray(item) if not _holds_tensors(item) else np.asarray([int(part) for part in item])
+    if array.size == 0:
+        array = array.astype(np.int64)
+    if array.dtype.kind not in "iub":
+        fail("I004", "this cannot be an index", index=item)
+    return copied(array, bool_ if array.dtype.kind == "b" else int64)
+
+
+def _holds_tensors(item: Any) -> bool:
+    return isinstance(item, (list, tuple)) and any(isinstance(part, Handle) for part in item)
+
+
+def _dims_taken(item: Any) -> int:
+    """How many of the tensor's dims an index uses up."""
+    if item is None or item is True or item is False:
+        return 0
+    return item.ndim if isinstance(item, Handle) and item.dtype.kind is Kind.BOOL else 1
+
+
+def _normal(index: Any, ndim: int) -> list[Any]:
+    """The indices with lists as tensors and the ellipsis written out; I003 for too many, I004 for what is no index."""
+    items: list[Any] = []
+    for item in _listed(index):
+        if item is None or item is Ellipsis or isinstance(item, (bool, int, slice, SymInt, Handle)):
+            items.append(item)
+        elif isinstance(item, (list, tuple, range, np.ndarray)):
+            items.append(_as_tensor(list(item) if isinstance(item, range) else item))
+        elif isinstance(item, np.bool_):
+            items.append(bool(item))
+        elif hasattr(item, "__index__"):
+            items.append(integer(item))
+        else:
+            fail("I004", "this cannot be an index", index=item)
+    for item in items:
+        if isinstance(item, Handle) and item.dtype.kind not in (Kind.BOOL, Kind.INT):
+            fail("I004", "a tensor index must hold integers or bools", index=item)
+    taken = sum([_dims_taken(item) for item in items if item is not Ellipsis])
+    require(taken <= ndim, "I003", f"{taken} indices for a tensor of {ndim} dims")
+    places = [at for at, item in enumerate(items) if item is Ellipsis]
+    require(len(places) <= 1, "I004", "an index can have only one ellipsis")
+    at = places[0] if places else len(items)
+    return [*items[:at], *[slice(None)] * (ndim - taken), *items[at + 1 :]]
+
+
+def _is_place(item: Any) -> bool:
+    """Whether an index is one integer: an int, or a tensor of one with data and without dims."""
+    if isinstance(item, Handle):
+        return item.ndim == 0 and item.dtype.kind is Kind.INT and item.storage is not None
+    return isinstance(item, (int, SymInt)) and not isinstance(item, bool)
+
+
+def select(tensor: Handle, index: Any) -> Selection:
+    """Applies the basic indices as views and collects the others."""
+    result: Any = tensor
+    dim = 0
+    dims: list[int] = []
+    indices: list[Any] = []
+    for item in _normal(index, tensor.ndim):
+        if _is_place(item):
+            result = dispatch(_SELECT, (result,), {"dim": dim, "index": integer(item)})
+        elif isinstance(item, slice):
+            if item != slice(None):
+                result = _sliced(result, dim, item)
+            dim += 1
+        elif item is None:
+            result = dispatch(_UNSQUEEZE, (result,), {"dim": dim})
+            dim += 1
+        elif isinstance(item, bool):
+            result = dispatch(_UNSQUEEZE, (result,), {"dim": dim})
+            dims.append(dim)
+            indices.append(copied(np.zeros(1 if item else 0, np.int64), int64))
+            dim += 1
+        else:
+            dims.append(dim)
+            indices.append(item)
+            dim += item.ndim if item.dtype.kind is Kind.BOOL else 1
+    return Selection(result, tuple(dims), tuple(indices))
+
+
+def _sliced(tensor: Any, dim: int, item: slice) -> Any:
+    step = 1 if item.step is None else integer(item.step)
+    if isinstance(step, int):
+        require(step > 0, "I008", "a slice's step must be positive", step=step)
+    attrs = {"dim": dim, "start": integer(item.start), "end": integer(item.stop), "step": step}
+    return dispatch(_SLICE, (tensor,), attrs)
+
+
+def _places(selection: Selection) -> tuple[tuple[int, ...], tuple[Any, ...]]:
+    """Integer tensors and their dims; a bool mask becomes one integer tensor per dim that it covers."""
+    dims: list[int] = []
+    indices: list[Any] = []
+    for dim, item in zip(selection.dims, selection.indices, strict=True):
+        if item.dtype.kind is not Kind.BOOL:
+            dims.append(dim)
+            indices.append(item)
+            continue
+        covered = tuple(selection.view.form.shape[dim : dim + item.ndim])
+        require(covered == tuple(item.form.shape), "I005", "a mask does not fit what it selects from", mask=item)
+        for offset, found in enumerate(nonzero_places(item)):
+            dims.append(dim + offset)
+            indices.append(found)
+    return tuple(dims), tuple(indices)
+
+
+def nonzero_places(mask: Handle) -> list[Any]:
+    """For each dim the indices of the elements that are true, in row-major order, as int64 tensors."""
+    if mask.storage is None:
+        fail("C002", "how many elements a mask selects is known only when the program runs", mask=mask)
+    return [copied(found, int64) for found in np.nonzero(np.atleast_1d(array_of(mask)))][: max(mask.ndim, 1)]
+
+
+def get(tensor: Handle, index: Any) -> Any:
+    """`tensor[index]`."""
+    selection = select(tensor, index)
+    if not selection.dims:
+        return dispatch(OPERATORS["alias"], (tensor,), {}) if selection.view is tensor else selection.view
+    dims, indices = _places(selection)
+    check_places(selection.view, dims, indices)
+    return dispatch(_INDEX, (selection.view, indices), {"dims": dims})
+
+
+def put(tensor: Handle, index: Any, value: Any) -> None:
+    """`tensor[index] = value`."""
+    if not isinstance(value, Handle) and isinstance(value, (list, tuple, np.ndarray)):
+        value = copied(np.asarray(value), tensor.dtype)
+    value = required_operand(value)
+    selection = select(tensor, index)
+    view = selection.view
+    if not selection.dims:
+        dispatch(COPY, (view, _squeezed(value, view)), {})
+        return
+    if len(selection.dims) == 1 and _is_mask_fill(selection.indices[0], value):
+        mask = selection.indices[0]
+        covered = tuple(view.form.shape[selection.dims[0] : selection.dims[0] + mask.ndim])
+        require(covered == tuple(mask.form.shape), "I005", "a mask does not fit what it selects from", mask=mask)
+        for _ in range(view.ndim - selection.dims[0] - mask.ndim):
+            mask = dispatch(_UNSQUEEZE, (mask,), {"dim": -1})
+        dispatch(in_place(_MASKED_FILL), (view, mask, value), {})
+        return
+    dims, indices = _places(selection)
+    check_places(view, dims, indices)
+    if isinstance(value, Handle) and value.dtype is not view.dtype:
+        value = OPERATORS["to_dtype"](value, view.dtype)
+    dispatch(in_place(_INDEX_PUT), (view, indices, value), {"dims": dims, "accumulate": False})
+
+
+def _is_mask_fill(index: Any, value: Any) -> bool:
+    single = not isinstance(value, Handle) or value.ndim == 0
+    return single and index.dtype.kind is Kind.BOOL
+
+
+def _squeezed(value: Any, view: Handle) -> Any:
+    """A value without leading dims of size 1 that its target lacks, as PyTorch allows in assignments."""
+    while isinstance(value, Handle) and value.ndim > view.ndim and value.form.shape[0] == 1:
+        value = dispatch(_SELECT, (value,), {"dim": 0, "index": 0})
+    return value
+
+
+def check_places(tensor: Handle, dims: Sequence[int], indices: Sequence[Handle]) -> None:
+    """I001 where an index is out of range for its dim."""
+    for dim, index in zip(dims, indices, strict=True):
+        check_range(index, tensor.form.shape[dim], dim)
+
+
+def check_range(index: Handle, size: Any, dim: int) -> None:
+    """I001 where an element is not in [-size, size)."""
+    if index.storage is None or not index.form.numel or not isinstance(size, int):
+        return
+    low, high = int(OPERATORS["amin"](index).item()), int(OPERATORS["amax"](index).item())
+    if low < -size or high >= size:
+        fail("I001", f"index {low if low < -size else high} is out of range for dim {dim} of size {size}")

@@ -1,0 +1,54 @@
+"""A tensor's memory as a numpy array, and back, without copies."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rushlight.eager.form import form_of
+from rushlight.eager.handle import Handle, make
+from rushlight.ir.dtype import DType, from_numpy_dtype
+from rushlight.runtime.allocator import Storage
+from rushlight.support.errors import fail
+
+Array = NDArray[Any]
+
+
+def array_of(tensor: Handle) -> Array:
+    """The tensor's elements as an array that shares and keeps its storage; V003 for a tensor without data."""
+    form, storage = tensor.form, tensor.storage
+    if storage is None:
+        fail("V003", "the tensor has no data", tensor=tensor)
+    itemsize = form.dtype.itemsize
+    strides = tuple([stride * itemsize for stride in form.strides])
+    shape = tuple(form.shape)
+    if not form.numel:
+        return np.empty(shape, form.dtype.numpy)
+    return np.ndarray(shape, form.dtype.numpy, storage.view(), tensor.offset * itemsize, strides)
+
+
+def tensor_of(array: Array, *, allow_readonly: bool = False) -> Any:
+    """A tensor that shares and keeps an array's memory; M002 for arrays that tensors cannot show."""
+    dtype = from_numpy_dtype(array.dtype)
+    if dtype is None:
+        fail("M002", f"from_numpy: there is no dtype for {array.dtype}", hint="convert it with astype() first")
+    if any(stride < 0 for stride in array.strides):
+        fail("M002", "from_numpy: negative strides are not supported", hint="copy it first: array.copy()")
+    if any(stride % dtype.itemsize for stride in array.strides) or array.ctypes.data % dtype.itemsize:
+        fail("M002", "from_numpy: the array is not aligned to its elements", hint="copy it first: array.copy()")
+    storage = Storage.from_buffer(array, allow_readonly=allow_readonly)
+    strides = tuple([stride // dtype.itemsize for stride in array.strides])
+    form = form_of(array.shape, dtype, strides=strides if array.size else None)
+    return make(storage, form, (int(array.ctypes.data) - storage.address) // dtype.itemsize if array.size else 0)
+
+
+def copied(array: Array, dtype: DType) -> Any:
+    """A tensor with a copy of an array's elements, converted."""
+    form = form_of(array.shape, dtype)
+    result = make(Storage.allocate(form.nbytes), form)
+    if form.numel:
+        with np.errstate(all="ignore"):
+            np.copyto(array_of(result), array, casting="unsafe")
+    return result

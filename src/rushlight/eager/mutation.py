@@ -1,0 +1,110 @@
+"""In-place and `out=` forms of operators, as operators of their own that every dispatch key sees."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rushlight.eager.dispatch import dispatch
+from rushlight.ir.dtype import DType, Kind
+from rushlight.ir.graph import GraphBuilder, Node
+from rushlight.ir.type import TensorType
+from rushlight.ops.record import OPERATORS, Operator
+from rushlight.support.errors import fail, require
+from rushlight.sym import SizeExpr, eq, guard
+from rushlight.term import Op
+
+
+class Mutation(Op):
+    """Writes a value to a tensor: `x.add_(y)`, `add(x, y, out=z)`, `x.copy_(y)`.
+
+    The value is `base` of the base operands; without a base it is the one base operand itself. The target is the
+    first operand of an in-place form, which a base takes as its first operand too, and the last one of an `out=` form.
+    """
+
+    __slots__ = ("base", "out")
+
+    base: Operator | None
+    out: bool
+
+    def __init__(self, name: str, base: Operator | None, out: bool = False) -> None:
+        super().__init__(name)
+        self.base = base
+        self.out = out
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Binds the arguments as the base does, and dispatches; `out` is given by name."""
+        if self.base is None:
+            return dispatch(self, args, kwargs)
+        target = (kwargs.pop("out"),) if self.out else ()
+        operands, attrs = self.base.bind(args, kwargs)
+        return dispatch(self, (*operands, *target), attrs)
+
+    def target_of(self, operands: Sequence[Any]) -> Any:
+        """The tensor that is written to."""
+        return operands[-1] if self.out else operands[0]
+
+    def base_operands(self, operands: tuple[Any, ...]) -> tuple[Any, ...]:
+        """What the value is computed from."""
+        if self.out:
+            return operands[:-1]
+        return operands if self.base is not None else operands[1:]
+
+    def check(self, target: TensorType, value: TensorType) -> None:
+        """D003 or S009 where a value of this type cannot be written to the target."""
+        if self.base is not None and not can_cast(value.dtype, target.dtype):
+            fail("D003", f"{self.name}: {value.dtype.name} cannot be stored in {target.dtype.name}", target=target)
+        if self.out:
+            require(same_shape(target, value), "S009", f"{self.name}: out has another shape", out=target, result=value)
+        else:
+            fits = len(value.shape) <= len(target.shape) and (
+                same_shape(target, value) if self.base is not None else _broadcasts(value, target)
+            )
+            require(fits, "S009", f"{self.name}: the result does not fit its target", target=target, result=value)
+
+
+def can_cast(source: DType, target: DType) -> bool:
+    """Whether in-place and out= forms convert so: within a kind or to a higher one."""
+    return source.kind <= target.kind and not (target.kind is Kind.BOOL and source.kind is not Kind.BOOL)
+
+
+def same_shape(a: TensorType, b: TensorType) -> bool:
+    """Whether two types have one shape; relations between symbols are guarded."""
+    if len(a.shape) != len(b.shape):
+        return False
+    return all(x is y or guard(eq(x, y)) for x, y in zip(a.shape, b.shape, strict=True))
+
+
+def _broadcasts(value: TensorType, target: TensorType) -> bool:
+    lead = len(target.shape) - len(value.shape)
+    pairs = zip(value.shape, target.shape[lead:], strict=True)
+    return all(x is y or (not isinstance(x, SizeExpr) and x == 1) or guard(eq(x, y)) for x, y in pairs)
+
+
+def written_value(
+    builder: GraphBuilder, mutation: Mutation, operands: tuple[Any, ...], attrs: Mapping[str, Any], target: TensorType
+) -> Node:
+    """In a graph: the value as the target holds it, of the target's dtype and shape. Operands are nodes."""
+    node = operands[0] if mutation.base is None else builder.apply(mutation.base, operands, attrs)
+    if node.dtype is not target.dtype or mutation.base is None:
+        node = OPERATORS["to_dtype"](node, target.dtype)
+    if node.shape != target.shape:
+        node = OPERATORS["expand"](node, target.shape)
+    return node
+
+
+COPY = Mutation("copy_", None)
+"""`copy_(target, source)`: converts and broadcasts."""
+
+_in_place: dict[Operator, Mutation] = {}
+_out: dict[Operator, Mutation] = {}
+
+
+def in_place(base: Operator) -> Mutation:
+    """The in-place form of an operator: one object per operator."""
+    return _in_place.setdefault(base, Mutation(base.name + "_", base))
+
+
+def out_form(base: Operator) -> Mutation:
+    """The `out=` form of an operator: one object per operator."""
+    return _out.setdefault(base, Mutation(base.name + ".out", base, out=True))

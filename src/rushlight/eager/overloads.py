@@ -1,0 +1,221 @@
+"""Methods that PyTorch overloads: several signatures under one name, or names that mean several operators."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rushlight.eager.arguments import element_type, integer, integers, place, required_operand, shape_of, varied
+from rushlight.eager.creation import empty, full, ones, zeros
+from rushlight.eager.creation import tensor as make_tensor
+from rushlight.eager.dispatch import dispatch
+from rushlight.eager.handle import Handle
+from rushlight.eager.mutation import COPY
+from rushlight.eager.results import named_results
+from rushlight.ir.dtype import DType, bfloat16, bool_, float16, float32, float64, int8, int16, int32, int64, uint8
+from rushlight.ir.type import Device
+from rushlight.ops import OPERATORS
+from rushlight.support.errors import fail
+
+_TO, _CLONE, _VIEW, _EXPAND = OPERATORS["to_dtype"], OPERATORS["clone"], OPERATORS["view"], OPERATORS["expand"]
+
+
+class ExtremeOverloads:
+    """Extrema of one or two tensors or along a dim."""
+
+    __slots__ = ()
+
+    def max(self, dim: Any = None, keepdim: bool = False) -> Any:
+        """The largest element; with a dim, values and indices along it; with a tensor, the larger of each pair."""
+        return _extreme(self, "max", "maximum", dim, keepdim)
+
+    def min(self, dim: Any = None, keepdim: bool = False) -> Any:
+        """The smallest element; with a dim, values and indices along it; with a tensor, the smaller of each pair."""
+        return _extreme(self, "min", "minimum", dim, keepdim)
+
+
+def _extreme(tensor: Any, name: str, pairwise: str, dim: Any, keepdim: bool) -> Any:
+    if dim is None:
+        return dispatch(OPERATORS[name], (tensor,), {})
+    if isinstance(dim, Handle):
+        return dispatch(OPERATORS[pairwise], (tensor, dim), {})
+    op = OPERATORS[f"{name}.dim"]
+    return named_results(op, dispatch(op, (tensor,), {"dim": integer(dim), "keepdim": keepdim}))
+
+
+class ShapeOverloads:
+    """Methods about shapes that take sizes in several ways."""
+
+    __slots__ = ()
+
+    def view(self, *shape: Any) -> Any:
+        """The same storage in another shape, or its bytes as another dtype of the same width."""
+        if len(shape) == 1 and isinstance(shape[0], DType):
+            return view_as_dtype(self, shape[0])
+        return dispatch(_VIEW, (self,), {"size": varied(shape)})
+
+    def expand(self, *sizes: Any) -> Any:
+        """Dims of size 1 repeated without a copy; -1 keeps a size."""
+        return dispatch(_EXPAND, (self,), {"size": varied(sizes)})
+
+    def size(self, dim: Any = None) -> Any:
+        """The shape, or the size of one dim."""
+        shape = self.shape  # pyright: ignore[reportAttributeAccessIssue] - tensors have it
+        return shape if dim is None else shape[integer(dim)]
+
+    def stride(self, dim: Any = None) -> Any:
+        """The strides in elements, or that of one dim."""
+        strides = self.form.strides  # pyright: ignore[reportAttributeAccessIssue] - tensors have it
+        return strides if dim is None else strides[integer(dim)]
+
+    def squeeze(self, dim: Any = None) -> Any:
+        """Dims of size 1 dropped: all, or those named."""
+        return dispatch(OPERATORS["squeeze"], (self,), {"dim": integers(dim)})
+
+    def contiguous(self, memory_format: Any = None) -> Any:
+        """Itself if its elements lie row-major, else a copy that does."""
+        return self if self.is_contiguous() else dispatch(OPERATORS["contiguous"], (self,), {})
+
+    def is_contiguous(self, memory_format: Any = None) -> bool:
+        """Whether its elements lie row-major without gaps."""
+        return self.form.is_contiguous  # pyright: ignore[reportAttributeAccessIssue] - tensors have it
+
+
+def view_as_dtype(tensor: Any, dtype: DType) -> Any:
+    """A tensor's bytes as another dtype of the same width, on the same storage."""
+    if dtype.itemsize != tensor.dtype.itemsize:
+        fail("A006", "view: another dtype must have the same width", dtype=dtype, tensor=tensor)
+    return _reinterpreted(tensor, dtype)
+
+
+def _reinterpreted(tensor: Any, dtype: DType) -> Any:
+    return OPERATORS["view_dtype"](tensor, dtype)
+
+
+class ConversionOverloads:
+    """Other dtypes, devices and copies."""
+
+    __slots__ = ()
+
+    def to(self, *args: Any, dtype: Any = None, device: Any = None, copy: bool = False, **ignored: Any) -> Any:
+        """The tensor with another dtype or on another device: itself where nothing changes."""
+        return converted(self, args, dtype, device, copy)
+
+    def type(self, dtype: Any = None) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride] - PyTorch's name
+        """The tensor with another dtype; without one, the name of its own."""
+        return converted(self, (dtype,), None, None, False)
+
+    def type_as(self, other: Any) -> Any:
+        """The tensor with the dtype of another one."""
+        return converted(self, (other.dtype,), None, None, False)
+
+    def float(self) -> Any:
+        """As float32."""
+        return converted(self, (float32,), None, None, False)
+
+    def double(self) -> Any:
+        """As float64."""
+        return converted(self, (float64,), None, None, False)
+
+    def half(self) -> Any:
+        """As float16."""
+        return converted(self, (float16,), None, None, False)
+
+    def bfloat16(self) -> Any:
+        """As bfloat16."""
+        return converted(self, (bfloat16,), None, None, False)
+
+    def long(self) -> Any:
+        """As int64."""
+        return converted(self, (int64,), None, None, False)
+
+    def int(self) -> Any:
+        """As int32."""
+        return converted(self, (int32,), None, None, False)
+
+    def short(self) -> Any:
+        """As int16."""
+        return converted(self, (int16,), None, None, False)
+
+    def char(self) -> Any:
+        """As int8."""
+        return converted(self, (int8,), None, None, False)
+
+    def byte(self) -> Any:
+        """As uint8."""
+        return converted(self, (uint8,), None, None, False)
+
+    def bool(self) -> Any:
+        """As bool."""
+        return converted(self, (bool_,), None, None, False)
+
+    def cpu(self) -> Any:
+        """On the CPU."""
+        return converted(self, (), None, "cpu", False)
+
+    def clone(self, *, memory_format: Any = None) -> Any:
+        """A copy with a storage of its own."""
+        return dispatch(_CLONE, (self,), {})
+
+    def copy_(self, src: Any, non_blocking: Any = False) -> Any:
+        """Overwrites the elements with those of another tensor, converted and broadcast."""
+        return dispatch(COPY, (self, required_operand(src)), {})
+
+    def fill_(self, value: Any) -> Any:
+        """Overwrites all elements with one value."""
+        return dispatch(COPY, (self, required_operand(value)), {})
+
+    def zero_(self) -> Any:
+        """Overwrites all elements with 0."""
+        return dispatch(COPY, (self, 0), {})
+
+    def new_tensor(self, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: Any = False) -> Any:
+        """A tensor of `data`, of this one's dtype unless one is given."""
+        return make_tensor(data, dtype=dtype or _dtype(self), device=device, requires_grad=requires_grad)
+
+    def new_zeros(self, *size: Any, dtype: Any = None, device: Any = None, requires_grad: Any = False) -> Any:
+        """Zeros of this tensor's dtype and device."""
+        return zeros(*size, dtype=dtype or _dtype(self), device=device or _device(self), requires_grad=requires_grad)
+
+    def new_ones(self, *size: Any, dtype: Any = None, device: Any = None, requires_grad: Any = False) -> Any:
+        """Ones of this tensor's dtype and device."""
+        return ones(*size, dtype=dtype or _dtype(self), device=device or _device(self), requires_grad=requires_grad)
+
+    def new_empty(self, *size: Any, dtype: Any = None, device: Any = None, requires_grad: Any = False) -> Any:
+        """Undefined contents, of this tensor's dtype and device."""
+        return empty(*size, dtype=dtype or _dtype(self), device=device or _device(self), requires_grad=requires_grad)
+
+    def new_full(self, size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Any:
+        """One value everywhere, of this tensor's dtype and device."""
+        return full(shape_of((size,)), fill_value, dtype=dtype or _dtype(self), device=device or _device(self))
+
+
+def _dtype(tensor: Any) -> DType:
+    return tensor.dtype
+
+
+def _device(tensor: Any) -> Device:
+    return tensor.device
+
+
+def converted(tensor: Any, args: tuple[Any, ...], dtype: Any, device: Any, copy: bool) -> Any:
+    """What `Tensor.to` gives for a dtype, a device, both, or another tensor."""
+    wanted, where = element_type(dtype), place(device)
+    for arg in args:
+        if isinstance(arg, Handle):
+            wanted, where = arg.dtype, arg.device
+        elif isinstance(arg, (str, Device)):
+            where = place(arg)
+        elif not isinstance(arg, bool) and arg is not None:
+            wanted = element_type(arg)
+    if where is not None and where != tensor.device:
+        return moved(tensor, where, wanted)
+    if wanted is not None and wanted is not tensor.dtype:
+        return dispatch(_TO, (tensor,), {"dtype": wanted})
+    return dispatch(_CLONE, (tensor,), {}) if copy else tensor
+
+
+def moved(tensor: Any, device: Device, dtype: DType | None) -> Any:
+    """A copy on another device: only to meta yet, where nothing is copied."""
+    if device.type != "meta":
+        fail("V003" if tensor.storage is None else "A006", f"to: cannot copy from {tensor.device} to {device}")
+    return empty(*tensor.shape, dtype=dtype or tensor.dtype, device=device)

@@ -1,0 +1,58 @@
+"""Tensors as pickles: bytes, dtype and layout."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from rushlight.eager.autograd.history import requires
+from rushlight.eager.creation import require_gradient
+from rushlight.eager.form import form_of
+from rushlight.eager.handle import Handle, make
+from rushlight.eager.memory import array_of
+from rushlight.ir.dtype import BY_NAME
+from rushlight.ir.type import Device
+from rushlight.runtime.allocator import Storage
+from rushlight.support.errors import require
+
+State = tuple[bytes | None, str, tuple[int, ...], tuple[int, ...], str, bool]
+
+
+def state_of(tensor: Handle) -> State:
+    """Elements in storage order, dtype, shape, strides, device and whether gradients are wanted. G012 unless a leaf."""
+    leaf = tensor.gradient is None or tensor.gradient.node is None
+    require(leaf, "G012", "pickle: only leaves can be saved", hint="call detach() first", tensor=tensor)
+    form = tensor.form
+    dense = form.extent == form.numel
+    strides = form.strides if dense else form_of(tuple(form.shape), form.dtype).strides
+    content: bytes | None = None
+    if tensor.storage is not None:
+        saved = form_of(tuple(form.shape), form.dtype, form.device, strides)
+        copy = make(Storage.allocate(saved.nbytes), saved)
+        if form.numel:
+            np.copyto(array_of(copy), array_of(tensor))
+        content = copy.storage.view().tobytes()
+    return content, form.dtype.name, tuple(form.shape), strides, str(form.device), requires(tensor)
+
+
+def rebuild_tensor(
+    cls: type[Any],
+    content: bytes | None,
+    dtype: str,
+    shape: tuple[int, ...],
+    strides: tuple[int, ...],
+    device: str,
+    requires_grad: bool,
+    attributes: dict[str, Any],
+) -> Any:
+    """The tensor of a state that `state_of` gave."""
+    kind, _, index = device.partition(":")
+    form = form_of(tuple(shape), BY_NAME[dtype], Device(kind, int(index) if index else None), tuple(strides))
+    storage = None
+    if content is not None:
+        storage = Storage.allocate(form.nbytes)
+        storage.view()[:] = np.frombuffer(content, np.uint8)
+    result = make(storage, form, cls=cls)
+    result.__dict__.update(attributes)
+    return require_gradient(result, requires_grad)

@@ -1,0 +1,201 @@
+"""Random tensors and the state they are drawn from.
+
+Operators with Fact.RANDOM take a seed and an ordinal; where a call gives none they are filled in here, before any key
+answers, so that what is recorded, recomputed or differentiated sees the same two numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator as Iteration, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from rushlight.eager.arguments import default_dtype, element_type, integer, place, required_operand, shape_of
+from rushlight.eager.creation import require_gradient
+from rushlight.eager.dispatch import STATE, call_function, register_preparation
+from rushlight.eager.memory import array_of, copied
+from rushlight.eager.mutation import Mutation, in_place
+from rushlight.ir.dtype import int64, uint64
+from rushlight.ops import OPERATORS
+from rushlight.ops.record import Fact, Operator
+from rushlight.runtime.generator import Generator, default_generator
+from rushlight.support.errors import require
+from rushlight.term import Op
+
+_HALF, _WHOLE = 1 << 63, 1 << 64
+
+
+def random_state(generator: Generator | None = None, count: int = 1) -> tuple[Any, Any]:
+    """Seed and ordinal of the next random call, as operators take them: signed 64-bit integers.
+
+    While a program is traced its tracer may say what stands for them, since they are known only when it runs.
+    """
+    ask: Callable[..., Any] | None = getattr(STATE.tracer, "random_state", None)
+    if ask is not None:
+        return ask(generator or default_generator, count)
+    seed, ordinal = (generator or default_generator).next_ordinal(count)
+    return _signed(seed), _signed(ordinal)
+
+
+def _signed(value: int) -> int:
+    return value - _WHOLE if value >= _HALF else value
+
+
+def _preparation(op: Op) -> Callable[[tuple[Any, ...]], tuple[Any, ...]] | None:
+    base = op.base if isinstance(op, Mutation) else op
+    if not isinstance(base, Operator) or Fact.RANDOM not in base.facts:
+        return None
+    names = [parameter.name for parameter in base.schema.operands]
+    seed, ordinal = names.index("seed"), names.index("ordinal")
+
+    def fill(operands: tuple[Any, ...]) -> tuple[Any, ...]:
+        if operands[seed] is not None:
+            return operands
+        completed = list(operands)
+        completed[seed], completed[ordinal] = random_state()
+        return tuple(completed)
+
+    return fill
+
+
+register_preparation(_preparation)
+
+
+def _drawn(
+    name: str, operands: tuple[Any, ...], size: Sequence[Any], dtype: Any, device: Any, generator: Any, wanted: bool
+) -> Any:
+    seed, ordinal = random_state(generator)
+    attrs = {"size": shape_of(size), "dtype": dtype, "device": place(device)}
+    result = call_function(OPERATORS[name], (*operands, seed, ordinal), attrs)
+    return require_gradient(result) if wanted else result
+
+
+def rand(
+    *size: Any, generator: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Any:
+    """Uniform numbers of [0, 1)."""
+    return _drawn("rand", (), size, element_type(dtype) or default_dtype(), device, generator, requires_grad)
+
+
+def randn(
+    *size: Any, generator: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Any:
+    """Normally distributed numbers of mean 0 and variance 1."""
+    return _drawn("randn", (), size, element_type(dtype) or default_dtype(), device, generator, requires_grad)
+
+
+def randint(*args: Any, generator: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
+    """Integers of [low, high): `randint(high, size)` or `randint(low, high, size)`."""
+    require(len(args) in (2, 3), "A003", "randint: takes high and size, or low, high and size")
+    low, high, size = (0, *args) if len(args) == 2 else args
+    bounds = (required_operand(low), required_operand(high))
+    if isinstance(low, int) and isinstance(high, int):
+        require(low < high, "A002", "randint: high must be greater than low", low=low, high=high)
+    return _drawn("randint", bounds, (size,), element_type(dtype) or int64, device, generator, requires_grad)
+
+
+def randperm(n: int, *, generator: Any = None, dtype: Any = None, device: Any = None) -> Any:
+    """The integers from 0 to n - 1 in random order."""
+    bits = _drawn("random_bits", (), (integer(n),), uint64, device, generator, False)
+    return copied(np.argsort(array_of(bits), kind="stable"), element_type(dtype) or int64)
+
+
+def _like(name: str, like: Any, dtype: Any, generator: Any, requires_grad: bool) -> Any:
+    result = call_function(OPERATORS[name], (like, *random_state(generator)), {"dtype": element_type(dtype)})
+    return require_gradient(result) if requires_grad else result
+
+
+def rand_like(like: Any, *, generator: Any = None, dtype: Any = None, requires_grad: bool = False, **ignored: Any) -> Any:
+    """Uniform numbers of [0, 1) in the shape of another tensor."""
+    return _like("rand_like", like, dtype, generator, requires_grad)
+
+
+def randn_like(like: Any, *, generator: Any = None, dtype: Any = None, requires_grad: bool = False, **ignored: Any) -> Any:
+    """Normally distributed numbers in the shape of another tensor."""
+    return _like("randn_like", like, dtype, generator, requires_grad)
+
+
+def normal(mean: Any, std: Any = 1.0, size: Any = None, *, generator: Any = None, dtype: Any = None) -> Any:
+    """Normally distributed numbers, one for each pair of mean and standard deviation, or of a size."""
+    if size is not None:
+        return randn(size, generator=generator, dtype=dtype) * std + mean
+    shape = (mean + std).shape
+    return randn(*shape, generator=generator, dtype=dtype) * std + mean
+
+
+def bernoulli(input: Any, *, generator: Any = None) -> Any:
+    """1 with the chance that each element says, else 0."""
+    return call_function(OPERATORS["bernoulli"], (input, *random_state(generator)), {})
+
+
+def multinomial(input: Any, num_samples: int, replacement: bool = False, *, generator: Any = None) -> Any:
+    """Indices along the last dim, each with a chance in proportion to its element."""
+    attrs = {"num_samples": num_samples, "replacement": replacement}
+    return call_function(OPERATORS["multinomial"], (input, *random_state(generator)), attrs)
+
+
+class RandomMethods:
+    """In-place methods that fill a tensor with random numbers."""
+
+    __slots__ = ()
+
+    def uniform_(self, from_: Any = 0.0, to: Any = 1.0, *, generator: Any = None) -> Any:
+        """Fills with uniform numbers of [from, to)."""
+        return in_place(OPERATORS["uniform"])(self, from_, to, **_named(generator))
+
+    def normal_(self, mean: Any = 0.0, std: Any = 1.0, *, generator: Any = None) -> Any:
+        """Fills with normally distributed numbers."""
+        return in_place(OPERATORS["normal"])(self, mean, std, **_named(generator))
+
+    def random_(self: Any, from_: int = 0, to: int | None = None, *, generator: Any = None) -> Any:
+        """Fills with integers of [from, to)."""
+        low, high = (from_, to) if to is not None else (0, from_ or 1 << 24)
+        return self.copy_(randint(low, high, tuple(self.shape), generator=generator))
+
+    def bernoulli_(self: Any, p: Any = 0.5, *, generator: Any = None) -> Any:
+        """Fills with 1 with chance p, else 0."""
+        return self.copy_(rand(*self.shape, generator=generator) < p)
+
+
+def _named(generator: Any) -> dict[str, Any]:
+    seed, ordinal = random_state(generator)
+    return {"seed": seed, "ordinal": ordinal}
+
+
+def manual_seed(seed: int) -> Generator:
+    """Starts the default stream of random numbers from a seed."""
+    return default_generator.manual_seed(seed)
+
+
+def seed() -> int:
+    """Starts the default stream from a seed that nobody knows, and returns it."""
+    return default_generator.seed()
+
+
+def initial_seed() -> int:
+    """The seed of the default stream."""
+    return default_generator.initial_seed()
+
+
+def get_rng_state() -> Any:
+    """The default stream's state: seed and ordinal, as a tensor."""
+    seed_now, ordinal = default_generator.get_state()
+    return copied(np.array([_signed(seed_now), ordinal], np.int64), int64)
+
+
+def set_rng_state(state: Any) -> None:
+    """Continues the default stream from a state that `get_rng_state` returned."""
+    seed_then, ordinal = [int(item) for item in array_of(state)]
+    default_generator.set_state((seed_then % _WHOLE, ordinal))
+
+
+@contextmanager
+def fork_rng() -> Iteration[None]:
+    """A scope after which the default stream goes on as if nothing had been drawn."""
+    before = default_generator.get_state()
+    try:
+        yield
+    finally:
+        default_generator.set_state(before)

@@ -1,0 +1,292 @@
+"""SymInt, SymFloat and SymBool: sizes of fake tensors as users compute with them.
+
+Arithmetic gives another symbolic number; comparisons give a SymBool, whose truth asks `sym.guard`, and so may record
+a guard.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import Any
+
+from rushlight.support.errors import error
+from rushlight.sym import (
+    Condition,
+    SizeExpr,
+    eq,
+    floordiv,
+    format_size,
+    ge,
+    gt,
+    guard,
+    guarding_hint_or_throw,
+    le,
+    lt,
+    maximum,
+    minimum,
+    mod,
+    ne,
+)
+
+Size = int | SizeExpr
+
+
+def wrap_size(size: Any) -> Any:
+    """A size as the user sees it: an int, or a SymInt."""
+    return SymInt(size) if isinstance(size, SizeExpr) else size
+
+
+def unwrap_size(value: Any) -> Any:
+    """A user's integer as a size; other values pass."""
+    return value.expr if isinstance(value, SymInt) else value
+
+
+class SymBool:
+    """A condition on sizes. Its truth is guarded."""
+
+    __slots__ = ("condition",)
+
+    def __init__(self, condition: bool | Condition) -> None:
+        self.condition = condition
+
+    def __bool__(self) -> bool:
+        return guard(self.condition)
+
+    def __and__(self, other: Any) -> Any:
+        return bool(self) and bool(other)
+
+    def __or__(self, other: Any) -> Any:
+        return bool(self) or bool(other)
+
+    def __eq__(self, other: object) -> bool:
+        return bool(self) == bool(other)
+
+    def __hash__(self) -> int:
+        return hash(bool(self))
+
+    def __repr__(self) -> str:
+        return str(self.condition)
+
+
+def _decided(condition: bool | Condition) -> Any:
+    return condition if isinstance(condition, bool) else SymBool(condition)
+
+
+class SymInt:
+    """An integer that is not known yet."""
+
+    __slots__ = ("expr",)
+
+    expr: SizeExpr
+
+    def __init__(self, expr: SizeExpr) -> None:
+        self.expr = expr
+
+    def _with(self, other: Any, function: Any, floating: Any, swapped: bool = False) -> Any:
+        if isinstance(other, float):
+            value = SymFloat(self)
+            return floating(other, value) if swapped else floating(value, other)
+        size = unwrap_size(other)
+        if not isinstance(size, (int, SizeExpr)):
+            return NotImplemented
+        return wrap_size(function(size, self.expr) if swapped else function(self.expr, size))
+
+    def __add__(self, other: Any) -> Any:
+        return self._with(other, operator.add, operator.add)
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Any) -> Any:
+        return self._with(other, operator.sub, operator.sub)
+
+    def __rsub__(self, other: Any) -> Any:
+        return self._with(other, operator.sub, operator.sub, True)
+
+    def __mul__(self, other: Any) -> Any:
+        return self._with(other, operator.mul, operator.mul)
+
+    __rmul__ = __mul__
+
+    def __floordiv__(self, other: Any) -> Any:
+        return self._with(other, floordiv, operator.floordiv)
+
+    def __rfloordiv__(self, other: Any) -> Any:
+        return self._with(other, floordiv, operator.floordiv, True)
+
+    def __mod__(self, other: Any) -> Any:
+        return self._with(other, mod, operator.mod)
+
+    def __rmod__(self, other: Any) -> Any:
+        return self._with(other, mod, operator.mod, True)
+
+    def __truediv__(self, other: Any) -> Any:
+        return SymFloat(self) / other
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return other / SymFloat(self)
+
+    def __pow__(self, other: Any) -> Any:
+        if other.__class__ is int and 0 <= other <= 8:
+            return wrap_size(math.prod([self.expr] * other))
+        return int(self) ** other
+
+    def __rpow__(self, other: Any) -> Any:
+        return other ** int(self)
+
+    def __neg__(self) -> Any:
+        return wrap_size(-self.expr)
+
+    def __pos__(self) -> Any:
+        return self
+
+    def __abs__(self) -> Any:
+        return wrap_size(maximum(self.expr, -self.expr))
+
+    def _compare(self, other: Any, relation: Any, plain: Any) -> Any:
+        size = unwrap_size(other)
+        if isinstance(size, float):
+            return plain(int(self), size)
+        return _decided(relation(self.expr, size)) if isinstance(size, (int, SizeExpr)) else NotImplemented
+
+    def __eq__(self, other: object) -> Any:
+        return self._compare(other, eq, operator.eq)
+
+    def __ne__(self, other: object) -> Any:
+        return self._compare(other, ne, operator.ne)
+
+    def __lt__(self, other: Any) -> Any:
+        return self._compare(other, lt, operator.lt)
+
+    def __le__(self, other: Any) -> Any:
+        return self._compare(other, le, operator.le)
+
+    def __gt__(self, other: Any) -> Any:
+        return self._compare(other, gt, operator.gt)
+
+    def __ge__(self, other: Any) -> Any:
+        return self._compare(other, ge, operator.ge)
+
+    def __hash__(self) -> int:
+        return hash(self.expr)
+
+    def __bool__(self) -> bool:
+        return guard(ne(self.expr, 0))
+
+    def __index__(self) -> int:
+        value = guarding_hint_or_throw(self.expr)
+        guard(eq(self.expr, value), "a size was asked for its value")
+        return value
+
+    __int__ = __index__
+
+    def __float__(self) -> float:
+        return float(int(self))
+
+    def __round__(self, digits: int | None = None) -> Any:
+        return self
+
+    def __repr__(self) -> str:
+        return format_size(self.expr)
+
+    def __deepcopy__(self, memo: object) -> SymInt:
+        return self
+
+
+class SymFloat:
+    """A float computed from a size: a size times a constant. Its value is guarded when asked for."""
+
+    __slots__ = ("_numerator", "_scale")
+
+    def __init__(self, numerator: SymInt, scale: float = 1.0) -> None:
+        self._numerator = numerator
+        self._scale = scale
+
+    def __float__(self) -> float:
+        return int(self._numerator) * self._scale
+
+    def __int__(self) -> int:
+        return int(float(self))
+
+    def __bool__(self) -> bool:
+        return bool(float(self))
+
+    def __add__(self, other: Any) -> Any:
+        return float(self) + _as_float(other)
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Any) -> Any:
+        return float(self) - _as_float(other)
+
+    def __rsub__(self, other: Any) -> Any:
+        return _as_float(other) - float(self)
+
+    def __mul__(self, other: Any) -> Any:
+        return float(self) * _as_float(other)
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, other: Any) -> Any:
+        return float(self) / _as_float(other)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return _as_float(other) / float(self)
+
+    def __pow__(self, other: Any) -> Any:
+        return float(self) ** _as_float(other)
+
+    def __rpow__(self, other: Any) -> Any:
+        return _as_float(other) ** float(self)
+
+    def __eq__(self, other: object) -> bool:
+        return float(self) == other
+
+    def __lt__(self, other: Any) -> bool:
+        return float(self) < _as_float(other)
+
+    def __le__(self, other: Any) -> bool:
+        return float(self) <= _as_float(other)
+
+    def __gt__(self, other: Any) -> bool:
+        return float(self) > _as_float(other)
+
+    def __ge__(self, other: Any) -> bool:
+        return float(self) >= _as_float(other)
+
+    def __hash__(self) -> int:
+        return hash(float(self))
+
+    def __repr__(self) -> str:
+        return f"float({self._numerator})" if self._scale == 1.0 else f"{self._scale} * float({self._numerator})"
+
+
+def _as_float(value: Any) -> float:
+    if isinstance(value, (int, float, SymInt, SymFloat)):
+        return float(value)
+    raise error("A001", "a number is expected", value=value)
+
+
+def sym_max(a: Any, b: Any) -> Any:
+    """The larger of two sizes, without asking which it is."""
+    return wrap_size(maximum(unwrap_size(a), unwrap_size(b)))
+
+
+def sym_min(a: Any, b: Any) -> Any:
+    """The smaller of two sizes, without asking which it is."""
+    return wrap_size(minimum(unwrap_size(a), unwrap_size(b)))
+
+
+def sym_float(value: Any) -> Any:
+    """A size as a float."""
+    return SymFloat(value) if isinstance(value, SymInt) else float(value)
+
+
+def sym_int(value: Any) -> Any:
+    """A number as an integer; SymInts pass."""
+    return value if isinstance(value, SymInt) else int(value)
+
+
+def sym_not(value: Any) -> bool:
+    """`not value`."""
+    return not value

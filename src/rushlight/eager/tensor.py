@@ -1,0 +1,360 @@
+"""Tensor and Parameter: the user's classes, put together from what the neighbours know."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Self
+
+import numpy as np
+
+from rushlight.eager import indexing
+from rushlight.eager.autograd import driver
+from rushlight.eager.autograd.history import requires
+from rushlight.eager.autograd.node import RemovableHandle, add_hook
+from rushlight.eager.creation import require_gradient, tensor
+from rushlight.eager.form import Size
+from rushlight.eager.functions import unbind
+from rushlight.eager.handle import Handle, adopt, gradient_of, share
+from rushlight.eager.memory import array_of
+from rushlight.eager.methods import GeneratedMethods
+from rushlight.eager.overloads import ConversionOverloads, ExtremeOverloads, ShapeOverloads
+from rushlight.eager.persistence import rebuild_tensor, state_of
+from rushlight.eager.printing import format_tensor
+from rushlight.eager.random import RandomMethods
+from rushlight.eager.symbols import SymInt, wrap_size
+from rushlight.ir.dtype import Kind
+from rushlight.support.errors import fail, require, warn
+
+
+class Autograd:
+    """The side of a tensor that gradients see."""
+
+    __slots__ = ()
+
+    @property
+    def requires_grad(self: Any) -> bool:
+        """Whether gradients of it are wanted: as a leaf that asked, or because it was computed from one."""
+        return requires(self)
+
+    @requires_grad.setter
+    def requires_grad(self: Any, value: bool) -> None:
+        if not self.is_leaf:
+            if value:
+                return
+            fail("G011", "requires_grad: only of leaves can it be set", tensor=self)
+        require_gradient(self, bool(value))
+
+    def requires_grad_(self: Any, requires_grad: bool = True) -> Any:
+        """Sets `requires_grad` and returns the tensor."""
+        self.requires_grad = requires_grad
+        return self
+
+    @property
+    def is_leaf(self: Any) -> bool:
+        """Whether it was made by the user, or requires no gradients."""
+        requires(self)
+        return self.gradient is None or self.gradient.node is None
+
+    @property
+    def grad_fn(self: Any) -> Any:
+        """The node that made it, or None."""
+        requires(self)
+        return None if self.gradient is None else self.gradient.node
+
+    @property
+    def output_nr(self: Any) -> int:
+        """Which output of its node it is."""
+        return 0 if self.gradient is None else self.gradient.output
+
+    @property
+    def grad(self: Any) -> Any:
+        """What backward passes have accumulated, or None."""
+        gradient = self.gradient
+        if gradient is None:
+            return None
+        if gradient.node is not None and not gradient.retained and gradient.grad is None:
+            warn("G010", "grad: the tensor is not a leaf, so nothing is accumulated", key="grad of a non-leaf")
+        return gradient.grad
+
+    @grad.setter
+    def grad(self: Any, value: Any) -> None:
+        if value is not None:
+            require(isinstance(value, Handle), "A001", "grad: not a tensor", value=value)
+            same = tuple(value.form.shape) == tuple(self.form.shape) and value.dtype is self.dtype
+            require(same and value is not self, "G007", "grad: does not fit its tensor", tensor=self, grad=value)
+        gradient_of(self).grad = value
+
+    @grad.deleter
+    def grad(self: Any) -> None:
+        gradient_of(self).grad = None
+
+    def backward(
+        self: Any,
+        gradient: Any = None,
+        retain_graph: bool | None = None,
+        create_graph: bool = False,
+        inputs: Any = None,
+    ) -> None:
+        """Accumulates the gradients of this tensor into the leaves that it depends on."""
+        driver.backward((self,), (gradient,), retain_graph, create_graph, inputs)
+
+    def retain_grad(self: Any) -> None:
+        """Keeps `grad` also of a tensor that is no leaf."""
+        require(requires(self), "G005", "retain_grad: the tensor does not require gradients", tensor=self)
+        if not self.is_leaf:
+            self.gradient.retained = True
+            self.gradient.node.retain(self.gradient.output, self)
+
+    @property
+    def retains_grad(self: Any) -> bool:
+        """Whether `retain_grad` was called on it."""
+        return self.gradient is not None and self.gradient.retained
+
+    def register_hook(self: Any, hook: Any) -> RemovableHandle:
+        """`hook(grad)` whenever its gradient is computed; what it returns, unless None, is used instead."""
+        require(requires(self), "G005", "register_hook: the tensor does not require gradients", tensor=self)
+        gradient = self.gradient
+        if gradient.node is not None:
+            return add_hook(gradient.node.hooks_of_output(gradient.output), hook)
+        gradient.hooks = {} if gradient.hooks is None else gradient.hooks
+        return add_hook(gradient.hooks, hook)
+
+    def register_post_accumulate_grad_hook(self: Any, hook: Any) -> RemovableHandle:
+        """`hook(tensor)` after its gradient was accumulated; for leaves."""
+        require(self.is_leaf and requires(self), "G005", "the hook is for leaves that require gradients", tensor=self)
+        gradient = gradient_of(self)
+        gradient.accumulated = {} if gradient.accumulated is None else gradient.accumulated
+        return add_hook(gradient.accumulated, hook)
+
+    def detach_(self: Any) -> Any:
+        """Takes the tensor out of its graph, in place."""
+        require(self.view_of is None, "G006", "detach_: a view cannot be detached in place", tensor=self)
+        self.gradient = None
+        require_gradient(self, False)
+        return self
+
+    @property
+    def data(self: Any) -> Any:
+        """The same elements without history; writes to it are not seen by autograd."""
+        return share(self, own_version=True)
+
+    @data.setter
+    def data(self: Any, value: Any) -> None:
+        require(isinstance(value, Handle), "A001", "data: not a tensor", value=value)
+        self.storage, self.offset, self.form = value.storage, value.offset, value.form
+
+    @property
+    def _version(self: Any) -> int:
+        return self.version.value
+
+    @property
+    def _base(self: Any) -> Any:
+        return None if self.view_of is None else self.view_of.base
+
+
+class Reading:
+    """Elements as Python values, arrays and text."""
+
+    __slots__ = ()
+
+    def item(self: Any) -> Any:
+        """The value of a tensor of one element, as a Python number."""
+        if self.form.numel != 1:
+            fail("S015", "item: the tensor has several elements, or none", tensor=self)
+        return (
+            array_of(self).reshape(-1)[0].item()
+            if self.dtype.numpy.kind != "V"
+            else float(array_of(self).reshape(-1)[0])
+        )
+
+    def tolist(self: Any) -> Any:
+        """The elements as nested lists."""
+        array = array_of(self)
+        return (array.astype(np.float64) if array.dtype.kind == "V" else array).tolist()
+
+    def numpy(self: Any, *, force: bool = False) -> Any:
+        """The elements as an array that shares the tensor's memory; G012 if it requires gradients."""
+        if requires(self) and not force:
+            fail("G012", "numpy: the tensor requires gradients", hint="call detach() first")
+        return array_of(self)
+
+    def __array__(self: Any, dtype: Any = None, copy: bool | None = None) -> Any:
+        array = self.numpy()
+        return np.array(array, dtype=dtype, copy=bool(copy)) if copy or dtype is not None else array
+
+    def __dlpack__(self: Any, **options: Any) -> Any:
+        """A capsule of the DLPack protocol on the tensor's memory."""
+        if requires(self):
+            fail("G012", "__dlpack__: the tensor requires gradients", hint="call detach() first")
+        return array_of(self).__dlpack__(**{name: value for name, value in options.items() if value is not None})
+
+    def __dlpack_device__(self: Any) -> tuple[int, int]:
+        """The kind and index of its device in the DLPack protocol."""
+        return (1, 0)
+
+    def __bool__(self: Any) -> bool:
+        if self.form.numel != 1:
+            fail("S015", "bool: the truth of several elements is ambiguous", tensor=self)
+        return bool(self.item())
+
+    def __int__(self: Any) -> int:
+        return int(self.item())
+
+    def __float__(self: Any) -> float:
+        return float(self.item())
+
+    def __complex__(self: Any) -> complex:
+        return complex(self.item())
+
+    def __index__(self: Any) -> int:
+        require(self.dtype.kind in (Kind.BOOL, Kind.INT), "A001", "only integer tensors can be an index", tensor=self)
+        return int(self.item())
+
+    def __len__(self: Any) -> int:
+        if not self.form.shape:
+            fail("A001", "len: a tensor without dims has no length")
+        return int(self.shape[0])
+
+    def __iter__(self: Any) -> Iterator[Any]:
+        if not self.form.shape:
+            fail("A001", "iter: a tensor without dims cannot be iterated over")
+        return iter(unbind(self, 0))
+
+    def __contains__(self: Any, value: Any) -> bool:
+        return bool((self == value).any())
+
+    def __repr__(self: Any) -> str:
+        return format_tensor(self)
+
+    def __format__(self: Any, spec: str) -> str:
+        return format(self.item(), spec) if not self.form.shape and spec else repr(self)
+
+
+class Tensor(ExtremeOverloads, ShapeOverloads, ConversionOverloads, RandomMethods, Autograd, Reading, GeneratedMethods, Handle):
+    """A strided view of a storage, with PyTorch's methods."""
+
+    __slots__ = ()
+    __array_priority__ = 1000
+    __hash__ = object.__hash__  # `==` is elementwise
+
+    def __new__(cls, data: Any = (), *sizes: Any) -> Any:
+        """Legacy constructor, as torch.Tensor: data, or sizes, or nothing."""
+        found = data if isinstance(data, Handle) else tensor(data if not isinstance(data, int) else [0.0] * data)
+        return wrap(found, cls)
+
+    def apply(self, op: Any, args: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
+        """Dispatches an operator call; SymInts among the attributes become sizes."""
+        for value in attrs.values():
+            if isinstance(value, (SymInt, tuple)):
+                attrs = {name: _unwrapped(item) for name, item in attrs.items()}
+                break
+        return super().apply(op, args, attrs)
+
+    @property
+    def shape(self) -> Size:
+        """The sizes of its dims; SymInts where they are symbols."""
+        form = self.form
+        return Size([wrap_size(size) for size in form.shape]) if form.symbolic else form.shape
+
+    @property
+    def is_meta(self) -> bool:
+        """Whether it is on the meta device."""
+        return self.device.type == "meta"
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one element."""
+        return self.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return self.form.numel * self.dtype.itemsize
+
+    def dim(self) -> int:
+        """The number of dims."""
+        return len(self.form.shape)
+
+    def numel(self) -> Any:
+        """The number of elements."""
+        return wrap_size(self.form.numel)
+
+    nelement = numel
+
+    def element_size(self) -> int:
+        """Bytes of one element."""
+        return self.dtype.itemsize
+
+    def storage_offset(self) -> int:
+        """The place of the first element in the storage."""
+        return self.offset
+
+    def data_ptr(self) -> int:
+        """The address of the first element; 0 without data."""
+        return 0 if self.storage is None else self.address()
+
+    def is_floating_point(self) -> bool:
+        """Whether its dtype is a real floating-point one."""
+        return self.dtype.is_floating_point
+
+    def is_complex(self) -> bool:
+        """Whether its dtype is complex."""
+        return self.dtype.is_complex
+
+    def __getitem__(self, index: Any) -> Any:
+        return indexing.get(self, index)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        indexing.put(self, index, value)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return rebuild_tensor, (type(self), *state_of(self), dict(self.__dict__))
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        if id(self) in memo:
+            return memo[id(self)]
+        require(self.is_leaf, "G012", "deepcopy: only leaves can be copied with their history", tensor=self)
+        result = wrap(self.detach().clone(), type(self))
+        require_gradient(result, self.requires_grad)
+        if self.gradient is not None and self.gradient.grad is not None:
+            gradient_of(result).grad = self.gradient.grad.__deepcopy__(memo)
+        memo[id(self)] = result
+        return result
+
+    def __copy__(self) -> Any:
+        result = wrap(share(self), type(self))
+        require_gradient(result, self.requires_grad and self.is_leaf)
+        return result
+
+
+def _unwrapped(value: Any) -> Any:
+    if isinstance(value, SymInt):
+        return value.expr
+    return tuple([_unwrapped(item) for item in value]) if isinstance(value, tuple) else value
+
+
+def wrap(found: Any, cls: type[Any]) -> Any:
+    """A tensor as another class of tensors, on the same storage."""
+    if type(found) is cls:
+        return found
+    result = object.__new__(cls)
+    for name in ("storage", "offset", "form", "keys", "version", "view_of", "gradient", "node"):
+        setattr(result, name, getattr(found, name))
+    return result
+
+
+class Parameter(Tensor):
+    """A tensor that is a module's parameter: it requires gradients by default."""
+
+    def __new__(cls, data: Any = None, requires_grad: bool = True) -> Self:
+        """On the storage of `data`."""
+        base = tensor([]) if data is None else data
+        result = wrap(share(base, own_version=False), cls)
+        require_gradient(result, requires_grad)
+        return result
+
+    def __repr__(self) -> str:
+        return "Parameter containing:\n" + format_tensor(self)
+
+
+adopt(Tensor)

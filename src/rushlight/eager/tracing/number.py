@@ -1,0 +1,158 @@
+"""Python numbers of a traced program that are known only when it runs: learning rates, step counts, arguments."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from rushlight.eager.form import form_of_type
+from rushlight.eager.handle import Handle, Version
+from rushlight.eager.dispatch import Key, bit
+from rushlight.ir.graph import number_dtype
+from rushlight.ir.type import CPU, TensorType
+from rushlight.ir.value import SYNTAX
+
+Specialise = Callable[["TracedNumber"], None]
+
+
+class TracedNumber(Handle):
+    """A number with a Python expression for it (`text`) and the value it has while tracing.
+
+    Arithmetic among numbers is text that Python evaluates before each run, so its bits are Python's. With tensors it is a weakly
+    typed 0-d operand. Asking for its truth, its integer or a comparison fixes it: `specialise` records the guard.
+    """
+
+    __slots__ = ("specialise", "text", "value")
+
+    text: str
+    value: Any
+    specialise: Specialise
+
+    def _make(self, text: str, value: Any) -> Any:
+        return traced_number(text, value, self.specialise)
+
+    def _fixed(self) -> Any:
+        self.specialise(self)
+        return self.value
+
+    def _binary(self, name: str, symbol: str, other: Any, swapped: bool) -> Any:
+        if isinstance(other, TracedNumber):
+            text, value = other.text, other.value
+        elif isinstance(other, (int, float)):
+            text, value = repr(other), other
+        else:
+            syntax = SYNTAX[name]
+            return syntax(other, self) if swapped else syntax(self, other)
+        function = getattr(operator, name)
+        if swapped:
+            return self._make(f"({text} {symbol} {self.text})", function(value, self.value))
+        return self._make(f"({self.text} {symbol} {text})", function(self.value, value))
+
+    def __add__(self, other: Any) -> Any:
+        return self._binary("add", "+", other, False)
+
+    def __radd__(self, other: Any) -> Any:
+        return self._binary("add", "+", other, True)
+
+    def __sub__(self, other: Any) -> Any:
+        return self._binary("sub", "-", other, False)
+
+    def __rsub__(self, other: Any) -> Any:
+        return self._binary("sub", "-", other, True)
+
+    def __mul__(self, other: Any) -> Any:
+        return self._binary("mul", "*", other, False)
+
+    def __rmul__(self, other: Any) -> Any:
+        return self._binary("mul", "*", other, True)
+
+    def __truediv__(self, other: Any) -> Any:
+        return self._binary("truediv", "/", other, False)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return self._binary("truediv", "/", other, True)
+
+    def __floordiv__(self, other: Any) -> Any:
+        return self._binary("floordiv", "//", other, False)
+
+    def __rfloordiv__(self, other: Any) -> Any:
+        return self._binary("floordiv", "//", other, True)
+
+    def __mod__(self, other: Any) -> Any:
+        return self._binary("mod", "%", other, False)
+
+    def __rmod__(self, other: Any) -> Any:
+        return self._binary("mod", "%", other, True)
+
+    def __pow__(self, other: Any) -> Any:
+        return self._binary("pow", "**", other, False)
+
+    def __rpow__(self, other: Any) -> Any:
+        return self._binary("pow", "**", other, True)
+
+    def __neg__(self) -> Any:
+        return self._make(f"(-{self.text})", -self.value)
+
+    def __abs__(self) -> Any:
+        return self._make(f"abs({self.text})", abs(self.value))
+
+    def __bool__(self) -> bool:
+        return bool(self._fixed())
+
+    def __int__(self) -> int:
+        return int(self._fixed())
+
+    def __index__(self) -> int:
+        return operator.index(self._fixed())
+
+    def __float__(self) -> float:
+        return float(self._fixed())
+
+    def __eq__(self, other: object) -> bool:
+        return bool(self._fixed() == _plain(other))
+
+    def __ne__(self, other: object) -> bool:
+        return bool(self._fixed() != _plain(other))
+
+    def __lt__(self, other: Any) -> bool:
+        return bool(self._fixed() < _plain(other))
+
+    def __le__(self, other: Any) -> bool:
+        return bool(self._fixed() <= _plain(other))
+
+    def __gt__(self, other: Any) -> bool:
+        return bool(self._fixed() > _plain(other))
+
+    def __ge__(self, other: Any) -> bool:
+        return bool(self._fixed() >= _plain(other))
+
+    def __hash__(self) -> int:
+        return hash(self._fixed())
+
+    def __format__(self, spec: str) -> str:
+        return format(self._fixed(), spec)
+
+    def __repr__(self) -> str:
+        return f"TracedNumber({self.text} = {self.value!r})"
+
+
+def _plain(other: Any) -> Any:
+    return other._fixed() if isinstance(other, TracedNumber) else other
+
+
+def traced_number(text: str, value: Any, specialise: Specialise) -> TracedNumber:
+    """A number that `text` computes at run time."""
+    self = object.__new__(TracedNumber)
+    self.storage = None
+    self.offset = 0
+    self.form = form_of_type(TensorType((), number_dtype(value), CPU, weak=True))
+    self.keys = bit(Key.META)
+    self.version = Version()
+    self.view_of = None
+    self.gradient = None
+    self.node = None
+    self.text = text
+    self.value = value
+    self.specialise = specialise
+    return self

@@ -1,0 +1,206 @@
+"""The TRACING key: each operator call becomes a call of a graph, and each write a new value of what is written to.
+
+A storage is represented by a Cell: the value that its base tensor holds now. A tensor is a cell seen through view steps. Reading
+a view of a cell that has changed replays its steps; writing to a view carries the new value back through the steps'
+inverses. So the graph is functional, and what a cell holds at the end is what a traced tensor must be overwritten with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from rushlight.eager.dispatch import STATE, Key, Scope, bit, register_fallback
+from rushlight.eager.execution.decompose import run_decomposition
+from rushlight.eager.execution.views import is_composite_view, view_plan
+from rushlight.eager.form import form_of_type
+from rushlight.eager.handle import Handle, make
+from rushlight.eager.mutation import Mutation, written_value
+from rushlight.ir.graph import GraphBuilder, Node
+from rushlight.ir.type import TensorType
+from rushlight.ops.record import Fact
+from rushlight.support.errors import fail
+from rushlight.support.provenance import user_frames
+
+Step = tuple[Any, tuple[Any, ...], Mapping[str, Any]]
+
+
+class Cell:
+    """What a storage holds: the value of its base tensor, and how often it was written to. `source` is the lifted tensor."""
+
+    __slots__ = ("node", "source", "writes")
+
+    def __init__(self, node: Node, source: Handle | None = None) -> None:
+        self.node = node
+        self.writes = 0
+        self.source = source
+
+
+class Binding:
+    """A tensor as a cell seen through view steps; `node` is its value after `seen` writes."""
+
+    __slots__ = ("cell", "node", "seen", "steps", "tracer")
+
+    def __init__(self, tracer: Tracer, cell: Cell, steps: tuple[Step, ...], node: Node) -> None:
+        self.tracer = tracer
+        self.cell = cell
+        self.steps = steps
+        self.node = node
+        self.seen = cell.writes
+
+
+class Tracer:
+    """Records into a GraphBuilder. `lift(tensor)` is asked for the type of a tensor from outside that the program reads."""
+
+    def __init__(self, builder: GraphBuilder, lift: Callable[[Handle], TensorType]) -> None:
+        self.builder = builder
+        self.lifted: list[Handle] = []
+        self._lift = lift
+        self._bound: list[Handle] = []
+        self._storages: dict[int, Cell] = {}
+
+    def active(self) -> Scope:
+        """While inside, every operator call of this thread is recorded here."""
+        return Scope(tracer=self, included=STATE.included | bit(Key.TRACING), grad=STATE.grad)
+
+    def close(self) -> None:
+        """Unties the tensors that were seen."""
+        for tensor in self._bound:
+            tensor.node = None
+        self._bound.clear()
+
+    def parameter(self, tensor: Handle, type_: TensorType) -> Node:
+        """Makes a tensor an input of the graph."""
+        node = self.builder.parameter(f"in{len(self.lifted)}", type_)
+        self.lifted.append(tensor)
+        self._bind(tensor, Cell(node, tensor), (), node)
+        return node
+
+    def fake(self, type_: TensorType) -> Any:
+        """A tensor without data that is an input of the graph."""
+        tensor = make(None, form_of_type(type_))
+        self.parameter(tensor, type_)
+        return tensor
+
+    def call(self, op: Any, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
+        """Records one operator call; the result is a tensor without data."""
+        self.builder.frames = user_frames(3)
+        if op.__class__ is Mutation:
+            return self._write(op, operands, attrs)
+        plan = view_plan(op, operands, attrs)
+        if plan is not None:
+            base = self.binding(operands[0])
+            result = plan.call(operands)
+            step = (op, operands[1:], dict(attrs))
+            node = self._apply(op, (base.node, *operands[1:]), attrs)
+            self._bind(result, base.cell, (*base.steps, step), node)
+            return result
+        if is_composite_view(op):
+            return run_decomposition(op, Key.TRACING, operands, attrs)
+        if Fact.HOST in op.facts or Fact.DATA_DEPENDENT in op.facts:
+            fail(
+                "C011",
+                f"{op.name} cannot be part of a compiled graph yet",
+                hint="call it outside of the compiled function",
+            )
+        result = self._apply(op, operands, attrs)
+        if isinstance(result, tuple):
+            return tuple([self.wrap(item) for item in result])
+        return self.wrap(result)
+
+    def wrap(self, node: Node) -> Any:
+        """A tensor that stands for a fresh value."""
+        tensor = make(None, form_of_type(node.type))
+        self._bind(tensor, Cell(node), (), node)
+        return tensor
+
+    def binding(self, tensor: Handle) -> Binding:
+        """The tensor's cell and steps, with its value brought up to date; tensors from outside become inputs."""
+        found = tensor.node
+        if found is None or found.tracer is not self:
+            found = self._lifted(tensor)
+        if found.seen != found.cell.writes:
+            node = found.cell.node
+            for op, others, attrs in found.steps:
+                node = self._apply(op, (node, *others), attrs)
+            found.node, found.seen = node, found.cell.writes
+        return found
+
+    def node(self, tensor: Handle) -> Node:
+        """The tensor's value now."""
+        return self.binding(tensor).node
+
+    def _apply(self, op: Any, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
+        return self.builder.apply(op, tuple([self._operand(item) for item in operands]), attrs)
+
+    def _operand(self, item: Any) -> Any:
+        if isinstance(item, Handle):
+            return self.binding(item).node
+        return tuple([self._operand(part) for part in item]) if isinstance(item, (tuple, list)) else item
+
+    def _bind(self, tensor: Handle, cell: Cell, steps: tuple[Step, ...], node: Node) -> Binding:
+        found = tensor.node = Binding(self, cell, steps, node)
+        self._bound.append(tensor)
+        return found
+
+    def _lifted(self, tensor: Handle) -> Binding:
+        """A tensor from outside: a view is taken as a view of its base, a second tensor on a storage shares its cell."""
+        if tensor.view_of is not None:
+            base = self.binding(tensor.view_of.base)
+            node = base.cell.node
+            for op, others, attrs in tensor.view_of.steps:
+                node = self._apply(op, (node, *others), attrs)
+            return self._bind(tensor, base.cell, tensor.view_of.steps, node)
+        storage = tensor.storage
+        same = self._storages.get(id(storage)) if storage is not None else None
+        if same is not None and same.source is not None:
+            if same.source.form is not tensor.form or same.source.offset != tensor.offset:
+                fail(
+                    "C012",
+                    "two tensors show different parts of one storage",
+                    hint="make one of them a view of the other",
+                )
+            return self._bind(tensor, same, (), same.node)
+        self.parameter(tensor, self._lift(tensor))
+        if storage is not None:
+            self._storages[id(storage)] = tensor.node.cell
+        return tensor.node
+
+    def _write(self, op: Mutation, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
+        target: Handle = op.target_of(operands)
+        binding = self.binding(target)
+        base = op.base_operands(operands)
+        nodes = tuple([self._operand(item) for item in base])
+        nodes = tuple([Node(self.builder, self.builder.operand(item)) if _is_number(item) else item for item in nodes])
+        types = tuple([item.type if isinstance(item, Node) else item for item in nodes])
+        op.check(binding.node.type, types[0] if op.base is None else op.base.infer(types, attrs))
+        value = written_value(self.builder, op, nodes, attrs, binding.node.type)
+        cell = binding.cell
+        cell.node = self._carried_back(binding, value)
+        cell.writes += 1
+        binding.node, binding.seen = value, cell.writes
+        target.version.value += 1
+        return target
+
+    def _carried_back(self, binding: Binding, value: Node) -> Node:
+        """The base's value once the view that `binding` is holds `value`."""
+        bases = [binding.cell.node]
+        for op, others, attrs in binding.steps[:-1]:
+            bases.append(self._apply(op, (bases[-1], *others), attrs))
+        for base, (op, _, attrs) in zip(reversed(bases), reversed(binding.steps), strict=False):
+            if op.inverse_rule is None:
+                fail("C013", f"a write through {op.name} cannot be carried back to its base")
+            value = op.inverse_rule(base, value, **attrs)
+        return value
+
+
+def _is_number(item: Any) -> bool:
+    return isinstance(item, (bool, int, float, complex))
+
+
+def _record(op: Any, active: int, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
+    """The boxed kernel that answers every operator at the TRACING key."""
+    return STATE.tracer.call(op, operands, attrs)
+
+
+register_fallback(Key.TRACING, _record, leaf=True)

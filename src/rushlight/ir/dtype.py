@@ -1,0 +1,128 @@
+"""Element types."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+import ml_dtypes
+import numpy as np
+
+
+class Kind(IntEnum):
+    """Categories of element types, in promotion order."""
+
+    BOOL = 0
+    INT = 1
+    FLOAT = 2
+    COMPLEX = 3
+
+
+class DType:
+    """An element type: one object per type, compared by identity.
+
+    `code` is its number in native descriptors; `numpy` its numpy dtype; `bits` its width.
+    """
+
+    __slots__ = ("bits", "code", "itemsize", "kind", "name", "numpy", "signed")
+
+    def __init__(self, name: str, code: int, kind: Kind, itemsize: int, signed: bool, numpy: np.dtype[np.generic]) -> None:
+        self.name = name
+        self.code = code
+        self.kind = kind
+        self.itemsize = itemsize
+        self.bits = itemsize * 8
+        self.signed = signed
+        self.numpy = numpy
+
+    @property
+    def is_floating_point(self) -> bool:
+        """Whether it is a real floating-point type, as in PyTorch."""
+        return self.kind is Kind.FLOAT
+
+    @property
+    def is_complex(self) -> bool:
+        """Whether it is a complex type, as in PyTorch."""
+        return self.kind is Kind.COMPLEX
+
+    @property
+    def is_signed(self) -> bool:
+        """Whether it has negative values, as in PyTorch."""
+        return self.signed
+
+    @property
+    def is_integer(self) -> bool:
+        """Whether it is an integer type; bool is not."""
+        return self.kind is Kind.INT
+
+    def __repr__(self) -> str:
+        return f"rushlight.{self.name}"
+
+    def __reduce__(self) -> str:
+        return _EXPORTED_NAMES[self.name]
+
+    def __copy__(self) -> DType:
+        return self
+
+    def __deepcopy__(self, memo: object) -> DType:
+        return self
+
+
+bool_ = DType("bool", 0, Kind.BOOL, 1, False, np.dtype(np.bool_))
+uint8 = DType("uint8", 1, Kind.INT, 1, False, np.dtype(np.uint8))
+int8 = DType("int8", 2, Kind.INT, 1, True, np.dtype(np.int8))
+int16 = DType("int16", 3, Kind.INT, 2, True, np.dtype(np.int16))
+int32 = DType("int32", 4, Kind.INT, 4, True, np.dtype(np.int32))
+int64 = DType("int64", 5, Kind.INT, 8, True, np.dtype(np.int64))
+uint16 = DType("uint16", 6, Kind.INT, 2, False, np.dtype(np.uint16))
+uint32 = DType("uint32", 7, Kind.INT, 4, False, np.dtype(np.uint32))
+uint64 = DType("uint64", 8, Kind.INT, 8, False, np.dtype(np.uint64))
+float16 = DType("float16", 9, Kind.FLOAT, 2, True, np.dtype(np.float16))
+bfloat16 = DType("bfloat16", 10, Kind.FLOAT, 2, True, np.dtype(ml_dtypes.bfloat16))
+float32 = DType("float32", 11, Kind.FLOAT, 4, True, np.dtype(np.float32))
+float64 = DType("float64", 12, Kind.FLOAT, 8, True, np.dtype(np.float64))
+complex64 = DType("complex64", 13, Kind.COMPLEX, 8, True, np.dtype(np.complex64))
+complex128 = DType("complex128", 14, Kind.COMPLEX, 16, True, np.dtype(np.complex128))
+
+DTYPES: tuple[DType, ...] = (
+    bool_,
+    uint8,
+    int8,
+    int16,
+    int32,
+    int64,
+    uint16,
+    uint32,
+    uint64,
+    float16,
+    bfloat16,
+    float32,
+    float64,
+    complex64,
+    complex128,
+)
+BY_NAME: dict[str, DType] = {dtype.name: dtype for dtype in DTYPES}
+_EXPORTED_NAMES = {dtype.name: "bool_" if dtype is bool_ else dtype.name for dtype in DTYPES}
+_BY_NUMPY: dict[np.dtype[np.generic], DType] = {dtype.numpy: dtype for dtype in DTYPES}
+
+# Short names for messages: f32[8, 16] reads better than float32[8, 16].
+SHORT_NAMES: dict[DType, str] = {
+    dtype: dtype.name.replace("uint", "u").replace("bfloat", "bf").replace("float", "f").replace("int", "i").replace("complex", "c")
+    for dtype in DTYPES
+}
+
+
+def from_numpy_dtype(dtype: np.dtype[np.generic]) -> DType | None:
+    """The element type of a numpy dtype in native byte order, or None."""
+    return _BY_NUMPY.get(dtype)
+
+
+def compute_dtype(dtype: DType) -> DType:
+    """The type in which arithmetic on `dtype` is done: float32 for the 16-bit floats, itself otherwise."""
+    return float32 if dtype is bfloat16 or dtype is float16 else dtype
+
+
+def real_dtype(dtype: DType) -> DType:
+    """The type of the parts of a complex type; other types are their own."""
+    if dtype is complex64:
+        return float32
+    return float64 if dtype is complex128 else dtype

@@ -1,0 +1,155 @@
+"""How matrix products are cut into tiles, and where packed operands keep their elements.
+
+A product is `c[m, n] = sum over k of a[m, k] * b[k, n]`. An operand is packed up front, or used as it lies in memory:
+
+| operand | format | packed | address of an element                           | elements of storage       |
+|---------|--------|--------|-------------------------------------------------|---------------------------|
+| a       | row    | yes    | `256 * m + k + 256 * (M - 1) * (k // 256)`      | `256 * M * ceil(K / 256)` |
+| a       | row    | no     | `m * a_ld + k`                                  |                           |
+| a       | column | yes    | `(m // mr) * mr * (K - 1) + k * mr + m`         | `ceil(M / mr) * mr * K`   |
+| a       | column | no     | `k * a_ld + m`                                  |                           |
+| b       |        | yes    | `(n // nr) * nr * (K - 1) + k * nr + n`         | `ceil(N / nr) * nr * K`   |
+| b       | row    | no     | `k * b_ld + n`                                  |                           |
+| b       | column | no     | `n * b_ld + k`                                  |                           |
+
+Any code that can write `packed[address(m, k)] = a[m, k]` for all m and k packs an operand; elements of the storage that
+no address names are padding, which is never read. "row" suits an `a` whose rows are contiguous: a panel's rows lie 256
+elements apart, so the inner kernel addresses all of them from one register; the layout does not depend on the tile.
+"column" suits an `a` whose columns are contiguous. Plain matrices need not be packed up front: the core packs an `a` by
+blocks of `mc` x 256 and a `b` by panels of 256 x `nr`, on its stack, which costs less than a pass over memory unless
+a transposed `b` ("column") meets many rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Format = Literal["row", "column"]
+
+BLOCK = 256
+_LLVM_FLOATS = {"float32": "float", "float64": "double"}
+_ITEM_BYTES = {"float32": 4, "float64": 8}
+_MICRO_SHAPES = {64: (12, 2), 32: (6, 2), 16: (8, 3)}
+_MACRO_TILE_BYTES = 256 << 10
+_A_BLOCK_BYTES = 384 << 10
+_ROW_BYTES = 4 << 10
+SMALLEST_TASK = 1 << 18
+
+
+@dataclass(frozen=True)
+class GemmTile:
+    """The sizes of a matrix product's tiles, in elements; they change its speed, never its bits.
+
+    `mr` x `nr` sums stay in registers. A macro tile, `mc` x `nc` at most, is the unit of parallel work; `mc` is a
+    multiple of `mr`, and `nc` of `nr`. `unroll` divides `kc`, the block of the reduction's order, which is a constant.
+    """
+
+    mr: int
+    nr: int
+    mc: int
+    nc: int
+    vector_bytes: int
+    dtype: str = "float32"
+    a_format: Format = "row"
+    a_packed: bool = True
+    b_format: Format = "row"
+    b_packed: bool = True
+    unroll: int = 2
+    kc: int = BLOCK
+
+    @property
+    def element(self) -> str:
+        """The LLVM type of an element."""
+        return _LLVM_FLOATS[self.dtype]
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an element."""
+        return _ITEM_BYTES[self.dtype]
+
+    @property
+    def lanes(self) -> int:
+        """Elements of a vector register."""
+        return self.vector_bytes // self.itemsize
+
+    @property
+    def vectors(self) -> int:
+        """Vector registers across `nr` columns."""
+        return self.nr // self.lanes
+
+    @property
+    def vector(self) -> str:
+        """The LLVM type of a vector register."""
+        return f"<{self.lanes} x {self.element}>"
+
+    @property
+    def suffix(self) -> str:
+        """The vector type as the names of intrinsics spell it."""
+        return f"v{self.lanes}f{8 * self.itemsize}"
+
+    @property
+    def attributes(self) -> str:
+        """Function attributes that make LLVM use vectors as wide as the tile's."""
+        if self.vector_bytes < 64:
+            return "nounwind"
+        bits = 8 * self.vector_bytes
+        return f'nounwind "prefer-vector-width"="{bits}" "min-legal-vector-width"="{bits}"'
+
+
+def choose_tile(
+    dtype: str,
+    vector_bytes: int,
+    l2: int = 1 << 20,
+    *,
+    a_format: Format = "row",
+    a_packed: bool = True,
+    b_format: Format = "row",
+    b_packed: bool = True,
+    scratch: bool = True,
+) -> GemmTile:
+    """The tile for "float32" or "float64" on a machine with vectors of 16, 32 or 64 bytes and `l2` bytes of cache.
+
+    A block of a packed `b`, 256 x `nc`, fills half of the cache. A plain `b` is packed again for each macro tile, and
+    only a panel of it need stay in the cache: such a tile is larger. A task needs less than 768 KiB of stack: up to 384
+    for a block of a plain `a`, and 256 for the macro tile of a task with an epilogue on `scratch`.
+    """
+    itemsize = _ITEM_BYTES[dtype]
+    mr, vectors = _MICRO_SHAPES[vector_bytes]
+    nr = vectors * vector_bytes // itemsize
+    a_bytes = min(_A_BLOCK_BYTES // 3, l2 // 4) if b_packed else min(_A_BLOCK_BYTES, l2 * 3 // 8)
+    mc = max(1, a_bytes // (BLOCK * itemsize) // mr) * mr
+    row_bytes = l2 // 2 // BLOCK if b_packed else _ROW_BYTES
+    if scratch:
+        row_bytes = min(row_bytes, _MACRO_TILE_BYTES // mc)
+    nc = max(1, row_bytes // itemsize // nr) * nr
+    unroll = 2 if vector_bytes == 64 else 4
+    return GemmTile(mr, nr, mc, nc, vector_bytes, dtype, a_format, a_packed, b_format, b_packed, unroll)
+
+
+def plan_tiles(tile: GemmTile, m: int, n: int, k: int, batches: int, threads: int) -> tuple[int, int]:
+    """The macro tile's rows and columns for a problem: what `emit_plan`'s function computes, for reading and tests.
+
+    Tiles start as large as the cache allows and are halved until `threads` equal shares of whole tiles waste at most a
+    seventh of the time, or a tile would be too little work for a task.
+    """
+    rows = _even(m, tile.mc, tile.mr)
+    columns = _even(n, tile.nc, tile.nr)
+    while threads > 1:
+        tasks = batches * -(-m // rows) * -(-n // columns)
+        spent = -(-tasks // threads) * threads * rows * columns
+        if 7 * batches * m * n >= 6 * spent or rows * columns * k < SMALLEST_TASK:
+            break
+        if columns > tile.nr and (columns >= 2 * rows or rows <= 4 * tile.mr):
+            columns = _even(n, columns // 2, tile.nr)
+        elif rows > tile.mr:
+            rows = _even(m, rows // 2, tile.mr)
+        else:
+            break
+    return rows, columns
+
+
+def _even(size: int, limit: int, unit: int) -> int:
+    """The size of parts, a multiple of `unit`, when `size` is cut evenly into parts of about `limit` at most."""
+    parts = max(1, -(-size // max(limit, unit)))
+    return max(1, -(-size // (parts * unit))) * unit

@@ -1,0 +1,235 @@
+"""Graphs of tensor calls: an ordered history over immutable terms, with an alias table beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+from rushlight.ir.dtype import DType, bool_, complex128, float64, int64
+from rushlight.ir.type import CPU, Device, TensorType
+from rushlight.ir.value import Value
+from rushlight.sym import Size
+from rushlight.support.provenance import Frame
+from rushlight.term import Attrs, Op, Term
+
+
+class TensorOp(Protocol):
+    """What a graph needs of an operator: its name and its typing rule."""
+
+    @property
+    def name(self) -> str:
+        """Its registered name."""
+        ...
+
+    def infer(self, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
+        """The type of the result (a tuple of types for several results) from the operands' types."""
+        ...
+
+
+class Call(Term):
+    """One event: an operator called on earlier values. Never interned; two equal calls are two events.
+
+    operands are Calls, None for an absent optional tensor, or tuples of Calls for a tensor list. `type` is a TensorType, or a
+    tuple of them when there are several results (each taken by a `result` call). `region` ties calls that belong together
+    (checkpointing, regional compilation); `frames` are the user's, innermost first.
+    """
+
+    __slots__ = ("frames", "region")
+
+    frames: tuple[Frame, ...]
+    region: int | None
+
+    def __init__(
+        self,
+        op: Op,
+        operands: tuple[Any, ...],
+        attrs: Attrs,
+        type: Any,  # noqa: A002 - Term's field
+        frames: tuple[Frame, ...] = (),
+        region: int | None = None,
+    ) -> None:
+        super().__init__(op, operands, attrs, type)
+        object.__setattr__(self, "frames", frames)
+        object.__setattr__(self, "region", region)
+
+    def inputs(self) -> Iterator[Call]:
+        """The operands that are calls, lists flattened."""
+        for operand in self.operands:
+            if isinstance(operand, Call):
+                yield operand
+            elif isinstance(operand, tuple):
+                yield from operand
+
+
+PARAMETER = Op("parameter")
+NUMBER = Op("number")
+RESULT = Op("result")
+RELAYOUT = Op("relayout")  # the same elements in other strides, where a result must have those eager gives
+
+
+def parameter(name: str, type: TensorType) -> Call:  # noqa: A002 - Term's field
+    """An input of a graph."""
+    return Call(PARAMETER, (), (("name", name),), type)
+
+
+def number(value: complex) -> Call:
+    """A Python number as a weakly typed 0-d value."""
+    return Call(NUMBER, (), (("value", value),), TensorType((), number_dtype(value), CPU, weak=True))
+
+
+def number_dtype(value: complex) -> DType:
+    """The dtype in which a Python number travels."""
+    if isinstance(value, bool):
+        return bool_
+    if isinstance(value, int):
+        return int64
+    return float64 if isinstance(value, float) else complex128
+
+
+@dataclass(frozen=True, slots=True)
+class OutputView:
+    """An output that shares storage with a parameter or another output: how to rebuild it as a view."""
+
+    output: int
+    base: tuple[str, int]
+    shape: tuple[Size, ...]
+    strides: tuple[Size, ...]
+    offset: Size
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """Parameters, calls in order, outputs; the alias table says which parameters are overwritten and which outputs are views.
+
+    `mutations` maps a parameter's position to the value its storage holds at the end; `views` are outputs rebuilt as views.
+    """
+
+    parameters: tuple[Call, ...]
+    calls: tuple[Call, ...]
+    outputs: tuple[Call, ...]
+    mutations: tuple[tuple[int, Call], ...] = ()
+    views: tuple[OutputView, ...] = ()
+    name: str = "graph"
+
+    def results(self) -> tuple[Call, ...]:
+        """Everything the graph must compute: outputs, then mutated parameters' values."""
+        return self.outputs + tuple([value for _, value in self.mutations])
+
+    def without_dead_calls(self) -> Graph:
+        """The graph with only the calls that results depend on, in the same order."""
+        needed: set[int] = set()
+        stack = list(self.results())
+        while stack:
+            call = stack.pop()
+            if id(call) not in needed:
+                needed.add(id(call))
+                stack.extend(call.inputs())
+        return replace(self, calls=tuple([call for call in self.calls if id(call) in needed]))
+
+
+class Node(Value):
+    """A Value that records: applying an operator to it appends a call to its builder's graph."""
+
+    __slots__ = ("builder", "call")
+
+    def __init__(self, builder: GraphBuilder, call: Call) -> None:
+        self.builder = builder
+        self.call = call
+
+    def apply(self, op: Any, args: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
+        """Records a call."""
+        return self.builder.apply(op, args, attrs)
+
+    @property
+    def type(self) -> TensorType:
+        """The call's type."""
+        return self.call.type
+
+    @property
+    def shape(self) -> tuple[Size, ...]:
+        """The sizes of its dims."""
+        return self.call.type.shape
+
+    @property
+    def dtype(self) -> DType:
+        """Its element type."""
+        return self.call.type.dtype
+
+    @property
+    def device(self) -> Device:
+        """Where it lives."""
+        return self.call.type.device
+
+    def __repr__(self) -> str:
+        return f"Node({self.call.op.name}: {self.call.type})"
+
+
+@dataclass(slots=True)
+class GraphBuilder:
+    """Collects calls. Rules run on its Nodes."""
+
+    name: str = "graph"
+    parameters: list[Call] = field(default_factory=list)
+    calls: list[Call] = field(default_factory=list)
+    frames: tuple[Frame, ...] = ()
+    region: int | None = None
+    _numbers: dict[Any, Call] = field(default_factory=dict)
+
+    def parameter(self, name: str, type: TensorType) -> Node:  # noqa: A002 - Term's field
+        """Adds an input."""
+        call = parameter(name, type)
+        self.parameters.append(call)
+        return Node(self, call)
+
+    def apply(self, op: Any, args: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
+        """Records a call on Nodes, numbers, None and sequences of Nodes; returns its Node, or a tuple of them."""
+        operands = tuple([self.operand(arg) for arg in args])
+        types = tuple([_type_of(operand) for operand in operands])
+        call = Call(op, operands, tuple(attrs.items()), op.infer(types, attrs), self.frames, self.region)
+        self.calls.append(call)
+        if not isinstance(call.type, tuple):
+            return Node(self, call)
+        nodes: list[Node] = []
+        for position, type_ in enumerate(call.type):
+            item = Call(RESULT, (call,), (("index", position),), type_, self.frames, self.region)
+            self.calls.append(item)
+            nodes.append(Node(self, item))
+        return tuple(nodes)
+
+    def operand(self, arg: Any) -> Any:
+        """The call behind an argument."""
+        if isinstance(arg, Node):
+            return arg.call
+        if arg is None:
+            return None
+        if isinstance(arg, Call):
+            return arg
+        if isinstance(arg, (bool, int, float, complex)):
+            key = (type(arg), repr(arg))
+            if key not in self._numbers:
+                call = self._numbers[key] = number(arg)
+                self.calls.append(call)
+            return self._numbers[key]
+        if isinstance(arg, (tuple, list)):
+            return tuple([self.operand(item) for item in arg])
+        raise TypeError(f"{type(arg).__name__} cannot be an operand of a graph call")
+
+    def graph(
+        self, outputs: Iterable[Node], mutations: Sequence[tuple[int, Node]] = (), views: tuple[OutputView, ...] = ()
+    ) -> Graph:
+        """The finished graph; calls that no result needs are left out."""
+        return Graph(
+            tuple(self.parameters),
+            tuple(self.calls),
+            tuple([node.call for node in outputs]),
+            tuple([(position, node.call) for position, node in mutations]),
+            views,
+            self.name,
+        ).without_dead_calls()
+
+
+def _type_of(operand: Any) -> Any:
+    if operand is None:
+        return None
+    return tuple([item.type for item in operand]) if isinstance(operand, tuple) else operand.type

@@ -1,0 +1,126 @@
+"""Scheduled kernels: loops with kinds, stores, and buffers with linear addresses.
+
+Here every `load` has one operand, an element offset from the buffer's base address, and every store likewise. Axes that are
+PARALLEL form the outermost loops; their iteration space, flattened row-major, is what is shared among threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+
+from rushlight.ir.gemm_tile import GemmTile
+from rushlight.ir.scalar import Buffer, Scalar
+from rushlight.sym import Size, SizeExpr
+
+
+class AxisKind(Enum):
+    """How the iterations of a loop are run."""
+
+    SERIAL = "serial"
+    VECTOR = "vector"
+    PARALLEL = "parallel"
+    BLOCK = "block"
+    THREAD = "thread"
+
+
+class MemoryScope(Enum):
+    """Who sees a buffer: everybody, one call, one share of the work, one block of threads."""
+
+    GLOBAL = "global"
+    ARENA = "arena"
+    LOCAL = "local"
+    SHARED = "shared"
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """A loop axis. `extent` is its number of iterations: a size, or an integer Scalar read from memory (ragged loops).
+
+    `start` is its first value, itself possibly read from memory (`offsets[i]`).
+    """
+
+    symbol: SizeExpr
+    extent: Size | Scalar
+    kind: AxisKind = AxisKind.SERIAL
+    start: Size | Scalar = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """`buffer[offset] = value`, or combined with what is there ("sum", "prod", "max", "min"). `where` masks it.
+
+    Stores that follow each other happen together: all their values are computed before the first of them is written.
+    """
+
+    buffer: Buffer
+    offset: Scalar | Size
+    value: Scalar
+    combine: str | None = None
+    where: Scalar | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Barrier:
+    """All threads of a block meet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """Runs its body for each value of its axis."""
+
+    axis: Axis
+    body: tuple[Statement, ...]
+
+
+Statement = Loop | Store | Barrier
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A loop nest as one native function `void(args*, begin, end)`.
+
+    `args` holds the addresses of `buffers`, then the values of `sizes` (symbols that occur in it), in order.
+    `reads` and `writes` are subsets of buffers.
+    """
+
+    name: str
+    buffers: tuple[Buffer, ...]
+    sizes: tuple[SizeExpr, ...]
+    body: tuple[Statement, ...]
+
+    @property
+    def parallel_axes(self) -> tuple[Axis, ...]:
+        """The outermost PARALLEL loops, outermost first."""
+        axes: list[Axis] = []
+        body = self.body
+        while len(body) == 1 and isinstance(body[0], Loop) and body[0].axis.kind is AxisKind.PARALLEL:
+            axes.append(body[0].axis)
+            body = body[0].body
+        return tuple(axes)
+
+    def stores(self) -> Iterator[Store]:
+        """All stores, in program order."""
+        stack: list[Statement] = list(reversed(self.body))
+        while stack:
+            statement = stack.pop()
+            if isinstance(statement, Store):
+                yield statement
+            elif isinstance(statement, Loop):
+                stack.extend(reversed(statement.body))
+
+
+@dataclass(frozen=True, slots=True)
+class GemmKernel:
+    """The GEMM template: C[b, m, n] = sum over k of A[b, m, k] * B[b, k, n], operands laid out as `tile` says.
+
+    Its argument words are the addresses of A, B and C, then M, N, K, the leading dims of A, B and C, their batch strides, and the
+    rows and columns of a macro tile; then the addresses and sizes that the epilogue needs. With an epilogue there is no C
+    (its word is 0): the epilogue is a kernel over the rows of one finished macro tile, whose first buffer is the tile and
+    whose first sizes are the tile's leading dim, the batch, the first row, the first column, and the numbers of rows and columns.
+    """
+
+    name: str
+    tile: GemmTile
+    epilogue: Kernel | None = None

@@ -1,0 +1,79 @@
+"""Plans: what one native entry point does, in order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rushlight.ir.gemm_tile import GemmTile
+from rushlight.ir.kernel import GemmKernel, Kernel
+from rushlight.ir.scalar import Buffer
+from rushlight.ir.type import TensorType
+from rushlight.sym import Size, SizeExpr
+
+
+@dataclass(frozen=True, slots=True)
+class SymbolSource:
+    """Where a symbol's value stands at the call: dim `dim` of descriptor `descriptor`; `field` is "size" or "stride"."""
+
+    symbol: SizeExpr
+    descriptor: int
+    field: str
+    dim: int
+
+
+@dataclass(frozen=True, slots=True)
+class Assertion:
+    """A run-time check: `left relation right` ("==", "<=", "<", "!="), with what to say when it fails."""
+
+    relation: str
+    left: Size
+    right: Size
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class ArenaSlot:
+    """A buffer that lives in the arena at a byte offset (a size expression, a multiple of 64)."""
+
+    buffer: Buffer
+    offset_bytes: Size
+    size_bytes: Size
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """One run of a kernel: `arguments` are its argument words in order (a buffer stands for its address).
+
+    `count` is the number of parallel iterations, `grain` the least that is worth a share of its own. For a GemmKernel `count`
+    is the number of batches: the emitted code finds the tiles, their number and their sizes itself.
+    """
+
+    kernel: int
+    arguments: tuple[Buffer | Size, ...]
+    count: Size
+    grain: int
+
+    @property
+    def buffers(self) -> tuple[Buffer, ...]:
+        """The buffers among the arguments."""
+        return tuple([item for item in self.arguments if isinstance(item, Buffer)])
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Everything that an entry point needs: inputs and outputs are the descriptors, in order, as buffers."""
+
+    inputs: tuple[Buffer, ...]
+    outputs: tuple[Buffer, ...]
+    output_types: tuple[TensorType, ...]
+    symbols: tuple[SymbolSource, ...]
+    assertions: tuple[Assertion, ...]
+    slots: tuple[ArenaSlot, ...]
+    arena_bytes: Size
+    kernels: tuple[Kernel | GemmKernel, ...]
+    launches: tuple[Launch, ...]
+
+    @property
+    def tiles(self) -> tuple[GemmTile, ...]:
+        """The tiles whose cores it calls."""
+        return tuple(dict.fromkeys([kernel.tile for kernel in self.kernels if isinstance(kernel, GemmKernel)]))

@@ -1,0 +1,310 @@
+"""The scalar language: what a kernel computes for one index.
+
+A Scalar is an interned term whose type is a DType. Lowering rules build them with Python operators; reductions are terms
+with bound axes, so a whole kernel body is one pure expression, and a code generator places each part in the
+outermost loop where the axes it depends on are bound. All operands of an arithmetic op have one dtype; conversions are
+explicit (`cast`), `fma` is written where it is meant and nowhere else.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, cast as typing_cast
+
+import numpy as np
+
+from rushlight.ir.dtype import BY_NAME, DType, Kind, bool_, float32, float64, int64
+from rushlight.sym import Size, SizeExpr
+from rushlight.term import Op, Term, interned
+
+
+class ScalarOp(Op):
+    """An op of the scalar language: its arity and its result type as a function of the operands' types."""
+
+    __slots__ = ("arity", "result")
+
+    def __init__(self, name: str, arity: int | None, result: Callable[..., DType]) -> None:
+        super().__init__(name)
+        self.arity = arity
+        self.result = result
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """How a reduction associates; a pure function of operator, dtype, logical sizes and kind of device.
+
+    The reduced axes are flattened row-major to k = 0, 1, .... Block q holds k in [q*block, (q+1)*block). Within a block
+    lane l starts from the identity and folds the k with (k - q*block) % lanes == l in ascending order; then lane l takes
+    lane l + lanes/2, halving until one is left. The first block's result starts the total; later ones are added on the right.
+    """
+
+    block: int
+    lanes: int
+
+
+# Column-like sums and contractions: one chain of 256, so that any split at block edges and any cache blocking keeps the bits.
+BLOCKED = Order(256, 1)
+# Sums along the innermost logical dim: 64 lanes fill four AVX-512 registers; 8192 elements are one share of a split row.
+LANES = Order(8192, 64)
+# Prefix sums: a plain chain.
+SEQUENTIAL = Order(1 << 62, 1)
+
+
+class Buffer:
+    """Memory that scalars are loaded from; compared by identity. `type` gives shape, dtype and strides.
+
+    scope: "global" (a descriptor's storage), "arena" (scratch of one call), "local" (a share's own, such as a tile),
+    "shared" (a block's own).
+    """
+
+    __slots__ = ("name", "scope", "type")
+
+    def __init__(self, name: str, type: Any, scope: str = "global") -> None:  # noqa: A002 - a TensorType
+        self.name = name
+        self.type = type
+        self.scope = scope
+
+    def __repr__(self) -> str:
+        return f"@{self.name}"
+
+
+class Scalar(Term):
+    """A term of the scalar language; `type` is its DType. Python operators build terms; numbers take the other's dtype."""
+
+    __slots__ = ()
+
+    type: DType
+    operands: tuple[Scalar, ...]
+
+    def __add__(self, other: Scalar | float) -> Scalar:
+        return apply("add", self, lift(other, self.type))
+
+    def __radd__(self, other: float) -> Scalar:
+        return apply("add", lift(other, self.type), self)
+
+    def __sub__(self, other: Scalar | float) -> Scalar:
+        return apply("sub", self, lift(other, self.type))
+
+    def __rsub__(self, other: float) -> Scalar:
+        return apply("sub", lift(other, self.type), self)
+
+    def __mul__(self, other: Scalar | float) -> Scalar:
+        return apply("mul", self, lift(other, self.type))
+
+    def __rmul__(self, other: float) -> Scalar:
+        return apply("mul", lift(other, self.type), self)
+
+    def __truediv__(self, other: Scalar | float) -> Scalar:
+        return apply("div", self, lift(other, self.type))
+
+    def __rtruediv__(self, other: float) -> Scalar:
+        return apply("div", lift(other, self.type), self)
+
+    def __neg__(self) -> Scalar:
+        return apply("neg", self)
+
+    def __and__(self, other: Scalar | int) -> Scalar:
+        return apply("and", self, lift(other, self.type))
+
+    def __or__(self, other: Scalar | int) -> Scalar:
+        return apply("or", self, lift(other, self.type))
+
+    def __xor__(self, other: Scalar | int) -> Scalar:
+        return apply("xor", self, lift(other, self.type))
+
+    def __invert__(self) -> Scalar:
+        return apply("not", self)
+
+    def __lshift__(self, other: Scalar | int) -> Scalar:
+        return apply("shl", self, lift(other, self.type))
+
+    def __rshift__(self, other: Scalar | int) -> Scalar:
+        return apply("shr", self, lift(other, self.type))
+
+    def __lt__(self, other: Scalar | float) -> Scalar:
+        return apply("lt", self, lift(other, self.type))
+
+    def __le__(self, other: Scalar | float) -> Scalar:
+        return apply("le", self, lift(other, self.type))
+
+    def __gt__(self, other: Scalar | float) -> Scalar:
+        return apply("lt", lift(other, self.type), self)
+
+    def __ge__(self, other: Scalar | float) -> Scalar:
+        return apply("le", lift(other, self.type), self)
+
+    def equals(self, other: Scalar | float) -> Scalar:
+        """Elementwise equality, a bool scalar; `==` stays identity, since terms are dict keys."""
+        return apply("eq", self, lift(other, self.type))
+
+    def differs(self, other: Scalar | float) -> Scalar:
+        """Elementwise inequality; true for NaN against itself."""
+        return apply("ne", self, lift(other, self.type))
+
+    def __bool__(self) -> bool:
+        raise TypeError("a scalar term has no truth value: use select()")
+
+
+def _same(*types: DType) -> DType:
+    return types[0]
+
+
+def _compare(*types: DType) -> DType:
+    return bool_
+
+
+def _select(condition: DType, a: DType, b: DType) -> DType:
+    return a
+
+
+_UNARY = ("neg", "abs", "sqrt", "floor", "ceil", "trunc", "round_even", "not")
+_BINARY = ("add", "sub", "mul", "div", "floordiv", "remainder", "minimum", "maximum", "and", "or", "xor", "shl", "shr", "mulhi")
+_COMPARISONS = ("lt", "le", "eq", "ne")
+
+# The whole language. Integers: add, sub, mul, neg wrap; `floordiv`, `remainder` follow Python's signs (the divisor's) and are
+# 0 for a zero divisor; `shr` is arithmetic for signed types; shifts by the width or more give 0 (or the sign). `mulhi` is the
+# high half of an unsigned product. Floats: `minimum`, `maximum` propagate NaN and order -0.0 before +0.0; float `remainder`
+# has the divisor's sign. `fma` is one rounding. `cast` truncates floats to integers and saturates (NaN gives 0); to bool it is
+# `!= 0`. `bitcast` keeps bits. `guard(c, a, b)` is a select whose `a` is evaluated, loads included, only where `c` holds.
+OPS: dict[str, ScalarOp] = {
+    **{name: ScalarOp(name, 1, _same) for name in _UNARY},
+    **{name: ScalarOp(name, 2, _same) for name in _BINARY},
+    **{name: ScalarOp(name, 2, _compare) for name in _COMPARISONS},
+    "fma": ScalarOp("fma", 3, _same),
+    "select": ScalarOp("select", 3, _select),
+    "guard": ScalarOp("guard", 3, _select),
+    "cast": ScalarOp("cast", 1, _same),
+    "bitcast": ScalarOp("bitcast", 1, _same),
+    "constant": ScalarOp("constant", 0, _same),
+    "index": ScalarOp("index", 0, _same),
+    "load": ScalarOp("load", None, _same),
+    "reduce": ScalarOp("reduce", 1, _same),
+    "contract": ScalarOp("contract", 2, _same),
+}
+REDUCTIONS = ("sum", "prod", "max", "min", "any", "all")
+
+
+def _term(name: str, operands: tuple[Scalar, ...], attrs: tuple[tuple[str, Any], ...], dtype: DType) -> Scalar:
+    return interned(Scalar, OPS[name], operands, attrs, dtype)
+
+
+def apply(name: str, *operands: Scalar) -> Scalar:
+    """The term of an arithmetic op, a comparison, fma, select or guard. Operands' dtypes must agree."""
+    op = OPS[name]
+    values = operands[1:] if name in ("select", "guard") else operands
+    assert len(operands) == op.arity, f"{name} takes {op.arity} operands"
+    assert all(value.type is values[0].type for value in values), f"{name}: {[value.type.name for value in operands]}"
+    if all(operand.op is OPS["index"] for operand in operands) and name in _INDEX_ARITHMETIC:
+        return index(_INDEX_ARITHMETIC[name](*(operand.attr("expr") for operand in operands)))
+    return _term(name, operands, (), op.result(*(operand.type for operand in operands)))
+
+
+_INDEX_ARITHMETIC: dict[str, Callable[..., Size]] = {
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "neg": lambda a: -a,
+}
+
+
+def lift(value: Scalar | float | complex | SizeExpr, dtype: DType) -> Scalar:
+    """A Python number or a size as a scalar of `dtype`; scalars pass."""
+    if isinstance(value, Scalar):
+        return value
+    if isinstance(value, SizeExpr):
+        return cast(index(value), dtype)
+    return constant(value, dtype)
+
+
+def constant(value: Any, dtype: DType) -> Scalar:
+    """A constant, keyed by dtype and bit pattern: 0.0 and -0.0 are two, all equal NaN bits are one."""
+    if dtype.kind is Kind.BOOL:
+        value = bool(value)
+    elif dtype.kind is Kind.INT:
+        wrapped = int(value) & ((1 << dtype.bits) - 1)
+        value = wrapped - (1 << dtype.bits) if dtype.signed and wrapped >> (dtype.bits - 1) else wrapped
+    elif dtype.kind is Kind.COMPLEX:
+        value = complex(value)
+    else:
+        # Rounded once to the dtype, so that equal bits are one term.
+        with np.errstate(over="ignore"):
+            value = float(np.array(value, np.float64).astype(dtype.numpy).astype(np.float64))
+    return _term("constant", (), (("value", value),), dtype)
+
+
+def constant_bits(bits: int, dtype: DType) -> Scalar:
+    """A float constant from its bit pattern, for coefficients of polynomials and masks."""
+    layout = {float32: "<If", float64: "<Qd"}[dtype]
+    return constant(struct.unpack("<" + layout[2], struct.pack("<" + layout[1], bits))[0], dtype)
+
+
+def index(expr: Size) -> Scalar:
+    """A size expression (loop axes included) as an int64 scalar."""
+    if isinstance(expr, int):
+        return constant(expr, int64)
+    return _term("index", (), (("expr", expr),), int64)
+
+
+def load(buffer: Buffer, *indices: Scalar | Size) -> Scalar:
+    """An element of a buffer: one index per dim, or a single linear element offset in scheduled kernels."""
+    operands = tuple(item if isinstance(item, Scalar) else index(item) for item in indices)
+    return _term("load", operands, (("buffer", buffer),), buffer.type.dtype)
+
+
+def cast(value: Scalar, dtype: DType) -> Scalar:
+    """Converts; a cast to the same dtype is the value, casts never cancel otherwise."""
+    if value.type is dtype:
+        return value
+    if value.op is OPS["constant"] and not (value.type.kind is Kind.FLOAT and dtype.kind is not Kind.FLOAT):
+        return constant(value.attr("value"), dtype)
+    return _term("cast", (value,), (), dtype)
+
+
+def bitcast(value: Scalar, dtype: DType) -> Scalar:
+    """The same bits as another dtype of the same width."""
+    assert value.type.bits == dtype.bits, f"bitcast from {value.type.name} to {dtype.name}"
+    return value if value.type is dtype else _term("bitcast", (value,), (), dtype)
+
+
+def select(condition: Scalar, a: Scalar, b: Scalar) -> Scalar:
+    """`a` where `condition`, else `b`; both are evaluated."""
+    return a if a is b else apply("select", condition, a, b)
+
+
+def guard(condition: Scalar, a: Scalar, b: Scalar) -> Scalar:
+    """`a` where `condition`, else `b`; the loads in `a` happen only where `condition` holds."""
+    return apply("guard", condition, a, b)
+
+
+def fma(a: Scalar, b: Scalar, c: Scalar) -> Scalar:
+    """a*b + c with one rounding."""
+    return apply("fma", a, b, c)
+
+
+def reduce(kind: str, axes: tuple[SizeExpr, ...], body: Scalar, order: Order) -> Scalar:
+    """Reduces `body` over `axes` (from `sym.axis_symbol`), flattened row-major, in the given order."""
+    assert kind in REDUCTIONS, kind
+    return _term("reduce", (body,), (("kind", kind), ("axes", tuple(axes)), ("order", order)), body.type)
+
+
+def contract(axes: tuple[SizeExpr, ...], a: Scalar, b: Scalar, order: Order) -> Scalar:
+    """Sum of a*b over `axes`, by chains of fma for floats: acc = fma(a, b, acc)."""
+    assert a.type is b.type, f"contract: {a.type.name} and {b.type.name}"
+    return _term("contract", (a, b), (("axes", tuple(axes)), ("order", order)), a.type)
+
+
+def is_nan(value: Scalar) -> Scalar:
+    """Whether a float is NaN."""
+    return value.differs(value)
+
+
+def bound_axes(term: Scalar) -> tuple[SizeExpr, ...]:
+    """The axes that a reduction binds; none for other terms."""
+    return typing_cast(tuple[SizeExpr, ...], term.attr("axes")) if term.op.name in ("reduce", "contract") else ()
+
+
+def dtype_named(name: str) -> DType:
+    """The dtype of a printed name."""
+    return BY_NAME[name]

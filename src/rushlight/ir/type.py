@@ -1,0 +1,86 @@
+"""Types of tensors: shape, dtype, device and the strides eager would give."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rushlight.ir.dtype import SHORT_NAMES, DType
+from rushlight.sym import Size, format_size
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """A kind of device and its index, printed as in PyTorch: `cpu`, `meta`, `foo:1`."""
+
+    type: str
+    index: int | None = None
+
+    def __str__(self) -> str:
+        return self.type if self.index is None else f"{self.type}:{self.index}"
+
+
+CPU = Device("cpu")
+META = Device("meta")
+
+
+def contiguous_strides(shape: tuple[Size, ...]) -> tuple[Size, ...]:
+    """Row-major strides, in elements; a size of 0 counts as 1, as in PyTorch."""
+    strides: list[Size] = []
+    step: Size = 1
+    for size in reversed(shape):
+        strides.append(step)
+        step = step * (1 if size == 0 else size)
+    return tuple(reversed(strides))
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class TensorType:
+    """Shape, dtype, device and strides (elements) of a tensor value.
+
+    `weak` marks a Python number that takes part as a 0-d tensor and never raises the dtype category of others.
+    """
+
+    shape: tuple[Size, ...]
+    dtype: DType
+    device: Device
+    strides: tuple[Size, ...]
+    weak: bool
+
+    def __init__(
+        self,
+        shape: tuple[Size, ...],
+        dtype: DType,
+        device: Device = CPU,
+        strides: tuple[Size, ...] | None = None,
+        weak: bool = False,
+    ) -> None:
+        put = object.__setattr__
+        put(self, "shape", tuple(shape))
+        put(self, "dtype", dtype)
+        put(self, "device", device)
+        put(self, "strides", contiguous_strides(self.shape) if strides is None else tuple(strides))
+        put(self, "weak", weak)
+
+    @property
+    def ndim(self) -> int:
+        """The number of dims."""
+        return len(self.shape)
+
+    @property
+    def is_contiguous(self) -> bool:
+        """Whether the strides are provably row-major."""
+        return self.strides == contiguous_strides(self.shape)
+
+    def __str__(self) -> str:
+        sizes = ", ".join([format_size(size) for size in self.shape])
+        weak = "weak " if self.weak else ""
+        return f"{weak}{SHORT_NAMES[self.dtype]}[{sizes}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where the elements of a view lie in its base's storage: shape, strides and offset, in elements."""
+
+    shape: tuple[Size, ...]
+    strides: tuple[Size, ...]
+    offset: Size = 0

@@ -1,0 +1,97 @@
+"""BackwardHooks: hooks on the gradients that enter and leave a module."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+from rushlight.eager.autograd.function import Function
+from rushlight.eager.dispatch import STATE
+from rushlight.eager.tensor import Tensor
+from rushlight.ops.record import OPERATORS
+
+
+class _Boundary(Function):
+    """The identity on some tensors; backward hands all their gradients to `watch`, which may return others."""
+
+    @staticmethod
+    def forward(*args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        ctx, watch, *tensors = args
+        ctx.watch = watch
+        ctx.set_materialize_grads(False)
+        return tuple([OPERATORS["alias"](tensor) for tensor in tensors])
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Any) -> tuple[Any, ...]:
+        return (None, *ctx.watch(grad_outputs))
+
+
+class BackwardHooks:
+    """One call of a module with backward hooks: gradients of its outputs come first, those of its inputs last."""
+
+    def __init__(self, module: Any, hooks: Mapping[int, Any], pre_hooks: Mapping[int, Any]) -> None:
+        self._module = module
+        self._hooks = [hook.function for hook in hooks.values()]
+        self._pre_hooks = [hook.function for hook in pre_hooks.values()]
+        self._grad_output: tuple[Any, ...] = ()
+        self._has_inputs = False
+        self._inputs = 0
+
+    @classmethod
+    def around(cls, module: Any, hooks: Mapping[int, Any], pre_hooks: Mapping[int, Any]) -> Self | None:
+        """Return the hooks of a call, or None where there are none or nothing is recorded."""
+        return cls(module, hooks, pre_hooks) if STATE.grad and (hooks or pre_hooks) else None
+
+    def enter(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return the arguments, their gradients watched."""
+        self._inputs = len(args)
+        places = [at for at, arg in enumerate(args) if isinstance(arg, Tensor) and arg.requires_grad]
+        self._has_inputs = bool(places)
+        if not self._hooks or not places:
+            return args
+        watched = list(args)
+        tensors = _Boundary.apply(lambda grads: self._inputs_known(places, grads), *[args[at] for at in places])
+        for at, tensor in zip(places, tensors, strict=True):
+            watched[at] = tensor
+        return tuple(watched)
+
+    def leave(self, result: Any) -> Any:
+        """Return the result, its gradients watched; results are a tensor, or a tuple or list with some."""
+        if isinstance(result, Tensor):
+            return self._watch_outputs([result])[0]
+        if not isinstance(result, tuple | list):
+            return result
+        places = [at for at, item in enumerate(result) if isinstance(item, Tensor)]
+        watched = list(result)
+        for at, tensor in zip(places, self._watch_outputs([result[at] for at in places]), strict=True):
+            watched[at] = tensor
+        if hasattr(result, "_fields"):
+            return type(result)(*watched)
+        return type(result)(watched)
+
+    def _watch_outputs(self, tensors: list[Any]) -> tuple[Any, ...]:
+        return _Boundary.apply(self._outputs_known, *tensors) if tensors else ()
+
+    def _outputs_known(self, grads: tuple[Any, ...]) -> tuple[Any, ...]:
+        for hook in self._pre_hooks:
+            grads = _replaced(hook(self._module, grads), grads)
+        self._grad_output = grads
+        if not self._has_inputs:
+            for hook in self._hooks:
+                hook(self._module, (None,) * self._inputs, grads)
+        return grads
+
+    def _inputs_known(self, places: list[int], grads: tuple[Any, ...]) -> tuple[Any, ...]:
+        grad_input: list[Any] = [None] * self._inputs
+        for at, grad in zip(places, grads, strict=True):
+            grad_input[at] = grad
+        known = tuple(grad_input)
+        for hook in self._hooks:
+            known = _replaced(hook(self._module, known, self._grad_output), known)
+        return tuple([known[at] for at in places])
+
+
+def _replaced(changed: Any, grads: tuple[Any, ...]) -> tuple[Any, ...]:
+    if changed is None:
+        return grads
+    return changed if isinstance(changed, tuple) else (changed,)

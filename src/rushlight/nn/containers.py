@@ -1,0 +1,333 @@
+"""Modules that hold modules or parameters in order or by name."""
+
+from __future__ import annotations
+
+import operator
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Self, cast
+
+from rushlight.eager.tensor import Parameter, Tensor
+from rushlight.nn.module import Module, indented
+from rushlight.support.errors import fail, require
+
+
+class _Numbered(Module):
+    """Entries of one of the tables under the names "0", "1", and so on."""
+
+    _table = "_modules"
+
+    def _entries(self) -> dict[str, Any]:
+        return self.__dict__[self._table]
+
+    def _name_at(self, index: Any) -> str:
+        at, size = operator.index(index), len(self)
+        require(-size <= at < size, "I001", f"{type(self).__name__}: index {at} is out of range for {size} entries")
+        return str(at % size)
+
+    def __len__(self) -> int:
+        return len(self._entries())
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._entries().values())
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        setattr(self, self._name_at(index), value)
+
+    def _replace(self, values: Iterable[Any]) -> None:
+        entries = self._entries()
+        entries.clear()
+        for index, value in enumerate(values):
+            setattr(self, str(index), value)
+
+
+class Sequential(Module):
+    """Modules called one after the other, each with what the one before returned."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__()
+        if len(args) == 1 and isinstance(args[0], Mapping):
+            for name, module in cast(Mapping[str, Module], args[0]).items():
+                self.add_module(name, module)
+        else:
+            for index, module in enumerate(args):
+                self.add_module(str(index), module)
+
+    def forward(self, input: Any) -> Any:
+        """Run all modules in order."""
+        for module in self._modules.values():
+            input = cast(Module, module)(input)
+        return input
+
+    def _name_at(self, index: Any) -> str:
+        at, size = operator.index(index), len(self)
+        require(-size <= at < size, "I001", f"Sequential: index {at} is out of range for {size} modules")
+        return list(self._modules)[at]
+
+    def __len__(self) -> int:
+        return len(self._modules)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._modules.values())
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return type(self)(OrderedDict(list(self._modules.items())[index]))
+        return self._modules[self._name_at(index)]
+
+    def __setitem__(self, index: Any, module: Module) -> None:
+        setattr(self, self._name_at(index), module)
+
+    def __delitem__(self, index: Any) -> None:
+        names = list(self._modules)[index] if isinstance(index, slice) else [self._name_at(index)]
+        for name in names:
+            delattr(self, name)
+        kept = list(self._modules.values())
+        if all(name.isdigit() for name in self._modules):
+            self._modules.clear()
+            self._modules.update({str(at): module for at, module in enumerate(kept)})
+
+    def __add__(self, other: Any) -> Self:
+        return type(self)(*self, *other)
+
+    def append(self, module: Module) -> Self:
+        """Add a module at the end."""
+        self.add_module(str(len(self)), module)
+        return self
+
+    def extend(self, sequential: Iterable[Module]) -> Self:
+        """Add modules at the end."""
+        for module in list(sequential):
+            self.append(module)
+        return self
+
+    def insert(self, index: int, module: Module) -> Self:
+        """Add a module before a place."""
+        modules = list(self._modules.values())
+        modules.insert(index, module)
+        self._modules.clear()
+        self._modules.update({str(at): one for at, one in enumerate(modules)})
+        return self
+
+    def pop(self, key: int | slice) -> Any:
+        """Take a module out."""
+        found = self[key]
+        del self[key]
+        return found
+
+
+class ModuleList(_Numbered):
+    """A list of modules, which are registered."""
+
+    def __init__(self, modules: Iterable[Module] | None = None) -> None:
+        super().__init__()
+        self.extend(modules or ())
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return type(self)(list(self)[index])
+        return self._modules[self._name_at(index)]
+
+    def __delitem__(self, index: Any) -> None:
+        modules = list(self)
+        del modules[index]
+        self._replace(modules)
+
+    def __iadd__(self, modules: Iterable[Module]) -> Self:
+        return self.extend(modules)
+
+    def __add__(self, other: Iterable[Module]) -> ModuleList:
+        return ModuleList([*self, *other])
+
+    def append(self, module: Module | None) -> Self:
+        """Add a module at the end."""
+        self.add_module(str(len(self)), cast(Any, module))
+        return self
+
+    def extend(self, modules: Iterable[Module]) -> Self:
+        """Add modules at the end."""
+        if isinstance(modules, Module) and not hasattr(modules, "__iter__"):
+            fail("A001", f"ModuleList.extend: takes modules, not one {type(modules).__name__}")
+        for module in list(modules):
+            self.append(module)
+        return self
+
+    def insert(self, index: int, module: Module) -> None:
+        """Add a module before a place."""
+        modules = list(self)
+        modules.insert(index, module)
+        self._replace(modules)
+
+    def pop(self, key: int | slice) -> Any:
+        """Take a module out."""
+        found = self[key]
+        del self[key]
+        return found
+
+    def _repr_of_children(self) -> list[str]:
+        """Equal neighbours are printed once: `(0-3): 4 x Linear(...)`."""
+        runs: list[tuple[int, int, str]] = []
+        for at, text in enumerate([repr(module) for module in self]):
+            if runs and runs[-1][2] == text:
+                runs[-1] = (runs[-1][0], at, text)
+            else:
+                runs.append((at, at, text))
+        return [
+            f"({first}-{last}): {last - first + 1} x {indented(text)}"
+            if last > first
+            else f"({first}): {indented(text)}"
+            for first, last, text in runs
+        ]
+
+
+class ModuleDict(Module):
+    """Modules by name, which are registered."""
+
+    def __init__(self, modules: Any = None) -> None:
+        super().__init__()
+        if modules is not None:
+            self.update(modules)
+
+    def __getitem__(self, key: str) -> Any:
+        if key not in self._modules:
+            fail("A007", f"ModuleDict: there is no module {key}")
+        return self._modules[key]
+
+    def __setitem__(self, key: str, module: Module) -> None:
+        self.add_module(key, module)
+
+    def __delitem__(self, key: str) -> None:
+        del self._modules[key]
+
+    def __len__(self) -> int:
+        return len(self._modules)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._modules)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._modules
+
+    def clear(self) -> None:
+        """Take all modules out."""
+        self._modules.clear()
+
+    def pop(self, key: str) -> Any:
+        """Take a module out."""
+        found = self[key]
+        del self[key]
+        return found
+
+    def keys(self) -> Iterable[str]:
+        """Return the names."""
+        return self._modules.keys()
+
+    def items(self) -> Iterable[tuple[str, Any]]:
+        """Return pairs of name and module."""
+        return self._modules.items()
+
+    def values(self) -> Iterable[Any]:
+        """Return the modules."""
+        return self._modules.values()
+
+    def update(self, modules: Any) -> None:
+        """Add modules from a mapping or from pairs."""
+        pairs = modules.items() if hasattr(modules, "items") else modules
+        for name, module in pairs:
+            self[name] = module
+
+
+class ParameterList(_Numbered):
+    """A list of parameters, which are registered; tensors become parameters."""
+
+    _table = "_parameters"
+
+    def __init__(self, values: Iterable[Any] | None = None) -> None:
+        super().__init__()
+        self.extend(values or ())
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return type(self)(list(self)[index])
+        return self._parameters[self._name_at(index)]
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        super().__setitem__(index, _parameter(value))
+
+    def __iadd__(self, values: Iterable[Any]) -> Self:
+        return self.extend(values)
+
+    def append(self, value: Any) -> Self:
+        """Add a parameter at the end."""
+        self.register_parameter(str(len(self)), _parameter(value))
+        return self
+
+    def extend(self, values: Iterable[Any]) -> Self:
+        """Add parameters at the end."""
+        for value in list(values):
+            self.append(value)
+        return self
+
+    def extra_repr(self) -> str:
+        """Return a line for each parameter."""
+        return "\n".join([f"({name}): {_described(param)}" for name, param in self._parameters.items()])
+
+
+class ParameterDict(Module):
+    """Parameters by name, which are registered; tensors become parameters."""
+
+    def __init__(self, parameters: Any = None) -> None:
+        super().__init__()
+        if parameters is not None:
+            self.update(parameters)
+
+    def __getitem__(self, key: str) -> Any:
+        if key not in self._parameters:
+            fail("A007", f"ParameterDict: there is no parameter {key}")
+        return self._parameters[key]
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        setattr(self, key, _parameter(value))
+
+    def __delitem__(self, key: str) -> None:
+        del self._parameters[key]
+
+    def __len__(self) -> int:
+        return len(self._parameters)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._parameters)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._parameters
+
+    def keys(self) -> Iterable[str]:
+        """Return the names."""
+        return self._parameters.keys()
+
+    def items(self) -> Iterable[tuple[str, Any]]:
+        """Return pairs of name and parameter."""
+        return self._parameters.items()
+
+    def values(self) -> Iterable[Any]:
+        """Return the parameters."""
+        return self._parameters.values()
+
+    def update(self, parameters: Any) -> None:
+        """Add parameters from a mapping or from pairs."""
+        pairs = parameters.items() if hasattr(parameters, "items") else parameters
+        for name, value in pairs:
+            self[name] = value
+
+    def extra_repr(self) -> str:
+        """Return a line for each parameter."""
+        return "\n".join([f"  ({name}): {_described(param)}" for name, param in self._parameters.items()])
+
+
+def _parameter(value: Any) -> Any:
+    return Parameter(value) if isinstance(value, Tensor) and not isinstance(value, Parameter) else value
+
+
+def _described(param: Any) -> str:
+    size = "x".join([str(size) for size in param.shape])
+    return f"Parameter containing: [{param.dtype} of size {size}]"

@@ -1,0 +1,200 @@
+"""Convolution layers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rushlight.eager.creation import empty
+from rushlight.eager.tensor import Parameter
+from rushlight.nn import functional
+from rushlight.nn.linear import init_like_linear
+from rushlight.nn.module import Module
+from rushlight.support.errors import require
+
+PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
+
+
+def per_dim(value: Any, dims: int) -> tuple[int, ...]:
+    """Return a number for each spatial dim; one alone is for all of them."""
+    return tuple(value) if isinstance(value, tuple | list) else (value,) * dims
+
+
+class Convolution(Module):
+    """What the convolutions of all ranks share; `_dims` is how many spatial dims there are."""
+
+    _dims = 0
+    _transposed = False
+    weight: Parameter
+    bias: Parameter | None
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Any,
+        stride: Any = 1,
+        padding: Any = 0,
+        dilation: Any = 1,
+        groups: int = 1,
+        bias: bool = True,
+        padding_mode: str = "zeros",
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        require(groups > 0, "A002", "groups must be a positive integer")
+        require(in_channels % groups == 0, "A002", "in_channels must be divisible by groups")
+        require(out_channels % groups == 0, "A002", "out_channels must be divisible by groups")
+        require(
+            padding_mode in PADDING_MODES,
+            "A002",
+            f"padding_mode must be one of {PADDING_MODES}, but got {padding_mode}",
+        )
+        known = not isinstance(padding, str) or padding in ("same", "valid")
+        require(known, "A002", f"Invalid padding string {padding!r}, should be one of 'same', 'valid'")
+        self.in_channels = in_channels
+        self.out_channels = out_channels
+        self.kernel_size = per_dim(kernel_size, self._dims)
+        self.stride = per_dim(stride, self._dims)
+        self.padding = padding if isinstance(padding, str) else per_dim(padding, self._dims)
+        self.dilation = per_dim(dilation, self._dims)
+        self.output_padding = (0,) * self._dims
+        self.groups = groups
+        self.padding_mode = padding_mode
+        same = padding != "same" or all(step == 1 for step in self.stride)
+        require(same, "A002", "padding='same' is not supported for strided convolutions")
+        outer, inner = (in_channels, out_channels) if self._transposed else (out_channels, in_channels)
+        self.weight = Parameter(empty(outer, inner // groups, *self.kernel_size, device=device, dtype=dtype))
+        if bias:
+            self.bias = Parameter(empty(out_channels, device=device, dtype=dtype))
+        else:
+            self.register_parameter("bias", None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw new values, evenly within one over the root of the number of inputs of an output."""
+        init_like_linear(self.weight, self.bias)
+
+    def forward(self, input: Any) -> Any:
+        """Return the convolution of the input."""
+        convolve = getattr(functional, f"conv{self._dims}d")
+        padding = self.padding
+        if self.padding_mode != "zeros":
+            input = functional.pad(input, self._padding_sides(), mode=self.padding_mode)
+            padding = 0
+        return convolve(input, self.weight, self.bias, self.stride, padding, self.dilation, self.groups)
+
+    def _padding_sides(self) -> tuple[int, ...]:
+        """Padding before and after each spatial dim, the last dim first."""
+        sides: list[int] = []
+        for dim in reversed(range(self._dims)):
+            reach = self.dilation[dim] * (self.kernel_size[dim] - 1)
+            if self.padding == "same":
+                sides += [reach // 2, reach - reach // 2]
+            else:
+                width = 0 if isinstance(self.padding, str) else self.padding[dim]
+                sides += [width, width]
+        return tuple(sides)
+
+    def extra_repr(self) -> str:
+        """Return sizes, and what differs from the defaults."""
+        nothing, ones = (0,) * self._dims, (1,) * self._dims
+        text = f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}"
+        text += f", padding={self.padding}" if self.padding != nothing else ""
+        text += f", dilation={self.dilation}" if self.dilation != ones else ""
+        text += f", output_padding={self.output_padding}" if self.output_padding != nothing else ""
+        text += f", groups={self.groups}" if self.groups != 1 else ""
+        text += ", bias=False" if self.bias is None else ""
+        return text + (f", padding_mode={self.padding_mode}" if self.padding_mode != "zeros" else "")
+
+
+class Conv1d(Convolution):
+    """Cross-correlation over one spatial dim: (n, channels, length)."""
+
+    _dims = 1
+
+
+class Conv2d(Convolution):
+    """Cross-correlation over two spatial dims: (n, channels, height, width)."""
+
+    _dims = 2
+
+
+class Conv3d(Convolution):
+    """Cross-correlation over three spatial dims: (n, channels, depth, height, width)."""
+
+    _dims = 3
+
+
+class TransposedConvolution(Convolution):
+    """What the transposed convolutions of all ranks share: the gradient of a convolution, as a layer."""
+
+    _transposed = True
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Any,
+        stride: Any = 1,
+        padding: Any = 0,
+        output_padding: Any = 0,
+        groups: int = 1,
+        bias: bool = True,
+        dilation: Any = 1,
+        padding_mode: str = "zeros",
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        require(padding_mode == "zeros", "A002", 'Only "zeros" padding mode is supported for transposed convolutions')
+        super().__init__(
+            in_channels,
+            out_channels,
+            kernel_size,
+            stride,
+            padding,
+            dilation,
+            groups,
+            bias,
+            padding_mode,
+            device,
+            dtype,
+        )
+        self.output_padding = per_dim(output_padding, self._dims)
+
+    def forward(self, input: Any, output_size: Any = None) -> Any:
+        """Return the transposed convolution; `output_size` chooses among the sizes that a stride leaves open."""
+        extra = self.output_padding if output_size is None else self._extra(input, tuple(output_size))
+        convolve = getattr(functional, f"conv_transpose{self._dims}d")
+        return convolve(input, self.weight, self.bias, self.stride, self.padding, extra, self.groups, self.dilation)
+
+    def _extra(self, input: Any, output_size: tuple[int, ...]) -> tuple[int, ...]:
+        wanted = output_size[-self._dims :]
+        extra: list[int] = []
+        for dim, size in enumerate(wanted):
+            reach = self.dilation[dim] * (self.kernel_size[dim] - 1) + 1
+            least = (input.shape[dim - self._dims] - 1) * self.stride[dim] - 2 * int(self.padding[dim]) + reach
+            fits = least <= size < least + self.stride[dim]
+            require(
+                fits, "A002", f"requested an output size of {wanted}: dim {dim} can be {least} and more", input=input
+            )
+            extra.append(size - least)
+        return tuple(extra)
+
+
+class ConvTranspose1d(TransposedConvolution):
+    """The gradient of Conv1d as a layer."""
+
+    _dims = 1
+
+
+class ConvTranspose2d(TransposedConvolution):
+    """The gradient of Conv2d as a layer."""
+
+    _dims = 2
+
+
+class ConvTranspose3d(TransposedConvolution):
+    """The gradient of Conv3d as a layer."""
+
+    _dims = 3

@@ -1,0 +1,102 @@
+"""ModuleConversion: moving a module between devices and dtypes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Self
+
+from rushlight.eager.arguments import element_type, place
+from rushlight.eager.autograd.modes import no_grad
+from rushlight.eager.tensor import Tensor
+from rushlight.ir.dtype import DType, bfloat16, float16, float32, float64
+from rushlight.ir.type import Device
+from rushlight.nn.state import ModuleState
+from rushlight.support.errors import fail, require
+
+
+class ModuleConversion(ModuleState):
+    """A module whose parameters and buffers are replaced all at once."""
+
+    def _apply(self, fn: Callable[[Any], Any], recurse: bool = True) -> Self:
+        """Replace the data of every parameter, gradient and buffer by what a function makes of it.
+
+        Parameters stay the same objects, so that optimizers and tied layers keep them.
+        """
+        if recurse:
+            for module in self.children():
+                module._apply(fn)
+        for param in self._parameters.values():
+            if param is None:
+                continue
+            with no_grad():
+                param.data = fn(param.data)
+                if param.grad is not None:
+                    param.grad = fn(param.grad.detach()).requires_grad_(param.grad.requires_grad)
+        for name, buffer in self._buffers.items():
+            if buffer is not None:
+                self._buffers[name] = fn(buffer)
+        return self
+
+    def to(self, *args: Any, **kwargs: Any) -> Self:
+        """Move to a device, or convert floating-point parameters and buffers to a dtype, or both, or as a tensor."""
+        device, dtype = _destination(*args, **kwargs)
+
+        def convert(tensor: Any) -> Any:
+            return tensor.to(device=device, dtype=dtype if _floating(tensor.dtype) else None)
+
+        return self._apply(convert)
+
+    def to_empty(self, *, device: Any, recurse: bool = True) -> Self:
+        """Move to a device without the values, which are undefined then: for modules made on `meta`."""
+        empty = place(device)
+        return self._apply(lambda tensor: tensor.new_empty(tensor.shape, device=empty), recurse)
+
+    def type(self, dst_type: Any) -> Self:
+        """Convert all parameters and buffers to a dtype."""
+        return self._apply(lambda tensor: tensor.to(dtype=element_type(dst_type)))
+
+    def float(self) -> Self:
+        """Convert floating-point parameters and buffers to float32."""
+        return self.to(dtype=float32)
+
+    def double(self) -> Self:
+        """Convert floating-point parameters and buffers to float64."""
+        return self.to(dtype=float64)
+
+    def half(self) -> Self:
+        """Convert floating-point parameters and buffers to float16."""
+        return self.to(dtype=float16)
+
+    def bfloat16(self) -> Self:
+        """Convert floating-point parameters and buffers to bfloat16."""
+        return self.to(dtype=bfloat16)
+
+    def cpu(self) -> Self:
+        """Move to the CPU."""
+        return self.to(device="cpu")
+
+
+def _floating(dtype: DType) -> bool:
+    return dtype.is_floating_point or dtype.is_complex
+
+
+def _destination(*args: Any, **kwargs: Any) -> tuple[Device | None, DType | None]:
+    """Return (device, dtype) of the ways to call `to`: by position in either order, by name, or like a tensor."""
+    device, dtype = kwargs.pop("device", None), kwargs.pop("dtype", None)
+    kwargs.pop("non_blocking", None)
+    other = kwargs.pop("tensor", None)
+    if kwargs:
+        fail("A003", f"to: there is no argument {next(iter(kwargs))}")
+    for arg in args:
+        if isinstance(arg, Tensor):
+            other = arg
+        elif isinstance(arg, DType):
+            dtype = arg
+        elif not isinstance(arg, bool) and arg is not None:
+            device = arg
+    if other is not None:
+        device, dtype = other.device, other.dtype
+    found = element_type(dtype)
+    allowed = found is None or _floating(found)
+    require(allowed, "A001", f"to: a module is converted to floating-point dtypes only, not {found}")
+    return place(device), found

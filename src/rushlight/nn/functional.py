@@ -1,0 +1,457 @@
+"""Layers as functions of their inputs and parameters, with PyTorch's signatures."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rushlight.eager import functions as ops
+from rushlight.eager.functions import (
+    adaptive_avg_pool1d,
+    adaptive_avg_pool2d,
+    adaptive_avg_pool3d,
+    avg_pool1d,
+    avg_pool2d,
+    avg_pool3d,
+    conv1d,
+    conv2d,
+    conv3d,
+    conv_transpose1d,
+    conv_transpose2d,
+    conv_transpose3d,
+    gelu,
+    group_norm,
+    layer_norm,
+    linear,
+    logsigmoid,
+    pad,
+    rms_norm,
+    scaled_dot_product_attention,
+    sigmoid,
+    softplus,
+    tanh,
+)
+from rushlight.eager.mutation import in_place
+from rushlight.ops.record import OPERATORS
+from rushlight.support.errors import fail, require
+from rushlight.support.peer_names import absent_name
+
+__all__ = [
+    "adaptive_avg_pool1d",
+    "adaptive_avg_pool2d",
+    "adaptive_avg_pool3d",
+    "avg_pool1d",
+    "avg_pool2d",
+    "avg_pool3d",
+    "batch_norm",
+    "binary_cross_entropy",
+    "binary_cross_entropy_with_logits",
+    "conv1d",
+    "conv2d",
+    "conv3d",
+    "conv_transpose1d",
+    "conv_transpose2d",
+    "conv_transpose3d",
+    "cosine_similarity",
+    "cross_entropy",
+    "dropout",
+    "elu",
+    "embedding",
+    "gelu",
+    "glu",
+    "group_norm",
+    "hardsigmoid",
+    "hardswish",
+    "hardtanh",
+    "huber_loss",
+    "instance_norm",
+    "kl_div",
+    "l1_loss",
+    "layer_norm",
+    "leaky_relu",
+    "linear",
+    "log_softmax",
+    "logsigmoid",
+    "max_pool1d",
+    "max_pool2d",
+    "max_pool3d",
+    "mish",
+    "mse_loss",
+    "nll_loss",
+    "normalize",
+    "one_hot",
+    "pad",
+    "relu",
+    "relu6",
+    "rms_norm",
+    "scaled_dot_product_attention",
+    "selu",
+    "sigmoid",
+    "silu",
+    "smooth_l1_loss",
+    "softmax",
+    "softmin",
+    "softplus",
+    "softsign",
+    "tanh",
+]
+
+
+def _activation(name: str, inplace: bool, input: Any, **attrs: Any) -> Any:
+    op = OPERATORS[name]
+    return in_place(op)(input, **attrs) if inplace else op(input, **attrs)
+
+
+def relu(input: Any, inplace: bool = False) -> Any:
+    """Return the larger of each element and 0."""
+    return _activation("relu", inplace, input)
+
+
+def relu6(input: Any, inplace: bool = False) -> Any:
+    """Return each element held between 0 and 6."""
+    return hardtanh(input, 0.0, 6.0, inplace)
+
+
+def silu(input: Any, inplace: bool = False) -> Any:
+    """Return `x * sigmoid(x)`, also called swish."""
+    return _activation("silu", inplace, input)
+
+
+def mish(input: Any, inplace: bool = False) -> Any:
+    """Return `x * tanh(softplus(x))`."""
+    return _activation("mish", inplace, input)
+
+
+def elu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Any:
+    """Return x where positive, else `alpha * (exp(x) - 1)`."""
+    return _activation("elu", inplace, input, alpha=alpha)
+
+
+def selu(input: Any, inplace: bool = False) -> Any:
+    """Return the scaled elu that keeps mean 0 and variance 1."""
+    return _activation("selu", inplace, input)
+
+
+def leaky_relu(input: Any, negative_slope: float = 0.01, inplace: bool = False) -> Any:
+    """Return x where positive, else `negative_slope * x`."""
+    return _activation("leaky_relu", inplace, input, negative_slope=negative_slope)
+
+
+def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Any:
+    """Return each element held between two bounds."""
+    return _activation("hardtanh", inplace, input, min_val=min_val, max_val=max_val)
+
+
+def hardsigmoid(input: Any, inplace: bool = False) -> Any:
+    """Return `relu6(x + 3) / 6`."""
+    return _activation("hardsigmoid", inplace, input)
+
+
+def hardswish(input: Any, inplace: bool = False) -> Any:
+    """Return `x * relu6(x + 3) / 6`."""
+    return _activation("hardswish", inplace, input)
+
+
+def softsign(input: Any) -> Any:
+    """Return `x / (1 + |x|)`."""
+    return input / (1 + abs(input))
+
+
+def glu(input: Any, dim: int = -1) -> Any:
+    """Return the first half of a dim times the sigmoid of the second."""
+    require(input.shape[dim] % 2 == 0, "A004", "glu: the dim must be of even size", input=input, dim=dim)
+    first, second = ops.chunk(input, 2, dim)
+    return first * sigmoid(second)
+
+
+def _implicit_dim(input: Any, dim: int | None) -> int:
+    return (0 if input.ndim in (0, 1, 3) else 1) if dim is None else dim
+
+
+def softmax(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
+    """Return exponentials over their sum along a dim."""
+    return ops.softmax(input, _implicit_dim(input, dim), dtype=dtype)
+
+
+def log_softmax(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
+    """Return the logarithm of softmax."""
+    return ops.log_softmax(input, _implicit_dim(input, dim), dtype=dtype)
+
+
+def softmin(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
+    """Return the softmax of -input."""
+    return softmax(-input, dim, dtype=dtype)
+
+
+def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
+    """Return the input with elements set to 0 with probability `p`, and the others divided by `1 - p`."""
+    require(0.0 <= p <= 1.0, "A002", f"dropout probability has to be between 0 and 1, but got {p}")
+    if not training or p == 0.0:
+        return input
+    result = ops.dropout(input, p, training)
+    return input.copy_(result) if inplace else result
+
+
+def embedding(
+    input: Any,
+    weight: Any,
+    padding_idx: int | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Any:
+    """Return rows of `weight`; the row `padding_idx` gets no gradient."""
+    if max_norm is not None or scale_grad_by_freq or sparse:
+        fail("A006", "embedding: max_norm, scale_grad_by_freq and sparse are not supported yet")
+    if padding_idx is not None:
+        rows = weight.shape[0]
+        fits = -rows <= padding_idx < rows
+        require(fits, "A002", "embedding: padding_idx must be within num_embeddings", padding_idx=padding_idx)
+        padding_idx = padding_idx % rows
+    return ops.embedding(input, weight, padding_idx)
+
+
+def one_hot(tensor: Any, num_classes: int = -1) -> Any:
+    """Return rows of zeros with a 1 at each class; the number of classes is the largest and one unless given."""
+    count = int(tensor.max()) + 1 if num_classes == -1 else num_classes
+    return ops.one_hot(tensor, count)
+
+
+def batch_norm(
+    input: Any,
+    running_mean: Any,
+    running_var: Any,
+    weight: Any = None,
+    bias: Any = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Any:
+    """Normalise each channel, by the batch's statistics when training, which then move the running ones in place."""
+    if training and input.numel() == input.shape[1] and input.ndim >= 2:
+        fail("A002", "Expected more than 1 value per channel when training", input=input)
+    output, mean, variance = OPERATORS["batch_norm"](
+        input, running_mean, running_var, weight, bias, training=training, momentum=momentum, eps=eps
+    )
+    if training and running_mean is not None:
+        running_mean.copy_(mean)
+        running_var.copy_(variance)
+    return output
+
+
+def instance_norm(
+    input: Any,
+    running_mean: Any = None,
+    running_var: Any = None,
+    weight: Any = None,
+    bias: Any = None,
+    use_input_stats: bool = True,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Any:
+    """Normalise each channel of each sample."""
+    if running_mean is not None or not use_input_stats:
+        fail("A006", "instance_norm: running statistics are not supported yet")
+    return ops.instance_norm(input, weight, bias, eps)
+
+
+def normalize(input: Any, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: Any = None) -> Any:
+    """Return the input over its norm along a dim."""
+    length = ops.linalg_vector_norm(input, p, dim, True)
+    result = input / ops.maximum(length, eps)
+    return result if out is None else out.copy_(result)
+
+
+def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
+    """Return the cosine of the angle between vectors along a dim."""
+    lengths = [ops.maximum(ops.linalg_vector_norm(x, 2.0, dim, True), eps) for x in (x1, x2)]
+    return ((x1 / lengths[0]) * (x2 / lengths[1])).sum(dim)
+
+
+def _max_pool(
+    dims: int,
+    input: Any,
+    kernel_size: Any,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    ceil_mode: bool,
+    return_indices: bool,
+) -> Any:
+    name = f"max_pool{dims}d_with_indices" if return_indices else f"max_pool{dims}d"
+    return OPERATORS[name](input, kernel_size, stride, padding, dilation, ceil_mode)
+
+
+def max_pool1d(
+    input: Any,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:
+    """Return the largest element of each window over the last dim."""
+    return _max_pool(1, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+
+
+def max_pool2d(
+    input: Any,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:
+    """Return the largest element of each window over the last two dims."""
+    return _max_pool(2, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+
+
+def max_pool3d(
+    input: Any,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:
+    """Return the largest element of each window over the last three dims."""
+    return _max_pool(3, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+
+
+def reduction_of(size_average: bool | None, reduce: bool | None, reduction: str) -> str:
+    """Return the reduction that PyTorch's older arguments ask for, `reduction` where they are not given."""
+    if size_average is not None or reduce is not None:
+        if reduce is False:
+            return "none"
+        return "sum" if size_average is False else "mean"
+    return reduction
+
+
+def _weighted(losses: Any, weight: Any, reduction: str) -> Any:
+    """Elementwise losses times their weights, then reduced; the mean is over the sum of weights."""
+    scaled = losses * weight
+    if reduction == "none":
+        return scaled
+    return scaled.sum() if reduction == "sum" else scaled.sum() / ops.broadcast_to(weight, losses.shape).sum()
+
+
+def mse_loss(
+    input: Any,
+    target: Any,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    weight: Any = None,
+) -> Any:
+    """Return squared differences, reduced."""
+    reduction = reduction_of(size_average, reduce, reduction)
+    if weight is not None:
+        return _weighted(ops.mse_loss(input, target, "none"), weight, reduction)
+    return ops.mse_loss(input, target, reduction)
+
+
+def l1_loss(
+    input: Any,
+    target: Any,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    weight: Any = None,
+) -> Any:
+    """Return absolute differences, reduced."""
+    reduction = reduction_of(size_average, reduce, reduction)
+    if weight is not None:
+        return _weighted(ops.l1_loss(input, target, "none"), weight, reduction)
+    return ops.l1_loss(input, target, reduction)
+
+
+def smooth_l1_loss(
+    input: Any,
+    target: Any,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    beta: float = 1.0,
+) -> Any:
+    """Return differences, squared below `beta` and absolute above, reduced."""
+    return ops.smooth_l1_loss(input, target, reduction_of(size_average, reduce, reduction), beta)
+
+
+def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 1.0, weight: Any = None) -> Any:
+    """Return smooth_l1_loss times `delta`, reduced."""
+    if weight is not None:
+        return _weighted(ops.huber_loss(input, target, "none", delta), weight, reduction)
+    return ops.huber_loss(input, target, reduction, delta)
+
+
+def cross_entropy(
+    input: Any,
+    target: Any,
+    weight: Any = None,
+    size_average: bool | None = None,
+    ignore_index: int = -100,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Any:
+    """Return the negative log probability of the targets (classes, or probabilities of all) under softmax, reduced."""
+    reduction = reduction_of(size_average, reduce, reduction)
+    return ops.cross_entropy(input, target, weight, ignore_index, reduction, label_smoothing)
+
+
+def nll_loss(
+    input: Any,
+    target: Any,
+    weight: Any = None,
+    size_average: bool | None = None,
+    ignore_index: int = -100,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Any:
+    """Return the negative of the targets' log probabilities, reduced."""
+    return ops.nll_loss(input, target, weight, ignore_index, reduction_of(size_average, reduce, reduction))
+
+
+def binary_cross_entropy(
+    input: Any,
+    target: Any,
+    weight: Any = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Any:
+    """Return the cross-entropy of probabilities, reduced."""
+    return ops.binary_cross_entropy(input, target, weight, reduction_of(size_average, reduce, reduction))
+
+
+def binary_cross_entropy_with_logits(
+    input: Any,
+    target: Any,
+    weight: Any = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    pos_weight: Any = None,
+) -> Any:
+    """Return the cross-entropy of the sigmoid of the input, reduced."""
+    reduction = reduction_of(size_average, reduce, reduction)
+    return ops.binary_cross_entropy_with_logits(input, target, weight, reduction, pos_weight)
+
+
+def kl_div(
+    input: Any,
+    target: Any,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    log_target: bool = False,
+) -> Any:
+    """Return the divergence of log probabilities from the target's probabilities, reduced."""
+    return ops.kl_div(input, target, reduction_of(size_average, reduce, reduction), log_target)
+
+
+def __getattr__(name: str) -> object:
+    raise absent_name(__name__, name, __all__)

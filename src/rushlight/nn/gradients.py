@@ -1,0 +1,82 @@
+"""Limits on gradients, and parameters as one vector."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+from rushlight.eager.autograd.modes import no_grad
+from rushlight.eager.creation import tensor as make_tensor
+from rushlight.eager.tensor import Tensor
+from rushlight.ops.record import OPERATORS
+from rushlight.support.errors import fail, require
+
+
+def _gradients(parameters: Any) -> list[Any]:
+    params = [parameters] if isinstance(parameters, Tensor) else list(parameters)
+    return [param.grad for param in params if param.grad is not None]
+
+
+@no_grad()
+def get_total_norm(
+    tensors: Any, norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None
+) -> Any:
+    """Return the norm of all tensors' elements together, as a 0-d tensor."""
+    listed = [tensors] if isinstance(tensors, Tensor) else list(tensors)
+    if not listed:
+        return make_tensor(0.0)
+    norm = OPERATORS["linalg_vector_norm"]
+    norms = [norm(one, float(norm_type)) for one in listed]
+    total = norm(OPERATORS["stack"](norms), float(norm_type)) if len(norms) > 1 else norms[0]
+    if error_if_nonfinite and not math.isfinite(float(total)):
+        hint = "to scale by the non-finite norm anyway, pass error_if_nonfinite=False"
+        fail("A004", f"The total norm of order {norm_type} for gradients is non-finite", norm=float(total), hint=hint)
+    return total
+
+
+@no_grad()
+def clip_grads_with_norm_(parameters: Any, max_norm: float, total_norm: Any, foreach: bool | None = None) -> None:
+    """Scale the gradients by `max_norm / total_norm` where that is below 1."""
+    scale = OPERATORS["minimum"](max_norm / (total_norm + 1e-6), 1.0)
+    for gradient in _gradients(parameters):
+        gradient.mul_(scale)
+
+
+def clip_grad_norm_(
+    parameters: Any,
+    max_norm: float,
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
+) -> Any:
+    """Scale all gradients together so that their norm is at most `max_norm`; return what it was, as a 0-d tensor."""
+    params = [parameters] if isinstance(parameters, Tensor) else list(parameters)
+    total = get_total_norm(_gradients(params), norm_type, error_if_nonfinite, foreach)
+    clip_grads_with_norm_(params, max_norm, total, foreach)
+    return total
+
+
+@no_grad()
+def clip_grad_value_(parameters: Any, clip_value: float, foreach: bool | None = None) -> None:
+    """Hold every element of the gradients between `-clip_value` and `clip_value`."""
+    limit = float(clip_value)
+    for gradient in _gradients(parameters):
+        gradient.copy_(OPERATORS["maximum"](OPERATORS["minimum"](gradient, limit), -limit))
+
+
+def parameters_to_vector(parameters: Iterable[Any]) -> Any:
+    """Return all elements of some tensors, one after the other."""
+    return OPERATORS["cat"]([param.reshape(-1) for param in parameters])
+
+
+def vector_to_parameters(vec: Any, parameters: Iterable[Any]) -> None:
+    """Let parameters show consecutive parts of a vector."""
+    if not isinstance(vec, Tensor):
+        fail("A001", f"expected a Tensor, but got {type(vec).__name__}")
+    begin = 0
+    for param in parameters:
+        end = begin + param.numel()
+        require(end <= vec.numel(), "S014", "vector_to_parameters: the vector is too short", vector=vec)
+        param.data = vec[begin:end].reshape(param.shape).data
+        begin = end

@@ -1,0 +1,195 @@
+"""Initial values of parameters. Every function writes to its tensor, outside autograd, and returns it."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from rushlight.eager.autograd.modes import no_grad
+from rushlight.eager.creation import eye, from_numpy, zeros, zeros_like
+from rushlight.eager.mutation import in_place
+from rushlight.ir.dtype import float64
+from rushlight.ops.record import OPERATORS
+from rushlight.runtime.generator import Generator, default_generator
+from rushlight.support.errors import require
+from rushlight.support.peer_names import absent_name
+
+__all__ = [
+    "calculate_gain",
+    "constant_",
+    "eye_",
+    "kaiming_normal_",
+    "kaiming_uniform_",
+    "normal_",
+    "ones_",
+    "orthogonal_",
+    "trunc_normal_",
+    "uniform_",
+    "xavier_normal_",
+    "xavier_uniform_",
+    "zeros_",
+]
+
+_LINEAR = (
+    "linear",
+    "conv1d",
+    "conv2d",
+    "conv3d",
+    "conv_transpose1d",
+    "conv_transpose2d",
+    "conv_transpose3d",
+    "sigmoid",
+)
+_GAINS = {**dict.fromkeys(_LINEAR, 1.0), "tanh": 5.0 / 3, "relu": math.sqrt(2.0), "selu": 3.0 / 4}
+
+
+def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
+    """Return the factor by which a nonlinearity's inputs should be larger for its outputs to keep their variance."""
+    if nonlinearity == "leaky_relu":
+        slope = 0.01 if param is None else param
+        return math.sqrt(2.0 / (1 + slope**2))
+    require(nonlinearity in _GAINS, "A002", f"Unsupported nonlinearity {nonlinearity}")
+    return _GAINS[nonlinearity]
+
+
+@no_grad()
+def uniform_(tensor: Any, a: float = 0.0, b: float = 1.0, generator: Generator | None = None) -> Any:
+    """Fill with values evenly spread from `a` to `b`."""
+    return _draw("uniform", tensor, a, b, generator)
+
+
+@no_grad()
+def normal_(tensor: Any, mean: float = 0.0, std: float = 1.0, generator: Generator | None = None) -> Any:
+    """Fill with values of a normal distribution."""
+    return _draw("normal", tensor, mean, std, generator)
+
+
+@no_grad()
+def trunc_normal_(
+    tensor: Any,
+    mean: float = 0.0,
+    std: float = 1.0,
+    a: float = -2.0,
+    b: float = 2.0,
+    generator: Generator | None = None,
+) -> Any:
+    """Fill with values of a normal distribution, drawn again where they are not between `a` and `b`."""
+    reachable = a < b and mean - 6 * std < b and mean + 6 * std > a
+    require(reachable, "A002", f"trunc_normal_: almost no value of N({mean}, {std}) is between {a} and {b}")
+    _draw("normal", tensor, mean, std, generator)
+    while bool((outside := (tensor < a) | (tensor > b)).any()):
+        fresh = _draw("normal", zeros_like(tensor), mean, std, generator)
+        tensor.copy_(OPERATORS["where"](outside, fresh, tensor))
+    return tensor
+
+
+@no_grad()
+def constant_(tensor: Any, val: float) -> Any:
+    """Fill with one value."""
+    return tensor.fill_(val)
+
+
+@no_grad()
+def ones_(tensor: Any) -> Any:
+    """Fill with ones."""
+    return tensor.fill_(1.0)
+
+
+@no_grad()
+def zeros_(tensor: Any) -> Any:
+    """Fill with zeros."""
+    return tensor.zero_()
+
+
+@no_grad()
+def eye_(tensor: Any) -> Any:
+    """Fill a matrix with the identity."""
+    require(tensor.ndim == 2, "A002", "Only tensors with 2 dimensions are supported", tensor=tensor)
+    return tensor.copy_(eye(*tensor.shape, dtype=tensor.dtype, device=tensor.device))
+
+
+@no_grad()
+def xavier_uniform_(tensor: Any, gain: float = 1.0, generator: Generator | None = None) -> Any:
+    """Fill evenly so that variance is kept forward and backward (Glorot and Bengio 2010)."""
+    bound = math.sqrt(3.0) * _xavier_std(tensor, gain)
+    return _draw("uniform", tensor, -bound, bound, generator)
+
+
+@no_grad()
+def xavier_normal_(tensor: Any, gain: float = 1.0, generator: Generator | None = None) -> Any:
+    """Fill normally so that variance is kept forward and backward (Glorot and Bengio 2010)."""
+    return _draw("normal", tensor, 0.0, _xavier_std(tensor, gain), generator)
+
+
+@no_grad()
+def kaiming_uniform_(
+    tensor: Any,
+    a: float = 0,
+    mode: str = "fan_in",
+    nonlinearity: str = "leaky_relu",
+    generator: Generator | None = None,
+) -> Any:
+    """Fill evenly so that variance is kept through rectifiers (He et al. 2015); `a` is the leaky one's slope."""
+    bound = math.sqrt(3.0) * _kaiming_std(tensor, a, mode, nonlinearity)
+    return _draw("uniform", tensor, -bound, bound, generator)
+
+
+@no_grad()
+def kaiming_normal_(
+    tensor: Any,
+    a: float = 0,
+    mode: str = "fan_in",
+    nonlinearity: str = "leaky_relu",
+    generator: Generator | None = None,
+) -> Any:
+    """Fill normally so that variance is kept through rectifiers (He et al. 2015); `a` is the leaky one's slope."""
+    return _draw("normal", tensor, 0.0, _kaiming_std(tensor, a, mode, nonlinearity), generator)
+
+
+@no_grad()
+def orthogonal_(tensor: Any, gain: float = 1, generator: Generator | None = None) -> Any:
+    """Fill with an orthogonal matrix, dims after the first taken as one (Saxe et al. 2014)."""
+    require(tensor.ndim >= 2, "A002", "Only tensors with 2 or more dimensions are supported", tensor=tensor)
+    if tensor.numel() == 0:
+        return tensor
+    rows = tensor.shape[0]
+    columns = tensor.numel() // rows
+    shape = (max(rows, columns), min(rows, columns))
+    drawn = _draw("normal", zeros(shape, dtype=float64), 0.0, 1.0, generator)
+    basis, triangle = np.linalg.qr(drawn.numpy())
+    # The signs make the distribution even among all orthogonal matrices (Mezzadri 2007).
+    found = from_numpy(basis) * OPERATORS["sign"](from_numpy(triangle.diagonal().copy()))
+    found = found.mT if rows < columns else found
+    return tensor.copy_(found.reshape(tuple(tensor.shape)) * gain)
+
+
+def _draw(distribution: str, tensor: Any, first: float, second: float, generator: Generator | None) -> Any:
+    """Fill with the next values of a generator, the default one unless given."""
+    seed, ordinal = (generator or default_generator).next_ordinal()
+    return in_place(OPERATORS[distribution])(tensor, first, second, seed=seed, ordinal=ordinal)
+
+
+def calculate_fans(tensor: Any) -> tuple[int, int]:
+    """Return how many inputs each output has, and how many outputs each input, of a weight (out, in, *kernel)."""
+    few = "Fan in and fan out can not be computed for tensor with fewer than 2 dimensions"
+    require(tensor.ndim >= 2, "A002", few, tensor=tensor)
+    window = math.prod(tensor.shape[2:])
+    return tensor.shape[1] * window, tensor.shape[0] * window
+
+
+def _xavier_std(tensor: Any, gain: float) -> float:
+    fan_in, fan_out = calculate_fans(tensor)
+    return gain * math.sqrt(2.0 / float(fan_in + fan_out)) if fan_in + fan_out else 0.0
+
+
+def _kaiming_std(tensor: Any, a: float, mode: str, nonlinearity: str) -> float:
+    modes = ("fan_in", "fan_out")
+    require(mode.lower() in modes, "A002", f"Mode {mode} not supported, please use one of {list(modes)}")
+    fan = calculate_fans(tensor)[modes.index(mode.lower())]
+    return calculate_gain(nonlinearity, a) / math.sqrt(fan) if fan else 0.0
+
+
+def __getattr__(name: str) -> object:
+    raise absent_name(__name__, name, __all__)

@@ -1,0 +1,146 @@
+"""Module: what layers and models are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from rushlight.eager.autograd.node import RemovableHandle
+from rushlight.nn.backward_hooks import BackwardHooks
+from rushlight.nn.conversion import ModuleConversion
+from rushlight.support.errors import fail
+
+
+class Hook(NamedTuple):
+    """A forward hook: whether it takes keyword arguments, and whether it runs when the forward raises."""
+
+    function: Callable[..., Any]
+    with_kwargs: bool = False
+    always_call: bool = False
+
+
+class Module(ModuleConversion):
+    """Base of layers and models: define `__init__`, which calls `super().__init__()`, and `forward`.
+
+    Parameters and modules that are assigned to attributes are found by `parameters()`, `state_dict()`, `to()` and so
+    on.
+    """
+
+    __rushlight_state__ = "static"  # numbers among the attributes are part of a compiled program
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.__dict__.update(_forward_hooks={}, _forward_pre_hooks={}, _backward_hooks={}, _backward_pre_hooks={})
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Compute the output; every subclass defines it."""
+        fail("A006", f'Module [{type(self).__name__}] is missing the required "forward" function')
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the hooks and forward."""
+        if self._forward_pre_hooks or self._forward_hooks or self._backward_hooks or self._backward_pre_hooks:
+            return self._call_with_hooks(args, kwargs)
+        return self.forward(*args, **kwargs)
+
+    def _call_with_hooks(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        called: set[int] = set()
+        result: Any = None
+        try:
+            args, kwargs = self._run_forward_pre_hooks(args, kwargs)
+            around = BackwardHooks.around(self, self._backward_hooks, self._backward_pre_hooks)
+            if around is not None:
+                args = around.enter(args)
+            result = self.forward(*args, **kwargs)
+            for number, hook in list(self._forward_hooks.items()):
+                called.add(number)
+                result = _run_forward_hook(hook, self, args, kwargs, result)
+            return result if around is None else around.leave(result)
+        except BaseException:
+            for number, hook in list(self._forward_hooks.items()):
+                if hook.always_call and number not in called:
+                    _run_forward_hook(hook, self, args, kwargs, result)
+            raise
+
+    def _run_forward_pre_hooks(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        for hook in list(self._forward_pre_hooks.values()):
+            if hook.with_kwargs:
+                changed = hook.function(self, args, kwargs)
+                if changed is None:
+                    continue
+                if not isinstance(changed, tuple) or len(changed) != 2:
+                    fail("A004", f"a forward pre-hook with kwargs must return None or (args, kwargs), not {changed}")
+                args, kwargs = changed
+            else:
+                changed = hook.function(self, args)
+                if changed is not None:
+                    args = changed if isinstance(changed, tuple) else (changed,)
+        return args, kwargs
+
+    def register_forward_pre_hook(
+        self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
+    ) -> RemovableHandle:
+        """Call `hook(module, args)` before forward; what it returns, unless None, takes the place of the arguments."""
+        return _add(self._forward_pre_hooks, Hook(hook, with_kwargs), prepend)
+
+    def register_forward_hook(
+        self,
+        hook: Callable[..., Any],
+        *,
+        prepend: bool = False,
+        with_kwargs: bool = False,
+        always_call: bool = False,
+    ) -> RemovableHandle:
+        """Call `hook(module, args, output)` after forward; what it returns, unless None, takes the output's place."""
+        return _add(self._forward_hooks, Hook(hook, with_kwargs, always_call), prepend)
+
+    def register_full_backward_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+        """Call `hook(module, grad_output)` when the outputs' gradients are known; it may return others."""
+        return _add(self._backward_pre_hooks, Hook(hook), prepend)
+
+    def register_full_backward_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+        """Call `hook(module, grad_input, grad_output)` when the inputs' gradients are known; it may return others."""
+        return _add(self._backward_hooks, Hook(hook), prepend)
+
+    def extra_repr(self) -> str:
+        """Return what the printed form says of this module besides its submodules."""
+        return ""
+
+    def _get_name(self) -> str:
+        return type(self).__name__
+
+    def __repr__(self) -> str:
+        extra = self.extra_repr()
+        children = self._repr_of_children()
+        if not children:
+            inside = extra if "\n" not in extra else "\n  " + extra.replace("\n", "\n  ") + "\n"
+            return f"{self._get_name()}({inside})"
+        lines = [*(extra.split("\n") if extra else ()), *children]
+        return f"{self._get_name()}(\n  " + "\n  ".join(lines) + "\n)"
+
+    def _repr_of_children(self) -> list[str]:
+        return [f"({name}): {indented(repr(module))}" for name, module in self._modules.items()]
+
+
+def indented(text: str) -> str:
+    """Return a text with all lines but the first moved right by two."""
+    return text.replace("\n", "\n  ")
+
+
+def _add(hooks: dict[int, Any], hook: Hook, prepend: bool) -> RemovableHandle:
+    handle = RemovableHandle(hooks)
+    others = dict(hooks) if prepend else {}
+    if prepend:
+        hooks.clear()
+    hooks[handle.id] = hook
+    hooks.update(others)
+    return handle
+
+
+def _run_forward_hook(hook: Hook, module: Module, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> Any:
+    if hook.with_kwargs:
+        changed = hook.function(module, args, kwargs, result)
+    else:
+        changed = hook.function(module, args, result)
+    return result if changed is None else changed

@@ -1,0 +1,154 @@
+"""Pooling layers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rushlight.nn import functional
+from rushlight.nn.module import Module
+
+
+class MaxPooling(Module):
+    """What max pools of all ranks share."""
+
+    _dims = 0
+
+    def __init__(
+        self,
+        kernel_size: Any,
+        stride: Any = None,
+        padding: Any = 0,
+        dilation: Any = 1,
+        return_indices: bool = False,
+        ceil_mode: bool = False,
+    ) -> None:
+        super().__init__()
+        self.kernel_size = kernel_size
+        self.stride = kernel_size if stride is None else stride
+        self.padding = padding
+        self.dilation = dilation
+        self.return_indices = return_indices
+        self.ceil_mode = ceil_mode
+
+    def forward(self, input: Any) -> Any:
+        """Return the largest element of each window."""
+        pool = getattr(functional, f"max_pool{self._dims}d")
+        return pool(
+            input,
+            self.kernel_size,
+            self.stride,
+            self.padding,
+            self.dilation,
+            ceil_mode=self.ceil_mode,
+            return_indices=self.return_indices,
+        )
+
+    def extra_repr(self) -> str:
+        """Return the windows."""
+        window = f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
+        return f"{window}, dilation={self.dilation}, ceil_mode={self.ceil_mode}"
+
+
+class MaxPool1d(MaxPooling):
+    """The largest element of each window over one spatial dim."""
+
+    _dims = 1
+
+
+class MaxPool2d(MaxPooling):
+    """The largest element of each window over two spatial dims."""
+
+    _dims = 2
+
+
+class MaxPool3d(MaxPooling):
+    """The largest element of each window over three spatial dims."""
+
+    _dims = 3
+
+
+class AvgPool1d(Module):
+    """The mean of each window over one spatial dim."""
+
+    def __init__(
+        self,
+        kernel_size: Any,
+        stride: Any = None,
+        padding: Any = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+    ) -> None:
+        super().__init__()
+        self.kernel_size = (kernel_size,) if isinstance(kernel_size, int) else kernel_size
+        stride = kernel_size if stride is None else stride
+        self.stride = (stride,) if isinstance(stride, int) else stride
+        self.padding = (padding,) if isinstance(padding, int) else padding
+        self.ceil_mode = ceil_mode
+        self.count_include_pad = count_include_pad
+
+    def forward(self, input: Any) -> Any:
+        """Return the means."""
+        window = self.kernel_size, self.stride, self.padding
+        return functional.avg_pool1d(input, *window, self.ceil_mode, self.count_include_pad)
+
+    def extra_repr(self) -> str:
+        """Return the windows."""
+        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
+
+
+class AvgPool2d(Module):
+    """The mean of each window over two spatial dims."""
+
+    def __init__(
+        self,
+        kernel_size: Any,
+        stride: Any = None,
+        padding: Any = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+        divisor_override: int | None = None,
+    ) -> None:
+        super().__init__()
+        self.kernel_size = kernel_size
+        self.stride = kernel_size if stride is None else stride
+        self.padding = padding
+        self.ceil_mode = ceil_mode
+        self.count_include_pad = count_include_pad
+        self.divisor_override = divisor_override
+
+    def forward(self, input: Any) -> Any:
+        """Return the means."""
+        window = self.kernel_size, self.stride, self.padding
+        return functional.avg_pool2d(input, *window, self.ceil_mode, self.count_include_pad, self.divisor_override)
+
+    def extra_repr(self) -> str:
+        """Return the windows."""
+        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
+
+
+class AdaptivePooling(Module):
+    """What adaptive pools of all ranks share."""
+
+    def __init__(self, output_size: Any) -> None:
+        super().__init__()
+        self.output_size = output_size
+
+    def extra_repr(self) -> str:
+        """Return the sizes asked for."""
+        return f"output_size={self.output_size}"
+
+
+class AdaptiveAvgPool1d(AdaptivePooling):
+    """Means over windows that cover one spatial dim in as many steps as asked for."""
+
+    def forward(self, input: Any) -> Any:
+        """Return the means."""
+        return functional.adaptive_avg_pool1d(input, self.output_size)
+
+
+class AdaptiveAvgPool2d(AdaptivePooling):
+    """Means over windows that cover two spatial dims in as many steps as asked for; None keeps a size."""
+
+    def forward(self, input: Any) -> Any:
+        """Return the means."""
+        return functional.adaptive_avg_pool2d(input, self.output_size)

@@ -1,0 +1,139 @@
+"""ModuleTree: visiting a module's submodules, parameters and buffers by dotted name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Self, cast
+
+from rushlight.eager.tensor import Parameter, Tensor
+from rushlight.nn.registry import Registry
+from rushlight.support.errors import fail, require
+
+Named = Iterator[tuple[str, Any]]
+
+
+class ModuleTree(Registry):
+    """A registry whose entries, and those of all registries below it, can be visited by dotted name."""
+
+    def named_children(self) -> Iterator[tuple[str, Any]]:
+        """Yield direct submodules with their names, each once."""
+        seen: set[int] = set()
+        for name, module in self._modules.items():
+            if module is not None and id(module) not in seen:
+                seen.add(id(module))
+                yield name, module
+
+    def children(self) -> Iterator[Any]:
+        """Yield direct submodules, each once."""
+        return (module for _, module in self.named_children())
+
+    def named_modules(self, memo: set[Any] | None = None, prefix: str = "", remove_duplicate: bool = True) -> Named:
+        """Yield this module and all below it with their dotted names, parents first."""
+        seen: set[Any] = set() if memo is None else memo
+        if self in seen:
+            return
+        if remove_duplicate:
+            seen.add(self)
+        yield prefix, self
+        for name, module in self._modules.items():
+            if module is not None:
+                inner = f"{prefix}.{name}" if prefix else name
+                yield from cast(ModuleTree, module).named_modules(seen, inner, remove_duplicate)
+
+    def modules(self) -> Iterator[Any]:
+        """Yield this module and all below it, each once."""
+        return (module for _, module in self.named_modules())
+
+    def named_parameters(self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True) -> Named:
+        """Yield parameters with their dotted names; one that is shared comes once, under its first name."""
+        return self._named_members("_parameters", prefix, recurse, remove_duplicate)
+
+    def parameters(self, recurse: bool = True) -> Iterator[Any]:
+        """Yield parameters, each once."""
+        return (param for _, param in self.named_parameters(recurse=recurse))
+
+    def named_buffers(self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True) -> Named:
+        """Yield buffers with their dotted names; one that is shared comes once, under its first name."""
+        return self._named_members("_buffers", prefix, recurse, remove_duplicate)
+
+    def buffers(self, recurse: bool = True) -> Iterator[Any]:
+        """Yield buffers, each once."""
+        return (buffer for _, buffer in self.named_buffers(recurse=recurse))
+
+    def _named_members(self, table: str, prefix: str, recurse: bool, remove_duplicate: bool) -> Named:
+        seen: set[int] = set()
+        owners = self.named_modules(None, prefix, remove_duplicate) if recurse else [(prefix, self)]
+        for owner_name, owner in owners:
+            for name, member in owner.__dict__[table].items():
+                if member is None or id(member) in seen:
+                    continue
+                if remove_duplicate:
+                    seen.add(id(member))
+                yield (f"{owner_name}.{name}" if owner_name else name), member
+
+    def get_submodule(self, target: str) -> Any:
+        """Return the submodule of a dotted name; the empty name is the module itself."""
+        module: Any = self
+        for name in target.split(".") if target else ():
+            if not hasattr(module, name):
+                fail("N002", f"{type(module).__name__} has no attribute {name} (looking for {target})")
+            module = getattr(module, name)
+            if not isinstance(module, Registry):
+                fail("N002", f"{name} is not a module (looking for {target})")
+        return module
+
+    def get_parameter(self, target: str) -> Parameter:
+        """Return the parameter of a dotted name."""
+        return self._member(target, Parameter)
+
+    def get_buffer(self, target: str) -> Tensor:
+        """Return the buffer of a dotted name."""
+        path, _, name = target.rpartition(".")
+        owner = self.get_submodule(path)
+        if name not in owner._buffers:
+            fail("N002", f"{target} is not a buffer")
+        return owner._buffers[name]
+
+    def _member(self, target: str, kind: type[Any]) -> Any:
+        path, _, name = target.rpartition(".")
+        owner = self.get_submodule(path)
+        found = getattr(owner, name)
+        if not isinstance(found, kind):
+            fail("N002", f"{target} is a {type(found).__name__}, not a {kind.__name__}")
+        return found
+
+    def apply(self, fn: Callable[[Any], object]) -> Self:
+        """Call a function on every module below this one and then on this one."""
+        for module in self.children():
+            module.apply(fn)
+        fn(self)
+        return self
+
+    def train(self, mode: bool = True) -> Self:
+        """Set training mode (dropout drops, batch norm uses the batch) here and below."""
+        require(isinstance(mode, bool), "A002", "train: the mode must be a bool")
+        self.training = mode
+        for module in self.children():
+            module.train(mode)
+        return self
+
+    def eval(self) -> Self:
+        """Set evaluation mode here and below."""
+        return self.train(False)
+
+    def requires_grad_(self, requires_grad: bool = True) -> Self:
+        """Set whether the parameters get gradients."""
+        for param in self.parameters():
+            param.requires_grad_(requires_grad)
+        return self
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Drop the parameters' gradients, or fill them with zeros."""
+        for param in self.parameters():
+            if param.grad is None:
+                continue
+            if set_to_none:
+                param.grad = None
+            else:
+                param.grad = param.grad.detach()
+                param.grad.zero_()

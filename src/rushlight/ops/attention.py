@@ -1,0 +1,113 @@
+"""Scaled dot-product attention, by its parts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from rushlight.ir.dtype import bool_
+from rushlight.ir.value import Value
+from rushlight.ops.contract import matmul
+from rushlight.ops.create import count_of, positions
+from rushlight.ops.dims import Array, compute_array, normal, same_size
+from rushlight.ops.record import OPERATORS, Sample, define
+from rushlight.ops.softmax import softmax
+from rushlight.ops.view import expand, mT, unsqueeze
+from rushlight.ops.view_shape import reshape
+from rushlight.support.errors import require
+
+scaled_dot_product_attention = define(
+    "scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0.0, "
+    "bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor",
+    "softmax(query @ key.mT * scale + mask) @ value over the last two dims; a bool mask says what takes part.",
+    dtypes="float",
+    autocast="lower",
+    variants="function",
+)
+
+
+@scaled_dot_product_attention.decompose
+def scaled_dot_product_attention_decompose(
+    query: Value,
+    key: Value,
+    value: Value,
+    attn_mask: Value | None,
+    dropout_p: float,
+    is_causal: bool,
+    scale: float | None,
+    enable_gqa: bool,
+) -> Any:
+    require(not (is_causal and attn_mask is not None), "A004", "attention: is_causal and attn_mask exclude each other")
+    if enable_gqa:
+        key, value = _repeated_heads(key, query), _repeated_heads(value, query)
+    scores = matmul(query, mT(key)) * _scale(query, scale)
+    where = OPERATORS["where"]
+    if is_causal:
+        rows, columns = positions(query, query.shape[-2]), positions(query, key.shape[-2])
+        scores = where(OPERATORS["ge"](unsqueeze(rows, 1), columns), scores, float("-inf"))
+    if attn_mask is not None:
+        scores = where(attn_mask, scores, float("-inf")) if attn_mask.dtype is bool_ else scores + attn_mask
+    weights = softmax(scores, -1)
+    if dropout_p > 0.0:
+        weights = OPERATORS["dropout"](weights, dropout_p, True)
+    return matmul(weights, value)
+
+
+def _scale(query: Value, scale: float | None) -> Any:
+    width = query.shape[-1]
+    if scale is not None:
+        return scale
+    return 1.0 / (math.sqrt(width) if isinstance(width, int) else OPERATORS["sqrt"](count_of(query, width) * 1.0))
+
+
+def _repeated_heads(value: Value, query: Value) -> Any:
+    """Each head of `value` repeated, so that groups of query heads share it."""
+    heads, wanted = value.shape[-3], query.shape[-3]
+    if same_size(heads, wanted):
+        return value
+    times = wanted // heads
+    require(
+        same_size(times * heads, wanted),
+        "S014",
+        "attention: key heads must divide query heads",
+        key=heads,
+        query=wanted,
+    )
+    lead, matrix = value.shape[:-3], value.shape[-2:]
+    return reshape(expand(unsqueeze(value, -3), (*lead, heads, times, *matrix)), (*lead, wanted, *matrix))
+
+
+@scaled_dot_product_attention.ref
+def scaled_dot_product_attention_ref(
+    query: Array,
+    key: Array,
+    value: Array,
+    attn_mask: Array | None,
+    dropout_p: float,
+    is_causal: bool,
+    scale: float | None,
+    enable_gqa: bool,
+) -> Array:
+    q, k, v = compute_array(query), compute_array(key), compute_array(value)
+    if enable_gqa:
+        k, v = (np.repeat(item, q.shape[-3] // item.shape[-3], -3) for item in (k, v))
+    scores = np.matmul(q, np.swapaxes(k, -1, -2)) * q.dtype.type(scale or 1 / math.sqrt(q.shape[-1]))
+    if is_causal:
+        scores = np.where(np.tri(*scores.shape[-2:], dtype=np.bool_), scores, -np.inf)
+    if attn_mask is not None:
+        scores = np.where(attn_mask, scores, -np.inf) if attn_mask.dtype == np.bool_ else scores + attn_mask
+    weights = np.exp(scores - np.max(scores, -1, keepdims=True))
+    return np.matmul(weights / np.sum(weights, -1, keepdims=True), v).astype(query.dtype)
+
+
+@scaled_dot_product_attention.samples
+def scaled_dot_product_attention_samples(rng: np.random.Generator) -> Iterator[Sample]:
+    q, k, v = normal(rng, 2, 3, 5, 4), normal(rng, 2, 3, 6, 4), normal(rng, 2, 3, 6, 2)
+    yield Sample(q, k, v)
+    yield Sample(q, k[:, :, :5], v[:, :, :5], is_causal=True)
+    yield Sample(q, k, v, np.tri(5, 6, 1, dtype=np.bool_), scale=0.3)
+    yield Sample(q, k, v, normal(rng, 3, 5, 6))
+    yield Sample(normal(rng, 2, 4, 5, 4), k[:, :2], v[:, :2], enable_gqa=True)

@@ -1,0 +1,258 @@
+"""What operators of several operands share: PyTorch's dtype promotion, broadcasting and its gradient, strides."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rushlight.ir.dtype import BY_NAME, DTYPES, DType, Kind, bool_, complex64, complex128, float32, float64, int64
+from rushlight.ir.type import CPU, Device, TensorType, contiguous_strides
+from rushlight.ir.value import Value
+from rushlight.ops.record import OPERATORS
+from rushlight.support.errors import fail, require
+from rushlight.sym import Size, SizeExpr, broadcast_sizes, eq, statically_known
+
+DEFAULT_FLOAT = float32
+
+# torch.promote_types of torch 2.13, row by column; `-` where it raises. Both follow the order of ir.dtype.DTYPES:
+# bool, uint8, int8, int16, int32, int64, uint16, uint32, uint64, float16, bfloat16, float32, float64, complex64 and
+# complex128.
+_PROMOTION = """
+    bool u8   i8   i16  i32  i64  -    -    -    f16  bf16 f32  f64  c64  c128
+    u8   u8   i16  i16  i32  i64  -    -    -    f16  bf16 f32  f64  c64  c128
+    i8   i16  i8   i16  i32  i64  -    -    -    f16  bf16 f32  f64  c64  c128
+    i16  i16  i16  i16  i32  i64  -    -    -    f16  bf16 f32  f64  c64  c128
+    i32  i32  i32  i32  i32  i64  -    -    -    f16  bf16 f32  f64  c64  c128
+    i64  i64  i64  i64  i64  i64  -    -    -    f16  bf16 f32  f64  c64  c128
+    -    -    -    -    -    -    u16  -    -    f16  bf16 f32  f64  -    -
+    -    -    -    -    -    -    -    u32  -    f16  bf16 f32  f64  -    -
+    -    -    -    -    -    -    -    -    u64  f16  bf16 f32  f64  -    -
+    f16  f16  f16  f16  f16  f16  f16  f16  f16  f16  f32  f32  f64  c64  c128
+    bf16 bf16 bf16 bf16 bf16 bf16 bf16 bf16 bf16 f32  bf16 f32  f64  c64  c128
+    f32  f32  f32  f32  f32  f32  f32  f32  f32  f32  f32  f32  f64  c64  c128
+    f64  f64  f64  f64  f64  f64  f64  f64  f64  f64  f64  f64  f64  c128 c128
+    c64  c64  c64  c64  c64  c64  -    -    -    c64  c64  c64  c128 c64  c128
+    c128 c128 c128 c128 c128 c128 -    -    -    c128 c128 c128 c128 c128 c128
+"""
+_LONG = {"b": "bfloat", "f": "float", "u": "uint", "i": "int", "c": "complex"}
+
+
+def _named(short: str) -> DType | None:
+    if short in ("-", "bool"):
+        return None if short == "-" else bool_
+    return BY_NAME[_LONG[short[0]] + short.lstrip("bfuic")]
+
+
+_PAIRS: dict[tuple[DType, DType], DType | None] = {
+    (row, column): _named(short)
+    for row, line in zip(DTYPES, _PROMOTION.strip().splitlines(), strict=True)
+    for column, short in zip(DTYPES, line.split(), strict=True)
+}
+
+
+def promote_dtypes(a: DType, b: DType) -> DType:
+    """The dtype that both dtypes convert to, as `torch.promote_types`; D001 where PyTorch has none."""
+    found = _PAIRS[a, b]
+    if found is None:
+        fail("D001", f"there is no common dtype of {a.name} and {b.name}", hint="convert one operand with .to(dtype)")
+    return found
+
+
+def _join(a: DType | None, b: DType | None) -> DType | None:
+    return b if a is None else a if b is None else promote_dtypes(a, b)
+
+
+def _outranked(high: DType | None, low: DType | None) -> DType | None:
+    """`high` unless `low` is of a higher kind: an operand of a lower category raises the kind, never the width."""
+    if high is None or low is None:
+        return high or low
+    if high.kind is Kind.COMPLEX or low.kind <= high.kind:
+        return high
+    if high.kind is Kind.FLOAT:
+        return complex128 if high is float64 else complex64
+    return promote_dtypes(high, low)
+
+
+def promote(*types: TensorType | None) -> DType:
+    """The dtype of a result, as `torch.result_type`: tensors with dims come first, then 0-d ones, then Python numbers.
+
+    A Python float counts as the default float, and raises integers to it; a Python int never changes an integer dtype.
+    """
+    wide: DType | None = None
+    scalar: DType | None = None
+    number: DType | None = None
+    for type_ in types:
+        if type_ is None:
+            continue
+        if type_.weak:
+            number = _join(number, _default_of(type_.dtype))
+        elif type_.shape:
+            wide = _join(wide, type_.dtype)
+        else:
+            scalar = _join(scalar, type_.dtype)
+    found = _outranked(wide, _outranked(scalar, number))
+    assert found is not None, "promote needs an operand"
+    return found
+
+
+def _default_of(dtype: DType) -> DType:
+    if dtype.kind is Kind.FLOAT:
+        return DEFAULT_FLOAT
+    return complex64 if dtype.kind is Kind.COMPLEX else dtype
+
+
+def promote_numbers(*types: TensorType) -> DType:
+    """The dtype of arithmetic on Python numbers alone, which stay numbers: bool, int64, float64 or complex128."""
+    return max([type_.dtype for type_ in types], key=lambda dtype: dtype.kind)
+
+
+def promote_float(*types: TensorType | None) -> DType:
+    """`promote`, with integers and bools raised to the default float: for true division and functions such as exp."""
+    dtype = promote(*types)
+    return dtype if dtype.kind >= Kind.FLOAT else DEFAULT_FLOAT
+
+
+def promote_sum(dtype: DType) -> DType:
+    """The dtype in which integers and bools are summed: int64, as in PyTorch; others are their own."""
+    return dtype if dtype.kind >= Kind.FLOAT else int64
+
+
+def device_of(*types: TensorType | None) -> Device:
+    """The one device of the operands; 0-d operands on the CPU go along with any other."""
+    found: Device | None = None
+    for type_ in types:
+        if type_ is None or type_.weak or (not type_.shape and type_.device == CPU):
+            continue
+        require(
+            found is None or found == type_.device, "V002", "operands are on different devices", a=found, b=type_.device
+        )
+        found = type_.device
+    return found if found is not None else CPU
+
+
+def is_one(size: Size) -> bool:
+    """Whether a size is 1 by what is known: a literal, or a symbol that a guard has related so."""
+    return size == 1 if isinstance(size, int) else statically_known(eq(size, 1))
+
+
+def broadcast(*shapes: Sequence[Size]) -> tuple[Size, ...]:
+    """The common shape, counted from the last dim; S001 when there is none. Relations between symbols are guarded."""
+    rank = max([len(shape) for shape in shapes], default=0)
+    result: list[Size] = [1] * rank
+    for shape in shapes:
+        offset = rank - len(shape)
+        for dim, size in enumerate(shape, offset):
+            common = result[dim]
+            if common is not size and not (isinstance(size, int) and size == 1):
+                result[dim] = size if isinstance(common, int) and common == 1 else _common_size(common, size, shapes)
+    return tuple(result)
+
+
+def _common_size(a: Size, b: Size, shapes: Sequence[Sequence[Size]]) -> Size:
+    if isinstance(a, int) and isinstance(b, int):
+        if a != b:
+            values: dict[str, Any] = {f"shape{position}": tuple(shape) for position, shape in enumerate(shapes)}
+            fail("S001", "shapes do not broadcast", **values)
+        return a
+    return broadcast_sizes(a, b)
+
+
+def unbroadcast(grad: Any, like: Any) -> Any:
+    """A gradient summed over the dims in which `like` was broadcast, with the shape and dtype of `like`.
+
+    None for a Python number, which has no gradient.
+    """
+    if not isinstance(like, Value):
+        return None
+    lead = grad.ndim - like.ndim
+    dims = [
+        dim
+        for dim in range(grad.ndim)
+        if dim < lead or (is_one(like.shape[dim - lead]) and not is_one(grad.shape[dim]))
+    ]
+    if dims:
+        grad = OPERATORS["sum"](grad, dims, True)
+    if lead:
+        grad = OPERATORS["reshape"](grad, like.shape)
+    return grad if grad.dtype is like.dtype else OPERATORS["to_dtype"](grad, like.dtype)
+
+
+def pointwise_strides(types: Sequence[TensorType], shape: tuple[Size, ...]) -> tuple[Size, ...]:
+    """The strides that eager gives a pointwise result: dense, with dims in the order of the operands' strides.
+
+    PyTorch's rule (TensorIterator): contiguous when all operands are, else the first operand that tells two dims apart
+    decides their order. Where symbols leave the order open, the first dense operand of the full shape decides.
+    """
+    full = [type_ for type_ in types if type_.shape == shape]
+    if len(shape) < 2 or (len(full) == len(types) and all(_is_contiguous(type_) for type_ in full)):
+        return contiguous_strides(shape)
+    if any(isinstance(size, SizeExpr) for type_ in types for size in (*type_.shape, *type_.strides)):
+        orders = [order for type_ in full if (order := _dense_order(type_)) is not None]
+        order = orders[0] if orders else tuple(reversed(range(len(shape))))
+    else:
+        order = _order_by_strides(types, shape)
+    strides: list[Size] = [1] * len(shape)
+    step: Size = 1
+    for dim in order:
+        strides[dim] = step
+        step = step * (1 if shape[dim] == 0 else shape[dim])
+    return tuple(strides)
+
+
+def _is_contiguous(type_: TensorType) -> bool:
+    """Whether the strides are row-major where they matter: those of dims of size 1 do not."""
+    rows = zip(type_.shape, type_.strides, contiguous_strides(type_.shape), strict=True)
+    return 0 in type_.shape or all(stride == wanted or size == 1 for size, stride, wanted in rows)
+
+
+def _dense_order(type_: TensorType) -> tuple[int, ...] | None:
+    """The dims from the innermost out, if the tensor is dense in some order of dims."""
+    left = list(reversed(range(type_.ndim)))
+    order: list[int] = []
+    step: Size = 1
+    while left:
+        found = next((dim for dim in left if type_.strides[dim] == step), None)
+        if found is None:
+            return None
+        left.remove(found)
+        order.append(found)
+        step = step * type_.shape[found]
+    return tuple(order)
+
+
+def _order_by_strides(types: Sequence[TensorType], shape: tuple[Size, ...]) -> tuple[int, ...]:
+    """TensorIterator's insertion sort of dims, from the innermost out."""
+    rank = len(shape)
+    rows = [(0,) * (rank - type_.ndim) + _effective_strides(type_, shape) for type_ in types]
+    order = list(reversed(range(rank)))
+    for position in range(1, rank):
+        right = position
+        for left in range(position - 1, -1, -1):
+            swap = _compare_dims(rows, shape, order[left], order[right])
+            if swap > 0:
+                order[left], order[right] = order[right], order[left]
+                right = left
+            elif swap < 0:
+                break
+    return tuple(order)
+
+
+def _effective_strides(type_: TensorType, shape: tuple[Size, ...]) -> tuple[Any, ...]:
+    offset = len(shape) - type_.ndim
+    return tuple(
+        [
+            0 if size == 1 and shape[dim + offset] != 1 else stride
+            for dim, (size, stride) in enumerate(zip(type_.shape, type_.strides, strict=True))
+        ]
+    )
+
+
+def _compare_dims(rows: Sequence[tuple[Any, ...]], shape: tuple[Any, ...], a: int, b: int) -> int:
+    for row in rows:
+        if row[a] == 0 or row[b] == 0:
+            continue
+        if row[a] != row[b]:
+            return -1 if row[a] < row[b] else 1
+        if shape[a] > shape[b]:
+            return 1
+    return 0

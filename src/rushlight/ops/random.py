@@ -1,0 +1,441 @@
+"""Random numbers. Each depends on (seed, ordinal of the call, logical index of the element) and on nothing else.
+
+Operators with Fact.RANDOM take `seed` and `ordinal` as operands, two integers (64 bits, as signed ones). Where a caller
+gives none, whoever runs the operator fills them in from a generator before anything records the call, so a gradient or
+a recomputation that is called with the same two sees the same numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from rushlight.ir.dtype import DType, compute_dtype, float32, float64, int64, uint32, uint64
+from rushlight.ir.loops import Operand
+from rushlight.ir.scalar import Scalar, apply, bitcast, cast, index
+from rushlight.ir.type import CPU, Device, TensorType
+from rushlight.ir.value import Value
+from rushlight.ops import math_random
+from rushlight.ops.math_random import UNIFORM_BITS, Words
+from rushlight.ops.pointwise import Array, At, element, sample_array
+from rushlight.ops.pointwise_combine import where
+from rushlight.ops.promote import DEFAULT_FLOAT
+from rushlight.ops.record import OPERATORS, Fact, Operator, Sample, define
+from rushlight.support.errors import require
+from rushlight.sym import Size
+
+_FACTS = Fact.RANDOM | Fact.NONDIFFERENTIABLE
+_STATE = "Tensor? seed=None, Tensor? ordinal=None"
+
+
+def _words(at: At, shape: tuple[Size, ...], seed: Operand, ordinal: Operand) -> Words:
+    position: Size = 0
+    for axis, size in zip(at, shape, strict=True):
+        position = position * size + axis
+    return math_random.words_of(element(seed, ()), element(ordinal, ()), index(position))
+
+
+def _array_words(shape: tuple[int, ...], seed: Any, ordinal: Any) -> math_random.ArrayWords:
+    words = math_random.words_of_array(_unsigned(seed), _unsigned(ordinal), math.prod(shape))
+    a, b, c, d = [word.reshape(shape) for word in words]
+    return a, b, c, d
+
+
+def _unsigned(value: Any) -> int:
+    return int(np.asarray(value).item()) & ((1 << 64) - 1)
+
+
+def _joined(low: Array, high: Array) -> Array:
+    return low.astype(np.uint64) | (high.astype(np.uint64) << np.uint64(32))
+
+
+def _require_float(op: Operator, dtype: DType) -> DType:
+    require(dtype in UNIFORM_BITS, "D001", f"{op.name}: the dtype must be floating-point", dtype=dtype)
+    return dtype
+
+
+random_bits = define(
+    f"random_bits(Size[] size, *, {_STATE}, DType? dtype=None, Device? device=None) -> Tensor",
+    "Random bits, 32 or 64 of them by dtype: uint32 or uint64.",
+    facts=_FACTS,
+    variants="",
+)
+
+
+@random_bits.meta
+def random_bits_meta(
+    size: tuple[Size, ...], seed: TensorType, ordinal: TensorType, dtype: DType | None, device: Device | None
+) -> TensorType:
+    known = dtype in (None, uint32, uint64)
+    require(known, "D001", "random_bits: the dtype must be uint32 or uint64", dtype=dtype)
+    return TensorType(size, dtype or uint32, device or CPU)
+
+
+@random_bits.ref
+def random_bits_ref(size: tuple[int, ...], seed: Any, ordinal: Any, dtype: DType | None, device: Any) -> Array:
+    words = _array_words(size, seed, ordinal)
+    return _joined(words[0], words[1]) if dtype is uint64 else words[0]
+
+
+@random_bits.lower
+def random_bits_lower(at: At, size: Any, seed: Operand, ordinal: Operand, dtype: DType | None, device: Any) -> Scalar:
+    words = _words(at, size, seed, ordinal)
+    return math_random.joined(words[0], words[1]) if dtype is uint64 else words[0]
+
+
+@random_bits.samples
+def random_bits_samples(rng: np.random.Generator) -> Iterator[Sample]:
+    yield Sample((3, 5), seed=42, ordinal=7)
+    yield Sample((7,), seed=-1, ordinal=1 << 40, dtype=uint64)
+
+
+# Uniform and normal numbers.
+
+rand = define(
+    f"rand(Size[] size, *, {_STATE}, DType? dtype=None, Device? device=None) -> Tensor",
+    "Uniform numbers of [0, 1).",
+    facts=_FACTS,
+    variants="function",
+)
+
+
+def _drawn_meta(op: Operator, size: tuple[Size, ...], dtype: DType | None, device: Device | None) -> TensorType:
+    return TensorType(size, _require_float(op, dtype or DEFAULT_FLOAT), device or CPU)
+
+
+@rand.meta
+def rand_meta(
+    size: tuple[Size, ...], seed: TensorType, ordinal: TensorType, dtype: DType | None, device: Device | None
+) -> TensorType:
+    return _drawn_meta(rand, size, dtype, device)
+
+
+@rand.ref
+def rand_ref(size: tuple[int, ...], seed: Any, ordinal: Any, dtype: DType | None, device: Any) -> Array:
+    dtype = dtype or DEFAULT_FLOAT
+    bits, words = UNIFORM_BITS[dtype], _array_words(size, seed, ordinal)
+    if dtype is float64:
+        return (_joined(words[0], words[1]) >> np.uint64(64 - bits)).astype(np.float64) * 2.0**-bits
+    return ((words[0] >> np.uint32(32 - bits)).astype(np.float32) * np.float32(2.0**-bits)).astype(dtype.numpy)
+
+
+@rand.lower
+def rand_lower(at: At, size: Any, seed: Operand, ordinal: Operand, dtype: DType | None, device: Any) -> Scalar:
+    dtype = dtype or DEFAULT_FLOAT
+    return cast(math_random.uniform(_words(at, size, seed, ordinal), dtype), dtype)
+
+
+@rand.samples
+def rand_samples(rng: np.random.Generator) -> Iterator[Sample]:
+    yield Sample((3, 5), seed=42, ordinal=7)
+    yield Sample((7,), seed=42, ordinal=7, dtype=float64)
+
+
+randn = define(
+    f"randn(Size[] size, *, {_STATE}, DType? dtype=None, Device? device=None) -> Tensor",
+    "Normally distributed numbers of mean 0 and variance 1.",
+    facts=_FACTS,
+    variants="function",
+)
+
+
+@randn.meta
+def randn_meta(
+    size: tuple[Size, ...], seed: TensorType, ordinal: TensorType, dtype: DType | None, device: Device | None
+) -> TensorType:
+    return _drawn_meta(randn, size, dtype, device)
+
+
+@randn.ref
+def randn_ref(size: tuple[int, ...], seed: Any, ordinal: Any, dtype: DType | None, device: Any) -> Array:
+    dtype = dtype or DEFAULT_FLOAT
+    words = _array_words(size, seed, ordinal)
+    if dtype is float64:
+        length = _joined(words[0], words[1]).astype(np.float64) * 2.0**-64 + 2.0**-65
+        turns = _joined(words[2], words[3]).astype(np.float64) * 2.0**-64
+    else:
+        length = words[0].astype(np.float32).astype(np.float64) * 2.0**-32 + 2.0**-33
+        turns = words[1].astype(np.float64) * 2.0**-32
+    return (np.sqrt(-2.0 * np.log(length)) * np.cos(2.0 * np.pi * turns)).astype(dtype.numpy)
+
+
+@randn.lower
+def randn_lower(at: At, size: Any, seed: Operand, ordinal: Operand, dtype: DType | None, device: Any) -> Scalar:
+    dtype = dtype or DEFAULT_FLOAT
+    return cast(math_random.normal(_words(at, size, seed, ordinal), dtype), dtype)
+
+
+@randn.samples
+def randn_samples(rng: np.random.Generator) -> Iterator[Sample]:
+    yield Sample((3, 5), seed=42, ordinal=7)
+    yield Sample((7,), seed=42, ordinal=7, dtype=float64)
+
+
+# Integers.
+
+randint = define(
+    f"randint(Tensor low, Tensor high, Size[] size, *, {_STATE}, DType? dtype=None, Device? device=None) -> Tensor",
+    "Integers of [low, high), all equally likely to one part in 2^32 or better.",
+    facts=_FACTS,
+    variants="function",
+)
+
+
+@randint.meta
+def randint_meta(
+    low: TensorType,
+    high: TensorType,
+    size: tuple[Size, ...],
+    seed: TensorType,
+    ordinal: TensorType,
+    dtype: DType | None,
+    device: Device | None,
+) -> TensorType:
+    return TensorType(size, dtype or int64, device or CPU)
+
+
+@randint.ref
+def randint_ref(
+    low: Any, high: Any, size: tuple[int, ...], seed: Any, ordinal: Any, dtype: DType | None, device: Any
+) -> Array:
+    words = _array_words(size, seed, ordinal)
+    bits = _joined(words[0], words[1]).astype(object)
+    first, count = int(low), int(high) - int(low)
+    drawn = np.array([first + ((int(item) * count) >> 64) for item in bits.ravel()], np.int64).reshape(size)
+    return drawn.astype((dtype or int64).numpy)
+
+
+@randint.lower
+def randint_lower(
+    at: At,
+    low: Operand,
+    high: Operand,
+    size: Any,
+    seed: Operand,
+    ordinal: Operand,
+    dtype: DType | None,
+    device: Any,
+) -> Scalar:
+    words = _words(at, size, seed, ordinal)
+    first = cast(element(low, ()), int64)
+    count = bitcast(cast(element(high, ()), int64) - first, uint64)
+    drawn = apply("mulhi", math_random.joined(words[0], words[1]), count)
+    return cast(first + bitcast(drawn, int64), dtype or int64)
+
+
+@randint.samples
+def randint_samples(rng: np.random.Generator) -> Iterator[Sample]:
+    yield Sample(0, 10, (3, 5), seed=42, ordinal=7)
+    yield Sample(-5, 1 << 40, (7,), seed=42, ordinal=8)
+
+
+# In the shape of another tensor.
+
+
+def _drawn(op: Operator, world: Value, size: tuple[Size, ...], seed: Any, ordinal: Any, dtype: DType) -> Any:
+    """`op` called in a value's world, which nothing among the operands of a drawing names."""
+    return world.apply(op, (seed, ordinal), {"size": size, "dtype": dtype, "device": world.device})
+
+
+rand_like = define(
+    f"rand_like(Tensor input, *, {_STATE}, DType? dtype=None) -> Tensor",
+    "Uniform numbers of [0, 1) in the shape of input.",
+    facts=_FACTS,
+    variants="function",
+)
+
+
+@rand_like.decompose
+def rand_like_decompose(input: Value, seed: Any, ordinal: Any, dtype: DType | None) -> Any:
+    return _drawn(rand, input, input.shape, seed, ordinal, dtype or input.dtype)
+
+
+@rand_like.samples
+def rand_like_samples(rng: np.random.Generator) -> Iterator[Sample]:
+    yield Sample(sample_array(rng, (3, 5)), seed=42, ordinal=7)
+
+
+@rand_like.ref
+def rand_like_ref(input: Array, seed: Any, ordinal: Any, dtype: DType | None) -> Array:
+    return rand_ref(input.shape, seed, ordinal, dtype or _dtype_of(input), None)
+
+
+def _dtype_of(array: Array) -> DType:
+    return next(dtype for dtype in (*UNIFORM_BITS, int64) if dtype.numpy == array.dtype)
+
+
+randn_like = define(
+    f"randn_like(Tensor input, *, {_STATE}, DType? dtype=None) -> Tensor",
+    "Normally distributed numbers in the shape of input.",
+    facts=_FACTS,
+    variants="function",
+)
+
+
+@randn_like.decompose
+def randn_like_decompose(input: Value, seed: Any, ordinal: Any, dtype: DType | None) -> Any:
+    return _drawn(randn, input, input.shape, seed, ordinal, dtype or input.dtype)
+
+
+@randn_like.ref
+def randn_like_ref(input: Array, seed: Any, ordinal: Any, dtype: DType | None) -> Array:
+    return randn_ref(input.shape, seed, ordinal, dtype or _dtype_of(input), None)
+
+
+@randn_like.samples
+def randn_like_samples(rng: np.random.Generator) -> Iterator[Sample]:
+    yield Sample(sample_array(rng, (3, 5)), seed=42, ordinal=7)
+
+
+uniform = define(
+    f"uniform(Tensor input, Tensor low=0.0, Tensor high=1.0, *, {_STATE}) -> Tensor",
+    "Uniform numbers of [low, high) in the shape and dtype of input.",
+    facts=_FACTS,
+    variants="inplace",
+)
+
+
+@uniform.decompose
+def uniform_decompose(input: Value, low: Any, high: Any, seed: Any, ordinal: Any) -> Any:
+    drawn = _drawn(rand, input, input.shape, seed, ordinal, input.dtype)
+    return drawn * (high - low) + low
+
+
+@uniform.ref
+def uniform_ref(input: Array, low: Any, high: Any, seed: Any, ordinal: Any) -> Array:
+    dtype = _dtype_of(input)
+    drawn = rand_ref(input.shape, seed, ordinal, dtype, None).astype(compute_dtype(dtype).numpy)
+    return np.asarray(drawn * (high - low) + low).astype(input.dtype)
+
+
+@uniform.samples
+def uniform_samples(rng: np.random.Generator) -> Iterator[Sample]:
+    yield Sample(sample_array(rng, (3, 5)), -2.0, 3.0, seed=42, ordinal=7)
+
+
+normal = define(
+    f"normal(Tensor input, Tensor mean=0.0, Tensor std=1.0, *, {_STATE}) -> Tensor",
+    "Normally distributed numbers in the shape and dtype of input.",
+    facts=_FACTS,
+    variants="inplace",
+)
+
+
+@normal.decompose
+def normal_decompose(input: Value, mean: Any, std: Any, seed: Any, ordinal: Any) -> Any:
+    drawn = _drawn(randn, input, input.shape, seed, ordinal, input.dtype)
+    return drawn * std + mean
+
+
+@normal.ref
+def normal_ref(input: Array, mean: Any, std: Any, seed: Any, ordinal: Any) -> Array:
+    dtype = _dtype_of(input)
+    drawn = randn_ref(input.shape, seed, ordinal, dtype, None).astype(compute_dtype(dtype).numpy)
+    return np.asarray(drawn * std + mean).astype(input.dtype)
+
+
+@normal.samples
+def normal_samples(rng: np.random.Generator) -> Iterator[Sample]:
+    yield Sample(sample_array(rng, (3, 5)), 1.0, 2.0, seed=42, ordinal=7)
+
+
+# Chances.
+
+bernoulli = define(
+    f"bernoulli(Tensor input, *, {_STATE}) -> Tensor",
+    "1 with the chance that each element says, else 0.",
+    facts=_FACTS,
+    dtypes="float",
+)
+
+
+@bernoulli.decompose
+def bernoulli_decompose(input: Value, seed: Any, ordinal: Any) -> Any:
+    drawn = _drawn(rand, input, input.shape, seed, ordinal, float32)
+    return OPERATORS["to_dtype"](drawn < input, input.dtype)
+
+
+@bernoulli.ref
+def bernoulli_ref(input: Array, seed: Any, ordinal: Any) -> Array:
+    return (rand_ref(input.shape, seed, ordinal, float32, None) < input).astype(input.dtype)
+
+
+@bernoulli.samples
+def bernoulli_samples(rng: np.random.Generator) -> Iterator[Sample]:
+    yield Sample(sample_array(rng, (3, 5), "probability"), seed=42, ordinal=7, domain="probability")
+
+
+dropout = define(
+    f"dropout(Tensor input, float p=0.5, bool training=True, *, {_STATE}) -> Tensor",
+    "While training: 0 with chance p, else input / (1 - p). Otherwise input.",
+    facts=Fact.RANDOM,
+    dtypes="float",
+    variants="function",
+)
+
+
+@dropout.decompose
+def dropout_decompose(input: Value, p: float, training: bool, seed: Any, ordinal: Any) -> Any:
+    require(0.0 <= p <= 1.0, "A002", f"dropout: p must be a chance between 0 and 1, not {p}")
+    if not training or p == 0.0:
+        return OPERATORS["alias"](input)
+    drawn = _drawn(rand, input, input.shape, seed, ordinal, float32)
+    return where(drawn >= p, input * (1.0 / (1.0 - p) if p < 1.0 else 0.0), 0.0)
+
+
+@dropout.ref
+def dropout_ref(input: Array, p: float, training: bool, seed: Any, ordinal: Any) -> Array:
+    if not training or p == 0.0:
+        return input
+    kept = rand_ref(input.shape, seed, ordinal, float32, None) >= np.float32(p)
+    wide = input.astype(compute_dtype(_dtype_of(input)).numpy)
+    scale = np.asarray(1.0 / (1.0 - p) if p < 1.0 else 0.0, wide.dtype)
+    return np.where(kept, np.multiply(wide, scale), 0.0).astype(input.dtype)
+
+
+@dropout.vjp
+def dropout_vjp(g: Value, p: float, training: bool, seed: Any, ordinal: Any) -> Any:
+    # The mask is drawn again from the same state: nothing is saved but two integers.
+    return dropout(g, p, training, seed=seed, ordinal=ordinal), None, None
+
+
+@dropout.samples
+def dropout_samples(rng: np.random.Generator) -> Iterator[Sample]:
+    yield Sample(sample_array(rng, (3, 5)), 0.3, seed=42, ordinal=7)
+    yield Sample(sample_array(rng, (3, 5)), 0.3, False, seed=42, ordinal=7)
+
+
+multinomial = define(
+    f"multinomial(Tensor input, int num_samples, bool replacement=False, *, {_STATE}) -> Tensor",
+    "Indices along the last dim, each with the chance that its element, divided by their sum, says.",
+    facts=_FACTS,
+    dtypes="float",
+)
+
+
+@multinomial.decompose
+def multinomial_decompose(input: Value, num_samples: int, replacement: bool, seed: Any, ordinal: Any) -> Any:
+    fits = replacement or num_samples == 1
+    require(fits, "A006", "multinomial: several samples need replacement=True", num_samples=num_samples)
+    below = OPERATORS["cumsum"](input, -1)
+    shape = (*input.shape[:-1], num_samples)
+    drawn = _drawn(rand, input, shape, seed, ordinal, input.dtype)
+    total = OPERATORS["narrow"](below, -1, input.shape[-1] - 1, 1)
+    passed = OPERATORS["unsqueeze"](below, -2) <= OPERATORS["unsqueeze"](drawn * total, -1)
+    return OPERATORS["sum"](passed, (-1,), False)
+
+
+@multinomial.ref
+def multinomial_ref(input: Array, num_samples: int, replacement: bool, seed: Any, ordinal: Any) -> Array:
+    below = np.cumsum(input, -1)
+    drawn = rand_ref((*input.shape[:-1], num_samples), seed, ordinal, _dtype_of(input), None)
+    return np.asarray(np.sum(below[..., None, :] <= (drawn * below[..., -1:])[..., None], -1, dtype=np.int64))
+
+
+@multinomial.samples
+def multinomial_samples(rng: np.random.Generator) -> Iterator[Sample]:
+    yield Sample(np.abs(sample_array(rng, (3, 5))), 1, seed=42, ordinal=7)
+    yield Sample(np.abs(sample_array(rng, (6,))), 4, True, seed=42, ordinal=7)

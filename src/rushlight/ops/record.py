@@ -1,0 +1,317 @@
+"""The operator record: one block holds all that is known of an operator.
+
+    matmul = define("matmul(Tensor a, Tensor b) -> Tensor", "Matrix product of the last two dims.")
+
+    @matmul.meta
+    def matmul_meta(a: TensorType, b: TensorType) -> TensorType: ...
+
+Every rule's parameter names are checked against the schema when it is attached. Engines ask a record for its rule; they never
+test its name. Rules are called with keywords named as in the schema.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from enum import Flag, auto
+from typing import Any, TypeVar
+
+from rushlight.ir.graph import GraphBuilder, Node
+from rushlight.ir.type import Layout, TensorType
+from rushlight.ir.value import SYNTAX, Value
+from rushlight.ops.schema import REQUIRED, Schema, parse_schema
+from rushlight.support.errors import fail
+from rushlight.term import Op
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Fact(Flag):
+    """What engines may know of an operator without knowing which it is."""
+
+    NONE = 0
+    POINTWISE = auto()  # one result element from the operands' elements at the broadcast index
+    VIEW = auto()  # the result shares its operand's storage
+    REDUCTION = auto()
+    RANDOM = auto()  # takes seed and ordinal; never merged, never recomputed with another ordinal
+    NONDIFFERENTIABLE = auto()  # its result has no gradient
+    DATA_DEPENDENT = auto()  # the result's shape depends on values
+    HOST = auto()  # an opaque call on the host
+
+
+class Operator(Op):
+    """An operator: schema, doc, facts and rules. Calling it dispatches on its arguments."""
+
+    __slots__ = (
+        "autocast",
+        "batch_rule",
+        "decompose_rule",
+        "doc",
+        "dtypes",
+        "facts",
+        "inverse_rule",
+        "jvp_rule",
+        "kernels",
+        "lower_rule",
+        "meta_rule",
+        "ref_rule",
+        "samples_rule",
+        "schema",
+        "shard_rule",
+        "variants",
+        "view_rule",
+        "vjp_needs",
+        "vjp_rule",
+        "_attributes",
+        "_operands",
+    )
+
+    def __init__(self, schema: Schema, doc: str, facts: Fact, dtypes: str, autocast: str | None, variants: str) -> None:
+        super().__init__(schema.name)
+        self.schema = schema
+        self.doc = doc
+        self.facts = facts
+        self.dtypes = dtypes
+        self.autocast = autocast
+        self.variants = frozenset(variants.split())
+        self.kernels: dict[str, Callable[..., Any]] = {}
+        self.meta_rule: Callable[..., Any] | None = None
+        self.ref_rule: Callable[..., Any] | None = None
+        self.lower_rule: Callable[..., Any] | None = None
+        self.decompose_rule: Callable[..., Any] | None = None
+        self.view_rule: Callable[..., Layout] | None = None
+        self.inverse_rule: Callable[..., Any] | None = None
+        self.vjp_rule: Callable[..., Any] | None = None
+        self.vjp_needs: tuple[str, ...] = ()
+        self.jvp_rule: Callable[..., Any] | None = None
+        self.batch_rule: Callable[..., Any] | None = None
+        self.shard_rule: str | Callable[..., Any] | None = None
+        self.samples_rule: Callable[..., Iterator[Any]] | None = None
+        self._operands = schema.operands
+        self._attributes = schema.attributes
+
+    # Attaching rules. Each returns the function unchanged, so the rule stays a plain module-level name.
+
+    def meta(self, rule: F) -> F:
+        """Typing: TensorTypes and attributes in, TensorType (or a tuple) out, on symbolic sizes too."""
+        self.meta_rule = self._checked("meta", rule)
+        return rule
+
+    def ref(self, rule: F) -> F:
+        """Meaning: numpy arrays and attributes in, arrays out."""
+        self.ref_rule = self._checked("ref", rule)
+        return rule
+
+    def lower(self, rule: F) -> F:
+        """Loops: `(at, operands, attributes)`; see `ir.loops`."""
+        self.lower_rule = self._checked("lower", rule, ("at",))
+        return rule
+
+    def decompose(self, rule: F) -> F:
+        """The operator in terms of others: Values in, Values out. Runs on graph nodes and on Tensors."""
+        self.decompose_rule = self._checked("decompose", rule)
+        return rule
+
+    def view(self, rule: F) -> F:
+        """For views: the operand's Layout (first parameter) and attributes in, the result's Layout out."""
+        self.view_rule = self._checked("view", rule)
+        return rule
+
+    def inverse(self, rule: F) -> F:
+        """For views: `(base, value, attributes)`: the base's value once the view's elements are `value`'s."""
+        self.inverse_rule = rule
+        return rule
+
+    def vjp(self, rule: F) -> F:
+        """Reverse derivative: `g`, then any of the results' and parameters' names; exactly those are saved.
+
+        Returns one gradient (or None) per operand, in the schema's order; a bare value when there is one operand. With several
+        results `g` is a tuple with None for results that have no gradient.
+        """
+        names = self._names(rule)
+        known = {result.name for result in self.schema.results} | {item.name for item in self.schema.parameters}
+        if not names or names[0] != "g" or not set(names[1:]) <= known:
+            raise TypeError(f"{self.name}: vjp takes g, then names of results or parameters, not {names}")
+        self.vjp_rule, self.vjp_needs = rule, names[1:]
+        return rule
+
+    def jvp(self, rule: F) -> F:
+        """Forward derivative: `(tangents, out, operands and attributes)`."""
+        self.jvp_rule = rule
+        return rule
+
+    def batch(self, rule: F) -> F:
+        """vmap: how the operator acts on operands with an extra dim."""
+        self.batch_rule = rule
+        return rule
+
+    def shard(self, rule: str | Callable[..., Any]) -> None:
+        """How it acts on sharded operands: an einsum-like string or a function."""
+        self.shard_rule = rule
+
+    def samples(self, rule: F) -> F:
+        """Sample arguments for generated tests and benchmarks: `(rng)` in, an iterator of `Sample`s out."""
+        self.samples_rule = rule
+        return rule
+
+    def kernel(self, device: str) -> Callable[[F], F]:
+        """An opaque host implementation for a kind of device."""
+
+        def attach(rule: F) -> F:
+            self.kernels[device] = rule
+            return rule
+
+        return attach
+
+    def _names(self, rule: Callable[..., Any]) -> tuple[str, ...]:
+        # `inspect` is too slow for some hundred rules at import.
+        code = rule.__code__
+        return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+
+    def _checked(self, kind: str, rule: Callable[..., Any], first: tuple[str, ...] = ()) -> Callable[..., Any]:
+        expected = first + tuple([item.name for item in self.schema.parameters])
+        names = self._names(rule)
+        if names != expected:
+            raise TypeError(f"{self.name}: the {kind} rule takes {names}, the schema has {expected}")
+        return rule
+
+    # Using rules.
+
+    def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Positional and keyword arguments as (operands, attributes), defaults filled in."""
+        values: dict[str, Any] = {}
+        parameters = self.schema.parameters
+        if len(args) > len(parameters):
+            fail("A001", f"{self.name} takes {len(parameters)} arguments, {len(args)} given", hint=self.schema.text)
+        for parameter, value in zip(parameters, args, strict=False):
+            if parameter.keyword_only:
+                fail("A001", f"{self.name}: {parameter.name} must be given by name", hint=self.schema.text)
+            values[parameter.name] = value
+        for name, value in kwargs.items():
+            if name in values:
+                fail("A001", f"{self.name}: {name} is given twice", hint=self.schema.text)
+            values[name] = value
+        operands: list[Any] = []
+        attrs: dict[str, Any] = {}
+        for parameter in parameters:
+            value = values.pop(parameter.name, parameter.default)
+            if value is REQUIRED:
+                fail("A001", f"{self.name}: {parameter.name} is missing", hint=self.schema.text)
+            if parameter.is_operand:
+                operands.append(tuple(value) if isinstance(value, list) else value)
+            else:
+                attrs[parameter.name] = _as_attribute(parameter.type, value)
+        if values:
+            fail("A001", f"{self.name} has no parameter {next(iter(values))}", hint=self.schema.text)
+        return tuple(operands), attrs
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        operands, attrs = self.bind(args, kwargs)
+        for operand in operands:
+            if isinstance(operand, Value):
+                return operand.apply(self, operands, attrs)
+            if isinstance(operand, tuple) and operand and isinstance(operand[0], Value):
+                return operand[0].apply(self, operands, attrs)
+        return _without_tensors[0](self, operands, attrs)
+
+    def named(self, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> dict[str, Any]:
+        """Operands and attributes by the schema's names, for calling a rule."""
+        return {**{item.name: value for item, value in zip(self._operands, operands, strict=True)}, **attrs}
+
+    def infer(self, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
+        """The result's type: by `meta`, by the view's layout, or else by typing the decomposition."""
+        named = self.named(operands, attrs)
+        if self.meta_rule is not None:
+            return self.meta_rule(**named)
+        if self.view_rule is not None:
+            base: TensorType = operands[0]
+            layout = self.view_rule(**{**named, self._operands[0].name: Layout(base.shape, base.strides)})
+            return TensorType(layout.shape, base.dtype, base.device, layout.strides, base.weak)
+        if self.decompose_rule is None:
+            raise TypeError(f"{self.name} has neither meta, view nor decompose")
+        builder = GraphBuilder()
+        nodes = tuple([_parameters(builder, item, position) for position, item in enumerate(operands)])
+        result = self.decompose_rule(**self.named(nodes, attrs))
+        return tuple([item.type for item in result]) if isinstance(result, tuple) else result.type
+
+
+def _parameters(builder: GraphBuilder, type_: Any, position: int) -> Any:
+    if type_ is None:
+        return None
+    if isinstance(type_, tuple):
+        return tuple([builder.parameter(f"p{position}_{item}", part) for item, part in enumerate(type_)])
+    return builder.parameter(f"p{position}", type_)
+
+
+def _as_attribute(type_: str, value: Any) -> Any:
+    if type_.endswith("[]"):
+        return tuple(value) if isinstance(value, (list, tuple)) else (value,)
+    return tuple(value) if isinstance(value, list) else value
+
+
+class Sample:
+    """Arguments for one call: numpy arrays (or numbers) for operands, plain values for attributes.
+
+    `domain` names values the harness must keep away from: for example "positive" for log, "nonzero" for a divisor.
+    """
+
+    __slots__ = ("args", "domain", "kwargs")
+
+    def __init__(self, *args: Any, domain: str | None = None, **kwargs: Any) -> None:
+        self.args = args
+        self.kwargs = kwargs
+        self.domain = domain
+
+
+# The registry. `generation` grows with every change, so that caches built from it know they are stale.
+OPERATORS: dict[str, Operator] = {}
+generation = 0
+
+
+def _no_world(op: Operator, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
+    raise TypeError(f"{op.name} has no tensor argument and no eager world is loaded")
+
+
+_without_tensors: list[Callable[..., Any]] = [_no_world]
+
+
+def set_creation_handler(handler: Callable[..., Any]) -> None:
+    """Says who runs operators that are called without any tensor, such as `full`: `(op, operands, attrs)`."""
+    _without_tensors[0] = handler
+
+
+def define(
+    schema: str,
+    doc: str,
+    *,
+    facts: Fact = Fact.NONE,
+    dtypes: str = "all",
+    autocast: str | None = None,
+    variants: str = "function method",
+    syntax: str | None = None,
+) -> Operator:
+    """Registers an operator. `dtypes` names the accepted family: all, real, float, int, integral (with bool), number.
+
+    `variants`: which forms are generated: function, method, inplace, out. `syntax` is the special method it stands for.
+    `autocast`: "lower", "float32" or "widest".
+    """
+    global generation
+    operator = Operator(parse_schema(schema), doc, facts, dtypes, autocast, variants)
+    if operator.name in OPERATORS:
+        raise ValueError(f"operator {operator.name} is defined twice")
+    OPERATORS[operator.name] = operator
+    generation += 1
+    if syntax is not None:
+        SYNTAX[syntax] = operator
+    return operator
+
+
+def undefine(name: str) -> None:
+    """Removes an operator, for example a user's."""
+    global generation
+    del OPERATORS[name]
+    generation += 1
+
+
+def typed(node: Node | TensorType) -> TensorType:
+    """The type of a graph node; types pass."""
+    return node.type if isinstance(node, Node) else node

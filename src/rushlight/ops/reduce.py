@@ -1,0 +1,336 @@
+"""Reductions over some or all dims: sums, products, extremes and their places, truth.
+
+Each states its order of association: LANES where the innermost logical dim is reduced, else BLOCKED. 16-bit floats are
+summed in float32 and rounded once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from rushlight.ir.dtype import DType, bool_, compute_dtype, from_numpy_dtype, int64
+from rushlight.ir.loops import Operand
+from rushlight.ir.scalar import Scalar, cast, constant, lift, reduce, select
+from rushlight.ir.type import TensorType
+from rushlight.ir.value import Value
+from rushlight.ops.create import count_of
+from rushlight.ops.dims import (
+    Array,
+    At,
+    Dims,
+    Shape,
+    compute_array,
+    convert,
+    normal,
+    reduction_order,
+    require_floating,
+    wrap_dims,
+)
+from rushlight.ops.promote import promote_sum
+from rushlight.ops.record import OPERATORS, Fact, Sample, define
+from rushlight.ops.view import unsqueeze
+from rushlight.sym import Size, SizeExpr, axis_symbol, product
+
+
+class Reduced:
+    """The loop axes of a reduction: `axes` are bound, `index` reads the operand at one element of one result.
+
+    `dims` are those reduced, ascending; `linear` numbers the elements of one result row-major.
+    """
+
+    __slots__ = ("axes", "dims", "index", "linear")
+
+    def __init__(self, at: At, shape: Shape, dim: Dims, keepdim: bool, op: str) -> None:
+        self.dims = wrap_dims(dim, len(shape), op)
+        outer = iter([axis for position, axis in enumerate(at) if not (keepdim and position in self.dims)])
+        axes: list[SizeExpr] = []
+        index: list[Size] = []
+        self.linear: Size = 0
+        for position, size in enumerate(shape):
+            if position in self.dims:
+                axes.append(axis_symbol(size, f"r{position}"))
+                index.append(axes[-1])
+                self.linear = self.linear * size + axes[-1]
+            else:
+                index.append(next(outer))
+        self.axes, self.index = tuple(axes), tuple(index)
+
+
+def fold_scalar(kind: str, frame: Reduced, body: Scalar) -> Scalar:
+    """The reduction of `body` over a frame's axes in the order that its dims ask for; `body` itself without axes."""
+    return reduce(kind, frame.axes, body, reduction_order(frame.dims, len(frame.index))) if frame.axes else body
+
+
+def reduced_shape(shape: Shape, dim: Dims, keepdim: bool, op: str) -> Shape:
+    """The shape of a result whose `dim` is reduced."""
+    dims = wrap_dims(dim, len(shape), op)
+    if keepdim:
+        return tuple([1 if position in dims else size for position, size in enumerate(shape)])
+    return tuple([size for position, size in enumerate(shape) if position not in dims])
+
+
+def reduced_count(shape: Shape, dim: Dims, op: str) -> Size:
+    """The number of elements that make one result."""
+    return product([shape[position] for position in wrap_dims(dim, len(shape), op)])
+
+
+def axes_tuple(array: Array, dim: Dims, op: str) -> tuple[int, ...]:
+    """`dim` as numpy takes it."""
+    return wrap_dims(dim, array.ndim, op)
+
+
+def restored(value: Value, shape: Shape, dim: Dims, keepdim: bool, op: str) -> Any:
+    """A reduced value with its dims back at size 1, so that it broadcasts against `shape`."""
+    if not keepdim:
+        for position in wrap_dims(dim, len(shape), op):
+            value = unsqueeze(value, position)
+    return value
+
+
+def spread(value: Value, shape: Shape, dim: Dims, keepdim: bool, op: str) -> Any:
+    """A reduced value repeated over the dims that were reduced."""
+    return OPERATORS["expand"](restored(value, shape, dim, keepdim, op), shape)
+
+
+def reduction_samples(rng: np.random.Generator) -> Iterator[Sample]:
+    """All dims, the last, the first, several, kept and not, of size 0 and 1, and a 0-d tensor."""
+    yield Sample(normal(rng, 3, 5))
+    yield Sample(normal(rng, 3, 5), 1)
+    yield Sample(normal(rng, 3, 5), 0, True)
+    yield Sample(normal(rng, 2, 3, 4), (0, -1))
+    yield Sample(normal(rng, 2, 3, 4), (1, 2), True)
+    yield Sample(normal(rng, 4, 1), 1)
+    yield Sample(normal(rng, 2, 300), -1)
+    yield Sample(normal(rng))
+
+
+sum_ = define(
+    "sum(Tensor input, int[]? dim=None, bool keepdim=False, *, DType? dtype=None) -> Tensor",
+    "The sum of elements; ints and bools are summed as int64.",
+    facts=Fact.REDUCTION,
+    autocast="float32",
+)
+
+
+@sum_.meta
+def sum_meta(input: TensorType, dim: Dims, keepdim: bool, dtype: DType | None) -> TensorType:
+    shape = reduced_shape(input.shape, dim, keepdim, "sum")
+    return TensorType(shape, dtype or promote_sum(input.dtype), input.device)
+
+
+@sum_.ref
+def sum_ref(input: Array, dim: Dims, keepdim: bool, dtype: DType | None) -> Array:
+    found = _result_dtype(input, dtype)
+    wide = compute_array(input.astype(found.numpy))
+    return np.sum(wide, axes_tuple(input, dim, "sum"), dtype=wide.dtype, keepdims=keepdim).astype(found.numpy)
+
+
+def _result_dtype(input: Array, dtype: DType | None) -> DType:
+    own = from_numpy_dtype(input.dtype)
+    assert own is not None
+    return dtype or promote_sum(own)
+
+
+@sum_.lower
+def sum_lower(at: At, input: Operand, dim: Dims, keepdim: bool, dtype: DType | None) -> Scalar:
+    frame = Reduced(at, input.shape, dim, keepdim, "sum")
+    found = dtype or promote_sum(input.dtype)
+    return cast(fold_scalar("sum", frame, cast(cast(input[frame.index], found), compute_dtype(found))), found)
+
+
+@sum_.vjp
+def sum_vjp(g: Value, input: TensorType, dim: Dims, keepdim: bool) -> Any:
+    return convert(spread(g, input.shape, dim, keepdim, "sum"), input.dtype)
+
+
+@sum_.samples
+def sum_samples(rng: np.random.Generator) -> Iterator[Sample]:
+    yield from reduction_samples(rng)
+    yield Sample(normal(rng, 2, 0), 1)
+
+
+mean = define(
+    "mean(Tensor input, int[]? dim=None, bool keepdim=False, *, DType? dtype=None) -> Tensor",
+    "The sum of elements divided by their number; NaN where there are none. Integers need a floating-point dtype.",
+    facts=Fact.REDUCTION,
+    dtypes="float",
+    autocast="float32",
+)
+
+
+@mean.meta
+def mean_meta(input: TensorType, dim: Dims, keepdim: bool, dtype: DType | None) -> TensorType:
+    found = TensorType(reduced_shape(input.shape, dim, keepdim, "mean"), dtype or input.dtype, input.device)
+    require_floating(found, "mean")
+    return found
+
+
+@mean.ref
+def mean_ref(input: Array, dim: Dims, keepdim: bool, dtype: DType | None) -> Array:
+    found = dtype.numpy if dtype else input.dtype
+    wide = compute_array(input.astype(found))
+    axes = axes_tuple(input, dim, "mean")
+    count = wide.dtype.type(np.prod([input.shape[axis] for axis in axes], dtype=np.float64))
+    with np.errstate(all="ignore"):
+        return (np.sum(wide, axes, keepdims=keepdim) / count).astype(found)
+
+
+@mean.lower
+def mean_lower(at: At, input: Operand, dim: Dims, keepdim: bool, dtype: DType | None) -> Scalar:
+    frame = Reduced(at, input.shape, dim, keepdim, "mean")
+    found = dtype or input.dtype
+    compute = compute_dtype(found)
+    total = fold_scalar("sum", frame, cast(cast(input[frame.index], found), compute))
+    return cast(total / lift(reduced_count(input.shape, dim, "mean"), compute), found)
+
+
+@mean.vjp
+def mean_vjp(g: Value, input: TensorType, dim: Dims, keepdim: bool) -> Any:
+    shared = g / count_of(g, reduced_count(input.shape, dim, "mean"))
+    return convert(spread(shared, input.shape, dim, keepdim, "mean"), input.dtype)
+
+
+@mean.samples
+def mean_samples(rng: np.random.Generator) -> Iterator[Sample]:
+    yield from reduction_samples(rng)
+
+
+prod = define(
+    "prod(Tensor input, int[]? dim=None, bool keepdim=False, *, DType? dtype=None) -> Tensor",
+    "The product of elements; ints and bools are multiplied as int64.",
+    facts=Fact.REDUCTION,
+    autocast="float32",
+)
+
+
+@prod.meta
+def prod_meta(input: TensorType, dim: Dims, keepdim: bool, dtype: DType | None) -> TensorType:
+    shape = reduced_shape(input.shape, dim, keepdim, "prod")
+    return TensorType(shape, dtype or promote_sum(input.dtype), input.device)
+
+
+@prod.ref
+def prod_ref(input: Array, dim: Dims, keepdim: bool, dtype: DType | None) -> Array:
+    found = _result_dtype(input, dtype)
+    wide = compute_array(input.astype(found.numpy))
+    return np.prod(wide, axes_tuple(input, dim, "prod"), dtype=wide.dtype, keepdims=keepdim).astype(found.numpy)
+
+
+@prod.lower
+def prod_lower(at: At, input: Operand, dim: Dims, keepdim: bool, dtype: DType | None) -> Scalar:
+    frame = Reduced(at, input.shape, dim, keepdim, "prod")
+    found = dtype or promote_sum(input.dtype)
+    return cast(fold_scalar("prod", frame, cast(cast(input[frame.index], found), compute_dtype(found))), found)
+
+
+@prod.vjp
+def prod_vjp(g: Value, input: Value, dim: Dims, keepdim: bool) -> Any:
+    # The product of all others is out / x, but for zeros: one zero gets the product of the rest, two leave nothing.
+    where, eq = OPERATORS["where"], OPERATORS["eq"]
+    is_zero = eq(input, 0)
+    solid = where(is_zero, 1.0, input)
+    rest = prod(solid, dim, True)
+    zeros = sum_(is_zero, dim, True)
+    others = where(eq(zeros, 0), rest / solid, where(eq(zeros, 1) & is_zero, rest, 0.0))
+    return restored(g, input.shape, dim, keepdim, "prod") * others
+
+
+@prod.samples
+def prod_samples(rng: np.random.Generator) -> Iterator[Sample]:
+    yield from reduction_samples(rng)
+
+
+any_ = define(
+    "any(Tensor input, int[]? dim=None, bool keepdim=False) -> Tensor",
+    "Whether some element is not 0.",
+    facts=Fact.REDUCTION | Fact.NONDIFFERENTIABLE,
+)
+
+
+def _truth_lower(kind: str, at: At, input: Operand, dim: Dims, keepdim: bool) -> Scalar:
+    frame = Reduced(at, input.shape, dim, keepdim, kind)
+    return fold_scalar(kind, frame, cast(input[frame.index], bool_))
+
+
+@any_.meta
+def any_meta(input: TensorType, dim: Dims, keepdim: bool) -> TensorType:
+    return TensorType(reduced_shape(input.shape, dim, keepdim, "any"), bool_, input.device)
+
+
+@any_.ref
+def any_ref(input: Array, dim: Dims, keepdim: bool) -> Array:
+    return np.asarray(np.any(input != 0, axes_tuple(input, dim, "any"), keepdims=keepdim))
+
+
+@any_.lower
+def any_lower(at: At, input: Operand, dim: Dims, keepdim: bool) -> Scalar:
+    return _truth_lower("any", at, input, dim, keepdim)
+
+
+@any_.samples
+def any_samples(rng: np.random.Generator) -> Iterator[Sample]:
+    yield Sample(rng.random((3, 5)) < 0.1)
+    yield Sample(rng.random((3, 5)) < 0.2, 1)
+    yield Sample(normal(rng, 3, 5), 0, True)
+
+
+all_ = define(
+    "all(Tensor input, int[]? dim=None, bool keepdim=False) -> Tensor",
+    "Whether no element is 0.",
+    facts=Fact.REDUCTION | Fact.NONDIFFERENTIABLE,
+)
+
+
+@all_.meta
+def all_meta(input: TensorType, dim: Dims, keepdim: bool) -> TensorType:
+    return TensorType(reduced_shape(input.shape, dim, keepdim, "all"), bool_, input.device)
+
+
+@all_.ref
+def all_ref(input: Array, dim: Dims, keepdim: bool) -> Array:
+    return np.asarray(np.all(input != 0, axes_tuple(input, dim, "all"), keepdims=keepdim))
+
+
+@all_.lower
+def all_lower(at: At, input: Operand, dim: Dims, keepdim: bool) -> Scalar:
+    return _truth_lower("all", at, input, dim, keepdim)
+
+
+@all_.samples
+def all_samples(rng: np.random.Generator) -> Iterator[Sample]:
+    yield Sample(rng.random((3, 5)) < 0.9)
+    yield Sample(rng.random((3, 5)) < 0.8, 1)
+    yield Sample(normal(rng, 3, 5), 0, True)
+
+
+count_nonzero = define(
+    "count_nonzero(Tensor input, int[]? dim=None) -> Tensor",
+    "The number of elements that are not 0.",
+    facts=Fact.REDUCTION | Fact.NONDIFFERENTIABLE,
+)
+
+
+@count_nonzero.meta
+def count_nonzero_meta(input: TensorType, dim: Dims) -> TensorType:
+    return TensorType(reduced_shape(input.shape, dim, False, "count_nonzero"), int64, input.device)
+
+
+@count_nonzero.ref
+def count_nonzero_ref(input: Array, dim: Dims) -> Array:
+    return np.asarray(np.sum(input != 0, axes_tuple(input, dim, "count_nonzero"), dtype=np.int64))
+
+
+@count_nonzero.lower
+def count_nonzero_lower(at: At, input: Operand, dim: Dims) -> Scalar:
+    frame = Reduced(at, input.shape, dim, False, "count_nonzero")
+    hit = cast(input[frame.index], bool_)
+    return fold_scalar("sum", frame, select(hit, constant(1, int64), constant(0, int64)))
+
+
+@count_nonzero.samples
+def count_nonzero_samples(rng: np.random.Generator) -> Iterator[Sample]:
+    yield Sample(np.where(rng.random((3, 5)) < 0.5, 0, normal(rng, 3, 5)))
+    yield Sample(rng.integers(0, 2, (3, 5)), 1)

@@ -1,0 +1,110 @@
+"""Operator schemas: `name(Tensor a, int dim=-1, *, DType? dtype=None) -> Tensor`.
+
+Types: Tensor, Tensor?, Tensor[] (operands; a Python number may stand for a Tensor), and the attributes Size, Size[], Size?,
+int, int[], int?, float, float?, bool, str, str?, DType, DType?, Device?, any. `Tensor(a)` in an argument and in the result marks an alias
+(a view); `Tensor(a!)` an argument that is written to. Results may be named: `-> (Tensor values, Tensor indices)`.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass
+from typing import Any
+
+REQUIRED: Any = object()
+_PARAMETER = re.compile(r"^(?P<type>\w+(?:\(\w+!?\))?(?:\[\])?\??)\s+(?P<name>\w+)(?:\s*=\s*(?P<default>.+))?$")
+_SCHEMA = re.compile(r"^(?P<name>[\w:.]+)\((?P<parameters>.*)\)\s*->\s*(?P<returns>.+)$", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One parameter. `alias` names the storage it shares with a result; `written` says that it is mutated."""
+
+    name: str
+    type: str
+    default: Any = REQUIRED
+    keyword_only: bool = False
+    alias: str | None = None
+    written: bool = False
+
+    @property
+    def is_operand(self) -> bool:
+        """Whether it is a tensor, an optional one or a list of them."""
+        return self.type.startswith("Tensor")
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One result: its name and the alias it carries."""
+
+    name: str
+    type: str
+    alias: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """A parsed schema; `text` is its source."""
+
+    name: str
+    parameters: tuple[Parameter, ...]
+    results: tuple[Result, ...]
+    text: str
+
+    @property
+    def operands(self) -> tuple[Parameter, ...]:
+        """The tensor parameters, in order."""
+        return tuple([parameter for parameter in self.parameters if parameter.is_operand])
+
+    @property
+    def attributes(self) -> tuple[Parameter, ...]:
+        """The other parameters, in order."""
+        return tuple([parameter for parameter in self.parameters if not parameter.is_operand])
+
+
+def _alias(text: str) -> tuple[str, str | None, bool]:
+    found = re.match(r"^(\w+)\((\w+)(!?)\)(.*)$", text)
+    if found is None:
+        return text, None, False
+    return found[1] + found[4], found[2], found[3] == "!"
+
+
+def _split(text: str) -> list[str]:
+    parts: list[str] = []
+    depth, start = 0, 0
+    for position, mark in enumerate(text):
+        depth += (mark in "([") - (mark in ")]")
+        if mark == "," and depth == 0:
+            parts.append(text[start:position].strip())
+            start = position + 1
+    last = text[start:].strip()
+    return [*parts, last] if last else parts
+
+
+def parse_schema(text: str) -> Schema:
+    """The schema written in `text`; ValueError when it is malformed."""
+    found = _SCHEMA.match(text.strip())
+    if found is None:
+        raise ValueError(f"malformed schema: {text!r}")
+    parameters: list[Parameter] = []
+    keyword_only = False
+    for part in _split(found["parameters"]):
+        if part == "*":
+            keyword_only = True
+            continue
+        piece = _PARAMETER.match(part)
+        if piece is None:
+            raise ValueError(f"malformed parameter {part!r} in schema {text!r}")
+        type_, alias, written = _alias(piece["type"])
+        default = REQUIRED if piece["default"] is None else ast.literal_eval(piece["default"])
+        parameters.append(Parameter(piece["name"], type_, default, keyword_only, alias, written))
+    returns = found["returns"].strip()
+    inner = _split(returns[1:-1]) if returns.startswith("(") else [returns]
+    results: list[Result] = []
+    for position, part in enumerate(inner):
+        words = part.split()
+        type_, alias, _ = _alias(words[0])
+        name = words[1] if len(words) > 1 else ("out" if len(inner) == 1 else f"out{position}")
+        results.append(Result(name, type_, alias))
+    return Schema(found["name"], tuple(parameters), tuple(results), text.strip())

@@ -1,0 +1,34 @@
+"""The learning rate schedules, under PyTorch's module name."""
+
+from rushlight.optim.one_cycle import OneCycleLR
+from rushlight.optim.plateau import ReduceLROnPlateau
+from rushlight.optim.schedule import (
+    ConstantLR,
+    CosineAnnealingLR,
+    ExponentialLR,
+    LambdaLR,
+    LinearLR,
+    LRScheduler,
+    MultiStepLR,
+    SequentialLR,
+    StepLR,
+)
+from rushlight.support.peer_names import absent_name
+
+__all__ = [
+    "ConstantLR",
+    "CosineAnnealingLR",
+    "ExponentialLR",
+    "LRScheduler",
+    "LambdaLR",
+    "LinearLR",
+    "MultiStepLR",
+    "OneCycleLR",
+    "ReduceLROnPlateau",
+    "SequentialLR",
+    "StepLR",
+]
+
+
+def __getattr__(name: str) -> object:
+    raise absent_name(__name__, name, __all__)

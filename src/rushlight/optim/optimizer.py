@@ -1,0 +1,200 @@
+"""Optimizer: parameter groups, their hyperparameters, and the state that belongs to each parameter."""
+
+from __future__ import annotations
+
+import copy
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from itertools import chain
+from typing import Any, cast
+
+from rushlight.eager.autograd.modes import enable_grad, no_grad
+from rushlight.eager.autograd.node import RemovableHandle, add_hook
+from rushlight.eager.tensor import Tensor
+from rushlight.optim.groups import ParamGroup, listed_params
+from rushlight.support.errors import fail, require, warn
+
+Params = Iterable[Any]
+State = dict[str, Any]
+
+
+class Optimizer:
+    """Base of optimizers: a subclass defines `init_state` and `update_param`, or `step` where it needs more than that.
+
+    Hyperparameters live in `param_groups`, one dict a group, and are read from there at each step, as schedulers change
+    them. `switches` are those whose operations are left out when they are exactly 0 (see `ParamGroup`).
+    """
+
+    __rushlight_state__ = "runtime"  # numbers in the groups and the state feed arithmetic only
+    switches: tuple[str, ...] = ()
+
+    state: defaultdict[Any, dict[str, Any]]
+    param_groups: list[ParamGroup]
+
+    def __init__(self, params: Params, defaults: dict[str, Any]) -> None:
+        if isinstance(params, Tensor):
+            fail("A001", "Optimizer: params is one tensor", hint="pass a list of tensors, or model.parameters()")
+        self.defaults = defaults
+        self.state = defaultdict(dict)
+        self.param_groups = []
+        self._switches_off: list[dict[str, bool]] = []  # here too, for the guards of compiled steps
+        self._step_pre_hooks: dict[int, Any] = {}
+        self._step_post_hooks: dict[int, Any] = {}
+        groups = list(params)
+        require(bool(groups), "A002", "optimizer got an empty parameter list")
+        if not isinstance(groups[0], dict):
+            groups = [{"params": groups}]
+        for group in groups:
+            self.add_param_group(group)
+
+    def add_param_group(self, param_group: Mapping[str, Any]) -> None:
+        """Add parameters with hyperparameters of their own; those it does not name are the defaults."""
+        fits = isinstance(param_group, Mapping)
+        require(fits, "A001", f"a param_group is a dict, not {type(param_group).__name__}")
+        params, names = listed_params(param_group["params"])
+        self._check(params)
+        named = {"param_names": names} if names else {}
+        given = {name: value for name, value in param_group.items() if name != "params"}
+        self._add(ParamGroup({"params": params, **self.defaults, **given, **named}, self.switches))
+
+    def _add(self, group: ParamGroup) -> None:
+        self.param_groups.append(group)
+        self._switches_off.append(group.off)
+
+    def _check(self, params: list[Any]) -> None:
+        known = {id(param) for group in self.param_groups for param in group["params"]}
+        for param in params:
+            if not isinstance(param, Tensor):
+                fail("A001", f"optimizer can only optimize Tensors, but one of the params is {type(param).__name__}")
+            leaf = param.is_leaf or param.retains_grad
+            require(leaf, "A002", "can't optimize a non-leaf Tensor", param=param)
+            require(id(param) not in known, "A002", "some parameters appear in more than one parameter group")
+        if len({id(param) for param in params}) < len(params):
+            warn("A008", "Optimizer: a parameter group lists a parameter twice", key=id(self))
+
+    def init_state(self, param: Any, group: ParamGroup) -> State:
+        """Return the state of a parameter before its first step."""
+        return {}
+
+    def update_param(self, param: Any, grad: Any, state: State, group: ParamGroup) -> None:
+        """Take one step with a parameter; runs under no_grad."""
+        fail("A006", f"{type(self).__name__}: an Optimizer defines update_param or step", group=sorted(group))
+
+    def __rushlight_prepare__(self) -> None:
+        """Make the state of all parameters, so that a compiled step finds the same entries each time."""
+        for group in self.param_groups:
+            for param in group["params"]:
+                if param.requires_grad:
+                    self._state_of(param, group)
+
+    def _state_of(self, param: Any, group: ParamGroup) -> State:
+        state = self.state[param]
+        if not state:
+            state.update(self.init_state(param, group))
+        return state
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Change the parameters by their gradients. `closure` computes the loss again, and its gradients, first."""
+        for hook in list(self._step_pre_hooks.values()):
+            hook(self, (), {})
+        loss = None
+        if closure is not None:
+            with enable_grad():
+                loss = closure()
+        with no_grad():
+            for group in self.param_groups:
+                for param in group["params"]:
+                    grad = param.grad
+                    if grad is not None:
+                        grad = -grad if group.get("maximize") else grad
+                        self.update_param(param, grad, self._state_of(param, group), group)
+        for hook in list(self._step_post_hooks.values()):
+            hook(self, (), {})
+        return loss
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Drop the gradients, or fill them with zeros."""
+        for group in self.param_groups:
+            for param in group["params"]:
+                if param.grad is None:
+                    continue
+                if set_to_none:
+                    param.grad = None
+                else:
+                    param.grad = param.grad.detach()
+                    param.grad.zero_()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state by the parameters' numbers, and the groups with numbers in the parameters' place."""
+        numbers: dict[int, int] = {}
+        for param in chain.from_iterable([group["params"] for group in self.param_groups]):
+            numbers.setdefault(id(param), len(numbers))
+        groups = [
+            {**{name: value for name, value in group.items() if name != "params"}, "params": _numbered(group, numbers)}
+            for group in self.param_groups
+        ]
+        state = {
+            numbers[id(param)]: dict(entry) for param, entry in self.state.items() if id(param) in numbers and entry
+        }
+        return {"state": state, "param_groups": groups}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Take back a state dict, PyTorch's too; parameters are matched by their order."""
+        saved_groups = cast(list[dict[str, Any]], state_dict["param_groups"])
+        groups = self.param_groups
+        same = len(groups) == len(saved_groups)
+        require(same, "A002", "loaded state dict has a different number of parameter groups")
+        sizes = [(len(group["params"]), len(saved["params"])) for group, saved in zip(groups, saved_groups)]
+        fits = all(mine == theirs for mine, theirs in sizes)
+        require(
+            fits,
+            "A002",
+            "loaded state dict contains a parameter group that doesn't match the size of optimizer's group",
+        )
+        params: dict[Any, Any] = {}
+        for group, saved in zip(groups, saved_groups):
+            params.update(zip(saved["params"], group["params"], strict=True))
+        state: defaultdict[Any, dict[str, Any]] = defaultdict(dict)
+        for number, entry in state_dict["state"].items():
+            if number in params:
+                state[params[number]] = {name: _fitted(name, value, params[number]) for name, value in entry.items()}
+        self.state = state
+        self.param_groups, self._switches_off = [], []
+        for group, saved in zip(groups, saved_groups, strict=True):
+            values = {name: copy.deepcopy(value) for name, value in saved.items() if name != "params"}
+            self._add(ParamGroup({"params": group["params"], **values}, self.switches))
+
+    def register_step_pre_hook(self, hook: Callable[..., object]) -> RemovableHandle:
+        """Call `hook(optimizer, args, kwargs)` before each step."""
+        return add_hook(self._step_pre_hooks, hook)
+
+    def register_step_post_hook(self, hook: Callable[..., object]) -> RemovableHandle:
+        """Call `hook(optimizer, args, kwargs)` after each step."""
+        return add_hook(self._step_post_hooks, hook)
+
+    def __repr__(self) -> str:
+        lines = [f"{type(self).__name__} ("]
+        for number, group in enumerate(self.param_groups):
+            lines.append(f"Parameter Group {number}")
+            lines += [f"    {name}: {group[name]}" for name in sorted(group) if name != "params"]
+        return "\n".join([*lines, ")"])
+
+
+def require_hyperparameter(valid: object, text: str) -> None:
+    """Raise A002 in PyTorch's words unless a hyperparameter is valid."""
+    require(valid, "A002", text)
+
+
+def _numbered(group: ParamGroup, numbers: Mapping[int, int]) -> list[int]:
+    return [numbers[id(param)] for param in group["params"]]
+
+
+def _fitted(name: str, value: Any, param: Any) -> Any:
+    """Return a loaded state entry as this parameter's: of its dtype and device, and the step count as an int."""
+    if name == "step":
+        return int(value)
+    if isinstance(value, Tensor):
+        return value.to(device=param.device, dtype=param.dtype if param.dtype.is_floating_point else None).clone()
+    if isinstance(value, Mapping):
+        return {key: _fitted(str(key), item, param) for key, item in cast(Mapping[Any, Any], value).items()}
+    return copy.deepcopy(value)

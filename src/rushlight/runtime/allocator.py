@@ -1,0 +1,291 @@
+"""Memory of CPU tensors: a caching allocator of 64-byte aligned storages.
+
+Most time that is lost to memory is lost to page faults on fresh pages, so freed blocks are kept and handed out again
+by size class. Freeing runs no Python function: a dead storage's weak reference puts itself on a list, which the next
+allocation drains.
+"""
+
+import ctypes
+import gc
+import mmap
+import os
+import threading
+import weakref
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+
+from rushlight.runtime import limits
+from rushlight.support import settings
+from rushlight.support.errors import error, fail
+
+ALIGNMENT = 64
+
+_MAP_FROM_BYTES = 256 << 10  # larger blocks are mapped on their own, and go back to the system when released
+_HUGE_PAGES_FROM_BYTES = 4 << 20
+_MEMO_ENTRIES = 4096
+_IDLE_FRACTION = 4  # idle memory may be a quarter of all before a new block drives it out
+
+_raw_malloc: Any = ctypes.pythonapi.PyMem_RawMalloc
+_raw_malloc.argtypes = (ctypes.c_size_t,)
+_raw_malloc.restype = ctypes.c_void_p
+_raw_free: Any = ctypes.pythonapi.PyMem_RawFree
+_raw_free.argtypes = (ctypes.c_void_p,)
+_raw_free.restype = None
+
+# One lock for all allocators. Re-entrant: a finaliser that the garbage collector runs here may allocate.
+_LOCK = threading.RLock()
+_acquire = _LOCK.acquire
+_release = _LOCK.release
+
+
+class Storage:
+    """A run of bytes: `address`, `nbytes` and, for memory that is not ours, the `owner` that keeps it alive."""
+
+    __slots__ = ("__weakref__", "address", "nbytes", "owner")
+
+    address: int
+    nbytes: int
+    owner: object
+
+    @staticmethod
+    def allocate(nbytes: int) -> "Storage":
+        """Fresh memory of the shared allocator, its contents undefined."""
+        return CPU.allocate_many((nbytes,))[0]
+
+    @staticmethod
+    def from_buffer(source: object, *, allow_readonly: bool = False) -> "Storage":
+        """The memory of a numpy array or of any object with the buffer protocol, without a copy.
+
+        It reaches from the lowest to the highest byte that the array's elements take; the first element of an array
+        with negative strides lies inside. Raises M002 for read-only memory unless `allow_readonly`.
+        """
+        array = source if isinstance(source, np.ndarray) else np.frombuffer(cast(Any, source), np.uint8)
+        if not array.flags.writeable and not allow_readonly:
+            fail("M002", "from_buffer: the memory is read-only")
+        low = high = int(array.ctypes.data)
+        if array.size:
+            for size, stride in zip(array.shape, array.strides, strict=True):
+                reach = (size - 1) * stride
+                low, high = low + min(reach, 0), high + max(reach, 0)
+            high += array.itemsize
+        storage = Storage()
+        storage.address, storage.nbytes, storage.owner = low, high - low, source
+        return storage
+
+    @property
+    def __array_interface__(self) -> dict[str, object]:
+        return {"shape": (self.nbytes,), "typestr": "|u1", "data": (self.address, False), "version": 3}
+
+    def view(self) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
+        """The bytes as a numpy array, which keeps the storage alive."""
+        return cast("np.ndarray[tuple[int], np.dtype[np.uint8]]", np.asarray(self))
+
+    def __repr__(self) -> str:
+        return f"Storage(0x{self.address:x}, {self.nbytes} bytes)"
+
+
+class Cell(NamedTuple):
+    """One block of memory: `home` is the free list that it goes back to, `memory` the raw pointer or mapping."""
+
+    address: int
+    capacity: int
+    home: "list[Cell]"
+    memory: int | mmap.mmap
+
+
+class Block(weakref.ref[Storage]):
+    """Ties a cell to the storage that has it."""
+
+    __slots__ = ("cell",)
+
+    cell: Cell
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryStatistics:
+    """Bytes in use by living storages, their peak, and bytes had from the system; counts since the process began."""
+
+    used_bytes: int
+    peak_bytes: int
+    reserved_bytes: int
+    allocations: int
+    reservations: int
+
+
+class Allocator:
+    """Storages of one kind of memory, in size classes: multiples of 64 bytes up to 1 KiB, then eight an octave."""
+
+    def __init__(self, limit_bytes: int | None = None) -> None:
+        self.limit_bytes = limit_bytes
+        self._dead: deque[Block] = deque()
+        self._live: dict[int, Block] = {}  # holds the weak references, so that they fire
+        self._free: dict[int, list[Cell]] = {}  # by capacity
+        self._homes: dict[int, list[Cell]] = {}  # the same lists by size asked for: a memo
+        self._used = 0
+        self._peak = 0
+        self._reserved = 0
+        self._allocations = 0
+        self._reservations = 0
+
+    def allocate_many(self, sizes: Sequence[int]) -> list[Storage]:
+        """One storage of each size in bytes, contents undefined: a single Python call while memory can be reused.
+
+        Raises M001 at once for a size beyond the machine's memory.
+        """
+        storages: list[Storage] = []
+        live, homes, dead = self._live, self._homes, self._dead
+        bury = dead.append
+        used = 0
+        try:
+            # `with` costs three times as much. Inside `try`: a signal's handler may raise right after the call.
+            _acquire()
+            while dead:
+                cell = dead.pop().cell
+                del live[cell[0]]
+                cell[2].append(cell)
+                used -= cell[1]
+            self._used += used
+            used = 0
+            for nbytes in sizes:
+                home = homes.get(nbytes)
+                cell = home.pop() if home else self._find_cell(nbytes)
+                storage = Storage()
+                storage.nbytes = nbytes
+                storage.owner = None
+                storage.address = address = cell[0]
+                live[address] = block = Block(storage, bury)
+                block.cell = cell
+                storages.append(storage)
+                used += cell[1]
+        finally:
+            self._used += used
+            self._allocations += len(storages)
+            if self._used > self._peak:
+                self._peak = self._used
+            _release()
+        return storages
+
+    def allocate(self, nbytes: int) -> Storage:
+        """One storage."""
+        return self.allocate_many((nbytes,))[0]
+
+    def empty_cache(self) -> int:
+        """Give the memory of dead storages back to the system; the number of bytes."""
+        with _LOCK:
+            self._drain()
+            released = 0
+            for capacity, blocks in self._free.items():
+                while blocks:
+                    _give_back(blocks.pop().memory)
+                    released += capacity
+            self._reserved -= released
+            return released
+
+    def statistics(self) -> MemoryStatistics:
+        """What is in use now, and what has been."""
+        with _LOCK:
+            self._drain()
+            return MemoryStatistics(self._used, self._peak, self._reserved, self._allocations, self._reservations)
+
+    def reset_peak(self) -> None:
+        """Let the peak start again from what is in use now."""
+        with _LOCK:
+            self._drain()
+            self._peak = self._used
+
+    def _drain(self) -> None:
+        while self._dead:
+            cell = self._dead.pop().cell
+            del self._live[cell.address]
+            cell.home.append(cell)
+            self._used -= cell.capacity
+
+    def _find_cell(self, nbytes: int) -> Cell:
+        if nbytes <= 1024:
+            capacity = ((nbytes or 1) + 63) & -64
+        else:
+            shift = (nbytes - 1).bit_length() - 4
+            capacity = ((nbytes - 1 >> shift) + 1) << shift
+        cells = self._free.get(capacity)
+        cell = cells.pop() if cells else self._reserve(capacity, nbytes)
+        if len(self._homes) >= _MEMO_ENTRIES:
+            self._homes.clear()
+        self._homes[nbytes] = cell.home
+        return cell
+
+    def _reserve(self, capacity: int, nbytes: int) -> Cell:
+        """Memory from the system, unattached; what garbage holds is collected before an error is raised."""
+        if capacity <= 0:
+            fail("X001", "allocate: a storage of negative size", nbytes=nbytes)
+        limit = limits.memory_bytes() if self.limit_bytes is None else self.limit_bytes
+        if capacity > limit:
+            fail("M001", "allocate: the machine has not that much memory", nbytes=nbytes, available=limit)
+        if capacity >= _MAP_FROM_BYTES and (self._reserved - self._used) * _IDLE_FRACTION > limit:
+            self.empty_cache()
+        memory = self._obtain(capacity) if self._reserved + capacity <= limit else None
+        if memory is None:
+            gc.collect()
+            self.empty_cache()
+            memory = self._obtain(capacity) if self._reserved + capacity <= limit else None
+            if memory is None:
+                raise error("M001", "allocate: out of memory", nbytes=nbytes, used=self._used, available=limit)
+        self._reserved += capacity
+        self._reservations += 1
+        return Cell(_aligned_address(memory), capacity, self._free.setdefault(capacity, []), memory)
+
+    @staticmethod
+    def _obtain(capacity: int) -> int | mmap.mmap | None:
+        if capacity < _MAP_FROM_BYTES:
+            return cast("int | None", _raw_malloc(capacity + ALIGNMENT))
+        try:
+            memory = map_anonymous(capacity)
+        except (OSError, ValueError, OverflowError):
+            return None
+        if capacity >= _HUGE_PAGES_FROM_BYTES and hasattr(mmap, "MADV_HUGEPAGE") and settings.get().huge_pages:
+            _advise_huge_pages(memory)
+        return memory
+
+
+def map_anonymous(nbytes: int) -> mmap.mmap:
+    """Private zeroed pages."""
+    if os.name == "posix":
+        return mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    return mmap.mmap(-1, nbytes)
+
+
+def address_of_map(memory: mmap.mmap) -> int:
+    """Where a mapping begins."""
+    return ctypes.addressof(ctypes.c_char.from_buffer(memory))
+
+
+def _advise_huge_pages(memory: mmap.mmap) -> None:
+    try:
+        memory.madvise(mmap.MADV_HUGEPAGE)
+    except OSError:
+        return  # a kernel without huge pages: slower, not wrong
+
+
+def _aligned_address(memory: int | mmap.mmap) -> int:
+    if isinstance(memory, int):
+        return (memory + ALIGNMENT - 1) & -ALIGNMENT
+    return address_of_map(memory)
+
+
+def _give_back(memory: int | mmap.mmap) -> None:
+    if isinstance(memory, int):
+        _raw_free(memory)
+    else:
+        memory.close()
+
+
+CPU = Allocator()
+"""The allocator of all CPU storages."""
+
+allocate_many = CPU.allocate_many
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_LOCK.acquire, after_in_parent=_LOCK.release, after_in_child=_LOCK.release)

@@ -1,0 +1,159 @@
+"""Calling executables: the context that an entry gets, one per calling thread, and what its status asks for.
+
+Words of a context: 0 arena address, 1 arena bytes, 2 arena bytes needed, 3 address of `parallel_for`, 4 address of the
+interrupt byte, 5 number of threads, 6 address of the pool, 7 address of the table of host calls, 8 to 15 reserved.
+"""
+
+import ctypes
+import os
+import signal
+import threading
+from array import array
+from typing import Any
+
+from rushlight.runtime import allocator, native, pool
+from rushlight.support.errors import fail
+
+WORDS = 16
+ARENA, ARENA_BYTES, ARENA_NEED, PARALLEL_FOR, INTERRUPT, THREADS, POOL, HOST_CALLS = range(8)
+
+OK = 0
+ARENA_TOO_SMALL = 1
+INTERRUPTED = 2
+FIRST_ASSERT = 16
+
+RELEASE_ABOVE_WORK = 50_000
+"""Work (in scalar operations, roughly) above which a call hands the interpreter lock over and uses threads."""
+
+_KEEP_ARENA_BYTES = 64 << 20
+_FIRST_ARENA_BYTES = 64 << 10
+
+
+class Context:
+    """What one calling thread passes to entries; `address` is the `ctx` argument."""
+
+    __slots__ = ("_call_long", "_call_short", "_host_calls", "address", "arena", "words")
+
+    def __init__(self) -> None:
+        functions = native.functions()
+        self.words = array("q", [0] * WORDS)
+        self.address = self.words.buffer_info()[0]
+        self.words[PARALLEL_FOR] = functions.parallel_for
+        self.words[POOL] = pool.pool_address()
+        self.words[THREADS] = pool.get_num_threads()
+        self._host_calls: object = None
+        self._call_short = functions.call_held
+        self.arena = allocator.CPU.allocate(_FIRST_ARENA_BYTES)
+        self._set_arena(self.arena)
+        self.look_at_thread()
+
+    def look_at_thread(self) -> None:
+        """Find out again which thread this is: only the main thread's calls can be interrupted."""
+        functions = native.functions()
+        if threading.current_thread() is threading.main_thread():
+            _know_python_handler(functions)
+            self.words[INTERRUPT] = functions.interrupt_byte
+            self._call_long = functions.call_watched
+        else:
+            self.words[INTERRUPT] = functions.no_interrupt_byte
+            self._call_long = functions.call_released
+
+    def set_host_calls(self, address: int, owner: object) -> None:
+        """Let entries find the table of host calls at `address`; `owner` keeps it alive."""
+        self.words[HOST_CALLS] = address
+        self._host_calls = owner
+
+    def call(self, entry: int, descriptors: int, work: int = 0) -> int:
+        """Run the entry at address `entry` on the array of descriptor pointers at `descriptors`; its final status.
+
+        The arena grows as asked. An interrupted call raises what the signal's handler raises (KeyboardInterrupt), or
+        runs again when it raises nothing. What remains is 0, or `FIRST_ASSERT` + the number of a failed assert.
+        """
+        if work < RELEASE_ABOVE_WORK:
+            call = self._call_short
+        else:
+            if not pool.POOL.ready:
+                pool.POOL.ensure_started()
+            self.words[THREADS] = pool.POOL.get_num_threads()
+            call = self._call_long
+        status = call(entry, self.address, descriptors)
+        return self._settle(status, call, entry, descriptors) if status else 0
+
+    def release_arena(self) -> None:
+        """Give a large arena back to the allocator, whose other users may need it; the next call asks again."""
+        self._set_arena(allocator.CPU.allocate(_FIRST_ARENA_BYTES))
+
+    def _settle(self, status: int, call: native.Call, entry: int, descriptors: int) -> int:
+        while status and status < FIRST_ASSERT:
+            self._answer(status)
+            status = call(entry, self.address, descriptors)
+        if self.arena.nbytes > _KEEP_ARENA_BYTES:
+            self.release_arena()
+        return status
+
+    def _answer(self, status: int) -> None:
+        if status == ARENA_TOO_SMALL:
+            need = self.words[ARENA_NEED]
+            if need <= self.words[ARENA_BYTES]:
+                fail("X001", "call: an executable asks for a larger arena than it needs", need=need)
+            self._set_arena(allocator.CPU.allocate(need))
+        elif status == INTERRUPTED:
+            _raise_from_signal_handlers()
+        else:
+            fail("X001", f"call: an executable returned the unknown status {status}")
+
+    def _set_arena(self, arena: allocator.Storage) -> None:
+        self.arena = arena
+        self.words[ARENA] = arena.address
+        self.words[ARENA_BYTES] = arena.nbytes
+
+
+_local = threading.local()
+
+
+def current() -> Context:
+    """The calling thread's context."""
+    try:
+        return _local.context
+    except AttributeError:
+        context = _local.context = Context()
+        return context
+
+
+def call(entry: int, descriptors: int, work: int = 0) -> int:
+    """Run an entry in the calling thread's context; see `Context.call`."""
+    try:
+        context: Context = _local.context
+    except AttributeError:
+        context = current()
+    return context.call(entry, descriptors, work)
+
+
+_check_signals: Any = ctypes.pythonapi.PyErr_CheckSignals
+_check_signals.argtypes = ()
+_check_signals.restype = ctypes.c_int
+_get_signal: Any = ctypes.pythonapi.PyOS_getsig
+_get_signal.argtypes = (ctypes.c_int,)
+_get_signal.restype = ctypes.c_void_p
+
+
+def _raise_from_signal_handlers() -> None:
+    """Run Python's handlers of the signals that came; ctypes raises what they raise."""
+    _check_signals()
+
+
+def _know_python_handler(functions: native.NativeFunctions) -> None:
+    """Tell native code the address of Python's own signal handler, once it is the one installed."""
+    if callable(signal.getsignal(signal.SIGINT)):
+        slot = ctypes.c_int64.from_address(functions.python_handler)
+        slot.value = slot.value or _get_signal(signal.SIGINT) or 0
+
+
+def _after_fork_in_child() -> None:
+    context: Context | None = getattr(_local, "context", None)
+    if context is not None:
+        context.look_at_thread()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -1,0 +1,69 @@
+"""Random state: a seed and the ordinal of the next call, nothing else.
+
+A random value depends on (seed, call ordinal, logical index of the element), so that it does not depend on how, where
+or in how many pieces it is computed. Operators take (seed, ordinal) as two integers.
+"""
+
+import os
+import threading
+
+from rushlight.support.errors import require
+
+_LOCK = threading.Lock()
+_MASK = (1 << 64) - 1
+DEFAULT_SEED = 67280421310721  # PyTorch's default seed
+
+
+class Generator:
+    """A stream of random calls. Thread safe: each call of `next_ordinal` gets a number of its own."""
+
+    __slots__ = ("_ordinal", "_seed")
+
+    def __init__(self, seed: int = DEFAULT_SEED) -> None:
+        self._seed = seed & _MASK
+        self._ordinal = 0
+
+    def initial_seed(self) -> int:
+        """The seed, as an unsigned 64-bit integer."""
+        return self._seed
+
+    def manual_seed(self, seed: int) -> "Generator":
+        """Start the stream of `seed` from its beginning."""
+        with _LOCK:
+            self._seed = seed & _MASK
+            self._ordinal = 0
+        return self
+
+    def seed(self) -> int:
+        """Start a stream that nobody knows; its seed."""
+        fresh = int.from_bytes(os.urandom(8), "little")
+        self.manual_seed(fresh)
+        return fresh
+
+    def next_ordinal(self, count: int = 1) -> tuple[int, int]:
+        """(seed, ordinal) of the next call, or of the first of the next `count` calls."""
+        with _LOCK:
+            ordinal = self._ordinal
+            self._ordinal = ordinal + count
+            return self._seed, ordinal
+
+    def get_state(self) -> tuple[int, int]:
+        """(seed, ordinal of the next call)."""
+        with _LOCK:
+            return self._seed, self._ordinal
+
+    def set_state(self, state: tuple[int, int]) -> "Generator":
+        """Continue from a state that `get_state` returned."""
+        seed, ordinal = state
+        require(ordinal >= 0, "A002", "set_state: not a generator's state", state=state)
+        with _LOCK:
+            self._seed = seed & _MASK
+            self._ordinal = ordinal
+        return self
+
+
+default_generator = Generator()
+"""The generator of calls that name none."""
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_LOCK.acquire, after_in_parent=_LOCK.release, after_in_child=_LOCK.release)

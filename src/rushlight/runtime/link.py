@@ -1,0 +1,186 @@
+"""Linking one x86-64 ELF object into this process, without LLVM.
+
+A process whose kernels are all cached never needs llvmlite: importing it takes longer than linking a thousand objects
+(some 80 ms against 60 µs each). Only what LLVM emits for position-independent code is known here; an object with
+anything else raises `UnsupportedObject`, and the caller asks LLVM's linker.
+"""
+
+import ctypes
+import functools
+import mmap
+import os
+import struct
+import sys
+from collections.abc import Callable, Mapping
+
+from rushlight.runtime import elf
+
+_PAGE = mmap.PAGESIZE
+# Relocation kinds of the x86-64 psABI.
+_ABSOLUTE64 = 1
+_PC32 = 2
+_PLT32 = 4
+_GOT_KINDS = (9, 41, 42)  # GOTPCREL, GOTPCRELX, REX_GOTPCRELX
+_PC64 = 24
+_RELATIVE32 = (_PC32, _PLT32)
+_KNOWN = (_ABSOLUTE64, _PC64, *_RELATIVE32, *_GOT_KINDS)
+
+_TO_BE_RUN = (".ctors", ".dtors", ".init_array", ".fini_array")
+
+_JUMP = struct.Struct("<6sQxx")  # jmp *0(%rip), then the address
+_JUMP_CODE = b"\xff\x25\0\0\0\0"
+_I32 = struct.Struct("<i")
+_U64 = struct.Struct("<Q")
+
+
+class UnsupportedObject(Exception):
+    """The object holds something that only LLVM's linker knows; never shown to a user."""
+
+
+class Image:
+    """A linked object in executable memory, unmapped when the last reference goes."""
+
+    __slots__ = ("_memory", "addresses")
+
+    def __init__(self, memory: mmap.mmap, addresses: dict[str, int]) -> None:
+        self._memory = memory
+        self.addresses = addresses
+
+
+def can_link_here() -> bool:
+    """Whether this process may link objects by itself: x86-64 with POSIX memory protection and ELF conventions."""
+    return sys.platform in ("linux", "freebsd") and os.uname().machine == "x86_64"
+
+
+def link(obj: elf.ElfObject, symbols: Mapping[str, int]) -> Image:
+    """Copy the object into fresh memory, resolve every reference and make the code executable."""
+    if obj.machine != elf.MACHINE_X86_64:
+        raise UnsupportedObject("not an x86-64 object")
+    return _Linker(obj, symbols).run()
+
+
+class _Linker:
+    """One run: lay sections out (code, jump stubs | data, address slots), copy, relocate, protect."""
+
+    def __init__(self, obj: elf.ElfObject, symbols: Mapping[str, int]) -> None:
+        self.obj = obj
+        self.symbols = symbols
+        self.offsets: dict[int, int] = {}  # section index -> offset in the image
+        self.stubs: dict[int, int] = {}  # symbol index -> offset of its jump stub
+        self.slots: dict[int, int] = {}  # symbol index -> offset of its address slot
+        self.code_end = 0
+        self.size = 0
+        self.base = 0
+
+    def run(self) -> Image:
+        """Link and return the image."""
+        relocations = self._collect_relocations()
+        self._lay_out(relocations)
+        memory = mmap.mmap(-1, self.size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        self.base = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+        for index, offset in self.offsets.items():
+            section = self.obj.sections[index]
+            if section.kind != elf.SECTION_NOBITS:
+                memory[offset : offset + section.size] = self.obj.contents(section)
+        for index, offset in self.stubs.items():
+            _JUMP.pack_into(memory, offset, _JUMP_CODE, self._address(index))
+        for index, offset in self.slots.items():
+            _U64.pack_into(memory, offset, self._address(index))
+        for relocation in relocations:
+            self._relocate(memory, *relocation)
+        _protect(self.base, self.code_end)
+        exported = {
+            symbol.name: self._address(index)
+            for index, symbol in enumerate(self.obj.symbols)
+            if symbol.external and symbol.section != elf.UNDEFINED
+        }
+        return Image(memory, exported)
+
+    def _collect_relocations(self) -> list[tuple[int, int, int, int, int]]:
+        """(section, offset, kind, symbol, addend) of every relocation of a section that is loaded."""
+        sections = self.obj.sections
+        found: list[tuple[int, int, int, int, int]] = []
+        for section in sections:
+            if section.kind != elf.SECTION_RELA or not _is_loaded(sections[section.target]):
+                continue
+            for offset, kind, symbol, addend in self.obj.relocations(section):
+                if kind not in _KNOWN:
+                    raise UnsupportedObject(f"relocation kind {kind} in {section.name}")
+                found.append((section.target, offset, kind, symbol, addend))
+        return found
+
+    def _lay_out(self, relocations: list[tuple[int, int, int, int, int]]) -> None:
+        symbols = self.obj.symbols
+        if any(symbol.section == elf.COMMON for symbol in symbols):
+            raise UnsupportedObject("common symbols")
+        position = self._place(0, executable=True)
+        for _section, _offset, kind, symbol, _addend in relocations:
+            if kind in _RELATIVE32 and symbols[symbol].section == elf.UNDEFINED and symbol not in self.stubs:
+                position = _align(position, _JUMP.size)
+                self.stubs[symbol] = position
+                position += _JUMP.size
+        self.code_end = _align(position, _PAGE)
+        position = _align(self._place(self.code_end, executable=False), _U64.size)
+        for _section, _offset, kind, symbol, _addend in relocations:
+            if kind in _GOT_KINDS and symbol not in self.slots:
+                self.slots[symbol] = position
+                position += _U64.size
+        self.size = max(_align(position, _PAGE), _PAGE)
+
+    def _place(self, position: int, *, executable: bool) -> int:
+        for index, section in enumerate(self.obj.sections):
+            if _is_loaded(section) and bool(section.flags & elf.FLAG_EXECUTE) == executable:
+                position = _align(position, section.alignment)
+                self.offsets[index] = position
+                position += section.size
+        return position
+
+    def _address(self, index: int) -> int:
+        symbol = self.obj.symbols[index]
+        if symbol.section == elf.UNDEFINED:
+            return self.symbols[symbol.name]
+        if symbol.section == elf.ABSOLUTE:
+            return symbol.value
+        return self.base + self.offsets[symbol.section] + symbol.value
+
+    def _relocate(self, memory: mmap.mmap, section: int, offset: int, kind: int, symbol: int, addend: int) -> None:
+        place = self.offsets[section] + offset
+        if kind in _GOT_KINDS:
+            _I32.pack_into(memory, place, self.slots[symbol] + addend - place)
+        elif kind in _RELATIVE32:
+            stub = self.stubs.get(symbol)
+            target = self._address(symbol) - self.base if stub is None else stub
+            _I32.pack_into(memory, place, target + addend - place)
+        elif kind == _PC64:
+            distance = self._address(symbol) + addend - (self.base + place)
+            _U64.pack_into(memory, place, distance & 0xFFFFFFFFFFFFFFFF)
+        else:
+            _U64.pack_into(memory, place, (self._address(symbol) + addend) & 0xFFFFFFFFFFFFFFFF)
+
+
+def _is_loaded(section: elf.Section) -> bool:
+    """Whether a section takes part; unwind tables do not: no exception crosses native code."""
+    if not section.flags & elf.FLAG_ALLOC or section.name == ".eh_frame":
+        return False
+    known_kind = section.kind in (elf.SECTION_PROGBITS, elf.SECTION_NOBITS) and not section.flags & elf.FLAG_TLS
+    if not known_kind or section.name.startswith(_TO_BE_RUN):
+        raise UnsupportedObject(f"section {section.name} of kind {section.kind}")
+    return True
+
+
+def _align(position: int, alignment: int) -> int:
+    return -(-position // alignment) * alignment
+
+
+@functools.cache
+def _mprotect() -> Callable[[int, int, int], int]:
+    function = ctypes.CDLL(None, use_errno=True).mprotect
+    function.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+    return function
+
+
+def _protect(address: int, size: int) -> None:
+    if not size:
+        return
+    if _mprotect()(address, size, mmap.PROT_READ | mmap.PROT_EXEC):
+        raise UnsupportedObject(f"the system refuses executable memory (errno {ctypes.get_errno()})")

@@ -1,0 +1,101 @@
+"""The floor's own native functions: compiled once, kept in the object cache, loaded on first use."""
+
+import ctypes
+import functools
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from rushlight.runtime import call_text, llvm, objects, pool_text
+
+_FASTCALL = 0x0080  # METH_FASTCALL
+
+Call = Callable[[int, int, int], int]
+"""(address of the entry, of the context, of the descriptor pointers) -> status."""
+
+
+class _MethodDefinition(ctypes.Structure):
+    """PyMethodDef, part of the stable ABI."""
+
+    _fields_ = [
+        ("name", ctypes.c_char_p),
+        ("function", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+        ("doc", ctypes.c_char_p),
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class NativeFunctions:
+    """Everything that the floor's own object defines, ready to call."""
+
+    module: llvm.LoadedModule
+    parallel_for: int
+    worker_loop: Callable[[int, int], None]
+    take_pool: Callable[[int], None]
+    free_pool: Callable[[int], None]
+    stop_workers: Callable[[int], None]
+    call_held: Call
+    call_released: Call
+    call_watched: Call
+    interrupt_byte: int
+    no_interrupt_byte: int
+    python_handler: int
+
+
+def python_function(name: str, address: int, owner: object) -> Callable[..., Any]:
+    """The native function at `address`, of the form `ptr f(ptr self, ptr args, i64 count)`, as a Python function.
+
+    It keeps `owner`, which must keep the code alive.
+    """
+    definition = _MethodDefinition(name.encode(), address, _FASTCALL, None)
+    new: Any = ctypes.pythonapi.PyCFunction_NewEx
+    new.argtypes = (ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
+    new.restype = ctypes.py_object
+    return new(ctypes.addressof(definition), (definition, owner), None)
+
+
+def load_cached(name: str, ir_text: str, target: llvm.Target) -> llvm.LoadedModule:
+    """The module of a text, from the shared object cache or compiled now; `name` is for people who list the cache."""
+    digest = hashlib.blake2b(digest_size=20)
+    for part in (ir_text, target.triple, target.cpu, target.features, llvm.version()):
+        digest.update(part.encode() + b"\0")
+    key = f"{name}-{digest.hexdigest()}"
+    cache = objects.shared()
+    sections = cache.get(key)
+    if sections is None:
+        sections = {"object": llvm.compile_object(ir_text, target), "about": json.dumps({"name": name}).encode()}
+        cache.put(key, sections)
+    return llvm.load_object(sections["object"])
+
+
+@functools.cache
+def _load() -> NativeFunctions:
+    llvm.bind_python_symbols(*pool_text.PYTHON_SYMBOLS, *call_text.PYTHON_SYMBOLS)
+    target = llvm.baseline_target()
+    text = pool_text.environment_text(target.architecture) + pool_text.pool_text() + call_text.call_text()
+    module = load_cached("runtime", text, target)
+    on_pool = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+    calls = {name: python_function(name, module.address(name), module) for name in call_text.CALLS}
+    return NativeFunctions(
+        module=module,
+        parallel_for=module.address("parallel_for"),
+        worker_loop=ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(module.address("worker_loop")),
+        take_pool=on_pool(module.address("take_pool")),
+        free_pool=on_pool(module.address("free_pool")),
+        stop_workers=on_pool(module.address("stop_workers")),
+        call_held=calls["call_held"],
+        call_released=calls["call_released"],
+        call_watched=calls["call_watched"],
+        interrupt_byte=module.address("interrupt_byte"),
+        no_interrupt_byte=module.address("no_interrupt_byte"),
+        python_handler=module.address("python_handler"),
+    )
+
+
+def functions() -> NativeFunctions:
+    """The functions, loaded on first use by whichever thread comes first."""
+    with llvm.LOCK:
+        return _load()

@@ -1,0 +1,284 @@
+"""From a group of nodes to a kernel: common axes, bodies evaluated in place, linear addresses, collapsed loops."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from rushlight.ir.kernel import Axis, AxisKind, GemmKernel, Kernel, Loop, Statement, Store
+from rushlight.ir.scalar import OPS, Buffer, Scalar, bound_axes, index, load
+from rushlight.schedule.fuse import Group
+from rushlight.schedule.nodes import Node
+from rushlight.schedule.terms import Index, Substitution, as_size, index_exprs, linear_offset, loads
+from rushlight.sym import Size, SizeExpr, axis_size, axis_symbol, coefficient, depends_on, free_symbols, is_axis, product
+from rushlight.term import postorder
+
+
+@dataclass(slots=True)
+class Item:
+    """A store before loops are made around it: its inner axes, its offset, its value."""
+
+    inner: tuple[SizeExpr, ...]
+    buffer: Buffer
+    offset: Scalar
+    value: Scalar
+
+
+@dataclass(slots=True)
+class Nest:
+    """A kernel in the making: outer axes, then stores with inner axes of their own."""
+
+    outer: tuple[SizeExpr, ...]
+    items: list[Item]
+    conditions: list[Scalar] = field(default_factory=list)
+
+    def roots(self) -> list[Scalar]:
+        """All scalars of the nest."""
+        return [scalar for item in self.items for scalar in (item.value, item.offset)] + self.conditions
+
+    def map(self, image: Substitution) -> None:
+        """Rewrites all scalars."""
+        for item in self.items:
+            item.value, item.offset = image(item.value), image(item.offset)
+        self.conditions = [image(condition) for condition in self.conditions]
+
+
+def open_group(group: Group, placed: Mapping[Buffer, Buffer], linear: frozenset[Buffer] = frozenset()) -> Nest:
+    """The group's stores over common axes, every value of the group evaluated in place, addresses linear.
+
+    `placed` names values that live in the storage of another buffer, a mutated parameter's; loads from buffers in `linear`
+    have linear addresses already.
+    """
+    rank = group.outer_rank
+    first = group.nodes[0]
+    outer = tuple([axis_symbol(axis_size(axis), f"i{place}") for place, axis in enumerate(first.axes[:rank])])
+    inner_axes: dict[tuple[Size, ...], tuple[SizeExpr, ...]] = {}
+    bodies: dict[Buffer, tuple[tuple[Index, ...], Scalar]] = {}
+
+    def on_load(buffer: Buffer, indices: tuple[Scalar, ...]) -> Scalar | None:
+        if buffer not in bodies:
+            return None
+        axes, body = bodies[buffer]
+        images: dict[SizeExpr, Index] = {}
+        for axis, item in zip(axes, indices, strict=True):
+            size = as_size(item)
+            if isinstance(axis, SizeExpr) and size is not axis:
+                images[axis] = item if size is None else size
+        return Substitution(images)(body) if images else body
+
+    items: list[Item] = []
+    for node in group.nodes:
+        sizes = node.sizes[rank:]
+        if sizes not in inner_axes:
+            inner_axes[sizes] = tuple([axis_symbol(size, f"j{place}") for place, size in enumerate(sizes)])
+        images = dict(zip(node.axes, outer + inner_axes[sizes], strict=True))
+        body = Substitution(images, on_load)(node.body)
+        at = _full_index(node, images)
+        bodies[node.buffer] = (at, body)
+        if node.stored:
+            buffer = placed.get(node.buffer, node.buffer)
+            offset = linear_offset(tuple([index(item) for item in at]), buffer.type.strides)
+            items.append(Item(inner_axes[sizes], buffer, offset, body))
+    nest = Nest(outer, items)
+    linearise(nest, placed, linear)
+    return nest
+
+
+def linearise(nest: Nest, placed: Mapping[Buffer, Buffer], linear: frozenset[Buffer] = frozenset()) -> None:
+    """Gives every load one linear element offset."""
+
+    def linear_load(buffer: Buffer, indices: tuple[Scalar, ...]) -> Scalar | None:
+        if buffer in linear:
+            return None
+        buffer = placed.get(buffer, buffer)
+        return load(buffer, linear_offset(indices, buffer.type.strides))
+
+    nest.map(Substitution({}, linear_load))
+
+
+def _full_index(node: Node, images: dict[SizeExpr, SizeExpr]) -> tuple[Size, ...]:
+    """The node's index, one entry per dim of its buffer: 0 in dims of literal size 1."""
+    axes = iter(node.axes)
+    return tuple([0 if size == 1 else images[next(axes)] for size in node.buffer.type.shape])
+
+
+def collapse(nest: Nest) -> None:
+    """Merges neighbouring axes that every address walks as one: outer, inner and reduced ones."""
+    nest.outer = _collapse_axes(nest, nest.outer)
+    done: dict[tuple[SizeExpr, ...], tuple[SizeExpr, ...]] = {}
+    for item in list(nest.items):
+        if item.inner not in done:
+            done[item.inner] = _collapse_axes(nest, item.inner)
+    for item in nest.items:
+        item.inner = done[item.inner]
+    for axes in {bound_axes(term): None for term in postorder(nest.roots()) if len(bound_axes(term)) > 1}:
+        _collapse_axes(nest, axes, bound=True)
+
+
+def _collapse_axes(nest: Nest, axes: tuple[SizeExpr, ...], bound: bool = False) -> tuple[SizeExpr, ...]:
+    kept = list(axes)
+    place = len(kept) - 2
+    while place >= 0:
+        a, b = kept[place], kept[place + 1]
+        if _walk_as_one(a, b, index_exprs(nest.roots())):
+            merged = axis_symbol(axis_size(a) * axis_size(b), "k" if bound else "i")
+            nest.map(Substitution({a: 0, b: merged}))
+            kept[place : place + 2] = [merged]
+        place -= 1
+    return tuple(kept)
+
+
+def _walk_as_one(a: SizeExpr, b: SizeExpr, exprs: Iterable[SizeExpr]) -> bool:
+    size = axis_size(b)
+    for expr in exprs:
+        step_a, step_b = coefficient(expr, a), coefficient(expr, b)
+        if step_a is None or step_b is None or step_b * size != step_a:
+            return False
+    return not any(depends_on(axis_size(axis), a) or depends_on(axis_size(axis), b) for axis in _all_axes(exprs))
+
+
+def _all_axes(exprs: Iterable[SizeExpr]) -> list[SizeExpr]:
+    return [
+        symbol
+        for symbol in dict.fromkeys(symbol for expr in exprs for symbol in free_symbols(expr))
+        if is_axis(symbol) and isinstance(axis_size(symbol), SizeExpr)
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One launch: a kernel, its argument words, its parallel iterations, and the scalar steps of one iteration."""
+
+    kernel: Kernel | GemmKernel
+    arguments: tuple[Buffer | Size, ...]
+    count: Size
+    work: Size
+
+
+def build_kernel(nest: Nest, name: str) -> Step:
+    """Chooses axis kinds and writes the loops."""
+    if any(item.inner for item in nest.items) or not nest.outer or _wants_inner_vector(nest):
+        return _rows(nest, name)
+    return _flat(nest, name)
+
+
+def _wants_inner_vector(nest: Nest) -> bool:
+    """Whether a nest without inner axes is best vectorised along its reductions."""
+    bound = [term for term in postorder(nest.roots()) if bound_axes(term)]
+    if not bound:
+        return False
+    last = nest.outer[-1]
+    along_outer = along_inner = 0
+    for term in bound:
+        axis = bound_axes(term)[-1]
+        for read in [item for operand in term.operands for item in loads(operand)]:
+            along_inner += _step(read, axis) == 1
+            along_outer += _step(read, last) == 1
+    return along_inner > along_outer
+
+
+def _step(read: Scalar, axis: SizeExpr) -> Size | None:
+    expr = as_size(read.operands[0])
+    return None if expr is None else (coefficient(expr, axis) if isinstance(expr, SizeExpr) else 0)
+
+
+def _flat(nest: Nest, name: str) -> Step:
+    """All axes are outer: the innermost is vectorised, alone it is parallel too."""
+    axes = _vector_last(nest)
+    body: tuple[Statement, ...] = tuple([Store(item.buffer, item.offset, item.value) for item in nest.items])
+    if len(axes) > 1:
+        body = (Loop(Axis(axes[-1], axis_size(axes[-1]), AxisKind.VECTOR), body),)
+        parallel = axes[:-1]
+        work = axis_size(axes[-1])
+    else:
+        parallel, work = axes, 1
+    return finish_kernel(nest, name, parallel, body, work * _reduced(nest))
+
+
+def _vector_last(nest: Nest) -> tuple[SizeExpr, ...]:
+    """The outer axes with the one that most addresses walk with step 1 moved to the end."""
+
+    def score(axis: SizeExpr) -> int:
+        stores = sum(2 for item in nest.items if _offset_step(item.offset, axis) == 1)
+        return stores + sum(1 for item in nest.items for read in loads(item.value) if _step(read, axis) == 1)
+
+    best = max(reversed(nest.outer), key=score)
+    return (*[axis for axis in nest.outer if axis is not best], best)
+
+
+def _offset_step(offset: Scalar, axis: SizeExpr) -> Size | None:
+    expr = as_size(offset)
+    return None if expr is None else (coefficient(expr, axis) if isinstance(expr, SizeExpr) else 0)
+
+
+def _rows(nest: Nest, name: str) -> Step:
+    """Outer axes are parallel; below them row results and loops over inner axes, the last of which is vectorised."""
+    body: list[Statement] = []
+    work: Size = 1
+    groups: dict[tuple[SizeExpr, ...], list[Store]] = {}
+    for item in nest.items:
+        groups.setdefault(item.inner, []).append(Store(item.buffer, item.offset, item.value))
+    for inner, stores in groups.items():
+        statements: tuple[Statement, ...] = tuple(stores)
+        for place, axis in enumerate(reversed(inner)):
+            kind = AxisKind.VECTOR if place == 0 else AxisKind.SERIAL
+            statements = (Loop(Axis(axis, axis_size(axis), kind), statements),)
+        body.extend(statements)
+        work = work + product([axis_size(axis) for axis in inner])
+    return finish_kernel(nest, name, nest.outer, tuple(body), work + _reduced(nest))
+
+
+def _reduced(nest: Nest) -> Size:
+    sizes: dict[tuple[SizeExpr, ...], Size] = {}
+    for term in postorder(nest.roots()):
+        axes = bound_axes(term)
+        if axes and not any(is_axis(symbol) for axis in axes for symbol in _size_symbols(axis)):
+            sizes[axes] = product([axis_size(axis) for axis in axes])
+    total: Size = 0 if sizes else 1
+    for size in sizes.values():
+        total = total + size
+    return total
+
+
+def _size_symbols(axis: SizeExpr) -> tuple[SizeExpr, ...]:
+    size = axis_size(axis)
+    return free_symbols(size) if isinstance(size, SizeExpr) else ()
+
+
+def finish_kernel(nest: Nest, name: str, parallel: Sequence[SizeExpr], body: tuple[Statement, ...], work: Size) -> Step:
+    """Wraps the parallel loops around a body and lists the kernel's arguments."""
+    for axis in reversed(parallel):
+        body = (Loop(Axis(axis, axis_size(axis), AxisKind.PARALLEL), body),)
+    buffers: dict[Buffer, None] = {}
+    symbols: dict[SizeExpr, None] = {}
+    for term in postorder(nest.roots()):
+        if term.op is OPS["load"]:
+            buffers[term.attr("buffer")] = None
+        elif term.op is OPS["index"]:
+            _collect(term.attr("expr"), symbols)
+        for axis in bound_axes(term):
+            _collect(axis_size(axis), symbols)
+    for item in nest.items:
+        buffers[item.buffer] = None
+        for axis in item.inner:
+            _collect(axis_size(axis), symbols)
+    for axis in [*nest.outer, *_loop_axes(body)]:
+        _collect(axis_size(axis), symbols)
+    kernel = Kernel(name, tuple(buffers), tuple(symbols), body)
+    return Step(kernel, (*kernel.buffers, *kernel.sizes), product([axis_size(axis) for axis in parallel]), work)
+
+
+def _loop_axes(body: tuple[Statement, ...]) -> list[SizeExpr]:
+    found: list[SizeExpr] = []
+    stack = list(body)
+    while stack:
+        statement = stack.pop()
+        if isinstance(statement, Loop):
+            found.append(statement.axis.symbol)
+            stack.extend(statement.body)
+    return found
+
+
+def _collect(size: Size, symbols: dict[SizeExpr, None]) -> None:
+    if isinstance(size, SizeExpr):
+        symbols.update([(symbol, None) for symbol in free_symbols(size) if not is_axis(symbol)])

@@ -1,0 +1,140 @@
+"""From calls to definitions: each call's lowering rule is run once, on fresh axes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from rushlight.ir.dtype import DType
+from rushlight.ir.graph import NUMBER, PARAMETER, RELAYOUT, RESULT, Call, Graph
+from rushlight.ir.loops import Definition, Index, Scatter, ScatterDefinition, axes_of
+from rushlight.ir.scalar import Buffer, Scalar, constant, load
+from rushlight.ir.type import TensorType
+from rushlight.sym import Size, SizeExpr
+from rushlight.support.errors import fail
+
+
+class BufferOperand:
+    """An operand that is loaded from the buffer of an earlier value."""
+
+    __slots__ = ("buffer",)
+
+    def __init__(self, buffer: Buffer) -> None:
+        self.buffer = buffer
+
+    @property
+    def type(self) -> TensorType:
+        """The value's type."""
+        return self.buffer.type
+
+    @property
+    def shape(self) -> tuple[Size, ...]:
+        """The sizes of its dims."""
+        return self.buffer.type.shape
+
+    @property
+    def dtype(self) -> DType:
+        """Its element type."""
+        return self.buffer.type.dtype
+
+    def __getitem__(self, position: Index | tuple[Index, ...]) -> Scalar:
+        indices = position if isinstance(position, tuple) else (position,)
+        assert len(indices) == len(self.shape), f"{self.buffer}: {len(indices)} indices for {self.type}"
+        # A dim of literal size 1 has one index, whatever the axis that runs over it.
+        return load(self.buffer, *[0 if size == 1 else item for item, size in zip(indices, self.shape, strict=True)])
+
+
+class NumberOperand:
+    """A Python number written in the graph: loads are constants."""
+
+    __slots__ = ("type", "value")
+
+    def __init__(self, value: complex, type_: TensorType) -> None:
+        self.value = value
+        self.type = type_
+
+    @property
+    def shape(self) -> tuple[Size, ...]:
+        """Always 0-d."""
+        return ()
+
+    @property
+    def dtype(self) -> DType:
+        """The number's dtype."""
+        return self.type.dtype
+
+    def __getitem__(self, position: Index | tuple[Index, ...]) -> Scalar:
+        return constant(self.value, self.type.dtype)
+
+
+@dataclass(slots=True)
+class Lowered:
+    """A graph as definitions; buffers and operands of values are found by their calls' identity."""
+
+    definitions: list[Definition | ScatterDefinition]
+    buffers: dict[int, Buffer]
+    operands: dict[int, Any]
+
+
+def lower_graph(graph: Graph) -> Lowered:
+    """Runs the lowering rule of every call, in order."""
+    lowered = Lowered([], {}, {})
+    operands = lowered.operands
+    for position, call in enumerate(graph.parameters):
+        buffer = Buffer(f"in{position}", call.type)
+        lowered.buffers[id(call)] = buffer
+        operands[id(call)] = BufferOperand(buffer)
+    results: dict[int, tuple[Any, ...]] = {}
+    for position, call in enumerate(graph.calls):
+        if call.op is NUMBER:
+            operands[id(call)] = NumberOperand(call.attr("value"), call.type)
+        elif call.op is RESULT:
+            body, axes = results[id(call.operands[0])]
+            operands[id(call)] = _define(lowered, call, position, axes, body[call.attr("index")])
+        elif call.op is RELAYOUT:
+            axes = axes_of(call.type.shape)
+            body = operands[id(call.operands[0])][_index(axes, call.type.shape)]
+            operands[id(call)] = _define(lowered, call, position, axes, body)
+        elif call.op is not PARAMETER:
+            types = call.type if isinstance(call.type, tuple) else (call.type,)
+            axes = axes_of(types[0].shape)
+            body = _run_rule(call, operands, axes)
+            if isinstance(call.type, tuple):
+                results[id(call)] = (body, axes)
+            else:
+                operands[id(call)] = _define(lowered, call, position, axes, body)
+    return lowered
+
+
+def _run_rule(call: Call, operands: dict[int, Any], axes: tuple[Any, ...]) -> Any:
+    op: Any = call.op
+    if op.lower_rule is None:
+        fail("C003", f"{op.name} has no lowering", hint="give it a `lower` or a `decompose` rule")
+    values = [_operand(item, operands) for item in call.operands]
+    return op.lower_rule(_index(axes, _shape(call)), **op.named(tuple(values), dict(call.attrs)))
+
+
+def _index(axes: tuple[SizeExpr, ...], shape: tuple[Size, ...]) -> tuple[Size, ...]:
+    """The axes as an index: 0 in dims of literal size 1."""
+    return tuple([0 if size == 1 else axis for axis, size in zip(axes, shape, strict=True)])
+
+
+def _shape(call: Call) -> tuple[Size, ...]:
+    return call.type[0].shape if isinstance(call.type, tuple) else call.type.shape
+
+
+def _operand(item: Any, operands: dict[int, Any]) -> Any:
+    if item is None:
+        return None
+    return tuple([operands[id(part)] for part in item]) if isinstance(item, tuple) else operands[id(item)]
+
+
+def _define(lowered: Lowered, call: Call, position: int, axes: tuple[Any, ...], body: Any) -> BufferOperand:
+    buffer = Buffer(f"v{position}", call.type, "arena")
+    lowered.buffers[id(call)] = buffer
+    if isinstance(body, Scatter):
+        lowered.definitions.append(ScatterDefinition(buffer, axes, body))
+    else:
+        assert body.type is call.type.dtype, f"{call.op.name}: lowers to {body.type.name}, typed {call.type}"
+        lowered.definitions.append(Definition(buffer, axes, body))
+    return BufferOperand(buffer)

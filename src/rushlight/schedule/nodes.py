@@ -1,0 +1,152 @@
+"""Nodes: the definitions that are worth a place of their own; views and cheap values are folded into their users."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rushlight.ir.loops import Definition, Scatter, ScatterDefinition
+from rushlight.ir.scalar import OPS, Buffer, Scalar, bound_axes
+from rushlight.schedule.terms import Substitution, as_size, loads
+from rushlight.sym import Size, SizeExpr, axis_size, free_symbols, is_axis
+from rushlight.term import postorder
+
+# A value with several users is recomputed in each when it costs no more than this many terms and one load.
+CHEAP_TERMS = 6
+# Beyond this a body is stored rather than folded into its user: code size, registers and compile time grow with it.
+LARGE_TERMS = 400
+
+
+@dataclass(slots=True)
+class Node:
+    """One value to compute: `body` over `axes` (dims of literal size 1 have none), at position `order` in the graph.
+
+    `contraction` is the one contraction in a body without other reductions: a candidate for the GEMM template.
+
+    `scatter` is set for results written in data-dependent places. `stored` says that the value is needed in memory.
+    """
+
+    buffer: Buffer
+    order: int
+    axes: tuple[SizeExpr, ...]
+    body: Scalar
+    scatter: Scatter | None
+    stored: bool
+    reduces: bool
+    contraction: Scalar | None
+
+    @property
+    def sizes(self) -> tuple[Size, ...]:
+        """The extents of its axes."""
+        return tuple([axis_size(axis) for axis in self.axes])
+
+    def roots(self) -> tuple[Scalar, ...]:
+        """All bodies of the node."""
+        if self.scatter is None:
+            return (self.body,)
+        scatter = self.scatter
+        scalars = tuple([item for item in scatter.index if isinstance(item, Scalar)])
+        return (self.body, scatter.value, *scalars)
+
+    def reads(self) -> list[tuple[Buffer, tuple[Scalar, ...]]]:
+        """The distinct loads: buffers and indices."""
+        found: dict[Scalar, None] = {}
+        for root in self.roots():
+            found.update(dict.fromkeys(loads(root)))
+        return [(load.attr("buffer"), load.operands) for load in found]
+
+
+def make_nodes(definitions: list[Definition | ScatterDefinition], results: set[Buffer]) -> list[Node]:
+    """Decides what is folded into its users, and folds it."""
+    folded = _choose_folded(definitions, results)
+    bodies: dict[Buffer, tuple[tuple[SizeExpr, ...], Scalar]] = {}
+    nodes: list[Node] = []
+
+    def on_load(buffer: Buffer, indices: tuple[Scalar, ...]) -> Scalar | None:
+        if buffer not in bodies:
+            return None
+        axes, body = bodies[buffer]
+        sizes = [as_size(item) for item in indices]
+        images = {axis: item if size is None else size for axis, item, size in zip(axes, indices, sizes, strict=True)}
+        return Substitution(images)(body)
+
+    for order, definition in enumerate(definitions):
+        inline = Substitution({}, on_load)
+        if isinstance(definition, ScatterDefinition):
+            scatter = definition.scatter
+            index = tuple([inline(item) if isinstance(item, Scalar) else item for item in scatter.index])
+            scatter = Scatter(scatter.initial, scatter.axes, index, inline(scatter.value), scatter.combine)
+            nodes.append(_node(definition.buffer, order, definition.axes, inline(scatter.initial), scatter))
+            continue
+        body = inline(definition.body)
+        if definition.buffer in folded:
+            bodies[definition.buffer] = (definition.axes, body)
+        if definition.buffer not in folded or definition.buffer in results:
+            nodes.append(_node(definition.buffer, order, definition.axes, body, None))
+    for node in nodes:
+        node.stored = node.buffer in results
+    return nodes
+
+
+def _node(buffer: Buffer, order: int, axes: tuple[SizeExpr, ...], body: Scalar, scatter: Scatter | None) -> Node:
+    kept = tuple([axis for axis in axes if axis_size(axis) != 1])
+    found = [term for term in postorder([body]) if bound_axes(term)]
+    contraction = found[0] if len(found) == 1 and found[0].op is OPS["contract"] else None
+    return Node(buffer, order, kept, body, scatter, False, bool(found), contraction)
+
+
+def _choose_folded(definitions: list[Definition | ScatterDefinition], results: set[Buffer]) -> set[Buffer]:
+    # Users come after producers, so walking backwards knows how often each value ends up being read.
+    uses: dict[Buffer, int] = {}
+    recomputed: set[Buffer] = set()
+    folded: set[Buffer] = set()
+    for definition in reversed(definitions):
+        mine = 1
+        if isinstance(definition, Definition) and _foldable(definition, uses, recomputed, results):
+            folded.add(definition.buffer)
+            mine = uses.get(definition.buffer, 1) + (definition.buffer in results)
+        for buffer, repeated in _read_counts(definition):
+            uses[buffer] = uses.get(buffer, 0) + mine
+            if repeated or (definition.buffer in folded and definition.buffer in recomputed):
+                recomputed.add(buffer)
+    return folded
+
+
+def _foldable(definition: Definition, uses: dict[Buffer, int], recomputed: set[Buffer], results: set[Buffer]) -> bool:
+    terms = list(postorder([definition.body]))
+    if any(bound_axes(term) for term in terms):
+        return False
+    count = sum(1 for term in terms if term.op not in (OPS["constant"], OPS["index"], OPS["load"]))
+    reads = sum(1 for term in terms if term.op is OPS["load"])
+    if count <= 1 and reads <= 1:
+        return True  # a view, a constant, a cast
+    if definition.buffer in results:
+        return False
+    if count <= CHEAP_TERMS and reads <= 1:
+        return True
+    return uses.get(definition.buffer, 0) == 1 and definition.buffer not in recomputed and len(terms) <= LARGE_TERMS
+
+
+def _read_counts(definition: Definition | ScatterDefinition) -> list[tuple[Buffer, bool]]:
+    """The buffers a definition reads, and whether it reads each element more than once."""
+    if isinstance(definition, ScatterDefinition):
+        scatter = definition.scatter
+        roots = [scatter.initial, scatter.value, *[item for item in scatter.index if isinstance(item, Scalar)]]
+        return [(load.attr("buffer"), True) for load in dict.fromkeys(part for root in roots for part in loads(root))]
+    axes = [axis for axis in definition.axes if axis_size(axis) != 1]
+    contracts = any(term.op is OPS["contract"] for term in postorder([definition.body]))
+    bound = {axis for term in postorder([definition.body]) for axis in bound_axes(term)}
+    counts: list[tuple[Buffer, bool]] = []
+    for load in loads(definition.body):
+        mentioned = _mentioned_axes(load)
+        repeated = contracts or not mentioned.issuperset(axes) or (bool(bound) and not mentioned & bound)
+        counts.append((load.attr("buffer"), repeated))
+    return counts
+
+
+def _mentioned_axes(load: Scalar) -> set[SizeExpr]:
+    found: set[SizeExpr] = set()
+    for operand in load.operands:
+        expr = as_size(operand)
+        if isinstance(expr, SizeExpr):
+            found.update([symbol for symbol in free_symbols(expr) if is_axis(symbol)])
+    return found

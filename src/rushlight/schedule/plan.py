@@ -1,0 +1,195 @@
+"""The schedule: from a graph of primitives to a plan of launches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from rushlight.ir.graph import Call, Graph
+from rushlight.ir.kernel import GemmKernel, Kernel
+from rushlight.ir.loops import Definition, ScatterDefinition, axes_of
+from rushlight.ir.plan import Launch, Plan, SymbolSource
+from rushlight.ir.scalar import Buffer, load
+from rushlight.ir.type import TensorType
+from rushlight.schedule.fuse import Group, Missed, fuse
+from rushlight.schedule.gemm_kernels import build_gemm
+from rushlight.schedule.kernels import Step, build_kernel, collapse, open_group
+from rushlight.schedule.lowering import Lowered, lower_graph
+from rushlight.schedule.memory import plan_memory
+from rushlight.schedule.nodes import Node, make_nodes
+from rushlight.schedule.scatter import build_scatter
+from rushlight.schedule.split import split_full_reductions
+from rushlight.schedule.terms import as_size
+from rushlight.sym import Size, SizeExpr, is_symbol, optimization_hint
+
+# Scalar steps that are worth waking another thread for.
+GRAIN_STEPS = 16384
+
+
+@dataclass(slots=True)
+class Scheduled:
+    """A plan, and what was declined on the way to it."""
+
+    plan: Plan
+    missed: list[Missed] = field(default_factory=list)
+
+
+def schedule(graph: Graph, vector_bytes: int) -> Scheduled:
+    """Lowers, fuses and places a graph of primitives."""
+    lowered = lower_graph(graph)
+    outputs = _place_results(graph, lowered)
+    results = set(outputs)
+    nodes = make_nodes(lowered.definitions, results)
+    nodes = split_full_reductions(nodes)
+    fused = fuse(nodes)
+    _mark_stored(fused.groups)
+    placed, commits = _place_mutations(graph, lowered, outputs[len(graph.outputs) :], fused.groups)
+    maker = _LaunchMaker(vector_bytes, placed)
+    for group in fused.groups:
+        maker.add(group)
+    for buffer, place in commits:
+        maker.copy(buffer, place)
+    slots, arena_bytes = plan_memory(maker.launches)
+    inputs = tuple([lowered.buffers[id(call)] for call in graph.parameters])
+    plan = Plan(
+        inputs,
+        tuple(outputs[: len(graph.outputs)]),
+        tuple([call.type for call in graph.outputs]),
+        _symbol_sources(graph, outputs),
+        (),
+        slots,
+        arena_bytes,
+        tuple(maker.kernels),
+        tuple(maker.launches),
+    )
+    return Scheduled(plan, fused.missed)
+
+
+def _place_results(graph: Graph, lowered: Lowered) -> list[Buffer]:
+    """One global buffer for each output and each mutated parameter's new value; shared or passed-through ones are copied."""
+    taken: set[Buffer] = set()
+    defined = {definition.buffer: place for place, definition in enumerate(lowered.definitions)}
+    outputs: list[Buffer] = []
+    for position, call in enumerate(graph.results()):
+        buffer = lowered.buffers.get(id(call))
+        if buffer is None or buffer in taken or buffer not in defined:
+            buffer = _copy_definition(call, f"out{position}", lowered)
+        buffer.scope = "global"
+        taken.add(buffer)
+        outputs.append(buffer)
+    for definition in lowered.definitions:
+        if definition.buffer not in taken:
+            # Inside a graph the scheduler chooses layouts: dense, row-major.
+            old = definition.buffer.type
+            definition.buffer.type = TensorType(old.shape, old.dtype, old.device)
+    return outputs
+
+
+def _copy_definition(call: Call, name: str, lowered: Lowered) -> Buffer:
+    axes = axes_of(call.type.shape)
+    at = tuple([0 if size == 1 else axis for axis, size in zip(axes, call.type.shape, strict=True)])
+    buffer = Buffer(name, call.type, "arena")
+    lowered.definitions.append(Definition(buffer, axes, lowered.operands[id(call)][at]))
+    return buffer
+
+
+def _mark_stored(groups: list[Group]) -> None:
+    """A value needs memory when a kernel other than its own reads it."""
+    home = {node.buffer: group for group in groups for node in group.nodes}
+    owner = {node.buffer: node for group in groups for node in group.nodes}
+    for group in groups:
+        for node in group.nodes:
+            if node.scatter is not None:
+                node.stored = True
+            for buffer, _ in node.reads():
+                if buffer in home and home[buffer] is not group:
+                    owner[buffer].stored = True
+
+
+def _place_mutations(
+    graph: Graph, lowered: Lowered, values: list[Buffer], groups: list[Group]
+) -> tuple[dict[Buffer, Buffer], list[tuple[Buffer, Buffer]]]:
+    """Gives each mutated parameter's new value its place: the parameter's own storage where that is safe, else an arena
+    buffer that is copied at the end. Returns the values with a new place, and the copies (from, to).
+    """
+    readers: dict[Buffer, list[int]] = {}
+    made: dict[Buffer, tuple[int, Node]] = {}
+    for position, group in enumerate(groups):
+        for node in group.nodes:
+            made[node.buffer] = (position, node)
+            for buffer, _ in node.reads():
+                readers.setdefault(buffer, []).append(position)
+    placed: dict[Buffer, Buffer] = {}
+    commits: list[tuple[Buffer, Buffer]] = []
+    for (position, call), buffer in zip(graph.mutations, values, strict=True):
+        parameter = lowered.buffers[id(graph.parameters[position])]
+        place, node = made[buffer]
+        later = any(reader > place for reader in readers.get(parameter, ()))
+        if later or not _reads_in_place(groups[place], node, parameter) or groups[place].gemm is not None:
+            buffer.scope = "arena"
+            buffer.type = TensorType(call.type.shape, call.type.dtype, call.type.device)
+            commits.append((buffer, parameter))
+        else:
+            placed[buffer] = parameter
+    return placed, commits
+
+
+def _reads_in_place(group: Group, node: Node, parameter: Buffer) -> bool:
+    """Whether every read of a parameter in a group stands at the element that the node overwrites."""
+    if node.scatter is not None or group.outer is not None:
+        return False
+    for member in group.nodes:
+        for buffer, indices in member.reads():
+            if buffer is parameter:
+                found = [as_size(item) for item, size in zip(indices, parameter.type.shape, strict=True) if size != 1]
+                if found != list(member.axes) or member.sizes != node.sizes:
+                    return False
+    return True
+
+
+class _LaunchMaker:
+    """Turns groups into kernels and launches; equal kernels are kept once by the code generator."""
+
+    def __init__(self, vector_bytes: int, placed: dict[Buffer, Buffer]) -> None:
+        self.vector_bytes = vector_bytes
+        self.placed = placed
+        self.kernels: list[Kernel | GemmKernel] = []
+        self.launches: list[Launch] = []
+
+    def add(self, group: Group) -> None:
+        """The launches of one group."""
+        if group.gemm is not None:
+            for step in build_gemm(group, self.vector_bytes, self.placed, len(self.kernels)):
+                self.launch(step)
+            return
+        if group.nodes[0].scatter is not None:
+            for shape in build_scatter(group.nodes[0], self.placed, len(self.kernels)):
+                self.launch(shape)
+            return
+        nest = open_group(group, self.placed)
+        collapse(nest)
+        self.launch(build_kernel(nest, f"k{len(self.kernels)}"))
+
+    def launch(self, step: Step) -> None:
+        """Appends a launch and its kernel."""
+        grain = max(1, GRAIN_STEPS // max(1, optimization_hint(step.work)))
+        self.launches.append(Launch(len(self.kernels), step.arguments, step.count, grain))
+        self.kernels.append(step.kernel)
+
+    def copy(self, source: Buffer, target: Buffer) -> None:
+        """A plain copy."""
+        axes = axes_of(source.type.shape)
+        at = tuple([0 if size == 1 else axis for axis, size in zip(axes, source.type.shape, strict=True)])
+        (node,) = make_nodes([Definition(target, axes, load(source, *at))], {target})
+        self.add(Group(0, [node], None))
+
+
+def _symbol_sources(graph: Graph, outputs: list[Buffer]) -> tuple[SymbolSource, ...]:
+    """Where each symbol's value stands at a call: in the inputs' sizes and strides, then in the outputs' strides."""
+    sources: dict[SizeExpr, SymbolSource] = {}
+    types = [call.type for call in graph.parameters] + [buffer.type for buffer in outputs[: len(graph.outputs)]]
+    for descriptor, type_ in enumerate(types):
+        for field_name, sizes in (("size", type_.shape), ("stride", type_.strides)):
+            for dim, size in enumerate(sizes):
+                if isinstance(size, SizeExpr) and is_symbol(size) and size not in sources:
+                    sources[size] = SymbolSource(size, descriptor, field_name, dim)
+    return tuple(sources.values())

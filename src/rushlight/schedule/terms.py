@@ -1,0 +1,160 @@
+"""Rewriting scalar bodies: axes replaced, loads replaced, addresses made linear. All iterative, all memoised per call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from rushlight.ir.dtype import int64
+from rushlight.ir.scalar import OPS, Buffer, Scalar, apply, bound_axes, constant, index, lift
+from rushlight.sym import Size, SizeExpr, axis_size, axis_symbol, free_symbols, is_axis, parts, substitute
+from rushlight.term import interned, postorder
+
+Index = Scalar | Size
+_INDEX = OPS["index"]
+_LOAD = OPS["load"]
+
+
+def rebuild(term: Scalar, operands: tuple[Scalar, ...]) -> Scalar:
+    """The same term on other operands."""
+    if term.op.name in _FOLDING:
+        return apply(term.op.name, *operands)
+    return interned(Scalar, term.op, operands, term.attrs, term.type)
+
+
+_FOLDING = ("add", "sub", "mul", "neg")
+
+
+def size_as_scalar(expr: Size, images: Mapping[SizeExpr, Index]) -> Scalar:
+    """A size expression as int64 arithmetic, with some symbols replaced by scalars (data-dependent indices)."""
+    if isinstance(expr, int):
+        return constant(expr, int64)
+    if not any(isinstance(images.get(symbol), Scalar) for symbol in free_symbols(expr)):
+        return index(substitute(expr, {key: value for key, value in images.items() if not isinstance(value, Scalar)}))
+    total: Scalar | None = None
+    for coefficient, atoms in parts(expr):
+        term: Scalar = constant(coefficient, int64)
+        for position, atom in enumerate(atoms):
+            factor = _atom_as_scalar(atom, images)
+            term = factor if position == 0 and coefficient == 1 else term * factor
+        total = term if total is None else total + term
+    return total if total is not None else constant(0, int64)
+
+
+def _atom_as_scalar(atom: SizeExpr, images: Mapping[SizeExpr, Index]) -> Scalar:
+    if atom.op.name == "symbol":
+        return lift(images.get(atom, atom), int64)
+    first, *rest = (size_as_scalar(operand, images) for operand in atom.operands)
+    name = {"floordiv": "floordiv", "min": "minimum", "max": "maximum"}[atom.op.name]
+    for item in rest:
+        first = apply(name, first, item)
+    return first
+
+
+class Substitution:
+    """Replaces axes and loads in scalar bodies. Bound axes whose extent changes are renewed.
+
+    `axes` maps axis symbols to sizes or scalars; `on_load` may replace a load, given its buffer and its new indices.
+    """
+
+    def __init__(
+        self,
+        axes: Mapping[SizeExpr, Index],
+        on_load: Callable[[Buffer, tuple[Scalar, ...]], Scalar | None] | None = None,
+    ) -> None:
+        self.axes = dict(axes)
+        self.on_load = on_load
+        self._image: dict[int, Scalar] = {}
+        self._keep: list[Scalar] = []
+
+    def __call__(self, term: Scalar) -> Scalar:
+        """The image of a body."""
+        for part in postorder([term], self._into):
+            if id(part) in self._image:
+                continue
+            self._image[id(part)] = self._visit(part)
+            self._keep.append(part)
+        return self._image[id(term)]
+
+    def _into(self, term: Scalar) -> tuple[Scalar, ...]:
+        if id(term) in self._image:
+            return ()
+        for axis in bound_axes(term):
+            self._renew(axis)
+        return term.operands
+
+    def _renew(self, axis: SizeExpr) -> None:
+        size = axis_size(axis)
+        if axis in self.axes or isinstance(size, int):
+            return
+        changed = {symbol: self.axes[symbol] for symbol in free_symbols(size) if symbol in self.axes}
+        if changed:
+            assert not any(isinstance(image, Scalar) for image in changed.values()), "ragged extent"
+            self.axes[axis] = axis_symbol(substitute(size, changed))  # pyright: ignore[reportArgumentType] - no scalars
+
+    def _visit(self, term: Scalar) -> Scalar:
+        if term.op is _INDEX:
+            return size_as_scalar(term.attr("expr"), self.axes)
+        operands = tuple([self._image[id(operand)] for operand in term.operands])
+        if term.op is _LOAD:
+            new = self.on_load(term.attr("buffer"), operands) if self.on_load is not None else None
+            if new is not None:
+                return new
+        bound = bound_axes(term)
+        if bound and any(axis in self.axes for axis in bound):
+            images = [self.axes.get(axis, axis) for axis in bound]
+            axes = tuple([image for image in images if isinstance(image, SizeExpr)])  # an axis fixed at 0 is gone
+            attrs = tuple([(key, axes if key == "axes" else value) for key, value in term.attrs])
+            return interned(Scalar, term.op, operands, attrs, term.type)
+        same = all(new is old for new, old in zip(operands, term.operands, strict=True))
+        return term if same else rebuild(term, operands)
+
+
+def loads(term: Scalar) -> list[Scalar]:
+    """The distinct load terms of a body, in postorder."""
+    return [part for part in postorder([term]) if part.op is _LOAD]
+
+
+def index_exprs(terms: Iterable[Scalar]) -> list[SizeExpr]:
+    """The distinct size expressions that bodies mention."""
+    found: dict[SizeExpr, None] = {}
+    for part in postorder(terms):
+        if part.op is _INDEX:
+            found[part.attr("expr")] = None
+    return list(found)
+
+
+def linear_offset(indices: tuple[Scalar, ...], strides: tuple[Size, ...]) -> Scalar:
+    """The element offset of a multi-index."""
+    total: Scalar = constant(0, int64)
+    plain: Size = 0
+    scalars: list[Scalar] = []
+    for item, stride in zip(indices, strides, strict=True):
+        expr = as_size(item)
+        if expr is None:
+            scalars.append(item * index(stride))
+        else:
+            plain = plain + expr * stride
+    total = index(plain)
+    for item in scalars:
+        total = total + item
+    return total
+
+
+def as_size(term: Scalar) -> Size | None:
+    """The size expression that a scalar is, or None when it depends on data."""
+    if term.op is _INDEX:
+        return term.attr("expr")
+    if term.op.name == "constant" and term.type is int64:
+        return term.attr("value")
+    return None
+
+
+def free_axes(term: Scalar) -> set[SizeExpr]:
+    """The axes a body depends on, those bound inside it left out."""
+    found: set[SizeExpr] = set()
+    bound: set[SizeExpr] = set()
+    for part in postorder([term]):
+        if part.op is _INDEX:
+            found.update([symbol for symbol in free_symbols(part.attr("expr")) if is_axis(symbol)])
+        bound.update(bound_axes(part))
+    return found - bound

@@ -1,0 +1,186 @@
+"""What goes wrong around programs: compilation, cache, checkpoints, settings, and our own rules."""
+
+from rushlight.support.error_classes import (
+    ArgumentValueError,
+    AssumptionError,
+    CacheWarning,
+    CaptureWarning,
+    CheckpointError,
+    CheckpointFileError,
+    CompileError,
+    DataDependentError,
+    InternalError,
+    SettingError,
+)
+from rushlight.support.error_codes import register_code
+
+register_code(
+    "C001",
+    ArgumentValueError,
+    "There is no such compile backend",
+    "Backends are rushlight (or inductor), eager, aot_eager and reference.",
+)
+register_code(
+    "C002",
+    DataDependentError,
+    "Control flow depends on a tensor's value",
+    "While a program is traced, tensors have shapes but no values.",
+    "use rl.where, or keep the branch outside the compiled function",
+)
+register_code(
+    "C003",
+    CompileError,
+    "This cannot be captured",
+    "The program does something that tracing cannot follow; docs/limits.md lists what.",
+)
+register_code(
+    "C004",
+    CompileError,
+    "LLVM rejected the generated code",
+    "This is a defect of Rushlight: please report it with the dump.",
+    "set RUSHLIGHT_DUMP=folder to write every stage of the compilation",
+)
+register_code(
+    "C005",
+    CompileError,
+    "Generated code calls an unknown function",
+    "Each object's undefined symbols are checked against a table before it is loaded.",
+)
+register_code(
+    "C006",
+    CompileError,
+    "The target cannot be compiled for",
+    "RUSHLIGHT_TARGET names a processor or feature level that LLVM, or this machine, does not have.",
+)
+register_code(
+    "C007",
+    AssumptionError,
+    "An input violates what was assumed when compiling",
+    "The message names the assumption. Nothing was computed or written.",
+)
+register_code(
+    "C008",
+    CaptureWarning,
+    "The same function is compiled again and again",
+    "Each call brought an argument that the guards of all earlier graphs refuse.",
+    "RUSHLIGHT_LOG=recompile shows which guards fail; pass changing numbers as tensors",
+)
+register_code(
+    "C009",
+    CompileError,
+    "Text is not valid IR",
+    "The text of a graph, kernel or size expression could not be parsed; the message says where.",
+)
+register_code(
+    "C010",
+    CompileError,
+    "A tensor of a trace is used outside it",
+    "While tracing, tensors are placeholders; one was kept and used after the trace had ended.",
+    "return it from the compiled function",
+)
+
+register_code(
+    "K001",
+    CacheWarning,
+    "The cache folder cannot be used",
+    "It cannot be created or written. Compiled code is kept in memory and compiled again by the next process.",
+    "set RUSHLIGHT_CACHE_DIR to a folder that can be written",
+)
+register_code(
+    "K002",
+    CacheWarning,
+    "A cache entry is corrupt",
+    "The entry was ignored and removed, and its program compiled again.",
+    "rushlight cache verify checks all entries",
+)
+register_code(
+    "K003",
+    CacheWarning,
+    "A cache entry could not be written",
+    "The disk is full, or the file system refused. The program goes on with what is in memory.",
+    "rushlight cache clear makes room",
+)
+
+register_code(
+    "P001",
+    CheckpointFileError,
+    "There is no such checkpoint",
+    "The file or folder does not exist or cannot be read.",
+)
+register_code(
+    "P002",
+    CheckpointError,
+    "A checkpoint is truncated or corrupt",
+    "Its length or header does not fit its contents. Nothing was loaded or changed.",
+)
+register_code(
+    "P003",
+    CheckpointFileError,
+    "A checkpoint could not be written",
+    "The disk is full, or the file system refused. An earlier checkpoint of the same name is untouched.",
+)
+register_code(
+    "P004",
+    CheckpointError,
+    "The entries of a state dict do not fit",
+    "Keys are missing or unexpected, or tensors have other shapes.",
+    "pass strict=False to load the entries that fit",
+)
+register_code(
+    "P005",
+    CheckpointError,
+    "Not a checkpoint of this program",
+    "The file is of another format, or was written by another program or configuration. Nothing was loaded.",
+)
+register_code(
+    "P006",
+    CheckpointError,
+    "This cannot be saved",
+    "Checkpoints hold tensors, numbers, text, and dicts and lists of them; never code.",
+)
+register_code(
+    "P007",
+    CheckpointFileError,
+    "A run's folder is taken",
+    "Something is there already, and it is not overwritten.",
+    "choose another folder, or continue the run in it with --resume",
+)
+register_code(
+    "P008",
+    CheckpointFileError,
+    "There is too little text to learn from",
+    "The demo learns from the source files of Python's standard library, which this installation lacks.",
+)
+
+register_code(
+    "T001",
+    SettingError,
+    "There is no such setting",
+    "Every RUSHLIGHT_ environment variable must be one of those in docs/settings.md.",
+)
+register_code(
+    "T002",
+    SettingError,
+    "A setting has a value that is not allowed",
+    "docs/settings.md lists the values of each setting.",
+)
+register_code(
+    "T003",
+    SettingError,
+    "There is no such log topic",
+    "RUSHLIGHT_LOG is a list of topics, separated by commas.",
+)
+
+register_code(
+    "X001",
+    InternalError,
+    "A defect of Rushlight",
+    "One of its own rules is broken.",
+    "please report it with the lines above",
+)
+register_code(
+    "X002",
+    InternalError,
+    "An operator's definition is inconsistent",
+    "A rule's parameters do not fit its operator's schema, a rule is given twice, or one that is needed is missing.",
+)

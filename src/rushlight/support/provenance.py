@@ -1,0 +1,93 @@
+"""Where in the user's program we are: the stack frames outside this package."""
+
+import linecache
+import os
+import sys
+from types import FrameType
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+# These live in the package but use public names only, so a line of theirs is a user's line.
+_PROGRAMS = tuple(_PACKAGE + name + os.sep for name in ("bench", "demo"))
+# Plumbing that may stand between the user's line and ours.
+_PLUMBING = tuple(
+    os.path.join(os.path.dirname(os.path.abspath(os.__file__)), name)
+    for name in ("contextlib.py", "functools.py", "threading.py", os.path.join("concurrent", "futures", ""))
+)
+# Whether a file's frames are the user's, by file name: asked for every frame of every recorded call.
+_is_users: dict[str, bool] = {}
+
+
+class Frame:
+    """One line of the user's program: `filename`, `line` and `function`; the text of the line is read on demand."""
+
+    __slots__ = ("filename", "function", "line")
+
+    def __init__(self, filename: str, line: int, function: str) -> None:
+        self.filename = filename
+        self.line = line
+        self.function = function
+
+    @property
+    def source(self) -> str:
+        """The text of the line, stripped; empty when the file cannot be read."""
+        return linecache.getline(self.filename, self.line).strip()
+
+    def __str__(self) -> str:
+        place = f"{os.path.basename(self.filename)}:{self.line} in {self.function}"
+        source = self.source
+        return f"{place}:  {source}" if source else place
+
+    def __repr__(self) -> str:
+        return f"Frame({self.filename!r}, {self.line}, {self.function!r})"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Frame):
+            return NotImplemented
+        return self._fields() == other._fields()
+
+    def __hash__(self) -> int:
+        return hash(self._fields())
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Frame, self._fields()
+
+    def _fields(self) -> tuple[str, int, str]:
+        return self.filename, self.line, self.function
+
+
+def user_frame() -> Frame | None:
+    """Return the innermost frame outside the package, or None when there is none."""
+    users = _is_users
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        code = frame.f_code
+        filename = code.co_filename
+        known = users.get(filename)
+        if known is None:
+            known = _classify(filename)
+        if known:
+            return Frame(filename, frame.f_lineno, code.co_name)
+        frame = frame.f_back
+    return None
+
+
+def user_frames(limit: int | None = None) -> tuple[Frame, ...]:
+    """Return the frames outside the package, innermost first, at most `limit` of them."""
+    found: list[Frame] = []
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and (limit is None or len(found) < limit):
+        filename = frame.f_code.co_filename
+        known = _is_users.get(filename)
+        if known is None:
+            known = _classify(filename)
+        if known:
+            found.append(Frame(filename, frame.f_lineno, frame.f_code.co_name))
+        frame = frame.f_back
+    return tuple(found)
+
+
+def _classify(filename: str) -> bool:
+    ours = filename.startswith(_PACKAGE) and not filename.startswith(_PROGRAMS)
+    # Code that we generate is compiled under the name `<rushlight ...>`.
+    ours = ours or filename.startswith(("<rushlight", "<frozen ", *_PLUMBING))
+    return _is_users.setdefault(filename, not ours)

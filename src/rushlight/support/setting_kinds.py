@@ -1,0 +1,115 @@
+"""What values settings may have: each kind checks a Python value or parses the text of an environment variable."""
+
+import os
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Generic, TypeVar, cast
+
+from rushlight.support.errors import error
+from rushlight.support.names import did_you_mean
+
+LOG_TOPICS: Mapping[str, str] = MappingProxyType(
+    {
+        "guards": "what each compiled graph assumes, and which guard refused a call",
+        "fusion": "which kernels were fused, and why others were not",
+        "code": "generated LLVM IR",
+        "cache": "cache hits, misses and evictions, with their keys",
+        "recompile": "why a function was compiled again",
+        "break": "graph breaks, with the user's line",
+        "memory": "allocations, arena plans and reuse",
+        "dispatch": "every operator call with its active keys",
+        "tune": "candidates, measurements and choices",
+    }
+)
+
+T = TypeVar("T")
+
+
+class Kind(Generic[T]):
+    """What values a setting may have: `allowed` in words, and `read`, which checks a value or parses its text."""
+
+    __slots__ = ("allowed", "read")
+
+    def __init__(self, allowed: str, read: Callable[[object], T]) -> None:
+        self.allowed = allowed
+        self.read = read
+
+
+def choice(*names: str) -> Kind[str]:
+    """One of the given names."""
+
+    def read(value: object) -> str:
+        if value not in names:
+            raise ValueError
+        return str(value)
+
+    return Kind(", ".join(names), read)
+
+
+def whole_number(smallest: int) -> Kind[int]:
+    """An int of at least `smallest`."""
+
+    def read(value: object) -> int:
+        if isinstance(value, bool) or not isinstance(value, int | str):
+            raise ValueError
+        number = int(value)
+        if number < smallest:
+            raise ValueError
+        return number
+
+    return Kind(f"an int, {smallest} or more", read)
+
+
+def flag() -> Kind[bool]:
+    """On or off."""
+    texts = {"1": True, "on": True, "true": True, "yes": True, "0": False, "off": False, "false": False, "no": False}
+
+    def read(value: object) -> bool:
+        if isinstance(value, bool):
+            return value
+        known = texts.get(str(value).lower())
+        if known is None:
+            raise ValueError
+        return known
+
+    return Kind("1 or 0 (on or off, true or false, yes or no)", read)
+
+
+def text(allowed: str) -> Kind[str]:
+    """Any text; `allowed` says what it means."""
+
+    def read(value: object) -> str:
+        if not isinstance(value, str):
+            raise ValueError
+        return value
+
+    return Kind(allowed, read)
+
+
+def folder() -> Kind[str]:
+    """A path; empty for none."""
+
+    def read(value: object) -> str:
+        if not isinstance(value, str | os.PathLike):
+            raise ValueError
+        path = os.fspath(cast("str | os.PathLike[str]", value))
+        return os.path.expanduser(path) if path else path
+
+    return Kind("a folder", read)
+
+
+def topics() -> Kind[tuple[str, ...]]:
+    """Names of log topics."""
+
+    def read(value: object) -> tuple[str, ...]:
+        parts = value.split(",") if isinstance(value, str) else cast(tuple[str, ...], value)
+        names = tuple(part.strip() for part in parts if part.strip())
+        for name in names:
+            if name not in LOG_TOPICS:
+                allowed = "topics are " + ", ".join(LOG_TOPICS)
+                raise error(
+                    "T003", f"settings: {name} is not a log topic", hint=did_you_mean(name, LOG_TOPICS) or allowed
+                )
+        return names
+
+    return Kind("topics separated by commas: " + ", ".join(LOG_TOPICS), read)

@@ -1,0 +1,194 @@
+"""The settings: one typed table, read from `RUSHLIGHT_*` variables once, changed by `update` and `override`.
+
+Nothing else reads the environment. `settings.get()` returns the values in force, as attributes:
+
+    if settings.get().numerics == "fast": ...
+    with settings.override(numerics="fast"): ...
+"""
+
+import os
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Generic, TypeVar, cast, overload
+
+from rushlight.support.errors import SettingError, error, fail
+from rushlight.support.names import did_you_mean
+from rushlight.support.setting_kinds import Kind, choice, flag, folder, text, topics, whole_number
+
+PREFIX = "RUSHLIGHT_"
+T = TypeVar("T")
+
+
+class Setting(Generic[T]):
+    """One row of the table. On the class `Settings` it is itself; on an instance, the setting's value."""
+
+    name: str
+
+    def __init__(self, kind: Kind[T], default: T, doc: str, *, in_key: bool = False) -> None:
+        self.kind = kind
+        self.default = default
+        self.doc = doc
+        self.in_key = in_key
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> "Setting[T]": ...
+    @overload
+    def __get__(self, instance: object, owner: type) -> T: ...
+    def __get__(self, instance: object | None, owner: type) -> "Setting[T] | T":
+        # Instances carry their values in their __dict__, which comes before this method.
+        return self if instance is None else self.default
+
+    @property
+    def variable(self) -> str:
+        """The environment variable of the setting."""
+        return PREFIX + self.name.upper()
+
+    def read(self, value: object) -> T:
+        """Check `value`, or parse it when it is text."""
+        try:
+            return self.kind.read(value)
+        except SettingError:
+            raise
+        except ValueError:
+            message = f"settings: {self.variable} has a value that is not allowed"
+            raise error("T002", message, value=value, hint=f"allowed: {self.kind.allowed}") from None
+
+
+def _default_cache_dir() -> str:
+    home = os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA")
+    return os.path.join(home or os.path.join(os.path.expanduser("~"), ".cache"), "rushlight")
+
+
+class Settings:
+    """The table of settings; an instance holds the values in force and cannot be changed."""
+
+    backend = Setting(
+        choice("rushlight", "inductor", "eager", "aot_eager", "reference"),
+        "rushlight",
+        "What runs graphs: our compiler (`inductor` is another name for it), eager kernels, eager kernels on the "
+        "traced forward and backward, or numpy.",
+        in_key=True,
+    )
+    target = Setting(
+        text("native, or a processor or feature level of LLVM such as x86-64-v3"),
+        "native",
+        "The processor that code is generated for.",
+        in_key=True,
+    )
+    numerics = Setting(
+        choice("strict", "fast"),
+        "strict",
+        "`strict`: the same bits eager and compiled, for any thread count. `fast`: sums may be reordered, and "
+        "approximations used.",
+        in_key=True,
+    )
+    nan_asserts = Setting(
+        flag(),
+        False,
+        "Check the results of every kernel for NaN and infinity, and name the first that has any.",
+        in_key=True,
+    )
+    num_threads = Setting(
+        whole_number(0), 0, "Threads that one operation may use; 0 for as many as this process is allowed processors."
+    )
+    huge_pages = Setting(flag(), True, "Ask the system for huge pages for large allocations.")
+    cache = Setting(flag(), True, "Keep compiled code on disk.")
+    cache_dir = Setting(
+        folder(),
+        "",
+        "Where compiled code is kept; empty for `rushlight` in the user's cache folder (`$XDG_CACHE_HOME`).",
+    )
+    cache_limit_mb = Setting(whole_number(1), 1024, "Size in MiB above which the oldest cache entries are removed.")
+    log = Setting(topics(), (), "What to write to standard error.")
+    dump = Setting(folder(), "", "Write every stage of each compilation to this folder.")
+    edit = Setting(folder(), "", "Read stages back from this folder, edited.", in_key=True)
+    strict_fallbacks = Setting(flag(), False, "Make every fallback an error, as rl.strict() does.")
+
+    key: str
+
+    def __init__(self, values: Mapping[str, object]) -> None:
+        named = {name: values.get(name, setting.default) for name, setting in SETTINGS.items()}
+        key = ";".join(f"{name}={named[name]}" for name, setting in SETTINGS.items() if setting.in_key)
+        self.__dict__.update(named, key=key)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        fail("A004", f"settings: {name} cannot be assigned", hint="use settings.override() or settings.update()")
+
+    def changed(self, values: Mapping[str, object]) -> "Settings":
+        """Return a copy with some values changed, after checking them."""
+        read = {name: _setting(name).read(value) for name, value in values.items()}
+        return Settings({**self.__dict__, **read})
+
+
+SETTINGS: Mapping[str, Setting[object]] = {
+    name: cast(Setting[object], row) for name, row in vars(Settings).items() if isinstance(row, Setting)
+}
+
+_process: Settings | None = None
+_overridden: ContextVar[Settings | None] = ContextVar("rushlight_settings", default=None)
+
+
+def get() -> Settings:
+    """Return the values in force here. The first call reads the environment, and may raise T001, T002 or T003."""
+    return _overridden.get() or _process or _load()
+
+
+def key() -> str:
+    """Return a stable text of the settings that compiled code depends on."""
+    return get().key
+
+
+def cache_dir() -> str:
+    """Return the folder that compiled code is kept in."""
+    return get().cache_dir or _default_cache_dir()
+
+
+def update(**values: object) -> None:
+    """Change settings for the whole process, as `rl.set_num_threads` does."""
+    global _process
+    process = (_process or _load()).changed(values)
+    overridden = _overridden.get()
+    if overridden is not None:
+        _overridden.set(overridden.changed(values))
+    _process = process
+
+
+@contextmanager
+def override(**values: object) -> Generator[Settings]:
+    """Change settings for the statements within, in this thread or task alone."""
+    changed = get().changed(values)
+    token = _overridden.set(changed)
+    try:
+        yield changed
+    finally:
+        _overridden.reset(token)
+
+
+def read_environment(environment: Mapping[str, str]) -> Settings:
+    """Return the settings that an environment asks for; an unknown `RUSHLIGHT_` variable is an error."""
+    values: dict[str, object] = {}
+    for variable, value in environment.items():
+        if variable.startswith(PREFIX):
+            name = variable.removeprefix(PREFIX).lower()
+            if variable != PREFIX + name.upper() or name not in SETTINGS:
+                hint = did_you_mean(variable, [setting.variable for setting in SETTINGS.values()])
+                fail("T001", f"settings: {variable} is not a setting", hint=hint)
+            values[name] = SETTINGS[name].read(value)
+    return Settings(values)
+
+
+def _load() -> Settings:
+    global _process
+    _process = read_environment(os.environ)
+    return _process
+
+
+def _setting(name: str) -> Setting[object]:
+    known = SETTINGS.get(name)
+    if known is None:
+        fail("T001", f"settings: {name} is not a setting", hint=did_you_mean(name, SETTINGS))
+    return known

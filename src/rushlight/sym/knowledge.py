@@ -1,0 +1,350 @@
+"""What one scope has learned of its symbols: equalities, intervals and divisors, and the queries that use them.
+
+Queries are memoised on every node they visit, and sums share nodes with the sums that they were built from, so a
+query about a sum that grew by one part costs the logarithm of its length. Learning about a symbol that no memo has
+read leaves the memos as they are; otherwise they are emptied, and `version` moves on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from math import gcd, lcm
+
+from rushlight.sym.arithmetic import multiply, weighted_sum
+from rushlight.sym.condition import Condition, condition, content, decide, is_linear_in_sizes, lone_symbols, normalized
+from rushlight.sym.division import mod
+from rushlight.sym.expr import (
+    FLOORDIV,
+    SUM,
+    SYMBOL,
+    Size,
+    SizeExpr,
+    atoms_of,
+    constant_of,
+    newest_coefficient,
+    sum_of_table,
+    terms,
+    with_constant,
+)
+from rushlight.sym.interval import (
+    EVERYTHING,
+    Interval,
+    Lookup,
+    bounds_at_birth,
+    fold_bounds,
+    interval_of_parts,
+    meet,
+    symbol_at_birth,
+)
+from rushlight.sym.prover import proves_nonnegative
+from rushlight.sym.query import bottom_up, free_symbols, rebuild, symbols_of
+
+_LONGEST = 64  # parts of a fact that is indexed by its symbols, to be read anew when one of them is replaced
+_SHORT = 16  # parts of expressions, and number of facts, that proofs deal with
+
+
+class Knowledge:
+    """Equalities, intervals and divisors learned since the symbols' birth."""
+
+    def __init__(self) -> None:
+        self.version = 0
+        self.images: dict[SizeExpr, Size] = {}  # symbols that are known to equal something else
+        self.facts: dict[Condition, None] = {}  # all that was learned, in order, as it was said
+        self._intervals: dict[SizeExpr, Interval] = {}  # of sums without constant, in a condition's canonical form
+        self._forms_about: dict[SizeExpr, list[SizeExpr]] = {}  # those intervals by the symbols in them
+        self._multiples: dict[SizeExpr, int] = {}
+        self._true: dict[Condition, None] = {}  # facts as they were when they were learned, resolved
+        self._facts_about: dict[SizeExpr, list[Condition]] = {}
+        self._resolved: dict[SizeExpr, Size] = {}  # memo
+        self._bounds: dict[SizeExpr, Interval] = {}  # memo
+
+    def resolve(self, e: Size) -> Size:
+        """`e` with each symbol replaced by what it is known to equal."""
+        if isinstance(e, int) or not self.images:
+            return e
+        if _is_short_and_linear(e):
+            # Past the memo, which would have to be emptied when one of these symbols is learned about.
+            if all(symbol not in self.images for symbol, _ in terms(e)):
+                return e
+            return weighted_sum([(self._image(symbol), scale) for symbol, scale in terms(e)], constant_of(e))
+        memo = self._resolved
+        if e in memo:
+            return memo[e]
+        for node in bottom_up(e, known=memo):
+            memo[node] = self._image(node) if node.op is SYMBOL else _rebuilt(node, memo.__getitem__)
+        return memo[e]
+
+    def _image(self, symbol: SizeExpr) -> Size:
+        """The last of a chain of equalities, to which all symbols on the way are pointed."""
+        image = self.images.get(symbol)
+        if image is None:
+            return symbol
+        chain = [symbol]
+        while isinstance(image, SizeExpr) and image.op is SYMBOL and image in self.images:
+            chain.append(image)
+            image = self.images[image]
+        if isinstance(image, SizeExpr) and image.op is not SYMBOL:
+            image = self._resolved_deeply(image)
+        for link in chain:
+            self.images[link] = image
+        return image
+
+    def _resolved_deeply(self, e: SizeExpr) -> Size:
+        # Images of images: equations chain as deep as they were stated, so this too goes without recursion.
+        while any(symbol in self.images for symbol in symbols_of(e)):
+            known: dict[SizeExpr, Size] = {}
+            for node in bottom_up(e, known=known):
+                known[node] = self.images.get(node, node) if node.op is SYMBOL else _rebuilt(node, known.__getitem__)
+            image = known[e]
+            if isinstance(image, int):
+                return image
+            e = image
+        return e
+
+    def bounds(self, e: Size) -> Interval:
+        """The numeric interval of `e`, from birth and from what was learned."""
+        e = self.resolve(e)
+        if isinstance(e, int):
+            return (e, e)
+        if not self._intervals:
+            return bounds_at_birth(e)
+        if e.op is SYMBOL and e.facts.size is None:
+            return self._symbol_interval(e, self._look_up)
+        if _is_short_and_linear(e):
+            found = interval_of_parts(terms(e), constant_of(e), self._interval_of_scoped_symbol)
+            if e.count == 1:
+                return found
+        else:
+            found = fold_bounds(e, self._look_up, self._remember, self._symbol_interval)
+        form, sign, number = _form(e)
+        learned = self._intervals.get(form)
+        if learned is None:
+            return found
+        constant = constant_of(e)
+        ends = [None if end is None else sign * number * end + constant for end in learned[::sign]]
+        return meet(found, (ends[0], ends[1]))
+
+    def _look_up(self, e: Size) -> Interval:
+        return (e, e) if isinstance(e, int) else self._bounds[e]
+
+    def _remember(self, e: SizeExpr, interval: Interval) -> None:
+        learned = self._intervals.get(e)
+        self._bounds[e] = interval if learned is None else meet(interval, learned)
+
+    def _interval_of_scoped_symbol(self, e: Size) -> Interval:
+        return (e, e) if isinstance(e, int) else self._symbol_interval(e, self._look_up)
+
+    def _symbol_interval(self, symbol: SizeExpr, of: Lookup) -> Interval:
+        found = symbol_at_birth(symbol, of)
+        learned = self._intervals.get(symbol)
+        return found if learned is None else meet(found, learned)
+
+    def multiple(self, e: Size) -> int:
+        """The greatest integer that is known to divide `e`; 0 for the size 0."""
+        result = abs(constant_of(e))
+        for product, coefficient in terms(e):
+            if result == 1:
+                break
+            for atom in atoms_of(product):
+                if atom.op is SYMBOL:
+                    coefficient *= self._divisor_of(atom)
+            result = gcd(result, coefficient)
+        return result
+
+    def _divisor_of(self, symbol: SizeExpr) -> int:
+        return self._multiples.get(symbol, symbol.facts.multiple_of)
+
+    def known(self, asked: bool | Condition) -> bool | None:
+        """Whether the condition is known to be true, or to be false; None if neither."""
+        if isinstance(asked, bool):
+            return asked
+        if self.images:
+            resolved = self.resolve(asked.expr)
+            if resolved is not asked.expr:
+                again = condition(asked.relation, resolved)
+                if isinstance(again, bool):
+                    return again
+                asked = again
+        if asked in self._true:
+            return True
+        if asked.relation == "==" and asked.negate() in self._true:
+            return False  # other negations show in the intervals
+        return decide(asked, self.bounds(asked.expr), self.multiple, self._prover(asked.expr))
+
+    def _prover(self, e: SizeExpr) -> Callable[[Size], bool] | None:
+        """What proves that `e`, or a sum made from it, is never negative; None if intervals say all there is."""
+        if e.count > _SHORT:
+            return None
+        assumed = self._assumptions(e) if self._intervals else ()
+        if not assumed:
+            return None if is_linear_in_sizes(e) else proves_nonnegative
+        return partial(proves_nonnegative, positive=assumed)
+
+    def _assumptions(self, e: SizeExpr) -> tuple[Size, ...]:
+        """What is known to be at least 1 about the symbols of `e`, and about those that they are compared with."""
+        assumed: dict[Size, None] = {}
+        seen: dict[SizeExpr, None] = {}
+        symbols = list(free_symbols(e))
+        for symbol in symbols:
+            if symbol.facts.size is not None:
+                symbols.extend([other for other in free_symbols(symbol.facts.size) if other not in symbols])
+            for form in self._forms_about.get(symbol, ()):
+                if form in seen or len(assumed) >= _SHORT:
+                    continue
+                seen[form] = None
+                symbols.extend([other for other in free_symbols(form) if other not in symbols])
+                lower, upper = self._intervals[form]
+                if lower is not None:
+                    assumed[form - (lower - 1)] = None
+                if upper is not None:
+                    assumed[upper + 1 - form] = None
+        return tuple(assumed)
+
+    def is_nonnegative(self, e: Size) -> bool:
+        """Whether e >= 0 is known."""
+        e = self.resolve(e)
+        lower = self.bounds(e)[0]
+        if lower is not None and lower >= 0:
+            return True
+        proves = None if isinstance(e, int) else self._prover(e)
+        return proves is not None and proves(e)
+
+    def constraints(self) -> list[Condition]:
+        """What is known, in terms of symbols that nothing has replaced, in the order in which it was learned.
+
+        Bounds of single symbols are left out: `bounds` tells them.
+        """
+        found: dict[Condition, None] = {}
+        for fact in self._true:
+            resolved = normalized(fact.relation, self.resolve(fact.expr))
+            if not isinstance(resolved, bool) and not _is_bound(resolved):
+                found[resolved] = None
+        return list(found)
+
+    def learn(self, fact: Condition) -> None:
+        """Takes a condition to be true from now on."""
+        if fact in self.facts:
+            return
+        self.facts[fact] = None
+        pending: list[Condition] = [fact]
+        while pending:
+            expr = pending.pop()
+            resolved = normalized(expr.relation, self.resolve(expr.expr))
+            if not isinstance(resolved, bool):
+                pending.extend(self._take(resolved))
+
+    def _take(self, fact: Condition) -> list[Condition]:
+        """Stores a resolved fact; returns older facts that must be read anew."""
+        self._true[fact] = None
+        if fact.relation == "==":
+            again = self._take_equality(fact.expr)
+            if again is not None:
+                return again
+            self._take_divisor(fact.expr)
+        if fact.expr.count <= _LONGEST:
+            for symbol in symbols_of(fact.expr):
+                self._facts_about.setdefault(symbol, []).append(fact)
+        form = with_constant(fact.expr, 0)
+        if not isinstance(form, int):
+            self._take_interval(form, fact.relation, -constant_of(fact.expr))
+        return []
+
+    def _take_interval(self, form: SizeExpr, relation: str, value: int) -> None:
+        """Learns `form relation value`."""
+        lower, upper = self._intervals.get(form, EVERYTHING)
+        if relation == "!=":
+            least, most = self.bounds(form)
+            if least == value:
+                lower = value + 1
+            elif most == value:
+                upper = value - 1
+            else:
+                return
+        if relation in ("==", ">=") and (lower is None or lower < value):
+            lower = value
+        if relation in ("==", "<=") and (upper is None or upper > value):
+            upper = value
+        if form not in self._intervals and form.count <= _SHORT:
+            for symbol in symbols_of(form):
+                self._forms_about.setdefault(symbol, []).append(form)
+        if (lower, upper) != self._intervals.get(form, EVERYTHING):
+            self._intervals[form] = (lower, upper)
+            self._forget_bounds(form)
+
+    def _forget_bounds(self, form: SizeExpr) -> None:
+        if form in self._bounds:
+            self._bounds.clear()
+            self.version += 1
+
+    def _take_divisor(self, e: SizeExpr) -> None:
+        """Learns from x - n*(x//n) == 0, for a symbol x, that n divides x."""
+        table = dict(terms(e)) if e.count == 2 and not constant_of(e) else {}
+        for quotient, scale in table.items():
+            if quotient.op is not FLOORDIV:
+                continue
+            symbol, number = quotient.operands
+            if isinstance(number, int) and table.get(symbol, 0) * number == -scale and symbol.op is SYMBOL:
+                self._multiples[symbol] = lcm(number, self._divisor_of(symbol))
+
+    def _take_equality(self, e: SizeExpr) -> list[Condition] | None:
+        """Solves e == 0 for a symbol; None if no symbol stands alone."""
+        candidates = [item for item in lone_symbols(e) if item[0].facts.size is None]
+        if not candidates:
+            return None
+        symbol, sign = max(candidates, key=lambda item: (item[0].facts.hint is None, item[0].serial))
+        rest = dict(terms(e))
+        del rest[symbol]
+        image = multiply(-sign, sum_of_table(rest, constant_of(e)))
+        self.images[symbol] = image
+        if symbol in self._resolved:
+            self._resolved.clear()
+        self.version += 1
+        return [*self._passed_on(symbol, image), *self._facts_about.pop(symbol, [])]
+
+    def _passed_on(self, symbol: SizeExpr, image: Size) -> list[Condition]:
+        """What is known of a replaced symbol holds for its image."""
+        if isinstance(image, int):
+            return []
+        facts: list[bool | Condition] = []
+        number = self._divisor_of(symbol)
+        if image.op is SYMBOL and number > 1:
+            self._multiples[image] = lcm(number, self._divisor_of(image))
+        elif number > 1:
+            facts.append(condition("==", mod(image, number)))
+        lower, upper = meet((symbol.facts.lower, symbol.facts.upper), self._intervals.get(symbol, EVERYTHING))
+        for relation, bound in ((">=", lower), ("<=", upper)):
+            fact = True if bound is None else condition(relation, image - bound)
+            if self.known(fact) is None:
+                facts.append(fact)
+        return [fact for fact in facts if not isinstance(fact, bool)]
+
+
+def _is_short_and_linear(e: SizeExpr) -> bool:
+    return e.count <= 2 and all(product.op is SYMBOL and product.facts.size is None for product, _ in terms(e))
+
+
+def _rebuilt(e: SizeExpr, image: Callable[[SizeExpr], Size]) -> Size:
+    try:
+        return rebuild(e, image)
+    except ZeroDivisionError:
+        return e  # a quotient by a size that turned out to be 0 is never computed
+
+
+def _is_bound(fact: Condition) -> bool:
+    """Whether the fact is a bound of one symbol."""
+    e = fact.expr
+    return fact.relation in ("<=", ">=") and e.count == 1 and (e if e.op is not SUM else e.operands[0]).op is SYMBOL
+
+
+def _form(e: SizeExpr) -> tuple[SizeExpr, int, int]:
+    """(form, sign, number): `e` without its constant is sign * number * form, and form is canonical in conditions."""
+    if e.op is not SUM:
+        return e, 1, 1
+    number = content(e)
+    sign = 1 if newest_coefficient(e) > 0 else -1
+    if sign == 1 and number == 1:
+        form = with_constant(e, 0)
+    else:
+        form = sum_of_table({product: sign * scale // number for product, scale in terms(e)}, 0)
+    return (e if isinstance(form, int) else form), sign, number

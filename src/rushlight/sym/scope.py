@@ -1,0 +1,329 @@
+"""Scopes: the symbols of one capture, what is known of them, and what was assumed by asking about them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import NoReturn
+
+from rushlight.support.errors import error, fail
+from rushlight.support.provenance import Frame, user_frame
+from rushlight.sym.condition import Condition, compares, eq, first_scoped_symbol
+from rushlight.sym.division import divides_at_birth
+from rushlight.sym.expr import SYMBOL, Size, SizeExpr, SymbolFacts, SymbolOwner
+from rushlight.sym.hints import Hints, backed_hint
+from rushlight.sym.interval import Interval, bounds_at_birth
+from rushlight.sym.knowledge import Knowledge
+from rushlight.sym.prover import proves_nonnegative
+from rushlight.sym.symbols import new_symbol
+from rushlight.sym.text import format_size, parse_size
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """A condition that the compiled artifact relies on: it was true for the example, or the program asked for it."""
+
+    condition: Condition
+    frame: Frame | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeAssert:
+    """A condition that the artifact checks at each call before it writes anything."""
+
+    condition: Condition
+    frame: Frame | None
+    message: str
+
+
+class Scope(SymbolOwner):
+    """The symbols of one capture and their facts. Two scopes share nothing; one scope is used by one thread at a time.
+
+    `locate` gives the user's line for guards and asserts.
+    """
+
+    def __init__(self, locate: Callable[[], Frame | None] = user_frame) -> None:
+        self.symbols: dict[str, SizeExpr] = {}
+        self.guards: list[Guard] = []
+        self.asserts: list[RuntimeAssert] = []
+        self.knowledge = Knowledge()
+        self._hints = Hints(self.knowledge)
+        self._locate = locate
+        self._numbers = {"s": 0, "u": 0}
+
+    def symbol(
+        self,
+        name: str | None = None,
+        hint: int | None = None,
+        lower: int | None = 0,
+        upper: int | None = None,
+        multiple_of: int = 1,
+        source: str | None = None,
+        optimization_hint: int | None = None,
+    ) -> SizeExpr:
+        """A new symbol, lower <= symbol <= upper. With a hint it is backed; without, it is unbacked.
+
+        `optimization_hint` is what `optimization_hint()` answers for an unbacked symbol, as far as its facts allow.
+        Without a name backed symbols are s0, s1, ... and unbacked ones u0, u1, ....
+        """
+        name = self._fresh_name("s" if hint is not None else "u") if name is None else name
+        if name in self.symbols:
+            fail("X001", f"sym: the scope has a symbol {name} already")
+        if hint is not None:
+            inside = (lower is None or lower <= hint) and (upper is None or hint <= upper)
+            if not inside or hint % multiple_of:
+                facts = f"[{lower}, {upper}] or no multiple of {multiple_of}"
+                fail("X001", f"sym: the hint {hint} of {name} is outside {facts}")
+        symbol = new_symbol(SymbolFacts(name, lower, upper, multiple_of, hint, optimization_hint, source, None, self))
+        self.symbols[name] = symbol
+        return symbol
+
+    def _fresh_name(self, letter: str) -> str:
+        while f"{letter}{self._numbers[letter]}" in self.symbols:
+            self._numbers[letter] += 1
+        return f"{letter}{self._numbers[letter]}"
+
+    @property
+    def version(self) -> int:
+        """Moves on when something is learned that changes the answer to an earlier question."""
+        return self.knowledge.version
+
+    @property
+    def hints(self) -> Mapping[SizeExpr, int]:
+        """The hints of the backed symbols."""
+        return {symbol: symbol.facts.hint for symbol in self.symbols.values() if symbol.facts.hint is not None}
+
+    def parse(self, text: str) -> Size:
+        """The size that `text` denotes; the same text gives the same object."""
+        return parse_size(text, self)
+
+    def resolve(self, e: Size) -> Size:
+        """`e` with each symbol replaced by what it is known to equal."""
+        return self.knowledge.resolve(e)
+
+    def bounds(self, e: Size) -> Interval:
+        """The numeric interval of `e` under all that is known."""
+        return self.knowledge.bounds(e)
+
+    def known(self, condition: bool | Condition) -> bool | None:
+        """Whether the condition is known to be true, or to be false; None if neither."""
+        return self.knowledge.known(condition)
+
+    def guard(self, condition: bool | Condition, reason: str = "") -> bool:
+        """Decides the condition by what is known, or else by the hints, which is recorded and relied on from now on."""
+        known = self.knowledge.known(condition)
+        if known is not None or isinstance(condition, bool):
+            return bool(known)
+        value = self.hint_or_none(condition.expr)
+        if value is None:
+            _fail_data_dependent(condition.expr, f"whether {condition}")
+        holds = compares(condition.relation, value)
+        taken = condition if holds else condition.negate()
+        self.guards.append(Guard(taken, self._locate(), reason))
+        self.learn(taken)
+        return holds
+
+    def check(self, condition: bool | Condition, message: str = "") -> None:
+        """Makes the condition a run-time assert, and relies on it from now on."""
+        known = self.knowledge.known(condition)
+        if known is True:
+            return
+        frame = self._locate()
+        if known is False or isinstance(condition, bool):
+            fail("R002", f"check: {message or condition} does not hold for any value", frame=frame)
+        value = self.hint_or_none(condition.expr)
+        if value is not None and not compares(condition.relation, value):
+            said = message or str(condition)
+            fail("R002", f"check: {said} does not hold for the example", frame=frame, condition=condition)
+        self.asserts.append(RuntimeAssert(condition, frame, message))
+        self.learn(condition)
+
+    def learn(self, fact: Condition) -> None:
+        """Takes a condition to be true without recording who relies on it (a specification's assumption, say)."""
+        self.knowledge.learn(fact)
+        self._hints.facts_changed(fact)
+
+    def hint_or_none(self, e: Size) -> int | None:
+        """The value of `e` for the example; None if some symbol in it is unbacked."""
+        found = backed_hint(e)
+        return backed_hint(self.knowledge.resolve(e)) if found is None else found
+
+    def optimization_hint(self, e: Size) -> int:
+        """A plausible value of `e`, consistent with all that is known. It never guards and always answers."""
+        return self._hints.value(e)
+
+
+def scope_of(e: Size) -> Scope | None:
+    """The scope of the symbols in `e`; None if it has none (integers and loop axes over integers)."""
+    symbol = first_scoped_symbol(e)
+    owner = symbol.facts.scope if symbol is not None else None
+    return owner if isinstance(owner, Scope) else None
+
+
+def _fail_data_dependent(e: Size, question: str) -> NoReturn:
+    unbacked = [symbol for symbol in _symbols(e) if symbol.facts.hint is None]
+    values: dict[str, object] = {
+        symbol.facts.name: symbol.facts.source for symbol in unbacked[:8] if symbol.facts.source
+    }
+    hint = "ask guard_or_false or guard_or_true and take the general path, or promise the condition with rl.check"
+    raise error("C002", f"size: {question} is known only when the program runs", hint=hint, frame=None, **values)
+
+
+def _symbols(e: Size) -> list[SizeExpr]:
+    seen: set[SizeExpr] = set()
+    stack = [] if isinstance(e, int) else [e]
+    found: list[SizeExpr] = []
+    while stack:
+        node = stack.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        if node.op is SYMBOL:
+            found.append(node)
+        stack.extend([operand for operand in reversed(node.operands) if isinstance(operand, SizeExpr)])
+    return found
+
+
+def guard(condition: bool | Condition, reason: str = "") -> bool:
+    """The answer to a condition that decides what the program does: known, or true of the example and then guarded.
+
+    Errors: C002 where a symbol has no hint.
+    """
+    return condition if isinstance(condition, bool) else _scope_of_condition(condition).guard(condition, reason)
+
+
+def guard_or_false(condition: bool | Condition, reason: str = "") -> bool:
+    """`guard`, or False where that would need a hint there is not."""
+    return _guard_or(condition, False, reason)
+
+
+def guard_or_true(condition: bool | Condition, reason: str = "") -> bool:
+    """`guard`, or True where that would need a hint there is not."""
+    return _guard_or(condition, True, reason)
+
+
+def _guard_or(condition: bool | Condition, otherwise: bool, reason: str) -> bool:
+    if isinstance(condition, bool):
+        return condition
+    scope = scope_of(condition.expr)
+    if scope is None:
+        return otherwise
+    known = scope.known(condition)
+    if known is not None:
+        return known
+    return otherwise if scope.hint_or_none(condition.expr) is None else scope.guard(condition, reason)
+
+
+def statically_known(condition: bool | Condition) -> bool:
+    """Whether the condition is known to be true. Never guards."""
+    if isinstance(condition, bool):
+        return condition
+    scope = scope_of(condition.expr)
+    return scope is not None and scope.known(condition) is True
+
+
+def check(condition: bool | Condition, message: str = "") -> None:
+    """Makes the condition a run-time assert of what is being compiled, which may rely on it from now on.
+
+    Errors: R002 where the condition is false of all values or of the example.
+    """
+    if not isinstance(condition, bool):
+        _scope_of_condition(condition).check(condition, message)
+    elif not condition:
+        fail("R002", f"check: {message or 'the condition'} does not hold")
+
+
+def _scope_of_condition(condition: Condition) -> Scope:
+    scope = scope_of(condition.expr)
+    if scope is None:
+        fail("X001", f"sym: {condition} is about loop axes alone: nobody can answer it")
+    return scope
+
+
+def optimization_hint(e: Size) -> int:
+    """A plausible value of `e`: always answers, never guards, consistent with all that is known of its symbols."""
+    if isinstance(e, int):
+        return e
+    scope = scope_of(e)
+    return Hints(Knowledge()).value(e) if scope is None else scope.optimization_hint(e)
+
+
+def guarding_hint_or_throw(e: Size) -> int:
+    """The value of `e` for the example. The caller must guard on what it does with it.
+
+    Errors: C002 where a symbol has no hint.
+    """
+    scope = scope_of(e)
+    value = backed_hint(e) if scope is None else scope.hint_or_none(e)
+    if value is None:
+        _fail_data_dependent(e, f"the value of {format_size(e)}")
+    return value
+
+
+def bounds(e: Size) -> Interval:
+    """The numeric interval of `e` under all that its scope knows; None for no bound."""
+    scope = scope_of(e)
+    return bounds_at_birth(e) if scope is None else scope.bounds(e)
+
+
+def is_nonnegative(e: Size) -> bool:
+    """Whether e >= 0 is known."""
+    scope = scope_of(e)
+    return proves_nonnegative(e) if scope is None else scope.knowledge.is_nonnegative(e)
+
+
+def divides(n: Size, e: Size) -> bool:
+    """Whether `e` is known to be a multiple of `n`."""
+    scope = scope_of(e)
+    if scope is not None:
+        e, n = scope.resolve(e), scope.resolve(n)
+        if isinstance(n, int) and n and scope.knowledge.multiple(e) % n == 0:
+            return True
+    return divides_at_birth(n, e)
+
+
+def broadcast_sizes(a: Size, b: Size) -> Size:
+    """The size of a dim where sizes `a` and `b` meet: they are equal, or one of them is 1.
+
+    Which of the three holds is decided by the hints and guarded; the values are not. Where there is no hint, the sizes
+    are taken to be equal, which is asserted at run time. Errors: S001.
+    """
+    if a is b or (isinstance(b, int) and b == 1):
+        return a
+    if isinstance(a, int):
+        if a == 1:
+            return b
+        if isinstance(b, int):
+            return a if a == b else _fail_broadcast(a, b)
+    equal = eq(a, b)
+    scope = scope_of(a) or scope_of(b)
+    if scope is None:
+        return a if equal is True else _fail_broadcast(a, b)
+    return _broadcast(scope, a, b, equal)
+
+
+def _broadcast(scope: Scope, a: Size, b: Size, equal: bool | Condition) -> Size:
+    known = scope.known(equal)
+    if known:
+        return scope.resolve(a)
+    for size, other in ((a, b), (b, a)):
+        if scope.known(eq(size, 1)):
+            return scope.resolve(other)
+    a_hint, b_hint = scope.hint_or_none(a), scope.hint_or_none(b)
+    if known is not False and not isinstance(equal, bool):
+        if a_hint is not None and a_hint == b_hint:
+            scope.guard(equal, "broadcast: equal sizes")
+            return scope.resolve(a)
+        if 1 not in (a_hint, b_hint) and (a_hint is None or b_hint is None):
+            scope.check(equal, "broadcast: sizes that meet are equal")
+            return scope.resolve(a)
+    for size, hint, other in ((a, a_hint, b), (b, b_hint, a)):
+        if hint == 1:
+            scope.guard(eq(size, 1), "broadcast: a size of 1")
+            return scope.resolve(other)
+    return _fail_broadcast(a, b)
+
+
+def _fail_broadcast(a: Size, b: Size) -> NoReturn:
+    fail("S001", f"broadcast: sizes {format_size(a)} and {format_size(b)} differ", left=a, right=b)

@@ -1,0 +1,33 @@
+"""Immutable typed nodes: the one data structure that sizes, scalar code and tensor graphs are written in."""
+
+from rushlight.term.rewrite import Any, Pattern, Rule, Rules, match, rewrite
+from rushlight.term.term import Attrs, Op, Term, attr_key, interned, interned_at, slot_setter, structural_digest
+from rushlight.term.text import Language, Reader, TermSyntaxError, format_terms, format_value, parse_terms
+from rushlight.term.walk import leaves, map_terms, postorder, substitute
+
+__all__ = [
+    "Any",
+    "Attrs",
+    "Language",
+    "Op",
+    "Pattern",
+    "Reader",
+    "Rule",
+    "Rules",
+    "Term",
+    "TermSyntaxError",
+    "attr_key",
+    "format_terms",
+    "format_value",
+    "interned",
+    "interned_at",
+    "leaves",
+    "map_terms",
+    "match",
+    "parse_terms",
+    "postorder",
+    "rewrite",
+    "slot_setter",
+    "structural_digest",
+    "substitute",
+]

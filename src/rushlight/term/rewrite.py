@@ -1,0 +1,108 @@
+"""Patterns over terms and tables of rewriting rules, each tagged exact or fast."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from rushlight.term.term import Op, Term
+from rushlight.term.walk import map_terms
+
+T = TypeVar("T", bound=Term)
+
+
+@dataclass(frozen=True, slots=True)
+class Any:
+    """Matches every term and binds it to a name; the same name twice must match the same term.
+
+    `where` restricts it, for example to constants.
+    """
+
+    name: str
+    where: Callable[[Term], bool] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """Matches a term of one op whose operands match; `where` looks at the whole term (its attributes, its type)."""
+
+    op: Op
+    operands: tuple[Pattern | Any, ...]
+    where: Callable[[Term], bool] | None = None
+
+
+def match(pattern: Pattern | Any, term: Term) -> dict[str, Term] | None:
+    """The bindings under which `pattern` is `term`, or None."""
+    bindings: dict[str, Term] = {}
+    stack: list[tuple[Pattern | Any, Term]] = [(pattern, term)]
+    while stack:
+        part, found = stack.pop()
+        if part.where is not None and not part.where(found):
+            return None
+        if isinstance(part, Any):
+            if bindings.setdefault(part.name, found) is not found:
+                return None
+            continue
+        if found.op is not part.op or len(found.operands) != len(part.operands):
+            return None
+        stack.extend(zip(part.operands, found.operands, strict=True))
+    return bindings
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """Where `pattern` matches, `replace(**bindings)` gives the new term or None to decline.
+
+    `exact` rules keep every bit for every input, NaN payloads aside; others may run only when numerics are "fast".
+    """
+
+    name: str
+    pattern: Pattern
+    replace: Callable[..., Term | None]
+    exact: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """A table of rules, looked up by the op at the pattern's root and tried in order."""
+
+    rules: tuple[Rule, ...]
+    by_op: dict[Op, tuple[Rule, ...]] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        table: dict[Op, tuple[Rule, ...]] = {}
+        for rule in self.rules:
+            table[rule.pattern.op] = (*table.get(rule.pattern.op, ()), rule)
+        object.__setattr__(self, "by_op", table)
+
+    def __iter__(self) -> Iterator[Rule]:
+        return iter(self.rules)
+
+    def apply(self, term: T, *, exact_only: bool = True) -> T:
+        """`term` rewritten at its root until no rule fires."""
+        changed = True
+        while changed:
+            changed = False
+            for rule in self.by_op.get(term.op, ()):
+                if exact_only and not rule.exact:
+                    continue
+                bindings = match(rule.pattern, term)
+                new = rule.replace(**bindings) if bindings is not None else None
+                if new is not None and new is not term:
+                    term = new  # pyright: ignore[reportAssignmentType] - a rule stays in its language
+                    changed = True
+                    break
+        return term
+
+
+def rewrite(
+    roots: Iterable[T], rules: Rules, rebuild: Callable[[T, tuple[T, ...]], T], *, exact_only: bool = True
+) -> list[T]:
+    """Rewrites bottom-up: each term is rebuilt on its rewritten operands, then rewritten at its root."""
+
+    def visit(term: T, operands: tuple[T, ...]) -> T:
+        same = all(new is old for new, old in zip(operands, term.operands, strict=True))
+        return rules.apply(term if same else rebuild(term, operands), exact_only=exact_only)
+
+    return map_terms(roots, visit)

@@ -1,0 +1,143 @@
+"""The Term: an operator applied to operands, immutable and typed at birth."""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+import threading
+import weakref
+from collections.abc import Callable, Iterable
+from typing import Any, Self, TypeVar
+
+Attrs = tuple[tuple[str, Any], ...]
+
+
+class Op:
+    """What a Term applies. Languages subclass it with their rules; here it is only a name.
+
+    Ops are compared by identity; a language holds one object per name.
+    """
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+class Term:
+    """An operator applied to operands, with attributes and a type.
+
+    Equality and hash are identity: where equal terms must be one object (sizes, scalars) they are made by `interned`;
+    a tensor call is an event and is never merged at birth. There are no pointers to users, so a term that nothing
+    refers to is freed at once.
+    """
+
+    __slots__ = ("__weakref__", "attrs", "op", "operands", "type")
+
+    op: Op
+    operands: tuple[Any, ...]
+    attrs: Attrs
+    type: Any
+
+    def __init__(self, op: Op, operands: tuple[Any, ...], attrs: Attrs, type: Any) -> None:
+        _set_op(self, op)
+        _set_operands(self, operands)
+        _set_attrs(self, attrs)
+        _set_type(self, type)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"{type(self).__name__} is immutable: cannot set {name!r}")
+
+    def attr(self, name: str) -> Any:
+        """The value of one attribute; KeyError when the term has none of that name."""
+        for key, value in self.attrs:
+            if key == name:
+                return value
+        raise KeyError(name)
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
+
+
+def slot_setter(cls: type, name: str) -> Callable[[Any, object], None]:
+    """What sets the slot `name` of an instance that refuses assignment: three times as fast as object.__setattr__."""
+    return cls.__dict__[name].__set__
+
+
+_set_op, _set_operands = slot_setter(Term, "op"), slot_setter(Term, "operands")
+_set_attrs, _set_type = slot_setter(Term, "attrs"), slot_setter(Term, "type")
+
+T = TypeVar("T", bound=Term)
+
+
+def attr_key(value: Any) -> Any:
+    """A dict key under which 1, True and 1.0, and 0.0 and -0.0, differ; NaNs are equal when their bits are."""
+    if isinstance(value, float):
+        return (float, struct.pack("<d", value))
+    if isinstance(value, complex):
+        return (complex, struct.pack("<dd", value.real, value.imag))
+    if isinstance(value, tuple):
+        return tuple(attr_key(item) for item in value)
+    return (type(value), value)
+
+
+class _InternedRef(weakref.ref[Term]):
+    """A weak reference that knows its key, so that its callback can drop the table's entry."""
+
+    __slots__ = ("key",)
+
+    key: Any
+
+
+_table: dict[Any, _InternedRef] = {}
+_table_lock = threading.RLock()  # freeing a key may free a term, whose callback comes here again
+
+
+def _forget(ref: _InternedRef) -> None:
+    # A new term may already sit under the key of a dead one; only the dead reference itself is dropped.
+    with _table_lock:
+        if _table.get(ref.key) is ref:
+            del _table[ref.key]
+
+
+def interned(cls: type[T], op: Op, operands: tuple[Any, ...], attrs: Attrs, type: Any) -> T:
+    """The one term of class `cls` with these parts. Operands are compared by identity, attributes by `attr_key`."""
+    key = (cls, op, operands, attr_key(attrs), type) if attrs else (cls, op, operands, type)
+    return interned_at(key, cls, op, operands, attrs, type)
+
+
+def interned_at(key: Any, cls: type[T], op: Op, operands: tuple[Any, ...], attrs: Attrs, type: Any) -> T:
+    """`interned` for a language that has a shorter key: one that tells its terms, and those of others, apart.
+
+    `dict.setdefault` is the single atomic step: two threads that race get the same object.
+    """
+    while True:
+        ref = _table.get(key)
+        found = ref() if ref is not None else None
+        if found is not None:
+            return found  # pyright: ignore[reportReturnType] - the key holds the class
+        term = cls(op, operands, attrs, type)
+        mine = _InternedRef(term, _forget)
+        mine.key = key
+        winner = _table.setdefault(key, mine)
+        if winner is mine:
+            return term
+        found = winner()
+        if found is not None:
+            return found  # pyright: ignore[reportReturnType] - the key holds the class
+        _forget(winner)
+
+
+def structural_digest(items: Iterable[str]) -> str:
+    """A digest of canonical text lines, for cache keys: stable over processes, without identity or provenance."""
+    state = hashlib.blake2b(digest_size=20)
+    for item in items:
+        state.update(item.encode())
+        state.update(b"\n")
+    return state.hexdigest()

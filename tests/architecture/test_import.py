@@ -1,0 +1,73 @@
+"""What `import rushlight` costs and does: fast, no LLVM, no plotting, no processes."""
+
+import json
+import os
+import subprocess
+import sys
+
+BUDGET_MS = 100.0
+ATTEMPTS = 15
+
+
+def run(program: str) -> str:
+    """Run a program in a fresh interpreter, with bytecode caches as an installed package has them."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, env=environment, stdin=subprocess.DEVNULL
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_import_loads_no_heavy_modules():
+    loaded = json.loads(run("import rushlight, sys, json; print(json.dumps(sorted(sys.modules)))"))
+    assert "rushlight" in loaded
+    heavy = {"llvmlite", "matplotlib", "networkx", "typer", "rich", "torch", "scipy", "subprocess"}
+    assert not heavy & set(loaded)
+
+
+def test_import_is_fast():
+    """At most 100 ms beyond numpy's own import, best of fifteen fresh interpreters."""
+    program = (
+        "import time, numpy; start = time.perf_counter(); import rushlight; print((time.perf_counter() - start) * 1e3)"
+    )
+    times: list[float] = []
+    for _ in range(ATTEMPTS):
+        times.append(float(run(program)))
+        if min(times) < BUDGET_MS:
+            break
+    assert min(times) < BUDGET_MS, f"import rushlight took {min(times):.0f} ms beyond numpy, budget {BUDGET_MS:.0f}"
+
+
+SPAWNING = ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.spawn", "os.fork", "os.forkpty")
+
+
+def test_import_starts_no_process():
+    """Neither the package nor any of its modules starts a process or a shell while it is imported."""
+    program = f"""
+import importlib, pkgutil, sys
+seen = []
+sys.addaudithook(lambda event, args: seen.append((event, str(args))) if event in {SPAWNING!r} else None)
+import rushlight
+names = [found.name for found in pkgutil.walk_packages(rushlight.__path__, "rushlight.")]
+for name in names:
+    if not name.endswith("__main__"):
+        importlib.import_module(name)
+print(len(names), seen)
+"""
+    count, _, seen = run(program).partition(" ")
+    assert int(count) > 10
+    assert seen.strip() == "[]"
+
+
+def test_spawning_would_be_seen():
+    """The hook above sees what it is meant to see."""
+    program = f"""
+import os, subprocess, sys
+seen = []
+sys.addaudithook(lambda event, args: seen.append(event) if event in {SPAWNING!r} else None)
+subprocess.run([sys.executable, "-c", ""])
+os.system("true")
+print(*seen)
+"""
+    assert {"subprocess.Popen", "os.system"} <= set(run(program).split())

@@ -1,0 +1,420 @@
+"""Matrix products: the same bits as the order says, for any tile, format, size and share of the work."""
+
+import ctypes
+import functools
+import itertools
+import mmap
+import re
+import sys
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rushlight.codegen.llvm.gemm import TASK_WORDS, choose_tile, emit_core, emit_plan, emit_task, plan_tiles
+from rushlight.codegen.llvm.gemm_pack import PACK_WORDS, emit_pack_b
+from rushlight.ir.gemm_tile import GemmTile
+from rushlight.runtime import llvm
+
+_ORACLE = """
+define void @oracle(ptr %a, ptr %b, ptr %c, i64 %m, i64 %n, i64 %k) {
+entry:
+  br label %row
+row:
+  %i = phi i64 [ 0, %entry ], [ %i_next, %row_end ]
+  br label %column
+column:
+  %j = phi i64 [ 0, %row ], [ %j_next, %column_end ]
+  br label %step
+step:
+  %t = phi i64 [ 0, %column ], [ %t_next, %step_end ]
+  %sum = phi FLOAT [ 0.0, %column ], [ %sum_next, %step_end ]
+  %total = phi FLOAT [ -0.0, %column ], [ %total_next, %step_end ]
+  %done = icmp eq i64 %t, %k
+  br i1 %done, label %column_end, label %work
+work:
+  %a_row = mul i64 %i, %k
+  %a_index = add i64 %a_row, %t
+  %a_at = getelementptr FLOAT, ptr %a, i64 %a_index
+  %x = load FLOAT, ptr %a_at
+  %b_row = mul i64 %t, %n
+  %b_index = add i64 %b_row, %j
+  %b_at = getelementptr FLOAT, ptr %b, i64 %b_index
+  %y = load FLOAT, ptr %b_at
+  %chain = call FLOAT @llvm.fma.FTYPE(FLOAT %x, FLOAT %y, FLOAT %sum)
+  %t_next = add i64 %t, 1
+  %within = urem i64 %t_next, 256
+  %whole = icmp eq i64 %within, 0
+  br i1 %whole, label %fold, label %step_end
+fold:
+  %folded = fadd FLOAT %total, %chain
+  br label %step_end
+step_end:
+  %sum_next = phi FLOAT [ %chain, %work ], [ 0.0, %fold ]
+  %total_next = phi FLOAT [ %total, %work ], [ %folded, %fold ]
+  br label %step
+column_end:
+  %rest = urem i64 %k, 256
+  %exact = icmp eq i64 %rest, 0
+  %some = icmp ne i64 %k, 0
+  %no_rest = and i1 %exact, %some
+  %last = fadd FLOAT %total, %sum
+  %result = select i1 %no_rest, FLOAT %total, FLOAT %last
+  %c_row = mul i64 %i, %n
+  %c_index = add i64 %c_row, %j
+  %c_at = getelementptr FLOAT, ptr %c, i64 %c_index
+  store FLOAT %result, ptr %c_at
+  %j_next = add i64 %j, 1
+  %more_columns = icmp slt i64 %j_next, %n
+  br i1 %more_columns, label %column, label %row_end
+row_end:
+  %i_next = add i64 %i, 1
+  %more_rows = icmp slt i64 %i_next, %m
+  br i1 %more_rows, label %row, label %exit
+exit:
+  ret void
+}
+"""
+"""One scalar chain for each element: the definition, in the words that LLVM executes exactly."""
+
+_EPILOGUE = """
+define void @epilogue(ptr %args, ptr %tile, i64 %tile_ld, i64 %batch, i64 %m0, i64 %n0, i64 %rows, i64 %columns) {
+entry:
+  %out_word = getelementptr i64, ptr %args, i64 14
+  %out = load ptr, ptr %out_word
+  %ld_word = getelementptr i64, ptr %args, i64 15
+  %ld = load i64, ptr %ld_word
+  br label %row
+row:
+  %i = phi i64 [ 0, %entry ], [ %i_next, %row_end ]
+  br label %column
+column:
+  %j = phi i64 [ 0, %row ], [ %j_next, %column ]
+  %from_row = mul i64 %i, %tile_ld
+  %from_index = add i64 %from_row, %j
+  %from = getelementptr float, ptr %tile, i64 %from_index
+  %value = load float, ptr %from
+  %minus = fneg float %value
+  %to_i = add i64 %m0, %i
+  %to_j = add i64 %n0, %j
+  %to_row = mul i64 %to_i, %ld
+  %to_index = add i64 %to_row, %to_j
+  %to = getelementptr float, ptr %out, i64 %to_index
+  store float %minus, ptr %to
+  %j_next = add i64 %j, 1
+  %more_columns = icmp slt i64 %j_next, %columns
+  br i1 %more_columns, label %column, label %row_end
+row_end:
+  %i_next = add i64 %i, 1
+  %more_rows = icmp slt i64 %i_next, %rows
+  br i1 %more_rows, label %row, label %exit
+exit:
+  ret void
+}
+"""
+
+SIZES = (
+    *((1, 1, 1), (2, 7, 13), (7, 16, 31), (16, 33, 100), (13, 31, 255), (31, 100, 256), (33, 255, 257), (100, 13, 511)),
+    *((255, 1, 513), (257, 2, 700), (1, 513, 33), (511, 7, 16), (12, 32, 2), (12, 32, 512), (130, 520, 300), (3, 5, 0)),
+)
+
+
+@functools.cache
+def load(text: str) -> llvm.LoadedModule:
+    return llvm.load_object(llvm.compile_object(text, llvm.host_target(), verify=True))
+
+
+def function(module: llvm.LoadedModule, name: str, *types: Any, result: Any = None) -> Any:
+    prototype = ctypes.CFUNCTYPE(result, *types)
+    return prototype(module.address(name))
+
+
+def tiles_of_this_machine() -> list[GemmTile]:
+    """Every combination of formats at the widest vector, and some at the narrower ones, where fma is native."""
+    widest = llvm.host_target().vector_bytes
+    tiles = []
+    for vector_bytes in (16, 32, 64):
+        if widest >= vector_bytes and (widest > 16 or llvm.host_target().architecture == "aarch64"):
+            tiles.append(choose_tile("float32", vector_bytes))
+            tiles.append(choose_tile("float64", vector_bytes, a_format="column", a_packed=False))
+            for b_format in ("row", "column"):
+                tiles.append(choose_tile("float32", vector_bytes, a_packed=False, b_format=b_format, b_packed=False))
+    tiles.append(choose_tile("float32", widest, a_format="column"))
+    tiles.append(choose_tile("float32", widest, a_format="column", a_packed=False))
+    tiles.append(replace(choose_tile("float64", widest), unroll=1, mc=12, nc=16))
+    return tiles
+
+
+def name_of(tile: GemmTile) -> str:
+    return (
+        f"{tile.dtype}-{tile.vector_bytes}-{tile.a_format}-a{'' if tile.a_packed else 'un'}packed"
+        f"-b{'' if tile.b_packed else 'un'}packed-{tile.b_format}"
+    )
+
+
+def packed_a(a: np.ndarray, tile: GemmTile) -> tuple[np.ndarray, int]:
+    """`a` as a tile wants it, by the formulas of `gemm_tile`, and its leading dimension; padding is NaN."""
+    m, k = a.shape
+    if not tile.a_packed:
+        return np.ascontiguousarray(a if tile.a_format == "row" else a.T), (k if tile.a_format == "row" else m)
+    i, t = np.indices(a.shape)
+    if tile.a_format == "row":
+        size, address = 256 * m * -(-k // 256), 256 * i + t + 256 * (m - 1) * (t // 256)
+    else:
+        size, address = -(-m // tile.mr) * tile.mr * k, i // tile.mr * tile.mr * (k - 1) + t * tile.mr + i
+    packed = np.full(max(size, 1), np.nan, a.dtype)
+    packed[address] = a
+    return packed, m
+
+
+def packed_b(b: np.ndarray, tile: GemmTile) -> np.ndarray:
+    k, n = b.shape
+    if not tile.b_packed:
+        return np.ascontiguousarray(b if tile.b_format == "row" else b.T)
+    t, j = np.indices(b.shape)
+    packed = np.full(max(-(-n // tile.nr) * tile.nr * k, 1), np.nan, b.dtype)
+    packed[j // tile.nr * tile.nr * (k - 1) + t * tile.nr + j] = b
+    return packed
+
+
+def b_ld(b: np.ndarray, tile: GemmTile) -> int:
+    return b.shape[1] if tile.b_format == "row" else b.shape[0]
+
+
+def oracle(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    (m, k), n = a.shape, b.shape[1]
+    element, suffix = ("float", "f32") if a.dtype == np.float32 else ("double", "f64")
+    module = load(_ORACLE.replace("FLOAT", element).replace("FTYPE", suffix))
+    a, b, c = np.ascontiguousarray(a), np.ascontiguousarray(b), np.full((m, n), np.nan, a.dtype)
+    run = function(module, "oracle", *[ctypes.c_void_p] * 3, *[ctypes.c_int64] * 3)
+    run(a.ctypes.data, b.ctypes.data, c.ctypes.data, m, n, k)
+    return c
+
+
+class Product:
+    """A compiled task and plan of a tile."""
+
+    def __init__(self, tile: GemmTile) -> None:
+        self.tile = tile
+        module = load(emit_core(tile, "core") + emit_task(tile, "task", "core") + emit_plan(tile, "plan"))
+        self.task = function(module, "task", ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+        self.plan = function(module, "plan", ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, result=ctypes.c_int64)
+
+    def __call__(self, a: np.ndarray, b: np.ndarray, threads: int = 1, ldc: int = 0) -> np.ndarray:
+        """The product; as many shares of the tiles as threads are run in reverse order."""
+        (m, k), n = a.shape, b.shape[1]
+        left, a_ld = packed_a(a, self.tile)
+        right = packed_b(b, self.tile)
+        ldc = ldc or n
+        c = np.full((m, ldc), 7, a.dtype)
+        addresses = (left.ctypes.data, right.ctypes.data, c.ctypes.data)
+        args = np.array([*addresses, m, n, k, a_ld, b_ld(b, self.tile), ldc, 0, 0, 0, 0, 0], np.int64)
+        tasks = self.plan(args.ctypes.data, 1, threads)
+        edges = [tasks * share // threads for share in range(threads + 1)]
+        for begin, end in reversed(list(itertools.pairwise(edges))):
+            self.task(args.ctypes.data, begin, end)
+        assert (c[:, n:] == 7).all()
+        return c[:, :n]
+
+
+def operands(m: int, n: int, k: int, dtype: str) -> tuple[np.ndarray, np.ndarray]:
+    random = np.random.default_rng(m * 1000003 + n * 1009 + k)
+    return random.standard_normal((m, k)).astype(dtype), random.standard_normal((k, n)).astype(dtype)
+
+
+def assert_same_bits(got: np.ndarray, wanted: np.ndarray) -> None:
+    bits = np.uint32 if got.dtype == np.float32 else np.uint64
+    same = (np.ascontiguousarray(got).view(bits) == wanted.view(bits)) | (np.isnan(got) & np.isnan(wanted))
+    assert same.all(), f"{(~same).sum()} of {same.size} differ, first at {np.argwhere(~same)[0]}"
+
+
+@pytest.mark.parametrize("tile", tiles_of_this_machine(), ids=name_of)
+def test_product_has_the_bits_of_the_order(tile: GemmTile) -> None:
+    product = Product(tile)
+    for m, n, k in SIZES:
+        a, b = operands(m, n, k, tile.dtype)
+        assert_same_bits(product(a, b, ldc=n + 3), oracle(a, b))
+
+
+def test_any_number_of_threads_gives_the_same_bits() -> None:
+    tile = choose_tile("float32", llvm.host_target().vector_bytes)
+    product = Product(tile)
+    a, b = operands(201, 333, 300, "float32")
+    wanted = oracle(a, b)
+    for threads in (2, 3, 7, 64):
+        assert_same_bits(product(a, b, threads), wanted)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_special_numbers_follow_the_order(dtype: str) -> None:
+    tiny = np.finfo(dtype).smallest_subnormal
+    huge = np.finfo(dtype).max
+    numbers = np.array([0.0, -0.0, 1.0, -1.5, tiny, -tiny, 1e3 * tiny, huge, -huge, np.inf, -np.inf, np.nan], dtype)
+    random = np.random.default_rng(3)
+    product = Product(choose_tile(dtype, llvm.host_target().vector_bytes))
+    for count in (8, 9, 11, 12):  # without NaN and infinities first, which hide the rest
+        a, b = random.choice(numbers[:count], (30, 300)), random.choice(numbers[:count], (300, 50))
+        a[:15, 5:], b[5:, :25] = 0.0, -0.0  # short sums, which stay small
+        assert_same_bits(product(a, b), oracle(a, b))
+
+
+def test_a_sum_that_underflows_to_minus_zero_stays_so() -> None:
+    tile = choose_tile("float32", llvm.host_target().vector_bytes)
+    a, b = np.full((13, 300), -1e-30, np.float32), np.full((300, 35), 1e-30, np.float32)
+    a[:, 1:256] = 0.0
+    got = Product(tile)(a[:, :256], b[:256])
+    assert_same_bits(got, oracle(a[:, :256], b[:256]))
+    assert np.signbit(Product(tile)(a[:, :1], b[:1])).all()
+
+
+def test_empty_products_touch_nothing() -> None:
+    tile = choose_tile("float32", llvm.host_target().vector_bytes)
+    product = Product(tile)
+    for m, n, k in ((0, 5, 3), (5, 0, 3), (0, 0, 0)):
+        args = np.array([1, 1, 1, m, n, k, m, n, n, 0, 0, 0, 0, 0], np.int64)
+        assert product.plan(args.ctypes.data, 4, 2) == 0
+        product.task(args.ctypes.data, 0, 0)
+
+
+def test_batches_use_their_strides() -> None:
+    tile = choose_tile("float32", llvm.host_target().vector_bytes, a_packed=False)
+    product = Product(tile)
+    random = np.random.default_rng(4)
+    a, b = random.standard_normal((5, 19, 70)).astype(np.float32), random.standard_normal((70, 40)).astype(np.float32)
+    right, c = packed_b(b, tile), np.zeros((5, 19, 40), np.float32)
+    addresses = (a.ctypes.data, right.ctypes.data, c.ctypes.data)
+    args = np.array([*addresses, 19, 40, 70, 70, 40, 40, 19 * 70, 0, 19 * 40, 0, 0], np.int64)
+    tasks = product.plan(args.ctypes.data, 5, 1)
+    for index in reversed(range(tasks)):
+        product.task(args.ctypes.data, index, index + 1)
+    for batch in range(5):
+        assert_same_bits(c[batch], oracle(a[batch], b))
+
+
+@pytest.mark.parametrize("scratch", [False, True])
+def test_epilogue_sees_each_finished_tile_once(scratch: bool) -> None:
+    tile = choose_tile("float32", llvm.host_target().vector_bytes)
+    text = emit_core(tile, "core") + _EPILOGUE + emit_task(tile, "task", "core", "epilogue", scratch=scratch)
+    module = load(text + emit_plan(tile, "plan"))
+    a, b = operands(150, 600, 300, "float32")
+    left, right = packed_a(a, tile)[0], packed_b(b, tile)
+    c, out = np.full((150, 600), 7, np.float32), np.zeros((150, 600), np.float32)
+    addresses = (left.ctypes.data, right.ctypes.data, 0 if scratch else c.ctypes.data)
+    args = np.array([*addresses, 150, 600, 300, 150, 600, 600, 0, 0, 0, 0, 0, out.ctypes.data, 600], np.int64)
+    plan = function(module, "plan", ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, result=ctypes.c_int64)
+    tasks = plan(args.ctypes.data, 1, 2)
+    assert tasks > 1
+    function(module, "task", ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(args.ctypes.data, 0, tasks)
+    assert_same_bits(out, -oracle(a, b))
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_packing_b_follows_the_formula(dtype: str, transposed: bool) -> None:
+    tile = choose_tile(dtype, llvm.host_target().vector_bytes)
+    module = load(emit_pack_b(tile, "pack", transposed=transposed))
+    pack = function(module, "pack", ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+    for n, k in ((1, 1), (7, 300), (33, 16), (100, 513), (64, 257)):
+        b = operands(1, n, k, dtype)[1]
+        source = np.ascontiguousarray(b.T if transposed else b)
+        wanted = packed_b(b, tile)
+        got = np.full_like(wanted, np.nan)
+        args = np.array([source.ctypes.data, got.ctypes.data, n, k, k if transposed else n, 0, 0], np.int64)
+        assert len(args) == len(PACK_WORDS)
+        for index in reversed(range(-(-n // tile.nr) * -(-k // 256))):
+            pack(args.ctypes.data, index, index + 1)
+        real = ~np.isnan(wanted)
+        assert (got[real] == wanted[real]).all()
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="guards memory with Linux's mprotect")
+@pytest.mark.parametrize(("a_format", "b_format"), [("row", "row"), ("column", "column")])
+def test_plain_operands_are_not_read_past_their_end(a_format: Any, b_format: Any) -> None:
+    tile = choose_tile("float32", llvm.host_target().vector_bytes, a_packed=False, b_packed=False)
+    tile = replace(tile, a_format=a_format, b_format=b_format)
+    product = Product(tile)
+    pages, page = [], mmap.PAGESIZE
+    protect = ctypes.CDLL(None).mprotect
+    protect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+
+    def before_a_hole(values: np.ndarray) -> np.ndarray:
+        size = -(-values.nbytes // page) * page
+        memory = mmap.mmap(-1, size + page)
+        pages.append(memory)
+        whole = np.frombuffer(memory, np.uint8)
+        assert protect(whole.ctypes.data + size, page, 0) == 0
+        placed = whole[size - values.nbytes : size].view(values.dtype)
+        placed[:] = values.ravel()
+        return placed
+
+    for m, n, k in ((13, 35, 257), (12, 32, 256), (1, 1, 1), (7, 17, 9)):
+        a, b = operands(m, n, k, "float32")
+        left, a_ld = packed_a(a, tile)
+        memory = [before_a_hole(left), before_a_hole(packed_b(b, tile)), before_a_hole(np.zeros((m, n), np.float32))]
+        args = np.array([*(x.ctypes.data for x in memory), m, n, k, a_ld, b_ld(b, tile), n, 0, 0, 0, 0, 0], np.int64)
+        product.task(args.ctypes.data, 0, product.plan(args.ctypes.data, 1, 1))
+        assert_same_bits(memory[2].reshape(m, n), oracle(a, b))
+
+
+def test_plan_agrees_with_its_specification() -> None:
+    tile = choose_tile("float32", llvm.host_target().vector_bytes)
+    plan = Product(tile).plan
+    random = np.random.default_rng(5)
+    for _ in range(100):
+        m, n, k = (int(2 ** random.uniform(0, 13)) for _ in range(3))
+        batches, threads = int(2 ** random.uniform(0, 7)), int(2 ** random.uniform(0, 6.1))
+        args = np.zeros(len(TASK_WORDS), np.int64)
+        args[[TASK_WORDS.index("m"), TASK_WORDS.index("n"), TASK_WORDS.index("k")]] = m, n, k
+        tasks = plan(args.ctypes.data, batches, threads)
+        rows, columns = plan_tiles(tile, m, n, k, batches, threads)
+        assert tuple(args[-2:]) == (rows, columns)
+        assert tasks == batches * -(-m // rows) * -(-n // columns)
+        assert rows % tile.mr == columns % tile.nr == 0
+        assert 0 < rows <= tile.mc
+        assert 0 < columns <= tile.nc
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "k", "batches", "threads"),
+    [(2048, 256, 256, 1, 64), (128, 128, 64, 64, 64), (256, 768, 2048, 1, 16), (256, 256, 256, 1, 2)],
+)
+def test_plan_keeps_threads_busy(m: int, n: int, k: int, batches: int, threads: int) -> None:
+    tile = choose_tile("float32", 64)
+    rows, columns = plan_tiles(tile, m, n, k, batches, threads)
+    tasks = batches * -(-m // rows) * -(-n // columns)
+    turns = -(-tasks // threads)
+    assert turns * threads * rows * columns <= 1.25 * batches * m * n
+
+
+@pytest.mark.parametrize("target_name", ["x86-64-v3", "x86-64-v4", "aarch64"])
+@pytest.mark.parametrize("a_format", ["row", "column"])
+def test_hot_loops_keep_everything_in_registers(target_name: str, a_format: Any) -> None:
+    target = llvm.target_named(target_name)
+    optimise = 1 if a_format == "row" else 2
+    for dtype in ("float32",) if target_name == "aarch64" else ("float32", "float64"):
+        tile = choose_tile(dtype, target.vector_bytes, a_format=a_format)
+        text = llvm.assembly(emit_core(tile, "core"), target, optimise)
+        loops = [loop for name, loop in innermost_loops(text) if "_full" in name or "_edge_" in name]
+        products = [loop for loop in loops if any(re.match(r"\s*(v?fmadd|fmla)", line) for line in loop)]
+        assert len(products) == 1 + 2 * tile.vectors
+        for loop in products:
+            assert not [line for line in loop if re.search(r"\(%[re][sb]p\)|\[sp", line)], "\n".join(loop)
+        assert max(len(loop) for loop in products) < 1.4 * tile.unroll * tile.mr * (tile.vectors + 1) + 12
+
+
+def innermost_loops(assembly: str) -> list[tuple[str, list[str]]]:
+    """The function and the lines of each block that ends in a branch to its own start."""
+    loops = []
+    function_name, label, block = "", "", []
+    for line in assembly.splitlines():
+        if start := re.match(r"([\w.]+):", line):
+            name = start.group(1)
+            if not name.startswith((".L", "L")):
+                function_name = name
+            label, block = name, []
+        else:
+            block.append(line)
+            if label and re.search(rf"\b(j\w+|b\.\w+|cbn?z)\b.*{re.escape(label)}$", line):
+                loops.append((function_name, list(block)))
+    return loops

@@ -1,0 +1,29 @@
+"""Options and fixtures of all tests."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--accept", action="store_true", help="rewrite golden texts instead of comparing with them")
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
+    """`golden("fuse-two.ir", text)` compares with `golden/fuse-two.ir` beside the test; `--accept` rewrites it."""
+    folder = Path(request.path).parent / "golden"
+
+    def compare(name: str, text: str) -> None:
+        path = folder / name
+        text = text.rstrip("\n") + "\n"
+        if request.config.getoption("--accept"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+            return
+        repro = f"to accept what is printed now: pytest '{request.node.nodeid}' --accept"
+        assert path.exists(), f"there is no golden text {path}; {repro}\n{text}"
+        assert text == path.read_text(encoding="utf-8"), repro
+
+    return compare

@@ -1,0 +1,76 @@
+"""Convolutions and pooling."""
+
+import numpy as np
+import pytest
+
+from opcheck import World, check_all_gradients, check_rules, names_in, refused, smooth_in
+from rushlight.ir.dtype import float32
+from rushlight.ir.interpret import BufferOperand
+from rushlight.ir.loops import axes_of
+from rushlight.ir.scalar import Buffer
+from rushlight.ir.type import TensorType
+from rushlight.ops import OPERATORS, conv, conv_named, pool, pool_named
+from rushlight.sym import axis_size
+
+MODULES = (
+    conv,
+    conv_named,
+    pool,
+    pool_named,
+)
+
+
+@pytest.mark.parametrize("name", names_in(*MODULES))
+def test_rules_agree(name):
+    check_rules(name)
+
+
+@pytest.mark.parametrize("name", smooth_in(*MODULES))
+def test_gradients_match_differences_twice(name):
+    check_all_gradients(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "code"),
+    [
+        ("conv2d", (np.zeros((1, 3, 2, 2)), np.zeros((4, 3, 3, 3))), "S011"),
+        ("conv2d", (np.zeros((1, 3, 5, 5)), np.zeros((4, 2, 3, 3))), "S014"),
+        ("conv2d", (np.zeros((3, 5)), np.zeros((4, 3, 3, 3))), "S002"),
+        ("conv2d", (np.zeros((1, 3, 5, 5)), np.zeros((4, 3, 3, 3)), np.zeros(3)), "S014"),
+        ("conv2d", (np.zeros((1, 3, 5, 5)), np.zeros((4, 3, 3, 3)), None, 2, "same"), "A004"),
+        ("conv2d", (np.zeros((1, 3, 5, 5)), np.zeros((4, 3, 3, 3)), None, (1, 2, 3)), "A002"),
+        ("max_pool2d", (np.zeros((1, 3, 2, 2)), 3), "S011"),
+        ("max_pool2d", (np.zeros((1, 3, 5, 5)), 2, 2, 2), "A002"),
+    ],
+)
+def test_bad_arguments_are_refused(name, args, code):
+    world = World("decompose")
+    with refused(code):
+        OPERATORS[name](*[world.lift(item) if isinstance(item, np.ndarray) else item for item in args])
+
+
+@pytest.mark.parametrize("by", ["ref", "lower", "decompose"])
+def test_padding_never_wins_a_maximum(by):
+    x = np.full((1, 1, 2, 2), -5, np.float32)
+    found = OPERATORS["max_pool2d"](World(by).lift(x), 2, 1, 1)
+    np.testing.assert_array_equal(found.array, np.full((1, 1, 3, 3), -5))
+
+
+@pytest.mark.parametrize("by", ["ref", "lower"])
+def test_the_first_of_equals_gets_the_gradient_of_a_maximum(by):
+    world = World(by, tape=True)
+    x = world.lift(np.zeros((1, 1, 2, 2), np.float32))
+    out = OPERATORS["max_pool2d"](x, 2)
+    found = world.backward([out], [world.lift(np.ones((1, 1, 1, 1), np.float32))])
+    np.testing.assert_array_equal(found[id(x)].array, [[[[1, 0], [0, 0]]]])
+
+
+def test_convolution_is_one_contraction_over_channels_and_kernel():
+    op = OPERATORS["convolution"]
+    types = (TensorType((2, 3, 5, 5), float32), TensorType((4, 3, 3, 3), float32), None)
+    rule = {"stride": (1, 1), "padding": (0, 0), "dilation": (1, 1), "groups": 1}
+    operands = [BufferOperand(Buffer("x", type_)) if type_ else None for type_ in types]
+    body = op.lower_rule(axes_of(op.infer(types, rule).shape), *operands, **rule)
+    assert body.op.name == "contract"
+    assert [axis_size(axis) for axis in body.attr("axes")] == [3, 3, 3]
+    assert [item.op.name for item in body.operands] == ["load", "load"], "no guard where there is no padding"

@@ -1,0 +1,87 @@
+"""Reading and writing at places that tensors name."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from opcheck import World, check_all_gradients, check_rules, names_in, refused, smooth_in
+from rushlight.ops import OPERATORS, index, index_write
+
+MODULES = (
+    index,
+    index_write,
+)
+
+
+@pytest.mark.parametrize("name", names_in(*MODULES))
+def test_rules_agree(name):
+    check_rules(name)
+
+
+@pytest.mark.parametrize("name", smooth_in(*MODULES))
+def test_gradients_match_differences_twice(name):
+    check_all_gradients(name)
+
+
+def test_an_index_out_of_range_reads_nothing_and_writes_nothing():
+    world = World("lower")
+    x = world.lift(np.arange(1, 7, dtype=np.float32).reshape(2, 3))
+    far = world.lift(np.array([[7, -9, 1]]))
+    np.testing.assert_array_equal(OPERATORS["gather"](x, 1, far).array, [[0, 0, 2]])
+    np.testing.assert_array_equal(OPERATORS["embedding"](far, x).array, [[[0, 0, 0], [0, 0, 0], [4, 5, 6]]])
+    np.testing.assert_array_equal(OPERATORS["scatter_add"](x, 1, far, far * 1.0).array, [[1, 3, 3], [4, 5, 6]])
+    ones = OPERATORS["embedding_backward"](
+        world.lift(np.ones((2, 2), np.float32)), world.lift(np.array([0, 1])), 2, None
+    )
+    np.testing.assert_array_equal(ones.array, np.ones((2, 2)))
+
+
+def test_negative_indices_count_from_the_back():
+    world = World("lower")
+    x = world.lift(np.arange(5, dtype=np.float32))
+    np.testing.assert_array_equal(OPERATORS["index"](x, [world.lift(np.array([-1, 0]))], (0,)).array, [4, 0])
+
+
+def test_padding_row_of_an_embedding_gets_no_gradient():
+    for by in ("ref", "lower"):
+        world = World(by, tape=True)
+        table = world.lift(np.ones((3, 2), np.float32))
+        rows = OPERATORS["embedding"](world.lift(np.array([0, 1, 1])), table, 0)
+        found = world.backward([rows], [world.lift(np.ones((3, 2), np.float32))])
+        np.testing.assert_array_equal(found[id(table)].array, [[0, 0], [2, 2], [0, 0]])
+
+
+def test_gradient_of_an_embedding_is_summed_in_float32():
+    world = World("lower", tape=True)
+    table = world.lift(np.ones((2, 1), ml_dtypes.bfloat16))
+    rows = OPERATORS["embedding"](world.lift(np.zeros(1000, np.int64)), table)
+    found = world.backward([rows], [world.lift(np.ones((1000, 1), ml_dtypes.bfloat16))])
+    assert float(found[id(table)].array[0, 0]) == 1000.0
+
+
+def test_places_of_advanced_indices_as_in_numpy():
+    x = np.arange(60).reshape(3, 4, 5)
+    world = World("lower")
+    rows, columns = world.lift(np.array([0, 2])), world.lift(np.array([[1], [3]]))
+    together = OPERATORS["index"](world.lift(x), [rows, columns], (1, 2))
+    np.testing.assert_array_equal(together.array, x[:, rows.array, columns.array])
+    apart = OPERATORS["index"](world.lift(x), [rows, columns], (0, 2))
+    np.testing.assert_array_equal(apart.array, x[rows.array, :, columns.array])
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "code"),
+    [
+        ("gather", (np.zeros((2, 3)), 1, np.zeros((2, 3))), "I004"),
+        ("gather", (np.zeros((2, 3)), 1, np.zeros(2, np.int64)), "S002"),
+        ("index_select", (np.zeros((2, 3)), 1, np.zeros((1, 1), np.int64)), "S002"),
+        ("embedding", (np.zeros(2, np.int64), np.zeros(3)), "S002"),
+        ("index_add", (np.zeros((2, 3)), 0, np.zeros(2, np.int64), np.zeros((1, 3))), "S014"),
+        ("index_put", (np.zeros((2, 3)), [np.zeros(2, np.int64)], np.zeros((2, 4)), (0,)), "S001"),
+        ("scatter_add", (np.zeros((2, 3)), 0, np.zeros((2, 3), np.int64), np.zeros((2, 3), np.float32)), "D002"),
+    ],
+)
+def test_bad_operands_are_refused(name, args, code):
+    world = World()
+    with refused(code):
+        OPERATORS[name](*[item if isinstance(item, (int, tuple)) else world.lift(item) for item in args])

@@ -1,0 +1,78 @@
+"""Tensors put together and rearranged."""
+
+import numpy as np
+import pytest
+
+from opcheck import World, check_all_gradients, check_rules, names_in, refused, smooth_in
+from rushlight.ir.dtype import float32
+from rushlight.ir.interpret import BufferOperand
+from rushlight.ir.loops import axes_of
+from rushlight.ir.scalar import Buffer
+from rushlight.ir.type import TensorType
+from rushlight.ops import OPERATORS, join
+from rushlight.sym import Scope
+
+MODULES = (join,)
+
+
+@pytest.mark.parametrize("name", names_in(*MODULES))
+def test_rules_agree(name):
+    check_rules(name)
+
+
+@pytest.mark.parametrize("name", smooth_in(*MODULES))
+def test_gradients_match_differences_twice(name):
+    check_all_gradients(name)
+
+
+def test_cat_promotes_dtypes():
+    world = World("lower")
+    found = OPERATORS["cat"]([world.lift(np.ones(2, np.int32)), world.lift(np.ones(1, np.float32))])
+    np.testing.assert_array_equal(found.array, np.ones(3, np.float32))
+    assert found.array.dtype == np.float32
+
+
+def test_repeat_reads_by_remainder():
+    scope = Scope()
+    n = scope.symbol("n", hint=3)
+    x = BufferOperand(Buffer("x", TensorType((n,), float32)))
+    at = axes_of((4, n))
+    assert OPERATORS["expand"].lower_rule(at, x, (4, n)).operands[0].attr("expr") is at[1]
+    flat = axes_of((4 * n,))
+    wide = BufferOperand(Buffer("y", TensorType((4, n), float32)))
+    loaded = OPERATORS["reshape"].lower_rule(flat, wide, (4 * n,))
+    assert loaded.operands[1].attr("expr") == flat[0] % n
+
+
+@pytest.mark.parametrize(
+    ("name", "shapes", "args", "code"),
+    [
+        ("cat", ((2, 3), (2, 4)), (0,), "S005"),
+        ("cat", ((), ()), (0,), "S002"),
+        ("cat", ((2, 3),), (2,), "I002"),
+        ("cat", (), (0,), "A002"),
+        ("stack", ((2, 3), (2, 4)), (0,), "S005"),
+    ],
+)
+def test_tensors_that_cannot_be_joined_are_refused(name, shapes, args, code):
+    world = World("decompose")
+    tensors = tuple(world.lift(np.zeros(shape, np.float32)) for shape in shapes)
+    with refused(code):
+        world.apply(OPERATORS[name], (tensors,), {"dim": args[0]})
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "code"),
+    [
+        ("pad", ((1,),), "A002"),
+        ("pad", ((-2, -2),), "S007"),
+        ("pad", ((1, 1), "mirror"), "A002"),
+        ("flip", ((0, 0),), "I006"),
+        ("tril", (), "S002"),
+        ("roll", ((1, 2), (0,)), "A004"),
+        ("repeat", ((),), "A002"),
+    ],
+)
+def test_bad_arguments_are_refused(name, args, code):
+    with refused(code):
+        OPERATORS[name](World("decompose").lift(np.zeros(3, np.float32)), *args)
