@@ -187,9 +187,14 @@ def worst(compiled: Compiled, row: Row, arrays: list[Array], dtype: DType) -> tu
     found = compiled(*arrays)
     with np.errstate(all="ignore"):
         exact = row.oracle(*[array.astype(wider(dtype)) for array in arrays])
-    errors = errors_in_ulp(found, np.asarray(exact))
-    place = int(np.argmax(errors))
-    return float(errors[place]), [float(array[place]) for array in arrays]
+        # What is rounded correctly is off by half a step at most; only the rest is worth a closer look.
+        bits = np.uint32 if dtype is float32 else np.uint64
+        places = np.flatnonzero(found.view(bits) != exact.astype(found.dtype).view(bits))
+    if not places.size:
+        return 0.5, [float(array[0]) for array in arrays]
+    errors = errors_in_ulp(found[places], np.asarray(exact)[places])
+    worst_of = int(np.argmax(errors))
+    return float(errors[worst_of]), [float(array[places[worst_of]]) for array in arrays]
 
 
 def measure(row: Row, dtype: DType, count: int, target: str = "native", seed: int = 0) -> tuple[float, list[float]]:

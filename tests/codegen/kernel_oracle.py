@@ -12,9 +12,9 @@ from rushlight.ir.dtype import DType
 from rushlight.ir.interpret import evaluate
 from rushlight.ir.kernel import Axis, AxisKind, Barrier, Kernel, Loop, Store
 from rushlight.ir.scalar import OPS, Buffer, Scalar, bound_axes, index
+from rushlight.ir.target import Target
 from rushlight.ir.type import TensorType
 from rushlight.runtime import llvm
-from rushlight.ir.target import Target
 from rushlight.sym import Size, SizeExpr, axis_size, free_symbols, is_axis
 from rushlight.term import postorder
 
@@ -58,6 +58,7 @@ def kernel(*body: object) -> Kernel:
                 add_size(term.attr("expr"))
             for axis in bound_axes(term):
                 add_size(axis_size(axis))
+        return None
 
     def visit(statements):
         for statement in statements:
@@ -85,7 +86,9 @@ def targets() -> dict[int, Target]:
         if width <= host.vector_bytes:
             features = host.features
             if width == 32:
-                features = ",".join(part for part in features.split(",") if "avx512" not in part and "evex512" not in part)
+                features = ",".join(
+                    part for part in features.split(",") if "avx512" not in part and "evex512" not in part
+                )
             found[width] = Target(host.triple, host.cpu if width == 64 else "haswell", features, width)
     return found
 
@@ -132,7 +135,7 @@ def value_of(size: Size, sizes: dict) -> int:
 
 
 def expected(k: Kernel, arrays: dict, sizes: dict) -> dict:
-    """The buffers after the kernel, evaluated iteration by iteration; whole loops at once where no store feeds a load."""
+    """The buffers after the kernel, iteration by iteration, or whole loops at once where no store feeds a load."""
     arrays = {item: array.copy() for item, array in arrays.items()}
     stored = {store.buffer for store in k.stores()}
     read = {term.attr("buffer") for store in k.stores() for term in _terms(store) if term.op is OPS["load"]}

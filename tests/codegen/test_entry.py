@@ -4,6 +4,7 @@ import ctypes
 
 import numpy as np
 import pytest
+from tests.codegen.kernel_oracle import kernel, parallel
 
 from rushlight.codegen.llvm import emit_module
 from rushlight.ir.dtype import float32
@@ -13,7 +14,6 @@ from rushlight.ir.scalar import Buffer, constant, load
 from rushlight.ir.type import TensorType
 from rushlight.runtime import llvm
 from rushlight.sym import Scope, axis_symbol, ceildiv
-from tests.codegen.kernel_oracle import kernel, parallel
 
 ENTRY = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)
 SHARE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
@@ -42,7 +42,10 @@ class Machine:
 
     def call(self, entry, arrays):
         """The status of a call; a descriptor is made for each array."""
-        items = [np.array([a.ctypes.data, a.ndim | 11 << 8, *a.shape, *(s // 4 for s in a.strides)], np.int64) for a in arrays]
+        items = [
+            np.array([a.ctypes.data, a.ndim | 11 << 8, *a.shape, *(s // 4 for s in a.strides)], np.int64)
+            for a in arrays
+        ]
         pointers = np.array([item.ctypes.data for item in items], np.int64)
         return entry(self.words.ctypes.data, pointers.ctypes.data)
 

@@ -1,16 +1,29 @@
-"""Loops, addresses and stores: every way to walk memory gives what the kernel means, in every share and vector width."""
+"""Loops, addresses and stores: every way to walk memory gives what the kernel means, for any share and width."""
 
 import numpy as np
 import pytest
+from tests.codegen.kernel_oracle import buffer, check, compile_kernel, kernel, loop, parallel, run, targets, vector
 
 from rushlight.codegen.llvm import CodeTarget, emit_kernel
-from rushlight.ir.dtype import BY_NAME, Kind, bfloat16, bool_, float16, float32, float64, int8, int16, int32, int64, uint8
+from rushlight.ir.dtype import (
+    BY_NAME,
+    Kind,
+    bfloat16,
+    bool_,
+    float16,
+    float32,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    uint8,
+)
 from rushlight.ir.kernel import Barrier, Kernel, Store
 from rushlight.ir.scalar import LANES, Buffer, apply, cast, constant, guard, index, load, reduce, select
 from rushlight.ir.type import TensorType
 from rushlight.runtime import llvm
 from rushlight.sym import Scope, axis_symbol, floordiv, maximum, minimum, mod
-from tests.codegen.kernel_oracle import buffer, check, compile_kernel, kernel, loop, parallel, run, targets, vector
 
 SIZES = (0, 1, 2, 15, 16, 17, 63, 64, 65, 100, 200)
 
@@ -30,7 +43,9 @@ def floats(rng, count):
     return rng.standard_normal(count).astype(np.float32)
 
 
-@pytest.mark.parametrize("name", ["bool", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64"])
+@pytest.mark.parametrize(
+    "name", ["bool", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64"]
+)
 def test_copies_of_every_size_and_width(name, rng, sizes):
     dtype, n = BY_NAME[name], sizes[1]
     i, x, out = axis_symbol(n, "i"), buffer("x", dtype), buffer("out", dtype)
@@ -88,7 +103,11 @@ def test_innermost_parallel_axis_runs_in_lanes_and_is_cut_anywhere(rng, sizes):
 
 def test_strides_broadcasts_and_transposes(rng, sizes):
     m, n, p = sizes
-    i, j, x, row, out = axis_symbol(m, "i"), axis_symbol(n, "j"), *(buffer(name, float32) for name in ("x", "row", "out"))
+    i, j, x, row, out = (
+        axis_symbol(m, "i"),
+        axis_symbol(n, "j"),
+        *(buffer(name, float32) for name in ("x", "row", "out")),
+    )
     value = load(x, j * m + i) + load(row, j * 3) + load(row, 0) + load(x, j * p)
     k = kernel(parallel(i, vector(j, Store(out, i * n + j, value))))
     for a, b in ((1, 1), (3, 40), (20, 17)):
@@ -112,7 +131,11 @@ def test_reversed_axes(rng, sizes):
     i, x, y, out = axis_symbol(n, "i"), buffer("x", float32), buffer("y", int8), buffer("out", float32)
     k = kernel(parallel(i, Store(out, i, load(x, n - 1 - i) + cast(load(y, n - 1 - i), float32))))
     for count in SIZES:
-        arrays = {x: floats(rng, count), y: rng.integers(-9, 9, count).astype(np.int8), out: np.zeros(count, np.float32)}
+        arrays = {
+            x: floats(rng, count),
+            y: rng.integers(-9, 9, count).astype(np.int8),
+            out: np.zeros(count, np.float32),
+        }
         check(k, arrays, {n: count}, shares=2)
 
 
@@ -145,7 +168,11 @@ def test_gather_by_rows_stays_contiguous(rng, sizes):
         k = kernel(parallel(i, vector(j, Store(out, i * n + j, load(table, at)))))
         assert "masked.gather" not in emit_kernel(k, CodeTarget(), "k")
         for a, b in ((1, 1), (5, 40), (3, 0)):
-            arrays = {rows: rng.integers(0, 4, a).astype(dtype.numpy), table: floats(rng, 4 * b), out: np.zeros(a * b, np.float32)}
+            arrays = {
+                rows: rng.integers(0, 4, a).astype(dtype.numpy),
+                table: floats(rng, 4 * b),
+                out: np.zeros(a * b, np.float32),
+            }
             check(k, arrays, {m: a, n: b, p: 0})
 
 
@@ -157,7 +184,12 @@ def test_gather_and_scatter_by_element(dtype, rng, sizes):
     k = kernel(parallel(i, Store(out, i, load(x, load(places, i))), Store(back, load(places, i), load(x, i))))
     for count in (0, 1, 17, 64, 100):
         values = (rng.random(count) < 0.5) if dtype is bool_ else rng.integers(-50, 50, count).astype(dtype.numpy)
-        arrays = {places: rng.permutation(count), x: values, out: np.zeros(count, dtype.numpy), back: np.zeros(count, dtype.numpy)}
+        arrays = {
+            places: rng.permutation(count),
+            x: values,
+            out: np.zeros(count, dtype.numpy),
+            back: np.zeros(count, dtype.numpy),
+        }
         check(k, arrays, {n: count})
 
 
@@ -215,7 +247,11 @@ def test_guarded_gathers_of_small_elements(rng, sizes):
     place = load(places, i)
     inside = apply("le", constant(0, int64), place) & apply("lt", place, constant(5, int64))
     k = kernel(parallel(i, Store(out, i, guard(inside, load(x, place), constant(77, uint8)))))
-    arrays = {places: rng.integers(-9, 9, 50) * 10**9 // 10**9, x: np.arange(5, dtype=np.uint8), out: np.zeros(50, np.uint8)}
+    arrays = {
+        places: rng.integers(-9, 9, 50) * 10**9 // 10**9,
+        x: np.arange(5, dtype=np.uint8),
+        out: np.zeros(50, np.uint8),
+    }
     arrays[places][::3] = 10**12
     check(k, arrays, {n: 50})
 
@@ -229,14 +265,20 @@ def test_ragged_loops_read_their_bounds(rng, sizes):
         body = Store(out, j, load(x, j) + load(x, load(offsets, i)))
         k = kernel(parallel(i, make(j, body, extent=length, start=start)))
         lengths = np.array([0, 5, 0, 33, 1, 64, 0])
-        arrays = {offsets: np.concatenate([[0], np.cumsum(lengths)]), x: floats(rng, 103), out: np.zeros(103, np.float32)}
+        arrays = {
+            offsets: np.concatenate([[0], np.cumsum(lengths)]),
+            x: floats(rng, 103),
+            out: np.zeros(103, np.float32),
+        }
         check(k, arrays, {m: 7, n: 103})
 
 
 def test_loops_may_start_anywhere(rng, sizes):
     m, n, _ = sizes
     i, j, x, out = axis_symbol(m, "i"), axis_symbol(n, "j"), buffer("x", float32), buffer("out", float32)
-    k = kernel(loop(i, vector(j, Store(out, i * n + j, load(x, i * n + j)), extent=n - 4, start=4), start=1, extent=m - 1))
+    k = kernel(
+        loop(i, vector(j, Store(out, i * n + j, load(x, i * n + j)), extent=n - 4, start=4), start=1, extent=m - 1)
+    )
     check(k, {x: floats(rng, 3 * 50), out: np.zeros(150, np.float32)}, {m: 3, n: 50})
 
 
@@ -264,10 +306,15 @@ def test_a_store_is_seen_by_later_loads_and_not_by_earlier_ones(rng, sizes):
             vector(e, Store(out, i * n + e, load(middle, i * n + e) / total + load(middle, i * n))),
         )
     )
-    arrays = {x: floats(rng, 3 * 70), middle: floats(rng, 210), out: np.zeros(210, np.float32), first: np.zeros(3, np.float32)}
+    arrays = {
+        x: floats(rng, 3 * 70),
+        middle: floats(rng, 210),
+        out: np.zeros(210, np.float32),
+        first: np.zeros(3, np.float32),
+    }
     check(kern, arrays, {m: 3, n: 70})
-    # The sum's main and tail loop, and the loop of the quotients: the sum is not computed again for each quotient.
-    assert emit_kernel(kern, CodeTarget(), "k").count("fadd <64 x float>") == 3
+    # The sum's loop and the loop of the quotients: the sum is not computed again for each quotient.
+    assert emit_kernel(kern, CodeTarget(), "k").count("fadd <64 x float>") == 2
 
 
 def test_stores_that_follow_each_other_read_what_was_there_before(rng, sizes):
@@ -341,7 +388,13 @@ def test_other_targets_compile_without_outside_symbols(bytes_, sizes):
     m, n, _ = sizes
     name = {16: "aarch64", 32: "x86-64-v3", 64: "x86-64-v4"}[bytes_]
     target = llvm.target_named(name)
-    i, j, e, x, h = axis_symbol(m, "i"), axis_symbol(n, "j"), axis_symbol(n, "e"), buffer("x", float32), buffer("h", float16)
+    i, j, e, x, h = (
+        axis_symbol(m, "i"),
+        axis_symbol(n, "j"),
+        axis_symbol(n, "e"),
+        buffer("x", float32),
+        buffer("h", float16),
+    )
     out, small, ints = buffer("out", float32), buffer("small", bfloat16), buffer("ints", int32)
     value = load(x, i * n + j) - reduce("max", (e,), load(x, i * n + e), LANES)
     deep = apply("remainder", apply("sqrt", value) + cast(load(h, j), float32), constant(3.0, float32))

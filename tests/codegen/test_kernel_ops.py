@@ -1,7 +1,20 @@
-"""Every scalar op on edge values: the same bits as numpy, scalar and by vectors of both widths, without library calls."""
+"""Every scalar op on edge values: the bits of numpy, scalar and by vectors of both widths, without library calls."""
 
 import numpy as np
 import pytest
+from tests.codegen.kernel_oracle import (
+    buffer,
+    check,
+    describe,
+    expected,
+    kernel,
+    loop,
+    parallel,
+    run,
+    same_bits,
+    targets,
+    vector,
+)
 
 from rushlight.ir.dtype import (
     BY_NAME,
@@ -25,26 +38,25 @@ from rushlight.ir.dtype import (
 from rushlight.ir.kernel import Store
 from rushlight.ir.scalar import apply, bitcast, cast, constant, fma, guard, index, load, select
 from rushlight.sym import Scope, axis_symbol
-from tests.codegen.kernel_oracle import (
-    buffer,
-    check,
-    describe,
-    expected,
-    kernel,
-    loop,
-    parallel,
-    run,
-    same_bits,
-    targets,
-    vector,
-)
 
 INTEGERS = (int8, int16, int32, int64, uint8, uint16, uint32, uint64)
 FLOATS = (float32, float64)
 REAL = tuple(dtype for dtype in DTYPES if dtype.kind is not Kind.COMPLEX)
 
 SPECIAL = (0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, 3.0, -7.0, 1e-3, 1e30, -1e30, 3.5e38, 1e-39, -1e-45, 6e-8)
-SPECIAL += (float("inf"), float("-inf"), float("nan"), 255.0, 256.5, 65504.0, 65520.0, 2147483648.0, 9.3e18, 1.9e19, 1e300)
+SPECIAL += (
+    float("inf"),
+    float("-inf"),
+    float("nan"),
+    255.0,
+    256.5,
+    65504.0,
+    65520.0,
+    2147483648.0,
+    9.3e18,
+    1.9e19,
+    1e300,
+)
 
 
 def edges(dtype, rng, count=0):
@@ -178,7 +190,9 @@ def test_casts_have_the_bits_of_the_reference(source, rng):
 
 
 def test_float64_to_float16_rounds_once():
-    values = np.concatenate([np.float16(1.0) * (1 + 2.0**-11 + np.array([2.0**-40, 0, -(2.0**-40)])), [2.0**-25 * (1 + 2.0**-40)]])
+    values = np.concatenate(
+        [np.float16(1.0) * (1 + 2.0**-11 + np.array([2.0**-40, 0, -(2.0**-40)])), [2.0**-25 * (1 + 2.0**-40)]]
+    )
     check_all({"cast": (lambda a: cast(a, float16), float16)}, (float64,), (np.concatenate([values, -values]),))
 
 
@@ -198,7 +212,9 @@ def test_bfloat16_subnormals_and_ties_round_to_even(rng):
     check_all({"cast": (lambda a: cast(a, bfloat16), bfloat16)}, (float32,), (values,))
 
 
-@pytest.mark.parametrize(("a", "b"), [("float32", "int32"), ("int64", "float64"), ("uint16", "bfloat16"), ("float16", "int16")])
+@pytest.mark.parametrize(
+    ("a", "b"), [("float32", "int32"), ("int64", "float64"), ("uint16", "bfloat16"), ("float16", "int16")]
+)
 def test_bitcast_keeps_bits(a, b, rng):
     check_all({"bitcast": (lambda x: bitcast(x, BY_NAME[b]), BY_NAME[b])}, (BY_NAME[a],), (edges(BY_NAME[a], rng, 20),))
 

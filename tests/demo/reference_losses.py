@@ -18,7 +18,7 @@ TABLE = HERE / "torch_losses.json"
 DEMO = HERE.parent.parent / "src" / "rushlight" / "demo"
 
 STEPS = 50
-LAYERS, HEADS, WIDTH, CONTEXT, BATCH = 4, 4, 256, 128, 16
+LAYERS, HEADS, WIDTH, CONTEXT, BATCH = 4, 4, 256, 128, 4
 LEARNING_RATE, WEIGHT_DECAY, WARM_UP = 2e-3, 0.1, 100
 
 

@@ -1,4 +1,4 @@
-"""Errors of the vector math in units in the last place, as compiled; `python -m tools.ulp_sweep --all` sees all of float32."""
+"""Errors of the vector math in units in the last place, as compiled."""
 
 import numpy as np
 import pytest

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from hypothesis import strategies as st
 
-from rushlight.sym import Scope, Size, SizeExpr, axis_symbol, maximum, minimum
+from rushlight.sym import Scope, Size, SizeExpr, axis_size, axis_symbol, evaluate, maximum, minimum
 
 Values = dict[SizeExpr, int]
 Meaning = Callable[[Values], int]
@@ -12,7 +12,13 @@ Pair = tuple[Size, Meaning]
 
 SCOPE = Scope()
 SIZES = [SCOPE.symbol(f"s{number}", lower=1) for number in range(3)]
-AXES = [axis_symbol(SIZES[0], "i"), axis_symbol(SIZES[1], "j"), axis_symbol(6, "k")]
+AXES = [
+    axis_symbol(SIZES[0], "i"),
+    axis_symbol(SIZES[1], "j"),
+    axis_symbol(6, "k"),
+    axis_symbol((SIZES[0] + 1) // 2, "m"),
+    axis_symbol(SIZES[1] * SIZES[2], "n"),
+]
 SYMBOLS = [*SIZES, *AXES]
 NAMES = {symbol.attr("name"): symbol for symbol in SYMBOLS}
 
@@ -48,6 +54,7 @@ def _divided(op: str, left: Pair, divisor: Pair) -> Pair:
 integers = st.integers(-9, 9).map(_integer)
 symbols = st.sampled_from(SYMBOLS).map(_symbol)
 divisors = st.one_of(
+    st.sampled_from([(SIZES[0] + 1) // 2, SIZES[1] * SIZES[2]]).map(lambda size: (size, lambda v: evaluate(size, v))),
     st.integers(1, 7).map(_integer),
     st.sampled_from(SIZES).map(_symbol),
     st.tuples(st.sampled_from(SIZES).map(_symbol), st.sampled_from(SIZES).map(_symbol)).map(
@@ -74,6 +81,6 @@ expressions = st.recursive(st.one_of(symbols, symbols, integers), _grown, max_le
 @st.composite
 def values(draw: st.DrawFn) -> Values:
     found = {size: draw(st.integers(1, 9)) for size in SIZES}
-    for axis, size in zip(AXES, (found[SIZES[0]], found[SIZES[1]], 6), strict=True):
-        found[axis] = draw(st.integers(0, size - 1))
+    for axis in AXES:
+        found[axis] = draw(st.integers(0, evaluate(axis_size(axis), found) - 1))
     return found

@@ -143,7 +143,7 @@ print([optimization_hint(x) for x in u], scope.asserts[-2].condition)
 @pytest.mark.slow
 def test_plausible_values_are_the_same_in_every_process():
     seen = set()
-    for seed in ("0", "1", "77"):
+    for seed in ("0", "77"):
         done = subprocess.run(
             [sys.executable, "-c", PROGRAM],
             env={"PYTHONPATH": ":".join(sys.path), "PYTHONHASHSEED": seed},

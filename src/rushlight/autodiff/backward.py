@@ -33,14 +33,6 @@ G = TypeVar("G")
 SINK = 1 << 62
 
 
-class Run(Protocol[G]):
-    """Calls one step: gradients of its outputs in (None where nothing arrived), one gradient or None per edge out."""
-
-    def __call__(self, step: Step, gradients: list[G | None]) -> Sequence[G | None]:
-        """Differentiates one step."""
-        ...
-
-
 @dataclass(slots=True)
 class _Arrivals(Generic[G]):
     """What a step has received, and how many of its users have not run yet."""
@@ -51,7 +43,7 @@ class _Arrivals(Generic[G]):
 
 def walk(
     roots: Iterable[tuple[Edge, G | None]],
-    run: Run[G],
+    run: Callable[[Step, list[G | None]], Sequence[G | None]],
     add: Callable[[G, G], G],
     *,
     prepare: Callable[[Step, list[G | None]], None] | None = None,
@@ -60,6 +52,8 @@ def walk(
     until_targets: bool = False,
 ) -> None:
     """Runs the steps that the roots depend on, each once, after all of its users.
+
+    `run` takes a step and the gradients of its outputs (None where nothing arrived), and gives one or None per edge.
 
     Order: steps whose users have all run go by descending sequence, sinks first, so operators run in the reverse
     order of their calls. Gradients that meet at one output fold on the right in the order in which they arrive: roots

@@ -12,7 +12,7 @@ from rushlight.autodiff.partition import Split, split_joint
 from rushlight.build import Executable, compile_graph
 from rushlight.capture.backward import BackwardPart
 from rushlight.capture.entry import Entry
-from rushlight.capture.program import Program, Recorder
+from rushlight.capture.program import Program, Recorder, with_dense_outputs
 from rushlight.capture.state import StateWalk, roots_of
 from rushlight.capture.writer import MISS, Arguments, Names, Writer
 from rushlight.eager.dispatch import STATE
@@ -214,12 +214,12 @@ def _rebuild(value: Any, leaves: Any) -> Any:
 def _build(program: Program, arguments: Arguments, walk: StateWalk, names: Names) -> Entry:
     count = len(program.graph.outputs)
     if not program.wanted:
-        executable = compile_graph(program.graph)
+        executable = compile_graph(with_dense_outputs(program.graph))
         return Writer(program, executable, arguments, walk, names).entry(None, count)
     count -= len(program.wanted)
     split: Split = split_joint(program.graph, count, program.tangents)
     program.sources = program.sources[: len(program.graph.parameters) - program.tangents]
     program.graph = split.forward
-    forward: Executable = compile_graph(split.forward)
+    forward: Executable = compile_graph(with_dense_outputs(split.forward))
     part = BackwardPart(program, split)
     return Writer(program, forward, arguments, walk, names).entry(part.attach, count)

@@ -8,7 +8,7 @@ from typing import Any
 from rushlight.autodiff.partition import Split
 from rushlight.build import Executable, compile_graph
 from rushlight.capture.entry import RunPlan
-from rushlight.capture.program import Program
+from rushlight.capture.program import Program, with_dense_outputs
 from rushlight.capture.source import ArgumentSource, TensorSource
 from rushlight.eager.autograd.accumulate import edge_of
 from rushlight.eager.autograd.history import attach
@@ -42,19 +42,23 @@ class BackwardPart:
     def run(self, saved: Sequence[Any], gradients: Sequence[Any], values: dict[SizeExpr, int]) -> list[Any]:
         """The gradients of the wanted inputs."""
         if self._executable is None:
-            self._executable = compile_graph(self.split.backward)
+            self._executable = compile_graph(with_dense_outputs(self.split.backward))
         executable = self._executable
         flat = [*saved, *gradients]
         forms = tuple([item.form for item in flat])
         plan = self._plans.get(forms)
         if plan is None:
             outputs = [
-                form_of(tuple([evaluate(size, values) for size in type_.shape]), type_.dtype, type_.device)
+                form_of(_values(type_.shape, values), type_.dtype, type_.device, _values(type_.strides, values))
                 for type_ in executable.output_types
             ]
             words = [form.words for form in (*forms, *outputs)]
             plan = self._plans[forms] = KernelPlan(executable, forms, words, outputs)
         return plan.run(flat)
+
+
+def _values(sizes: tuple[Any, ...], values: dict[SizeExpr, int]) -> tuple[int, ...]:
+    return tuple([evaluate(size, values) for size in sizes])
 
 
 def _place_of(program: Program, tensor: Any) -> int:

@@ -6,18 +6,18 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from rushlight.capture.source import ArgumentSource, GradientSource, NumberSource, Source, TensorSource
+from rushlight.capture.source import ArgumentSource, GradientSource, NumberSource, Source, TensorSource, ViewSource
 from rushlight.capture.state import Leaf, StateWalk
-from rushlight.capture.values import Effect, Template, flatten_value
+from rushlight.capture.values import Container, Effect, SizeOf, Taken, Template, flatten_value
 from rushlight.eager.autograd.driver import run_backward
 from rushlight.eager.dispatch import STATE
 from rushlight.eager.form import Form
 from rushlight.eager.handle import Handle
 from rushlight.eager.tracing import TracedNumber, Tracer
 from rushlight.eager.tracing.number import traced_number
-from rushlight.ir.graph import Graph, GraphBuilder, Node
+from rushlight.ir.graph import RELAYOUT, Call, Graph, GraphBuilder, Node
 from rushlight.ir.type import TensorType
-from rushlight.sym import Guard, Scope
+from rushlight.sym import Guard, Scope, SizeExpr, free_symbols, optimization_hint
 
 
 @dataclass(slots=True)
@@ -151,10 +151,13 @@ class Recorder:
 
         def classify(tensor: Handle) -> Source | int:
             binding = tensor.node
-            if binding is None or (binding.cell.source is tensor and not binding.steps):
-                source = self.sources.get(id(tensor))
-                return source if source is not None else TensorSource(tensor)
-            return output(tensor)
+            if binding is None:
+                return self.sources.get(id(tensor)) or TensorSource(tensor)
+            base = binding.cell.source
+            if base is None:
+                return output(tensor)
+            source = self.sources.get(id(base)) or TensorSource(base)
+            return ViewSource(source, binding.steps) if binding.steps else source
 
         template = flatten_value(result, classify)
         effects = [
@@ -177,6 +180,9 @@ class Recorder:
                 unset.add(key)
         program.unset_gradients = unset
         return program
+
+    def _guarded_symbols(self) -> set[SizeExpr]:
+        return {symbol for guard in self.scope.guards for symbol in free_symbols(guard.condition.expr)}
 
     def _changed(self) -> list[tuple[Leaf, Any]]:
         found: list[tuple[Leaf, Any]] = []
@@ -217,7 +223,11 @@ class Recorder:
             if cell.source is tensor and cell.writes:
                 mutations.append((position, cell.node))
                 written.append(tensor)
-        graph, kept = without_unused_parameters(self.builder.graph([*nodes, *found], mutations), len(tangents))
+        graph, kept = without_unused_parameters(
+            self.builder.graph([*nodes, *found], mutations),
+            len(tangents),
+            _template_symbols([template, *[effect.value for effect in effects]]) | self._guarded_symbols(),
+        )
         lifted = [self.tracer.lifted[position] for position in kept]
         sources = [self.sources.get(id(tensor)) or TensorSource(tensor) for tensor in lifted]
         return Program(
@@ -249,24 +259,112 @@ def _holds(container: Any, key: Any) -> bool:
 
 
 def symbolic_type(scope: Scope, form: Form, name: str) -> TensorType:
-    """The type of a tensor whose sizes are symbols; dense layouts keep their order, other strides are symbols too."""
+    """The type of a tensor whose sizes are symbols. Strides of a dense layout follow from the sizes; others are symbols."""
     shape = tuple([scope.symbol(f"{name}_{dim}", hint=size) for dim, size in enumerate(form.type.shape)])
-    if form.is_contiguous:
-        return TensorType(shape, form.dtype, form.device)
-    strides = tuple([_stride(scope, stride, f"{name}_stride{dim}") for dim, stride in enumerate(form.type.strides)])
-    return TensorType(shape, form.dtype, form.device, strides)
+    order = dense_order(form.type.shape, form.type.strides)
+    if order is None:
+        strides = [_stride(scope, stride, f"{name}_stride{dim}") for dim, stride in enumerate(form.type.strides)]
+        return TensorType(shape, form.dtype, form.device, tuple(strides))
+    steps: list[Any] = [1] * len(shape)
+    step: Any = 1
+    for dim in reversed(order):
+        steps[dim] = step
+        step = step * shape[dim]
+    return TensorType(shape, form.dtype, form.device, tuple(steps))
+
+
+def dense_order(shape: tuple[Any, ...], strides: tuple[Any, ...]) -> list[int] | None:
+    """The dims from the outermost to the innermost of a layout without gaps or overlaps; None for other layouts.
+
+    Dims of size 1 may have any stride and keep their place beside their neighbours; row-major is tried first.
+    """
+    for dims in (list(range(len(shape))), sorted(range(len(shape)), key=lambda dim: -_rank(strides[dim]))):
+        expected: Any = 1
+        for dim in reversed(dims):
+            if isinstance(shape[dim], int) and shape[dim] == 1:
+                continue
+            if strides[dim] != expected:
+                break
+            expected = expected * shape[dim]
+        else:
+            return dims
+    return None
+
+
+def _rank(stride: Any) -> int:
+    return optimization_hint(stride)
 
 
 def _stride(scope: Scope, stride: Any, name: str) -> Any:
     return stride if stride in (0, 1) else scope.symbol(name, hint=stride)
 
 
-def without_unused_parameters(graph: Graph, last: int) -> tuple[Graph, list[int]]:
-    """The graph without parameters that nothing reads or overwrites, and the positions of those kept. The `last` ones stay."""
+def with_dense_outputs(graph: Graph) -> Graph:
+    """The graph with outputs of other layouts (expanded, sliced) made row-major: an output owns all of its memory."""
+    calls = list(graph.calls)
+    outputs: list[Call] = []
+    for call in graph.outputs:
+        if dense_order(call.type.shape, call.type.strides) is None:
+            type_ = TensorType(call.type.shape, call.type.dtype, call.type.device)
+            call = Call(RELAYOUT, (call,), (), type_, call.frames, call.region)
+            calls.append(call)
+        outputs.append(call)
+    return replace(graph, calls=tuple(calls), outputs=tuple(outputs))
+
+
+def without_unused_parameters(graph: Graph, last: int, asked: set[SizeExpr]) -> tuple[Graph, list[int]]:
+    """The graph without parameters that nothing reads or overwrites, and the positions of those kept.
+
+    The `last` ones stay, and those whose sizes are needed: by calls, or by the results' templates (`asked`).
+    """
     used = {id(item) for call in graph.calls for item in call.inputs()} | {id(call) for call in graph.results()}
     used |= {id(graph.parameters[position]) for position, _ in graph.mutations}
     count = len(graph.parameters)
-    kept = [place for place, call in enumerate(graph.parameters) if id(call) in used or place >= count - last]
+    needed = asked | {symbol for call in (*graph.calls, *graph.outputs) for symbol in symbols_in(_parts(call))}
+    given: set[SizeExpr] = set()
+    kept: list[int] = []
+    for first in (True, False):  # parameters that are only asked for their sizes come last
+        for place, call in enumerate(graph.parameters):
+            symbols = symbols_in(_parts(call))
+            wanted = id(call) in used or place >= count - last
+            if place not in kept and (wanted if first else symbols & needed - given):
+                kept.append(place)
+                given |= symbols
+    kept.sort()
     places = {old: new for new, old in enumerate(kept)}
     mutations = tuple([(places[position], call) for position, call in graph.mutations])
     return replace(graph, parameters=tuple([graph.parameters[place] for place in kept]), mutations=mutations), kept
+
+
+def _parts(call: Call) -> list[Any]:
+    return [call.type, *[value for _, value in call.attrs]]
+
+
+def symbols_in(parts: list[Any]) -> set[SizeExpr]:
+    """The symbols in types, sizes and attribute values."""
+    found: set[SizeExpr] = set()
+    stack = list(parts)
+    while stack:
+        item = stack.pop()
+        if isinstance(item, SizeExpr):
+            found.update(free_symbols(item))
+        elif isinstance(item, TensorType):
+            stack.extend((*item.shape, *item.strides))
+        elif isinstance(item, tuple):
+            stack.extend(item)
+    return found
+
+
+def _template_symbols(templates: list[Template]) -> set[SizeExpr]:
+    """The symbols that results are computed from in Python."""
+    found: set[SizeExpr] = set()
+    stack = list(templates)
+    while stack:
+        item = stack.pop()
+        if isinstance(item, Container):
+            stack.extend(item.items)
+        elif isinstance(item, SizeOf):
+            found.update(free_symbols(item.expr))
+        elif isinstance(item, Taken) and isinstance(item.source, ViewSource):
+            found |= symbols_in([value for _, _, attrs in item.source.steps for value in attrs.values()])
+    return found

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from rushlight.eager.form import Form
 from rushlight.eager.handle import Handle
@@ -39,4 +41,12 @@ class NumberSource:
     dtype: DType
 
 
-Source = ArgumentSource | TensorSource | GradientSource | NumberSource
+@dataclass(frozen=True, slots=True, eq=False)
+class ViewSource:
+    """A view of an input, made by steps (operator, other operands, attributes): only as a result, never as an input."""
+
+    base: Source
+    steps: tuple[tuple[Any, tuple[Any, ...], Mapping[str, Any]], ...]
+
+
+Source = ArgumentSource | TensorSource | GradientSource | NumberSource | ViewSource

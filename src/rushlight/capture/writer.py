@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from rushlight.build import Executable
 from rushlight.capture.entry import Entry, Planner
 from rushlight.capture.guard import Guard
 from rushlight.capture.program import Program
-from rushlight.capture.source import ArgumentSource, GradientSource, NumberSource, Source, TensorSource
+from rushlight.capture.source import ArgumentSource, GradientSource, NumberSource, Source, TensorSource, ViewSource
 from rushlight.capture.state import StateWalk
 from rushlight.capture.values import Constant, Container, Number, Output, SizeOf, Taken, Template
 from rushlight.eager.dispatch import STATE
 from rushlight.eager.handle import AUTOGRAD, Handle, Version
 from rushlight.ir.dtype import Kind
 from rushlight.runtime.allocator import allocate_many
-from rushlight.sym import free_symbols, to_python
+from rushlight.sym import SizeExpr, evaluate, free_symbols, to_python
 
 MISS = object()
 
@@ -158,7 +158,7 @@ class Writer:
         space = self.names.space
         space.update(
             MISS=MISS, state=STATE, plans=self.planner.plans, make_plan=self.planner.plan, launch=self.executable.launch,
-            allocate_many=allocate_many, array=array, new=object.__new__, Version=Version, attach=attach,
+            allocate_many=allocate_many, array=array, new=object.__new__, Version=Version, attach=attach, replay_view=replay_view,
             BROKEN=(KeyError, IndexError, AttributeError),
         )  # fmt: skip
         lines = ["def call(args, kwargs):", "    try:"]
@@ -251,7 +251,10 @@ class Writer:
         if isinstance(template, Output):
             return f"outputs[{template.place}]"
         if isinstance(template, Taken):
-            return self._input_text(template.source)
+            source = template.source
+            if isinstance(source, ViewSource):
+                return f"replay_view({self._input_text(source.base)}, {self.names(source.steps)}, plan.values)"
+            return self._input_text(source)
         if isinstance(template, Number):
             return template.text
         if isinstance(template, SizeOf):
@@ -267,6 +270,19 @@ class Writer:
             return f"[{', '.join(items)}]"
         inner = f"({''.join([f'{item}, ' for item in items])})"
         return inner if template.kind in (tuple, dict) else f"{self.names(template.kind)}(*{inner})"
+
+
+def replay_view(base: Any, steps: Any, values: Mapping[SizeExpr, int]) -> Any:
+    """A view of a tensor made again by the steps that a trace recorded; sizes in their attributes take their values."""
+    for op, others, attrs in steps:
+        base = base.apply(op, (base, *others), {name: _concrete(value, values) for name, value in attrs.items()})
+    return base
+
+
+def _concrete(value: Any, values: Mapping[SizeExpr, int]) -> Any:
+    if isinstance(value, SizeExpr):
+        return evaluate(value, values)
+    return tuple([_concrete(item, values) for item in value]) if isinstance(value, tuple) else value
 
 
 def _tensor_class(program: Program) -> type:

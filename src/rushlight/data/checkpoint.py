@@ -8,7 +8,6 @@ a file runs no code of its author's.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import errno
 import json
 import os
@@ -24,6 +23,7 @@ from rushlight.data.tree import Encoder, decode, to_text
 from rushlight.eager.arguments import place
 from rushlight.eager.creation import from_numpy
 from rushlight.eager.handle import Handle
+from rushlight.eager.memory import array_of
 from rushlight.ir.dtype import (
     DType,
     bfloat16,
@@ -42,7 +42,6 @@ from rushlight.ir.dtype import (
     uint32,
     uint64,
 )
-from rushlight.ops.record import OPERATORS
 from rushlight.support.errors import error, fail, require
 
 METADATA_KEY = "rushlight"  # one key alone, so that equal objects make equal files
@@ -79,7 +78,7 @@ def save(obj: Any, f: Path | BinaryIO) -> None:
     """
     encoder = Encoder()
     text = to_text(encoder.encode(obj))
-    tensors = {name: OPERATORS["contiguous"](tensor) for name, tensor in encoder.tensors.items()}
+    tensors = encoder.tensors
     header = _header(tensors, {METADATA_KEY: text})
     parts = (header, *[_bytes_of(tensors[name]) for name in _file_order(tensors)])
     if isinstance(f, str | os.PathLike):
@@ -136,9 +135,8 @@ def _file_order(tensors: Mapping[str, Handle]) -> list[str]:
 
 
 def _bytes_of(tensor: Handle) -> memoryview:
-    """Return a dense tensor's memory, which the caller keeps alive."""
-    count = tensor.form.numel * tensor.dtype.itemsize
-    return memoryview((ctypes.c_char * count).from_address(tensor.address())).cast("B") if count else memoryview(b"")
+    """Return a tensor's elements in row-major order: its own memory where that is their order there."""
+    return memoryview(np.ascontiguousarray(array_of(tensor)).reshape(-1).view(np.uint8))
 
 
 def _write_atomically(path: str, parts: tuple[bytes | memoryview, ...]) -> None:

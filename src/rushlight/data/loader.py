@@ -173,7 +173,8 @@ class _Prefetching(Iterator[Any]):
     """One iteration with workers. Workers take turns; one whose iterable dataset has ended leaves the round."""
 
     def __init__(self, loader: DataLoader[Any]) -> None:
-        seed, ordinal = (loader.generator or default_generator).next_ordinal()
+        # Looked at, not drawn from: the order of samples must not depend on whether there are workers.
+        seed, ordinal = (loader.generator or default_generator).get_state()
         self._tasks = loader.tasks()
         self._timeout = loader.timeout
         self._workers = [

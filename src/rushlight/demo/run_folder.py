@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from collections.abc import Callable, Generator, Iterator, Mapping
@@ -13,7 +14,7 @@ from typing import Any
 
 import rushlight as rl
 from rushlight.demo.config import Config
-from rushlight.support.errors import error, fail, require
+from rushlight.support.errors import RushlightError, error, fail, require
 
 RUNS = Path("runs")
 PROGRAM = "rushlight demo"
@@ -68,12 +69,16 @@ class RunFolder:
     def logging(self, kept: list[dict[str, Any]]) -> Generator[Callable[[dict[str, Any]], None]]:
         """Gives the function that appends a line to the log, which starts with the lines `kept`."""
         self.write_text(self.log.name, "".join([json.dumps(line) + "\n" for line in kept]))
-        with writing(self.log), self.log.open("a", encoding="utf-8", buffering=1) as file:
+        with writing(self.log):
+            file = self.log.open("ab", buffering=0)
 
-            def append(line: dict[str, Any]) -> None:
-                with writing(self.log):
-                    file.write(json.dumps(line, allow_nan=False) + "\n")
+        def append(line: dict[str, Any]) -> None:
+            data = (json.dumps(line, allow_nan=False) + "\n").encode()
+            with writing(self.log):
+                if file.write(data) < len(data):
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
+        with file:
             yield append
 
 
@@ -122,6 +127,8 @@ def writing(path: Path) -> Generator[None]:
     """Makes the system's refusal to write below a path the registered error P003."""
     try:
         yield
+    except RushlightError:
+        raise
     except OSError as cause:
         raise error("P003", f"demo: {path} could not be written: {cause.strerror or cause}") from cause
 

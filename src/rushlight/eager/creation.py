@@ -103,9 +103,10 @@ def tensor(
 
 def _check_range(array: Array, dtype: DType) -> None:
     if dtype.kind is Kind.INT and array.dtype.kind in "iu" and array.size:
-        limits = np.iinfo(dtype.numpy)
         low, high = int(array.min()), int(array.max())
-        require(limits.min <= low and high <= limits.max, "D007", f"tensor: a number does not fit {dtype.name}")
+        least = -(1 << dtype.bits - 1) if dtype.signed else 0
+        fits = least <= low and high < least + (1 << dtype.bits)
+        require(fits, "D007", f"tensor: a number does not fit {dtype.name}")
 
 
 def _moved(result: Any, device: Device | None) -> Any:

@@ -50,7 +50,9 @@ class Form:
     __slots__ = ("device", "dtype", "is_contiguous", "keys", "numel", "shape", "strides", "symbolic", "type", "words")
 
     shape: Size
+    strides: tuple[Any, ...]
     numel: Any
+    words: tuple[int, ...]  # empty for symbolic forms
 
     def __init__(self, type_: TensorType, symbolic: bool) -> None:
         self.type = type_
@@ -62,7 +64,8 @@ class Form:
         self.numel = product(type_.shape)
         self.keys = bit(Key.META if symbolic else backend_key(type_.device.type))
         self.is_contiguous = _is_contiguous(type_.shape, type_.strides)
-        self.words = () if symbolic else (len(type_.shape) | type_.dtype.code << 8, *type_.shape, *type_.strides)
+        sizes: tuple[Any, ...] = (*type_.shape, *type_.strides)
+        self.words = () if symbolic else (len(type_.shape) | type_.dtype.code << 8, *sizes)
 
     @property
     def nbytes(self) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 from rushlight.eager.dispatch import BACKENDS, Dispatched, Key, bit, dispatch_among
 from rushlight.eager.form import Form, Size, form_of
 from rushlight.ir.dtype import DType
-from rushlight.ir.type import Device, TensorType
+from rushlight.ir.type import Device
 from rushlight.runtime.allocator import Storage
 from rushlight.support.errors import fail
 
@@ -83,11 +83,6 @@ class Handle(Dispatched):
         return dispatch_among(op, self.keys & BACKENDS, args, attrs)
 
     @property
-    def type(self) -> TensorType:
-        """Shape, dtype, device and strides, sizes as expressions."""
-        return self.form.type
-
-    @property
     def shape(self) -> Size:
         """The sizes of its dims."""
         return self.form.shape
@@ -124,6 +119,11 @@ _public: list[type[Handle]] = [Handle]
 def adopt(cls: type[Handle]) -> None:
     """Makes `cls` the class of new tensors; called once by the module of the public class."""
     _public[0] = cls
+
+
+def adopted() -> type[Handle]:
+    """The class of new tensors."""
+    return _public[0]
 
 
 def make(storage: Storage | None, form: Form, offset: Any = 0, cls: type[Handle] | None = None) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -152,7 +151,6 @@ def get(tensor: Handle, index: Any) -> Any:
     if not selection.dims:
         return dispatch(OPERATORS["alias"], (tensor,), {}) if selection.view is tensor else selection.view
     dims, indices = _places(selection)
-    check_places(selection.view, dims, indices)
     return dispatch(_INDEX, (selection.view, indices), {"dims": dims})
 
 
@@ -175,7 +173,6 @@ def put(tensor: Handle, index: Any, value: Any) -> None:
         dispatch(in_place(_MASKED_FILL), (view, mask, value), {})
         return
     dims, indices = _places(selection)
-    check_places(view, dims, indices)
     if isinstance(value, Handle) and value.dtype is not view.dtype:
         value = OPERATORS["to_dtype"](value, view.dtype)
     dispatch(in_place(_INDEX_PUT), (view, indices, value), {"dims": dims, "accumulate": False})
@@ -191,18 +188,3 @@ def _squeezed(value: Any, view: Handle) -> Any:
     while isinstance(value, Handle) and value.ndim > view.ndim and value.form.shape[0] == 1:
         value = dispatch(_SELECT, (value,), {"dim": 0, "index": 0})
     return value
-
-
-def check_places(tensor: Handle, dims: Sequence[int], indices: Sequence[Handle]) -> None:
-    """I001 where an index is out of range for its dim."""
-    for dim, index in zip(dims, indices, strict=True):
-        check_range(index, tensor.form.shape[dim], dim)
-
-
-def check_range(index: Handle, size: Any, dim: int) -> None:
-    """I001 where an element is not in [-size, size)."""
-    if index.storage is None or not index.form.numel or not isinstance(size, int):
-        return
-    low, high = int(OPERATORS["amin"](index).item()), int(OPERATORS["amax"](index).item())
-    if low < -size or high >= size:
-        fail("I001", f"index {low if low < -size else high} is out of range for dim {dim} of size {size}")

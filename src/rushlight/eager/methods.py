@@ -247,7 +247,6 @@ _mul_ = in_place(OPERATORS["mul"])
 _nan_to_num_ = in_place(OPERATORS["nan_to_num"])
 _ne_ = in_place(OPERATORS["ne"])
 _neg_ = in_place(OPERATORS["neg"])
-_normal_ = in_place(OPERATORS["normal"])
 _pow_ = in_place(OPERATORS["pow"])
 _reciprocal_ = in_place(OPERATORS["reciprocal"])
 _relu_ = in_place(OPERATORS["relu"])
@@ -270,7 +269,6 @@ _tanh_ = in_place(OPERATORS["tanh"])
 _tril_ = in_place(OPERATORS["tril"])
 _triu_ = in_place(OPERATORS["triu"])
 _trunc_ = in_place(OPERATORS["trunc"])
-_uniform_ = in_place(OPERATORS["uniform"])
 _t_property = OPERATORS["T"]
 _mt_property = OPERATORS["mT"]
 
@@ -279,6 +277,7 @@ class GeneratedMethods:
     """Methods, in-place methods, properties and special methods that call one operator."""
 
     __slots__ = ()
+    __hash__ = object.__hash__  # `==` is elementwise
 
     def abs(self) -> Any:
         """The magnitude of each element."""
@@ -1267,14 +1266,6 @@ class GeneratedMethods:
         """-input. In place."""
         return dispatch(_neg_, (self,), {})
 
-    def normal_(self, mean: Any = 0.0, std: Any = 1.0, *, seed: Any = None, ordinal: Any = None) -> Any:
-        """Normally distributed numbers in the shape and dtype of input. In place."""
-        return dispatch(
-            _normal_,
-            (self, required_operand(mean), required_operand(std), optional_operand(seed), optional_operand(ordinal)),
-            {},
-        )
-
     def pow_(self, other: Any) -> Any:
         """input to the power other. In place."""
         return dispatch(_pow_, (self, required_operand(other)), {})
@@ -1366,14 +1357,6 @@ class GeneratedMethods:
     def trunc_(self) -> Any:
         """The integer part. In place."""
         return dispatch(_trunc_, (self,), {})
-
-    def uniform_(self, low: Any = 0.0, high: Any = 1.0, *, seed: Any = None, ordinal: Any = None) -> Any:
-        """Uniform numbers of [low, high) in the shape and dtype of input. In place."""
-        return dispatch(
-            _uniform_,
-            (self, required_operand(low), required_operand(high), optional_operand(seed), optional_operand(ordinal)),
-            {},
-        )
 
     @property
     def T(self) -> Any:  # noqa: N802 - PyTorch's name

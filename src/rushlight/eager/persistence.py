@@ -16,7 +16,7 @@ from rushlight.ir.type import Device
 from rushlight.runtime.allocator import Storage
 from rushlight.support.errors import require
 
-State = tuple[bytes | None, str, tuple[int, ...], tuple[int, ...], str, bool]
+State = tuple[bytes | None, str, tuple[Any, ...], tuple[Any, ...], str, bool]
 
 
 def state_of(tensor: Handle) -> State:

@@ -14,7 +14,7 @@ import numpy as np
 
 from rushlight.eager.arguments import default_dtype, element_type, integer, place, required_operand, shape_of
 from rushlight.eager.creation import require_gradient
-from rushlight.eager.dispatch import STATE, call_function, register_preparation
+from rushlight.eager.dispatch import BACKENDS, STATE, Key, bit, call_function, register_preparation
 from rushlight.eager.memory import array_of, copied
 from rushlight.eager.mutation import Mutation, in_place
 from rushlight.ir.dtype import int64, uint64
@@ -25,6 +25,7 @@ from rushlight.support.errors import require
 from rushlight.term import Op
 
 _HALF, _WHOLE = 1 << 63, 1 << 64
+_DRAWS = bit(Key.TRACING) | BACKENDS & ~bit(Key.META)
 
 
 def random_state(generator: Generator | None = None, count: int = 1) -> tuple[Any, Any]:
@@ -43,18 +44,20 @@ def _signed(value: int) -> int:
     return value - _WHOLE if value >= _HALF else value
 
 
-def _preparation(op: Op) -> Callable[[tuple[Any, ...]], tuple[Any, ...]] | None:
+def _preparation(op: Op) -> Callable[[tuple[Any, ...], int], tuple[Any, ...]] | None:
     base = op.base if isinstance(op, Mutation) else op
     if not isinstance(base, Operator) or Fact.RANDOM not in base.facts:
         return None
     names = [parameter.name for parameter in base.schema.operands]
     seed, ordinal = names.index("seed"), names.index("ordinal")
 
-    def fill(operands: tuple[Any, ...]) -> tuple[Any, ...]:
+    def fill(operands: tuple[Any, ...], active: int) -> tuple[Any, ...]:
         if operands[seed] is not None:
             return operands
         completed = list(operands)
-        completed[seed], completed[ordinal] = random_state()
+        # Tensors without data draw nothing, unless what is traced with them will.
+        draws = active & _DRAWS or not active & bit(Key.META)
+        completed[seed], completed[ordinal] = random_state() if draws else (0, 0)
         return tuple(completed)
 
     return fill
@@ -63,30 +66,33 @@ def _preparation(op: Op) -> Callable[[tuple[Any, ...]], tuple[Any, ...]] | None:
 register_preparation(_preparation)
 
 
+def _given(generator: Generator | None) -> tuple[Any, Any]:
+    """The state of a generator that was named; without one it is filled in when the call begins."""
+    return (None, None) if generator is None else random_state(generator)
+
+
 def _drawn(
     name: str, operands: tuple[Any, ...], size: Sequence[Any], dtype: Any, device: Any, generator: Any, wanted: bool
 ) -> Any:
-    seed, ordinal = random_state(generator)
+    seed, ordinal = _given(generator)
     attrs = {"size": shape_of(size), "dtype": dtype, "device": place(device)}
     result = call_function(OPERATORS[name], (*operands, seed, ordinal), attrs)
     return require_gradient(result) if wanted else result
 
 
-def rand(
-    *size: Any, generator: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False
-) -> Any:
+def rand(*size: Any, generator: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
     """Uniform numbers of [0, 1)."""
     return _drawn("rand", (), size, element_type(dtype) or default_dtype(), device, generator, requires_grad)
 
 
-def randn(
-    *size: Any, generator: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False
-) -> Any:
+def randn(*size: Any, generator: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
     """Normally distributed numbers of mean 0 and variance 1."""
     return _drawn("randn", (), size, element_type(dtype) or default_dtype(), device, generator, requires_grad)
 
 
-def randint(*args: Any, generator: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
+def randint(
+    *args: Any, generator: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Any:
     """Integers of [low, high): `randint(high, size)` or `randint(low, high, size)`."""
     require(len(args) in (2, 3), "A003", "randint: takes high and size, or low, high and size")
     low, high, size = (0, *args) if len(args) == 2 else args
@@ -103,16 +109,20 @@ def randperm(n: int, *, generator: Any = None, dtype: Any = None, device: Any = 
 
 
 def _like(name: str, like: Any, dtype: Any, generator: Any, requires_grad: bool) -> Any:
-    result = call_function(OPERATORS[name], (like, *random_state(generator)), {"dtype": element_type(dtype)})
+    result = call_function(OPERATORS[name], (like, *_given(generator)), {"dtype": element_type(dtype)})
     return require_gradient(result) if requires_grad else result
 
 
-def rand_like(like: Any, *, generator: Any = None, dtype: Any = None, requires_grad: bool = False, **ignored: Any) -> Any:
+def rand_like(
+    like: Any, *, generator: Any = None, dtype: Any = None, requires_grad: bool = False, **ignored: Any
+) -> Any:
     """Uniform numbers of [0, 1) in the shape of another tensor."""
     return _like("rand_like", like, dtype, generator, requires_grad)
 
 
-def randn_like(like: Any, *, generator: Any = None, dtype: Any = None, requires_grad: bool = False, **ignored: Any) -> Any:
+def randn_like(
+    like: Any, *, generator: Any = None, dtype: Any = None, requires_grad: bool = False, **ignored: Any
+) -> Any:
     """Normally distributed numbers in the shape of another tensor."""
     return _like("randn_like", like, dtype, generator, requires_grad)
 
@@ -127,13 +137,13 @@ def normal(mean: Any, std: Any = 1.0, size: Any = None, *, generator: Any = None
 
 def bernoulli(input: Any, *, generator: Any = None) -> Any:
     """1 with the chance that each element says, else 0."""
-    return call_function(OPERATORS["bernoulli"], (input, *random_state(generator)), {})
+    return call_function(OPERATORS["bernoulli"], (input, *_given(generator)), {})
 
 
 def multinomial(input: Any, num_samples: int, replacement: bool = False, *, generator: Any = None) -> Any:
     """Indices along the last dim, each with a chance in proportion to its element."""
     attrs = {"num_samples": num_samples, "replacement": replacement}
-    return call_function(OPERATORS["multinomial"], (input, *random_state(generator)), attrs)
+    return call_function(OPERATORS["multinomial"], (input, *_given(generator)), attrs)
 
 
 class RandomMethods:
@@ -160,7 +170,7 @@ class RandomMethods:
 
 
 def _named(generator: Any) -> dict[str, Any]:
-    seed, ordinal = random_state(generator)
+    seed, ordinal = _given(generator)
     return {"seed": seed, "ordinal": ordinal}
 
 

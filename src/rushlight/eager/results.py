@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import namedtuple
-from typing import Any
+from typing import Any, NamedTuple
 
 from rushlight.ops.record import Operator
 
@@ -14,6 +13,8 @@ def named_results(op: Operator, results: tuple[Any, ...]) -> Any:
     """The results under the names that the schema gives them."""
     found = _types.get(op)
     if found is None:
-        names = [result.name for result in op.schema.results]
-        found = _types[op] = namedtuple(op.name.partition(".")[0], names)
+        make: Any = NamedTuple
+        fields = [(result.name, Any) for result in op.schema.results]
+        found = _types[op] = make(op.name.partition(".")[0], fields)
+    assert found is not None
     return found(*results)

@@ -15,6 +15,7 @@ from rushlight.eager.creation import require_gradient, tensor
 from rushlight.eager.form import Size
 from rushlight.eager.functions import unbind
 from rushlight.eager.handle import Handle, adopt, gradient_of, share
+from rushlight.eager.interception import make_subclass, make_wrapper_subclass
 from rushlight.eager.memory import array_of
 from rushlight.eager.methods import GeneratedMethods
 from rushlight.eager.overloads import ConversionOverloads, ExtremeOverloads, ShapeOverloads
@@ -230,12 +231,13 @@ class Reading:
         return format(self.item(), spec) if not self.form.shape and spec else repr(self)
 
 
-class Tensor(ExtremeOverloads, ShapeOverloads, ConversionOverloads, RandomMethods, Autograd, Reading, GeneratedMethods, Handle):
+class Tensor(
+    ExtremeOverloads, ShapeOverloads, ConversionOverloads, RandomMethods, Autograd, Reading, GeneratedMethods, Handle
+):
     """A strided view of a storage, with PyTorch's methods."""
 
     __slots__ = ()
     __array_priority__ = 1000
-    __hash__ = object.__hash__  # `==` is elementwise
 
     def __new__(cls, data: Any = (), *sizes: Any) -> Any:
         """Legacy constructor, as torch.Tensor: data, or sizes, or nothing."""
@@ -306,6 +308,9 @@ class Tensor(ExtremeOverloads, ShapeOverloads, ConversionOverloads, RandomMethod
 
     def __setitem__(self, index: Any, value: Any) -> None:
         indexing.put(self, index, value)
+
+    _make_subclass = classmethod(make_subclass)
+    _make_wrapper_subclass = classmethod(make_wrapper_subclass)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         return rebuild_tensor, (type(self), *state_of(self), dict(self.__dict__))

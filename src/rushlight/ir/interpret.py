@@ -112,7 +112,7 @@ def evaluate_definition(
     if scatter.combine == "set":
         result[place] = value[inside]
     else:
-        _FOLDS[scatter.combine].at(result, place, value[inside])
+        _SCATTERS[scatter.combine].at(result, place, value[inside])
     return result
 
 
@@ -233,7 +233,8 @@ class _Grid:
         lined = [_lined_up(np.broadcast_to(operand, shape), dims) for operand in operands]
         if term.op.name == "reduce":
             kind = term.attr("kind")
-            folded = fold(lined[0], _IDENTITIES[kind](term.type), _FOLDS[kind], term.attr("order"), counted)
+            identity = _IDENTITIES[kind](term.type)
+            folded = fold(lined[0], identity, _FOLDS[kind], term.attr("order"), counted)
         else:
             folded = fold_products(lined[0], lined[1], term.attr("order"), counted)
         kept = [1 if dim in dims else size for dim, size in enumerate(shape)]
@@ -391,12 +392,12 @@ def _add_to_odd(a: Array, b: Array) -> Array:
 
 def _minimum(a: Array, b: Array) -> Array:
     lower = np.minimum(a, b)
-    return np.where((a == b) & np.signbit(a), a, lower) if lower.dtype.kind == "f" else lower
+    return np.where(a == b, np.where(np.signbit(a), a, b), lower) if lower.dtype.kind == "f" else lower
 
 
 def _maximum(a: Array, b: Array) -> Array:
     upper = np.maximum(a, b)
-    return np.where((a == b) & np.signbit(a), b, upper) if upper.dtype.kind == "f" else upper
+    return np.where(a == b, np.where(np.signbit(a), b, a), upper) if upper.dtype.kind == "f" else upper
 
 
 def _divide_integers(function: Callable[[Array, Array], Array]) -> Callable[[Array, Array], Array]:
@@ -474,11 +475,12 @@ _FUNCTIONS: dict[str, Callable[..., Array]] = {
     "select": np.where,
     "guard": np.where,
 }
-_FOLDS: dict[str, Any] = {
+_SCATTERS: dict[str, Any] = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}
+_FOLDS: dict[str, Callable[[Array, Array], Array]] = {
     "sum": np.add,
     "prod": np.multiply,
-    "max": np.maximum,
-    "min": np.minimum,
+    "max": _maximum,
+    "min": _minimum,
     "any": np.logical_or,
     "all": np.logical_and,
 }

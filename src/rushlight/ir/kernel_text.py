@@ -8,8 +8,8 @@
       }
     }
 
-Buffers, sizes and axes are numbered by first use, values by line. Each statement is preceded by the lines of the values that
-were not printed before; where they are computed is the code generator's choice.
+Buffers, sizes and axes are numbered by first use, values by line. Each statement is preceded by the lines of the values
+that were not printed before; where they are computed is the code generator's choice.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from __future__ import annotations
 from typing import Any
 
 from rushlight.ir.dtype import SHORT_NAMES, DType
-from rushlight.ir.plan import Plan
 from rushlight.ir.kernel import GemmKernel, Kernel, Loop, Statement, Store
+from rushlight.ir.plan import Address, Plan
 from rushlight.ir.scalar import Buffer, Order, Scalar, bound_axes
 from rushlight.sym import Size, SizeExpr, axis_size, format_size, free_symbols
 from rushlight.term import format_value, postorder
@@ -34,7 +34,7 @@ class KernelPrinter:
         self.lines: list[str] = []
 
     def format_atom(self, value: Any) -> str | None:
-        """Text of what is no plain literal (see `term.Language`)."""
+        """Text of what is no plain literal (see `term.FormatsAtoms`)."""
         if isinstance(value, SizeExpr):
             return f"`{self.size(value)}`"
         if isinstance(value, Buffer):
@@ -46,14 +46,6 @@ class KernelPrinter:
         if isinstance(value, complex):
             return f"complex[{value.real!r}, {value.imag!r}]"
         return None
-
-    def parse_atom(self, word: str, reader: Any) -> Any:
-        """This printer does not parse."""
-        raise NotImplementedError(word)
-
-    def make(self, op: str, operands: tuple[Any, ...], attrs: Any, type: Any) -> Any:  # noqa: A002 - the protocol's name
-        """This printer does not parse."""
-        raise NotImplementedError(op)
 
     def size(self, size: Size) -> str:
         """A size, its symbols and axes renamed."""
@@ -152,6 +144,12 @@ def plan_text(plan: Plan) -> str:
     """All kernels of a plan, then its launches in order, with their arguments and number of parallel iterations."""
     lines = [f"# kernel {number}: {kernel.name}\n{kernel_text(kernel)}" for number, kernel in enumerate(plan.kernels)]
     for launch in plan.launches:
-        words = [item.name if isinstance(item, Buffer) else format_size(item) for item in launch.arguments]
+        words = [_word(item) for item in launch.arguments]
         lines.append(f"launch {launch.kernel} ({', '.join(words)}) x {format_size(launch.count)} grain {launch.grain}")
     return "\n".join(lines)
+
+
+def _word(item: Buffer | Address | Size) -> str:
+    if isinstance(item, Address):
+        return str(item)
+    return item.name if isinstance(item, Buffer) else format_size(item)

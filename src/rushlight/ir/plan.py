@@ -8,7 +8,7 @@ from rushlight.ir.gemm_tile import GemmTile
 from rushlight.ir.kernel import GemmKernel, Kernel
 from rushlight.ir.scalar import Buffer
 from rushlight.ir.type import TensorType
-from rushlight.sym import Size, SizeExpr
+from rushlight.sym import Size, SizeExpr, format_size
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +41,17 @@ class ArenaSlot:
 
 
 @dataclass(frozen=True, slots=True)
+class Address:
+    """An argument word: the address of an element of a buffer, `offset` in elements."""
+
+    buffer: Buffer
+    offset: Size
+
+    def __str__(self) -> str:
+        return f"{self.buffer.name} + {format_size(self.offset)}"
+
+
+@dataclass(frozen=True, slots=True)
 class Launch:
     """One run of a kernel: `arguments` are its argument words in order (a buffer stands for its address).
 
@@ -49,14 +60,15 @@ class Launch:
     """
 
     kernel: int
-    arguments: tuple[Buffer | Size, ...]
+    arguments: tuple[Buffer | Address | Size, ...]
     count: Size
     grain: int
 
     @property
     def buffers(self) -> tuple[Buffer, ...]:
         """The buffers among the arguments."""
-        return tuple([item for item in self.arguments if isinstance(item, Buffer)])
+        found = [item.buffer if isinstance(item, Address) else item for item in self.arguments]
+        return tuple([item for item in found if isinstance(item, Buffer)])
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,15 @@
-"""Graphs as text.
+"""Graphs as text; `ir.graph_parse` reads it back.
 
     graph(%x: f32[s0, 256], %w: f32[256, 64]) {
+      size s0 = 128
+      given s0 - 1 != 0
       %0 = matmul(%x, %w) : f32[s0, 64]
       return %0
     }
 
 Names are canonical: values are numbered in order, symbols are renamed s0, s1, ... in order of appearance. Equal graphs print
-equal, whatever scope or process they come from, so a digest of the text identifies a graph.
+equal, whatever scope or process they come from, so a digest of the text identifies a graph. The lines `size` and `given`
+are printed on demand: hints and what is known of each symbol, and the conditions that tracing guarded.
 """
 
 from __future__ import annotations
@@ -14,9 +17,9 @@ from __future__ import annotations
 from typing import Any
 
 from rushlight.ir.dtype import SHORT_NAMES, DType
-from rushlight.ir.graph import Call, Graph
+from rushlight.ir.graph import Call, Graph, OutputView
 from rushlight.ir.type import Device, TensorType, contiguous_strides
-from rushlight.sym import Size, SizeExpr, format_size, free_symbols
+from rushlight.sym import Condition, Scope, Size, SizeExpr, format_size, free_symbols, scope_of
 from rushlight.term import format_value
 
 
@@ -28,7 +31,7 @@ class GraphPrinter:
         self.values: dict[int, str] = {}
 
     def format_atom(self, value: Any) -> str | None:
-        """Text of what is no plain literal (see `term.Language`)."""
+        """Text of what is no plain literal (see `term.FormatsAtoms`)."""
         if isinstance(value, SizeExpr):
             return f"`{self.size(value)}`"
         if isinstance(value, TensorType):
@@ -42,14 +45,6 @@ class GraphPrinter:
         if isinstance(value, slice):
             return f"slice[{', '.join([format_value(part, self) for part in (value.start, value.stop, value.step)])}]"
         return None
-
-    def parse_atom(self, word: str, reader: Any) -> Any:
-        """This printer does not parse."""
-        raise NotImplementedError(word)
-
-    def make(self, op: str, operands: tuple[Any, ...], attrs: Any, type: Any) -> Any:  # noqa: A002 - the protocol's name
-        """This printer does not parse."""
-        raise NotImplementedError(op)
 
     def size(self, size: Size) -> str:
         """A size, its symbols renamed."""
@@ -68,31 +63,50 @@ class GraphPrinter:
             text += f" on {type_.device}"
         return text + (" weak" if type_.weak else "")
 
-    def graph(self, graph: Graph) -> list[str]:
+    def graph(self, graph: Graph, facts: bool = False) -> list[str]:
         """The lines of a graph."""
         for call in graph.parameters:
             self.values[id(call)] = f"%{call.attr('name')}"
         header = ", ".join([f"{self.values[id(call)]}: {self.type(call.type)}" for call in graph.parameters])
-        lines = [f"{graph.name}({header}) {{"]
+        body: list[str] = []
         for position, call in enumerate(graph.calls):
             self.values[id(call)] = f"%{position}"
-            lines.append(f"  {self.call(call)}")
-        lines.append(f"  return {', '.join([self.values[id(call)] for call in graph.outputs])}")
+            body.append(self.call(call))
+        body.append(f"return {', '.join([self.values[id(call)] for call in graph.outputs])}".rstrip())
         for position, value in graph.mutations:
-            lines.append(f"  write {self.values[id(graph.parameters[position])]} <- {self.values[id(value)]}")
-        for view in graph.views:
-            sizes, strides = (f"[{', '.join([self.size(s) for s in item])}]" for item in (view.shape, view.strides))
-            base = f"{view.base[0]} {view.base[1]}"
-            lines.append(f"  view {view.output} of {base} {sizes} {strides} + {self.size(view.offset)}")
-        lines.append("}")
-        return lines
+            body.append(f"write {self.values[id(graph.parameters[position])]} <- {self.values[id(value)]}")
+        body.extend([self.view(view) for view in graph.views])
+        if facts:
+            body[:0] = self.facts()
+        return [f"{graph.name}({header}) {{", *[f"  {line}" for line in body], "}"]
+
+    def view(self, view: OutputView) -> str:
+        """The line of an output that is a view."""
+        sizes, strides = (f"[{', '.join([self.size(s) for s in item])}]" for item in (view.shape, view.strides))
+        return f"view {view.output} of {view.base[0]} {view.base[1]} {sizes} {strides} + {self.size(view.offset)}"
+
+    def facts(self) -> list[str]:
+        """What is known of the symbols that were printed: one line each, then the guards and checks of their scopes."""
+        scopes: dict[Scope, None] = {}
+        for symbol in list(self.symbols):
+            scope = scope_of(symbol)
+            if scope is not None:
+                scopes[scope] = None
+        conditions = [("given", guard.condition) for scope in scopes for guard in scope.guards]
+        conditions += [("check", check.condition) for scope in scopes for check in scope.asserts]
+        texts = [f"{word} {self.condition(condition)}" for word, condition in conditions]
+        return [*[_symbol_line(symbol, name) for symbol, name in self.symbols.items()], *texts]
+
+    def condition(self, condition: Condition) -> str:
+        """A condition, its symbols renamed."""
+        return f"{self.size(condition.expr)} {condition.relation} 0"
 
     def call(self, call: Call) -> str:
         """One call's line."""
         attrs = ", ".join([f"{name}={format_value(value, self)}" for name, value in call.attrs if value is not None])
         operands = ", ".join([self._operand(operand) for operand in call.operands])
-        types = call.type if isinstance(call.type, tuple) else (call.type,)
-        result = ", ".join([self.type(type_) for type_ in types])
+        several = isinstance(call.type, tuple)
+        result = f"({', '.join([self.type(type_) for type_ in call.type])})" if several else self.type(call.type)
         region = "" if call.region is None else f" @{call.region}"
         body = f" {{{attrs}}}" if attrs else ""
         return f"{self.values[id(call)]} = {call.op.name}({operands}){body}{region} : {result}"
@@ -105,6 +119,20 @@ class GraphPrinter:
         return self.values[id(operand)]
 
 
-def format_graph(graph: Graph) -> str:
-    """The text of a graph."""
-    return "\n".join(GraphPrinter().graph(graph))
+def _symbol_line(symbol: SizeExpr, name: str) -> str:
+    known = symbol.facts
+    text = f"size {name}"
+    if known.hint is not None:
+        text += f" = {known.hint}"
+    elif known.preferred is not None:
+        text += f" about {known.preferred}"
+    if known.lower != 0:
+        text += f" from {'-inf' if known.lower is None else known.lower}"
+    if known.upper is not None:
+        text += f" to {known.upper}"
+    return text if known.multiple_of == 1 else f"{text} step {known.multiple_of}"
+
+
+def format_graph(graph: Graph, *, facts: bool = False) -> str:
+    """The text of a graph; with `facts`, of its sizes' hints and conditions too, so that nothing is lost when it is read."""
+    return "\n".join(GraphPrinter().graph(graph, facts))

@@ -9,10 +9,9 @@ import numpy as np
 
 from rushlight.eager.autograd.modes import no_grad
 from rushlight.eager.creation import eye, from_numpy, zeros, zeros_like
-from rushlight.eager.mutation import in_place
 from rushlight.ir.dtype import float64
 from rushlight.ops.record import OPERATORS
-from rushlight.runtime.generator import Generator, default_generator
+from rushlight.runtime.generator import Generator
 from rushlight.support.errors import require
 from rushlight.support.peer_names import absent_name
 
@@ -57,13 +56,13 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
 @no_grad()
 def uniform_(tensor: Any, a: float = 0.0, b: float = 1.0, generator: Generator | None = None) -> Any:
     """Fill with values evenly spread from `a` to `b`."""
-    return _draw("uniform", tensor, a, b, generator)
+    return tensor.uniform_(a, b, generator=generator)
 
 
 @no_grad()
 def normal_(tensor: Any, mean: float = 0.0, std: float = 1.0, generator: Generator | None = None) -> Any:
     """Fill with values of a normal distribution."""
-    return _draw("normal", tensor, mean, std, generator)
+    return tensor.normal_(mean, std, generator=generator)
 
 
 @no_grad()
@@ -78,9 +77,9 @@ def trunc_normal_(
     """Fill with values of a normal distribution, drawn again where they are not between `a` and `b`."""
     reachable = a < b and mean - 6 * std < b and mean + 6 * std > a
     require(reachable, "A002", f"trunc_normal_: almost no value of N({mean}, {std}) is between {a} and {b}")
-    _draw("normal", tensor, mean, std, generator)
+    tensor.normal_(mean, std, generator=generator)
     while bool((outside := (tensor < a) | (tensor > b)).any()):
-        fresh = _draw("normal", zeros_like(tensor), mean, std, generator)
+        fresh = zeros_like(tensor).normal_(mean, std, generator=generator)
         tensor.copy_(OPERATORS["where"](outside, fresh, tensor))
     return tensor
 
@@ -114,13 +113,13 @@ def eye_(tensor: Any) -> Any:
 def xavier_uniform_(tensor: Any, gain: float = 1.0, generator: Generator | None = None) -> Any:
     """Fill evenly so that variance is kept forward and backward (Glorot and Bengio 2010)."""
     bound = math.sqrt(3.0) * _xavier_std(tensor, gain)
-    return _draw("uniform", tensor, -bound, bound, generator)
+    return tensor.uniform_(-bound, bound, generator=generator)
 
 
 @no_grad()
 def xavier_normal_(tensor: Any, gain: float = 1.0, generator: Generator | None = None) -> Any:
     """Fill normally so that variance is kept forward and backward (Glorot and Bengio 2010)."""
-    return _draw("normal", tensor, 0.0, _xavier_std(tensor, gain), generator)
+    return tensor.normal_(0.0, _xavier_std(tensor, gain), generator=generator)
 
 
 @no_grad()
@@ -133,7 +132,7 @@ def kaiming_uniform_(
 ) -> Any:
     """Fill evenly so that variance is kept through rectifiers (He et al. 2015); `a` is the leaky one's slope."""
     bound = math.sqrt(3.0) * _kaiming_std(tensor, a, mode, nonlinearity)
-    return _draw("uniform", tensor, -bound, bound, generator)
+    return tensor.uniform_(-bound, bound, generator=generator)
 
 
 @no_grad()
@@ -145,7 +144,7 @@ def kaiming_normal_(
     generator: Generator | None = None,
 ) -> Any:
     """Fill normally so that variance is kept through rectifiers (He et al. 2015); `a` is the leaky one's slope."""
-    return _draw("normal", tensor, 0.0, _kaiming_std(tensor, a, mode, nonlinearity), generator)
+    return tensor.normal_(0.0, _kaiming_std(tensor, a, mode, nonlinearity), generator=generator)
 
 
 @no_grad()
@@ -157,18 +156,12 @@ def orthogonal_(tensor: Any, gain: float = 1, generator: Generator | None = None
     rows = tensor.shape[0]
     columns = tensor.numel() // rows
     shape = (max(rows, columns), min(rows, columns))
-    drawn = _draw("normal", zeros(shape, dtype=float64), 0.0, 1.0, generator)
+    drawn = zeros(shape, dtype=float64).normal_(generator=generator)
     basis, triangle = np.linalg.qr(drawn.numpy())
     # The signs make the distribution even among all orthogonal matrices (Mezzadri 2007).
     found = from_numpy(basis) * OPERATORS["sign"](from_numpy(triangle.diagonal().copy()))
     found = found.mT if rows < columns else found
     return tensor.copy_(found.reshape(tuple(tensor.shape)) * gain)
-
-
-def _draw(distribution: str, tensor: Any, first: float, second: float, generator: Generator | None) -> Any:
-    """Fill with the next values of a generator, the default one unless given."""
-    seed, ordinal = (generator or default_generator).next_ordinal()
-    return in_place(OPERATORS[distribution])(tensor, first, second, seed=seed, ordinal=ordinal)
 
 
 def calculate_fans(tensor: Any) -> tuple[int, int]:

@@ -118,7 +118,8 @@ class GroupNorm(Module):
 
     def extra_repr(self) -> str:
         """Return sizes and options."""
-        return f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}"
+        affine = f"affine={self.affine}, bias={self.bias is not None}"
+        return f"{self.num_groups}, {self.num_channels}, eps={self.eps}, {affine}"
 
 
 class ChannelNorm(Module):
@@ -191,8 +192,9 @@ class ChannelNorm(Module):
 
     def extra_repr(self) -> str:
         """Return sizes and options."""
+        affine = f"affine={self.affine}, bias={self.bias is not None}"
         tracking = f"track_running_stats={self.track_running_stats}"
-        return f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, {tracking}"
+        return f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, {affine}, {tracking}"
 
 
 class BatchNorm1d(ChannelNorm):

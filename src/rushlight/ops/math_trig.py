@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rushlight.ir.dtype import float32, float64, int32, int64, uint32, uint64
-from rushlight.ir.scalar import Scalar, apply, bitcast, cast, constant, fma, guard, lift, select
+from rushlight.ir.scalar import Scalar, apply, bitcast, cast, constant, fma, guard, select
 from rushlight.ops.math_core import (
     INF,
     NAN,
@@ -88,14 +88,38 @@ class Reduced:
 
 
 def _reduced_f32(t: Scalar) -> Reduced:
-    """For a nonnegative float32 t; high and low are one float64 number and 0."""
+    """For a nonnegative float32 t; high is float64, low 0, the quadrant of 32 bits."""
     x = cast(t, float64)
-    n, quadrant = nearest(x, TWO_OVER_PI)
+    n, whole = nearest(x, TWO_OVER_PI)
     r = fma(n, like(x, -HALF_PI[1]), fma(n, like(x, -HALF_PI[0]), x))
     huge = t >= _F32_BOUND
-    big = _reduced_by_digits(x)
-    zero = like(x, 0.0)
-    return Reduced(guard(huge, big.high + big.low, r), zero, guard(huge, big.quadrant, quadrant))
+    high, low = _turns_of_float32(t)
+    quadrant = (high + (1 << 29)) >> 30
+    fraction = cast(bitcast(high - (quadrant << 30), int32), float64) * 2.0**32 + cast(low, float64)
+    high_part = select(huge, fraction * (HALF_PI[0] * 2.0**-62), r)
+    return Reduced(high_part, like(x, 0.0), select(huge, bitcast(quadrant, int32), cast(whole, int32)))
+
+
+def _turns_of_float32(t: Scalar) -> tuple[Scalar, Scalar]:
+    """For a float32 of at least 2^27: its quarter turns modulo 4 in units of 2^-62, as two words."""
+    bits = bits_of(t)
+    mantissa = (bits & 0x7FFFFF) | 0x800000
+    # As `_reduced_by_digits`, in words of 32 bits and without the zeros in front.
+    position = (bits >> 23) - (150 + 2)
+    words = [constant(half, uint32) for word in _TWO_OVER_PI_WORDS[1:5] for half in (word >> 32, word & 0xFFFFFFFF)]
+    index = position >> 5
+    for step, kept in ((2, 5), (1, 4)):
+        moved = (index & step).differs(0)
+        words = [select(moved, words[i + step], words[i]) for i in range(kept)]
+    shift = position & 31
+    back = shift ^ 31
+    first, second, third = [(words[i] << shift) | ((words[i + 1] >> 1) >> back) for i in range(3)]
+    carried = apply("mulhi", mantissa, third)
+    low = mantissa * second + carried
+    high = mantissa * first + apply("mulhi", mantissa, second) + cast(low < carried, uint32)
+    huge = t >= _F32_BOUND
+    zero = constant(0, uint32)
+    return guard(huge, high, zero), guard(huge, low, zero)
 
 
 def _reduced_f64(t: Scalar) -> Reduced:
@@ -109,7 +133,7 @@ def _reduced_f64(t: Scalar) -> Reduced:
     high, low = fast_two_sum(high, low)
     huge = t >= _F64_BOUND
     big = _reduced_by_digits(t)
-    return Reduced(guard(huge, big.high, high), guard(huge, big.low, low), guard(huge, big.quadrant, quadrant))
+    return Reduced(select(huge, big.high, high), select(huge, big.low, low), select(huge, big.quadrant, quadrant))
 
 
 def _window(position: Scalar) -> tuple[Scalar, Scalar, Scalar]:
@@ -123,8 +147,8 @@ def _window(position: Scalar) -> tuple[Scalar, Scalar, Scalar]:
             for i in range(min(kept, len(words)))
         ]
     shift = position & 63
-    back = lift(64, uint64) - shift
-    first, second, third = [(words[i] << shift) | (words[i + 1] >> back) for i in range(3)]
+    back = shift ^ 63
+    first, second, third = [(words[i] << shift) | ((words[i + 1] >> 1) >> back) for i in range(3)]
     return first, second, third
 
 
@@ -139,6 +163,8 @@ def _reduced_by_digits(x: Scalar) -> Reduced:
     low = mantissa * second + carried
     carry = cast(low < carried, uint64)
     high = mantissa * first + apply("mulhi", mantissa, second) + carry
+    huge, zero = x >= _F64_BOUND, constant(0, uint64)
+    high, low = guard(huge, high, zero), guard(huge, low, zero)
     quadrant = (high + (1 << 61)) >> 62
     fraction = bitcast(high - (quadrant << 62), int64)
     # The fraction of a quarter turn in units of 2^-62, as head + rest.
@@ -152,6 +178,7 @@ def _reduced_by_digits(x: Scalar) -> Reduced:
 
 
 def _sin_cos_f32(r: Scalar) -> tuple[Scalar, Scalar]:
+    """sin(r) and cos(r) to the precision of float32, computed in r's dtype."""
     z = r * r
     sine = fma(r * z, polynomial(z, _SIN_F32), r)
     cosine = fma(z, fma(z, polynomial(z, _COS_F32), like(r, -0.5)), like(r, 1.0))
@@ -179,7 +206,7 @@ def _circular(x: Scalar, shift: int) -> Scalar:
     t = magnitude(x)
     if x.type is float32:
         reduced = _reduced_f32(t)
-        quadrant = cast(reduced.quadrant, int32) + shift
+        quadrant = reduced.quadrant + shift
         sine, cosine = _sin_cos_f32(cast(reduced.high, float32))
         turned = bitcast(quadrant << 30, uint32)
     else:
@@ -219,16 +246,24 @@ def cos(x: Scalar) -> Scalar:
 def tan(x: Scalar) -> Scalar:
     """Tangent; float32 is computed in float64."""
     t = magnitude(x)
-    reduced = _reduced_f32(t) if x.type is float32 else _reduced_f64(t)
+    if x.type is float32:
+        return _tan_f32(x, t)
+    reduced = _reduced_f64(t)
     sine, sine_rest = _sin_f64(reduced.high, reduced.low)
     cosine, cosine_rest = _cos_f64(reduced.high, reduced.low)
     even = (reduced.quadrant & 1).equals(0)
     above, above_rest = select(even, sine, -cosine), select(even, sine_rest, -cosine_rest)
     below, below_rest = select(even, cosine, sine), select(even, cosine_rest, sine_rest)
     quotient = above / below
-    if x.type is float64:
-        rest = fma(-quotient, below, above) + fma(-quotient, below_rest, above_rest)
-        corrected = quotient + rest / below
-        quotient = select(magnitude(quotient) < 2.0**900, corrected, quotient)
-    value = cast(quotient, x.type)
-    return select(t < INF, with_sign(value, sign_of(x)), like(x, NAN))
+    rest = fma(-quotient, below, above) + fma(-quotient, below_rest, above_rest)
+    corrected = quotient + rest / below
+    quotient = select(magnitude(quotient) < 2.0**900, corrected, quotient)
+    return select(t < INF, with_sign(quotient, sign_of(x)), like(x, NAN))
+
+
+def _tan_f32(x: Scalar, t: Scalar) -> Scalar:
+    reduced = _reduced_f32(t)
+    sine, cosine = _sin_cos_f32(reduced.high)
+    even = (reduced.quadrant & 1).equals(0)
+    quotient = cast(select(even, sine, -cosine) / select(even, cosine, sine), float32)
+    return select(t < INF, with_sign(quotient, sign_of(x)), like(x, NAN))

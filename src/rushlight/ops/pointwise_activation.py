@@ -8,13 +8,15 @@ from typing import Any
 
 import numpy as np
 
+from rushlight.ir.dtype import DType, Kind
+from rushlight.ir.interpret import integer_limits
 from rushlight.ir.loops import Operand
 from rushlight.ir.scalar import Scalar, constant, fma, select
 from rushlight.ir.type import TensorType
 from rushlight.ir.value import Value
 from rushlight.ops import math_erf, math_exp, math_log
 from rushlight.ops.math_core import like, magnitude
-from rushlight.ops.pointwise import Array, At, computed, lowered, sample_array, typed_result, unary
+from rushlight.ops.pointwise import Array, At, array_type, computed, lowered, sample_array, typed_result, unary
 from rushlight.ops.pointwise_combine import where
 from rushlight.ops.pointwise_math import ndtr, normal_cdf_array, normal_density, sigmoid, sigmoid_array, tanh
 from rushlight.ops.record import OPERATORS, Fact, Operator, Sample, define
@@ -111,6 +113,14 @@ def prelu_samples(rng: np.random.Generator) -> Iterator[Sample]:
 hardtanh = _activation("hardtanh", "input within [min_val, max_val].", "float min_val=-1.0, float max_val=1.0", "real")
 
 
+def _limits(dtype: DType, low: float, high: float) -> tuple[float, float]:
+    """Bounds within the range of an integer dtype."""
+    if dtype.kind is not Kind.INT:
+        return low, high
+    least, greatest = integer_limits(dtype)
+    return max(int(low), least), min(int(high), greatest)
+
+
 @hardtanh.meta
 def hardtanh_meta(input: TensorType, min_val: float, max_val: float) -> TensorType:
     return typed_result(hardtanh, [input])
@@ -118,13 +128,14 @@ def hardtanh_meta(input: TensorType, min_val: float, max_val: float) -> TensorTy
 
 @hardtanh.ref
 def hardtanh_ref(input: Any, min_val: float, max_val: float) -> Array:
-    return computed(hardtanh, lambda x: np.clip(x, x.dtype.type(min_val), x.dtype.type(max_val)), [input])
+    low, high = _limits(array_type(input).dtype, min_val, max_val)
+    return computed(hardtanh, lambda x: np.clip(x, x.dtype.type(low), x.dtype.type(high)), [input])
 
 
 @hardtanh.lower
 def hardtanh_lower(at: At, input: Operand, min_val: float, max_val: float) -> Scalar:
     def scalar(x: Scalar) -> Scalar:
-        low, high = constant(min_val, x.type), constant(max_val, x.type)
+        low, high = [constant(limit, x.type) for limit in _limits(x.type, min_val, max_val)]
         return select(x < low, low, select(high < x, high, x))
 
     return lowered(hardtanh, scalar, at, [input])

@@ -6,16 +6,18 @@ folded into the operand cost nothing of their own: a convolution is a product wh
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from rushlight.ir.gemm_tile import Format, GemmTile, choose_tile
 from rushlight.ir.kernel import GemmKernel, Kernel
 from rushlight.ir.loops import Index
+from rushlight.ir.plan import Address
 from rushlight.ir.scalar import OPS, Buffer, Scalar, index, load
 from rushlight.ir.type import TensorType
 from rushlight.schedule.fuse import Group
 from rushlight.schedule.gemm import GemmShape
+from rushlight.schedule.matrices import Matrices, matrices, plain_load
 from rushlight.schedule.kernels import Item, Nest, Step, build_kernel, linearise, open_group
 from rushlight.schedule.terms import Substitution, as_size, rebuild
 from rushlight.sym import (
@@ -39,55 +41,59 @@ EPILOGUE_WORDS = ("tile_ld", "batch", "row", "column", "rows", "columns")  # wha
 TILE_HINT = 128
 
 
-@dataclass(frozen=True, slots=True)
-class _Operand:
-    """A packed or direct operand: its buffer, leading dim and batch stride."""
-
-    buffer: Buffer
-    leading: Size
-    batch_stride: Size
-    format: Format = "row"
-
-
 def build_gemm(group: Group, vector_bytes: int, placed: Mapping[Buffer, Buffer], number: int) -> Iterator[Step]:
     """The launches of a group led by a matrix product."""
     shape = group.gemm
     assert shape is not None
     node = group.nodes[0]
     assert node.contraction is not None
-    m, n, k = (product([axis_size(axis) for axis in axes]) for axes in (shape.rows, shape.columns, shape.inner))
+    name = f"k{number}"
     a_term, b_term = (_linear(term, placed) for term in (shape.a, shape.b))
-    plain_a = _plain(a_term, shape.batch, shape.rows, shape.inner)
-    plain_b = _plain(b_term, shape.batch, shape.inner, shape.columns)
+    stored = _stored_product(group, shape, placed)
+    split, a, b, c = _place_operands(shape, a_term, b_term, stored)
     tile = choose_tile(
         node.contraction.type.name,
         vector_bytes,
-        a_format=_packed_format(a_term, shape) if plain_a is None else plain_a.format,
-        a_packed=plain_a is None,
-        b_packed=plain_b is None,
-        b_format="row" if plain_b is None else plain_b.format,
-        scratch=_direct_result(group, shape, placed) is None,
+        a_format=_packed_format(a_term, shape) if a is None else a.format,
+        a_packed=a is None,
+        b_packed=b is None,
+        b_format="row" if b is None else b.format,
     )
-    name = f"k{number}"
-    a = plain_a or (yield from _pack_a(a_term, shape, tile, name))
-    b = plain_b or (yield from _pack_b(b_term, shape, tile, name))
-    yield from _product(group, shape, tile, (a, b), (m, n, k), placed, name)
+    a = a or (yield from _pack_a(a_term, shape, tile, split, name))
+    b = b or (yield from _pack_b(b_term, shape, tile, split, name))
+    yield _product(group, shape, tile, (a, b, c), split, placed, name)
 
 
-def _plain(
-    term: Scalar, batch: Sequence[SizeExpr], first: Sequence[SizeExpr], second: Sequence[SizeExpr]
-) -> _Operand | None:
-    """An operand that lies in memory as a batch of matrices with unit stride in one direction; the core takes it as it is."""
-    offset = as_size(term.operands[0]) if term.op is OPS["load"] else None
-    if offset is None or substitute(offset, dict.fromkeys((*batch, *first, *second), 0)) != 0:
+def _place_operands(
+    shape: GemmShape, a_term: Scalar, b_term: Scalar, stored: tuple[Buffer, Size] | None
+) -> tuple[int, Matrices | None, Matrices | None, Matrices | None]:
+    """Where A, B and C lie as batches of matrices, None where they do not; and how many batch axes are outer ones.
+
+    A batch has two strides, of the outer axes walked as one and of the inner ones; the cut is where most operands fit.
+    """
+    best: tuple[int, Matrices | None, Matrices | None, Matrices | None] = (0, None, None, None)
+    for cut in range(len(shape.batch) + 1):
+        batch = (shape.batch[:cut], shape.batch[cut:])
+        a = plain_load(a_term, batch, shape.rows, shape.inner)
+        b = plain_load(b_term, batch, shape.inner, shape.columns)
+        c = None if stored is None else matrices(*stored, batch, shape.rows, shape.columns)
+        found = (cut, a, b, None if c is None or c.format != "row" else c)
+        if cut == 0 or sum(item is not None for item in found[1:]) > sum(item is not None for item in best[1:]):
+            best = found
+    return best
+
+
+def _stored_product(group: Group, shape: GemmShape, placed: Mapping[Buffer, Buffer]) -> tuple[Buffer, Size] | None:
+    """The buffer and offset of the product where it is all that the group stores, and stored as it is."""
+    node = group.nodes[0]
+    if len(group.nodes) > 1 or node.contraction is not node.body:
         return None
-    batch_step, first_step, second_step = (_joint_step(offset, axes) for axes in (batch, first, second))
-    if batch_step is None or first_step is None or second_step is None or 1 not in (first_step, second_step):
-        return None
-    buffer: Buffer = term.attr("buffer")
-    if second_step == 1:
-        return _Operand(buffer, first_step, batch_step, "row")
-    return _Operand(buffer, second_step, batch_step, "column")
+    buffer = placed.get(node.buffer, node.buffer)
+    axes = iter(node.axes)
+    offset: Size = 0
+    for size, stride in zip(buffer.type.shape, buffer.type.strides, strict=True):
+        offset = offset + (0 if size == 1 else next(axes)) * stride
+    return buffer, offset
 
 
 def _packed_format(term: Scalar, shape: GemmShape) -> Format:
@@ -113,7 +119,15 @@ def _flat_batch(shape: GemmShape) -> tuple[Size, Size]:
     position: Size = 0
     for axis in shape.batch:
         position = position * axis_size(axis) + axis
-    return position, product([axis_size(axis) for axis in shape.batch])
+    return position, _count(shape.batch)
+
+
+def _count(axes: Sequence[SizeExpr]) -> Size:
+    return product([axis_size(axis) for axis in axes])
+
+
+def _packed(buffer: Buffer, leading: Size, storage: Size, shape: GemmShape, split: int) -> Matrices:
+    return Matrices(buffer, 0, leading, storage * _count(shape.batch[split:]), storage)
 
 
 def _split(axes: Sequence[SizeExpr], width: int, name: str) -> tuple[dict[SizeExpr, Index], Size, SizeExpr, Size]:
@@ -140,7 +154,9 @@ def _fresh(axes: Sequence[SizeExpr], name: str) -> dict[SizeExpr, SizeExpr]:
     return {axis: axis_symbol(axis_size(axis), f"{name}{place}") for place, axis in enumerate(axes)}
 
 
-def _pack_a(term: Scalar, shape: GemmShape, tile: GemmTile, name: str) -> Iterator[Step]:
+def _pack_a(
+    term: Scalar, shape: GemmShape, tile: GemmTile, split: int, name: str
+) -> Generator[Step, None, Matrices]:
     m, k = (product([axis_size(axis) for axis in axes]) for axes in (shape.rows, shape.inner))
     batch = _fresh(shape.batch, "b")
     flat, batches = _flat_batch(shape)
@@ -163,7 +179,7 @@ def _pack_a(term: Scalar, shape: GemmShape, tile: GemmTile, name: str) -> Iterat
         offset = block * tile.mr * (k - 1) + k_at * tile.mr + m_at
     packed = Buffer(f"{name}_a", TensorType((batches, storage), term.type), "arena")
     yield _pack_step(term, {**images, **batch}, packed, outer, within, offset + substitute(flat, batch) * storage, f"{name}_pack_a")
-    return _Operand(packed, m, storage if shape.batch else 0)
+    return _packed(packed, m, storage, shape, split)
 
 
 def _walk(axes: Sequence[SizeExpr]) -> tuple[dict[SizeExpr, SizeExpr], tuple[SizeExpr, ...], Size]:
@@ -174,7 +190,9 @@ def _walk(axes: Sequence[SizeExpr]) -> tuple[dict[SizeExpr, SizeExpr], tuple[Siz
     return images, tuple(images.values()), position
 
 
-def _pack_b(term: Scalar, shape: GemmShape, tile: GemmTile, name: str) -> Iterator[Step]:
+def _pack_b(
+    term: Scalar, shape: GemmShape, tile: GemmTile, split: int, name: str
+) -> Generator[Step, None, Matrices]:
     n, k = (product([axis_size(axis) for axis in axes]) for axes in (shape.columns, shape.inner))
     batch = _fresh(shape.batch, "b")
     flat, batches = _flat_batch(shape)
@@ -186,7 +204,7 @@ def _pack_b(term: Scalar, shape: GemmShape, tile: GemmTile, name: str) -> Iterat
     offset = offset + substitute(flat, batch) * storage
     outer = (*batch.values(), block, *k_axes)
     yield _pack_step(term, {**images, **k_images, **batch}, packed, outer, within, offset, f"{name}_pack_b")
-    return _Operand(packed, n, storage if shape.batch else 0)
+    return _packed(packed, n, storage, shape, split)
 
 
 def _pack_step(
@@ -211,55 +229,25 @@ def _product(
     group: Group,
     shape: GemmShape,
     tile: GemmTile,
-    operands: tuple[_Operand, _Operand],
-    extents: tuple[Size, Size, Size],
+    operands: tuple[Matrices, Matrices, Matrices | None],
+    split: int,
     placed: Mapping[Buffer, Buffer],
     name: str,
-) -> Iterator[Step]:
-    (a, b), (m, n, k) = operands, extents
-    batches = product([axis_size(axis) for axis in shape.batch])
-    direct = _direct_result(group, shape, placed)
-    c, leading, batch_stride = (0, 0, 0) if direct is None else direct
+) -> Step:
+    a, b, c = operands
+    m, n, k, batches = (_count(axes) for axes in (shape.rows, shape.columns, shape.inner, shape.batch))
+    inner_batches = _count(shape.batch[split:])
     tile_words = (0, 0)  # chosen when the product runs
-    words = (a.buffer, b.buffer, c, m, n, k, a.leading, b.leading, leading, a.batch_stride, b.batch_stride, batch_stride, *tile_words)
-    epilogue = _epilogue(group, shape, placed, name) if direct is None else None
+    words: tuple[Buffer | Address | Size, ...] = (
+        *(a.address, b.address, 0 if c is None else c.address),
+        *(m, n, k, a.leading, b.leading, 0 if c is None else c.leading),
+        *(a.outer, b.outer, 0 if c is None else c.outer, inner_batches, a.inner, b.inner, 0 if c is None else c.inner),
+        *tile_words,
+    )
+    epilogue = _epilogue(group, shape, placed, name) if c is None else None
     if epilogue is not None:
         words = (*words, *epilogue.buffers[1:], *epilogue.sizes[len(EPILOGUE_WORDS) :])
-    yield Step(GemmKernel(name, tile, epilogue), words, batches, m * n * k)
-
-
-def _direct_result(group: Group, shape: GemmShape, placed: Mapping[Buffer, Buffer]) -> tuple[Buffer, Size, Size] | None:
-    """Where the product can be written straight to its buffer: that buffer, its row stride and its batch stride."""
-    node = group.nodes[0]
-    if len(group.nodes) > 1 or node.contraction is not node.body:
-        return None
-    nest = open_group(group, placed)
-    item = nest.items[0]
-    offset = as_size(item.offset)
-    assert offset is not None
-    order = {axis: nest.outer[node.axes.index(axis)] for axis in (*shape.batch, *shape.rows, *shape.columns)}
-    strides: list[Size] = []
-    for axes, last in ((shape.batch, None), (shape.rows, None), (shape.columns, 1)):
-        step = _joint_step(offset, [order[axis] for axis in axes])
-        if step is None or (last is not None and step != last):
-            return None
-        strides.append(step)
-    flat = substitute(offset, dict.fromkeys(nest.outer, 0))
-    return None if flat != 0 else (item.buffer, strides[1], strides[0])
-
-
-def _joint_step(offset: Size, axes: Sequence[SizeExpr]) -> Size | None:
-    """The step of several axes walked as one, row-major; None when they do not lie so."""
-    step: Size = 0
-    expected: Size | None = None
-    for axis in reversed(axes):
-        mine = coefficient(offset, axis) if isinstance(offset, SizeExpr) else 0
-        if mine is None or (expected is not None and mine != expected):
-            return None
-        if expected is None:
-            step = mine
-        expected = mine * axis_size(axis)
-    return step
+    return Step(GemmKernel(name, tile, epilogue), words, batches, m * n * k)
 
 
 def _epilogue(group: Group, shape: GemmShape, placed: Mapping[Buffer, Buffer], name: str) -> Kernel:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rushlight.ir.kernel import Axis, AxisKind, GemmKernel, Kernel, Loop, Statement, Store
+from rushlight.ir.plan import Address
 from rushlight.ir.scalar import OPS, Buffer, Scalar, bound_axes, index, load
 from rushlight.schedule.fuse import Group
 from rushlight.schedule.nodes import Node
@@ -150,7 +151,7 @@ class Step:
     """One launch: a kernel, its argument words, its parallel iterations, and the scalar steps of one iteration."""
 
     kernel: Kernel | GemmKernel
-    arguments: tuple[Buffer | Size, ...]
+    arguments: tuple[Buffer | Address | Size, ...]
     count: Size
     work: Size
 

@@ -33,6 +33,7 @@ class Node:
     stored: bool
     reduces: bool
     contraction: Scalar | None
+    _reads: list[tuple[Buffer, tuple[Scalar, ...]]] | None = None
 
     @property
     def sizes(self) -> tuple[Size, ...]:
@@ -49,10 +50,12 @@ class Node:
 
     def reads(self) -> list[tuple[Buffer, tuple[Scalar, ...]]]:
         """The distinct loads: buffers and indices."""
-        found: dict[Scalar, None] = {}
-        for root in self.roots():
-            found.update(dict.fromkeys(loads(root)))
-        return [(load.attr("buffer"), load.operands) for load in found]
+        if self._reads is None:
+            found: dict[Scalar, None] = {}
+            for root in self.roots():
+                found.update(dict.fromkeys(loads(root)))
+            self._reads = [(load.attr("buffer"), load.operands) for load in found]
+        return self._reads
 
 
 def make_nodes(definitions: list[Definition | ScatterDefinition], results: set[Buffer]) -> list[Node]:

@@ -78,6 +78,41 @@ register_code(
     "While tracing, tensors are placeholders; one was kept and used after the trace had ended.",
     "return it from the compiled function",
 )
+register_code(
+    "C011",
+    CompileError,
+    "An operator cannot be part of a compiled graph",
+    "It is a call into other software, or its result's shape depends on values.",
+    "call it outside of the compiled function",
+)
+register_code(
+    "C012",
+    CompileError,
+    "Two tensors show different parts of one storage",
+    "A compiled function reaches two tensors on one storage, and neither is a view of the other.",
+    "make one of them a view of the other",
+)
+register_code(
+    "C013",
+    CompileError,
+    "A write through a view cannot be followed",
+    "While tracing, a write to a view becomes a new value of its base; this view has no rule for that.",
+    "write to a copy, or outside of the compiled function",
+)
+register_code(
+    "C014",
+    CompileError,
+    "A compiled function returned an object that holds tensors",
+    "Results may be tensors, numbers, and tuples, lists and dicts of them.",
+    "return the tensors themselves",
+)
+register_code(
+    "C015",
+    CompileError,
+    "A graph, kernel or plan breaks the rules of the IR",
+    "RUSHLIGHT_VERIFY=1 checks the result of every pass, and edited stages are always checked; the message says which rule.",
+    "if the stage was not edited this is a defect of Rushlight: please report it with the dump",
+)
 
 register_code(
     "K001",

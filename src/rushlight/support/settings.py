@@ -106,6 +106,7 @@ class Settings:
     log = Setting(topics(), (), "What to write to standard error.")
     dump = Setting(folder(), "", "Write every stage of each compilation to this folder.")
     edit = Setting(folder(), "", "Read stages back from this folder, edited.", in_key=True)
+    verify = Setting(flag(), False, "Check the result of every pass of the compiler.")
     strict_fallbacks = Setting(flag(), False, "Make every fallback an error, as rl.strict() does.")
 
     key: str

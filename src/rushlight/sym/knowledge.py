@@ -2,7 +2,7 @@
 
 Queries are memoised on every node they visit, and sums share nodes with the sums that they were built from, so a
 query about a sum that grew by one part costs the logarithm of its length. Learning about a symbol that no memo has
-read leaves the memos as they are; otherwise they are emptied, and `version` moves on.
+read leaves the memos as they are; otherwise they are emptied. `version` counts the facts.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from collections.abc import Callable
 from functools import partial
 from math import gcd, lcm
 
-from rushlight.sym.arithmetic import multiply, weighted_sum
+from rushlight.sym.arithmetic import multiply
 from rushlight.sym.condition import Condition, condition, content, decide, is_linear_in_sizes, lone_symbols, normalized
 from rushlight.sym.division import mod
+from rushlight.sym.equalities import Equalities
 from rushlight.sym.expr import (
     FLOORDIV,
     SUM,
@@ -38,7 +39,7 @@ from rushlight.sym.interval import (
     symbol_at_birth,
 )
 from rushlight.sym.prover import proves_nonnegative
-from rushlight.sym.query import bottom_up, free_symbols, rebuild, symbols_of
+from rushlight.sym.query import free_symbols, symbols_of
 
 _LONGEST = 64  # parts of a fact that is indexed by its symbols, to be read anew when one of them is replaced
 _SHORT = 16  # parts of expressions, and number of facts, that proofs deal with
@@ -49,58 +50,18 @@ class Knowledge:
 
     def __init__(self) -> None:
         self.version = 0
-        self.images: dict[SizeExpr, Size] = {}  # symbols that are known to equal something else
+        self.equalities = Equalities()
         self.facts: dict[Condition, None] = {}  # all that was learned, in order, as it was said
         self._intervals: dict[SizeExpr, Interval] = {}  # of sums without constant, in a condition's canonical form
         self._forms_about: dict[SizeExpr, list[SizeExpr]] = {}  # those intervals by the symbols in them
         self._multiples: dict[SizeExpr, int] = {}
         self._true: dict[Condition, None] = {}  # facts as they were when they were learned, resolved
         self._facts_about: dict[SizeExpr, list[Condition]] = {}
-        self._resolved: dict[SizeExpr, Size] = {}  # memo
         self._bounds: dict[SizeExpr, Interval] = {}  # memo
 
     def resolve(self, e: Size) -> Size:
         """`e` with each symbol replaced by what it is known to equal."""
-        if isinstance(e, int) or not self.images:
-            return e
-        if _is_short_and_linear(e):
-            # Past the memo, which would have to be emptied when one of these symbols is learned about.
-            if all(symbol not in self.images for symbol, _ in terms(e)):
-                return e
-            return weighted_sum([(self._image(symbol), scale) for symbol, scale in terms(e)], constant_of(e))
-        memo = self._resolved
-        if e in memo:
-            return memo[e]
-        for node in bottom_up(e, known=memo):
-            memo[node] = self._image(node) if node.op is SYMBOL else _rebuilt(node, memo.__getitem__)
-        return memo[e]
-
-    def _image(self, symbol: SizeExpr) -> Size:
-        """The last of a chain of equalities, to which all symbols on the way are pointed."""
-        image = self.images.get(symbol)
-        if image is None:
-            return symbol
-        chain = [symbol]
-        while isinstance(image, SizeExpr) and image.op is SYMBOL and image in self.images:
-            chain.append(image)
-            image = self.images[image]
-        if isinstance(image, SizeExpr) and image.op is not SYMBOL:
-            image = self._resolved_deeply(image)
-        for link in chain:
-            self.images[link] = image
-        return image
-
-    def _resolved_deeply(self, e: SizeExpr) -> Size:
-        # Images of images: equations chain as deep as they were stated, so this too goes without recursion.
-        while any(symbol in self.images for symbol in symbols_of(e)):
-            known: dict[SizeExpr, Size] = {}
-            for node in bottom_up(e, known=known):
-                known[node] = self.images.get(node, node) if node.op is SYMBOL else _rebuilt(node, known.__getitem__)
-            image = known[e]
-            if isinstance(image, int):
-                return image
-            e = image
-        return e
+        return self.equalities.resolve(e)
 
     def bounds(self, e: Size) -> Interval:
         """The numeric interval of `e`, from birth and from what was learned."""
@@ -159,7 +120,7 @@ class Knowledge:
         """Whether the condition is known to be true, or to be false; None if neither."""
         if isinstance(asked, bool):
             return asked
-        if self.images:
+        if self.equalities.images:
             resolved = self.resolve(asked.expr)
             if resolved is not asked.expr:
                 again = condition(asked.relation, resolved)
@@ -227,6 +188,7 @@ class Knowledge:
         if fact in self.facts:
             return
         self.facts[fact] = None
+        self.version += 1
         pending: list[Condition] = [fact]
         while pending:
             expr = pending.pop()
@@ -275,7 +237,6 @@ class Knowledge:
     def _forget_bounds(self, form: SizeExpr) -> None:
         if form in self._bounds:
             self._bounds.clear()
-            self.version += 1
 
     def _take_divisor(self, e: SizeExpr) -> None:
         """Learns from x - n*(x//n) == 0, for a symbol x, that n divides x."""
@@ -296,10 +257,7 @@ class Knowledge:
         rest = dict(terms(e))
         del rest[symbol]
         image = multiply(-sign, sum_of_table(rest, constant_of(e)))
-        self.images[symbol] = image
-        if symbol in self._resolved:
-            self._resolved.clear()
-        self.version += 1
+        self.equalities.replace(symbol, image)
         return [*self._passed_on(symbol, image), *self._facts_about.pop(symbol, [])]
 
     def _passed_on(self, symbol: SizeExpr, image: Size) -> list[Condition]:
@@ -322,13 +280,6 @@ class Knowledge:
 
 def _is_short_and_linear(e: SizeExpr) -> bool:
     return e.count <= 2 and all(product.op is SYMBOL and product.facts.size is None for product, _ in terms(e))
-
-
-def _rebuilt(e: SizeExpr, image: Callable[[SizeExpr], Size]) -> Size:
-    try:
-        return rebuild(e, image)
-    except ZeroDivisionError:
-        return e  # a quotient by a size that turned out to be 0 is never computed
 
 
 def _is_bound(fact: Condition) -> bool:

@@ -199,11 +199,11 @@ class _Proof:
             atom = self._next_to_eliminate(polynomial)
             if atom is None:
                 return self._nonnegative_shifted(polynomial) or self._follows(polynomial, depth)
-            branches = self._eliminate(polynomial, atom, depth)
-            if len(branches) == 1:
-                polynomial = branches[0]
+            ways = self._eliminate(polynomial, atom, depth)
+            if len(ways) == 1 and len(ways[0]) == 1:
+                polynomial = ways[0][0]
                 continue
-            return any(self.nonnegative(branch, depth) for branch in branches)
+            return any(all([self.nonnegative(branch, depth) for branch in branches]) for branches in ways)
 
     def _next_to_eliminate(self, polynomial: Polynomial) -> SizeExpr | None:
         best: SizeExpr | None = None
@@ -216,8 +216,8 @@ class _Proof:
                     break
         return best
 
-    def _eliminate(self, polynomial: Polynomial, atom: SizeExpr, depth: int) -> list[Polynomial]:
-        """Polynomials without `atom`, none greater than the one given; any of them may give the proof."""
+    def _eliminate(self, polynomial: Polynomial, atom: SizeExpr, depth: int) -> list[list[Polynomial]]:
+        """Ways to do without `atom`: lists of polynomials such that one of them is never greater than the one given."""
         rest: Polynomial = {}
         factor: Polynomial = {}
         for atoms, coefficient in polynomial.items():
@@ -229,38 +229,38 @@ class _Proof:
             if atom in remaining:
                 return []
             factor[remaining] = coefficient
-        sign = self._sign(factor, depth)
-        if not sign:
-            return []
-        found: list[Polynomial] = []
-        for bound, weight in self._bounds(atom, factor, sign):
-            new = dict(rest)
-            _add_scaled(new, weight, bound)
-            found.append(new)
-        return found
+        ways: list[list[Polynomial]] = []
+        for bounds in self._bounds(atom, factor, self._sign(factor, depth)):
+            branches: list[Polynomial] = []
+            for bound, weight in bounds:
+                new = dict(rest)
+                _add_scaled(new, weight, bound)
+                branches.append(new)
+            ways.append(branches)
+        return ways
 
-    def _bounds(self, atom: SizeExpr, factor: Polynomial, sign: int) -> list[tuple[Polynomial, Polynomial]]:
-        """Pairs (bound, weight) with weight * bound <= factor * atom, given the factor's sign."""
-        found: list[tuple[Polynomial, Polynomial]] = []
+    def _bounds(self, atom: SizeExpr, factor: Polynomial, sign: int) -> list[list[tuple[Polynomial, Polynomial]]]:
+        """Ways to bound factor * atom, whose factor has this sign (0: unknown), from below.
+
+        Each is a list of pairs (bound, weight), with weight * bound <= factor * atom for one of the pairs.
+        """
         if atom.op is SYMBOL:
-            size = to_polynomial(0 if atom.facts.size is None else atom.facts.size)
-            _add(size, {(): 1}, -1)
-            return [({} if sign > 0 else size, factor)]
+            last = to_polynomial(0 if atom.facts.size is None else atom.facts.size)
+            _add(last, {(): 1}, -1)
+            return [[(end, factor) for end in ([{}], [{}, last], [last])[1 - sign]]]
+        ways: list[list[tuple[Polynomial, Polynomial]]] = []
         if atom.op is FLOORDIV:
-            dividend, divisor = atom.operands
-            weight = _divided(factor, divisor)
+            weight = _divided(factor, atom.operands[1]) if sign else None
             if weight is not None:
-                bound = to_polynomial(dividend)
-                if sign > 0:
-                    _add(bound, to_polynomial(divisor), -1)
-                    _add(bound, {(): 1}, 1)
-                found.append((bound, weight))
-        elif (atom.op is MINIMUM and sign < 0) or (atom.op is MAXIMUM and sign > 0):
-            found.extend((to_polynomial(operand), factor) for operand in atom.operands)
-        end = self._bounds_of(atom)[0 if sign > 0 else 1]
+                ways.append([(_product_with_divisor(atom, sign), weight)])
+        else:
+            values = [(to_polynomial(operand), factor) for operand in atom.operands]
+            one_is_enough = (atom.op is MINIMUM and sign < 0) or (atom.op is MAXIMUM and sign > 0)
+            ways.extend([[value] for value in values] if one_is_enough else [values])
+        end = self._bounds_of(atom)[0 if sign > 0 else 1] if sign else None
         if end is not None:
-            found.append(({(): end} if end else {}, factor))
-        return found
+            ways.append([({(): end} if end else {}, factor)])
+        return ways
 
     def _sign(self, factor: Polynomial, depth: int) -> int:
         """1 if the polynomial is provably at least 0, -1 if at most 0, 0 if neither is known."""
@@ -316,6 +316,16 @@ class _Proof:
                 part = grown
             _add(shifted, part, 1)
         return all(coefficient >= 0 for coefficient in shifted.values())
+
+
+def _product_with_divisor(quotient: SizeExpr, sign: int) -> Polynomial:
+    """What divisor * quotient is at least (sign > 0), or at most."""
+    dividend, divisor = quotient.operands
+    bound = to_polynomial(dividend)
+    if sign > 0:
+        _add(bound, to_polynomial(divisor), -1)
+        _add(bound, {(): 1}, 1)
+    return bound
 
 
 def _divided(factor: Polynomial, divisor: Size) -> Polynomial | None:

@@ -86,7 +86,7 @@ class Scope(SymbolOwner):
 
     @property
     def version(self) -> int:
-        """Moves on when something is learned that changes the answer to an earlier question."""
+        """Moves on whenever something is learned: what was asked before may have another answer."""
         return self.knowledge.version
 
     @property

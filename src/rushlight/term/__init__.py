@@ -2,16 +2,27 @@
 
 from rushlight.term.rewrite import Any, Pattern, Rule, Rules, match, rewrite
 from rushlight.term.term import Attrs, Op, Term, attr_key, interned, interned_at, slot_setter, structural_digest
-from rushlight.term.text import Language, Reader, TermSyntaxError, format_terms, format_value, parse_terms
+from rushlight.term.text import (
+    FormatsAtoms,
+    Language,
+    Reader,
+    ReadsAtoms,
+    TermSyntaxError,
+    format_terms,
+    format_value,
+    parse_terms,
+)
 from rushlight.term.walk import leaves, map_terms, postorder, substitute
 
 __all__ = [
     "Any",
     "Attrs",
+    "FormatsAtoms",
     "Language",
     "Op",
     "Pattern",
     "Reader",
+    "ReadsAtoms",
     "Rule",
     "Rules",
     "Term",

@@ -78,13 +78,16 @@ T = TypeVar("T", bound=Term)
 
 def attr_key(value: Any) -> Any:
     """A dict key under which 1, True and 1.0, and 0.0 and -0.0, differ; NaNs are equal when their bits are."""
-    if isinstance(value, float):
+    kind = value.__class__
+    if kind is str:
+        return value
+    if kind is tuple:
+        return tuple([attr_key(item) for item in value])
+    if kind is float:
         return (float, struct.pack("<d", value))
-    if isinstance(value, complex):
+    if kind is complex:
         return (complex, struct.pack("<dd", value.real, value.imag))
-    if isinstance(value, tuple):
-        return tuple(attr_key(item) for item in value)
-    return (type(value), value)
+    return (kind, value)
 
 
 class _InternedRef(weakref.ref[Term]):

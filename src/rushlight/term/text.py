@@ -24,16 +24,24 @@ class TermSyntaxError(ValueError):
     """Text that is no program of terms."""
 
 
-class Language(Protocol):
-    """What the printer and the parser need to know of a language."""
+class FormatsAtoms(Protocol):
+    """What prints the values of a language."""
 
     def format_atom(self, value: Any) -> str | None:
         """Text of an attribute value or a type that is not a plain literal, starting with a letter; None if unknown."""
         ...
 
+
+class ReadsAtoms(Protocol):
+    """What reads the values of a language."""
+
     def parse_atom(self, word: str, reader: Reader) -> Any:
         """The value of the atom that starts with `word`; may read on from `reader`."""
         ...
+
+
+class Language(FormatsAtoms, ReadsAtoms, Protocol):
+    """What the printer and the parser of whole terms need to know of a language."""
 
     def make(self, op: str, operands: tuple[Any, ...], attrs: Attrs, type: Any) -> Any:
         """The term of op `op`."""
@@ -49,7 +57,7 @@ _TOKEN = re.compile(
 class Reader:
     """A cursor over tokens of one text."""
 
-    def __init__(self, text: str, language: Language) -> None:
+    def __init__(self, text: str, language: ReadsAtoms) -> None:
         self.language = language
         self.tokens: list[tuple[str, str]] = []
         position, end = 0, len(text.rstrip())
@@ -121,7 +129,7 @@ class Reader:
 _CONSTANTS: dict[str, Any] = {"none": None, "true": True, "false": False, "inf": math.inf, "nan": math.nan}
 
 
-def format_value(value: Any, language: Language) -> str:
+def format_value(value: Any, language: FormatsAtoms) -> str:
     """Text of an attribute value that `Reader.value` reads back equal."""
     if value is None:
         return "none"

@@ -16,18 +16,24 @@ def postorder(roots: Iterable[T], into: Callable[[T], Iterable[T]] | None = None
     `into(term)` names the terms to descend to; by default the operands.
     """
     done: set[int] = set()
-    stack: list[tuple[T, bool]] = [(root, False) for root in reversed(list(roots))]
+    stack = list(roots)
+    stack.reverse()
     while stack:
-        term, expanded = stack.pop()
-        if id(term) in done:
+        term = stack[-1]
+        key = id(term)
+        if key in done:
+            stack.pop()
             continue
-        if expanded:
-            done.add(id(term))
+        below = term.operands if into is None else into(term)
+        waiting = [operand for operand in below if id(operand) not in done]
+        if waiting:
+            # The term stays on the stack and is looked at again when its operands are done.
+            waiting.reverse()
+            stack.extend(waiting)
+        else:
+            stack.pop()
+            done.add(key)
             yield term
-            continue
-        stack.append((term, True))
-        below = term.operands if into is None else tuple(into(term))
-        stack.extend((operand, False) for operand in reversed(below) if id(operand) not in done)
 
 
 def leaves(roots: Iterable[T]) -> list[T]:

@@ -22,7 +22,7 @@ INDEX, LOAD, CONSTANT, GUARD = OPS["index"], OPS["load"], OPS["constant"], OPS["
 
 
 class Analysis:
-    """`free[term]`: the axes that a term depends on. `touched[term]`: `RISKY_LOAD`, `ANY_LOAD` and written buffers it reads.
+    """`free[term]`: the axes that a term depends on. `touched[term]`: `RISKY_LOAD`, `ANY_LOAD`, written buffers read.
 
     `below[term]`: the reductions in a term, itself included, as bits by their places in `reductions`.
     """
@@ -146,4 +146,6 @@ def statement_scalars(statements: Iterable[Statement]) -> Iterator[Scalar]:
 
 def unguarded(roots: Iterable[Scalar]) -> list[Scalar]:
     """The terms that are evaluated whatever the data: not those that only a guard's first value needs."""
-    return list(postorder(roots, lambda term: (term.operands[0], term.operands[2]) if term.op is GUARD else term.operands))
+    return list(
+        postorder(roots, lambda term: (term.operands[0], term.operands[2]) if term.op is GUARD else term.operands)
+    )

@@ -81,7 +81,9 @@ def _compare(floating: str, relation: str) -> Emit:
 
 def _negate(out: Scope, shape: Shape, a: str) -> str:
     _require(not shape.is_bool, shape)
-    return out.let(f"fneg {shape.type} {a}") if shape.is_float else out.let(f"sub {shape.type} {shape.constant(0)}, {a}")
+    return (
+        out.let(f"fneg {shape.type} {a}") if shape.is_float else out.let(f"sub {shape.type} {shape.constant(0)}, {a}")
+    )
 
 
 def _absolute(out: Scope, shape: Shape, a: str) -> str:

@@ -65,8 +65,8 @@ def _to_integer(out: Scope, source: Shape, result: Shape, x: str) -> str:
 
     low = source.constant(lowest)
     clean = choose(out.let(f"fcmp ogt {kind} {x}, {low}"), x, low, kind)  # NaN too becomes the lowest
-    exact = highest < 1 << (24 if source.bits == 32 else 53)
-    if exact:
+    above = ""
+    if highest < 1 << (24 if source.bits == 32 else 53):  # a number that the floats have
         high = source.constant(highest)
         clean = choose(out.let(f"fcmp olt {kind} {clean}, {high}"), clean, high, kind)
     else:
@@ -75,7 +75,7 @@ def _to_integer(out: Scope, source: Shape, result: Shape, x: str) -> str:
     wide = shape_of(int32, result.lanes) if result.bits < 32 else result
     sign = "s" if result.signed or result.bits < 32 else "u"
     text = out.let(f"fpto{sign}i {kind} {clean} to {wide.type}")
-    if not exact:
+    if above:
         text = choose(above, result.integer(highest), text, result.type)
     if wide is not result:
         text = out.let(f"trunc {wide.type} {text} to {result.type}")

@@ -59,7 +59,7 @@ def _integer_division(out: Scope, shape: Shape, a: str, b: str) -> tuple[str, st
     """Quotient and remainder. The divisors 0 and -1 are replaced by 1 and put right, so that nothing traps."""
     zero, one, kind = shape.integer(0), shape.integer(1), shape.type
     is_zero = out.let(f"icmp eq {kind} {b}, {zero}")
-    odd = is_zero
+    odd, is_minus_one = is_zero, ""
     if shape.signed:
         is_minus_one = out.let(f"icmp eq {kind} {b}, {shape.integer(-1)}")
         odd = out.let(f"or {shape.mask_type} {is_zero}, {is_minus_one}")
@@ -79,7 +79,7 @@ def _integer_division(out: Scope, shape: Shape, a: str, b: str) -> tuple[str, st
 
 
 def _quotient(out: Scope, shape: Shape, a: str, b: str) -> str:
-    """The quotient rounded towards 0. Vectors of up to 32 bits divide as doubles, which is exact; others lane by lane."""
+    """The quotient rounded towards 0. Vectors of up to 32 bits divide as doubles, exactly; others lane by lane."""
     if shape.lanes == 1 or shape.bits == 64:
         return out.let(f"{'sdiv' if shape.signed else 'udiv'} {shape.type} {a}, {b}")
     sign = "s" if shape.signed else "u"
@@ -90,7 +90,7 @@ def _quotient(out: Scope, shape: Shape, a: str, b: str) -> str:
 
 
 def _float_division(out: Scope, shape: Shape, a: str, b: str) -> tuple[str, str]:
-    """PyTorch's floor division and remainder: from the exact remainder with the dividend's sign, moved to the divisor's."""
+    """PyTorch's floor division and remainder, from the exact remainder with the dividend's sign."""
     kind = shape.type
     zero, one = shape.constant(0.0), shape.constant(1.0)
 

@@ -1,7 +1,7 @@
 """The entry point of an executable: `i64 @entry(ctx, descriptors)`.
 
-It reads sizes from descriptors, checks the assertions, lays the arena out and launches kernels in order. It returns 0; 1
-when the arena is too small (the need is in ctx); 2 when interrupted; 16 + n when assertion n failed.
+It reads sizes from descriptors, checks the assertions, lays the arena out and launches kernels in order. It returns 0;
+1 when the arena is too small (the need is in ctx); 2 when interrupted; 16 + n when assertion n failed.
 """
 
 from __future__ import annotations
@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rushlight.codegen.llvm import sizes
-from rushlight.codegen.llvm.gemm_kernel import plan_name
 from rushlight.codegen.llvm.gemm import TASK_WORDS
 from rushlight.codegen.llvm.gemm_kernel import plan_name
 from rushlight.codegen.llvm.scope import Context, Scope
 from rushlight.codegen.llvm.target import CodeTarget
 from rushlight.ir.kernel import GemmKernel, Kernel
-from rushlight.ir.plan import Assertion, Launch, Plan
+from rushlight.ir.plan import Address, Assertion, Launch, Plan
 from rushlight.ir.scalar import Buffer
 from rushlight.sym import Size
 
@@ -138,19 +137,19 @@ class _Entry:
             self.addresses[buffer] = known
         return known
 
-    def argument(self, item: Buffer | Size) -> tuple[str, str]:
+    def argument(self, item: Buffer | Address | Size) -> tuple[str, str]:
         """The LLVM type and text of an argument word."""
         if isinstance(item, Buffer):
             return "ptr", self.address(item)
+        if isinstance(item, Address):
+            offset = sizes.size_text(self.ctx, item.offset * item.buffer.type.dtype.itemsize, self.scope)
+            return "ptr", self.scope.let(f"getelementptr i8, ptr {self.address(item.buffer)}, i64 {offset}")
         return "i64", sizes.size_text(self.ctx, item, self.scope)
 
     def launch(self, launch: Launch, arguments: str) -> None:
         """Fills the arguments and runs one kernel: directly where there is no more than one share of work."""
         ctx, scope = self.ctx, self.scope
-        words: list[tuple[str, str]] = []
-        for item in launch.arguments:
-            is_buffer = isinstance(item, Buffer)
-            words.append(("ptr", self.address(item)) if is_buffer else ("i64", sizes.size_text(ctx, item, scope)))
+        words = [self.argument(item) for item in launch.arguments]
         count, grain = sizes.size_text(ctx, launch.count, scope), str(launch.grain)
         for place, (kind, text) in enumerate(words):
             at = arguments if place == 0 else scope.let(f"getelementptr i64, ptr {arguments}, i64 {place}")
@@ -183,12 +182,11 @@ class _Entry:
 def _written(plan: Plan, launch: Launch) -> list[Buffer]:
     """The buffers that a launch writes to."""
     kernel = plan.kernels[launch.kernel]
+    arguments = [item.buffer if isinstance(item, Address) else item for item in launch.arguments]
     if isinstance(kernel, GemmKernel):
         if kernel.epilogue is None:
-            return [item for item in launch.arguments[2:3] if isinstance(item, Buffer)]
-        kernel, given = kernel.epilogue, launch.arguments[len(TASK_WORDS) :]
-        buffers = dict(zip(kernel.buffers[1:], given, strict=False))
-    else:
-        buffers = dict(zip(kernel.buffers, launch.arguments, strict=False))
+            return [item for item in arguments[2:3] if isinstance(item, Buffer)]
+        kernel, arguments = kernel.epilogue, [None, *arguments[len(TASK_WORDS) :]]
+    buffers = dict(zip(kernel.buffers, arguments, strict=False))
     found = [buffers.get(store.buffer) for store in kernel.stores()]
     return [item for item in found if isinstance(item, Buffer)]

@@ -15,8 +15,8 @@ from rushlight.sym import Size, SizeExpr, axis_size
 class Fold:
     """A reduction being emitted. `ordered`: its result depends on the order of its elements.
 
-    Extremes of floats are found on `encoded` numbers, unsigned integers in the order of floats with all NaNs on top, where
-    the machine has no instruction for them: one unsigned maximum instead of comparisons, blends and tests for NaN.
+    Extremes of floats are found on `encoded` numbers, unsigned integers in the order of floats with all NaNs on top,
+    where the machine has no instruction for them: one unsigned maximum instead of compares, blends and tests for NaN.
     """
 
     __slots__ = ("axes", "encoded", "kind", "ordered", "term")
@@ -46,7 +46,7 @@ class Fold:
         values = shape_of(self.term.type, shape.lanes)
         texts = [operand(ctx, item, scope, mask, values) for item in self.term.operands]
         if len(texts) == 2:
-            return arithmetic.fma(scope, shape, *texts, accumulator)
+            return arithmetic.fma(scope, shape, texts[0], texts[1], accumulator)
         if self.encoded is not None:
             texts[0] = _encode(scope, values, shape, texts[0], self.kind == "min")
         return self.join(scope, shape, accumulator, texts[0])
@@ -153,7 +153,7 @@ class Group:
 
 
 def find_group(ctx: Context, term: Scalar, scope: Scope, mask: Mask | None) -> Group:
-    """A reduction with the others that the same region needs, in the same order over equal extents, independent of it."""
+    """A reduction with those that can share its loop: of the same region, order and extents, and independent of it."""
     analysis = ctx.analysis
     if mask is not None or len(analysis.reductions) == 1:
         return Group([term], ctx.target)

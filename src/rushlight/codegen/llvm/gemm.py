@@ -46,6 +46,10 @@ TASK_WORDS = (
     "a_batch",
     "b_batch",
     "c_batch",
+    "inner_batches",
+    "a_inner",
+    "b_inner",
+    "c_inner",
     "tile_m",
     "tile_n",
 )
@@ -343,17 +347,23 @@ task:
   %m_tile = urem i64 %index, %m_tiles
   %batch = udiv i64 %rest, %n_tiles
   %n_tile = urem i64 %rest, %n_tiles
+  %outer = udiv i64 %batch, %inner_batches
+  %inner = urem i64 %batch, %inner_batches
   %m0 = mul i64 %m_tile, %tile_m
   %n0 = mul i64 %n_tile, %tile_n
   %m_left = sub i64 %m, %m0
   %n_left = sub i64 %n, %n0
   %rows = call i64 @llvm.smin.i64(i64 %m_left, i64 %tile_m)
   %columns = call i64 @llvm.smin.i64(i64 %n_left, i64 %tile_n)
-  %a_first = mul i64 %batch, %a_batch
+  %a_outer_at = mul i64 %outer, %a_batch
+  %a_inner_at = mul i64 %inner, %a_inner
+  %a_first = add i64 %a_outer_at, %a_inner_at
   %a_start = mul i64 %m0, {a_per_m}
   %a_index = add i64 %a_first, %a_start
   %a_at = getelementptr {element}, ptr %a, i64 %a_index
-  %b_first = mul i64 %batch, %b_batch
+  %b_outer_at = mul i64 %outer, %b_batch
+  %b_inner_at = mul i64 %inner, %b_inner
+  %b_first = add i64 %b_outer_at, %b_inner_at
   %b_start = mul i64 %n0, {b_per_n}
   %b_index = add i64 %b_first, %b_start
   %b_at = getelementptr {element}, ptr %b, i64 %b_index
@@ -370,7 +380,9 @@ exit:
 """
 
 _TILE_IN_C = """\
-  %c_first = mul i64 %batch, %c_batch
+  %c_outer_at = mul i64 %outer, %c_batch
+  %c_inner_at = mul i64 %inner, %c_inner
+  %c_first = add i64 %c_outer_at, %c_inner_at
   %c_row = mul i64 %m0, %ldc
   %c_start = add i64 %c_row, %n0
   %c_index = add i64 %c_first, %c_start

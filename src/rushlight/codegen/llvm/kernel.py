@@ -68,7 +68,7 @@ def _run_shares(ctx: Context, axes: tuple[Axis, ...], body: tuple[Statement, ...
 
 
 def _run_rows(ctx: Context, axes: tuple[Axis, ...], body: tuple[Statement, ...], start: str, in_lanes: bool) -> None:
-    """Runs of the innermost axis, one per turn of the outer ones, whose indices are divided out once and then carried."""
+    """Runs of the innermost axis, one per turn of the outer ones; their indices are divided out once, then carried."""
     scope, names = ctx.entry, ctx.names
     extents = [bound_text(ctx, axis.extent, scope) for axis in axes]
     rest = "%begin"

@@ -1,8 +1,9 @@
 """Reductions along the lanes of vectors: the innermost reduced axis runs in the lanes.
 
 An order's lanes are the lanes of its accumulator: four registers of AVX-512 for 64 lanes of float32. Where the body is
-short, one turn takes as many elements as the order has lanes and the accumulator stays in registers. Where it is long, or
-registers are few, one turn takes less and the accumulator waits in memory. The rest goes by masked turns of one register.
+short, one turn takes as many elements as the order has lanes and the accumulator stays in registers. Where it is long,
+or registers are few, one turn takes less and the accumulator waits in memory. The rest goes by masked turns of one
+register.
 """
 
 from __future__ import annotations
@@ -170,7 +171,9 @@ class _LaneReduction:
             at = ""
             if in_memory:
                 at = scope.let(f"getelementptr {shape.memory}, ptr {self.tables[place]}, i64 {slot}")
-                old = _from_table(scope, shape, scope.let(f"load {shape.memory_type}, ptr {at}, align {shape.itemsize}"))
+                old = _from_table(
+                    scope, shape, scope.let(f"load {shape.memory_type}, ptr {at}, align {shape.itemsize}")
+                )
             else:
                 old = scope.names.value()
             new = fold.step(self.ctx, scope, None, shape, old)

@@ -11,7 +11,8 @@ from rushlight.codegen.llvm.memory import emit_stores
 from rushlight.codegen.llvm.scope import Context, Lanes, Scope, splat
 from rushlight.codegen.llvm.shapes import lane_numbers, shape_of
 from rushlight.codegen.llvm.terms import value
-from rushlight.codegen.llvm.widths import loop_lanes
+from rushlight.codegen.llvm.uniform import emit_run_length, find_quotients
+from rushlight.codegen.llvm.widths import least_bytes, loop_lanes
 from rushlight.ir.dtype import int64
 from rushlight.ir.kernel import AxisKind, Loop, Statement, Store
 from rushlight.ir.scalar import Scalar
@@ -65,7 +66,7 @@ def run_range(
     fixed: int | None,
     in_lanes: bool,
 ) -> None:
-    """A loop of an axis over a range; `runs` says that it is not empty, `fixed` is its length where that is constant."""
+    """A loop of an axis over a range; `runs` says that it is not empty, `fixed` is its length if that is constant."""
     outer = scope
     after = ""
     if not runs:
@@ -104,6 +105,11 @@ def _vector_loop(
     """The main loop on full vectors, then the rest on masked ones. `outer` is entered only if there is an iteration."""
     start, end = bounds_
     wide, narrow = loop_lanes(ctx, body, symbol, fixed)
+    if least_bytes(ctx, body) >= ctx.target.masked_bytes:
+        quotients = find_quotients(ctx, body, outer, ctx.analysis.axis_bits[symbol])
+        if quotients:
+            _loop_by_rows(ctx, symbol, body, outer, bounds_, quotients, narrow)
+            return
     hold = ctx.analysis.stored_in(body)
     middle = end
     if fixed is None or fixed % wide:
@@ -123,7 +129,31 @@ def _vector_loop(
     if main is not None and main.vector is not None:
         close_loop(outer, main, main.vector.base, (start, middle), wide, runs=fixed is not None)
     if tail is not None and tail.vector is not None:
-        close_loop(outer, tail, tail.vector.base, (start if main is None else middle, end), narrow, runs=fixed is not None)
+        close_loop(
+            outer, tail, tail.vector.base, (start if main is None else middle, end), narrow, runs=fixed is not None
+        )
+
+
+def _loop_by_rows(
+    ctx: Context,
+    symbol: SizeExpr,
+    body: tuple[Statement, ...],
+    outer: Scope,
+    bounds_: tuple[str, str],
+    quotients: list[SizeExpr],
+    width: int,
+) -> None:
+    """Masked turns that end where a quotient changes."""
+    scope = _lanes_scope(ctx, symbol, outer, ctx.analysis.stored_in(body), width)
+    lanes = scope.vector
+    assert lanes is not None
+    lanes.uniform = frozenset(quotients)
+    left = scope.let(f"sub i64 {bounds_[1]}, {lanes.base}")
+    length = emit_run_length(ctx, quotients, scope)
+    length = scope.let(f"call i64 @llvm.smin.i64(i64 {left}, i64 {length})")
+    lanes.mask = count_mask(scope, length, width)
+    run(ctx, body, scope)
+    close_loop(outer, scope, lanes.base, bounds_, length, runs=True)
 
 
 def _lanes_scope(ctx: Context, symbol: SizeExpr, outer: Scope, hold: int, width: int) -> Scope:
@@ -138,9 +168,11 @@ def _lanes_scope(ctx: Context, symbol: SizeExpr, outer: Scope, hold: int, width:
 def prefix_mask(scope: Scope, base: str, end: str, width: int) -> str:
     """The mask of the lanes l with base + l < end."""
     left = scope.let(f"sub i64 {end}, {base}")
-    if width == 1:
-        return scope.let(f"icmp sgt i64 {left}, 0")
-    most = scope.let(f"call i64 @llvm.umin.i64(i64 {left}, i64 {width})")
-    count = scope.let(f"trunc i64 {most} to i32")
+    return count_mask(scope, scope.let(f"call i64 @llvm.umin.i64(i64 {left}, i64 {width})"), width)
+
+
+def count_mask(scope: Scope, length: str, width: int) -> str:
+    """The mask of the first lanes; their number is at most `width`."""
+    count = scope.let(f"trunc i64 {length} to i32")
     counts = splat(scope, f"<{width} x i32>", "i32", count, width)
     return scope.let(f"icmp ult <{width} x i32> {lane_numbers(width, 'i32')}, {counts}")

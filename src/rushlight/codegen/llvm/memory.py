@@ -44,7 +44,7 @@ class Offset:
 
 
 class Place:
-    """Where a region's lanes find their elements: lane 0's address, how lanes move on, and the vector of extra offsets."""
+    """Where a region's lanes find their elements: lane 0's address, how lanes move on, a vector of extra offsets."""
 
     __slots__ = ("extra", "pointer", "stride")
 
@@ -152,7 +152,9 @@ def _load(ctx: Context, buffer: Buffer, place: Place, scope: Scope, mask: Mask |
         last = scope.let(f"getelementptr {shape.memory}, ptr {place.pointer}, i64 {1 - lanes.width}")
         run = load_run(ctx, scope, shape, last, None)
         order = ", ".join([f"i32 {lanes.width - 1 - lane}" for lane in range(lanes.width)])
-        raw = scope.let(f"shufflevector {shape.memory_type} {run}, {shape.memory_type} poison, <{lanes.width} x i32> <{order}>")
+        raw = scope.let(
+            f"shufflevector {shape.memory_type} {run}, {shape.memory_type} poison, <{lanes.width} x i32> <{order}>"
+        )
     else:
         raw = _gather(ctx, scope, shape, _addresses(scope, shape, place), active)
     return Value(from_memory(scope, shape, raw), lanes.width, scope)
@@ -285,7 +287,7 @@ def _lane_address(scope: Scope, item: str, pointer: str | None, table: str | Non
 
 
 def emit_stores(ctx: Context, stores: Sequence[Store], scope: Scope) -> None:
-    """Store statements that follow each other, for all lanes of the region: every value is computed before the first store."""
+    """Stores that follow each other, for all lanes of the region: every value is computed before the first store."""
     prepared = [_prepare(ctx, store, scope) for store in stores]
     for store, (place, item, mask) in zip(stores, prepared, strict=True):
         lanes = scope.vector

@@ -144,9 +144,7 @@ class _Chain:
         close_loop(outer, block, first, ("0", length), self.block or 1, [*carries, *totals], runs=True)
         return [total.result for total in totals]
 
-    def _add_block(
-        self, block: Scope, fold: Fold, first: str, ragged: str | None, total: str, text: str
-    ) -> str:
+    def _add_block(self, block: Scope, fold: Fold, first: str, ragged: str | None, total: str, text: str) -> str:
         shape = fold.shape(self.width)
         joined = fold.join_block(block, shape, first, total, text)
         if ragged is None:
@@ -155,9 +153,7 @@ class _Chain:
         live = block.let(f"icmp sgt {kind} {ragged}, {sizes.splat_i64(block, first, self.width)}")
         return block.let(f"select {shape.mask_type} {live}, {shape.type} {joined}, {shape.type} {total}")
 
-    def _block(
-        self, outer: Scope, first: str, end: str, ragged: str | None, segments: Segments | None
-    ) -> list[str]:
+    def _block(self, outer: Scope, first: str, end: str, ragged: str | None, segments: Segments | None) -> list[str]:
         """One block's results, from elements `first` to `end`."""
         self._clear_tables(outer, first, end)
         if len(self.group.extents) > 1:
@@ -170,7 +166,9 @@ class _Chain:
             self.group.bind(inner, -1, counter)
             position = inner.let(f"add i64 {position}, {counter}") if self.tables or ragged else counter
             carries = self._step(inner, position, first, ragged)
-            folded = close_loop(run, inner, counter, (segments.start, segments.stop), carries=segments.chain(carries), runs=True)
+            folded = close_loop(
+                run, inner, counter, (segments.start, segments.stop), carries=segments.chain(carries), runs=True
+            )
             results = segments.close(folded)
         else:
             inner = outer.inner(outer.names.label(), self.group.bits(self.ctx))

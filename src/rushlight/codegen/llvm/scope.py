@@ -1,7 +1,7 @@
 """Where code goes: regions of a function that nest like its loops, and the values known in each.
 
-The lines of a loop's body are collected apart and appended to the region around it when the loop is finished. Until then
-that region stays open, so a term that is met inside the loop can still be placed before it.
+The lines of a loop's body are collected apart and appended to the region around it when the loop is finished. Until
+then that region stays open, so a term that is met inside the loop can still be placed before it.
 """
 
 from __future__ import annotations
@@ -30,11 +30,17 @@ class Value:
 
 
 class Lanes:
-    """The axes that run in the lanes of vectors: lane l stands for iteration `base + l`. `mask` names the active lanes."""
+    """The axes that run in lanes of vectors: lane l stands for iteration `base + l`. `mask` names the active lanes.
 
-    __slots__ = ("axes", "base", "mask", "width")
+    `uniform` are size expressions that depend on these axes, yet are known to be equal in all lanes.
+    """
 
-    def __init__(self, axes: int, width: int, base: str, mask: str | None) -> None:
+    __slots__ = ("axes", "base", "mask", "uniform", "width")
+
+    def __init__(
+        self, axes: int, width: int, base: str, mask: str | None, uniform: frozenset[SizeExpr] = frozenset()
+    ) -> None:
+        self.uniform = uniform
         self.axes = axes
         self.width = width
         self.base = base
@@ -42,7 +48,7 @@ class Lanes:
 
 
 class Mask:
-    """The condition under which a guard's first value is evaluated: a bool of one or more lanes, known from `scope` on."""
+    """The condition under which a guard's first value is evaluated: a bool of some lanes, known from `scope` on."""
 
     __slots__ = ("key", "lanes", "scope", "text")
 
@@ -75,11 +81,24 @@ class Names:
 class Scope:
     """A region: its lines so far, the label of its last basic block, and what is known there.
 
-    `axes` are the axes it binds; terms that depend on them stay inside. `hold` are the bits of `Analysis.touched` of terms
-    that may not leave: reads of buffers that the region stores to, loads where it may not run at all.
+    `axes` are the axes it binds; terms that depend on them stay inside. `hold` are the bits of `Analysis.touched` of
+    terms that may not leave: reads of buffers that the region stores to, loads where it may not run at all.
     """
 
-    __slots__ = ("axes", "depth", "first", "hold", "label", "lines", "memo", "names", "parent", "pinned", "sizes", "vector")
+    __slots__ = (
+        "axes",
+        "depth",
+        "first",
+        "hold",
+        "label",
+        "lines",
+        "memo",
+        "names",
+        "parent",
+        "pinned",
+        "sizes",
+        "vector",
+    )
 
     def __init__(
         self,

@@ -10,7 +10,7 @@ import numpy as np
 
 from rushlight.ir.dtype import BY_NAME, DType, Kind
 
-# bfloat16 and float16 travel as their bits; arithmetic never happens in them. Bools are bits in registers, bytes in memory.
+# bfloat16 and float16 travel as bits: arithmetic never happens in them. Bools are bits in registers, bytes in memory.
 _REGISTERS = {
     "bool": "i1",
     "float16": "i16",

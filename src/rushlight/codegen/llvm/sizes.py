@@ -86,26 +86,54 @@ def atom_text(ctx: Context, atom: SizeExpr, scope: Scope) -> str:
         place = place.parent
     if atom.op.name == "symbol":
         return ctx.size_symbol(atom)
-    text, *rest = [size_text(ctx, operand, scope) for operand in atom.operands]
     if atom.op.name == "floordiv":
-        text = _floordiv(scope, text, rest[0], atom.operands[0])
+        text = _floordiv(ctx, atom, scope)
     else:
-        for item in rest:
+        text = size_text(ctx, atom.operands[0], scope)
+        for operand in atom.operands[1:]:
+            item = size_text(ctx, operand, scope)
             text = scope.let(f"call i64 @llvm.s{atom.op.name}.i64(i64 {text}, i64 {item})")
     scope.sizes[atom] = text
     return text
 
 
-def _floordiv(scope: Scope, a: str, b: str, dividend: Size) -> str:
-    """Divisors are sizes: positive, or 0 where an empty dim makes the result unused."""
-    divisor = b if b.lstrip("-").isdigit() else scope.let(f"call i64 @llvm.smax.i64(i64 {b}, i64 1)")
+def divisor_text(ctx: Context, size: Size, scope: Scope) -> str:
+    """A divisor. It is a size: positive, or 0 where an empty dim makes the result unused; then 1 will do."""
+    if isinstance(size, int):
+        return str(max(size, 1))
+    place = ctx.place(ctx.analysis.size_axes(size), 0, scope)
+    key = (size, "divisor")
+    known = place.sizes.get(key)
+    if known is None:
+        text = size_text(ctx, size, place)
+        known = place.sizes[key] = place.let(f"call i64 @llvm.smax.i64(i64 {text}, i64 1)")
+    return known
+
+
+def _floordiv(ctx: Context, atom: SizeExpr, scope: Scope) -> str:
+    """By a constant as integers, else as doubles: a third of the cycles, exact for the reason given below."""
+    dividend, divisor = atom.operands
+    a = size_text(ctx, dividend, scope)
+    if not isinstance(divisor, int):
+        a_double = scope.let(f"sitofp i64 {a} to double")
+        quotient = scope.let(f"fdiv double {a_double}, {_divisor_double(ctx, divisor, scope)}")
+        if not is_nonnegative(dividend):
+            quotient = scope.let(f"call double @llvm.floor.f64(double {quotient})")
+        return scope.let(f"fptosi double {quotient} to i64")
     if is_nonnegative(dividend):
-        return scope.let(f"udiv i64 {a}, {divisor}")
-    quotient = scope.let(f"sdiv i64 {a}, {divisor}")
-    product = scope.let(f"mul i64 {quotient}, {divisor}")
-    rest = scope.let(f"sub i64 {a}, {product}")
-    below = scope.let(f"ashr i64 {rest}, 63")
-    return scope.let(f"add i64 {quotient}, {below}")
+        return scope.let(f"udiv i64 {a}, {max(divisor, 1)}")
+    quotient = scope.let(f"sdiv i64 {a}, {max(divisor, 1)}")
+    rest = scope.let(f"sub i64 {a}, {scope.let(f'mul i64 {quotient}, {max(divisor, 1)}')}")
+    return scope.let(f"add i64 {quotient}, {scope.let(f'ashr i64 {rest}, 63')}")
+
+
+def _divisor_double(ctx: Context, size: SizeExpr, scope: Scope) -> str:
+    place = ctx.place(ctx.analysis.size_axes(size), 0, scope)
+    key = (size, "double")
+    known = place.sizes.get(key)
+    if known is None:
+        known = place.sizes[key] = place.let(f"sitofp i64 {divisor_text(ctx, size, place)} to double")
+    return known
 
 
 class Affine:
@@ -133,7 +161,7 @@ def affine(ctx: Context, summands: Iterable[Part], scope: Scope) -> Affine:
     size_axes = ctx.analysis.size_axes
     for part in summands:
         coefficient, atoms = part
-        moving = [atom for atom in atoms if size_axes(atom) & lanes.axes]
+        moving = [atom for atom in atoms if size_axes(atom) & lanes.axes and atom not in lanes.uniform]
         if not moving:
             base.append(part)
         elif len(moving) == 1 and moving[0].op.name == "symbol":
@@ -184,7 +212,8 @@ def _part_lanes(ctx: Context, part: Part, scope: Scope) -> str:
     lanes = scope.vector
     assert lanes is not None
     coefficient, atoms = part
-    still = tuple([atom for atom in atoms if not ctx.analysis.size_axes(atom) & lanes.axes])
+    size_axes = ctx.analysis.size_axes
+    still = tuple([atom for atom in atoms if not size_axes(atom) & lanes.axes or atom in lanes.uniform])
     result = ""
     if coefficient != 1 or still:
         result = splat_i64(scope, part_text(ctx, (coefficient, still), scope), lanes.width)
@@ -214,18 +243,19 @@ def _atom_lanes(ctx: Context, atom: SizeExpr, scope: Scope) -> str:
     key = (atom, "lanes")
     known = scope.sizes.get(key)
     if known is None:
-        a, b = (_size_lanes(ctx, operand, scope) for operand in atom.operands)
+        known, *rest = [_size_lanes(ctx, operand, scope) for operand in atom.operands]
         if atom.op.name == "floordiv":
-            known = _floordiv_lanes(scope, a, b, lanes.width)
+            known = _floordiv_lanes(scope, known, rest[0], lanes.width)
         else:
-            vector = f"<{lanes.width} x i64>"
-            known = scope.let(f"call {vector} @llvm.s{atom.op.name}.v{lanes.width}i64({vector} {a}, {vector} {b})")
+            vector, name = f"<{lanes.width} x i64>", f"@llvm.s{atom.op.name}.v{lanes.width}i64"
+            for item in rest:
+                known = scope.let(f"call {vector} {name}({vector} {known}, {vector} {item})")
         scope.sizes[key] = known
     return known
 
 
 def _floordiv_lanes(scope: Scope, a: str, b: str, width: int) -> str:
-    """By division of doubles, exact while |a| + b < 2**53: a quotient that is no integer is at least 1/b away from one."""
+    """By dividing doubles, exact while |a| + b < 2**53: a quotient that is no integer is at least 1/b away from one."""
     vector, doubles = f"<{width} x i64>", f"<{width} x double>"
     b = scope.let(f"call {vector} @llvm.smax.v{width}i64({vector} {b}, {vector} splat (i64 1))")
     a_double = scope.let(f"sitofp {vector} {a} to {doubles}")

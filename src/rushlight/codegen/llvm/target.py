@@ -9,7 +9,7 @@ from dataclasses import dataclass
 class CodeTarget:
     """A machine as the code generator sees it: architecture and width of vector registers in bytes.
 
-    On x86-64, 64 stands for AVX-512 (F, BW, DQ, VL) and 32 for AVX2 with FMA and F16C; fma and roundings need one of them.
+    On x86-64, 64 stands for AVX-512 (F, BW, DQ, VL) and 32 for AVX2 with FMA and F16C; fma and roundings need one.
     """
 
     architecture: str = "x86_64"

@@ -80,6 +80,13 @@ def loop_lanes(ctx: Context, statements: tuple[Statement, ...], axis: SizeExpr, 
     return max(wide, narrow), narrow
 
 
+def least_bytes(ctx: Context, statements: tuple[Statement, ...]) -> int:
+    """The bytes of the narrowest element that is loaded or stored."""
+    loaded = [term.type.itemsize for term in value_terms(statement_scalars(statements)) if term.op is LOAD]
+    stored = [item.buffer.type.dtype.itemsize for item in statements if isinstance(item, Store)]
+    return min([*loaded, *stored], default=1)
+
+
 def _walks_by_one(ctx: Context, term: Scalar, axis: SizeExpr, bit: int) -> bool:
     if not ctx.analysis.free[term] & bit:
         return True

@@ -294,7 +294,8 @@ def _alias(graph: Graph, call: Call, flat: Sequence[Any]) -> Any:
         attrs = dict(call.attrs)
         if Fact.VIEW not in op.facts:
             named = op.named((Layout(below.type.shape, below.type.strides),), attrs)
-            if op.view_rule(**named) is None:
+            found: Any = op.view_rule(**named)
+            if found is None:
                 return None
         steps.append((op, attrs))
         call = below

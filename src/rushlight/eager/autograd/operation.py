@@ -10,12 +10,16 @@ from rushlight.eager.autograd.derive import Rule, derivative_plan, traced, uses_
 from rushlight.eager.autograd.history import requires
 from rushlight.eager.autograd.node import Node
 from rushlight.eager.autograd.saved import SavedTensor
-from rushlight.eager.dispatch import BACKENDS, STATE, keys_of
+from rushlight.eager.dispatch import STATE, Key, bit, keys_of
 from rushlight.eager.execution.decompose import replay
 from rushlight.eager.execution.operands import attribute_key, flatten, form_key, structure_of
 from rushlight.eager.form import Form
 from rushlight.eager.handle import Handle
 from rushlight.support.errors import fail
+
+
+# Keys that let a rule run as one program: anyone else wants to see its calls.
+_ALONE = bit(Key.CPU) | bit(Key.AUTOGRAD)
 
 
 def needed_of(flat: Sequence[Any]) -> tuple[bool, ...]:
@@ -98,8 +102,8 @@ class OperatorNode(Node):
         arrived = [*gradients, *[None] * (len(self._forms) - len(gradients))]
         values = [*arrived, *saved]
         flat = flatten(values)
-        keys = keys_of((*gradients, *flat)) | STATE.included
-        if create_graph or keys & ~BACKENDS & ~STATE.excluded or not keys & 1:
+        keys = keys_of(tuple(flat)) | STATE.included
+        if create_graph or keys & ~_ALONE & ~STATE.excluded or not keys & bit(Key.CPU):
             return self._call_by_call(values, flat)
         key = (self._key, structure_of(values), *[form_key(item) for item in flat])
         plan = derivative_plan(self._rule, self._attrs, key, self._structure, self._needed, values)

@@ -64,7 +64,7 @@ def call_below(limit: int, op: Any, active: int, operands: tuple[Any, ...], attr
     """Asks the active keys below `limit`, highest first: how boxed kernels redispatch, from their own key."""
     entries = table_of(op)
     if entries.prepare is not None and limit == len(Key):
-        operands = entries.prepare(operands)
+        operands = entries.prepare(operands, active)
     left = active & ((1 << limit) - 1)
     while left:
         key = left.bit_length() - 1

@@ -54,7 +54,7 @@ def _fall_through(*args: Any, **kwargs: Any) -> Any:
 FALLTHROUGH = _fall_through
 """Register this where a key should let calls pass to the next key, whatever its fallback says."""
 
-Preparation = Callable[[tuple[Any, ...]], tuple[Any, ...]]
+Preparation = Callable[[tuple[Any, ...], int], tuple[Any, ...]]  # of the operands and the active keys
 
 
 class Entries(tuple[Kernel | None, ...]):

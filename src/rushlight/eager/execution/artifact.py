@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NamedTuple
 
 from rushlight.build import Executable, compile_graph
-from rushlight.eager.execution.signature import Signature, Spec, Symbols, symbols_of
+from rushlight.eager.execution.signature import Signature, Spec, Symbols, strided, symbols_of
 from rushlight.ir.dtype import int64
 from rushlight.ir.graph import Graph, GraphBuilder, Node
 from rushlight.sym import Condition, SizeExpr
@@ -58,7 +58,7 @@ def with_run_time_sizes(signature: Signature, sizes: Sequence[int]) -> Signature
     if not sizes:
         return signature
     first = 1 + max([dim for spec in signature.specs for dim in spec.dims], default=-1)
-    spec = Spec(int64, False, tuple(range(first, first + len(sizes))), ("strided", *[0 for _ in sizes]))
+    spec = Spec(int64, False, tuple(range(first, first + len(sizes))), strided([0 for _ in sizes]))
     words = (len(sizes) | int64.code << 8, *sizes, *[0 for _ in sizes])
     values = (*signature.values[:first], *sizes, *signature.values[first:])
     return Signature((*signature.specs, spec), values, (*signature.words, words))

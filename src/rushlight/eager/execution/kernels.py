@@ -9,6 +9,7 @@ from rushlight.build import Executable
 from rushlight.eager.dispatch import Key, register_fallback
 from rushlight.eager.execution.artifact import artifact_for, with_run_time_sizes
 from rushlight.eager.execution.attributes import split_sizes, with_sizes
+from rushlight.eager.execution.bounds import checks_of, run_checks
 from rushlight.eager.execution.decompose import run_decomposition
 from rushlight.eager.execution.mutate import run_mutation
 from rushlight.eager.execution.operands import (
@@ -103,7 +104,7 @@ class HostPlan:
 class OperatorPlan:
     """One operator as one executable, composites included."""
 
-    __slots__ = ("_kernel", "_several")
+    __slots__ = ("_checks", "_kernel", "_op", "_several")
 
     def __init__(self, op: Operator, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> None:
         flat = flatten(operands)
@@ -112,10 +113,14 @@ class OperatorPlan:
         result = op.infer(unflatten(structure, [form.type for form in forms]), attrs)
         self._several = isinstance(result, tuple)
         outputs = [form_of_type(item) for item in (result if self._several else (result,))]
+        self._op = op
+        self._checks = checks_of(op, operands, attrs)
         self._kernel = kernel_plan(op, attrs, structure, forms, outputs)
 
     def call(self, operands: tuple[Any, ...]) -> Any:
         """The result."""
+        if self._checks:
+            run_checks(self._op, self._checks, operands)
         outputs = self._kernel.run(flatten(operands))
         return tuple(outputs) if self._several else outputs[0]
 
@@ -166,10 +171,9 @@ def laid_out(executable: Executable, shapes: Sequence[tuple[int, ...]], outputs:
     for form, (shape, strides) in zip(outputs, executable.infer_outputs(shapes), strict=True):
         if tuple(shape) != tuple(form.shape):
             fail("X001", "an executable's output has another shape than its operator infers", form=form, found=shape)
-        if strides is None:
-            result.append(form)
-        else:
-            result.append(form_of(tuple(form.shape), form.dtype, form.device, tuple(strides), form.type.weak))
+        known: Any = strides  # None where they depend on the inputs' strides
+        kept = form.strides if known is None else tuple(strides)
+        result.append(form_of(tuple(form.shape), form.dtype, form.device, kept, form.type.weak))
     return result
 
 

@@ -86,7 +86,7 @@ def _share_memory(operand: Handle, target: Handle) -> bool:
 
 def overlaps_itself(form: Form) -> bool:
     """Whether several of its elements may be one place in memory."""
-    reach = 0
+    reach: int = 0
     for stride, size in sorted(
         [(stride, size) for stride, size in zip(form.strides, form.shape, strict=True) if size > 1]
     ):

@@ -99,7 +99,7 @@ def attribute_key(attrs: Mapping[str, Any]) -> Any:
     return tuple(parts)
 
 
-def memory_of(value: complex) -> array[Any]:
+def memory_of(value: Any) -> array[Any]:
     """A Python number as the memory of a 0-d tensor of its class's dtype."""
     kind = value.__class__
     if kind is float:

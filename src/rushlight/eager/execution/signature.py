@@ -9,7 +9,7 @@ artifact of rank 1.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple, cast
 
 from rushlight.eager.form import Form
 from rushlight.ir.dtype import DType
@@ -17,9 +17,16 @@ from rushlight.ir.type import CPU, TensorType
 from rushlight.sym import Scope, Size, SizeExpr
 
 ONE = -1  # a dim of literal size 1
-ROW_MAJOR = "row-major"
-# ROW_MAJOR; or the dims of a dense tensor, outermost first; or ("strided", literal strides and None for symbols).
-Layout = str | tuple[Any, ...]
+
+
+class Layout(NamedTuple):
+    """ "row-major"; "ordered": dense, with the dims outermost first; "strided": literal strides, None for symbols."""
+
+    kind: str
+    parts: tuple[int | None, ...] = ()
+
+
+ROW_MAJOR = Layout("row-major")
 
 
 class Spec(NamedTuple):
@@ -39,29 +46,29 @@ class Signature(NamedTuple):
     words: tuple[tuple[int, ...], ...]
 
 
-def layout_class(form_shape: Sequence[int], strides: Sequence[int], contiguous: bool) -> Layout:
+def layout_class(shape: Sequence[int], strides: Sequence[int], contiguous: bool) -> Layout:
     """The layout class of a tensor, for any kernel that walks its dims as they are."""
     if contiguous:
         return ROW_MAJOR
-    order = sorted(range(len(strides)), key=lambda dim: (-strides[dim], form_shape[dim] == 1, dim))
+    order = sorted(range(len(strides)), key=lambda dim: (-strides[dim], shape[dim] == 1, dim))
     step = 1
     for dim in reversed(order):
-        if form_shape[dim] != 1 and strides[dim] != step:
+        if shape[dim] != 1 and strides[dim] != step:
             return strided(strides)
-        step *= form_shape[dim]
-    return tuple(order)
+        step *= shape[dim]
+    return Layout("ordered", tuple(order))
 
 
 def strided(strides: Sequence[int]) -> Layout:
     """The layout class of a tensor with gaps or repetitions."""
-    return ("strided", *[stride if stride in (0, 1) else None for stride in strides])
+    return Layout("strided", tuple([stride if stride in (0, 1) else None for stride in strides]))
 
 
 def stride_values(layout: Layout, strides: Sequence[int]) -> list[int]:
     """The strides that are symbols in this layout class."""
-    if layout == ROW_MAJOR or layout[0] != "strided":
+    if layout.kind != "strided":
         return []
-    return [stride for stride, literal in zip(strides, layout[1:], strict=True) if literal is None]
+    return [stride for stride, literal in zip(strides, layout.parts, strict=True) if literal is None]
 
 
 def signature_of(forms: Sequence[Form]) -> Signature:
@@ -166,19 +173,25 @@ def symbols_of(signature: Signature) -> Symbols:
     types: list[TensorType] = []
     for spec in signature.specs:
         shape = tuple([1 if dim == ONE else sizes[dim] for dim in spec.dims])
-        strides: list[Size] | None = None
-        if spec.layout != ROW_MAJOR and spec.layout[0] != "strided":
-            strides = [1] * len(shape)
-            step: Size = 1
-            for dim in reversed(spec.layout):
-                strides[dim] = step
-                step = step * shape[dim]
-        elif spec.layout != ROW_MAJOR:
-            strides = []
-            for literal in spec.layout[1:]:
-                if literal is None:
-                    literal = scope.symbol(f"t{len(symbols) - count}", hint=next(values))
-                    symbols.append(literal)
-                strides.append(literal)
-        types.append(TensorType(shape, spec.dtype, CPU, None if strides is None else tuple(strides), spec.weak))
+        strides: list[Size] = []
+        for place, literal in enumerate(spec.layout.parts if spec.layout.kind == "strided" else ()):
+            size: Size = literal if literal is not None else scope.symbol(f"t{len(symbols) - count}", hint=next(values))
+            strides.append(size)
+            if literal is None:
+                symbols.append(cast(SizeExpr, strides[place]))
+        if spec.layout.kind == "ordered":
+            strides = _dense_strides(shape, cast(tuple[int, ...], spec.layout.parts))
+        types.append(
+            TensorType(shape, spec.dtype, CPU, None if spec.layout is ROW_MAJOR else tuple(strides), spec.weak)
+        )
     return Symbols(tuple(types), scope, tuple(symbols))
+
+
+def _dense_strides(shape: Sequence[Size], order: Sequence[int]) -> list[Size]:
+    """The strides of a dense tensor whose dims lie in this order, outermost first."""
+    strides: list[Size] = [1] * len(shape)
+    step: Size = 1
+    for dim in reversed(order):
+        strides[dim] = step
+        step = step * shape[dim]
+    return strides

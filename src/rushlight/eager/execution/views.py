@@ -29,8 +29,7 @@ class ViewPlan:
     def call(self, operands: tuple[Any, ...]) -> Any:
         """The view of the first operand."""
         base = operands[0]
-        distance = self._distance
-        result = make_view(base, self._form, base.offset + distance if distance else base.offset)
+        result = make_view(base, self._form, base.offset + self._distance)
         if self._differentiable:
             result.view_of = viewed(base, self._step)
             result.keys |= AUTOGRAD  # its base may get a history at any time
@@ -52,7 +51,7 @@ def view_plan(op: Operator, operands: tuple[Any, ...], attrs: Mapping[str, Any])
     base: Handle = operands[0]
     form = base.form
     types = map_operands(operands[1:], lambda item: item.form.type if isinstance(item, Handle) else item)
-    layout = op.view_rule(**op.named((Layout(form.type.shape, form.strides), *types), attrs))
+    layout: Any = op.view_rule(**op.named((Layout(form.type.shape, form.strides), *types), attrs))
     if layout is None:
         return None
     viewed_form = form_of(layout.shape, form.dtype, form.device, layout.strides, form.type.weak)

@@ -1,0 +1,138 @@
+"""Index ranges: eager checks them before it runs an operator, since kernels skip what is out of range.
+
+A check is one small executable over the index, whose result is a bool.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from rushlight.eager.execution.artifact import artifact_for
+from rushlight.eager.execution.operands import NUMBER_FORMS
+from rushlight.eager.execution.plan import KernelPlan
+from rushlight.eager.execution.signature import signature_of
+from rushlight.eager.form import Form, form_of
+from rushlight.eager.memory import array_of
+from rushlight.ir.dtype import Kind, bool_, int64
+from rushlight.ir.graph import Graph, GraphBuilder, Node
+from rushlight.ops import OPERATORS
+from rushlight.ops.record import Operator
+from rushlight.support.errors import fail
+
+
+class Range(NamedTuple):
+    """Indices must be in [low, high), or `ignored`. `operand` is the operand's name."""
+
+    operand: str
+    low: int
+    high: int
+    ignored: int | None = None
+    member: int | None = None  # of a list operand
+
+
+Named = Mapping[str, Any]  # operands' types and attributes by name
+Rule = Callable[[Named], list[Range]]
+
+
+def _wrapping(operand: str, size: int, member: int | None = None) -> Range:
+    return Range(operand, -size, size, None, member)
+
+
+def _along_dim(named: Named) -> list[Range]:
+    shape = named["input"].shape
+    return [_wrapping("index", shape[named["dim"]])] if shape else []
+
+
+def _in_dims(named: Named) -> list[Range]:
+    shape = named["input"].shape
+    return [_wrapping("indices", shape[dim], member) for member, dim in enumerate(named["dims"])]
+
+
+def _in_table(named: Named) -> list[Range]:
+    return [Range("input", 0, named["weight"].shape[0])]
+
+
+def _classes(named: Named) -> list[Range]:
+    shape, target = named["input"].shape, named["target"]
+    if target.dtype.kind is not Kind.INT or not shape:
+        return []
+    return [Range("target", 0, shape[0 if len(shape) == 1 else 1], named["ignore_index"])]
+
+
+# Which operand holds indices of what. An operator outside this table has none.
+_RULES: dict[str, Rule] = {
+    "gather": _along_dim,
+    "scatter": _along_dim,
+    "scatter_add": _along_dim,
+    "index_select": _along_dim,
+    "index_add": _along_dim,
+    "index": _in_dims,
+    "index_put": _in_dims,
+    "embedding": _in_table,
+    "nll_loss": _classes,
+    "cross_entropy": _classes,
+    "class_cross_entropy": _classes,
+}
+RULES: dict[Operator, Rule] = {OPERATORS[name]: rule for name, rule in _RULES.items() if name in OPERATORS}
+
+
+class Check(NamedTuple):
+    """A range, and where its operand is."""
+
+    range: Range
+    position: int
+    plan: KernelPlan
+
+
+def checks_of(op: Operator, operands: Sequence[Any], attrs: Mapping[str, Any]) -> list[Check]:
+    """What to check before a call of these forms; `operands` are tensors."""
+    rule = RULES.get(op)
+    if rule is None:
+        return []
+    names = [parameter.name for parameter in op.schema.operands]
+    types = [_type_of(operand) for operand in operands]
+    found: list[Check] = []
+    for one in rule({**dict(zip(names, types, strict=True)), **attrs}):
+        position = names.index(one.operand)
+        index = operands[position] if one.member is None else operands[position][one.member]
+        if index.form.numel:
+            found.append(Check(one, position, _plan(index.form, one.ignored is not None)))
+    return found
+
+
+def _type_of(operand: Any) -> Any:
+    form = getattr(operand, "form", None)
+    return form.type if form is not None else operand
+
+
+def _plan(index: Form, ignores: bool) -> KernelPlan:
+    whole = NUMBER_FORMS[int]
+    forms = [index, whole, whole, *([whole] if ignores else [])]
+    call = {name: OPERATORS[name] for name in ("lt", "ge", "ne", "bitwise_or", "bitwise_and", "any")}
+
+    def trace(builder: GraphBuilder, nodes: Sequence[Node], sizes: Sequence[Any]) -> Graph:
+        low, high = nodes[1:3]
+        at = OPERATORS["to_dtype"](nodes[0], int64)  # an unsigned index would make -size a large number
+        outside = call["bitwise_or"](call["lt"](at, low), call["ge"](at, high))
+        if ignores:
+            outside = call["bitwise_and"](outside, call["ne"](at, nodes[3]))
+        return builder.graph([call["any"](outside)])
+
+    signature = signature_of(forms)
+    result = form_of((), bool_)
+    executable = artifact_for(("bounds", ignores), trace, signature)
+    return KernelPlan(executable, forms, [*signature.words, result.words], [result])
+
+
+def run_checks(op: Operator, checks: Sequence[Check], operands: Sequence[Any]) -> None:
+    """I001 where an index is out of its range."""
+    for check in checks:
+        one = check.range
+        index = operands[check.position] if one.member is None else operands[check.position][one.member]
+        numbers = [one.low, one.high] if one.ignored is None else [one.low, one.high, one.ignored]
+        (outside,) = check.plan.run([index, *numbers])
+        if outside.storage.view()[0]:
+            values = array_of(index).reshape(-1).tolist()
+            wrong = next(value for value in values if not one.low <= value < one.high and value != one.ignored)
+            fail("I001", f"{op.name}: index {wrong} is out of range for a dim of size {one.high}", index=index)

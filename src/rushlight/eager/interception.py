@@ -1,0 +1,136 @@
+"""The PYTHON key: `__torch_dispatch__` of dispatch modes and of tensor subclasses, below autograd.
+
+Modes come first, the innermost one first; then the subclasses among the operands, derived classes before their bases. Each
+may return NotImplemented to let the next one answer. A mode is off while it answers; a subclass unwraps what it is given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from types import TracebackType
+from typing import Any, Self
+
+from rushlight.eager.dispatch import STATE, Key, Scope, bit, call_below, register_fallback
+from rushlight.eager.execution.operands import flatten
+from rushlight.eager.form import form_of
+from rushlight.eager.handle import Handle, adopted, make
+from rushlight.eager.mutation import Mutation
+from rushlight.ir.dtype import DType
+from rushlight.ir.type import CPU, Device
+from rushlight.support.errors import fail
+
+PYTHON = bit(Key.PYTHON)
+
+
+class TorchDispatchMode:
+    """Base of modes: within `with mode:` every operator call below autograd comes to `__torch_dispatch__`."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Answers one call: `func(*args, **kwargs)` on tensors of `types`."""
+        return func(*args, **(kwargs or {}))
+
+    def __enter__(self) -> Self:
+        self._scopes = [
+            *getattr(self, "_scopes", []),
+            Scope(modes=(*STATE.modes, self), included=STATE.included | PYTHON),
+        ]
+        self._scopes[-1].__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._scopes.pop().__exit__(kind, error, trace)
+
+
+def arguments_of(
+    op: Any, operands: tuple[Any, ...], attrs: Mapping[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Operands and attributes as the positional and keyword arguments of a call of the operator."""
+    base = op.base if isinstance(op, Mutation) else op
+    if base is None:
+        return operands, dict(attrs)
+    kwargs: dict[str, Any] = {}
+    if isinstance(op, Mutation) and op.out:
+        operands, kwargs["out"] = operands[:-1], operands[-1]
+    values = iter(operands)
+    args: list[Any] = []
+    for parameter in base.schema.parameters:
+        value = next(values) if parameter.is_operand else attrs[parameter.name]
+        if parameter.keyword_only:
+            kwargs[parameter.name] = value
+        else:
+            args.append(value)
+    return tuple(args), kwargs
+
+
+def _classes(operands: tuple[Any, ...]) -> Iterator[type[Any]]:
+    """The subclasses that intercept, each once, derived classes before their bases."""
+    found: list[type[Any]] = []
+    for item in flatten(operands):
+        cls = type(item)
+        if isinstance(item, Handle) and item.keys & PYTHON and cls not in found:
+            at = next((place for place, other in enumerate(found) if issubclass(cls, other)), len(found))
+            found.insert(at, cls)
+    yield from found
+
+
+def intercept(op: Any, active: int, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
+    """The boxed kernel that answers every operator at the PYTHON key."""
+    args, kwargs = arguments_of(op, operands, attrs)
+    types = tuple({type(item): None for item in flatten(operands) if isinstance(item, Handle)})
+    modes = STATE.modes
+    for place in range(len(modes) - 1, -1, -1):
+        rest = modes[:place]
+        included = STATE.included | PYTHON if rest else STATE.included & ~PYTHON
+        with Scope(modes=rest, included=included, excluded=STATE.excluded & ~PYTHON):
+            result = modes[place].__torch_dispatch__(op, types, args, kwargs)
+        if result is not NotImplemented:
+            return result
+    with Scope(modes=(), included=STATE.included & ~PYTHON):
+        asked = False
+        for cls in _classes(operands):
+            asked = True
+            result = cls.__torch_dispatch__(op, types, args, kwargs)
+            if result is not NotImplemented:
+                return result
+        if asked:
+            names = ", ".join([cls.__name__ for cls in _classes(operands)])
+            fail("A006", f"{op.name}: no __torch_dispatch__ answers", classes=names)
+        return call_below(Key.PYTHON, op, active, operands, attrs)
+
+
+def make_subclass(cls: type[Any], tensor: Handle, requires_grad: bool = False) -> Any:
+    """A tensor of a subclass on the storage of another one."""
+    result = make(tensor.storage, tensor.form, tensor.offset, cls)
+    result.keys |= PYTHON if intercepts(cls) else 0
+    result.version = tensor.version
+    result.requires_grad = requires_grad
+    return result
+
+
+def make_wrapper_subclass(
+    cls: type[Any],
+    size: Any,
+    *,
+    strides: Any = None,
+    dtype: DType | None = None,
+    device: Device | None = None,
+    requires_grad: bool = False,
+) -> Any:
+    """A tensor of a subclass without data of its own, that holds other tensors as attributes."""
+    if dtype is None:
+        fail("A003", "_make_wrapper_subclass: dtype is missing")
+    form = form_of(tuple(size), dtype, device or CPU, None if strides is None else tuple(strides))
+    result = make(None, form, cls=cls)
+    result.keys |= PYTHON
+    result.requires_grad = requires_grad
+    return result
+
+
+def intercepts(cls: type[Any]) -> bool:
+    """Whether a class has a `__torch_dispatch__` of its own."""
+    return getattr(cls, "__torch_dispatch__", None) is not getattr(adopted(), "__torch_dispatch__", None)
+
+
+register_fallback(Key.PYTHON, intercept, reenters=True)

@@ -1,0 +1,361 @@
+"""Graphs from text: what `ir.text` prints, read back.
+
+    graph = parse_graph(text, OPERATORS)
+
+Types are taken as written: `ir.verify` says whether they are right.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NoReturn, Protocol
+
+from rushlight.ir.dtype import SHORT_NAMES, DType
+from rushlight.ir.graph import NUMBER, RELAYOUT, RESULT, Call, Graph, OutputView, parameter
+from rushlight.ir.type import CPU, Device, TensorType
+from rushlight.support.errors import RushlightError, error
+from rushlight.sym import Condition, Guard, RuntimeAssert, Scope, Size, eq, ge, le, ne, parse_size
+from rushlight.term import Op, Reader, TermSyntaxError
+
+
+class Named(Protocol):
+    """One parameter of a schema."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        ...
+
+
+class AttributeSchema(Protocol):
+    """What the parser needs of an operator's schema."""
+
+    @property
+    def attributes(self) -> Sequence[Named]:
+        """The parameters that are no tensors, in order."""
+        ...
+
+
+class ParsedOp(Protocol):
+    """An operator as the parser sees it. Attributes that the text leaves out are None."""
+
+    @property
+    def schema(self) -> AttributeSchema:
+        """Its schema."""
+        ...
+
+
+_DTYPES: dict[str, DType] = {short: dtype for dtype, short in SHORT_NAMES.items()}
+_OWN_OPS: dict[str, Op] = {op.name: op for op in (NUMBER, RESULT, RELAYOUT)}
+_RELATIONS: dict[str, Callable[[Size, Size], bool | Condition]] = {"==": eq, "!=": ne, "<=": le, ">=": ge}
+_FACTS = re.compile(
+    r"^size (?P<name>\w+)(?: = (?P<hint>-?\d+))?(?: about (?P<preferred>-?\d+))?"
+    r"(?: from (?P<lower>-?\d+|-inf))?(?: to (?P<upper>-?\d+))?(?: step (?P<step>\d+))?$"
+)
+_FACT_WORDS = {"hint": "hint", "preferred": "optimization_hint", "lower": "lower", "upper": "upper", "step": "multiple_of"}
+_CONDITION = re.compile(r"^(?P<word>given|check) (?P<size>.+) (?P<relation>==|!=|<=|>=) 0$")
+_SYMBOL = re.compile(r"[A-Za-z_]\w*")
+
+
+def parse_graph(text: str, operators: Mapping[str, Any], scope: Scope | None = None) -> Graph:
+    """The graph that `text` denotes; its symbols belong to `scope`, and are made there unless it has them.
+
+    Errors: C009, with the line.
+    """
+    reader = GraphReader(operators, Scope() if scope is None else scope)
+    lines = [(number, line.strip()) for number, line in enumerate(text.splitlines(), 1)]
+    lines = [(number, line) for number, line in lines if line and not line.startswith("#")]
+    # What is known of a symbol is part of it from its birth, so sizes come before the types that mention them.
+    for number, line in sorted(lines, key=lambda item: not item[1].startswith("size ")):
+        try:
+            reader.line(line)
+        except RushlightError as cause:
+            if cause.code != "C009":
+                raise
+            raise _error(f"{cause.message}", number, line) from None
+        except (TermSyntaxError, ValueError) as cause:
+            raise _error(f"graph: {cause}", number, line) from None
+    if not reader.closed:
+        raise error("C009", "graph: the text ends before the closing brace", text=text[-40:])
+    return reader.graph()
+
+
+def _error(message: str, number: int, line: str) -> RushlightError:
+    return error("C009", f"{message} (line {number})", text=line)
+
+
+class GraphReader:
+    """Reads one graph, line by line."""
+
+    def __init__(self, operators: Mapping[str, Any], scope: Scope) -> None:
+        self.operators = operators
+        self.scope = scope
+        self.name = ""
+        self.closed = False
+        self.values: dict[str, Call] = {}
+        self.parameters: list[Call] = []
+        self.calls: list[Call] = []
+        self.outputs: tuple[Call, ...] | None = None
+        self.mutations: list[tuple[int, Call]] = []
+        self.views: list[OutputView] = []
+
+    def graph(self) -> Graph:
+        """What was read."""
+        return Graph(
+            tuple(self.parameters),
+            tuple(self.calls),
+            self.outputs or (),
+            tuple(self.mutations),
+            tuple(self.views),
+            self.name,
+        )
+
+    def line(self, line: str) -> None:
+        """Takes one line."""
+        if self.closed:
+            _fail("there is text after the closing brace")
+        if line.startswith("size "):
+            self._facts(line)
+        elif line.startswith(("given ", "check ")):
+            self._condition(line)
+        else:
+            self._program_line(Reader(line, self))
+
+    def _program_line(self, reader: Reader) -> None:
+        word = reader.peek()
+        if not self.name:
+            self._header(reader)
+        elif word in _LINES:
+            _LINES[word](self, reader)
+        elif self.outputs is not None:
+            _fail("a call stands after `return`")
+        else:
+            self._call(reader)
+        _end(reader)
+
+    # What a graph's lines are.
+
+    def _close(self, reader: Reader) -> None:
+        reader.expect("}")
+        self.closed = True
+
+    def _header(self, reader: Reader) -> None:
+        self.name = reader.next()
+        reader.expect("(")
+        while not reader.accept(")"):
+            name = reader.next()
+            reader.expect(":")
+            call = parameter(name.removeprefix("%"), self._type(reader))
+            self._define(name, call)
+            self.parameters.append(call)
+            reader.accept(",")
+        reader.expect("{")
+
+    def _facts(self, line: str) -> None:
+        found = _FACTS.match(line)
+        if found is None:
+            _fail("expected `size NAME = HINT from LOWER to UPPER step MULTIPLE`")
+        facts: dict[str, Any] = {}
+        for key, word in _FACT_WORDS.items():
+            if found[key] is not None:
+                facts[word] = None if found[key] == "-inf" else int(found[key])
+        if found["name"] not in self.scope.symbols:
+            self.scope.symbol(found["name"], **facts)
+
+    def _condition(self, line: str) -> None:
+        found = _CONDITION.match(line)
+        if found is None:
+            _fail("expected `given SIZE == 0`, with ==, !=, <= or >=")
+        condition = _RELATIONS[found["relation"]](self._size(found["size"]), 0)
+        if isinstance(condition, bool):
+            return  # it holds, or fails, for all values
+        if found["word"] == "check":
+            self.scope.asserts.append(RuntimeAssert(condition, None, "check"))
+        else:
+            self.scope.guards.append(Guard(condition, None, "given"))
+        self.scope.learn(condition)
+
+    def _call(self, reader: Reader) -> None:
+        name = reader.next()
+        reader.expect("=")
+        words = [reader.next()]
+        while not reader.accept("("):
+            words.append(reader.next())
+        op = self._op("".join(words))
+        operands = self._operands(reader, ")")
+        attrs = self._attrs(reader)
+        region: int | None = None
+        if reader.accept("@"):
+            region = int(reader.next())
+        reader.expect(":")
+        type_ = self._types(reader) if reader.accept("(") else self._type(reader)
+        call = Call(op, operands, self._filled(op, attrs), type_, (), region)
+        self._define(name, call)
+        self.calls.append(call)
+
+    def _return(self, reader: Reader) -> None:
+        reader.expect("return")
+        outputs: list[Call] = []
+        while reader.peek():
+            outputs.append(self._value(reader.next()))
+            reader.accept(",")
+        self.outputs = tuple(outputs)
+
+    def _write(self, reader: Reader) -> None:
+        reader.expect("write")
+        target = self._value(reader.next())
+        if target not in self.parameters:
+            _fail("only parameters are written to")
+        reader.expect("<")
+        reader.expect("-")
+        self.mutations.append((self.parameters.index(target), self._value(reader.next())))
+
+    def _view(self, reader: Reader) -> None:
+        reader.expect("view")
+        output = int(reader.next())
+        reader.expect("of")
+        base = (reader.next(), int(reader.next()))
+        shape, strides = self._sizes(reader), self._sizes(reader)
+        reader.expect("+")
+        rest: list[str] = []
+        while reader.peek():
+            rest.append(reader.next())
+        self.views.append(OutputView(output, base, shape, strides, self._size("".join(rest))))
+
+    # Parts of lines.
+
+    def _define(self, name: str, call: Call) -> None:
+        if not name.startswith("%"):
+            _fail(f"expected a name such as %0, found {name!r}")
+        if name in self.values:
+            _fail(f"{name} is defined twice")
+        self.values[name] = call
+
+    def _value(self, name: str) -> Call:
+        found = self.values.get(name)
+        if found is None:
+            _fail(f"{name} is used before it is defined")
+        return found
+
+    def _op(self, name: str) -> Op:
+        found = _OWN_OPS.get(name) or self.operators.get(name)
+        if found is None:
+            _fail(f"there is no operator {name!r}")
+        return found
+
+    def _operands(self, reader: Reader, close: str) -> tuple[Any, ...]:
+        operands: list[Any] = []
+        while not reader.accept(close):
+            token = reader.next()
+            if token == "[":
+                operands.append(self._operands(reader, "]"))
+            else:
+                operands.append(None if token == "none" else self._value(token))
+            reader.accept(",")
+        return tuple(operands)
+
+    def _attrs(self, reader: Reader) -> dict[str, Any]:
+        attrs: dict[str, Any] = {}
+        if reader.accept("{"):
+            while not reader.accept("}"):
+                key = reader.next()
+                reader.expect("=")
+                attrs[key] = reader.value()
+                reader.accept(",")
+        return attrs
+
+    def _filled(self, op: Op, attrs: dict[str, Any]) -> tuple[tuple[str, Any], ...]:
+        if op.name in _OWN_OPS:
+            return tuple(attrs.items())
+        typed: ParsedOp = op  # pyright: ignore[reportAssignmentType] - operators have schemas
+        names = [item.name for item in typed.schema.attributes]
+        unknown = [key for key in attrs if key not in names]
+        if unknown:
+            _fail(f"{op.name} has no attribute {unknown[0]!r}")
+        return tuple([(name, attrs.get(name)) for name in names])
+
+    def _types(self, reader: Reader) -> tuple[TensorType, ...]:
+        types: list[TensorType] = []
+        while not reader.accept(")"):
+            types.append(self._type(reader))
+            reader.accept(",")
+        return tuple(types)
+
+    def _type(self, reader: Reader) -> TensorType:
+        word = reader.next()
+        if word not in _DTYPES:
+            _fail(f"expected a type such as f32[4], found {word!r}")
+        shape = self._sizes(reader)
+        strides = self._sizes(reader) if reader.accept("strides") else None
+        device = self._device(reader) if reader.accept("on") else CPU
+        return TensorType(shape, _DTYPES[word], device, strides, reader.accept("weak"))
+
+    def _device(self, reader: Reader) -> Device:
+        kind = reader.next()
+        return Device(kind, int(reader.next()) if reader.accept(":") else None)
+
+    def _sizes(self, reader: Reader) -> tuple[Size, ...]:
+        reader.expect("[")
+        sizes: list[Size] = []
+        while not reader.accept("]"):
+            words: list[str] = []
+            depth = 0
+            while depth or reader.peek() not in (",", "]"):
+                token = reader.next()
+                depth += (token == "(") - (token == ")")
+                words.append(token)
+            # `//` is two tokens, and `%4` is one: sizes are put together without spaces.
+            sizes.append(self._size("".join(words)))
+            reader.accept(",")
+        return tuple(sizes)
+
+    def _size(self, text: str) -> Size:
+        # Oldest first: the text of a size goes by the age of its symbols.
+        for name in sorted(set(_SYMBOL.findall(text)) - {"min", "max"}, key=lambda name: (len(name), name)):
+            if name not in self.scope.symbols:
+                self.scope.symbol(name)
+        return parse_size(text, self.scope)
+
+    # The language of attribute values.
+
+    def parse_atom(self, word: str, reader: Reader) -> Any:
+        """An attribute value that is no plain literal: a size, a dtype, a device, a complex number or a slice."""
+        if word.startswith("`"):
+            return self._size(word.strip("`"))
+        if word in _DTYPES:
+            return _DTYPES[word]
+        if word == "device":
+            kind, index = reader.next(), int(reader.next())
+            return Device(kind, None if index < 0 else index)
+        if word == "complex":
+            return complex(*_items(reader, "(", ")"))
+        if word == "slice":
+            return slice(*_items(reader, "[", "]"))
+        raise TermSyntaxError(f"unknown word {word!r}")
+
+
+_LINES: dict[str, Callable[[GraphReader, Reader], None]] = {
+    "return": GraphReader._return,
+    "write": GraphReader._write,
+    "view": GraphReader._view,
+    "}": GraphReader._close,
+}
+
+
+def _items(reader: Reader, opening: str, closing: str) -> list[Any]:
+    reader.expect(opening)
+    items: list[Any] = []
+    while not reader.accept(closing):
+        items.append(reader.value())
+        reader.accept(",")
+    return items
+
+
+def _end(reader: Reader) -> None:
+    if reader.peek():
+        _fail(f"unexpected {reader.peek()!r} at the end of the line")
+
+
+def _fail(what: str) -> NoReturn:
+    raise TermSyntaxError(what)

@@ -1,0 +1,152 @@
+"""Whether a graph is one: what every pass may rely on, checked.
+
+Tests check every graph that is compiled, and `RUSHLIGHT_VERIFY=1` does so anywhere. Kernels and plans: `ir.verify_kernel`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+from rushlight.ir.graph import NUMBER, PARAMETER, RELAYOUT, RESULT, Call, Graph, number_dtype
+from rushlight.ir.text import GraphPrinter
+from rushlight.ir.type import TensorType
+from rushlight.support.errors import RushlightError, fail
+from rushlight.sym import Size, eq, format_size, statically_known
+
+OUTPUT, PARAMETER_BASE = "output", "parameter"  # what an output may be a view of
+
+
+def verify_graph(graph: Graph) -> None:
+    """Checks a graph: every value is defined before it is used, types are those that operators infer, the alias table fits.
+
+    Errors: C015.
+    """
+    _Verifier(graph).run()
+
+
+class _Verifier:
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.printer = GraphPrinter()
+        self.defined: set[int] = set()
+
+    def run(self) -> None:
+        """Checks everything, in the order of the text."""
+        names: set[str] = set()
+        for place, call in enumerate(self.graph.parameters):
+            name = call.attr("name") if call.op is PARAMETER else None
+            if name is None or name in names:
+                self.fail(f"parameter {place} is none, or a second one of its name", parameter=name)
+            if not isinstance(call.type, TensorType):
+                self.fail(f"parameter {name} has no tensor type")
+            names.add(name)
+            self._define(call, f"%{name}")
+        for place, call in enumerate(self.graph.calls):
+            self._call(call, f"%{place}")
+        for call in self.graph.outputs:
+            if id(call) not in self.defined or not isinstance(call.type, TensorType):
+                self.fail("an output is no tensor of the graph", output=call.op.name)
+        self._mutations()
+        self._views()
+
+    def fail(self, what: str, **values: object) -> NoReturn:
+        """Raises C015."""
+        fail("C015", f"{self.graph.name}: {what}", **{name: str(value) for name, value in values.items()})
+
+    def _define(self, call: Call, name: str) -> None:
+        if id(call) in self.defined:
+            self.fail(f"{name} stands in the graph twice")
+        self.defined.add(id(call))
+        self.printer.values[id(call)] = name
+
+    def _call(self, call: Call, name: str) -> None:
+        for operand in call.inputs():
+            if id(operand) not in self.defined:
+                self.fail(f"{name} = {call.op.name}(...) uses a value that no earlier call defines", operand=operand.op)
+        self._define(call, name)
+        line = self.printer.call(call)
+        if call.op is PARAMETER:
+            self.fail("a parameter stands among the calls", call=line)
+        inferred = self._inferred(call, line)
+        types = call.type if isinstance(call.type, tuple) else (call.type,)
+        expected = inferred if isinstance(inferred, tuple) else (inferred,)
+        if isinstance(inferred, tuple) is not isinstance(call.type, tuple) or len(types) != len(expected):
+            self.fail("the number of results is wrong", call=line)
+        for type_, other in zip(types, expected, strict=True):
+            difference = difference_of(type_, other)
+            if difference:
+                self.fail(f"the type is not the one that the operator infers: {difference}", call=line, inferred=other)
+
+    def _inferred(self, call: Call, line: str) -> Any:
+        if call.op is NUMBER:
+            return TensorType((), number_dtype(call.attr("value")), call.type.device, weak=True)
+        if call.op is RESULT:
+            types, index = call.operands[0].type, call.attr("index")
+            if not isinstance(types, tuple) or not 0 <= index < len(types):
+                self.fail("there is no such result", call=line)
+            return types[index]
+        if call.op is RELAYOUT:
+            base: TensorType = call.operands[0].type
+            return TensorType(base.shape, base.dtype, base.device, call.type.strides, base.weak)
+        for operand in call.inputs():
+            if isinstance(operand.type, tuple):
+                self.fail("an operand is several values: take one with `result`", call=line)
+        types = tuple([_type_of(operand) for operand in call.operands])
+        op: Any = call.op
+        try:
+            return op.infer(types, dict(call.attrs))
+        except RushlightError as cause:
+            cause.add_note(f"while checking {line}")
+            raise
+
+    def _mutations(self) -> None:
+        seen: set[int] = set()
+        for position, value in self.graph.mutations:
+            if not 0 <= position < len(self.graph.parameters) or position in seen:
+                self.fail("a write is to no parameter, or the second one to it", parameter=position)
+            seen.add(position)
+            if id(value) not in self.defined or not isinstance(value.type, TensorType):
+                self.fail("what is written is no tensor of the graph", value=value.op.name)
+            target: TensorType = self.graph.parameters[position].type
+            written = TensorType(value.type.shape, value.type.dtype, target.device, target.strides, target.weak)
+            difference = difference_of(written, target)
+            if difference:
+                self.fail(f"a parameter is overwritten by a value of another type: {difference}", parameter=target)
+
+    def _views(self) -> None:
+        bases = {OUTPUT: len(self.graph.outputs), PARAMETER_BASE: len(self.graph.parameters)}
+        for view in self.graph.views:
+            kind, place = view.base
+            fits = 0 <= view.output < len(self.graph.outputs) and 0 <= place < bases.get(kind, 0)
+            if not fits or view.base == (OUTPUT, view.output) or len(view.shape) != len(view.strides):
+                self.fail("an output is a view of what is not there", view=self.printer.view(view))
+
+
+def _type_of(operand: Any) -> Any:
+    if operand is None:
+        return None
+    return tuple([item.type for item in operand]) if isinstance(operand, tuple) else operand.type
+
+
+def difference_of(one: TensorType, other: TensorType) -> str:
+    """In what two types differ, for all that is known of their sizes; the empty string if they do not."""
+    if one.dtype is not other.dtype:
+        return f"dtypes {one.dtype.name} and {other.dtype.name}"
+    if one.device != other.device:
+        return f"devices {one.device} and {other.device}"
+    if one.weak is not other.weak:
+        return "only one is weak"
+    if len(one.shape) != len(other.shape):
+        return f"{len(one.shape)} and {len(other.shape)} dims"
+    for word, first, second in (("sizes", one.shape, other.shape), ("strides", one.strides, other.strides)):
+        for dim, (a, b) in enumerate(zip(first, second, strict=True)):
+            if word == "strides" and same_size(one.shape[dim], 1):
+                continue  # no element is a step away from another
+            if not same_size(a, b):
+                return f"{word} {format_size(a)} and {format_size(b)} of dim {dim}"
+    return ""
+
+
+def same_size(a: Size, b: Size) -> bool:
+    """Whether two sizes are known to be equal."""
+    return a is b or statically_known(eq(a, b))

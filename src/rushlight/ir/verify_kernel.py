@@ -1,0 +1,238 @@
+"""Whether kernels and plans keep the rules of `ir.kernel` and `ir.plan`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NoReturn
+
+from rushlight.ir.dtype import Kind, bool_, int64
+from rushlight.ir.kernel import AxisKind, Barrier, GemmKernel, Kernel, Loop, Statement, Store
+from rushlight.ir.plan import Launch, Plan
+from rushlight.ir.scalar import OPS, REDUCTIONS, Buffer, Scalar, bound_axes
+from rushlight.support.errors import fail
+from rushlight.sym import Size, SizeExpr, axis_size, format_size, free_symbols, is_axis
+from rushlight.term import postorder
+
+COMBINES = (None, "sum", "prod", "max", "min")
+GEMM_WORDS = 14  # addresses, extents, leading dims, batch strides, the macro tile
+EPILOGUE_SIZES = 6
+
+
+def verify_kernel(kernel: Kernel | GemmKernel) -> None:
+    """Checks a kernel: its sizes and buffers are arguments, axes are bound where they are used, dtypes agree.
+
+    Errors: C015.
+    """
+    if isinstance(kernel, Kernel):
+        _KernelVerifier(kernel).run()
+        return
+    epilogue = kernel.epilogue
+    if epilogue is None:
+        return
+    verify_kernel(epilogue)
+    if not epilogue.buffers or epilogue.buffers[0].scope != "local" or len(epilogue.sizes) < EPILOGUE_SIZES:
+        _fail(kernel.name, "an epilogue's first buffer is the tile, and its first sizes say which")
+
+
+def _fail(name: str, what: str, **values: object) -> NoReturn:
+    fail("C015", f"{name}: {what}", **{key: str(value) for key, value in values.items()})
+
+
+class _KernelVerifier:
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        self.buffers = set(kernel.buffers)
+        self.sizes = set(kernel.sizes)
+        self.checked: set[Scalar] = set()
+
+    def run(self) -> None:
+        """Checks the whole nest."""
+        for size in self.kernel.sizes:
+            if is_axis(size):
+                self.fail("a loop axis is an argument", axis=size)
+        self.statements(self.kernel.body, frozenset(), outermost=True)
+
+    def fail(self, what: str, **values: object) -> NoReturn:
+        """Raises C015."""
+        _fail(self.kernel.name, what, **values)
+
+    def statements(self, body: Iterable[Statement], axes: frozenset[SizeExpr], outermost: bool) -> None:
+        """Checks statements below loops over `axes`."""
+        body = tuple(body)
+        for statement in body:
+            if isinstance(statement, Loop):
+                self.loop(statement, axes, outermost and len(body) == 1)
+            elif isinstance(statement, Store):
+                self.store(statement, axes)
+            elif not isinstance(statement, Barrier):
+                self.fail("this is no statement", found=type(statement).__name__)
+
+    def loop(self, loop: Loop, axes: frozenset[SizeExpr], outermost: bool) -> None:
+        """Checks a loop: parallel ones are the outermost, extents are known outside of them."""
+        axis = loop.axis
+        if axis.symbol in axes:
+            self.fail("two loops, one inside the other, run over the same axis", axis=axis.symbol)
+        parallel = axis.kind is AxisKind.PARALLEL
+        if parallel and not outermost:
+            self.fail("a parallel loop is not outermost", axis=axis.symbol)
+        for bound in (axis.extent, axis.start):
+            if isinstance(bound, Scalar) and bound.type.kind is not Kind.INT:
+                self.fail("a loop's bounds are integers", found=bound.type.name)
+            self.value(bound, axes)
+        self.statements(loop.body, axes | {axis.symbol}, outermost and parallel)
+
+    def store(self, store: Store, axes: frozenset[SizeExpr]) -> None:
+        """Checks a store: the buffer is an argument or local, and holds values of this dtype."""
+        self.buffer(store.buffer)
+        if store.value.type is not store.buffer.type.dtype:
+            found, wanted = store.value.type.name, store.buffer.type.dtype.name
+            self.fail("a value of another dtype is stored", buffer=store.buffer.name, value=found, dtype=wanted)
+        if store.combine not in COMBINES:
+            self.fail("there is no such way to combine", combine=store.combine)
+        if isinstance(store.offset, Scalar) and store.offset.type is not int64:
+            self.fail("an offset is an int64", offset=store.offset.type.name)
+        if store.where is not None and store.where.type is not bool_:
+            self.fail("a mask is bool", where=store.where.type.name)
+        for part in (store.offset, store.value, store.where):
+            if part is not None:
+                self.value(part, axes)
+
+    def buffer(self, buffer: Buffer) -> None:
+        """Checks that memory is there."""
+        if buffer not in self.buffers and buffer.scope not in ("local", "shared"):
+            self.fail("a buffer is no argument", buffer=buffer.name)
+
+    def value(self, value: Scalar | Size, axes: frozenset[SizeExpr]) -> None:
+        """Checks a value below loops over `axes`."""
+        if not isinstance(value, Scalar):
+            self.size(value, axes)
+            return
+        bound: dict[Scalar, frozenset[SizeExpr]] = {value: axes}
+        for term in reversed(list(postorder([value]))):
+            scope = bound[term]
+            if term not in self.checked:
+                self.checked.add(term)
+                self.term(term)
+            if term.op is OPS["index"]:
+                self.size(term.attr("expr"), scope)
+            inner = scope | frozenset(bound_axes(term))
+            for axis in bound_axes(term):
+                self.size(axis_size(axis), inner - {axis})
+            for operand in term.operands:
+                # A value that is used twice may stand below the axes of either use only.
+                bound[operand] = bound[operand] & inner if operand in bound else inner
+
+    def size(self, size: Size, axes: frozenset[SizeExpr]) -> None:
+        """Checks that a size is known where it is used."""
+        for symbol in free_symbols(size):
+            if symbol not in axes and symbol not in self.sizes:
+                what = "an axis is used outside of its loop" if is_axis(symbol) else "a size is no argument"
+                self.fail(what, symbol=symbol, size=format_size(size))
+
+    def term(self, term: Scalar) -> None:
+        """Checks one term by itself."""
+        name, types = term.op.name, [operand.type for operand in term.operands]
+        if OPS.get(name) is not term.op:
+            self.fail("a term is of another language", op=name)
+        if name == "load":
+            self.buffer(term.attr("buffer"))
+            if types != [int64] or term.type is not term.attr("buffer").type.dtype:
+                self.fail("a load has one linear offset, and its buffer's dtype", buffer=term.attr("buffer").name)
+        elif name == "reduce" and term.attr("kind") not in REDUCTIONS:
+            self.fail("there is no such reduction", kind=term.attr("kind"))
+        elif name in ("select", "guard") and types[0] is not bool_:
+            self.fail(f"the condition of {name} is bool", found=types[0].name)
+        elif name == "bitcast" and types[0].bits != term.type.bits:
+            self.fail("a bitcast keeps the width", found=types[0].name, result=term.type.name)
+        values = types[1:] if name in ("select", "guard") else types
+        if name not in _CHANGING and any(type_ is not values[0] for type_ in values):
+            self.fail(f"the operands of {name} differ in dtype", found=[type_.name for type_ in values])
+        if name not in _CHANGING and values and term.op.result(*types) is not term.type:  # pyright: ignore[reportAttributeAccessIssue] - a ScalarOp
+            self.fail(f"{name} has another dtype than its operands give", result=term.type.name)
+
+
+_CHANGING = ("constant", "index", "load", "cast", "bitcast")
+
+
+def verify_plan(plan: Plan) -> None:
+    """Checks a plan: launches fit their kernels, sizes can be found at the call, memory is there and written before it
+    is read.
+
+    Errors: C015.
+    """
+    for kernel in plan.kernels:
+        verify_kernel(kernel)
+    known = {source.symbol for source in plan.symbols}
+    count = len(plan.inputs) + len(plan.outputs)
+    for source in plan.symbols:
+        if not 0 <= source.descriptor < count or source.field not in ("size", "stride"):
+            _fail("plan", "a size is looked for where no descriptor is", symbol=source.symbol)
+    placed = {slot.buffer for slot in plan.slots}
+    written: set[Buffer] = set(plan.inputs)
+    for number, launch in enumerate(plan.launches):
+        name = f"launch {number}"
+        if not 0 <= launch.kernel < len(plan.kernels):
+            _fail(name, "there is no such kernel", kernel=launch.kernel)
+        kernel = plan.kernels[launch.kernel]
+        reads, writes = _accesses(kernel, launch, name)
+        for buffer in launch.buffers:
+            if buffer.scope == "arena" and buffer not in placed:
+                _fail(name, "a buffer has no place in the arena", buffer=buffer.name)
+        for buffer in reads:
+            if buffer not in written and buffer not in writes:
+                _fail(name, "a buffer is read before it is written", buffer=buffer.name)
+        written.update(writes)
+        for size in (*[item for item in launch.arguments if not isinstance(item, Buffer)], launch.count):
+            _known(size, known, name)
+    for output in plan.outputs:
+        if output not in written:
+            _fail("plan", "an output is never written", output=output.name)
+    for slot in plan.slots:
+        _known(slot.offset_bytes, known, "arena")
+        _known(slot.size_bytes, known, "arena")
+    for assertion in plan.assertions:
+        _known(assertion.left, known, "assertion")
+        _known(assertion.right, known, "assertion")
+
+
+def _known(size: Size, known: set[SizeExpr], where: str) -> None:
+    for symbol in free_symbols(size):
+        if symbol not in known:
+            _fail(where, "a size cannot be found at the call", symbol=symbol, size=format_size(size))
+
+
+def _accesses(kernel: Kernel | GemmKernel, launch: Launch, name: str) -> tuple[set[Buffer], set[Buffer]]:
+    """The buffers a launch reads and writes; its arguments must fit the kernel."""
+    words = launch.arguments
+    if isinstance(kernel, Kernel):
+        return _kernel_accesses(kernel, kernel.buffers, words, len(kernel.sizes), name)
+    epilogue = kernel.epilogue
+    reads = {word for word in words[:2] if isinstance(word, Buffer)}
+    if len(reads) != len(set(words[:2])) or len(words) < GEMM_WORDS:
+        _fail(name, "a product's first two arguments are its operands", words=len(words))
+    if epilogue is None:
+        if not isinstance(words[2], Buffer) or len(words) != GEMM_WORDS:
+            _fail(name, "a product without an epilogue has a result", words=len(words))
+        return reads, {words[2]}
+    rest = words[GEMM_WORDS:]
+    sizes = len(epilogue.sizes) - EPILOGUE_SIZES
+    also, writes = _kernel_accesses(epilogue, epilogue.buffers[1:], rest, sizes, name)
+    return reads | also, writes
+
+
+def _kernel_accesses(
+    kernel: Kernel, buffers: tuple[Buffer, ...], words: tuple[Any, ...], sizes: int, name: str
+) -> tuple[set[Buffer], set[Buffer]]:
+    if len(words) != len(buffers) + sizes:
+        _fail(name, "the number of arguments is not the kernel's", words=len(words), kernel=kernel.name)
+    given: dict[Buffer, Buffer] = {}
+    for buffer, word in zip(buffers, words, strict=False):
+        if not isinstance(word, Buffer) or word.type.dtype is not buffer.type.dtype:
+            _fail(name, "an argument is no buffer of the kernel's dtype", argument=word, buffer=buffer.name)
+        given[buffer] = word
+    loads: set[Buffer] = set()
+    for store in kernel.stores():
+        roots = [part for part in (store.value, store.offset, store.where) if isinstance(part, Scalar)]
+        loads.update([term.attr("buffer") for term in postorder(roots) if term.op is OPS["load"]])
+    stores = {store.buffer for store in kernel.stores()}
+    return {given[item] for item in loads if item in given}, {given[item] for item in stores if item in given}

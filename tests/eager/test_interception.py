@@ -1,0 +1,148 @@
+"""Dispatch modes and tensor subclasses, with the public protocol only."""
+
+import numpy as np
+import pytest
+
+from rushlight.eager import Tensor
+from rushlight.eager.creation import ones, tensor
+from rushlight.eager.dispatch import STATE
+from rushlight.eager.functions import add, cat
+from rushlight.eager.interception import TorchDispatchMode
+from rushlight.support.errors import RushlightError
+
+
+class Logging(TorchDispatchMode):
+    """Writes down the names of operators."""
+
+    def __init__(self, name="", log=None):
+        self.name = name
+        self.log = [] if log is None else log
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.log.append(self.name + func.name)
+        return func(*args, **(kwargs or {}))
+
+
+class TwoTensor(Tensor):
+    """A pair of tensors of one shape, on which every operator acts twice."""
+
+    @staticmethod
+    def __new__(cls, a, b, requires_grad=False):
+        self = cls._make_wrapper_subclass(
+            a.shape, strides=a.stride(), dtype=a.dtype, device=a.device, requires_grad=requires_grad
+        )
+        self.a, self.b = a, b
+        return self
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        def pick(name, value):
+            if isinstance(value, TwoTensor):
+                return getattr(value, name)
+            return type(value)(pick(name, item) for item in value) if isinstance(value, (tuple, list)) else value
+
+        def run(name):
+            named = {key: pick(name, value) for key, value in (kwargs or {}).items()}
+            return func(*[pick(name, value) for value in args], **named)
+
+        first, second = run("a"), run("b")
+        if isinstance(first, tuple):
+            return tuple(cls(x, y) for x, y in zip(first, second, strict=True))
+        if func.name.endswith("_"):
+            return args[0]
+        return cls(first, second)
+
+
+def test_a_mode_sees_operators_below_autograd():
+    x = tensor([1.0, 2.0], requires_grad=True)
+    with Logging() as mode:
+        (x * x + 1).sum().backward()
+    assert mode.log[:3] == ["mul", "add", "sum"]
+    assert "expand" in mode.log
+    assert x.grad.tolist() == [2.0, 4.0]
+    assert STATE.modes == ()
+    assert STATE.included == 0
+
+
+def test_a_mode_sees_writes_and_creation():
+    with Logging() as mode:
+        target = ones(2)
+        target.add_(1)
+        add(target, 1.0, out=target)
+    assert mode.log == ["ones", "add_", "add.out"]
+    assert target.tolist() == [3.0, 3.0]
+
+
+def test_modes_stack_innermost_first():
+    log = []
+    x = tensor([1.0])
+    with Logging("outer ", log), Logging("inner ", log):
+        y = x + 1
+    assert log == ["inner add", "outer add"]
+    assert y.tolist() == [2.0]
+
+
+def test_a_mode_may_decline_and_may_raise():
+    class Declining(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            return NotImplemented
+
+    class Raising(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            raise ZeroDivisionError
+
+    x = tensor([1.0])
+    with Declining():
+        assert (x + 1).tolist() == [2.0]
+    with pytest.raises(ZeroDivisionError), Raising():
+        _ = x + 1
+    assert (STATE.modes, STATE.included, STATE.excluded, STATE.running) == ((), 0, 0, ())
+
+
+def test_a_subclass_acts_on_its_parts():
+    x = TwoTensor(tensor([1.0, 2.0]), tensor([10.0, 20.0]))
+    y = (x * 2 + tensor([1.0, 1.0])).exp().log()
+    assert isinstance(y, TwoTensor)
+    np.testing.assert_allclose(y.a.numpy(), [3, 5], rtol=1e-6)
+    np.testing.assert_allclose(y.b.numpy(), [21, 41], rtol=1e-6)
+    joined = cat([x, x])
+    assert joined.a.shape == (4,)
+    x.mul_(3)
+    assert x.b.tolist() == [30.0, 60.0]
+    assert x.reshape(2, 1).b.shape == (2, 1)
+
+
+def test_a_subclass_is_differentiated():
+    x = TwoTensor(tensor([1.0, 2.0]), tensor([10.0, 20.0]), requires_grad=True)
+    loss = (x * x).sum()
+    assert loss.requires_grad
+    loss.backward()
+    assert isinstance(x.grad, TwoTensor)
+    assert x.grad.a.tolist() == [2.0, 4.0]
+    assert x.grad.b.tolist() == [20.0, 40.0]
+
+
+def test_a_mode_sees_a_subclass_before_the_subclass_does():
+    x = TwoTensor(tensor([1.0]), tensor([2.0]))
+    with Logging() as mode:
+        y = x + 1
+    assert y.b.tolist() == [3.0]
+    assert mode.log == ["add"]  # the parts are added below the mode
+
+
+def test_a_derived_class_answers_before_its_base():
+    order = []
+
+    class Base(TwoTensor):
+        @classmethod
+        def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+            order.append(cls.__name__)
+            return NotImplemented
+
+    class Derived(Base):
+        pass
+
+    base, derived = Base(tensor([1.0]), tensor([1.0])), Derived(tensor([1.0]), tensor([1.0]))
+    with pytest.raises(RushlightError, match="no __torch_dispatch__ answers"):
+        _ = base + derived
+    assert order == ["Derived", "Base"]

@@ -1,0 +1,137 @@
+"""Tensors without data: the meta device, fake tensors, and sizes that are symbols."""
+
+import numpy as np
+import pytest
+
+from rushlight.eager.creation import empty, ones
+from rushlight.eager.form import form_of
+from rushlight.eager.functions import cat
+from rushlight.eager.handle import make
+from rushlight.eager.symbols import SymBool, SymFloat, SymInt, sym_max
+from rushlight.ir.dtype import float32, float64, int64
+from rushlight.support.errors import RushlightError
+from rushlight.sym import Scope
+
+
+def code_of(function):
+    with pytest.raises(RushlightError) as error:
+        function()
+    return error.value.code
+
+
+@pytest.fixture
+def scope():
+    return Scope()
+
+
+def fake(scope, *sizes, dtype=float32):
+    shape = tuple(scope.symbol(hint=size) if size > 1 else size for size in sizes)
+    return make(None, form_of(shape, dtype))
+
+
+def test_meta_tensors_have_types_and_no_data():
+    x = empty(2, 3, device="meta", dtype=float64)
+    y = (x @ empty(3, 4, device="meta", dtype=float64)).mT + 1
+    assert y.shape == (4, 2)
+    assert y.dtype is float64
+    assert y.stride() == (1, 4)
+    assert y.device.type == "meta"
+    assert y.is_meta
+    assert x[0].shape == (3,)
+    assert x.add_(1) is x
+    assert code_of(x.tolist) == "V003"
+    assert code_of(lambda: x + empty(2, device="meta")) == "S001"
+    assert code_of(lambda: x.add_(empty(3, 2, 3, device="meta"))) == "S009"
+
+
+def test_meta_and_cpu_do_not_mix():
+    assert code_of(lambda: empty(2, device="meta") + ones(2)) == "V002"
+
+
+def test_meta_tensors_are_differentiated():
+    x = empty(2, 3, device="meta", requires_grad=True)
+    (x * x).sum().backward()
+    assert x.grad.shape == (2, 3)
+    assert x.grad.is_meta
+
+
+def test_fake_tensors_carry_symbols(scope):
+    x = fake(scope, 5, 3)
+    y = fake(scope, 3, 7)
+    z = (x @ y).mT.reshape(-1)
+    rows, columns = x.shape[0], y.shape[1]
+    assert isinstance(rows, SymInt)
+    assert z.shape[0] is not None
+    assert isinstance(z.shape[0] == rows * columns, (bool, SymBool))
+    assert bool(z.shape[0] == rows * columns)
+    assert z.numel() == rows * columns or bool(z.numel() == rows * columns)
+
+
+def test_relations_are_guarded_and_values_are_not(scope):
+    x, y = fake(scope, 5), fake(scope, 5)
+    _ = x + y
+    assert len(scope.guards) == 1
+    _ = x * 2 + y
+    assert len(scope.guards) == 1
+
+
+def test_fake_tensors_are_differentiated(scope):
+    x = fake(scope, 5, 3)
+    x.requires_grad = True
+    loss = ((x * 2)[1:].exp().softmax(-1)).sum()
+    loss.backward()
+    assert tuple(x.grad.form.shape) == tuple(x.form.shape)
+    z = x * 3
+    z[0].mul_(2)
+    z.sum().backward()
+    assert tuple(x.grad.form.shape) == tuple(x.form.shape)
+
+
+def test_fake_tensors_join(scope):
+    x, y = fake(scope, 5, 3), fake(scope, 4, 3)
+    found = cat([x, y])
+    assert bool(found.shape[0] == x.shape[0] + y.shape[0])
+
+
+def test_symbolic_integers_compute_like_integers(scope):
+    n = SymInt(scope.symbol(hint=12))
+    assert isinstance(n + 1, SymInt)
+    assert n - n == 0
+    assert isinstance(n * 2 // 2, SymInt)
+    assert (2 * n) % 2 == 0
+    assert int(-n) == -12
+    assert 100 - n == 88
+    assert n // 5 == 2
+    assert n % 5 == 2
+    assert n**2 == 144
+    assert n / 8 == 1.5
+    assert isinstance(n / 8, float)
+    assert float(n) == 12.0
+    assert n > 3
+    assert not n < 3
+    assert n != 5
+    assert list(range(20))[n] == 12
+    assert int(sym_max(n, 20)) == 20
+    assert isinstance(SymFloat(n) * 0.5, float)
+    assert hash(n) == hash(n + 0)
+    assert n + 0.5 == 12.5
+    assert str(n)
+
+
+def test_asking_for_a_value_guards_it_and_asking_for_truth_guards_the_relation(scope):
+    n = SymInt(scope.symbol(hint=12))
+    assert (n > 3) in (True, SymBool) or bool(n > 3)
+    before = len(scope.guards)
+    assert bool(n > 3)
+    assert len(scope.guards) == before
+    assert int(n) == 12
+    assert len(scope.guards) == before + 1
+
+
+def test_reading_a_fake_value_is_refused(scope):
+    x = fake(scope, 5)
+    assert code_of(lambda: x[0].item()) == "V003"
+    assert code_of(lambda: bool(x.sum() > 0)) == "V003"
+    assert code_of(lambda: x[x > 0]) == "C002"
+    assert "fake" in repr(x)
+    assert np.dtype(int64.numpy) == np.int64

@@ -1,0 +1,265 @@
+"""Layers and losses as ordinary PyTorch code: the same text runs on torch, for frozen values, and on Rushlight.
+
+A case takes the library and a numpy generator, and returns arrays by name. Weights and inputs come from numpy.
+"""
+
+import numpy as np
+
+CASES = {}
+
+
+def case(function):
+    CASES[function.__name__] = function
+    return function
+
+
+def run(lib, name):
+    """Return a case's arrays."""
+    rng = np.random.Generator(np.random.PCG64(sum(name.encode())))
+    return CASES[name](lib, rng)
+
+
+def values(lib, rng, *shape, positive=False, grad=True):
+    array = rng.standard_normal(shape).astype(np.float32)
+    tensor = lib.tensor(np.abs(array) + 0.1 if positive else array)
+    return tensor.requires_grad_(grad)
+
+
+def fill(lib, rng, module):
+    """Give all parameters and float buffers values from numpy."""
+    with lib.no_grad():
+        for name, tensor in [*module.named_parameters(), *module.named_buffers()]:
+            if tensor.is_floating_point():
+                array = rng.standard_normal(tuple(tensor.shape)).astype(np.float32)
+                tensor.copy_(lib.tensor(np.abs(array) + 0.5 if name.endswith("var") else array * 0.5))
+    return module
+
+
+def results(lib, module, output, *inputs):
+    """Return the output, and all gradients of a weighted sum of it."""
+    weights = lib.tensor(np.cos(np.arange(output.numel())).astype(np.float32).reshape(tuple(output.shape)))
+    (output * weights).sum().backward()
+    found = {"output": output.detach().numpy()}
+    found |= {f"input{at}": x.grad.numpy() for at, x in enumerate(inputs) if x.grad is not None}
+    if module is not None:
+        found |= {f"grad.{name}": p.grad.numpy() for name, p in module.named_parameters()}
+        found |= {f"buffer.{name}": b.numpy() for name, b in module.named_buffers()}
+    return found
+
+
+def through(lib, rng, module, *shapes):
+    module = fill(lib, rng, module)
+    inputs = [values(lib, rng, *shape) for shape in shapes]
+    return results(lib, module, module(*inputs), *inputs)
+
+
+@case
+def linear(lib, rng):
+    return through(lib, rng, lib.nn.Linear(5, 3), (4, 5))
+
+
+@case
+def linear_without_bias(lib, rng):
+    return through(lib, rng, lib.nn.Linear(5, 3, bias=False), (2, 4, 5))
+
+
+@case
+def embedding(lib, rng):
+    module = fill(lib, rng, lib.nn.Embedding(7, 3, padding_idx=2))
+    return results(lib, module, module(lib.tensor([[0, 2, 6], [1, 2, 0]])))
+
+
+@case
+def layer_norm(lib, rng):
+    return through(lib, rng, lib.nn.LayerNorm((3, 4)), (2, 3, 4))
+
+
+@case
+def layer_norm_without_bias(lib, rng):
+    return through(lib, rng, lib.nn.LayerNorm(6, bias=False), (5, 6))
+
+
+@case
+def rms_norm(lib, rng):
+    return through(lib, rng, lib.nn.RMSNorm(6), (5, 6))
+
+
+@case
+def group_norm(lib, rng):
+    return through(lib, rng, lib.nn.GroupNorm(2, 4), (2, 4, 3))
+
+
+@case
+def batch_norm_training(lib, rng):
+    return through(lib, rng, lib.nn.BatchNorm2d(3), (2, 3, 4, 4))
+
+
+@case
+def batch_norm_evaluation(lib, rng):
+    return through(lib, rng, lib.nn.BatchNorm2d(3).eval(), (2, 3, 4, 4))
+
+
+@case
+def batch_norm_vectors(lib, rng):
+    return through(lib, rng, lib.nn.BatchNorm1d(3, momentum=None), (5, 3))
+
+
+@case
+def batch_norm_untracked(lib, rng):
+    return through(lib, rng, lib.nn.BatchNorm1d(3, track_running_stats=False, affine=False).eval(), (4, 3, 2))
+
+
+@case
+def convolution_1d(lib, rng):
+    return through(lib, rng, lib.nn.Conv1d(4, 6, 3, stride=2, padding=1, groups=2), (2, 4, 9))
+
+
+@case
+def convolution_2d(lib, rng):
+    return through(lib, rng, lib.nn.Conv2d(2, 4, (3, 2), padding=(1, 0), dilation=(1, 2)), (2, 2, 6, 5))
+
+
+@case
+def convolution_same(lib, rng):
+    return through(lib, rng, lib.nn.Conv2d(2, 3, 3, padding="same", bias=False), (1, 2, 4, 5))
+
+
+@case
+def convolution_reflected(lib, rng):
+    return through(lib, rng, lib.nn.Conv2d(1, 2, 3, padding=1, padding_mode="reflect"), (1, 1, 4, 4))
+
+
+@case
+def convolution_transposed(lib, rng):
+    return through(lib, rng, lib.nn.ConvTranspose2d(3, 2, 3, stride=2, padding=1, output_padding=1), (1, 3, 3, 3))
+
+
+@case
+def pooling(lib, rng):
+    pools = lib.nn.Sequential(lib.nn.MaxPool2d(2), lib.nn.AvgPool2d(2, padding=1), lib.nn.AdaptiveAvgPool2d((2, 1)))
+    return through(lib, rng, pools, (2, 3, 8, 6))
+
+
+@case
+def activations(lib, rng):
+    nn = lib.nn
+    modules = [
+        nn.ReLU(),
+        nn.ReLU6(),
+        nn.GELU(),
+        nn.GELU("tanh"),
+        nn.SiLU(),
+        nn.Mish(),
+        nn.Sigmoid(),
+        nn.LogSigmoid(),
+        nn.Tanh(),
+        nn.Softmax(-1),
+        nn.LogSoftmax(0),
+        nn.LeakyReLU(0.2),
+        nn.ELU(0.7),
+        nn.Softplus(2.0),
+        nn.Hardtanh(-0.5, 0.7),
+        nn.Hardswish(),
+    ]
+    found = {}
+    for at, module in enumerate(modules):
+        x = values(lib, rng, 3, 5)
+        found |= {f"{at}.{name}": array for name, array in results(lib, None, module(x * 2), x).items()}
+    return found
+
+
+@case
+def shapes(lib, rng):
+    nn = lib.nn
+    return through(lib, rng, nn.Sequential(nn.Flatten(), nn.Linear(6, 6), nn.Unflatten(1, (3, 2))), (2, 2, 3))
+
+
+@case
+def attention(lib, rng):
+    module = fill(lib, rng, lib.nn.MultiheadAttention(8, 2))
+    query, key = values(lib, rng, 3, 2, 8), values(lib, rng, 5, 2, 8)
+    padding = lib.tensor([[False] * 5, [False, False, False, True, True]])
+    output, weights = module(query, key, key, key_padding_mask=padding)
+    return {**results(lib, module, output, query, key), "weights": weights.detach().numpy()}
+
+
+@case
+def attention_causal(lib, rng):
+    module = fill(lib, rng, lib.nn.MultiheadAttention(8, 4, batch_first=True, bias=False))
+    x = values(lib, rng, 2, 4, 8)
+    mask = lib.tensor(np.triu(np.ones((4, 4), bool), 1))
+    output, weights = module(x, x, x, need_weights=False, attn_mask=mask)
+    assert weights is None
+    return results(lib, module, output, x)
+
+
+@case
+def class_losses(lib, rng):
+    functional = lib.nn.functional
+    target = lib.tensor([1, 0, 3, -100, 2])
+    weight = lib.tensor([0.5, 1.0, 2.0, 1.5])
+    found = {}
+    for at, options in enumerate(
+        [
+            {},
+            {"reduction": "sum"},
+            {"reduction": "none"},
+            {"weight": weight},
+            {"label_smoothing": 0.1},
+            {"weight": weight, "label_smoothing": 0.2},
+        ]
+    ):
+        x = values(lib, rng, 5, 4)
+        found |= {
+            f"{at}.{key}": v for key, v in results(lib, None, functional.cross_entropy(x, target, **options), x).items()
+        }
+    x = values(lib, rng, 2, 4, 3)
+    spatial = lib.tensor([[0, 3, 1], [2, 2, 0]])
+    found |= {f"spatial.{key}": v for key, v in results(lib, None, lib.nn.CrossEntropyLoss()(x, spatial), x).items()}
+    x = values(lib, rng, 3, 4)
+    chances = lib.tensor(np.full((3, 4), 0.25, np.float32))
+    found |= {f"chances.{key}": v for key, v in results(lib, None, functional.cross_entropy(x, chances), x).items()}
+    x = values(lib, rng, 5, 4)
+    loss = lib.nn.NLLLoss(weight)(lib.nn.functional.log_softmax(x, 1), target)
+    return found | {f"nll.{key}": v for key, v in results(lib, None, loss, x).items()}
+
+
+@case
+def elementwise_losses(lib, rng):
+    nn = lib.nn
+    found = {}
+    for at, module in enumerate([nn.MSELoss(), nn.L1Loss(reduction="sum"), nn.SmoothL1Loss(beta=0.5), nn.HuberLoss()]):
+        x, y = values(lib, rng, 3, 4), values(lib, rng, 3, 4)
+        found |= {f"{at}.{key}": v for key, v in results(lib, None, module(x, y), x, y).items()}
+    x, y = values(lib, rng, 3, 4), lib.tensor(rng.random((3, 4)).astype(np.float32))
+    loss = nn.BCELoss()(x.sigmoid(), y)
+    found |= {f"bce.{key}": v for key, v in results(lib, None, loss, x).items()}
+    x = values(lib, rng, 3, 4)
+    loss = nn.BCEWithLogitsLoss(pos_weight=lib.tensor([1.0, 2.0, 0.5, 3.0]))(x, y)
+    found |= {f"logits.{key}": v for key, v in results(lib, None, loss, x).items()}
+    x = values(lib, rng, 3, 4)
+    loss = nn.KLDivLoss(reduction="batchmean")(nn.functional.log_softmax(x, 1), y)
+    return found | {f"kl.{key}": v for key, v in results(lib, None, loss, x).items()}
+
+
+@case
+def distances(lib, rng):
+    functional = lib.nn.functional
+    x, y = values(lib, rng, 3, 4), values(lib, rng, 3, 4)
+    found = {f"cosine.{key}": v for key, v in results(lib, None, functional.cosine_similarity(x, y), x, y).items()}
+    x = values(lib, rng, 3, 4)
+    return found | {f"unit.{key}": v for key, v in results(lib, None, functional.normalize(x), x).items()}
+
+
+@case
+def clipping(lib, rng):
+    found = {}
+    for limit in (0.5, 1e3):
+        params = [values(lib, rng, 3, 4), values(lib, rng, 5)]
+        for param in params:
+            (param * param).sum().backward()
+        total = lib.nn.utils.clip_grad_norm_(params, limit)
+        found |= {f"{limit}.total": total.numpy()} | {f"{limit}.{at}": p.grad.numpy() for at, p in enumerate(params)}
+    (params[0] * 3).sum().backward()
+    lib.nn.utils.clip_grad_value_(params, 2.0)
+    return found | {f"value.{at}": p.grad.numpy() for at, p in enumerate(params)}

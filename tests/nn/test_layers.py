@@ -1,0 +1,119 @@
+"""Layers, losses and gradient clipping agree with PyTorch: with frozen values always, live where torch is installed."""
+
+import importlib.util
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.nn import layer_cases, module_texts
+
+import rushlight as rl
+from rushlight import nn
+
+HERE = Path(__file__).parent
+FROZEN = np.load(HERE / "torch_layers.npz")
+TABLE = json.loads((HERE / "torch_modules.json").read_text(encoding="utf-8"))
+
+
+def compare(name, found, expected):
+    assert set(found) == set(expected)
+    for key, array in found.items():
+        assert array.dtype == expected[key].dtype
+        # Gradients are sums of up to a few hundred products: single precision leaves about six digits of the largest.
+        scale = max(1.0, float(np.abs(expected[key]).max(initial=0.0)))
+        np.testing.assert_allclose(array, expected[key], rtol=2e-5, atol=3e-6 * scale, err_msg=f"{name}/{key}")
+
+
+@pytest.mark.parametrize("name", layer_cases.CASES)
+def test_layer_agrees_with_frozen_torch_values(name):
+    expected = {key.removeprefix(f"{name}/"): FROZEN[key] for key in FROZEN.files if key.startswith(f"{name}/")}
+    assert expected
+    compare(name, layer_cases.run(rl, name), expected)
+
+
+@pytest.mark.peer
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
+@pytest.mark.parametrize("name", layer_cases.CASES)
+def test_layer_agrees_with_live_torch(name):
+    import torch
+
+    compare(name, layer_cases.run(rl, name), layer_cases.run(torch, name))
+
+
+@pytest.mark.parametrize("text", module_texts.MODULES)
+def test_module_prints_and_names_its_state_like_torch(text):
+    module = eval(text, {"nn": nn})
+    assert repr(module) == TABLE["repr"][text]
+    assert list(module.state_dict()) == TABLE["state_dict"][text]
+
+
+def test_comparison_can_fail():
+    expected = dict(layer_cases.run(rl, "linear"))
+    expected["output"] = expected["output"] + 1e-3
+    with pytest.raises(AssertionError, match="linear/output"):
+        compare("linear", layer_cases.run(rl, "linear"), expected)
+
+
+def test_dropout_keeps_the_mean_and_rests_in_evaluation():
+    rl.manual_seed(0)
+    drop = nn.Dropout(0.25)
+    x = rl.ones(4000, requires_grad=True)
+    y = drop(x)
+    kept = y.detach().numpy() != 0
+    assert abs(kept.mean() - 0.75) < 0.04
+    np.testing.assert_allclose(y.detach().numpy()[kept], 1 / 0.75, rtol=1e-6)
+    y.sum().backward()
+    np.testing.assert_array_equal(x.grad.numpy(), y.detach().numpy())
+    assert drop.eval()(x) is x
+
+
+@pytest.mark.parametrize("activation", [nn.ReLU, nn.SiLU, nn.LeakyReLU, nn.ELU, nn.Hardtanh])
+def test_inplace_activation_overwrites_its_input(activation):
+    x = rl.tensor([-2.0, -0.5, 0.5, 2.0])
+    expected = activation()(x)
+    y = activation(inplace=True)(x)
+    assert y.data_ptr() == x.data_ptr()
+    np.testing.assert_array_equal(x.numpy(), expected.numpy())
+
+
+def test_batch_norm_counts_batches_and_needs_more_than_one_value():
+    norm = nn.BatchNorm1d(2)
+    norm(rl.ones(3, 2))
+    norm(rl.ones(3, 2))
+    assert norm.num_batches_tracked.item() == 2
+    with pytest.raises(ValueError, match="more than 1 value per channel"):
+        norm(rl.ones(1, 2))
+    with pytest.raises(ValueError, match="expected 2D or 3D input"):
+        norm(rl.ones(3, 2, 1, 1))
+
+
+def test_embedding_from_pretrained_is_frozen():
+    table = rl.tensor([[1.0, 2.0], [3.0, 4.0]])
+    embedding = nn.Embedding.from_pretrained(table)
+    assert not embedding.weight.requires_grad
+    np.testing.assert_array_equal(embedding(rl.tensor([1])).numpy(), [[3.0, 4.0]])
+
+
+@pytest.mark.parametrize(
+    ("make", "kind", "text"),
+    [
+        (lambda: nn.Conv2d(3, 4, 3, groups=2), ValueError, "in_channels must be divisible by groups"),
+        (lambda: nn.Conv2d(2, 4, 3, padding="all"), ValueError, "Invalid padding string"),
+        (lambda: nn.Conv2d(2, 4, 3, stride=2, padding="same"), ValueError, "strided"),
+        (lambda: nn.GroupNorm(2, 5), ValueError, "must be divisible"),
+        (lambda: nn.Dropout(1.5), ValueError, "dropout probability"),
+        (lambda: nn.Embedding(3, 2, padding_idx=3), ValueError, "padding_idx must be within"),
+        (lambda: nn.MultiheadAttention(6, 4), ValueError, "must be divisible"),
+        (lambda: nn.Embedding(3, 2, sparse=True), NotImplementedError, "not supported yet"),
+        (lambda: nn.LayerNorms(3), AttributeError, "did you mean LayerNorm?"),
+        (lambda: nn.LSTM(3, 4), AttributeError, "nn has no LSTM yet, which torch.nn has"),
+        (lambda: nn.functional.cross_entropie(), AttributeError, "did you mean cross_entropy?"),
+        (lambda: nn.init.dirac_(rl.zeros(3, 3, 3)), AttributeError, "nn.init has no dirac_ yet"),
+    ],
+)
+def test_mistakes_are_registered_errors(make, kind, text):
+    with pytest.raises(kind) as caught:
+        make()
+    assert isinstance(caught.value, rl.RushlightError)
+    assert text in str(caught.value)
