@@ -4,6 +4,17 @@ from importlib import import_module as _import_module
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
+from rushlight.compat.limits import finfo, iinfo
+from rushlight.compat.queries import (
+    allclose,
+    can_cast,
+    equal,
+    is_complex,
+    is_floating_point,
+    is_tensor,
+    numel,
+    promote_types,
+)
 from rushlight.data.checkpoint import load, save
 from rushlight.eager.arguments import default_dtype as get_default_dtype
 from rushlight.eager.arguments import set_default_dtype
@@ -363,6 +374,7 @@ __all__ = [
     "addcmul",
     "addmm",
     "all",
+    "allclose",
     "amax",
     "amin",
     "any",
@@ -394,6 +406,7 @@ __all__ = [
     "bmm",
     "bool",
     "broadcast_to",
+    "can_cast",
     "cat",
     "cdouble",
     "ceil",
@@ -441,6 +454,7 @@ __all__ = [
     "empty_like",
     "enable_grad",
     "eq",
+    "equal",
     "erf",
     "erfc",
     "exp",
@@ -448,6 +462,7 @@ __all__ = [
     "expm1",
     "eye",
     "fill",
+    "finfo",
     "flatten",
     "flip",
     "float",
@@ -476,6 +491,7 @@ __all__ = [
     "half",
     "hardshrink",
     "hypot",
+    "iinfo",
     "index_add",
     "index_select",
     "inf",
@@ -487,8 +503,11 @@ __all__ = [
     "int16",
     "int32",
     "int64",
+    "is_complex",
+    "is_floating_point",
     "is_grad_enabled",
     "is_inference_mode_enabled",
+    "is_tensor",
     "isclose",
     "isfinite",
     "isinf",
@@ -541,6 +560,7 @@ __all__ = [
     "no_grad",
     "norm",
     "normal",
+    "numel",
     "ones",
     "ones_like",
     "optim",
@@ -550,6 +570,7 @@ __all__ = [
     "pow",
     "prelu",
     "prod",
+    "promote_types",
     "rand",
     "rand_like",
     "randint",

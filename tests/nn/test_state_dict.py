@@ -36,7 +36,7 @@ def test_state_dict_names_everything_persistent_and_detached():
     assert not any(tensor.requires_grad for tensor in state.values())
     assert state["body.weight"].data_ptr() == net.body.weight.data_ptr()
     assert net.state_dict(keep_vars=True)["body.weight"] is net.body.weight
-    assert list(net.state_dict(prefix="net."))[0] == "net.body.weight"
+    assert next(iter(net.state_dict(prefix="net."))) == "net.body.weight"
     assert state._metadata["norm"] == {"version": 2}
 
 

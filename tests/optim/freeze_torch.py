@@ -1,4 +1,4 @@
-"""Write the frozen values of PyTorch that optimizers and schedules are compared with: `python tests/optim/freeze_torch.py`."""
+"""Write the frozen values that optimizers and schedules are compared with: `python tests/optim/freeze_torch.py`."""
 
 import json
 import warnings
@@ -22,7 +22,7 @@ def main():
     params = [torch.zeros(1, requires_grad=True)]
     texts = {name: repr(make(torch.optim, params * 1)) for name, make in cases.OPTIMIZERS.items() if name != "groups"}
     groups = {
-        name: {key: value for key, value in make(torch.optim, params).state_dict()["param_groups"][0].items()}
+        name: make(torch.optim, params).state_dict()["param_groups"][0]
         for name, make in cases.OPTIMIZERS.items()
         if name != "groups"
     }

@@ -1,4 +1,4 @@
-"""Optimizers and schedules as ordinary PyTorch code: the same text runs on torch, for frozen values, and on Rushlight."""
+"""Optimizers and schedules as PyTorch code: the same text runs on torch, for frozen values, and on Rushlight."""
 
 import numpy as np
 

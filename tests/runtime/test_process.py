@@ -26,7 +26,7 @@ def compute(n=1000, turns=100):
 
 @pytest.fixture
 def run_script(cache_folder, texts):
-    environment = {**os.environ, "RUSHLIGHT_CACHE_DIR": str(run_script), "MARK_TEXT": texts.mark}
+    environment = {**os.environ, "RUSHLIGHT_CACHE_DIR": str(cache_folder), "MARK_TEXT": texts.mark}
     environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
 
     def run(script):

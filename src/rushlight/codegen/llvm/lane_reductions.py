@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from rushlight.codegen.llvm.counting import Carry, close_loop
 from rushlight.codegen.llvm.folds import Fold, Group
-from rushlight.codegen.llvm.loops import prefix_mask
+from rushlight.codegen.llvm.masks import lanes_below
 from rushlight.codegen.llvm.scope import Context, Lanes, Scope
 from rushlight.codegen.llvm.segments import Segments
 from rushlight.codegen.llvm.shapes import Shape, shape_of, vector_type
@@ -112,7 +112,7 @@ class _LaneReduction:
         assert main.vector is not None
         assert tail.vector is not None
         carries = self._step(main, first, self.in_memory)
-        tail.vector.mask = prefix_mask(tail, tail.vector.base, end, self.width)
+        tail.vector.mask = lanes_below(tail, tail.vector.base, end, self.width)
         tail_carries = self._step(tail, first, bool(self.tables))
         results = close_loop(outer, main, main.vector.base, (first, middle), self.step, carries)
         if self.tables and not self.in_memory:
@@ -145,7 +145,7 @@ class _LaneReduction:
             stop = inner.let(f"call i64 @llvm.smin.i64(i64 {stop}, i64 {wrap})")
             here = inner.let(f"sub i64 {stop}, {lanes.base}")
             step = inner.let(f"call i64 @llvm.smin.i64(i64 {here}, i64 {self.step})")
-        lanes.mask = prefix_mask(inner, lanes.base, stop, self.step)
+        lanes.mask = lanes_below(inner, lanes.base, stop, self.step)
         carries = segments.chain(self._step(inner, first, self.in_memory, slot))
         folded = close_loop(run, inner, lanes.base, (segments.start, segments.stop), step, carries, runs=True)
         return segments.close(folded)

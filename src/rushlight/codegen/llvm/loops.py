@@ -7,9 +7,10 @@ from itertools import groupby
 from rushlight.codegen.llvm import sizes
 from rushlight.codegen.llvm.analysis import RISKY_LOAD
 from rushlight.codegen.llvm.counting import close_loop
+from rushlight.codegen.llvm.masks import first_lanes, lanes_below
 from rushlight.codegen.llvm.memory import emit_stores
-from rushlight.codegen.llvm.scope import Context, Lanes, Scope, splat
-from rushlight.codegen.llvm.shapes import lane_numbers, shape_of
+from rushlight.codegen.llvm.scope import Context, Lanes, Scope
+from rushlight.codegen.llvm.shapes import shape_of
 from rushlight.codegen.llvm.terms import value
 from rushlight.codegen.llvm.uniform import emit_run_length, find_quotients
 from rushlight.codegen.llvm.widths import least_bytes, loop_lanes
@@ -124,7 +125,7 @@ def _vector_loop(
     if fixed is None or fixed % wide:
         tail = _lanes_scope(ctx, symbol, outer, hold, narrow)
         assert tail.vector is not None
-        tail.vector.mask = prefix_mask(tail, tail.vector.base, end, narrow)
+        tail.vector.mask = lanes_below(tail, tail.vector.base, end, narrow)
         run(ctx, body, tail)
     if main is not None and main.vector is not None:
         close_loop(outer, main, main.vector.base, (start, middle), wide, runs=fixed is not None)
@@ -151,7 +152,7 @@ def _loop_by_rows(
     left = scope.let(f"sub i64 {bounds_[1]}, {lanes.base}")
     length = emit_run_length(ctx, quotients, scope)
     length = scope.let(f"call i64 @llvm.smin.i64(i64 {left}, i64 {length})")
-    lanes.mask = count_mask(scope, length, width)
+    lanes.mask = first_lanes(scope, length, width)
     run(ctx, body, scope)
     close_loop(outer, scope, lanes.base, bounds_, length, runs=True)
 
@@ -163,16 +164,3 @@ def _lanes_scope(ctx: Context, symbol: SizeExpr, outer: Scope, hold: int, width:
     scope = outer.inner(names.label(), bit, hold, Lanes(bit, width, base, None))
     scope.sizes[symbol] = base
     return scope
-
-
-def prefix_mask(scope: Scope, base: str, end: str, width: int) -> str:
-    """The mask of the lanes l with base + l < end."""
-    left = scope.let(f"sub i64 {end}, {base}")
-    return count_mask(scope, scope.let(f"call i64 @llvm.umin.i64(i64 {left}, i64 {width})"), width)
-
-
-def count_mask(scope: Scope, length: str, width: int) -> str:
-    """The mask of the first lanes; their number is at most `width`."""
-    count = scope.let(f"trunc i64 {length} to i32")
-    counts = splat(scope, f"<{width} x i32>", "i32", count, width)
-    return scope.let(f"icmp ult <{width} x i32> {lane_numbers(width, 'i32')}, {counts}")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from rushlight.codegen.llvm import arithmetic, casts, sizes
-from rushlight.codegen.llvm.analysis import ANY_LOAD, GUARD
+from rushlight.codegen.llvm import arithmetic, casts, masks, sizes
+from rushlight.codegen.llvm.analysis import ANY_LOAD, CONSTANT, GUARD, INDEX
 from rushlight.codegen.llvm.scope import Context, Handler, Mask, Scope, Value, widen
 from rushlight.codegen.llvm.shapes import Shape, literal, shape_of
-from rushlight.ir.dtype import bool_
+from rushlight.ir.dtype import bool_, int64
 from rushlight.ir.scalar import Scalar, bound_axes
-from rushlight.sym import parts
+from rushlight.sym import Size, parts
 
 
 def value(ctx: Context, term: Scalar, scope: Scope, mask: Mask | None = None) -> Value:
@@ -90,6 +90,31 @@ def _emit_operation(ctx: Context, term: Scalar, scope: Scope, mask: Mask | None)
     return Value(arithmetic.OPERATIONS[term.op.name](scope, shape, *texts), lanes, scope)
 
 
+def _emit_order(ctx: Context, term: Scalar, scope: Scope, mask: Mask | None) -> Value:
+    """a < b and a <= b. Between indices that move by one lane or not at all, a count of lanes or one bit decides."""
+    lanes = lanes_of(ctx, term, scope)
+    a, b = (_index_of(item) for item in term.operands)
+    if lanes > 1 and a is not None and b is not None:
+        gap = b - a if term.op.name == "lt" else b - a + 1
+        split = sizes.affine(ctx, parts(gap), scope)
+        if split.extra is None and split.stride in (-1, 0, 1):
+            low = sizes.sum_text(ctx, split.base, scope)
+            if split.stride == 0:
+                return Value(scope.let(f"icmp sgt i64 {low}, 0"), 1, scope)
+            if split.stride == -1:
+                return Value(masks.first_lanes(scope, masks.clamped(scope, low, lanes), lanes), lanes, scope)
+            start = masks.clamped(scope, scope.let(f"sub i64 1, {low}"), lanes)
+            return Value(masks.first_lanes(scope, start, lanes, "uge"), lanes, scope)
+    return _emit_operation(ctx, term, scope, mask)
+
+
+def _index_of(term: Scalar) -> Size | None:
+    """The size that a term is, or None."""
+    if term.op is INDEX:
+        return term.attr("expr")
+    return term.attr("value") if term.op is CONSTANT and term.type is int64 else None
+
+
 def _emit_fma(ctx: Context, term: Scalar, scope: Scope, mask: Mask | None) -> Value:
     lanes = lanes_of(ctx, term, scope)
     shape = shape_of(term.type, lanes)
@@ -163,4 +188,6 @@ TERM_HANDLERS: dict[str, Handler] = {
     "select": _emit_select,
     "guard": _emit_guard,
     "fma": _emit_fma,
+    "lt": _emit_order,
+    "le": _emit_order,
 }

@@ -1,0 +1,1 @@
+"""Names that PyTorch has for questions about tensors and dtypes, kept here for `rushlight` itself."""

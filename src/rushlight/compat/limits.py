@@ -1,0 +1,66 @@
+"""finfo and iinfo: what the numbers of a dtype can hold."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from rushlight.eager.arguments import default_dtype, element_type
+from rushlight.ir.dtype import DType, real_dtype
+from rushlight.support.errors import fail
+
+
+class FloatLimits:
+    """Limits of a floating-point dtype, of the default one unless given; of a complex one's parts."""
+
+    bits: int
+    eps: float
+    max: float
+    min: float
+    tiny: float
+    smallest_normal: float
+    resolution: float
+    dtype: str
+
+    def __init__(self, type: Any = None) -> None:
+        found = default_dtype() if type is None else element_type(type)
+        assert found is not None
+        found = real_dtype(found)
+        if not found.is_floating_point:
+            fail("A001", f"finfo: {found} is not a floating-point dtype", hint="use iinfo")
+        limits: Any = ml_dtypes.finfo(found.numpy)
+        self.dtype = found.name
+        self.bits = found.bits
+        self.eps, self.max, self.min = float(limits.eps), float(limits.max), float(limits.min)
+        self.tiny = self.smallest_normal = float(limits.smallest_normal)
+        self.resolution = float(limits.resolution)
+
+    def __repr__(self) -> str:
+        names = ("resolution", "min", "max", "eps", "smallest_normal", "tiny", "dtype")
+        return f"finfo({', '.join([f'{name}={getattr(self, name)}' for name in names])})"
+
+
+class IntegerLimits:
+    """Limits of an integer dtype."""
+
+    bits: int
+    max: int
+    min: int
+    dtype: str
+
+    def __init__(self, type: DType) -> None:
+        found = element_type(type)
+        if found is None or not found.is_integer:
+            fail("A001", f"iinfo: {found} is not an integer dtype", hint="use finfo")
+        limits = np.iinfo(found.numpy)
+        self.dtype = found.name
+        self.bits, self.max, self.min = found.bits, int(limits.max), int(limits.min)
+
+    def __repr__(self) -> str:
+        return f"iinfo(min={self.min}, max={self.max}, dtype={self.dtype})"
+
+
+finfo = FloatLimits
+iinfo = IntegerLimits

@@ -1,0 +1,91 @@
+"""Causes of the errors of modules, optimizers, loaders, checkpoints and missing names."""
+
+import resource
+import time
+from pathlib import Path
+
+import rushlight as rl
+from errorcases import triggers
+from rushlight import nn, optim
+from rushlight.utils.data import DataLoader, Dataset
+
+
+@triggers("P001")
+def checkpoint_is_missing(tmp_path: Path):
+    rl.load(tmp_path / "none.safetensors")
+
+
+@triggers("P002")
+def checkpoint_is_truncated(tmp_path: Path):
+    path = tmp_path / "cut.safetensors"
+    rl.save({"weight": rl.ones(100)}, path)
+    path.write_bytes(path.read_bytes()[:-40])
+    rl.load(path)
+
+
+@triggers("P003")
+def disk_is_full_while_saving(tmp_path: Path):
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1024, limits[1]))
+    try:
+        rl.save({"weight": rl.ones(10_000)}, tmp_path / "run.safetensors")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+@triggers("P003", "device")
+def device_is_full():
+    rl.save({"weight": rl.ones(3)}, "/dev/full")
+
+
+@triggers("P004")
+def state_dict_does_not_fit():
+    model = nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 1))
+    state = {"0.weight": rl.zeros(3, 4), "0.bias": rl.zeros(3), "2.bias": rl.zeros(1)}
+    model.load_state_dict(state)
+
+
+@triggers("P005")
+def checkpoint_is_a_pickle(tmp_path: Path):
+    (tmp_path / "model.pt").write_bytes(b"PK\x03\x04" + bytes(60))
+    rl.load(tmp_path / "model.pt")
+
+
+@triggers("P006")
+def module_is_saved_whole(tmp_path: Path):
+    rl.save({"model": nn.Linear(2, 2)}, tmp_path / "run.safetensors")
+
+
+@triggers("A007", "module")
+def module_is_not_there():
+    nn.ModuleDict({"encoder": nn.ReLU()})["decoder"]
+
+
+@triggers("A008")
+def parameter_is_listed_twice():
+    weight = rl.zeros(2, requires_grad=True)
+    optim.SGD([weight, weight], lr=0.1)
+
+
+class Slow(Dataset):
+    def __len__(self):
+        return 2
+
+    def __getitem__(self, index):
+        time.sleep(0.5)
+        return index
+
+
+@triggers("R005")
+def worker_is_too_slow():
+    next(iter(DataLoader(Slow(), num_workers=1, timeout=0.02)))
+
+
+@triggers("N001")
+def name_is_only_torchs():
+    nn.LSTM(3, 4)
+
+
+@triggers("N002")
+def name_is_misspelt():
+    nn.Conv2D(3, 4, 3)
