@@ -23,6 +23,7 @@ LINES_PER_SUPPRESSION = 1000
 # Modules that load something when it is first needed, and what: the only imports inside functions, and the only calls
 # of importlib.
 DOORS: dict[str, tuple[str, ...]] = {
+    "rushlight.build": ("rushlight.build.compile", "rushlight.build.executable"),
     "rushlight.support.log": ("rushlight.support.log_output",),
     "rushlight.runtime.llvm": ("llvmlite.binding",),
 }

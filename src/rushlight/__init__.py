@@ -15,7 +15,6 @@ from rushlight.compat.queries import (
     numel,
     promote_types,
 )
-from rushlight.data.checkpoint import load, save
 from rushlight.eager.arguments import default_dtype as get_default_dtype
 from rushlight.eager.arguments import set_default_dtype
 from rushlight.eager.autograd.modes import (
@@ -655,10 +654,11 @@ __all__ = [
 if _TYPE_CHECKING:
     from rushlight import autograd, compiler, nn, optim, testing, utils
     from rushlight.capture import compile
+    from rushlight.data import load, save
 
 # Loaded when first asked for, so that `import rushlight` is fast.
 _MODULES = ("autograd", "compiler", "nn", "optim", "testing", "utils")
-_ELSEWHERE = {"compile": "rushlight.capture"}
+_ELSEWHERE = {"compile": "rushlight.capture", "load": "rushlight.data", "save": "rushlight.data"}
 
 
 def __getattr__(name: str) -> _Any:

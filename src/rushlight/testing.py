@@ -87,8 +87,10 @@ def _difference(actual: Any, expected: Any, options: Options, where: str) -> str
         pairs = enumerate(zip(actual, expected, strict=True))
         parts = (_difference(one, other, options, f"{where}\nat item [{at}]") for at, (one, other) in pairs)
         return next((part for part in parts if part is not None), None)
-    if isinstance(actual, Tensor) != isinstance(expected, Tensor) and not _are_numbers(actual, expected):
-        return f"Cannot compare {type(actual).__name__} and {type(expected).__name__}{where}"
+    if not _are_numbers(actual, expected):
+        if type(actual) is not type(expected):
+            return f"Cannot compare {type(actual).__name__} and {type(expected).__name__}{where}"
+        return None if actual == expected else f"{actual!r} and {expected!r} are not equal{where}"
     return _tensor_difference(as_tensor(actual), as_tensor(expected), options, where)
 
 

@@ -9,12 +9,24 @@ from typing import NamedTuple
 
 import pytest
 
+import rushlight as rl
 from rushlight.cli.app import main
 from rushlight.support import settings
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-TINY = "layers=1 heads=2 width=32 context=16 batch=4 warm_up=2 evaluate_every=2 save_every=2 held_out_windows=6".split()
-TINY_DEMO = ["demo", *[part for field in [*TINY, "final_windows=8"] for part in ("--set", field)]]
+TINY = {
+    "layers": 1,
+    "heads": 2,
+    "width": 32,
+    "context": 16,
+    "batch": 4,
+    "warm_up": 2,
+    "evaluate_every": 2,
+    "save_every": 2,
+    "held_out_windows": 6,
+    "final_windows": 8,
+}
+TINY_DEMO = ["demo", *[part for name, value in TINY.items() for part in ("--set", f"{name}={value}")]]
 
 
 class Ended(NamedTuple):
@@ -37,6 +49,14 @@ def rushlight(capsys: pytest.CaptureFixture[str]) -> Callable[..., Ended]:
         return Ended(int(end.value.code or 0), said.out, said.err)
 
     return run
+
+
+@pytest.fixture(autouse=True)
+def _threads_as_before() -> Generator[None]:
+    """Commands set the threads of their process, which here is not theirs."""
+    before = rl.get_num_threads()
+    yield
+    rl.set_num_threads(before)
 
 
 @pytest.fixture

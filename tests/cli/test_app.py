@@ -6,10 +6,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from tests.cli.conftest import start
+
 import rushlight as rl
 from rushlight.cli.app import describe
 from rushlight.support.errors import error
-from tests.cli.conftest import start
 
 COMMANDS = ("demo", "generate", "info", "doctor", "explain", "cache", "bench")
 

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
 from tests.cli.conftest import TINY_DEMO, start
 
 
@@ -30,17 +29,18 @@ def test_the_demo_says_and_writes_all_that_it_promises(
     ended = rushlight(*TINY_DEMO, "--steps", "4")
     assert ended.status == 0, ended.err
     run = tmp_path / "runs" / "demo-001"
-    assert {path.name for path in run.iterdir()} >= {"config.json", "log.jsonl", "checkpoint.safetensors", "result.json"}
+    files = {path.name for path in run.iterdir()} - {"loss.svg"}
+    assert files == {"config.json", "log.jsonl", "checkpoint.safetensors", "result.json"}
     assert "runs/demo-001" in ended.out
     assert re.search(r"step 4/4  loss \d\.\d{4}  [\d,]+ tokens/s  0:00 left", ended.out)
     assert re.search(r"step 4/4  held-out loss \d\.\d{4}", ended.out)
     assert re.search(r"held-out loss  \d\.\d{4} nats per byte", ended.out)
-    assert re.search(r"4-gram         1\.[345]\d+ nats per byte", ended.out)
+    assert re.search(r"4-gram         \d\.\d{4} nats per byte", ended.out)
     assert "\ndef " in ended.out
     for name in ("graphs", "kernels", "compile time", "arena", "cache"):
         assert re.search(rf"^{name} .*\d", ended.out, re.MULTILINE), name
     result = json.loads((run / "result.json").read_text())
-    assert 1 < result["four_gram"] < 2 < result["held_out"] < 6
+    assert 1 < result["four_gram"] < result["held_out"] < 6
     config = json.loads((run / "config.json").read_text())
     assert config["config"]["steps"] == 4
     assert config["versions"]["rushlight"]

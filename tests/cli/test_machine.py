@@ -5,11 +5,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.cli.conftest import start
 
 import rushlight as rl
 from rushlight.cli import checks
 from rushlight.support import settings
-from tests.cli.conftest import start
 
 
 def test_info_names_versions_and_the_machine(rushlight: Callable):
@@ -29,7 +29,7 @@ def test_info_shows_settings_that_are_not_the_defaults(rushlight: Callable):
 
 
 @pytest.mark.core
-def test_doctor_finds_this_machine_well(rushlight: Callable):
+def test_doctor_finds_this_machine_well(rushlight: Callable, cache: Path):
     ended = rushlight("doctor")
     assert ended.status == 0, ended.out
     assert [line.split()[1] for line in ended.out.splitlines()[:-1]] == list(checks.CHECKS)
@@ -46,11 +46,13 @@ def test_the_probe_takes_less_than_a_second():
     assert min(times) < 1.0
 
 
-def test_the_probe_compiles_although_there_is_a_cache(monkeypatch: pytest.MonkeyPatch):
-    compiled = rl.compiler.cache_counts()["compiled"] if hasattr(rl.compiler, "cache_counts") else None
+def test_the_probe_compiles_and_leaves_nothing_in_the_cache(cache: Path):
+    checks.CHECKS["target"]()
+    before = list(cache.rglob("*"))
+    rl.compiler.reset()
     assert checks.CHECKS["probe"]().well
-    if compiled is not None:
-        assert rl.compiler.cache_counts()["compiled"] > compiled
+    assert rl.compiler.graph_count() == 1
+    assert list(cache.rglob("*")) == before
 
 
 def test_a_wrong_result_is_found(monkeypatch: pytest.MonkeyPatch):
@@ -94,7 +96,9 @@ def test_a_corrupt_cache_entry_is_a_finding(cache: Path):
     assert finding.remedy == "rushlight cache clear"
 
 
-def test_a_check_that_fails_in_a_way_of_its_own_is_a_finding(monkeypatch: pytest.MonkeyPatch, rushlight: Callable):
+def test_a_check_that_fails_in_a_way_of_its_own_is_a_finding(
+    monkeypatch: pytest.MonkeyPatch, rushlight: Callable, cache: Path
+):
     def broken() -> checks.Finding:
         raise OSError("no such thing")
 

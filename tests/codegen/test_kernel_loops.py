@@ -151,6 +151,21 @@ def test_indices_with_quotients_and_extremes(rng, sizes):
             check(k, arrays, {n: count, m: size, p: edge})
 
 
+def test_vectors_end_where_rows_end(rng, sizes):
+    m, n, p = sizes
+    i, x, out, wide = axis_symbol(n, "i"), buffer("x", float32), buffer("out", float32), buffer("wide", float32)
+    row, column = floordiv(i, m), mod(i, m)
+    plane = floordiv(row, p)
+    value = load(x, row * (m + 3) + column) + load(x, plane * 5 + mod(row, p)) + load(x, floordiv(3 * i + 1, m))
+    k = kernel(vector(i, Store(out, i, value), Store(wide, row * (m + 2) + column, value * 2.0)))
+    text = emit_kernel(k, CodeTarget(), "k")
+    assert "gather" not in text
+    assert "scatter" not in text
+    for columns, rows, count in ((1, 1, 20), (2, 3, 41), (7, 2, 100), (16, 4, 64), (50, 3, 170), (300, 1, 299)):
+        arrays = {x: floats(rng, 2000), out: np.zeros(count, np.float32), wide: np.zeros(4 * count + 2, np.float32)}
+        check(k, arrays, {m: columns, n: count, p: rows})
+
+
 def test_lanes_divide_exactly(sizes):
     m, n, p = sizes
     i, out = axis_symbol(n, "i"), buffer("out", int64)

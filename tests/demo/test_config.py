@@ -1,6 +1,7 @@
 """Configs: checked values, and the learning rate of each step."""
 
 import math
+from itertools import pairwise
 
 import pytest
 
@@ -15,7 +16,7 @@ def test_the_rate_rises_to_its_height_and_falls_along_a_cosine():
     assert rates[99] == rates[100] == 0.5
     assert rates[600] == pytest.approx(0.5 * 0.55)
     assert rates[1100] == pytest.approx(0.05)
-    assert all(later <= earlier for earlier, later in zip(rates[99:], rates[100:]))
+    assert all(later <= earlier for earlier, later in pairwise(rates[99:]))
     third = 100 + 1000 / 3
     assert config.rate(int(third)) == pytest.approx(0.5 * (0.1 + 0.9 * (0.5 + 0.5 * math.cos(math.pi / 3))), rel=2e-3)
 
@@ -25,7 +26,9 @@ def test_a_short_run_warms_up_for_a_fifth_of_it():
     assert math.isfinite(Config(steps=1, warm_up=0).rate(0))
 
 
-@pytest.mark.parametrize("fields", [{"steps": 0}, {"width": 30, "heads": 4}, {"batch": -1}, {"colour": 1}, {"width": "x"}])
+@pytest.mark.parametrize(
+    "fields", [{"steps": 0}, {"width": 30, "heads": 4}, {"batch": -1}, {"colour": 1}, {"width": "x"}]
+)
 def test_wrong_fields_are_errors(fields: dict[str, object]):
     with pytest.raises(RushlightError) as caught:
         Config().changed(fields)

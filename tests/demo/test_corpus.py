@@ -18,7 +18,14 @@ def write(root: Path, name: str, text: str = "x = 1\n") -> None:
 def test_tests_tables_and_packages_are_left_out(tmp_path: Path):
     for name in ("abc.py", "json/decoder.py", "unittest/case.py", "attest.py"):
         write(tmp_path, name)
-    for name in ("test/a.py", "test_x.py", "json/tests/a.py", "unittest/test/a.py", "encodings/a.py", "pydoc_data/a.py"):
+    for name in (
+        "test/a.py",
+        "test_x.py",
+        "json/tests/a.py",
+        "unittest/test/a.py",
+        "encodings/a.py",
+        "pydoc_data/a.py",
+    ):
         write(tmp_path, name)
     for name in ("idlelib/a.py", "lib2to3/a.py", "site-packages/numpy/a.py", "dist-packages/a.py", "readme.txt"):
         write(tmp_path, name)

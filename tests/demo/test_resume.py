@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from safetensors.numpy import save_file
+from tests.demo.conftest import TINY
 
 import rushlight as rl
 from rushlight.demo.config import Way
 from rushlight.demo.run_folder import CHECKPOINT, RunFolder, find_run, load_checkpoint
 from rushlight.demo.trainer import Trainer
 from rushlight.support.errors import RushlightError
-from tests.demo.conftest import TINY
 
 
 def resumed(folder: Path) -> Trainer:

@@ -5,10 +5,10 @@ import importlib.util
 import json
 
 import pytest
+from tests.demo import reference_losses
 
 import rushlight as rl
 from rushlight.demo import model, training
-from tests.demo import reference_losses
 
 TOLERANCE = 1e-4
 

@@ -8,15 +8,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.demo.conftest import TINY
 
 import rushlight as rl
-from rushlight.build import Executable
+from rushlight.build.executable import NativeExecutable
 from rushlight.demo.config import Way
 from rushlight.demo.corpus import Corpus
 from rushlight.demo.run_folder import CHECKPOINT, RunFolder
 from rushlight.demo.trainer import Trainer
 from rushlight.support.errors import RushlightError
-from tests.demo.conftest import TINY
 
 # Odd sizes, so that every kernel has a tail, and more rows than a thread gets at a time.
 FIFTY = replace(TINY, layers=2, heads=3, width=51, context=33, batch=5, steps=50, warm_up=10, save_every=50)
@@ -80,13 +80,13 @@ def test_the_compiled_step_launches_a_third_of_eagers_kernels(corpus: Corpus, mo
     compiled.advance(windows)
     eager.advance(windows)
     launched = []
-    launch = Executable.launch
+    launch = NativeExecutable.launch
 
-    def counted(self: Executable, addresses: list[int]) -> None:
+    def counted(self: NativeExecutable, addresses: list[int]) -> None:
         launched.append(self.summary.launches)
         launch(self, addresses)
 
-    monkeypatch.setattr(Executable, "launch", counted)
+    monkeypatch.setattr(NativeExecutable, "launch", counted)
     eager.advance(windows)
     own = rl.compiler.report(compiled.functions["training step"]).launches
     assert own > 0
@@ -111,5 +111,3 @@ def test_a_run_that_goes_astray_stops_and_keeps_the_last_good_checkpoint(tmp_pat
     state = rl.load(run.checkpoint)
     assert state["step"] == len(lines)
     assert all(bool(rl.isfinite(tensor).all()) for tensor in state["model"].values())
-
-

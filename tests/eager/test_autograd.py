@@ -12,6 +12,7 @@ from rushlight.eager.autograd.check import gradcheck, gradgradcheck
 from rushlight.eager.autograd.driver import backward, grad
 from rushlight.eager.autograd.function import Function, once_differentiable
 from rushlight.eager.autograd.modes import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
+from rushlight.eager.autograd.saved import SavedTensorsHooks
 from rushlight.eager.creation import arange, ones, tensor, zeros
 from rushlight.eager.functions import stack
 from rushlight.ir.dtype import float64
@@ -613,3 +614,18 @@ def test_threads_differentiate_their_own_graphs():
     assert len(found) == 4
     assert isinstance(x, Tensor)
     assert arange(2).requires_grad is False
+
+
+def test_saved_tensors_can_be_kept_elsewhere():
+    x = leaf(3)
+    kept = []
+
+    def pack(saved):
+        kept.append(saved.detach().numpy().copy())
+        return len(kept) - 1
+
+    with SavedTensorsHooks(pack, lambda number: tensor(kept[number])):
+        y = (x * x).exp()
+    assert len(kept) == 3
+    y.sum().backward()
+    np.testing.assert_allclose(x.grad.numpy(), 2 * x.detach().numpy() * y.detach().numpy())

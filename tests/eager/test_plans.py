@@ -17,13 +17,13 @@ from rushlight.ops import OPERATORS
 def compiled(monkeypatch):
     """The number of executables made since the test began."""
     made = []
-    original = artifact.compile_graph
+    original = artifact.build.compile_graph
 
     def counted(graph):
         made.append(graph)
         return original(graph)
 
-    monkeypatch.setattr(artifact, "compile_graph", counted)
+    monkeypatch.setattr(artifact.build, "compile_graph", counted)
     artifact.reset()
     from rushlight.eager.execution.kernels import forget_plans
 

@@ -7,7 +7,19 @@ import numpy as np
 import pytest
 
 from rushlight.eager import Parameter, Tensor
-from rushlight.eager.creation import arange, as_tensor, empty, eye, from_numpy, full, ones, tensor, zeros, zeros_like
+from rushlight.eager.creation import (
+    arange,
+    as_tensor,
+    empty,
+    eye,
+    from_dlpack,
+    from_numpy,
+    full,
+    ones,
+    tensor,
+    zeros,
+    zeros_like,
+)
 from rushlight.eager.form import Size
 from rushlight.eager.functions import add, mul, stack
 from rushlight.ir.dtype import bool_, complex64, float32, float64, int32, int64
@@ -93,6 +105,13 @@ def test_dlpack_shares_memory_both_ways():
     source.add_(1)
     assert seen.tolist() == [2.0, 3.0]
     assert source.__dlpack_device__() == (1, 0)
+    array = np.arange(4.0)[::2]
+    shared = from_dlpack(array)
+    shared.mul_(10)
+    assert array.tolist() == [0.0, 20.0]
+    again = from_dlpack(source)
+    assert again.data_ptr() == source.data_ptr()
+    assert code_of(lambda: from_dlpack(tensor([1.0], requires_grad=True))) == "G012"
 
 
 def test_values_leave_as_python_numbers():

@@ -7,10 +7,10 @@ import subprocess
 import sys
 
 import pytest
-from tools import generate_public
 
 import rushlight as rl
 from rushlight.support.peer_names import absent_name, peer_names
+from tools import generate_public
 
 MODULES = (
     "nn",
@@ -30,7 +30,7 @@ def test_the_lists_of_names_are_fresh():
         assert (generate_public.ROOT / path).read_text(encoding="utf-8") == text, "run `make generate`"
 
 
-@pytest.mark.parametrize("name", ("", *MODULES))
+@pytest.mark.parametrize("name", ["", *MODULES])
 def test_every_listed_name_exists_and_is_listed(name):
     module = importlib.import_module(f"rushlight.{name}".rstrip("."))
     missing = [each for each in module.__all__ if not hasattr(module, each)]
@@ -131,6 +131,8 @@ def test_import_leaves_the_frontends_and_llvm_for_later():
 
 
 def test_submodules_are_reached_by_attribute():
-    program = "import rushlight as torch; print(torch.nn.Linear.__name__, torch.optim.lr_scheduler.StepLR.__name__, torch.utils.data.DataLoader.__name__)"
+    program = (
+        "import rushlight as torch; print(torch.nn.Linear, torch.optim.lr_scheduler.StepLR, torch.utils.data.Subset)"
+    )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["Linear", "StepLR", "DataLoader"]
+    assert all(name in done.stdout for name in ("Linear", "StepLR", "Subset"))

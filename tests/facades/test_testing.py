@@ -39,6 +39,7 @@ def test_close(actual, expected):
         ({"a": 1}, {"b": 1}, "missing ['b'], additional ['a']"),
         ({"a": [1, 2]}, {"a": [1, 3]}, "at item ['a']\nat item [1]"),
         ("a", 1, "Cannot compare str and int"),
+        (["a"], ["b"], "'a' and 'b' are not equal"),
     ],
 )
 def test_not_close(actual, expected, text):
@@ -53,9 +54,9 @@ def test_options():
     assert_close(1.0, 1.1, rtol=0.2, atol=0.0)
     with pytest.raises(AssertionError, match="attribute 'stride"):
         assert_close(rl.ones(2, 3), rl.ones(3, 2).mT, check_stride=True)
-    with pytest.raises(AssertionError, match="^mine$"):
+    with pytest.raises(AssertionError, match=r"^mine$"):
         assert_close(1, 2, msg="mine")
-    with pytest.raises(AssertionError, match="^seen: Scalars"):
+    with pytest.raises(AssertionError, match=r"^seen: Scalars"):
         assert_close(1, 2, msg=lambda text: "seen: " + text)
     with pytest.raises(ValueError, match="both rtol and atol"):
         assert_close(1, 2, rtol=0.1)

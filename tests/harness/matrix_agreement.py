@@ -10,7 +10,7 @@ import dataclasses
 from typing import Any
 
 import numpy as np
-from matrix_cases import FLOATS, Arguments, Leaf, map_arrays
+from matrix_cases import FLOATS, Arguments, map_arrays, reference
 
 import rushlight.ir.dtype as dtypes
 from rushlight.ir.dtype import BY_NAME, DType, Kind, from_numpy_dtype
@@ -26,20 +26,6 @@ WIDER = {
     "complex128": "complex128",
 }
 LONG_DOUBLES = {"float64": np.longdouble, "complex128": np.clongdouble}
-
-
-def reference(op: Operator, arguments: Arguments) -> tuple:
-    """The operator's meaning as a tuple of arrays."""
-    operands = _arrays(arguments.operands)
-    with np.errstate(all="ignore"):
-        found = op.ref_rule(**op.named(operands, arguments.attrs))
-    return tuple(np.asarray(item) for item in found) if isinstance(found, (tuple, list)) else (np.asarray(found),)
-
-
-def _arrays(items):
-    return tuple(
-        _arrays(item) if isinstance(item, tuple) else item.array if isinstance(item, Leaf) else item for item in items
-    )
 
 
 @contextlib.contextmanager

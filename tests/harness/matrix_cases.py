@@ -7,6 +7,7 @@ The choice covers pairs rather than the full product, since each combination of 
 
 import dataclasses
 import functools
+import warnings
 import zlib
 from typing import Any
 
@@ -24,7 +25,7 @@ from rushlight.support.errors import RushlightError
 NUMBERS = (bool, int, float, complex)
 LAYOUTS = ("transposed", "expanded", "offset", "strided", "overlapping")
 SIZES = ("zero", "one", "odd", "long")
-ODD_SIZES = (17, 7, 9, 5, 11, 3)
+ODD_SIZES = (17, 11, 9, 7, 5, 3)  # for the sizes of a sample, largest first
 LONG = 301  # past a block of 256 terms
 LONGEST = 8195  # past the 8192 terms of the lane order
 GUARD = 7  # elements around an array that nobody may touch
@@ -61,7 +62,7 @@ class Leaf:
     __slots__ = ("array", "role")
 
     def __init__(self, array, role):
-        self.array = array
+        self.array = np.asarray(array)
         self.role = role
 
 
@@ -331,7 +332,33 @@ def resized(op: Operator, arguments: Arguments, size: str) -> Arguments | None:
 
     attrs = {name: _mapped(op, name, value, mapping) for name, value in arguments.attrs.items()}
     found = dataclasses.replace(map_arrays(arguments, resize), attrs=attrs)
-    return None if refusal(found, op) is not None else found
+    return found if refusal(found, op) is None and _has_meaning(op, found) else None
+
+
+def _has_meaning(op, arguments):
+    """Whether changed sizes still go together, where that is a matter of attributes and values that typing does not see."""
+    if op.facts & (Fact.POINTWISE | Fact.VIEW) or not any(item.type != "bool" for item in op.schema.attributes):
+        return True
+    try:
+        reference(op, arguments)
+    except (ValueError, IndexError):
+        return False
+    return True
+
+
+def reference(op: Operator, arguments: Arguments) -> tuple:
+    """The operator's meaning as a tuple of arrays."""
+    operands = _arrays(arguments.operands)
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = op.ref_rule(**op.named(operands, arguments.attrs))
+    return tuple(np.asarray(item) for item in found) if isinstance(found, (tuple, list)) else (np.asarray(found),)
+
+
+def _arrays(items):
+    return tuple(
+        _arrays(item) if isinstance(item, tuple) else item.array if isinstance(item, Leaf) else item for item in items
+    )
 
 
 def _mapped(op, name, value, mapping):

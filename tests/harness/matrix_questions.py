@@ -15,9 +15,21 @@ import functools
 from typing import Any
 
 import numpy as np
-from matrix_agreement import disagreement, expected_results, reference, same_bits
-from matrix_cases import Case, Leaf, base_dtype, cases, converted, map_arrays, materialise, refused_dtypes
-from matrix_cases import refusal, sample_arguments, types_of
+from matrix_agreement import disagreement, expected_results, same_bits
+from matrix_cases import (
+    Case,
+    Leaf,
+    base_dtype,
+    cases,
+    converted,
+    map_arrays,
+    materialise,
+    reference,
+    refusal,
+    refused_dtypes,
+    sample_arguments,
+    types_of,
+)
 
 from rushlight.autograd import grad
 from rushlight.capture import compile as compile_function

@@ -268,6 +268,10 @@ def test_two_scopes_share_nothing():
     assert scope_of(a + 1) is one
     assert scope_of(3) is None
     assert scope_of(axis_symbol(b)) is other
+    with pytest.raises(InternalError, match="another scope"):
+        guard(eq(a, b + 4).negate())
+    with pytest.raises(InternalError, match="loop axis"):
+        check(lt(axis_symbol(b), b - 1))
 
 
 def test_symbols_must_fit_their_facts():

@@ -6,10 +6,10 @@ import functools
 import threading
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from rushlight import build
 from rushlight.autodiff.partition import Split, split_joint
-from rushlight.build import Executable, compile_graph
 from rushlight.capture.backward import BackwardPart
 from rushlight.capture.entry import Entry
 from rushlight.capture.program import Program, Recorder, with_dense_outputs
@@ -20,7 +20,9 @@ from rushlight.eager.handle import Handle
 from rushlight.support import events
 from rushlight.support.errors import fail
 
-BACKENDS = ("rushlight", "inductor", "eager", "aot_eager", "reference")
+if TYPE_CHECKING:
+    from rushlight.build import Executable
+
 PREPARE = "__rushlight_prepare__"
 _compiled: weakref.WeakSet[CompiledFunction] = weakref.WeakSet()
 _count = [0]
@@ -29,7 +31,7 @@ _count = [0]
 class CompiledFunction:
     """A function whose calls run compiled traces. Each trace serves all inputs that pass its guards."""
 
-    def __init__(self, function: Callable[..., Any], dynamic: bool | None, backend: str) -> None:
+    def __init__(self, function: Callable[..., Any], dynamic: bool | None, backend: str | None = None) -> None:
         functools.update_wrapper(self, function, updated=())
         self.function = function
         self.dynamic = dynamic is not False
@@ -77,7 +79,7 @@ class CompiledFunction:
             if not missing:
                 break
             unset |= missing
-        entry = _build(program, arguments, walk, names)
+        entry = _build(program, arguments, walk, names, self.backend)
         self.entries = (entry, *self.entries)
         _count[0] += 1
         return entry
@@ -107,7 +109,7 @@ class CompiledFunction:
 class CompiledModule:
     """A module whose call runs compiled traces; everything else is the module's."""
 
-    def __init__(self, module: Any, dynamic: bool | None, backend: str) -> None:
+    def __init__(self, module: Any, dynamic: bool | None, backend: str | None = None) -> None:
         object.__setattr__(self, "_orig_mod", module)
         object.__setattr__(self, "_compiled", CompiledFunction(module, dynamic, backend))
 
@@ -129,21 +131,24 @@ def compile(  # noqa: A001 - PyTorch's name
     *,
     fullgraph: bool = False,
     dynamic: bool | None = None,
-    backend: str = "rushlight",
+    backend: str | None = None,
     mode: str | None = None,
     options: dict[str, Any] | None = None,
     disable: bool = False,
 ) -> Any:
     """Compiles a function or module when it is first called; also a decorator, as `torch.compile`.
 
-    One trace serves all sizes: input sizes are symbols unless `dynamic=False`. Capture is always of the full graph.
+    One trace serves all sizes: input sizes are symbols unless `dynamic=False`. Capture is always of the full graph. What
+    runs it is `backend`, by default the setting of that name: "rushlight" (or "inductor"), "eager" (kernels call by call,
+    nothing is recomputed for the backward pass), "aot_eager" (kernels call by call, after the partition), or "reference"
+    (numpy). The results of the first three are the same to the last bit.
     """
     if model is None:
         return functools.partial(
             compile, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode, options=options, disable=disable
         )
-    if backend not in BACKENDS:
-        fail("C004", "compile: there is no such backend", backend=backend, hint=f"one of {', '.join(BACKENDS)}")
+    if backend is not None and backend not in build.BACKENDS:
+        fail("C001", "compile: there is no such backend", backend=backend, hint=f"one of {', '.join(build.BACKENDS)}")
     if disable:
         return model
     if hasattr(type(model), "forward"):
@@ -211,15 +216,15 @@ def _rebuild(value: Any, leaves: Any) -> Any:
     return next(leaves)
 
 
-def _build(program: Program, arguments: Arguments, walk: StateWalk, names: Names) -> Entry:
+def _build(program: Program, arguments: Arguments, walk: StateWalk, names: Names, backend: str | None) -> Entry:
     count = len(program.graph.outputs)
     if not program.wanted:
-        executable = compile_graph(with_dense_outputs(program.graph))
+        executable = build.compile_graph(with_dense_outputs(program.graph), backend)
         return Writer(program, executable, arguments, walk, names).entry(None, count)
     count -= len(program.wanted)
     split: Split = split_joint(program.graph, count, program.tangents)
     program.sources = program.sources[: len(program.graph.parameters) - program.tangents]
     program.graph = split.forward
-    forward: Executable = compile_graph(with_dense_outputs(split.forward))
-    part = BackwardPart(program, split)
+    forward: Executable = build.compile_graph(with_dense_outputs(split.forward), backend)
+    part = BackwardPart(program, split, backend)
     return Writer(program, forward, arguments, walk, names).entry(part.attach, count)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from rushlight import build
 from rushlight.autodiff.partition import Split
-from rushlight.build import Executable, compile_graph
 from rushlight.capture.entry import RunPlan
 from rushlight.capture.program import Program, with_dense_outputs
 from rushlight.capture.source import ArgumentSource, TensorSource
@@ -19,12 +19,16 @@ from rushlight.ops.record import OPERATORS
 from rushlight.support.errors import fail
 from rushlight.sym import SizeExpr, evaluate
 
+if TYPE_CHECKING:
+    from rushlight.build import Executable
+
 
 class BackwardPart:
     """What a compiled forward needs to be differentiated. The executable is made at the first backward pass."""
 
-    def __init__(self, program: Program, split: Split) -> None:
+    def __init__(self, program: Program, split: Split, backend: str | None) -> None:
         self.split = split
+        self.backend = backend
         self.differentiable = program.differentiable
         self.wanted_places = [_place_of(program, item) for item in program.wanted]
         self.count = len(split.forward.outputs) - split.saved
@@ -42,7 +46,7 @@ class BackwardPart:
     def run(self, saved: Sequence[Any], gradients: Sequence[Any], values: dict[SizeExpr, int]) -> list[Any]:
         """The gradients of the wanted inputs."""
         if self._executable is None:
-            self._executable = compile_graph(with_dense_outputs(self.split.backward))
+            self._executable = build.compile_graph(with_dense_outputs(self.split.backward), self.backend)
         executable = self._executable
         flat = [*saved, *gradients]
         forms = tuple([item.form for item in flat])

@@ -8,15 +8,17 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rushlight.build import Executable
 from rushlight.capture.guard import Guard
 from rushlight.capture.source import ArgumentSource, GradientSource, NumberSource, TensorSource
 from rushlight.eager.form import Form, form_of
 from rushlight.eager.handle import Handle
 from rushlight.ir.type import TensorType
 from rushlight.sym import Condition, SizeExpr, evaluate, is_symbol
+
+if TYPE_CHECKING:
+    from rushlight.build import Executable
 
 
 @dataclass(frozen=True, slots=True)

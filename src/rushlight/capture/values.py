@@ -10,8 +10,8 @@ from rushlight.capture.source import Source
 from rushlight.eager.handle import Handle
 from rushlight.eager.symbols import SymInt
 from rushlight.eager.tracing import TracedNumber
-from rushlight.sym import SizeExpr
 from rushlight.support.errors import fail
+from rushlight.sym import SizeExpr
 
 
 @dataclass(frozen=True, slots=True)

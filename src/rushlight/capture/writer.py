@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rushlight.build import Executable
 from rushlight.capture.entry import Entry, Planner
 from rushlight.capture.guard import Guard
 from rushlight.capture.program import Program
@@ -18,6 +17,9 @@ from rushlight.eager.handle import AUTOGRAD, Handle, Version
 from rushlight.ir.dtype import Kind
 from rushlight.runtime.allocator import allocate_many
 from rushlight.sym import SizeExpr, evaluate, free_symbols, to_python
+
+if TYPE_CHECKING:
+    from rushlight.build import Executable
 
 MISS = object()
 

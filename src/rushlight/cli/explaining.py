@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 
 from rushlight import capture
-from rushlight.capture.api import CompiledFunction
+from rushlight.capture import api
 from rushlight.support import events
 from rushlight.support.errors import require
 
@@ -60,7 +60,7 @@ def run_script(script: Path, arguments: list[str]) -> tuple[int, dict[str, Any]]
 def account() -> list[str]:
     """What happened in this process, as lines of text."""
     lines = ["", f"compiled: {capture.graph_count()} graphs"]
-    for function in capture.compiled_functions():
+    for function in sorted(api._compiled, key=_name):
         lines += _function(function)
     for kind, title in TOLD.items():
         lines += _reasons(title, [str(event.reason) for event in events.events(kind)])
@@ -70,9 +70,12 @@ def account() -> list[str]:
     return [*lines, f"cache: {counts}"]
 
 
-def _function(function: CompiledFunction) -> list[str]:
-    name = getattr(function, "__qualname__", None) or type(function.function).__name__
-    lines = [f"  {name}: {len(function.entries)} graphs"]
+def _name(function: api.CompiledFunction) -> str:
+    return getattr(function, "__qualname__", None) or type(function.function).__name__
+
+
+def _function(function: api.CompiledFunction) -> list[str]:
+    lines = [f"  {_name(function)}: {len(function.entries)} graphs"]
     for number, entry in enumerate(reversed(function.entries), 1):
         for executable in entry.executables:
             summary = executable.summary

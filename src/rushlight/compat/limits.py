@@ -54,7 +54,7 @@ class IntegerLimits:
         found = element_type(type)
         if found is None or not found.is_integer:
             fail("A001", f"iinfo: {found} is not an integer dtype", hint="use finfo")
-        limits = np.iinfo(found.numpy)
+        limits = np.iinfo(found.name)
         self.dtype = found.name
         self.bits, self.max, self.min = found.bits, int(limits.max), int(limits.min)
 

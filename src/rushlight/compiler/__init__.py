@@ -2,5 +2,10 @@
 
 from rushlight.capture import compile, graph_count, reset
 from rushlight.compiler.report import Report, is_compiled, report
+from rushlight.support.peer_names import absent_name
 
 __all__ = ["Report", "compile", "graph_count", "is_compiled", "report", "reset"]
+
+
+def __getattr__(name: str) -> object:
+    raise absent_name(__name__, name, __all__)

@@ -136,7 +136,7 @@ def _file_order(tensors: Mapping[str, Handle]) -> list[str]:
 
 def _bytes_of(tensor: Handle) -> memoryview:
     """Return a tensor's elements in row-major order: its own memory where that is their order there."""
-    return memoryview(np.ascontiguousarray(array_of(tensor)).reshape(-1).view(np.uint8))
+    return np.ascontiguousarray(array_of(tensor)).reshape(-1).view(np.uint8).data
 
 
 def _write_atomically(path: str, parts: tuple[bytes | memoryview, ...]) -> None:

@@ -40,7 +40,7 @@ class Trainer:
 
     def __init__(self, config: Config, way: Way) -> None:
         self.config = config
-        self.device = rl.device(way.device)
+        self.device = rl.zeros(0, device=way.device).device
         self.step = 0
         rl.manual_seed(config.seed)
         self.model = GPT(config.layers, config.heads, config.width, config.context).to(self.device)

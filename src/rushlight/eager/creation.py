@@ -25,7 +25,7 @@ from rushlight.ir.dtype import DType, Kind, bool_, complex64, complex128, float3
 from rushlight.ir.type import CPU, Device
 from rushlight.ops import OPERATORS
 from rushlight.ops.record import set_creation_handler
-from rushlight.support.errors import fail, require
+from rushlight.support.errors import RushlightError, error, fail, require
 
 Array = Any
 
@@ -141,6 +141,18 @@ def from_numpy(array: Array) -> Any:
     if not isinstance(array, np.ndarray):
         fail("A001", "from_numpy: not a numpy array", array=array)
     return tensor_of(array)
+
+
+def from_dlpack(source: Any) -> Any:
+    """A tensor that shares the memory of an object with the DLPack protocol, on the CPU."""
+    try:
+        array = np.from_dlpack(source)
+    except RushlightError:
+        raise
+    except (BufferError, RuntimeError, TypeError) as cause:
+        raise error("M002", f"from_dlpack: {cause}") from cause
+    # numpy takes older exporters' memory to be read-only; the protocol has it writable.
+    return tensor_of(array, allow_readonly=True)
 
 
 def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: bool = False) -> Any:

@@ -6,7 +6,8 @@ answers, so that what is recorded, recomputed or differentiated sees the same tw
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator as Iteration, Sequence
+from collections.abc import Callable, Sequence
+from collections.abc import Generator as Iteration
 from contextlib import contextmanager
 from typing import Any
 

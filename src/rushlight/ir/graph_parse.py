@@ -53,7 +53,13 @@ _FACTS = re.compile(
     r"^size (?P<name>\w+)(?: = (?P<hint>-?\d+))?(?: about (?P<preferred>-?\d+))?"
     r"(?: from (?P<lower>-?\d+|-inf))?(?: to (?P<upper>-?\d+))?(?: step (?P<step>\d+))?$"
 )
-_FACT_WORDS = {"hint": "hint", "preferred": "optimization_hint", "lower": "lower", "upper": "upper", "step": "multiple_of"}
+_FACT_WORDS = {
+    "hint": "hint",
+    "preferred": "optimization_hint",
+    "lower": "lower",
+    "upper": "upper",
+    "step": "multiple_of",
+}
 _CONDITION = re.compile(r"^(?P<word>given|check) (?P<size>.+) (?P<relation>==|!=|<=|>=) 0$")
 _SYMBOL = re.compile(r"[A-Za-z_]\w*")
 

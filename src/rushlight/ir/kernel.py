@@ -111,14 +111,23 @@ class Kernel:
                 stack.extend(reversed(statement.body))
 
 
+# The words that a product's arguments begin with: three addresses, then sizes and strides in elements. `a_batch` and its like
+# are the steps of the outer batch axes, `a_inner` those of the `inner_batches` below them.
+TASK_WORDS = (
+    *("a", "b", "c", "m", "n", "k", "a_ld", "b_ld", "ldc", "a_batch", "b_batch", "c_batch"),
+    *("inner_batches", "a_inner", "b_inner", "c_inner", "tile_m", "tile_n"),
+)
+# What an epilogue is told of its tile: the first sizes of its kernel.
+TILE_WORDS = ("tile_ld", "batch", "row", "column", "rows", "columns")
+
+
 @dataclass(frozen=True, slots=True)
 class GemmKernel:
     """The GEMM template: C[b, m, n] = sum over k of A[b, m, k] * B[b, k, n], operands laid out as `tile` says.
 
-    Its argument words are the addresses of A, B and C, then M, N, K, the leading dims of A, B and C, their batch strides, and the
-    rows and columns of a macro tile; then the addresses and sizes that the epilogue needs. With an epilogue there is no C
-    (its word is 0): the epilogue is a kernel over the rows of one finished macro tile, whose first buffer is the tile and
-    whose first sizes are the tile's leading dim, the batch, the first row, the first column, and the numbers of rows and columns.
+    Its argument words are TASK_WORDS, then the addresses and sizes that the epilogue needs. With an epilogue there is no C
+    (its word is 0): the epilogue is a kernel over the rows of one finished macro tile, whose first buffer is the tile
+    and whose first sizes are TILE_WORDS.
     """
 
     name: str

@@ -23,6 +23,9 @@ from rushlight.sym import Condition, Scope, Size, SizeExpr, format_size, free_sy
 from rushlight.term import format_value
 
 
+_FLIPPED = {"==": "==", "!=": "!=", "<=": ">=", ">=": "<="}
+
+
 class GraphPrinter:
     """Prints one graph; remembers the names it gave."""
 
@@ -98,8 +101,10 @@ class GraphPrinter:
         return [*[_symbol_line(symbol, name) for symbol, name in self.symbols.items()], *texts]
 
     def condition(self, condition: Condition) -> str:
-        """A condition, its symbols renamed."""
-        return f"{self.size(condition.expr)} {condition.relation} 0"
+        """A condition, its symbols renamed. Of its two forms, which differ in sign, names decide, not the symbols' ages."""
+        one = f"{self.size(condition.expr)} {condition.relation} 0"
+        other = f"{self.size(-1 * condition.expr)} {_FLIPPED[condition.relation]} 0"
+        return min(one, other, key=lambda text: (text.startswith("-"), text))
 
     def call(self, call: Call) -> str:
         """One call's line."""

@@ -6,16 +6,14 @@ from collections.abc import Iterable
 from typing import Any, NoReturn
 
 from rushlight.ir.dtype import Kind, bool_, int64
-from rushlight.ir.kernel import AxisKind, Barrier, GemmKernel, Kernel, Loop, Statement, Store
-from rushlight.ir.plan import Launch, Plan
+from rushlight.ir.kernel import TASK_WORDS, TILE_WORDS, AxisKind, Barrier, GemmKernel, Kernel, Loop, Statement, Store
+from rushlight.ir.plan import Address, Launch, Plan
 from rushlight.ir.scalar import OPS, REDUCTIONS, Buffer, Scalar, bound_axes
 from rushlight.support.errors import fail
 from rushlight.sym import Size, SizeExpr, axis_size, format_size, free_symbols, is_axis
 from rushlight.term import postorder
 
 COMBINES = (None, "sum", "prod", "max", "min")
-GEMM_WORDS = 14  # addresses, extents, leading dims, batch strides, the macro tile
-EPILOGUE_SIZES = 6
 
 
 def verify_kernel(kernel: Kernel | GemmKernel) -> None:
@@ -30,7 +28,7 @@ def verify_kernel(kernel: Kernel | GemmKernel) -> None:
     if epilogue is None:
         return
     verify_kernel(epilogue)
-    if not epilogue.buffers or epilogue.buffers[0].scope != "local" or len(epilogue.sizes) < EPILOGUE_SIZES:
+    if not epilogue.buffers or epilogue.buffers[0].scope != "local" or len(epilogue.sizes) < len(TILE_WORDS):
         _fail(kernel.name, "an epilogue's first buffer is the tile, and its first sizes say which")
 
 
@@ -155,8 +153,7 @@ _CHANGING = ("constant", "index", "load", "cast", "bitcast")
 
 
 def verify_plan(plan: Plan) -> None:
-    """Checks a plan: launches fit their kernels, sizes can be found at the call, memory is there and written before it
-    is read.
+    """Checks a plan: launches fit their kernels, sizes can be found at the call, memory is written before it is read.
 
     Errors: C015.
     """
@@ -173,17 +170,19 @@ def verify_plan(plan: Plan) -> None:
         name = f"launch {number}"
         if not 0 <= launch.kernel < len(plan.kernels):
             _fail(name, "there is no such kernel", kernel=launch.kernel)
-        kernel = plan.kernels[launch.kernel]
-        reads, writes = _accesses(kernel, launch, name)
         for buffer in launch.buffers:
             if buffer.scope == "arena" and buffer not in placed:
                 _fail(name, "a buffer has no place in the arena", buffer=buffer.name)
+        reads, writes = _accesses(plan.kernels[launch.kernel], launch, name)
         for buffer in reads:
             if buffer not in written and buffer not in writes:
                 _fail(name, "a buffer is read before it is written", buffer=buffer.name)
         written.update(writes)
-        for size in (*[item for item in launch.arguments if not isinstance(item, Buffer)], launch.count):
-            _known(size, known, name)
+        for word in (*launch.arguments, launch.count):
+            if isinstance(word, Address):
+                _known(word.offset, known, name)
+            elif not isinstance(word, Buffer):
+                _known(word, known, name)
     for output in plan.outputs:
         if output not in written:
             _fail("plan", "an output is never written", output=output.name)
@@ -207,17 +206,21 @@ def _accesses(kernel: Kernel | GemmKernel, launch: Launch, name: str) -> tuple[s
     if isinstance(kernel, Kernel):
         return _kernel_accesses(kernel, kernel.buffers, words, len(kernel.sizes), name)
     epilogue = kernel.epilogue
-    reads = {word for word in words[:2] if isinstance(word, Buffer)}
-    if len(reads) != len(set(words[:2])) or len(words) < GEMM_WORDS:
-        _fail(name, "a product's first two arguments are its operands", words=len(words))
-    if epilogue is None:
-        if not isinstance(words[2], Buffer) or len(words) != GEMM_WORDS:
-            _fail(name, "a product without an epilogue has a result", words=len(words))
-        return reads, {words[2]}
-    rest = words[GEMM_WORDS:]
-    sizes = len(epilogue.sizes) - EPILOGUE_SIZES
-    also, writes = _kernel_accesses(epilogue, epilogue.buffers[1:], rest, sizes, name)
-    return reads | also, writes
+    if len(words) < len(TASK_WORDS):
+        _fail(name, "a product lacks arguments", words=len(words))
+    a, b, c = (_buffer_of(word) for word in words[:3])
+    if a is None or b is None or (c is None) is (epilogue is None):
+        _fail(name, "a product has two operands, and a result or an epilogue", words=words[:3])
+    if epilogue is None or c is not None:
+        return {a, b}, {c} if c is not None else set()
+    sizes = len(epilogue.sizes) - len(TILE_WORDS)
+    reads, writes = _kernel_accesses(epilogue, epilogue.buffers[1:], words[len(TASK_WORDS) :], sizes, name)
+    return {a, b, *reads}, writes
+
+
+def _buffer_of(word: Any) -> Buffer | None:
+    found = word.buffer if isinstance(word, Address) else word
+    return found if isinstance(found, Buffer) else None
 
 
 def _kernel_accesses(
@@ -227,9 +230,10 @@ def _kernel_accesses(
         _fail(name, "the number of arguments is not the kernel's", words=len(words), kernel=kernel.name)
     given: dict[Buffer, Buffer] = {}
     for buffer, word in zip(buffers, words, strict=False):
-        if not isinstance(word, Buffer) or word.type.dtype is not buffer.type.dtype:
+        found = _buffer_of(word)
+        if found is None or found.type.dtype is not buffer.type.dtype:
             _fail(name, "an argument is no buffer of the kernel's dtype", argument=word, buffer=buffer.name)
-        given[buffer] = word
+        given[buffer] = found
     loads: set[Buffer] = set()
     for store in kernel.stores():
         roots = [part for part in (store.value, store.offset, store.where) if isinstance(part, Scalar)]

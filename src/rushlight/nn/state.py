@@ -207,7 +207,7 @@ class _Loading:
         """What is wrong with the keys, in PyTorch's words."""
         lists = (("Unexpected", self.unexpected), ("Missing", self.missing))
         return [
-            f"{kind} key(s) in state_dict: {', '.join([f'{chr(34)}{key}{chr(34)}' for key in keys])}. "
+            f"{kind} key(s) in state_dict: {', '.join([f'{chr(34)}{key}{chr(34)}' for key in keys])}."
             for kind, keys in lists
             if keys
         ]

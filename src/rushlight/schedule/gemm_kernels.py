@@ -10,15 +10,15 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from rushlight.ir.gemm_tile import Format, GemmTile, choose_tile
-from rushlight.ir.kernel import GemmKernel, Kernel
+from rushlight.ir.kernel import TILE_WORDS, GemmKernel, Kernel
 from rushlight.ir.loops import Index
 from rushlight.ir.plan import Address
 from rushlight.ir.scalar import OPS, Buffer, Scalar, index, load
 from rushlight.ir.type import TensorType
 from rushlight.schedule.fuse import Group
 from rushlight.schedule.gemm import GemmShape
-from rushlight.schedule.matrices import Matrices, matrices, plain_load
 from rushlight.schedule.kernels import Item, Nest, Step, build_kernel, linearise, open_group
+from rushlight.schedule.matrices import Matrices, matrices, plain_load
 from rushlight.schedule.terms import Substitution, as_size, rebuild
 from rushlight.sym import (
     Scope,
@@ -37,7 +37,6 @@ from rushlight.sym import (
 from rushlight.term import substitute as replace_terms
 
 BLOCK = 256  # of the reduction; the packed formats are made of such blocks
-EPILOGUE_WORDS = ("tile_ld", "batch", "row", "column", "rows", "columns")  # what the task tells an epilogue of its tile
 TILE_HINT = 128
 
 
@@ -246,7 +245,7 @@ def _product(
     )
     epilogue = _epilogue(group, shape, placed, name) if c is None else None
     if epilogue is not None:
-        words = (*words, *epilogue.buffers[1:], *epilogue.sizes[len(EPILOGUE_WORDS) :])
+        words = (*words, *epilogue.buffers[1:], *epilogue.sizes[len(TILE_WORDS) :])
     return Step(GemmKernel(name, tile, epilogue), words, batches, m * n * k)
 
 
@@ -255,7 +254,7 @@ def _epilogue(group: Group, shape: GemmShape, placed: Mapping[Buffer, Buffer], n
     node = group.nodes[0]
     assert node.contraction is not None
     tile = Buffer(f"{name}_tile", TensorType((0,), node.contraction.type), "local")
-    first = tuple([Scope().symbol(text, optimization_hint=TILE_HINT) for text in EPILOGUE_WORDS])
+    first = tuple([Scope().symbol(text, optimization_hint=TILE_HINT) for text in TILE_WORDS])
     leading, batch, row, column, rows, columns = first
     m_in, n_in = axis_symbol(rows, "m"), axis_symbol(columns, "n")
     product_load = load(tile, m_in * leading + n_in)

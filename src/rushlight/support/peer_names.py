@@ -1,12 +1,11 @@
 """The names that PyTorch has, for telling a name that is missing here from one that is mistaken.
 
-`torch_names.json` lists the public names of PyTorch 2.13 by our module's name; it is read when a name is not found.
+`torch_names.txt` lists the public names of PyTorch 2.13 by our module's name; it is read when a name is not found.
 """
 
 import functools
-import json
+import os
 from collections.abc import Iterable
-from pathlib import Path
 
 from rushlight.support.errors import error
 from rushlight.support.names import did_you_mean
@@ -15,7 +14,8 @@ from rushlight.support.names import did_you_mean
 @functools.cache
 def peer_names(module: str) -> frozenset[str]:
     """Return PyTorch's names in its counterpart of a module of ours (`rushlight.nn`)."""
-    table: dict[str, str] = json.loads(Path(__file__).with_name("torch_names.json").read_text(encoding="utf-8"))
+    with open(os.path.join(os.path.dirname(__file__), "torch_names.txt"), encoding="utf-8") as lines:
+        table = dict(line.split(": ", 1) for line in lines)
     return frozenset(table.get(module, "").split())
 
 

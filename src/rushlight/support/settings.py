@@ -105,7 +105,7 @@ class Settings:
     cache_limit_mb = Setting(whole_number(1), 1024, "Size in MiB above which the oldest cache entries are removed.")
     log = Setting(topics(), (), "What to write to standard error.")
     dump = Setting(folder(), "", "Write every stage of each compilation to this folder.")
-    edit = Setting(folder(), "", "Read stages back from this folder, edited.", in_key=True)
+    edit = Setting(folder(), "", "Read stages back from this folder, edited.")
     verify = Setting(flag(), False, "Check the result of every pass of the compiler.")
     strict_fallbacks = Setting(flag(), False, "Make every fallback an error, as rl.strict() does.")
 

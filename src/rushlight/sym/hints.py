@@ -10,7 +10,8 @@ from rushlight.sym.knowledge import Knowledge
 from rushlight.sym.query import bottom_up, coefficient, evaluate_node, free_symbols
 
 _DEFAULT = 8192  # what an unbacked size is taken to be where its facts allow it
-_ROUNDS = 64  # passes over the broken facts before the best values met are taken
+_STARTS = (None, 0, 64)  # where the search for values starts: at the defaults, or near these
+_ROUNDS = 48  # passes over the broken facts from one start
 
 
 def backed_hint(e: Size) -> int | None:
@@ -90,7 +91,7 @@ class Hints:
         self._unchecked = fact.relation == "==" or not self._holds(fact)
 
     def _is_bound_of_new_symbol(self, e: SizeExpr) -> bool:
-        if e.count != 1:
+        if e.count != 1 or self._knowledge.resolve(e) is not e:
             return False
         ((product, _),) = terms(e)
         return product.op is SYMBOL and product not in self._values and product not in self._chosen
@@ -144,18 +145,25 @@ class Solver:
 
     def solve(self) -> dict[SizeExpr, int]:
         """The values of the unbacked symbols that occur in facts."""
-        best, fewest = dict(self._values), len(self._facts) + 1
-        for _ in range(_ROUNDS):
-            broken = [fact for fact in self._facts if not self._holds(fact)]
-            if len(broken) < fewest:
-                best, fewest = dict(self._values), len(broken)
-            if not broken:
-                break
-            for fact in broken:
-                self._weights[fact] += 1
-                if not self._holds(fact):
-                    self._repair(fact)
-        return {symbol: best[symbol] for symbol in self._about}
+        best: dict[SizeExpr, int] = {}
+        fewest = len(self._facts) + 1
+        # From the default values, so that what no fact forbids stays as it is; failing that, from small ones.
+        for start in _STARTS:
+            for symbol in self._about:
+                wanted = default_value(symbol, self._knowledge) if start is None else start
+                self._values[symbol] = _nearest(symbol, wanted, self._knowledge)
+            self._visits.clear()
+            for _ in range(_ROUNDS):
+                broken = [fact for fact in self._facts if not self._holds(fact)]
+                if len(broken) < fewest:
+                    best, fewest = {symbol: self._values[symbol] for symbol in self._about}, len(broken)
+                if not broken:
+                    return best
+                for fact in broken:
+                    self._weights[fact] += 1
+                    if not self._holds(fact):
+                        self._repair(fact)
+        return best
 
     def _holds(self, fact: Condition) -> bool:
         return compares(fact.relation, self._value(fact.expr))

@@ -203,7 +203,7 @@ class _Proof:
             if len(ways) == 1 and len(ways[0]) == 1:
                 polynomial = ways[0][0]
                 continue
-            return any(all([self.nonnegative(branch, depth) for branch in branches]) for branches in ways)
+            return any(all(self.nonnegative(branch, depth) for branch in branches) for branches in ways)
 
     def _next_to_eliminate(self, polynomial: Polynomial) -> SizeExpr | None:
         best: SizeExpr | None = None

@@ -15,8 +15,11 @@ from rushlight.sym.hints import Hints, backed_hint
 from rushlight.sym.interval import Interval, bounds_at_birth
 from rushlight.sym.knowledge import Knowledge
 from rushlight.sym.prover import proves_nonnegative
+from rushlight.sym.query import symbols_of
 from rushlight.sym.symbols import new_symbol
 from rushlight.sym.text import format_size, parse_size
+
+_CHECKED = 64  # parts of a fact whose symbols are all looked at
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,8 +144,20 @@ class Scope(SymbolOwner):
 
     def learn(self, fact: Condition) -> None:
         """Takes a condition to be true without recording who relies on it (a specification's assumption, say)."""
+        if fact.expr.count <= _CHECKED:
+            self._require_own_symbols(fact)
         self.knowledge.learn(fact)
         self._hints.facts_changed(fact)
+
+    def _require_own_symbols(self, fact: Condition) -> None:
+        for symbol in symbols_of(fact.expr):
+            if symbol.facts.scope is not self:
+                whose = (
+                    "a symbol of another scope"
+                    if symbol.facts.size is None
+                    else "a loop axis, of which nothing can be learned"
+                )
+                fail("X001", f"sym: {fact} is about {format_size(symbol)}, which is {whose}")
 
     def hint_or_none(self, e: Size) -> int | None:
         """The value of `e` for the example; None if some symbol in it is unbacked."""

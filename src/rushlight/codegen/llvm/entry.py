@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rushlight.codegen.llvm import sizes
-from rushlight.codegen.llvm.gemm import TASK_WORDS
 from rushlight.codegen.llvm.gemm_kernel import plan_name
 from rushlight.codegen.llvm.scope import Context, Scope
 from rushlight.codegen.llvm.target import CodeTarget
-from rushlight.ir.kernel import GemmKernel, Kernel
+from rushlight.ir.kernel import TASK_WORDS, GemmKernel, Kernel
 from rushlight.ir.plan import Address, Assertion, Launch, Plan
 from rushlight.ir.scalar import Buffer
 from rushlight.sym import Size

@@ -21,6 +21,7 @@ from rushlight.codegen.llvm.gemm_micro import (
 )
 from rushlight.codegen.llvm.gemm_pack import emit_pack_a_block, emit_pack_b_panel
 from rushlight.ir.gemm_tile import SMALLEST_TASK, GemmTile, choose_tile, plan_tiles
+from rushlight.ir.kernel import TASK_WORDS
 
 __all__ = [
     "TASK_WORDS",
@@ -32,28 +33,6 @@ __all__ = [
     "emit_task",
     "plan_tiles",
 ]
-
-TASK_WORDS = (
-    "a",
-    "b",
-    "c",
-    "m",
-    "n",
-    "k",
-    "a_ld",
-    "b_ld",
-    "ldc",
-    "a_batch",
-    "b_batch",
-    "c_batch",
-    "inner_batches",
-    "a_inner",
-    "b_inner",
-    "c_inner",
-    "tile_m",
-    "tile_n",
-)
-"""The i64 words that a task's arguments begin with: three addresses, then sizes and strides in elements."""
 
 _CORE_TYPES = "ptr, ptr, ptr, i64, i64, i64, i64, i64, i64"
 

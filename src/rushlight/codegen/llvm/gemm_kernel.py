@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from dataclasses import fields
 
-from rushlight.codegen.llvm.gemm import TASK_WORDS, emit_plan, emit_task
+from rushlight.codegen.llvm.gemm import emit_plan, emit_task
 from rushlight.codegen.llvm.kernel import emit_kernel
 from rushlight.codegen.llvm.target import CodeTarget
 from rushlight.ir.gemm_tile import GemmTile
-from rushlight.ir.kernel import GemmKernel
-
-_TILE_WORDS = ("tile_ld", "batch", "row", "column", "rows", "columns")
+from rushlight.ir.kernel import TASK_WORDS, TILE_WORDS, GemmKernel
 
 
 def core_name(tile: GemmTile) -> str:
@@ -43,7 +41,7 @@ def _emit_entrance(kernel: GemmKernel, target: CodeTarget, name: str) -> str:
     """IR of the function that the task calls on a tile: it arranges the words that the epilogue's kernel expects."""
     epilogue = kernel.epilogue
     assert epilogue is not None
-    buffers, sizes = len(epilogue.buffers) - 1, len(epilogue.sizes) - len(_TILE_WORDS)
+    buffers, sizes = len(epilogue.buffers) - 1, len(epilogue.sizes) - len(TILE_WORDS)
     total = 1 + buffers + len(epilogue.sizes)
     lines = [
         f"define internal void @{name}(ptr %args, ptr %tile, i64 %tile_ld, i64 %batch, i64 %row, i64 %column, "
@@ -67,7 +65,7 @@ def _emit_entrance(kernel: GemmKernel, target: CodeTarget, name: str) -> str:
 
     for item in range(buffers):
         copy(len(TASK_WORDS) + item)
-    for word in _TILE_WORDS:
+    for word in TILE_WORDS:
         put(f"%{word}")
     for item in range(sizes):
         copy(len(TASK_WORDS) + buffers + item)

@@ -12,7 +12,7 @@ from rushlight.codegen.llvm.memory import emit_stores
 from rushlight.codegen.llvm.scope import Context, Lanes, Scope
 from rushlight.codegen.llvm.shapes import shape_of
 from rushlight.codegen.llvm.terms import value
-from rushlight.codegen.llvm.uniform import emit_run_length, find_quotients
+from rushlight.codegen.llvm.uniform import Rows, find_quotients
 from rushlight.codegen.llvm.widths import least_bytes, loop_lanes
 from rushlight.ir.dtype import int64
 from rushlight.ir.kernel import AxisKind, Loop, Statement, Store
@@ -149,12 +149,12 @@ def _loop_by_rows(
     lanes = scope.vector
     assert lanes is not None
     lanes.uniform = frozenset(quotients)
+    rows = Rows(ctx, quotients, outer, scope, symbol, bounds_[0])
     left = scope.let(f"sub i64 {bounds_[1]}, {lanes.base}")
-    length = emit_run_length(ctx, quotients, scope)
-    length = scope.let(f"call i64 @llvm.smin.i64(i64 {left}, i64 {length})")
+    length = scope.let(f"call i64 @llvm.smin.i64(i64 {left}, i64 {rows.length})")
     lanes.mask = first_lanes(scope, length, width)
     run(ctx, body, scope)
-    close_loop(outer, scope, lanes.base, bounds_, length, runs=True)
+    close_loop(outer, scope, lanes.base, bounds_, length, rows.close(length), runs=True)
 
 
 def _lanes_scope(ctx: Context, symbol: SizeExpr, outer: Scope, hold: int, width: int) -> Scope:

@@ -142,7 +142,7 @@ def emit_load(ctx: Context, term: Scalar, scope: Scope, mask: Mask | None) -> Va
 
 def _load(ctx: Context, buffer: Buffer, place: Place, scope: Scope, mask: Mask | None, moving: bool) -> Value:
     lanes = scope.vector
-    if not moving or lanes is None:
+    if not moving or lanes is None or (place.extra is None and place.stride == 0):
         return _load_scalar(ctx, buffer, place.pointer, scope, mask)
     shape = shape_of(buffer.type.dtype, lanes.width)
     active = active_lanes(scope, mask, lanes.width)

@@ -29,11 +29,14 @@ def value(ctx: Context, term: Scalar, scope: Scope, mask: Mask | None = None) ->
     return found
 
 
+_ORDERS = ("lt", "le")
+
+
 def _before(term: Scalar) -> tuple[Scalar, ...]:
-    """The operands to emit first; loads, reductions and guards see to their own."""
+    """The operands to emit first; loads, reductions, guards and orders of indices see to their own."""
     if term.op is GUARD:
         return (term.operands[0], term.operands[2])
-    if term.op.name == "load" or bound_axes(term):
+    if term.op.name == "load" or bound_axes(term) or (term.op.name in _ORDERS and term.operands[0].type is int64):
         return ()
     return term.operands
 

@@ -11,7 +11,8 @@ from collections.abc import Iterable
 
 from rushlight.codegen.llvm import sizes
 from rushlight.codegen.llvm.analysis import INDEX
-from rushlight.codegen.llvm.scope import Context, Scope
+from rushlight.codegen.llvm.counting import Carry
+from rushlight.codegen.llvm.scope import Context, Lanes, Scope
 from rushlight.ir.kernel import Loop, Statement, Store
 from rushlight.ir.scalar import Scalar
 from rushlight.sym import Size, SizeExpr, parts
@@ -92,20 +93,64 @@ def _is_linear(ctx: Context, size: Size, lanes: int, uniform: Iterable[SizeExpr]
     return stride >= 0
 
 
-def emit_run_length(ctx: Context, quotients: list[SizeExpr], scope: Scope) -> str:
-    """The number of lanes until one of the quotients changes. `scope.vector.uniform` names them already."""
-    assert scope.vector is not None
-    length = str(scope.vector.width)
-    for atom in quotients:
-        dividend, divisor = atom.operands
-        stride = sizes.affine(ctx, parts(dividend), scope).stride
-        if stride == 0:
-            continue
-        quotient, low = sizes.size_text(ctx, atom, scope), sizes.size_text(ctx, dividend, scope)
-        size = sizes.divisor_text(ctx, divisor, scope)
-        following = scope.let(f"mul i64 {scope.let(f'add i64 {quotient}, 1')}, {size}")
-        left = scope.let(f"sub i64 {following}, {low}")
-        if stride != 1:
-            left = scope.let(f"udiv i64 {scope.let(f'add i64 {left}, {int(stride) - 1}')}, {stride}")
-        length = scope.let(f"call i64 @llvm.smin.i64(i64 {left}, i64 {length})")
-    return length
+class Rows:
+    """The turns of a loop over `symbol` from `start`: how many lanes each has, and the quotients in it.
+
+    Quotients of dividends that grow by one are divided out once, before the loop, and carried; others once a turn.
+    `scope.vector.uniform` names them all already. `length` becomes the lanes of a turn, before the loop's end is seen.
+    """
+
+    def __init__(
+        self, ctx: Context, quotients: list[SizeExpr], outer: Scope, scope: Scope, symbol: SizeExpr, start: str
+    ) -> None:
+        assert scope.vector is not None
+        self.scope = scope
+        self.start, self.base = start, scope.vector.base
+        self.carries: list[Carry] = []
+        self._ends: list[tuple[Carry, Carry, str]] = []
+        self.length = str(scope.vector.width)
+        first = outer.inner(outer.label, scope.axes, vector=Lanes(scope.axes, 1, start, None))
+        first.sizes[symbol] = start
+        for atom in quotients:
+            stride = sizes.affine(ctx, parts(atom.operands[0]), scope).stride
+            if stride == 1:
+                self._carry(ctx, atom, first)
+            elif stride != 0:
+                self._shorten(_lanes_left(ctx, atom, scope, int(stride)))
+        outer.lines.extend(first.lines)
+
+    def _shorten(self, left: str) -> None:
+        self.length = self.scope.let(f"call i64 @llvm.smin.i64(i64 {left}, i64 {self.length})")
+
+    def _carry(self, ctx: Context, atom: SizeExpr, first: Scope) -> None:
+        """Carries a quotient and the place where it grows by one."""
+        scope, names = self.scope, self.scope.names
+        quotient = Carry("i64", sizes.size_text(ctx, atom, first), names.value())
+        left = _lanes_left(ctx, atom, first, 1)
+        end = Carry("i64", first.let(f"add i64 {left}, {self.start}"), names.value())
+        scope.sizes[atom] = quotient.name
+        self.carries += [quotient, end]
+        self._ends.append((quotient, end, sizes.divisor_text(ctx, atom.operands[1], scope)))
+        self._shorten(scope.let(f"sub i64 {end.name}, {self.base}"))
+
+    def close(self, length: str) -> list[Carry]:
+        """What the loop carries after a turn of some lanes."""
+        scope = self.scope
+        following = scope.let(f"add i64 {self.base}, {length}")
+        for quotient, end, size in self._ends:
+            ended = scope.let(f"icmp eq i64 {following}, {end.name}")
+            quotient.result = scope.let(f"add i64 {quotient.name}, {scope.let(f'zext i1 {ended} to i64')}")
+            later = scope.let(f"add i64 {end.name}, {size}")
+            end.result = scope.let(f"select i1 {ended}, i64 {later}, i64 {end.name}")
+        return self.carries
+
+
+def _lanes_left(ctx: Context, atom: SizeExpr, scope: Scope, stride: int) -> str:
+    """The number of lanes from lane 0 on until a quotient changes."""
+    quotient, low = sizes.size_text(ctx, atom, scope), sizes.size_text(ctx, atom.operands[0], scope)
+    size = sizes.divisor_text(ctx, atom.operands[1], scope)
+    following = scope.let(f"mul i64 {scope.let(f'add i64 {quotient}, 1')}, {size}")
+    left = scope.let(f"sub i64 {following}, {low}")
+    if stride == 1:
+        return left
+    return scope.let(f"udiv i64 {scope.let(f'add i64 {left}, {stride - 1}')}, {stride}")

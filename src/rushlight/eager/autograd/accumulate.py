@@ -23,7 +23,7 @@ class AccumulateGrad(Node):
     variable: Any
 
     def __init__(self, variable: Handle) -> None:
-        super().__init__(())
+        super().__init__((), located=False)
         self.sequence = SINK
         self.variable = variable
 

@@ -65,10 +65,10 @@ class Node:
     frame: Frame | None
     sequence: int
 
-    def __init__(self, edges: Sequence[Any]) -> None:
+    def __init__(self, edges: Sequence[Any], located: bool = True) -> None:
         self.edges = tuple(edges)
         self.sequence = next(_sequence)
-        self.frame = user_frame()
+        self.frame = user_frame() if located else None
         self.metadata: dict[str, Any] | None = None
         self._before: Hooks | None = None
         self._after: Hooks | None = None

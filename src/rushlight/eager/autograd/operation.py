@@ -17,7 +17,6 @@ from rushlight.eager.form import Form
 from rushlight.eager.handle import Handle
 from rushlight.support.errors import fail
 
-
 # Keys that let a rule run as one program: anyone else wants to see its calls.
 _ALONE = bit(Key.CPU) | bit(Key.AUTOGRAD)
 
@@ -32,10 +31,14 @@ def title(name: str) -> str:
     return "".join([part[:1].upper() + part[1:] for part in name.split("_")])
 
 
-class OperatorNode(Node):
-    """The node of one operator call. Saves exactly what its rule reads for the gradients that are wanted."""
+class Recipe:
+    """What calls of one kind save: made once per operator, attributes and forms.
 
-    __slots__ = ("_attrs", "_forms", "_key", "_needed", "_released", "_rule", "_saved", "_structure")
+    `sources` says for each tensor that the rule needs where it is found (a result or an operand, and its number), and
+    whether its elements are read, or each member's of a list.
+    """
+
+    __slots__ = ("attrs", "forms", "key", "needed", "rule", "sources", "structure")
 
     def __init__(
         self,
@@ -43,46 +46,94 @@ class OperatorNode(Node):
         operands: tuple[Any, ...],
         attrs: Mapping[str, Any],
         needed: tuple[bool, ...],
+        forms: Sequence[Form],
+    ) -> None:
+        self.rule = rule = rule.for_results(len(forms))
+        self.attrs = {name: attrs[name] for name in rule.needs if name in attrs}
+        self.needed = needed
+        self.structure = structure_of(operands)
+        self.forms = tuple(forms)
+        self.key = (rule.owner, attribute_key(self.attrs), self.structure, needed)
+        places = {name: (True, at) for at, name in enumerate(rule.results)}
+        places |= {name: (False, at) for at, name in enumerate(rule.operands)}
+        found = [places[name] for name in rule.needs if name not in self.attrs]
+        values = [forms[at] if is_result else operands[at] for is_result, at in found]
+        key = (self.key, self.forms, *[form_key(value) for value in values])
+        used = iter(uses_data(rule, self.attrs, key, self.structure, needed, self.forms, values))
+        self.sources = tuple(
+            [
+                (is_result, at, tuple([item is not None and next(used) for item in value]))
+                if isinstance(value, tuple)
+                else (is_result, at, value is not None and next(used))
+                for (is_result, at), value in zip(found, values, strict=True)
+            ]
+        )
+
+    def reads_operand(self, number: int) -> bool:
+        """Whether the elements of an operand are read."""
+        return any(used is True and at == number and not is_result for is_result, at, used in self.sources)
+
+
+_MOST_RECIPES = 1 << 13
+_recipes: dict[Any, Recipe] = {}
+
+
+def recipe_for(
+    op: Any,
+    rule: Rule,
+    operands: tuple[Any, ...],
+    attrs: Mapping[str, Any],
+    needed: tuple[bool, ...],
+    results: Sequence[Handle],
+) -> Recipe:
+    """The recipe of a call."""
+    forms = [result.form for result in results]
+    key = (op, needed, attribute_key(attrs), *forms, *[form_key(operand) for operand in operands])
+    found = _recipes.get(key)
+    if found is None:
+        found = Recipe(rule, operands, attrs, needed, forms)
+        if not any(form.symbolic for form in forms):
+            if len(_recipes) > _MOST_RECIPES:
+                _recipes.clear()
+            _recipes[key] = found
+    return found
+
+
+class OperatorNode(Node):
+    """The node of one operator call. Saves exactly what its rule reads for the gradients that are wanted."""
+
+    __slots__ = ("_recipe", "_released", "_saved")
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        operands: tuple[Any, ...],
         results: Sequence[Handle],
         edges: Sequence[Any] | None = None,
         replaced: Mapping[int, Any] | None = None,
     ) -> None:
         """`replaced` has, by position of an operand, what to save in its stead, where a write has changed it."""
-        flat = flatten(operands)
         if edges is None:
-            edges = [edge_of(item) if wanted else None for item, wanted in zip(flat, needed, strict=True)]
+            pairs = zip(flatten(operands), recipe.needed, strict=True)
+            edges = [edge_of(item) if wanted else None for item, wanted in pairs]
         super().__init__(edges)
-        rule = rule.for_results(len(results))
-        self._rule = rule
-        self._needed = needed
-        self._structure = structure_of(operands)
-        self._attrs = {name: attrs[name] for name in rule.needs if name in attrs} if attrs else {}
-        self._forms = [result.form for result in results]
+        self._recipe = recipe
         self._released = False
-        self._save(operands, results, replaced or {})
-
-    def _save(self, operands: tuple[Any, ...], results: Sequence[Handle], replaced: Mapping[int, Any]) -> None:
-        rule = self._rule
-        self._key = (rule.owner, attribute_key(self._attrs), self._structure, self._needed)
-        names, values, used = reads(rule, operands, self._attrs, self._needed, [result.form for result in results])
-        uses = iter(used)
         saved: list[Any] = []
-        for name, value in zip(names, values, strict=True):
-            output: int | None = None
-            if name in rule.operands:
-                value = replaced.get(rule.operands.index(name), value)
-            else:
-                output = rule.results.index(name)
-                value = results[output]
+        for is_result, at, used in recipe.sources:
+            if is_result:
+                saved.append(_kept(results[at], used, at))
+                continue
+            value = operands[at] if replaced is None or at not in replaced else replaced[at]
             if isinstance(value, tuple):
-                saved.append(tuple([None if item is None else _kept(item, next(uses), None) for item in value]))
+                saved.append(tuple([_kept(item, one, None) for item, one in zip(value, used, strict=True)]))
             else:
-                saved.append(None if value is None else _kept(value, next(uses), output))
-        self._saved: Any = tuple(saved)
+                saved.append(_kept(value, used, None))
+        self._saved: Any = saved
 
     def name(self) -> str:
         """PyTorch's name of the node, such as MulBackward0."""
-        return title(self._rule.owner.name.rstrip("_")) + "Backward0"
+        return title(self._recipe.rule.owner.name.rstrip("_")) + "Backward0"
 
     def saved_tensors(self) -> list[Any]:
         """What the rule needs, in its order, unpacked and checked; G001 after release."""
@@ -98,21 +149,18 @@ class OperatorNode(Node):
 
     def run(self, gradients: list[Any], create_graph: bool, owned: set[int]) -> Sequence[Any]:
         """Gradients of the operands: by one executable, or call by call where those calls are dispatched on."""
-        saved = self.saved_tensors()
-        arrived = [*gradients, *[None] * (len(self._forms) - len(gradients))]
-        values = [*arrived, *saved]
+        recipe = self._recipe
+        arrived = [*gradients, *[None] * (len(recipe.forms) - len(gradients))]
+        values = [*arrived, *self.saved_tensors()]
         flat = flatten(values)
         keys = keys_of(tuple(flat)) | STATE.included
         if create_graph or keys & ~_ALONE & ~STATE.excluded or not keys & bit(Key.CPU):
-            return self._call_by_call(values, flat)
-        key = (self._key, structure_of(values), *[form_key(item) for item in flat])
-        plan = derivative_plan(self._rule, self._attrs, key, self._structure, self._needed, values)
+            graph, numbers = traced(recipe.rule, recipe.attrs, recipe.structure, recipe.needed, values)
+            outputs = replay(graph, flat)
+            return [None if number is None else outputs[number] for number in numbers]
+        key = (recipe.key, structure_of(values), *[form_key(item) for item in flat])
+        plan = derivative_plan(recipe.rule, recipe.attrs, key, recipe.structure, recipe.needed, values)
         return plan.run(flat, owned)
-
-    def _call_by_call(self, values: Sequence[Any], flat: Sequence[Any]) -> Sequence[Any]:
-        graph, numbers = traced(self._rule, self._attrs, self._structure, self._needed, values)
-        outputs = replay(graph, flat)
-        return [None if number is None else outputs[number] for number in numbers]
 
     @property
     def released(self) -> bool:
@@ -123,19 +171,6 @@ class OperatorNode(Node):
         """Frees what was saved."""
         self._saved = ()
         self._released = True
-
-
-def reads(
-    rule: Rule, operands: tuple[Any, ...], attrs: Mapping[str, Any], needed: tuple[bool, ...], results: Sequence[Form]
-) -> tuple[list[str], list[Any], tuple[bool, ...]]:
-    """What a rule needs of operands and results: names, values (forms, for results), and whether elements are read."""
-    found: dict[str, Any] = dict(zip(rule.operands, operands, strict=True))
-    found |= dict(zip(rule.results, results, strict=True))
-    names = [name for name in rule.needs if name in found]
-    values = [found[name] for name in names]
-    structure = structure_of(operands)
-    key = (rule.owner, attribute_key(attrs), structure, tuple(results), *[form_key(value) for value in values])
-    return names, values, uses_data(rule, attrs, key, structure, needed, results, values)
 
 
 def _kept(item: Any, used: bool, output: int | None) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 from rushlight.eager.autograd.derive import rule_of
 from rushlight.eager.autograd.history import attach, differentiable, requires
 from rushlight.eager.autograd.node import Node
-from rushlight.eager.autograd.operation import OperatorNode, needed_of, title
+from rushlight.eager.autograd.operation import OperatorNode, needed_of, recipe_for, title
 from rushlight.eager.autograd.write import check_write, record_write
 from rushlight.eager.dispatch import STATE, Key, call_below, register_fallback
 from rushlight.eager.execution.decompose import run_decomposition
@@ -41,7 +41,7 @@ def record(op: Any, active: int, operands: tuple[Any, ...], attrs: Mapping[str, 
     if rule is None:
         node = MissingRule(op, [edge for edge in _edges(operands, needed) if edge is not None])
     else:
-        node = OperatorNode(rule, operands, attrs, needed, results)
+        node = OperatorNode(recipe_for(op, rule, operands, attrs, needed, results), operands, results)
     for output, item in enumerate(results):
         if differentiable(item):
             attach(item, node, output)

@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from rushlight.eager.dispatch import STATE
+from rushlight.eager.dispatch import STATE, Scope
 from rushlight.eager.handle import AUTOGRAD, Gradient, Handle, share
 from rushlight.support.errors import fail
 from rushlight.support.provenance import Frame
+
+
+class SavedTensorsHooks(Scope):
+    """A scope in which saved tensors are kept as what `pack_hook` makes of them, for `unpack_hook` to undo."""
+
+    __slots__ = ("_hooks",)
+
+    def __init__(self, pack_hook: Callable[[Any], Any], unpack_hook: Callable[[Any], Any]) -> None:
+        super().__init__()
+        self._hooks = (pack_hook, unpack_hook)
+
+    def __enter__(self) -> SavedTensorsHooks:
+        self._values = {"saving": (*STATE.saving, self._hooks)}
+        super().__enter__()
+        return self
 
 
 class SavedTensor:

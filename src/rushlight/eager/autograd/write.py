@@ -9,7 +9,7 @@ from rushlight.eager.autograd.accumulate import edge_of
 from rushlight.eager.autograd.derive import Rule
 from rushlight.eager.autograd.history import attach, differentiable, follow, replay, requires
 from rushlight.eager.autograd.node import Node
-from rushlight.eager.autograd.operation import OperatorNode, needed_of, reads
+from rushlight.eager.autograd.operation import OperatorNode, needed_of, recipe_for
 from rushlight.eager.dispatch import dispatch
 from rushlight.eager.execution.operands import flatten
 from rushlight.eager.form import form_of
@@ -42,11 +42,13 @@ def record_write(
     edges = [edge_of(item) if wanted else None for item, wanted in zip(flat, needed, strict=True)]
     view: View | None = target.view_of
     base_edge = edge_of(view.base) if view is not None and requires(view.base) else None
-    before = _before(rule, operands, attrs, needed) if op.base is not None else target
+    recipe = recipe_for(op, rule, operands, attrs, needed, (target,))
+    # The copy is recorded, so that second derivatives see where the old value came from.
+    before = copy_of(target) if recipe.reads_operand(0) else target
     write()
     if not differentiable(target):
         return target
-    node: Node = OperatorNode(rule, operands, attrs, needed, (target,), edges, {0: before})
+    node: Node = OperatorNode(recipe, operands, (target,), edges, {0: before})
     if view is None:
         attach(target, node, 0)
         gradient_of(target).rebases += 1
@@ -56,16 +58,6 @@ def record_write(
         gradient_of(base).rebases += 1
         follow(target)
     return target
-
-
-def _before(rule: Rule, operands: tuple[Any, ...], attrs: Mapping[str, Any], needed: tuple[bool, ...]) -> Any:
-    """A copy of the target as it is now, if the rule reads it."""
-    target = operands[0]
-    known = {name: attrs[name] for name in rule.needs if name in attrs}
-    names, _, used = reads(rule, operands, known, needed, [target.form])
-    if rule.operands[0] not in names or not used[names.index(rule.operands[0])]:
-        return target
-    return copy_of(target)  # recorded, so that second derivatives see where the old value came from
 
 
 class CopySlices(Node):

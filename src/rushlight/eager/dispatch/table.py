@@ -148,7 +148,7 @@ def table_of(op: Op) -> Entries:
 
 
 def register_preparation(choose: Callable[[Op], Preparation | None]) -> None:
-    """Lets `choose(op)` say how an operator's operands are completed at the start of a call, such as by a random state."""
+    """Lets `choose(op)` say how an operator's operands are completed when a call begins, as by a random state."""
     with _lock:
         _preparations.append(choose)
         _forget_tables()

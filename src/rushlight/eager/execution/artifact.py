@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rushlight.build import Executable, compile_graph
+from rushlight import build
 from rushlight.eager.execution.signature import Signature, Spec, Symbols, strided, symbols_of
 from rushlight.ir.dtype import int64
 from rushlight.ir.graph import Graph, GraphBuilder, Node
 from rushlight.sym import Condition, SizeExpr
+
+if TYPE_CHECKING:
+    from rushlight.build import Executable
 
 # Traces a program: the builder, the nodes of the operands and the run-time sizes in, the graph out.
 Tracer = Callable[[GraphBuilder, Sequence[Node], Sequence[Any]], Graph]
@@ -70,7 +73,7 @@ def _compile(trace: Tracer, signature: Signature, has_sizes: bool) -> Artifact:
     nodes = [builder.parameter(f"p{position}", type_) for position, type_ in enumerate(made.types)]
     sizes = nodes.pop().type.shape if has_sizes else ()
     graph = trace(builder, nodes, sizes)
-    executable = compile_graph(graph)
+    executable = build.compile_graph(graph)
     conditions = _conditions(made)
     return Artifact(executable, made.symbols, conditions)
 

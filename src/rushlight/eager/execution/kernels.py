@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from rushlight.build import Executable
 from rushlight.eager.dispatch import Key, register_fallback
 from rushlight.eager.execution.artifact import artifact_for, with_run_time_sizes
 from rushlight.eager.execution.attributes import split_sizes, with_sizes
@@ -29,6 +28,9 @@ from rushlight.eager.mutation import Mutation
 from rushlight.ir.graph import Graph, GraphBuilder, Node
 from rushlight.ops.record import Fact, Operator
 from rushlight.support.errors import fail
+
+if TYPE_CHECKING:
+    from rushlight.build import Executable
 
 _MOST_PLANS = 1 << 14
 

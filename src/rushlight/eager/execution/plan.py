@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rushlight.build import Executable
 from rushlight.eager.execution.operands import memory_of
 from rushlight.eager.form import Form
 from rushlight.eager.handle import Handle, make
 from rushlight.runtime.allocator import allocate_many
+
+if TYPE_CHECKING:
+    from rushlight.build import Executable
 
 
 class KernelPlan:

@@ -6,9 +6,9 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
+from rushlight.eager.dispatch import Key, bit
 from rushlight.eager.form import form_of_type
 from rushlight.eager.handle import Handle, Version
-from rushlight.eager.dispatch import Key, bit
 from rushlight.ir.graph import number_dtype
 from rushlight.ir.type import CPU, TensorType
 from rushlight.ir.value import SYNTAX
