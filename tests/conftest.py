@@ -5,9 +5,15 @@ from pathlib import Path
 
 import pytest
 
+from rushlight.support import settings
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--accept", action="store_true", help="rewrite golden texts instead of comparing with them")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    settings.update(verify=True)  # every graph, kernel and plan that a test compiles is checked
 
 
 @pytest.fixture

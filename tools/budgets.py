@@ -26,12 +26,16 @@ DOORS: dict[str, tuple[str, ...]] = {
     "rushlight.build": ("rushlight.build.compile", "rushlight.build.executable"),
     "rushlight.support.log": ("rushlight.support.log_output",),
     "rushlight.runtime.llvm": ("llvmlite.binding",),
+    "rushlight.autodiff.cut": ("networkx",),
+    "rushlight.ops.einsum": ("opt_einsum",),
+    "rushlight.bench.peer": ("torch", "torch._inductor.config"),
+    "rushlight.demo.curve": ("matplotlib.figure",),
 }
 # The one module that reads the environment.
 ENVIRONMENT = "rushlight.support.settings"
 VAGUE_NAMES = {"utils", "util", "helpers", "helper", "common", "misc"}
 # Façades whose names are PyTorch's.
-VAGUE_NAMES_OF_PYTORCH = {"rushlight.utils"}
+VAGUE_NAMES_OF_PYTORCH = {"rushlight.utils", "rushlight.nn.utils"}
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 

@@ -21,7 +21,7 @@ from rushlight.eager.creation import (
     zeros_like,
 )
 from rushlight.eager.form import Size
-from rushlight.eager.functions import add, mul, stack
+from rushlight.eager.functions import add, as_strided, mul, stack
 from rushlight.ir.dtype import bool_, complex64, float32, float64, int32, int64
 from rushlight.support.errors import RushlightError
 
@@ -341,3 +341,13 @@ def test_indices_out_of_range_are_refused_wherever_operators_take_them():
     assert code_of(lambda: cross_entropy(table, tensor([0, 1, 2, 0]))) == "I001"
     assert cross_entropy(table, tensor([0, 1, -100, 0])).item() > 0
     assert gather(table, 1, tensor([[-2]])).tolist() == [[1.0]]
+
+
+def test_strided_views_stay_within_their_storage():
+    base = arange(12).float()
+    part = base[2:]
+    assert as_strided(part, (2, 2), (3, 1)).tolist() == [[2.0, 3.0], [5.0, 6.0]]
+    assert as_strided(part, (2,), (1,), 0).tolist() == [0.0, 1.0]
+    assert as_strided(base[:3], (6,), (2,)).tolist() == [0.0, 2.0, 4.0, 6.0, 8.0, 10.0]
+    assert code_of(lambda: as_strided(base, (7,), (2,))) == "S012"
+    assert code_of(lambda: as_strided(base, (2,), (1,), 11)) == "S012"

@@ -13,8 +13,7 @@ from collections import Counter
 
 from matrix_cases import parse_case
 from matrix_exemptions import exemption_for
-from matrix_questions import QUESTIONS, cells
-
+from matrix_questions import QUESTIONS, base_of, cells
 from rushlight.ops import OPERATORS
 
 
@@ -48,7 +47,8 @@ def failures(op: str, question: str, chosen=None) -> list[str]:
 
 def is_core(case) -> bool:
     """Whether a cell belongs to the quick tier: the operator's first sample as it is."""
-    return case.sample == 0 and (case.layout, case.size, case.values) == ("contiguous", "given", "given")
+    plain = (case.layout, case.size, case.values) == ("contiguous", "given", "given")
+    return plain and case.sample == 0 and case.dtype == base_of(case)
 
 
 def main(arguments: list[str]) -> int:

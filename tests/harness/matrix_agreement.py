@@ -10,9 +10,9 @@ import dataclasses
 from typing import Any
 
 import numpy as np
-from matrix_cases import FLOATS, Arguments, map_arrays, reference
 
 import rushlight.ir.dtype as dtypes
+from matrix_cases import FLOATS, Arguments, map_arrays, reference
 from rushlight.ir.dtype import BY_NAME, DType, Kind, from_numpy_dtype
 from rushlight.ops.record import Fact, Operator
 

@@ -9,9 +9,9 @@ import sys
 import warnings
 
 import numpy as np
+
 from matrix_cases import Case, cases, materialise
 from matrix_questions import call, differentiable, has_gradient, outputs_of, tensors_of
-
 from rushlight.eager.memory import array_of
 from rushlight.ops import OPERATORS
 from rushlight.ops.record import Fact

@@ -12,10 +12,11 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+import matrix_questions
 from matrix import answer, is_core
 from matrix_cases import sample_arguments
 from matrix_questions import cells
-
+from rushlight.build import native
 from rushlight.eager import Tensor
 from rushlight.ir.dtype import float64
 from rushlight.ir.type import Layout, TensorType
@@ -89,6 +90,10 @@ def _off(value, given):
     return value * 1.00002
 
 
+def _far_off(value, given):
+    return value * 1.01
+
+
 def _plus_one(value, given):
     return value + 1
 
@@ -117,6 +122,16 @@ def _differentiate(op):
     op.facts &= ~Fact.NONDIFFERENTIABLE
 
 
+def _compile_negated(op):
+    plain = matrix_questions.call_without
+
+    def negated(*parts):
+        run = plain(*parts)
+        return lambda *tensors: -run(*tensors)
+
+    matrix_questions.call_without = negated
+
+
 META, REF, LOWER, DECOMPOSE, VIEW, VJP = (
     lambda change, kind=kind: changed_rule(kind, _first(change))
     for kind in ("meta", "ref", "lower", "decompose", "view", "vjp")
@@ -126,17 +141,18 @@ MUTANTS = (
     *(Mutant("longer", op, "meta", META(_longer)) for op in ("add", "sum", "matmul", "gather", "convolution")),
     *(Mutant("wider", op, "meta", META(_wider)) for op in ("mul", "amax", "cat")),
     *(Mutant("ref-plus-one-dim", op, "meta", REF(lambda array, _: array[None])) for op in ("sin", "softmax", "embedding")),
-    *(Mutant("reversed-symbols", op, "symbolic", META(_reversed_symbols)) for op in ("matmul", "stack", "cumsum", "where")),
-    *(Mutant("reversed-strides", op, "eager", META(_reversed_strides)) for op in ("matmul", "gather")),
+    *(Mutant("reversed-symbols", op, "symbolic", META(_reversed_symbols)) for op in ("stack", "cumsum", "softmax")),
+    *(Mutant("reversed-strides", op, "eager", META(_reversed_strides)) for op in ("gather", "embedding")),
     *(Mutant("ref-off", op, "eager", REF(_off)) for op in ("mul", "sum", "softmax", "layer_norm", "sin", "gather")),
     *(Mutant("ref-plus-one", op, "eager", REF(_plus_one)) for op in ("bitwise_xor", "argmax", "count_nonzero")),
     *(Mutant("lower-off", op, "eager", LOWER(_off)) for op in ("mul", "sum", "exp", "gather", "matmul", "convolution")),
     *(Mutant("lower-plus-one", op, "eager", LOWER(_plus_one)) for op in ("bitwise_xor", "argmax")),
     *(Mutant("decompose-off", op, "eager", DECOMPOSE(_off)) for op in ("softmax", "layer_norm", "cross_entropy", "var")),
     *(Mutant("unmoved", op, "eager", VIEW(_unmoved)) for op in ("transpose", "permute")),
-    *(Mutant("lower-off", op, "compiled", LOWER(_off), True) for op in ("mul", "sum", "exp", "matmul")),
-    *(Mutant("decompose-off", op, "compiled", DECOMPOSE(_off), True) for op in ("softmax", "layer_norm")),
-    *(Mutant("vjp-off", op, "vjp", VJP(_off)) for op in ("mul", "sum", "matmul", "softmax", "gather", "layer_norm")),
+    *(Mutant("lower-off", op, "fused", LOWER(_off), True) for op in ("mul", "sum", "exp", "matmul")),
+    *(Mutant("decompose-off", op, "fused", DECOMPOSE(_off), True) for op in ("softmax", "layer_norm")),
+    *(Mutant("compiles-another", op, "compiled", _compile_negated, True) for op in ("mul", "transpose")),
+    *(Mutant("vjp-off", op, "vjp", VJP(_far_off)) for op in ("mul", "sum", "matmul", "softmax", "gather", "layer_norm")),
     *(Mutant("vjp-without-second", op, "vjp", changed_rule("vjp", _no_second)) for op in ("mul", "matmul")),
     *(Mutant("vjp-detached", op, "vjp_twice", changed_rule("vjp", _all_detached)) for op in ("mul", "sin", "matmul")),
     *(Mutant("vjp-off", op, "vjp_compiled", VJP(_off), True) for op in ("mul", "sum", "softmax")),
@@ -168,9 +184,11 @@ def noticed(mutant: Mutant) -> tuple[int, int]:
 
 
 def _forget_compiled():
-    from matrix_questions import compiled_call
-
-    compiled_call.cache_clear()
+    for function in (matrix_questions.compiled_call, matrix_questions.compiled_fused_call):
+        function.cache_clear()
+    # Eager keeps its plans; a graph that is compiled again must not find the code it had.
+    key = native.graph_key
+    native.graph_key = lambda *parts: "broken" + key(*parts)
 
 
 def in_child(work: Callable[[], Any]) -> Any:

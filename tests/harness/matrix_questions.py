@@ -4,9 +4,10 @@
     symbolic     types on symbolic sizes, at these sizes, are the concrete types
     eager        results are those of `ref`, in the layout that `meta` says; operands are left alone; views share storage
     compiled     `rl.compile` of the call gives eager's bits and layout
+    fused        so does that of the call between multiplications by ones that only run time knows to be ones
     vjp          gradients are those of finite differences, in float64
     vjp_twice    and gradients of gradients
-    vjp_compiled compiled forward and backward give eager's bits
+    vjp_compiled forward and backward of that compiled give eager's bits
     variants     in-place and out= forms, and in-place compiled, give the functional form's bits
 """
 
@@ -15,6 +16,7 @@ import functools
 from typing import Any
 
 import numpy as np
+
 from matrix_agreement import disagreement, expected_results, same_bits
 from matrix_cases import (
     Case,
@@ -30,14 +32,13 @@ from matrix_cases import (
     sample_arguments,
     types_of,
 )
-
 from rushlight.autograd import grad
 from rushlight.capture import compile as compile_function
 from rushlight.eager import Tensor, functions
 from rushlight.eager.creation import from_numpy
 from rushlight.eager.memory import array_of
 from rushlight.eager.mutation import can_cast
-from rushlight.ir.dtype import Kind, float64, from_numpy_dtype
+from rushlight.ir.dtype import Kind, float32, float64
 from rushlight.ops import OPERATORS
 from rushlight.ops.record import Fact
 from rushlight.support.errors import RushlightError
@@ -83,10 +84,43 @@ def call_without(op, structure, attrs):
     """`call` as a function of the tensors alone; the same function for the same numbers and attributes."""
 
     def run(*tensors):
-        remaining = iter(tensors)
-        return call(op, _filled(structure, remaining), dict(attrs))
+        return call(op, _filled(structure, iter(tensors)), dict(attrs))
 
     return run
+
+
+@functools.cache
+def fused_call(op, structure, attrs):
+    """A function of the tensors and as many ones: the call of the tensors times ones, its results times ones.
+
+    What is before and after the call gives the compiler something to fuse, and keeps the graph from being eager's own.
+    """
+    plain = call_without(op, structure, attrs)
+
+    def run(ones, *tensors):
+        given = [_times_one(tensor, ones) for tensor in tensors]
+        return tuple(_times_one(result, ones) for result in outputs_of(plain(*given)))
+
+    return run
+
+
+def _times_one(tensor, ones):
+    one = ones.get(tensor.dtype.name)
+    return tensor if one is None else tensor * one
+
+
+def ones_for(tensors):
+    """A one of every floating, signed and complex dtype among tensors; others are left as they are."""
+    names = {tensor.dtype.name: tensor.dtype for tensor in tensors}
+    return {
+        name: from_numpy(np.ones((), dtype.numpy)) for name, dtype in names.items() if dtype.kind >= Kind.FLOAT
+    }
+
+
+@functools.cache
+def compiled_fused_call(op, structure, attrs):
+    """The compiled form of `fused_call`."""
+    return compile_function(fused_call(op, structure, attrs))
 
 
 @functools.cache
@@ -252,6 +286,18 @@ def ask_compiled(case: Case) -> str | None:
     return _same_tensors(found, wanted, same_types if _undefined(op) else same_bits)
 
 
+def ask_fused(case: Case) -> str | None:
+    """Bits of the compiled call between multiplications against eager's."""
+    op, arguments = case.operator, materialise(case)
+    operands = tensors_of(arguments)
+    tensors, structure, attrs = flat_tensors(operands), structure_of(operands), key_of(arguments.attrs)
+    results = outputs_of(call(op, operands, arguments.attrs))
+    ones = ones_for([*tensors, *results])
+    wanted = fused_call(op, structure, attrs)(ones, *tensors)
+    found = compiled_fused_call(op, structure, attrs)(ones, *tensors)
+    return _same_tensors(found, wanted, same_types if _undefined(op) else same_bits)
+
+
 def _undefined(op):
     return op.name in ("empty", "empty_like")
 
@@ -262,7 +308,7 @@ def same_types(one, other):
     return None if same else f"{one.dtype}{one.shape} instead of {other.dtype}{other.shape}"
 
 
-def _same_tensors(found, wanted, compare=same_bits):
+def _same_tensors(found, wanted, compare=same_bits, strided=True):
     if len(found) != len(wanted):
         return f"{len(found)} results instead of {len(wanted)}"
     for at, (one, other) in enumerate(zip(found, wanted, strict=True)):
@@ -271,7 +317,7 @@ def _same_tensors(found, wanted, compare=same_bits):
         if one is None:
             continue
         text = compare(array_of(one), array_of(other))
-        if text is None and _steps(one.shape, one.stride()) != _steps(other.shape, other.stride()):
+        if text is None and strided and _steps(one.shape, one.stride()) != _steps(other.shape, other.stride()):
             text = f"strides {one.stride()} instead of {other.stride()}"
         if text is not None:
             return f"result {at}: {text}"
@@ -408,21 +454,27 @@ def _check_directions(function, value, gradients, others=()):
 
 
 def ask_vjp_compiled(case: Case) -> str | None:
-    """Results and gradients of compiled forward and backward against eager's."""
-    function = differentiable(case, from_numpy_dtype(np.dtype(np.float32)))
+    """Results and gradients of the compiled forward and backward, between multiplications, against eager's."""
+    function = differentiable(case, float32)
     if not function.weights:
         return "no result requires gradients"
-    results = function.results()
-    wanted = function.gradients(results)
     remaining = iter(function.leaves)
     structure = structure_of(_built(function.arguments.operands, lambda leaf: next(remaining)))
-    compiled = compiled_call(function.op, structure, key_of(function.arguments.attrs))
-    outs = [out for out in outputs_of(compiled(*function.leaves)) if out.requires_grad]
-    text = _same_tensors([out.detach() for out in outs], [out.detach() for out in results])
+    call_parts = (function.op, structure, key_of(function.arguments.attrs))
+    ones = ones_for([*function.leaves, *function.weights])
+    results, wanted = _with_gradients(function, fused_call(*call_parts), ones)
+    found, gradients = _with_gradients(function, compiled_fused_call(*call_parts), ones)
+    text = _same_tensors(found, results)
     if text is not None:
         return f"forward: {text}"
-    text = _same_tensors(function.gradients(outs), wanted)
+    # Layouts of gradients are free: eager may give an expanded view where compiled code writes one out.
+    text = _same_tensors(gradients, wanted, strided=False)
     return None if text is None else f"gradients: {text}"
+
+
+def _with_gradients(function, run, ones):
+    results = [out for out in run(ones, *function.leaves) if out.requires_grad]
+    return [out.detach() for out in results], function.gradients(results)
 
 
 def ask_no_gradient(case: Case) -> str | None:
@@ -544,11 +596,19 @@ def _has_variants(case):
     return bool(found) and case.values == "given" and case.size == "given" and case.layout in ("contiguous", "transposed")
 
 
+def _fusable(case):
+    """The base dtype in all sizes and two layouts, and the dtypes that are computed in ways of their own."""
+    if case.dtype == base_of(case):
+        return case.layout in ("contiguous", "transposed")
+    return case.dtype in ("float16", "bfloat16", "float64", "complex64", "int8", "bool") and case.values == "given"
+
+
 QUESTIONS = {
     "meta": (ask_meta, lambda case: True),
     "symbolic": (ask_symbolic, lambda case: case.values == "given" and case.dtype == base_of(case) and case.layout == "contiguous"),
     "eager": (ask_eager, lambda case: not _undefined(case.operator)),
     "compiled": (ask_compiled, lambda case: True),
+    "fused": (ask_fused, _fusable),
     "vjp": (ask_vjp, has_gradient),
     "vjp_twice": (ask_vjp_twice, has_gradient),
     "vjp_compiled": (ask_vjp_compiled, lambda case: has_gradient(case) and case.layout == "contiguous"),

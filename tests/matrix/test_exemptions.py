@@ -3,10 +3,10 @@
 from pathlib import Path
 
 import pytest
+
 from matrix import answer
 from matrix_exemptions import EXEMPTIONS, MOST, page
-from matrix_questions import all_cells, cells, QUESTIONS
-
+from matrix_questions import QUESTIONS, all_cells, cells
 from rushlight.ops import OPERATORS
 
 PAGE = Path(__file__).parents[2] / "docs" / "exemptions.md"

@@ -4,10 +4,10 @@
 """
 
 import pytest
+
 from matrix import failures, is_core
 from matrix_cases import cases
 from matrix_questions import QUESTIONS, cells
-
 from rushlight.ops import OPERATORS
 from rushlight.ops.record import Fact
 

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from matrix_mutants import MUTANTS
 from matrix_questions import QUESTIONS
 

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
+
 from matrix import exemption_for
 from matrix_cases import cases, materialise
 from matrix_poison import Computed, poisoned
 from matrix_questions import call, compiled_call, flat_tensors, key_of, structure_of, tensors_of
-
 from rushlight.ops import OPERATORS
 from rushlight.support import settings
 

@@ -11,10 +11,10 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from matrix import repro
 from matrix_cases import parse_case
 from matrix_digest import digests
-
 from rushlight.ops import OPERATORS
 
 PARTS = 4

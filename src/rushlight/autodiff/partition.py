@@ -2,106 +2,146 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-from rushlight.ir.graph import NUMBER, Call, Graph, parameter
-from rushlight.ops.record import Fact
+from rushlight.autodiff.cut import is_cheap, is_view, minimum_cut
+from rushlight.ir.graph import RELAYOUT, Call, Graph, parameter
+from rushlight.ir.sizes import hidden_symbols, sizes_parameter
+from rushlight.ir.type import TensorType
+from rushlight.sym import SizeExpr
+from rushlight.term import postorder
 
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """`forward` gives the function's outputs, then what is saved. `backward` takes `inputs` of the joint graph's parameters (by
-    position), the saved values, and the tangents; it gives the gradients.
+    """`forward` gives the function's outputs, then what else is saved. `backward` gives the gradients.
+
+    `backward` takes the joint graph's parameters at the positions `inputs`, the outputs of `forward` at the positions
+    `saved`, the tangents, and, where there are `sizes` that none of these shows, their values as the shape of one more.
     """
 
     forward: Graph
     backward: Graph
     inputs: tuple[int, ...]
-    saved: int
+    saved: tuple[int, ...]
+    sizes: tuple[SizeExpr, ...]
 
 
-def split_joint(joint: Graph, outputs: int, tangents: int) -> Split:
-    """Everything that does not depend on a tangent is forward. Views and numbers are made again rather than saved.
+def split_joint(
+    joint: Graph, outputs: int, tangents: int, *, living: Collection[int] = (), recompute: bool = True
+) -> Split:
+    """Everything that does not depend on a tangent is forward; what the rest needs of it is saved, or made again.
 
     joint's outputs are the function's, then the gradients; its last `tangents` parameters are the outputs' gradients.
+    `living` are positions of parameters that live on anyway, such as a module's: to keep them is free. Unless
+    `recompute`, only views are made again. The gradients have the same bits either way.
     """
     count = len(joint.parameters) - tangents
     late = {id(call) for call in joint.parameters[count:]}
     for call in joint.calls:
         if any(id(item) in late for item in call.inputs()):
             late.add(id(call))
-    cut = _Cut(joint, late, count)
-    gradients = tuple([cut.image(call) for call in joint.outputs[outputs:]])
+    gradients = joint.outputs[outputs:]
+    early = [*joint.parameters[:count], *[call for call in joint.calls if id(call) not in late]]
+    needed = {id(item): item for call in joint.calls if id(call) in late for item in call.inputs()}
+    needed.update({id(call): call for call in gradients})
+    required = [call for key, call in needed.items() if key not in late]
+    free = [joint.parameters[position] for position in living]
+    kept = minimum_cut(early, required, free, is_cheap if recompute else is_view)
+    cut = _Backward(joint, count, outputs, kept)
+    for call in joint.calls:
+        if id(call) in late:
+            cut.build(call)
+    results = [cut.image(call) for call in gradients]
     forward = Graph(
         joint.parameters[:count],
-        tuple([call for call in joint.calls if id(call) not in late]),
-        (*joint.outputs[:outputs], *cut.saved),
+        (*[call for call in joint.calls if id(call) not in late], *cut.relayouts),
+        (*joint.outputs[:outputs], *cut.extra),
         joint.mutations,
         joint.views,
         f"{joint.name}_forward",
     ).without_dead_calls()
-    parameters = (*cut.inputs.values(), *cut.parameters, *cut.tangents)
-    backward = Graph(parameters, tuple(cut.calls), gradients, name=f"{joint.name}_backward")
-    return Split(forward, backward.without_dead_calls(), tuple(cut.inputs), len(cut.saved))
+    backward, sizes = cut.graph(results, f"{joint.name}_backward")
+    return Split(forward, backward, tuple(cut.inputs), tuple(cut.saved), sizes)
 
 
-class _Cut:
-    """Rebuilds the late calls on parameters for what they need of the forward part."""
+class _Backward:
+    """The backward graph in the making: late calls rebuilt on parameters for what is kept, the rest made again."""
 
-    def __init__(self, joint: Graph, late: set[int], count: int) -> None:
-        self.late = late
-        self.positions = {id(call): place for place, call in enumerate(joint.parameters[:count])}
-        self.mutated = {position for position, _ in joint.mutations}
-        self.inputs: dict[int, Call] = {}
-        self.saved: list[Call] = []
-        self.parameters: list[Call] = []
-        self.tangents = [parameter(f"tangent{place}", call.type) for place, call in enumerate(joint.parameters[count:])]
-        self.calls: list[Call] = []
-        self._images: dict[int, Call] = {
-            id(call): new for call, new in zip(joint.parameters[count:], self.tangents, strict=True)
-        }
-        for call in joint.calls:
-            if id(call) in late:
-                self._images[id(call)] = self._rebuilt(call)
+    def __init__(self, joint: Graph, count: int, outputs: int, kept: Iterable[Call]) -> None:
+        self.inputs: list[int] = []
+        self.saved: list[int] = []
+        self.extra: list[Call] = []  # outputs of the forward graph beyond the function's
+        self.relayouts: list[Call] = []
+        self._calls: list[Call] = []
+        self._images: dict[int, Call] = {}
+        self._inputs: list[Call] = []
+        self._saved: list[Call] = []
+        self._tangents: list[Call] = []
+        for place, call in enumerate(joint.parameters[count:]):
+            self._images[id(call)] = parameter(f"tangent{place}", call.type)
+            self._tangents.append(self._images[id(call)])
+        mutated = {position for position, _ in joint.mutations}
+        positions = {id(call): place for place, call in enumerate(joint.parameters[:count]) if place not in mutated}
+        returned = {id(call): place for place, call in reversed(list(enumerate(joint.outputs[:outputs])))}
+        for call in kept:
+            if id(call) in positions:
+                self._keep_input(call, positions[id(call)])
+            else:
+                self._save(call, returned.get(id(call)), outputs)
+
+    def _keep_input(self, call: Call, position: int) -> None:
+        image = self._images[id(call)] = parameter(f"in{position}", call.type)
+        self.inputs.append(position)
+        self._inputs.append(image)
+
+    def _save(self, call: Call, place: int | None, outputs: int) -> None:
+        image = given = parameter(f"saved{len(self.saved)}", call.type)
+        kept = call
+        if not call.type.is_contiguous:
+            # An expanded or strided value travels as a row-major copy.
+            dense = TensorType(call.type.shape, call.type.dtype, call.type.device, weak=call.type.weak)
+            kept, place = Call(RELAYOUT, (call,), (), dense, call.frames, call.region), None
+            given = parameter(f"saved{len(self.saved)}", dense)
+            image = Call(RELAYOUT, (given,), (), call.type, call.frames, call.region)
+            self.relayouts.append(kept)
+            self._calls.append(image)
+        if place is None:
+            place = outputs + len(self.extra)
+            self.extra.append(kept)
+        self._images[id(call)] = image
+        self.saved.append(place)
+        self._saved.append(given)
 
     def image(self, call: Call) -> Call:
-        """The call's counterpart in the backward graph."""
-        chain: list[Call] = []
-        while id(call) not in self._images and _is_cheap(call):
-            chain.append(call)
-            if not call.operands:
-                break
-            call = call.operands[0]
-        if id(call) not in self._images and not (chain and chain[-1] is call):
-            self._images[id(call)] = self._given(call)
-        for item in reversed(chain):
-            self._images[id(item)] = self._rebuilt(item)
-        return self._images[id(chain[0] if chain else call)]
+        """The call's counterpart in the backward graph; what it needs of the forward part is made again before it."""
+        for item in postorder([call], self._not_made):
+            if id(item) not in self._images:
+                self.build(item)
+        return self._images[id(call)]
 
-    def _given(self, call: Call) -> Call:
-        position = self.positions.get(id(call))
-        if position is not None and position not in self.mutated:
-            self.inputs[position] = parameter(f"in{position}", call.type)
-            return self.inputs[position]
-        self.saved.append(call)
-        self.parameters.append(parameter(f"saved{len(self.parameters)}", call.type))
-        return self.parameters[-1]
+    def _not_made(self, call: Call) -> tuple[Call, ...]:
+        return () if id(call) in self._images else tuple(call.inputs())
 
-    def _rebuilt(self, call: Call) -> Call:
+    def build(self, call: Call) -> None:
+        """Makes a call again on the images of its operands."""
         operands = tuple([self._operand(item) for item in call.operands])
-        new = Call(call.op, operands, call.attrs, call.type, call.frames, call.region)
-        self.calls.append(new)
-        return new
+        new = self._images[id(call)] = Call(call.op, operands, call.attrs, call.type, call.frames, call.region)
+        self._calls.append(new)
 
     def _operand(self, item: Any) -> Any:
         if item is None:
             return None
         return tuple([self.image(part) for part in item]) if isinstance(item, tuple) else self.image(item)
 
-
-def _is_cheap(call: Call) -> bool:
-    if call.op is NUMBER:
-        return True
-    facts: Fact = getattr(call.op, "facts", Fact.NONE)
-    return Fact.VIEW in facts and len(call.operands) == 1
+    def graph(self, results: Sequence[Call], name: str) -> tuple[Graph, tuple[SizeExpr, ...]]:
+        """The graph, and the sizes that it is given beside its tensors."""
+        parameters = (*self._inputs, *self._saved, *self._tangents)
+        graph = Graph(parameters, tuple(self._calls), tuple(results), name=name).without_dead_calls()
+        parts = [part for call in graph.calls for part in (call.type, *[value for _, value in call.attrs])]
+        symbols = hidden_symbols([call.type for call in parameters], [*parts, *[call.type for call in results]])
+        if symbols:
+            graph = replace(graph, parameters=(*parameters, sizes_parameter(symbols)))
+        return graph, symbols

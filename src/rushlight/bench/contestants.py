@@ -71,5 +71,6 @@ class Peer:
         except BrokenPipeError:
             answer = ""
         if not answer:
+            self.close()
             fail("A002", "bench: the peer's interpreter ended", hint="it needs torch installed", asked=question)
         return json.loads(answer)

@@ -61,7 +61,8 @@ def serve(torch: Any) -> None:
 
 def first_step(started: float, torch: Any) -> float:
     """Seconds from the import to the end of the first compiled training step."""
-    importlib.import_module("torch._inductor.config").force_disable_caches = True
+    settings: Any = importlib.import_module("torch._inductor.config")
+    settings.force_disable_caches = True
     load_cases(torch).CASES["demo-step"].prepare()()
     return time.perf_counter() - started
 

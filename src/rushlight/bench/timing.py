@@ -19,6 +19,7 @@ class Contestant(Protocol):
 
     def sample(self, case: str, repeat: int) -> float:
         """Seconds of one call, as the mean of `repeat` calls."""
+        ...
 
 
 @dataclass(slots=True)

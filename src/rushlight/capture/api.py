@@ -9,15 +9,16 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from rushlight import build
-from rushlight.autodiff.partition import Split, split_joint
+from rushlight.autodiff.partition import split_joint
 from rushlight.capture.backward import BackwardPart
 from rushlight.capture.entry import Entry
 from rushlight.capture.program import Program, Recorder, with_dense_outputs
+from rushlight.capture.source import TensorSource
 from rushlight.capture.state import StateWalk, roots_of
 from rushlight.capture.writer import MISS, Arguments, Names, Writer
 from rushlight.eager.dispatch import STATE
 from rushlight.eager.handle import Handle
-from rushlight.support import events
+from rushlight.support import events, settings
 from rushlight.support.errors import fail
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ class CompiledFunction:
         _compiled.add(self)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the first entry whose guards hold; trace a new one when there is none."""
         if STATE.tracer is not None:
             return self.function(*args, **kwargs)
         for entry in self.entries:
@@ -114,6 +116,7 @@ class CompiledModule:
         object.__setattr__(self, "_compiled", CompiledFunction(module, dynamic, backend))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the compiled module."""
         return self._compiled(*args, **kwargs)
 
     def __getattr__(self, name: str) -> Any:
@@ -126,7 +129,7 @@ class CompiledModule:
         return f"CompiledModule({self._orig_mod!r})"
 
 
-def compile(  # noqa: A001 - PyTorch's name
+def compile(
     model: Any = None,
     *,
     fullgraph: bool = False,
@@ -138,10 +141,10 @@ def compile(  # noqa: A001 - PyTorch's name
 ) -> Any:
     """Compiles a function or module when it is first called; also a decorator, as `torch.compile`.
 
-    One trace serves all sizes: input sizes are symbols unless `dynamic=False`. Capture is always of the full graph. What
-    runs it is `backend`, by default the setting of that name: "rushlight" (or "inductor"), "eager" (kernels call by call,
-    nothing is recomputed for the backward pass), "aot_eager" (kernels call by call, after the partition), or "reference"
-    (numpy). The results of the first three are the same to the last bit.
+    One trace serves all sizes: input sizes are symbols unless `dynamic=False`. Capture is always of the full graph.
+    What runs it is `backend`, by default the setting of that name: "rushlight" (or "inductor"), "eager" (kernels call
+    by call, nothing is recomputed for the backward pass), "aot_eager" (kernels call by call, after the partition), or
+    "reference" (numpy). The results of the first three are the same to the last bit.
     """
     if model is None:
         return functools.partial(
@@ -222,7 +225,9 @@ def _build(program: Program, arguments: Arguments, walk: StateWalk, names: Names
         executable = build.compile_graph(with_dense_outputs(program.graph), backend)
         return Writer(program, executable, arguments, walk, names).entry(None, count)
     count -= len(program.wanted)
-    split: Split = split_joint(program.graph, count, program.tangents)
+    living = [place for place, source in enumerate(program.sources) if isinstance(source, TensorSource)]
+    recompute = (backend or settings.get().backend) != "eager"
+    split = split_joint(program.graph, count, program.tangents, living=living, recompute=recompute)
     program.sources = program.sources[: len(program.graph.parameters) - program.tangents]
     program.graph = split.forward
     forward: Executable = build.compile_graph(with_dense_outputs(split.forward), backend)

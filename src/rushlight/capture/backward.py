@@ -13,8 +13,11 @@ from rushlight.capture.source import ArgumentSource, TensorSource
 from rushlight.eager.autograd.accumulate import edge_of
 from rushlight.eager.autograd.history import attach
 from rushlight.eager.autograd.node import Node
+from rushlight.eager.execution.operands import form_of_operand
 from rushlight.eager.execution.plan import KernelPlan
 from rushlight.eager.form import Form, form_of
+from rushlight.eager.handle import Handle, share
+from rushlight.ir.dtype import int64
 from rushlight.ops.record import OPERATORS
 from rushlight.support.errors import fail
 from rushlight.sym import SizeExpr, evaluate
@@ -31,13 +34,15 @@ class BackwardPart:
         self.backend = backend
         self.differentiable = program.differentiable
         self.wanted_places = [_place_of(program, item) for item in program.wanted]
-        self.count = len(split.forward.outputs) - split.saved
+        self.returned = len(program.outputs)
         self._executable: Executable | None = None
         self._plans: dict[tuple[Form, ...], KernelPlan] = {}
 
     def attach(self, outputs: list[Any], inputs: Sequence[Any], plan: RunPlan) -> None:
-        """Makes the outputs results of one node that keeps what is saved."""
-        saved = [*[inputs[place] for place in self.split.inputs], *outputs[self.count :]]
+        """Makes the outputs results of one node that keeps what is saved: inputs (tensors and numbers) and outputs."""
+        # An output is kept without its history, which would be a cycle.
+        kept = [share(outputs[place]) if place < self.returned else outputs[place] for place in self.split.saved]
+        saved = [*[inputs[place] for place in self.split.inputs], *kept]
         edges = [edge_of(inputs[place]) for place in self.wanted_places]
         node = CompiledBackward(self, edges, saved, [outputs[place].form for place in self.differentiable], plan.values)
         for number, place in enumerate(self.differentiable):
@@ -49,7 +54,10 @@ class BackwardPart:
             self._executable = build.compile_graph(with_dense_outputs(self.split.backward), self.backend)
         executable = self._executable
         flat = [*saved, *gradients]
-        forms = tuple([item.form for item in flat])
+        if self.split.sizes:
+            sizes = _values(self.split.sizes, values)
+            flat.append(form_of(sizes, int64, strides=(0,) * len(sizes)))
+        forms = tuple([form_of_operand(item) for item in flat])
         plan = self._plans.get(forms)
         if plan is None:
             outputs = [
@@ -81,12 +89,17 @@ class CompiledBackward(Node):
     __slots__ = ("_forms", "_part", "_saved", "_values", "_versions")
 
     def __init__(
-        self, part: BackwardPart, edges: Sequence[Any], saved: Sequence[Any], forms: Sequence[Form], values: dict[SizeExpr, int]
+        self,
+        part: BackwardPart,
+        edges: Sequence[Any],
+        saved: Sequence[Any],
+        forms: Sequence[Form],
+        values: dict[SizeExpr, int],
     ) -> None:
         super().__init__(edges)
         self._part = part
         self._saved: Sequence[Any] | None = saved
-        self._versions = [item.version.value for item in saved]
+        self._versions = [item.version.value if isinstance(item, Handle) else 0 for item in saved]
         self._forms = forms
         self._values = values
 
@@ -97,7 +110,7 @@ class CompiledBackward(Node):
         if self._saved is None:
             fail("G001", "backward: the graph was freed by an earlier backward pass", frame=self.frame)
         for item, version in zip(self._saved, self._versions, strict=True):
-            if item.version.value != version:
+            if isinstance(item, Handle) and item.version.value != version:
                 fail("G003", "backward: a saved tensor was modified in place", frame=self.frame, tensor=item)
         filled = [self._filled(place, gradients) for place in range(len(self._forms))]
         results = self._part.run(self._saved, filled, self._values)
@@ -127,4 +140,3 @@ def zeros(form: Form) -> Any:
 def contiguous(tensor: Any) -> Any:
     """The same values, row-major."""
     return OPERATORS["contiguous"](tensor)
-

@@ -1,6 +1,7 @@
 """An entry: a compiled program behind one generated function that checks guards, runs, and applies effects.
 
-The function is text made once per trace, so that a later call is straight-line Python: a few identity checks, one native call.
+The function is text made once per trace, so that a later call is straight-line Python: a few identity checks, one
+native call.
 """
 
 from __future__ import annotations
@@ -41,7 +42,9 @@ class Planner:
         self.sources = sources
         self.conditions = conditions
         self.plans: dict[tuple[Form, ...], RunPlan] = {}
-        self.dynamic = [place for place, source in enumerate(sources) if isinstance(source, (ArgumentSource, GradientSource))]
+        self.dynamic = [
+            place for place, source in enumerate(sources) if isinstance(source, (ArgumentSource, GradientSource))
+        ]
 
     def plan(self, forms: tuple[Form, ...]) -> RunPlan | None:
         """The plan for dynamic inputs of these forms; None when the program was not made for them."""
@@ -67,7 +70,9 @@ class Planner:
         self.plans[forms] = plan
         return plan
 
-    def _make(self, shapes: list[tuple[int, ...]], words: list[tuple[int, ...]], values: dict[SizeExpr, int]) -> RunPlan:
+    def _make(
+        self, shapes: list[tuple[int, ...]], words: list[tuple[int, ...]], values: dict[SizeExpr, int]
+    ) -> RunPlan:
         forms: list[Form] = []
         layouts = self.executable.infer_outputs(shapes)
         for type_, (shape, strides) in zip(self.executable.output_types, layouts, strict=True):

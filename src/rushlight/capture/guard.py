@@ -7,7 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """`failed` is a Python expression that is true when the assumption does not hold; `path` and `expected` are for people."""
+    """`failed` is a Python expression that is true when the assumption does not hold.
+
+    `path` and `expected` are for people.
+    """
 
     kind: str
     path: str

@@ -22,10 +22,12 @@ from rushlight.sym import Guard, Scope, SizeExpr, free_symbols, optimization_hin
 
 @dataclass(slots=True)
 class Program:
-    """One trace. `sources` say where the graph's parameters come from; `result` and `effects` what becomes of its outputs.
+    """One trace. `sources` say where the graph's parameters come from.
 
-    The first `outputs` outputs are the function's; with `wanted` (tensors that gradients flow to) the graph is joint: calls
-    from `split` on belong to the backward pass, whose outputs follow, and the last parameters are the tangents.
+    `result` and `effects` what becomes of its outputs.
+
+    The first `outputs` outputs are the function's; with `wanted` (tensors that gradients flow to) the graph is joint:
+    calls from `split` on belong to the backward pass, whose outputs follow, and the last parameters are the tangents.
     """
 
     graph: Graph
@@ -95,7 +97,9 @@ class Recorder:
             if isinstance(leaf.value, Handle):
                 self.tensors.append(leaf.value)
             elif type(leaf.value) in (int, float) and (leaf.runtime or leaf.path in dynamic_numbers):
-                leaf.container[leaf.key] = self.number(f"{self.names(leaf.container)}[{self._key(leaf.key)}]", leaf.value)
+                leaf.container[leaf.key] = self.number(
+                    f"{self.names(leaf.container)}[{self._key(leaf.key)}]", leaf.value
+                )
         for tensor in {id(item): item for item in self.tensors}.values():
             record = tensor.gradient
             if record is None or not record.required:
@@ -259,8 +263,12 @@ def _holds(container: Any, key: Any) -> bool:
 
 
 def symbolic_type(scope: Scope, form: Form, name: str) -> TensorType:
-    """The type of a tensor whose sizes are symbols. Strides of a dense layout follow from the sizes; others are symbols."""
-    shape = tuple([scope.symbol(f"{name}_{dim}", hint=size) for dim, size in enumerate(form.type.shape)])
+    """The type of a tensor whose sizes are symbols.
+
+    Strides of a dense layout follow from the sizes; others are symbols.
+    """
+    sizes = [optimization_hint(size) for size in form.type.shape]
+    shape = tuple([scope.symbol(f"{name}_{dim}", hint=size) for dim, size in enumerate(sizes)])
     order = dense_order(form.type.shape, form.type.strides)
     if order is None:
         strides = [_stride(scope, stride, f"{name}_stride{dim}") for dim, stride in enumerate(form.type.strides)]

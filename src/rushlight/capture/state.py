@@ -1,7 +1,8 @@
 """What a traced function can reach besides its arguments: modules, optimizers, and the containers they keep state in.
 
-A class whose instances hold such state says so by an attribute `__rushlight_state__`: "static" when numbers in its `__dict__`
-are part of the program (a module's sizes), "runtime" when they only feed arithmetic (an optimizer's learning rate).
+A class whose instances hold such state says so by an attribute `__rushlight_state__`: "static" when numbers in its
+`__dict__` are part of the program (a module's sizes), "runtime" when they only feed arithmetic (an optimizer's
+learning rate).
 """
 
 from __future__ import annotations
@@ -19,7 +20,10 @@ MISSING = object()
 
 @dataclass(slots=True)
 class Leaf:
-    """A value in a container: where it stands, its path for messages, and whether a number there is known only at run time."""
+    """A value in a container.
+
+    Where it stands, its path for messages, and whether a number there is known only at run time.
+    """
 
     container: Any
     key: Any
@@ -75,7 +79,7 @@ def roots_of(function: Any) -> list[tuple[Any, str]]:
         roots.append((function.__self__, "self"))
         function = function.__func__
     if not isinstance(function, FunctionType):
-        call = getattr(type(function), "forward", None) or getattr(type(function), "__call__", None)
+        call = getattr(type(function), "forward", None) or vars(type(function)).get("__call__")
         if isinstance(call, FunctionType):
             roots.extend(_named_globals(call))
         return roots

@@ -92,4 +92,6 @@ def flatten_value(value: Any, classify: Callable[[Handle], Source | int]) -> Tem
 
 def _holds_tensor(value: Any) -> bool:
     names = getattr(value, "__dict__", None)
-    return isinstance(names, dict) and any(isinstance(item, Handle) and item.node is not None for item in names.values())
+    return isinstance(names, dict) and any(
+        isinstance(item, Handle) and item.node is not None for item in names.values()
+    )

@@ -57,7 +57,12 @@ class Arguments:
             self._guard("arguments", text, f"{type(value).__name__} of {len(value)}", self._shape_test(value, text))
             parts = [(f"{text}[{place}]", item) for place, item in enumerate(value)]
         elif type(value) is dict:
-            self._guard("arguments", text, f"dict with {list(value)}", f"{self._shape_test(value, text)} or list({text}) != {list(value)!r}")
+            self._guard(
+                "arguments",
+                text,
+                f"dict with {list(value)}",
+                f"{self._shape_test(value, text)} or list({text}) != {list(value)!r}",
+            )
             parts = [(f"{text}[{key!r}]", item) for key, item in value.items()]
         else:
             name = f"a{len(self.leaves)}"
@@ -108,19 +113,33 @@ def constant_guard(text: str, path: str, value: Any, names: Names) -> Guard:
 
 
 def state_guards(walk: StateWalk, program: Program, names: Names, changed: set[tuple[int, Any]]) -> list[Guard]:
-    """What is assumed of modules, optimizers and their containers. Numbers that the program takes at run time are free."""
+    """What is assumed of modules, optimizers and their containers.
+
+    Numbers that the program takes at run time are free.
+    """
     guards: list[Guard] = []
     sizes: dict[int, int] = {}
     for leaf in walk.leaves:
         sizes[id(leaf.container)] = sizes.get(id(leaf.container), 0) + 1
     for container, path in walk.containers:
         text = names(container)
-        guards.append(Guard("container", path, f"{sizes.get(id(container), 0)} entries", f"len({text}) != {sizes.get(id(container), 0)}"))
+        guards.append(
+            Guard(
+                "container",
+                path,
+                f"{sizes.get(id(container), 0)} entries",
+                f"len({text}) != {sizes.get(id(container), 0)}",
+            )
+        )
     for leaf in walk.leaves:
         key = names(leaf.key) if isinstance(leaf.key, Handle) else repr(leaf.key)
         text = f"{names(leaf.container)}[{key}]"
         if type(leaf.value) in (int, float) and leaf.runtime and text not in program.fixed:
-            guards.append(Guard("type", leaf.path, type(leaf.value).__name__, f"{text}.__class__ is not {names(type(leaf.value))}"))
+            guards.append(
+                Guard(
+                    "type", leaf.path, type(leaf.value).__name__, f"{text}.__class__ is not {names(type(leaf.value))}"
+                )
+            )
         elif (id(leaf.container), repr(leaf.key)) in changed and isinstance(leaf.value, Handle):
             guards.append(Guard("tensor", leaf.path, "a tensor", f"{text}.__class__ is not {names(type(leaf.value))}"))
         else:
@@ -131,7 +150,9 @@ def state_guards(walk: StateWalk, program: Program, names: Names, changed: set[t
 class Writer:
     """Writes the function of one entry."""
 
-    def __init__(self, program: Program, executable: Executable, arguments: Arguments, walk: StateWalk, names: Names) -> None:
+    def __init__(
+        self, program: Program, executable: Executable, arguments: Arguments, walk: StateWalk, names: Names
+    ) -> None:
         self.program = program
         self.executable = executable
         self.arguments = arguments
@@ -149,7 +170,9 @@ class Writer:
         if isinstance(source, TensorSource):
             tensor = source.tensor
             text = self.names(tensor)
-            failed = f"{text}.storage is not {self.names(tensor.storage)} or {text}.form is not {self.names(tensor.form)}"
+            failed = (
+                f"{text}.storage is not {self.names(tensor.storage)} or {text}.form is not {self.names(tensor.form)}"
+            )
             self.guards.append(Guard("tensor", text, str(tensor.form.type), failed))
         elif isinstance(source, GradientSource) and id(source.tensor) not in self.program.unset_gradients:
             text = f"{self.names(source.tensor)}.gradient.grad"
@@ -159,19 +182,32 @@ class Writer:
         """The finished entry. `attach(outputs, values)` ties a backward pass to the outputs."""
         space = self.names.space
         space.update(
-            MISS=MISS, state=STATE, plans=self.planner.plans, make_plan=self.planner.plan, launch=self.executable.launch,
-            allocate_many=allocate_many, array=array, new=object.__new__, Version=Version, attach=attach, replay_view=replay_view,
+            MISS=MISS,
+            state=STATE,
+            plans=self.planner.plans,
+            make_plan=self.planner.plan,
+            launch=self.executable.launch,
+            allocate_many=allocate_many,
+            array=array,
+            new=object.__new__,
+            Version=Version,
+            attach=attach,
+            replay_view=replay_view,
             BROKEN=(KeyError, IndexError, AttributeError),
-        )  # fmt: skip
+        )
         lines = ["def call(args, kwargs):", "    try:"]
         lines += [f"        {line}" for line in self.arguments.lines]
         lines += [f"        if {guard.failed}: return MISS" for guard in self.guards]
         lines += ["    except BROKEN:", "        return MISS"]
-        lines += [f"    {line}" for line in [*self._inputs(), *self._outputs(attach, function_outputs), *self._effects()]]
+        lines += [
+            f"    {line}" for line in [*self._inputs(), *self._outputs(attach, function_outputs), *self._effects()]
+        ]
         text = "\n".join(lines)
         exec(compile(text, f"<rushlight {self.program.graph.name}>", "exec"), space)  # noqa: S102 - our own text
         guards = (*self.arguments.guards, *self.guards)
-        return Entry(space["call"], tuple(self.arguments.unpack), guards, text, (self.executable,), tuple(self.program.written))
+        return Entry(
+            space["call"], tuple(self.arguments.unpack), guards, text, (self.executable,), tuple(self.program.written)
+        )
 
     def _input_text(self, source: Source) -> str:
         if isinstance(source, ArgumentSource):
@@ -233,7 +269,12 @@ class Writer:
             if isinstance(source, ArgumentSource) and position in dict(self.program.graph.mutations):
                 lines.append(f"{self._input_text(source)}.version.value += 1")
         if attach is not None:
-            inputs = "".join([f"{self._input_text(source)}, " if not isinstance(source, NumberSource) else "None, " for source in self.program.sources])
+            inputs = "".join(
+                [
+                    f"{self._input_text(source)}, " if not isinstance(source, NumberSource) else f"{source.text}, "
+                    for source in self.program.sources
+                ]
+            )
             lines.append(f"attach(outputs, ({inputs}), plan)")
             lines.append(f"del outputs[{function_outputs}:]")
         return lines
@@ -246,7 +287,9 @@ class Writer:
             lines.append(f"e{place} = {self._value(effect.value)}")
             writes.append(f"{self.names(effect.container)}[{key}] = e{place}")
         for tensor, template in self.program.gradients:
-            writes.append(f"{self.names(tensor)}.gradient.grad = {'None' if template is None else self._value(template)}")
+            writes.append(
+                f"{self.names(tensor)}.gradient.grad = {'None' if template is None else self._value(template)}"
+            )
         return [*lines, *writes, f"return {self._value(self.program.result)}"]
 
     def _value(self, template: Template) -> str:
@@ -260,14 +303,20 @@ class Writer:
         if isinstance(template, Number):
             return template.text
         if isinstance(template, SizeOf):
-            return to_python(template.expr, {symbol: f"plan.values[{self.names(symbol)}]" for symbol in free_symbols(template.expr)})
+            return to_python(
+                template.expr, {symbol: f"plan.values[{self.names(symbol)}]" for symbol in free_symbols(template.expr)}
+            )
         if isinstance(template, Constant):
             value = template.value
             return repr(value) if value is None or type(value) in (bool, int, str) else self.names(value)
         assert isinstance(template, Container)
         items = [self._value(item) for item in template.items]
         if template.keys:
-            return "{" + ", ".join([f"{self.names(key)}: {item}" for key, item in zip(template.keys, items, strict=True)]) + "}"
+            return (
+                "{"
+                + ", ".join([f"{self.names(key)}: {item}" for key, item in zip(template.keys, items, strict=True)])
+                + "}"
+            )
         if template.kind is list:
             return f"[{', '.join(items)}]"
         inner = f"({''.join([f'{item}, ' for item in items])})"

@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 import rushlight as rl
 from rushlight.bench.cases import CASES
@@ -71,9 +69,8 @@ def models(
     }
     if peer_python is not None:
         starts["first step of torch.compile, empty cache"] = peer_first_step(peer_python)
-    console = Console()
     for name, seconds in starts.items():
-        console.print(f"{name:<42}{seconds * 1e3:>10.1f} ms", highlight=False)
+        typer.echo(f"{name:<42}{seconds * 1e3:>10.1f} ms")
     _write(out, {**_machine(contestants, count), "start_s": starts, "cases": [one.to_dict() for one in found]})
 
 
@@ -101,24 +98,26 @@ def _measure(name: str, contestants: Sequence[Contestant], rounds: int, threads:
 
 
 def _print(found: Sequence[Samples], threads: int, peak: float | None) -> None:
+    """A row for each case: milliseconds, GFLOP/s and GB/s of each contestant, then the share of the peak and the ratio."""
     names = list(found[0].seconds)
-    table = Table(title=f"{threads} threads" + (f", peak {peak:.0f} GFLOP/s" if peak else ""), box=None)
-    table.add_column("case", no_wrap=True)
-    for name in names:
-        table.add_column(f"{name} ms", justify="right")
-        table.add_column("GFLOP/s", justify="right")
-        table.add_column("GB/s", justify="right")
-    table.add_column("of peak" if peak else "", justify="right")
-    table.add_column("ratio" if len(names) > 1 else "", justify="right")
+    head = ["case", *[column for name in names for column in (f"{name} ms", "GFLOP/s", "GB/s")]]
+    head += ["of peak"] * (peak is not None) + ["ratio"] * (len(names) > 1)
+    rows = [head]
     for one in found:
         cells = [one.case]
         for name in names:
             seconds = one.median(name)
             cells += [f"{seconds * 1e3:.3f}", f"{one.flops / seconds / 1e9:.1f}", f"{one.bytes / seconds / 1e9:.1f}"]
-        cells.append(f"{one.flops / one.median(names[0]) / 1e9 / peak:.0%}" if peak else "")
-        cells.append(f"{one.ratio(names[0], names[1]):.3f}" if len(names) > 1 else "")
-        table.add_row(*cells)
-    Console().print(table)
+        if peak is not None:
+            cells.append(f"{one.flops / one.median(names[0]) / 1e9 / peak:.0%}")
+        if len(names) > 1:
+            cells.append(f"{one.ratio(names[0], names[1]):.3f}")
+        rows.append(cells)
+    widths = [max([len(row[column]) for row in rows]) for column in range(len(head))]
+    typer.echo(f"{threads} threads" + (f", peak {peak:.0f} GFLOP/s of multiply-adds" if peak else ""))
+    for row in rows:
+        first, *rest = [(text.ljust if not column else text.rjust)(widths[column]) for column, text in enumerate(row)]
+        typer.echo("  ".join([first, *rest]))
 
 
 def _machine(contestants: Sequence[Contestant], threads: int) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from rushlight.support import events
 from rushlight.support.errors import require
 
 MOST_REASONS = 12
-TOLD = {
+TOLD: dict[events.Kind, str] = {
     "recompile": "compiled again because",
     "graph_break": "graph breaks",
     "missed_fusion": "not fused",
@@ -64,10 +64,8 @@ def account() -> list[str]:
         lines += _function(function)
     for kind, title in TOLD.items():
         lines += _reasons(title, [str(event.reason) for event in events.events(kind)])
-    counts = ", ".join(
-        [f"{events.count(kind)} {text}" for kind, text in (("cache_hit", "hits"), ("cache_miss", "misses"))]
-    )
-    return [*lines, f"cache: {counts}"]
+    hits, misses = events.count("cache_hit"), events.count("cache_miss")
+    return [*lines, f"cache: {hits} hits, {misses} misses"]
 
 
 def _name(function: api.CompiledFunction) -> str:

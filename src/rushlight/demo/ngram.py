@@ -11,11 +11,12 @@ equally likely.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-Codes = NDArray[np.uint32]
+Codes = NDArray[Any]  # uint32
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
 """The PYTHON key: `__torch_dispatch__` of dispatch modes and of tensor subclasses, below autograd.
 
-Modes come first, the innermost one first; then the subclasses among the operands, derived classes before their bases. Each
-may return NotImplemented to let the next one answer. A mode is off while it answers; a subclass unwraps what it is given.
+Modes come first, the innermost one first; then the subclasses among the operands, derived classes before their bases.
+Each may return NotImplemented to let the next one answer. A mode is off while it answers; a subclass unwraps what it is
+given.
 """
 
 from __future__ import annotations

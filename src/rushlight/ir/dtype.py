@@ -25,7 +25,9 @@ class DType:
 
     __slots__ = ("bits", "code", "itemsize", "kind", "name", "numpy", "signed")
 
-    def __init__(self, name: str, code: int, kind: Kind, itemsize: int, signed: bool, numpy: np.dtype[np.generic]) -> None:
+    def __init__(
+        self, name: str, code: int, kind: Kind, itemsize: int, signed: bool, numpy: np.dtype[np.generic]
+    ) -> None:
         self.name = name
         self.code = code
         self.kind = kind
@@ -106,7 +108,11 @@ _BY_NUMPY: dict[np.dtype[np.generic], DType] = {dtype.numpy: dtype for dtype in 
 
 # Short names for messages: f32[8, 16] reads better than float32[8, 16].
 SHORT_NAMES: dict[DType, str] = {
-    dtype: dtype.name.replace("uint", "u").replace("bfloat", "bf").replace("float", "f").replace("int", "i").replace("complex", "c")
+    dtype: dtype.name.replace("uint", "u")
+    .replace("bfloat", "bf")
+    .replace("float", "f")
+    .replace("int", "i")
+    .replace("complex", "c")
     for dtype in DTYPES
 }
 

@@ -9,8 +9,8 @@ from typing import Any, Protocol
 from rushlight.ir.dtype import DType, bool_, complex128, float64, int64
 from rushlight.ir.type import CPU, Device, TensorType
 from rushlight.ir.value import Value
-from rushlight.sym import Size
 from rushlight.support.provenance import Frame
+from rushlight.sym import Size
 from rushlight.term import Attrs, Op, Term
 
 
@@ -30,9 +30,9 @@ class TensorOp(Protocol):
 class Call(Term):
     """One event: an operator called on earlier values. Never interned; two equal calls are two events.
 
-    operands are Calls, None for an absent optional tensor, or tuples of Calls for a tensor list. `type` is a TensorType, or a
-    tuple of them when there are several results (each taken by a `result` call). `region` ties calls that belong together
-    (checkpointing, regional compilation); `frames` are the user's, innermost first.
+    operands are Calls, None for an absent optional tensor, or tuples of Calls for a tensor list. `type` is a
+    TensorType, or a tuple of them when there are several results (each taken by a `result` call). `region` ties calls
+    that belong together (checkpointing, regional compilation); `frames` are the user's, innermost first.
     """
 
     __slots__ = ("frames", "region")
@@ -45,7 +45,7 @@ class Call(Term):
         op: Op,
         operands: tuple[Any, ...],
         attrs: Attrs,
-        type: Any,  # noqa: A002 - Term's field
+        type: Any,
         frames: tuple[Frame, ...] = (),
         region: int | None = None,
     ) -> None:
@@ -68,7 +68,7 @@ RESULT = Op("result")
 RELAYOUT = Op("relayout")  # the same elements in other strides, where a result must have those eager gives
 
 
-def parameter(name: str, type: TensorType) -> Call:  # noqa: A002 - Term's field
+def parameter(name: str, type: TensorType) -> Call:
     """An input of a graph."""
     return Call(PARAMETER, (), (("name", name),), type)
 
@@ -100,9 +100,12 @@ class OutputView:
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """Parameters, calls in order, outputs; the alias table says which parameters are overwritten and which outputs are views.
+    """Parameters, calls in order, outputs.
 
-    `mutations` maps a parameter's position to the value its storage holds at the end; `views` are outputs rebuilt as views.
+    The alias table says which parameters are overwritten and which outputs are views.
+
+    `mutations` maps a parameter's position to the value its storage holds at the end; `views` are outputs rebuilt as
+    views.
     """
 
     parameters: tuple[Call, ...]
@@ -176,7 +179,7 @@ class GraphBuilder:
     region: int | None = None
     _numbers: dict[Any, Call] = field(default_factory=dict)
 
-    def parameter(self, name: str, type: TensorType) -> Node:  # noqa: A002 - Term's field
+    def parameter(self, name: str, type: TensorType) -> Node:
         """Adds an input."""
         call = parameter(name, type)
         self.parameters.append(call)

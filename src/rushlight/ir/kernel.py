@@ -1,7 +1,8 @@
 """Scheduled kernels: loops with kinds, stores, and buffers with linear addresses.
 
-Here every `load` has one operand, an element offset from the buffer's base address, and every store likewise. Axes that are
-PARALLEL form the outermost loops; their iteration space, flattened row-major, is what is shared among threads.
+Here every `load` has one operand, an element offset from the buffer's base address, and every store likewise. Axes
+that are PARALLEL form the outermost loops; their iteration space, flattened row-major, is what is shared among
+threads.
 """
 
 from __future__ import annotations
@@ -111,8 +112,8 @@ class Kernel:
                 stack.extend(reversed(statement.body))
 
 
-# The words that a product's arguments begin with: three addresses, then sizes and strides in elements. `a_batch` and its like
-# are the steps of the outer batch axes, `a_inner` those of the `inner_batches` below them.
+# The words that a product's arguments begin with: three addresses, then sizes and strides in elements. `a_batch` and
+# its like are the steps of the outer batch axes, `a_inner` those of the `inner_batches` below them.
 TASK_WORDS = (
     *("a", "b", "c", "m", "n", "k", "a_ld", "b_ld", "ldc", "a_batch", "b_batch", "c_batch"),
     *("inner_batches", "a_inner", "b_inner", "c_inner", "tile_m", "tile_n"),
@@ -125,9 +126,9 @@ TILE_WORDS = ("tile_ld", "batch", "row", "column", "rows", "columns")
 class GemmKernel:
     """The GEMM template: C[b, m, n] = sum over k of A[b, m, k] * B[b, k, n], operands laid out as `tile` says.
 
-    Its argument words are TASK_WORDS, then the addresses and sizes that the epilogue needs. With an epilogue there is no C
-    (its word is 0): the epilogue is a kernel over the rows of one finished macro tile, whose first buffer is the tile
-    and whose first sizes are TILE_WORDS.
+    Its argument words are TASK_WORDS, then the addresses and sizes that the epilogue needs. With an epilogue there is
+    no C (its word is 0): the epilogue is a kernel over the rows of one finished macro tile, whose first buffer is the
+    tile and whose first sizes are TILE_WORDS.
     """
 
     name: str

@@ -1,8 +1,8 @@
 """What lowering yields: for every index of an output, one scalar.
 
 A lowering rule is called as `lower(at, *operands, **attrs)`: `at` holds one loop axis (a size symbol) per output dim;
-operands are `Operand`s, indexed like tensors (`a[i, k]`). It returns a Scalar, a tuple of them for several outputs of one
-shape, or a `Scatter`. Pull style makes fusion substitution: loading from a producer is evaluating its body there.
+operands are `Operand`s, indexed like tensors (`a[i, k]`). It returns a Scalar, a tuple of them for several outputs of
+one shape, or a `Scatter`. Pull style makes fusion substitution: loading from a producer is evaluating its body there.
 """
 
 from __future__ import annotations

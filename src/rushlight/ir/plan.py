@@ -13,7 +13,10 @@ from rushlight.sym import Size, SizeExpr, format_size
 
 @dataclass(frozen=True, slots=True)
 class SymbolSource:
-    """Where a symbol's value stands at the call: dim `dim` of descriptor `descriptor`; `field` is "size" or "stride"."""
+    """Where a symbol's value stands at the call: dim `dim` of descriptor `descriptor`.
+
+    `field` is "size" or "stride".
+    """
 
     symbol: SizeExpr
     descriptor: int
@@ -55,8 +58,8 @@ class Address:
 class Launch:
     """One run of a kernel: `arguments` are its argument words in order (a buffer stands for its address).
 
-    `count` is the number of parallel iterations, `grain` the least that is worth a share of its own. For a GemmKernel `count`
-    is the number of batches: the emitted code finds the tiles, their number and their sizes itself.
+    `count` is the number of parallel iterations, `grain` the least that is worth a share of its own. For a GemmKernel
+    `count` is the number of batches: the emitted code finds the tiles, their number and their sizes itself.
     """
 
     kernel: int

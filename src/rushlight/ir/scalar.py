@@ -1,9 +1,9 @@
 """The scalar language: what a kernel computes for one index.
 
-A Scalar is an interned term whose type is a DType. Lowering rules build them with Python operators; reductions are terms
-with bound axes, so a whole kernel body is one pure expression, and a code generator places each part in the
-outermost loop where the axes it depends on are bound. All operands of an arithmetic op have one dtype; conversions are
-explicit (`cast`), `fma` is written where it is meant and nowhere else.
+A Scalar is an interned term whose type is a DType. Lowering rules build them with Python operators; reductions are
+terms with bound axes, so a whole kernel body is one pure expression, and a code generator places each part in the
+outermost loop where the axes it depends on are bound. All operands of an arithmetic op have one dtype; conversions
+are explicit (`cast`), `fma` is written where it is meant and nowhere else.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, cast as typing_cast
+from typing import Any
+from typing import cast as typing_cast
 
 import numpy as np
 
@@ -35,18 +36,21 @@ class ScalarOp(Op):
 class Order:
     """How a reduction associates; a pure function of operator, dtype, logical sizes and kind of device.
 
-    The reduced axes are flattened row-major to k = 0, 1, .... Block q holds k in [q*block, (q+1)*block). Within a block
-    lane l starts from the identity and folds the k with (k - q*block) % lanes == l in ascending order; then lane l takes
-    lane l + lanes/2, halving until one is left. The first block's result starts the total; later ones are added on the right.
+    The reduced axes are flattened row-major to k = 0, 1, .... Block q holds k in [q*block, (q+1)*block). Within a
+    block lane l starts from the identity and folds the k with (k - q*block) % lanes == l in ascending order; then
+    lane l takes lane l + lanes/2, halving until one is left. The first block's result starts the total; later ones
+    are added on the right.
     """
 
     block: int
     lanes: int
 
 
-# Column-like sums and contractions: one chain of 256, so that any split at block edges and any cache blocking keeps the bits.
+# Column-like sums and contractions: one chain of 256, so that any split at block edges and any cache blocking keeps
+# the bits.
 BLOCKED = Order(256, 1)
-# Sums along the innermost logical dim: 64 lanes fill four AVX-512 registers; 8192 elements are one share of a split row.
+# Sums along the innermost logical dim: 64 lanes fill four AVX-512 registers; 8192 elements are one share of a split
+# row.
 LANES = Order(8192, 64)
 # Prefix sums: a plain chain.
 SEQUENTIAL = Order(1 << 62, 1)
@@ -61,7 +65,7 @@ class Buffer:
 
     __slots__ = ("name", "scope", "type")
 
-    def __init__(self, name: str, type: Any, scope: str = "global") -> None:  # noqa: A002 - a TensorType
+    def __init__(self, name: str, type: Any, scope: str = "global") -> None:
         self.name = name
         self.type = type
         self.scope = scope
@@ -71,7 +75,10 @@ class Buffer:
 
 
 class Scalar(Term):
-    """A term of the scalar language; `type` is its DType. Python operators build terms; numbers take the other's dtype."""
+    """A term of the scalar language; `type` is its DType.
+
+    Python operators build terms; numbers take the other's dtype.
+    """
 
     __slots__ = ()
 
@@ -160,14 +167,30 @@ def _select(condition: DType, a: DType, b: DType) -> DType:
 
 
 _UNARY = ("neg", "abs", "sqrt", "floor", "ceil", "trunc", "round_even", "not")
-_BINARY = ("add", "sub", "mul", "div", "floordiv", "remainder", "minimum", "maximum", "and", "or", "xor", "shl", "shr", "mulhi")
+_BINARY = (
+    "add",
+    "sub",
+    "mul",
+    "div",
+    "floordiv",
+    "remainder",
+    "minimum",
+    "maximum",
+    "and",
+    "or",
+    "xor",
+    "shl",
+    "shr",
+    "mulhi",
+)
 _COMPARISONS = ("lt", "le", "eq", "ne")
 
-# The whole language. Integers: add, sub, mul, neg wrap; `floordiv`, `remainder` follow Python's signs (the divisor's) and are
-# 0 for a zero divisor; `shr` is arithmetic for signed types; shifts by the width or more give 0 (or the sign). `mulhi` is the
-# high half of an unsigned product. Floats: `minimum`, `maximum` propagate NaN and order -0.0 before +0.0; float `remainder`
-# has the divisor's sign. `fma` is one rounding. `cast` truncates floats to integers and saturates (NaN gives 0); to bool it is
-# `!= 0`. `bitcast` keeps bits. `guard(c, a, b)` is a select whose `a` is evaluated, loads included, only where `c` holds.
+# The whole language. Integers: add, sub, mul, neg wrap; `floordiv`, `remainder` follow Python's signs (the divisor's)
+# and are 0 for a zero divisor; `shr` is arithmetic for signed types; shifts by the width or more give 0 (or the
+# sign). `mulhi` is the high half of an unsigned product. Floats: `minimum`, `maximum` propagate NaN and order -0.0
+# before +0.0; float `remainder` has the divisor's sign. `fma` is one rounding. `cast` truncates floats to integers
+# and saturates (NaN gives 0); to bool it is `!= 0`. `bitcast` keeps bits. `guard(c, a, b)` is a select whose `a` is
+# evaluated, loads included, only where `c` holds.
 OPS: dict[str, ScalarOp] = {
     **{name: ScalarOp(name, 1, _same) for name in _UNARY},
     **{name: ScalarOp(name, 2, _same) for name in _BINARY},

@@ -7,9 +7,9 @@
       return %0
     }
 
-Names are canonical: values are numbered in order, symbols are renamed s0, s1, ... in order of appearance. Equal graphs print
-equal, whatever scope or process they come from, so a digest of the text identifies a graph. The lines `size` and `given`
-are printed on demand: hints and what is known of each symbol, and the conditions that tracing guarded.
+Names are canonical: values are numbered in order, symbols are renamed s0, s1, ... in order of appearance. Equal graphs
+print equal, whatever scope or process they come from, so a digest of the text identifies a graph. The lines `size` and
+`given` are printed on demand: hints and what is known of each symbol, and the conditions that tracing guarded.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from rushlight.ir.graph import Call, Graph, OutputView
 from rushlight.ir.type import Device, TensorType, contiguous_strides
 from rushlight.sym import Condition, Scope, Size, SizeExpr, format_size, free_symbols, scope_of
 from rushlight.term import format_value
-
 
 _FLIPPED = {"==": "==", "!=": "!=", "<=": ">=", ">=": "<="}
 
@@ -101,7 +100,7 @@ class GraphPrinter:
         return [*[_symbol_line(symbol, name) for symbol, name in self.symbols.items()], *texts]
 
     def condition(self, condition: Condition) -> str:
-        """A condition, its symbols renamed. Of its two forms, which differ in sign, names decide, not the symbols' ages."""
+        """A condition, its symbols renamed. Of its two forms, which differ in sign, names decide, not symbols' ages."""
         one = f"{self.size(condition.expr)} {condition.relation} 0"
         other = f"{self.size(-1 * condition.expr)} {_FLIPPED[condition.relation]} 0"
         return min(one, other, key=lambda text: (text.startswith("-"), text))
@@ -139,5 +138,5 @@ def _symbol_line(symbol: SizeExpr, name: str) -> str:
 
 
 def format_graph(graph: Graph, *, facts: bool = False) -> str:
-    """The text of a graph; with `facts`, of its sizes' hints and conditions too, so that nothing is lost when it is read."""
+    """The text of a graph; with `facts`, of its sizes' hints and conditions too, so that nothing is lost."""
     return "\n".join(GraphPrinter().graph(graph, facts))

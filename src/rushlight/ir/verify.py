@@ -1,6 +1,7 @@
 """Whether a graph is one: what every pass may rely on, checked.
 
-Tests check every graph that is compiled, and `RUSHLIGHT_VERIFY=1` does so anywhere. Kernels and plans: `ir.verify_kernel`.
+Tests check every graph that is compiled, and `RUSHLIGHT_VERIFY=1` does so anywhere. For kernels and plans there is
+`ir.verify_kernel`.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ OUTPUT, PARAMETER_BASE = "output", "parameter"  # what an output may be a view o
 
 
 def verify_graph(graph: Graph) -> None:
-    """Checks a graph: every value is defined before it is used, types are those that operators infer, the alias table fits.
+    """Checks a graph: values are defined before their use, types are what operators infer, the alias table fits.
 
     Errors: C015.
     """
@@ -51,7 +52,7 @@ class _Verifier:
 
     def fail(self, what: str, **values: object) -> NoReturn:
         """Raises C015."""
-        fail("C015", f"{self.graph.name}: {what}", **{name: str(value) for name, value in values.items()})
+        broken(self.graph.name, what, **values)
 
     def _define(self, call: Call, name: str) -> None:
         if id(call) in self.defined:
@@ -120,6 +121,12 @@ class _Verifier:
             fits = 0 <= view.output < len(self.graph.outputs) and 0 <= place < bases.get(kind, 0)
             if not fits or view.base == (OUTPUT, view.output) or len(view.shape) != len(view.strides):
                 self.fail("an output is a view of what is not there", view=self.printer.view(view))
+
+
+def broken(where: str, what: str, **values: object) -> NoReturn:
+    """Raises C015: a rule of the IR does not hold."""
+    shown: dict[str, Any] = {name: value if isinstance(value, int) else str(value) for name, value in values.items()}
+    fail("C015", f"{where}: {what}", **shown)
 
 
 def _type_of(operand: Any) -> Any:

@@ -9,7 +9,7 @@ from rushlight.ir.dtype import Kind, bool_, int64
 from rushlight.ir.kernel import TASK_WORDS, TILE_WORDS, AxisKind, Barrier, GemmKernel, Kernel, Loop, Statement, Store
 from rushlight.ir.plan import Address, Launch, Plan
 from rushlight.ir.scalar import OPS, REDUCTIONS, Buffer, Scalar, bound_axes
-from rushlight.support.errors import fail
+from rushlight.ir.verify import broken
 from rushlight.sym import Size, SizeExpr, axis_size, format_size, free_symbols, is_axis
 from rushlight.term import postorder
 
@@ -29,11 +29,7 @@ def verify_kernel(kernel: Kernel | GemmKernel) -> None:
         return
     verify_kernel(epilogue)
     if not epilogue.buffers or epilogue.buffers[0].scope != "local" or len(epilogue.sizes) < len(TILE_WORDS):
-        _fail(kernel.name, "an epilogue's first buffer is the tile, and its first sizes say which")
-
-
-def _fail(name: str, what: str, **values: object) -> NoReturn:
-    fail("C015", f"{name}: {what}", **{key: str(value) for key, value in values.items()})
+        broken(kernel.name, "an epilogue's first buffer is the tile, and its first sizes say which")
 
 
 class _KernelVerifier:
@@ -52,7 +48,7 @@ class _KernelVerifier:
 
     def fail(self, what: str, **values: object) -> NoReturn:
         """Raises C015."""
-        _fail(self.kernel.name, what, **values)
+        broken(self.kernel.name, what, **values)
 
     def statements(self, body: Iterable[Statement], axes: frozenset[SizeExpr], outermost: bool) -> None:
         """Checks statements below loops over `axes`."""
@@ -163,20 +159,20 @@ def verify_plan(plan: Plan) -> None:
     count = len(plan.inputs) + len(plan.outputs)
     for source in plan.symbols:
         if not 0 <= source.descriptor < count or source.field not in ("size", "stride"):
-            _fail("plan", "a size is looked for where no descriptor is", symbol=source.symbol)
+            broken("plan", "a size is looked for where no descriptor is", symbol=source.symbol)
     placed = {slot.buffer for slot in plan.slots}
     written: set[Buffer] = set(plan.inputs)
     for number, launch in enumerate(plan.launches):
         name = f"launch {number}"
         if not 0 <= launch.kernel < len(plan.kernels):
-            _fail(name, "there is no such kernel", kernel=launch.kernel)
+            broken(name, "there is no such kernel", kernel=launch.kernel)
         for buffer in launch.buffers:
             if buffer.scope == "arena" and buffer not in placed:
-                _fail(name, "a buffer has no place in the arena", buffer=buffer.name)
+                broken(name, "a buffer has no place in the arena", buffer=buffer.name)
         reads, writes = _accesses(plan.kernels[launch.kernel], launch, name)
         for buffer in reads:
             if buffer not in written and buffer not in writes:
-                _fail(name, "a buffer is read before it is written", buffer=buffer.name)
+                broken(name, "a buffer is read before it is written", buffer=buffer.name)
         written.update(writes)
         for word in (*launch.arguments, launch.count):
             if isinstance(word, Address):
@@ -185,7 +181,7 @@ def verify_plan(plan: Plan) -> None:
                 _known(word, known, name)
     for output in plan.outputs:
         if output not in written:
-            _fail("plan", "an output is never written", output=output.name)
+            broken("plan", "an output is never written", output=output.name)
     for slot in plan.slots:
         _known(slot.offset_bytes, known, "arena")
         _known(slot.size_bytes, known, "arena")
@@ -197,7 +193,7 @@ def verify_plan(plan: Plan) -> None:
 def _known(size: Size, known: set[SizeExpr], where: str) -> None:
     for symbol in free_symbols(size):
         if symbol not in known:
-            _fail(where, "a size cannot be found at the call", symbol=symbol, size=format_size(size))
+            broken(where, "a size cannot be found at the call", symbol=symbol, size=format_size(size))
 
 
 def _accesses(kernel: Kernel | GemmKernel, launch: Launch, name: str) -> tuple[set[Buffer], set[Buffer]]:
@@ -207,10 +203,10 @@ def _accesses(kernel: Kernel | GemmKernel, launch: Launch, name: str) -> tuple[s
         return _kernel_accesses(kernel, kernel.buffers, words, len(kernel.sizes), name)
     epilogue = kernel.epilogue
     if len(words) < len(TASK_WORDS):
-        _fail(name, "a product lacks arguments", words=len(words))
+        broken(name, "a product lacks arguments", words=len(words))
     a, b, c = (_buffer_of(word) for word in words[:3])
     if a is None or b is None or (c is None) is (epilogue is None):
-        _fail(name, "a product has two operands, and a result or an epilogue", words=words[:3])
+        broken(name, "a product has two operands, and a result or an epilogue", words=words[:3])
     if epilogue is None or c is not None:
         return {a, b}, {c} if c is not None else set()
     sizes = len(epilogue.sizes) - len(TILE_WORDS)
@@ -227,12 +223,12 @@ def _kernel_accesses(
     kernel: Kernel, buffers: tuple[Buffer, ...], words: tuple[Any, ...], sizes: int, name: str
 ) -> tuple[set[Buffer], set[Buffer]]:
     if len(words) != len(buffers) + sizes:
-        _fail(name, "the number of arguments is not the kernel's", words=len(words), kernel=kernel.name)
+        broken(name, "the number of arguments is not the kernel's", words=len(words), kernel=kernel.name)
     given: dict[Buffer, Buffer] = {}
     for buffer, word in zip(buffers, words, strict=False):
         found = _buffer_of(word)
         if found is None or found.type.dtype is not buffer.type.dtype:
-            _fail(name, "an argument is no buffer of the kernel's dtype", argument=word, buffer=buffer.name)
+            broken(name, "an argument is no buffer of the kernel's dtype", argument=word, buffer=buffer.name)
         given[buffer] = found
     loads: set[Buffer] = set()
     for store in kernel.stores():

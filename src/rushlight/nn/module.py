@@ -26,6 +26,7 @@ class Module(ModuleConversion):
     on.
     """
 
+    _hooked = False  # set with the first hook: one look at each call instead of four
     __rushlight_state__ = "static"  # numbers among the attributes are part of a compiled program
 
     def __init__(self) -> None:
@@ -38,7 +39,7 @@ class Module(ModuleConversion):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the hooks and forward."""
-        if self._forward_pre_hooks or self._forward_hooks or self._backward_hooks or self._backward_pre_hooks:
+        if self._hooked:
             return self._call_with_hooks(args, kwargs)
         return self.forward(*args, **kwargs)
 
@@ -78,11 +79,21 @@ class Module(ModuleConversion):
                     args = changed if isinstance(changed, tuple) else (changed,)
         return args, kwargs
 
+    def _add_hook(self, hooks: dict[int, Any], hook: Hook, prepend: bool) -> RemovableHandle:
+        handle = RemovableHandle(hooks)
+        others = dict(hooks) if prepend else {}
+        if prepend:
+            hooks.clear()
+        hooks[handle.id] = hook
+        hooks.update(others)
+        self._hooked = True
+        return handle
+
     def register_forward_pre_hook(
         self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
     ) -> RemovableHandle:
         """Call `hook(module, args)` before forward; what it returns, unless None, takes the place of the arguments."""
-        return _add(self._forward_pre_hooks, Hook(hook, with_kwargs), prepend)
+        return self._add_hook(self._forward_pre_hooks, Hook(hook, with_kwargs), prepend)
 
     def register_forward_hook(
         self,
@@ -93,15 +104,15 @@ class Module(ModuleConversion):
         always_call: bool = False,
     ) -> RemovableHandle:
         """Call `hook(module, args, output)` after forward; what it returns, unless None, takes the output's place."""
-        return _add(self._forward_hooks, Hook(hook, with_kwargs, always_call), prepend)
+        return self._add_hook(self._forward_hooks, Hook(hook, with_kwargs, always_call), prepend)
 
     def register_full_backward_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
         """Call `hook(module, grad_output)` when the outputs' gradients are known; it may return others."""
-        return _add(self._backward_pre_hooks, Hook(hook), prepend)
+        return self._add_hook(self._backward_pre_hooks, Hook(hook), prepend)
 
     def register_full_backward_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
         """Call `hook(module, grad_input, grad_output)` when the inputs' gradients are known; it may return others."""
-        return _add(self._backward_hooks, Hook(hook), prepend)
+        return self._add_hook(self._backward_hooks, Hook(hook), prepend)
 
     def extra_repr(self) -> str:
         """Return what the printed form says of this module besides its submodules."""
@@ -126,16 +137,6 @@ class Module(ModuleConversion):
 def indented(text: str) -> str:
     """Return a text with all lines but the first moved right by two."""
     return text.replace("\n", "\n  ")
-
-
-def _add(hooks: dict[int, Any], hook: Hook, prepend: bool) -> RemovableHandle:
-    handle = RemovableHandle(hooks)
-    others = dict(hooks) if prepend else {}
-    if prepend:
-        hooks.clear()
-    hooks[handle.id] = hook
-    hooks.update(others)
-    return handle
 
 
 def _run_forward_hook(hook: Hook, module: Module, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> Any:

@@ -5,8 +5,8 @@
     @matmul.meta
     def matmul_meta(a: TensorType, b: TensorType) -> TensorType: ...
 
-Every rule's parameter names are checked against the schema when it is attached. Engines ask a record for its rule; they never
-test its name. Rules are called with keywords named as in the schema.
+Every rule's parameter names are checked against the schema when it is attached. Engines ask a record for its rule;
+they never test its name. Rules are called with keywords named as in the schema.
 """
 
 from __future__ import annotations
@@ -42,6 +42,8 @@ class Operator(Op):
     """An operator: schema, doc, facts and rules. Calling it dispatches on its arguments."""
 
     __slots__ = (
+        "_attributes",
+        "_operands",
         "autocast",
         "batch_rule",
         "decompose_rule",
@@ -61,8 +63,6 @@ class Operator(Op):
         "view_rule",
         "vjp_needs",
         "vjp_rule",
-        "_attributes",
-        "_operands",
     )
 
     def __init__(self, schema: Schema, doc: str, facts: Fact, dtypes: str, autocast: str | None, variants: str) -> None:
@@ -124,8 +124,8 @@ class Operator(Op):
     def vjp(self, rule: F) -> F:
         """Reverse derivative: `g`, then any of the results' and parameters' names; exactly those are saved.
 
-        Returns one gradient (or None) per operand, in the schema's order; a bare value when there is one operand. With several
-        results `g` is a tuple with None for results that have no gradient.
+        Returns one gradient (or None) per operand, in the schema's order; a bare value when there is one operand.
+        With several results `g` is a tuple with None for results that have no gradient.
         """
         names = self._names(rule)
         known = {result.name for result in self.schema.results} | {item.name for item in self.schema.parameters}
@@ -205,6 +205,7 @@ class Operator(Op):
         return tuple(operands), attrs
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Apply the operator in the world of its first tensor argument."""
         operands, attrs = self.bind(args, kwargs)
         for operand in operands:
             if isinstance(operand, Value):

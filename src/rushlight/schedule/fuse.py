@@ -1,8 +1,8 @@
 """Fusion: nodes are gathered into groups, one kernel each, by verdicts with reasons.
 
-A group runs over outer axes that all its nodes share; a node may have inner axes of its own below them. Inside a group a
-value is not read back from memory: its body is evaluated where it is used. That is right when a reader stands at the same
-outer index, and costs nothing when the code generator keeps row results in registers.
+A group runs over outer axes that all its nodes share; a node may have inner axes of its own below them. Inside a
+group a value is not read back from memory: its body is evaluated where it is used. That is right when a reader stands
+at the same outer index, and costs nothing when the code generator keeps row results in registers.
 """
 
 from __future__ import annotations
@@ -57,7 +57,10 @@ class Fused:
 
 
 def fuse(nodes: list[Node]) -> Fused:
-    """Gathers nodes greedily, in program order: into a producer's group first, then into one that reads the same data."""
+    """Gathers nodes greedily, in program order.
+
+    Into a producer's group first, then into one that reads the same data.
+    """
     groups: list[Group] = []
     home: dict[Buffer, Group] = {}
     readers: dict[Buffer, list[Group]] = {}
@@ -118,7 +121,9 @@ def can_join(group: Group, node: Node, groups: list[Group], producers: dict[int,
     bit = 1 << group.number
     for producer in producers.values():
         if producer is not group and producer.ancestors & bit:
-            return no("a value between them is computed by another kernel", groups[producer.number].nodes[0].buffer.name)
+            return no(
+                "a value between them is computed by another kernel", groups[producer.number].nodes[0].buffer.name
+            )
     if node.scatter is not None or any(member.scatter is not None for member in group.nodes):
         return no("scattered writes have a loop nest of their own")
     if len(group.nodes) >= MAX_NODES or len(group.reads) >= MAX_BUFFERS:
@@ -143,7 +148,11 @@ def _can_share_axes(group: Group, node: Node) -> Verdict:
         outer = len(node.axes)
     members = [*group.nodes, node]
     if outer is None:
-        return yes("same axes") if node.sizes == group.nodes[0].sizes else no("axes differ", node.sizes, group.nodes[0].sizes)
+        return (
+            yes("same axes")
+            if node.sizes == group.nodes[0].sizes
+            else no("axes differ", node.sizes, group.nodes[0].sizes)
+        )
     lead = node.sizes[:outer]
     if any(len(member.axes) < outer or member.sizes[:outer] != lead for member in members):
         return no("outer axes differ", lead)

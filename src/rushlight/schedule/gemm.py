@@ -18,7 +18,10 @@ MIN_COLUMNS = 8
 
 @dataclass(frozen=True, slots=True)
 class GemmShape:
-    """A contraction seen as C[batch, m, n] = sum over k of A[batch, m, k] * B[batch, k, n]; each letter is a set of axes."""
+    """A contraction seen as C[batch, m, n] = sum over k of A[batch, m, k] * B[batch, k, n].
+
+    Each letter is a set of axes.
+    """
 
     batch: tuple[SizeExpr, ...]
     rows: tuple[SizeExpr, ...]

@@ -1,7 +1,8 @@
 """The GEMM template's launches: packing, the product, and an epilogue on each finished tile.
 
-Packing is an ordinary kernel whose body is the operand's own expression, so casts, views, padding and any producer that was
-folded into the operand cost nothing of their own: a convolution is a product whose packing reads shifted pixels.
+Packing is an ordinary kernel whose body is the operand's own expression, so casts, views, padding and any producer
+that was folded into the operand cost nothing of their own: a convolution is a product whose packing reads shifted
+pixels.
 """
 
 from __future__ import annotations
@@ -130,7 +131,10 @@ def _packed(buffer: Buffer, leading: Size, storage: Size, shape: GemmShape, spli
 
 
 def _split(axes: Sequence[SizeExpr], width: int, name: str) -> tuple[dict[SizeExpr, Index], Size, SizeExpr, Size]:
-    """Runs several axes as blocks of `width`: images of the axes, the block axis, the axis within, the flat position."""
+    """Runs several axes as blocks of `width`.
+
+    Images of the axes, the block axis, the axis within, the flat position.
+    """
     sizes = [axis_size(axis) for axis in axes]
     count = product(sizes)
     blocks = ceildiv(count, width)
@@ -153,9 +157,7 @@ def _fresh(axes: Sequence[SizeExpr], name: str) -> dict[SizeExpr, SizeExpr]:
     return {axis: axis_symbol(axis_size(axis), f"{name}{place}") for place, axis in enumerate(axes)}
 
 
-def _pack_a(
-    term: Scalar, shape: GemmShape, tile: GemmTile, split: int, name: str
-) -> Generator[Step, None, Matrices]:
+def _pack_a(term: Scalar, shape: GemmShape, tile: GemmTile, split: int, name: str) -> Generator[Step, None, Matrices]:
     m, k = (product([axis_size(axis) for axis in axes]) for axes in (shape.rows, shape.inner))
     batch = _fresh(shape.batch, "b")
     flat, batches = _flat_batch(shape)
@@ -177,7 +179,9 @@ def _pack_a(
         storage = ceildiv(m, tile.mr) * tile.mr * k
         offset = block * tile.mr * (k - 1) + k_at * tile.mr + m_at
     packed = Buffer(f"{name}_a", TensorType((batches, storage), term.type), "arena")
-    yield _pack_step(term, {**images, **batch}, packed, outer, within, offset + substitute(flat, batch) * storage, f"{name}_pack_a")
+    yield _pack_step(
+        term, {**images, **batch}, packed, outer, within, offset + substitute(flat, batch) * storage, f"{name}_pack_a"
+    )
     return _packed(packed, m, storage, shape, split)
 
 
@@ -189,9 +193,7 @@ def _walk(axes: Sequence[SizeExpr]) -> tuple[dict[SizeExpr, SizeExpr], tuple[Siz
     return images, tuple(images.values()), position
 
 
-def _pack_b(
-    term: Scalar, shape: GemmShape, tile: GemmTile, split: int, name: str
-) -> Generator[Step, None, Matrices]:
+def _pack_b(term: Scalar, shape: GemmShape, tile: GemmTile, split: int, name: str) -> Generator[Step, None, Matrices]:
     n, k = (product([axis_size(axis) for axis in axes]) for axes in (shape.columns, shape.inner))
     batch = _fresh(shape.batch, "b")
     flat, batches = _flat_batch(shape)

@@ -11,7 +11,17 @@ from rushlight.ir.scalar import OPS, Buffer, Scalar, bound_axes, index, load
 from rushlight.schedule.fuse import Group
 from rushlight.schedule.nodes import Node
 from rushlight.schedule.terms import Index, Substitution, as_size, index_exprs, linear_offset, loads
-from rushlight.sym import Size, SizeExpr, axis_size, axis_symbol, coefficient, depends_on, free_symbols, is_axis, product
+from rushlight.sym import (
+    Size,
+    SizeExpr,
+    axis_size,
+    axis_symbol,
+    coefficient,
+    depends_on,
+    free_symbols,
+    is_axis,
+    product,
+)
 from rushlight.term import postorder
 
 
@@ -47,8 +57,8 @@ class Nest:
 def open_group(group: Group, placed: Mapping[Buffer, Buffer], linear: frozenset[Buffer] = frozenset()) -> Nest:
     """The group's stores over common axes, every value of the group evaluated in place, addresses linear.
 
-    `placed` names values that live in the storage of another buffer, a mutated parameter's; loads from buffers in `linear`
-    have linear addresses already.
+    `placed` names values that live in the storage of another buffer, a mutated parameter's; loads from buffers in
+    `linear` have linear addresses already.
     """
     rank = group.outer_rank
     first = group.nodes[0]

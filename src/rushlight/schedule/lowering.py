@@ -10,8 +10,8 @@ from rushlight.ir.graph import NUMBER, PARAMETER, RELAYOUT, RESULT, Call, Graph
 from rushlight.ir.loops import Definition, Index, Scatter, ScatterDefinition, axes_of
 from rushlight.ir.scalar import Buffer, Scalar, constant, load
 from rushlight.ir.type import TensorType
-from rushlight.sym import Size, SizeExpr
 from rushlight.support.errors import fail
+from rushlight.sym import Size, SizeExpr
 
 
 class BufferOperand:

@@ -35,8 +35,9 @@ class Matrices:
 
 
 def matrices(buffer: Buffer, offset: Size, batch: tuple[Axes, Axes], first: Axes, second: Axes) -> Matrices | None:
-    """The matrices that an element offset over some axes walks, when each group of axes is walked as one and `first` or
-    `second` with step 1.
+    """The matrices that an element offset over some axes walks.
+
+    That is when each group of axes is walked as one, and `first` or `second` with step 1; otherwise None.
     """
     steps = [joint_step(offset, axes) for axes in (*batch, first, second)]
     outer, inner, first_step, second_step = steps

@@ -28,8 +28,9 @@ def buffer_bytes(buffer: Buffer) -> Size:
 def plan_memory(launches: Sequence[Launch]) -> tuple[tuple[ArenaSlot, ...], Size]:
     """Offsets of all arena buffers, and the arena's size in bytes.
 
-    Buffers are placed in order of first use. A freed place is taken again by one of provably equal size, or else by the
-    closest larger one by hint, which then grows to the maximum of both: hints choose places, sizes are exact at run time.
+    Buffers are placed in order of first use. A freed place is taken again by one of provably equal size, or else by
+    the closest larger one by hint, which then grows to the maximum of both: hints choose places, sizes are exact at
+    run time.
     """
     last: dict[Buffer, int] = {}
     for step, launch in enumerate(launches):
@@ -56,7 +57,8 @@ def _put(buffer: Buffer, step: int, last: int, places: list[_Place]) -> None:
     hint = optimization_hint(size)
     free = [place for place in places if place.free_after < step]
     same = [place for place in free if place.size == size]
-    # Growing a place by half or more is worse than opening a new one: the small user would keep the large one's cache cold.
+    # Growing a place by half or more is worse than opening a new one: the small user would keep the large one's cache
+    # cold.
     near = [place for place in free if place.hint >= hint and place.hint <= 4 * hint]
     if same:
         chosen = same[-1]

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from rushlight.ir.graph import Call, Graph
 from rushlight.ir.kernel import GemmKernel, Kernel
-from rushlight.ir.loops import Definition, ScatterDefinition, axes_of
+from rushlight.ir.loops import Definition, axes_of
 from rushlight.ir.plan import Launch, Plan, SymbolSource
 from rushlight.ir.scalar import Buffer, load
 from rushlight.ir.type import TensorType
@@ -19,7 +19,7 @@ from rushlight.schedule.nodes import Node, make_nodes
 from rushlight.schedule.scatter import build_scatter
 from rushlight.schedule.split import split_full_reductions
 from rushlight.schedule.terms import as_size
-from rushlight.sym import Size, SizeExpr, is_symbol, optimization_hint
+from rushlight.sym import SizeExpr, is_symbol, optimization_hint
 
 # Scalar steps that are worth waking another thread for.
 GRAIN_STEPS = 16384
@@ -65,7 +65,10 @@ def schedule(graph: Graph, vector_bytes: int) -> Scheduled:
 
 
 def _place_results(graph: Graph, lowered: Lowered) -> list[Buffer]:
-    """One global buffer for each output and each mutated parameter's new value; shared or passed-through ones are copied."""
+    """One global buffer for each output and each mutated parameter's new value.
+
+    Shared or passed-through ones are copied.
+    """
     taken: set[Buffer] = set()
     defined = {definition.buffer: place for place, definition in enumerate(lowered.definitions)}
     outputs: list[Buffer] = []
@@ -108,8 +111,9 @@ def _mark_stored(groups: list[Group]) -> None:
 def _place_mutations(
     graph: Graph, lowered: Lowered, values: list[Buffer], groups: list[Group]
 ) -> tuple[dict[Buffer, Buffer], list[tuple[Buffer, Buffer]]]:
-    """Gives each mutated parameter's new value its place: the parameter's own storage where that is safe, else an arena
-    buffer that is copied at the end. Returns the values with a new place, and the copies (from, to).
+    """Gives each mutated parameter's new value its place.
+
+    That is the parameter's own storage where it is safe, else an arena buffer that is copied at the end. Returns the values with a new place, and the copies (from, to).
     """
     readers: dict[Buffer, list[int]] = {}
     made: dict[Buffer, tuple[int, Node]] = {}

@@ -1,7 +1,7 @@
 """Kernels for results that are written in data-dependent places: the initial value, then the writes in their order.
 
-Source axes that stand unchanged in the result's index never meet, so they are shared among threads and vector lanes; the
-others run in ascending order, which fixes the order of sums.
+Source axes that stand unchanged in the result's index never meet, so they are shared among threads and vector lanes;
+the others run in ascending order, which fixes the order of sums.
 """
 
 from __future__ import annotations
@@ -15,9 +15,8 @@ from rushlight.ir.scalar import Buffer, Scalar, apply, constant, index
 from rushlight.schedule.fuse import Group
 from rushlight.schedule.kernels import Item, Nest, Step, build_kernel, collapse, finish_kernel, linearise, open_group
 from rushlight.schedule.nodes import Node
-from rushlight.schedule.terms import as_size, linear_offset
+from rushlight.schedule.terms import Substitution, as_size, linear_offset
 from rushlight.sym import Size, SizeExpr, axis_size, axis_symbol, ceildiv, minimum, product
-from rushlight.schedule.terms import Substitution
 
 # Columns of one share: a few cache lines, so that threads do not write to the same one.
 CHUNK = 64

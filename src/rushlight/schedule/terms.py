@@ -1,4 +1,7 @@
-"""Rewriting scalar bodies: axes replaced, loads replaced, addresses made linear. All iterative, all memoised per call."""
+"""Rewriting scalar bodies: axes replaced, loads replaced, addresses made linear.
+
+All iterative, all memoised per call.
+"""
 
 from __future__ import annotations
 

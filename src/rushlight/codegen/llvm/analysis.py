@@ -33,13 +33,15 @@ class Analysis:
         self.free: dict[Scalar, int] = {}
         self.touched: dict[Scalar, int] = {}
         self.below: dict[Scalar, int] = {}
+        self.has_guards = self.has_quotients = False
         self._size_free: dict[SizeExpr, int] = {}
         self.roots: list[Scalar] = []
         self._find_loops(kernel.body)
-        for term in postorder(self.roots):
+        terms = list(postorder(self.roots))
+        for term in terms:
             for axis in bound_axes(term):
                 self.axis_bits.setdefault(axis, 1 << len(self.axis_bits))
-        self.reductions = self._visit_all()
+        self.reductions = self._visit_all(terms)
 
     def _find_loops(self, body: tuple[Statement, ...]) -> None:
         for statement in body:
@@ -51,11 +53,13 @@ class Analysis:
             elif isinstance(statement, Store):
                 self.buffer_bits.setdefault(statement.buffer, _FIRST_BUFFER << len(self.buffer_bits))
                 self.roots.extend(store_scalars(statement))
+                if not isinstance(statement.offset, Scalar):
+                    self.has_quotients = self.has_quotients or has_compound_atoms(statement.offset)
 
-    def _visit_all(self) -> list[Scalar]:
+    def _visit_all(self, terms: list[Scalar]) -> list[Scalar]:
         reductions: list[Scalar] = []
         free, touched, below = self.free, self.touched, self.below
-        for term in postorder(self.roots):
+        for term in terms:
             axes = touches = inside = 0
             for operand in term.operands:
                 axes |= free[operand]
@@ -64,6 +68,9 @@ class Analysis:
             op = term.op
             if op is INDEX:
                 axes = self.size_axes(term.attr("expr"))
+                self.has_quotients = self.has_quotients or has_compound_atoms(term.attr("expr"))
+            elif op is GUARD:
+                self.has_guards = True
             elif op is LOAD:
                 touches |= ANY_LOAD | self.buffer_bits.get(term.attr("buffer"), 0)
                 if is_risky(term.operands):
@@ -92,7 +99,8 @@ class Analysis:
             found = 0
             for symbol in free_symbols(size):
                 found |= self.axis_bits.get(symbol, 0)
-            self._size_free[size] = found
+            self.has_guards = self.has_quotients = False
+        self._size_free[size] = found
         return found
 
     def atoms_axes(self, atoms: Iterable[SizeExpr]) -> int:
@@ -111,6 +119,13 @@ class Analysis:
             elif isinstance(statement, Loop):
                 found |= self.stored_in(statement.body)
         return found
+
+
+def has_compound_atoms(size: Size) -> bool:
+    """Whether a size has quotients, minima or maxima."""
+    if isinstance(size, int):
+        return False
+    return any(atom.op.name != "symbol" for _, atoms in parts(size) for atom in atoms)
 
 
 def store_scalars(store: Store) -> tuple[Scalar, ...]:

@@ -55,7 +55,7 @@ def emit_kernel(kernel: Kernel, target: CodeTarget, function_name: str) -> str:
 def _run_shares(ctx: Context, axes: tuple[Axis, ...], body: tuple[Statement, ...]) -> None:
     last = axes[-1]
     scope = ctx.entry
-    in_lanes = all(isinstance(item, Store) for item in body) and not prefers_reduced_lanes(ctx, body, last.symbol)
+    in_lanes = all(isinstance(item, Store) for item in body) and not prefers_reduced_lanes(ctx, last.symbol)
     start = bound_text(ctx, last.start, scope)
     if len(axes) == 1:
         fixed = None

@@ -106,7 +106,7 @@ def _vector_loop(
     """The main loop on full vectors, then the rest on masked ones. `outer` is entered only if there is an iteration."""
     start, end = bounds_
     wide, narrow = loop_lanes(ctx, body, symbol, fixed)
-    if least_bytes(ctx, body) >= ctx.target.masked_bytes:
+    if ctx.analysis.has_quotients and least_bytes(ctx, body) >= ctx.target.masked_bytes:
         quotients = find_quotients(ctx, body, outer, ctx.analysis.axis_bits[symbol])
         if quotients:
             _loop_by_rows(ctx, symbol, body, outer, bounds_, quotients, narrow)

@@ -189,7 +189,8 @@ class Context:
         self.busy: set[Scalar] = set()
         self.certain: set[Scalar] = set()
         if len(self.analysis.reductions) > 1:
-            self.certain.update(unguarded(self.analysis.roots))
+            analysis = self.analysis
+            self.certain.update(unguarded(analysis.roots) if analysis.has_guards else analysis.reductions)
 
     def allocate(self, llvm_type: str, count: int = 1) -> str:
         """The address of scratch memory of the function, 64-byte aligned."""

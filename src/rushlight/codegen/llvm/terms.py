@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rushlight.codegen.llvm import arithmetic, casts, masks, sizes
-from rushlight.codegen.llvm.analysis import ANY_LOAD, CONSTANT, GUARD, INDEX
+from rushlight.codegen.llvm.analysis import ANY_LOAD, CONSTANT, GUARD, INDEX, RISKY_LOAD
 from rushlight.codegen.llvm.scope import Context, Handler, Mask, Scope, Value, widen
 from rushlight.codegen.llvm.shapes import Shape, literal, shape_of
 from rushlight.ir.dtype import bool_, int64
@@ -13,7 +13,7 @@ from rushlight.sym import Size, parts
 
 def value(ctx: Context, term: Scalar, scope: Scope, mask: Mask | None = None) -> Value:
     """The value of a term in a region, emitted where it is not known yet."""
-    found = _known(ctx, term, scope, mask)
+    found = (scope.memo.get(term) if mask is None else None) or _known(ctx, term, scope, mask)
     if found is not None:
         return found
     stack = [term]
@@ -42,13 +42,17 @@ def _before(term: Scalar) -> tuple[Scalar, ...]:
 
 
 def _known(ctx: Context, term: Scalar, scope: Scope, mask: Mask | None) -> Value | None:
-    key: object = term
-    if mask is not None and ctx.analysis.touched[term] & ANY_LOAD:
-        key = (term, mask.key)
-    inner: Scope | None = scope
+    touched = ctx.analysis.touched[term]
+    key = term if mask is None or not touched & ANY_LOAD else (term, mask.key)
+    found = scope.memo.get(key)
+    if found is not None:
+        return found
+    inner = scope.parent
     while inner is not None:
         found = inner.memo.get(key)
         if found is not None:
+            if touched <= ANY_LOAD | RISKY_LOAD:  # no store can change it: next time it is found at once
+                scope.memo[key] = found
             return found
         inner = inner.parent
     return None

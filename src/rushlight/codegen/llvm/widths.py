@@ -99,15 +99,14 @@ def _walks_by_one(ctx: Context, term: Scalar, axis: SizeExpr, bit: int) -> bool:
     return True
 
 
-def prefers_reduced_lanes(ctx: Context, statements: tuple[Statement, ...], axis: SizeExpr) -> bool:
-    """Whether the reductions in a loop over `axis` read along their own last axis rather than along `axis`."""
+def prefers_reduced_lanes(ctx: Context, axis: SizeExpr) -> bool:
+    """Whether a kernel's reductions that depend on `axis` read along their own last axis rather than along `axis`."""
     bit = ctx.analysis.axis_bits[axis]
     along_own = along_axis = 0
-    for term in value_terms(statement_scalars(statements)):
-        bound = bound_axes(term)
-        if bound and ctx.analysis.free[term] & bit:
+    for term in ctx.analysis.reductions:
+        if ctx.analysis.free[term] & bit:
             for load in [item for item in postorder(term.operands) if item.op is LOAD]:
-                along_own += _steps_by_one(load, bound[-1])
+                along_own += _steps_by_one(load, bound_axes(term)[-1])
                 along_axis += _steps_by_one(load, axis)
     return along_own > along_axis
 

@@ -40,6 +40,8 @@ class Recipe:
 
     __slots__ = ("attrs", "forms", "key", "needed", "rule", "sources", "structure")
 
+    sources: tuple[tuple[bool, int, Any], ...]
+
     def __init__(
         self,
         rule: Rule,

@@ -20,7 +20,7 @@ ONE = -1  # a dim of literal size 1
 
 
 class Layout(NamedTuple):
-    """ "row-major"; "ordered": dense, with the dims outermost first; "strided": literal strides, None for symbols."""
+    """How elements lie: "row-major"; "ordered", dense, dims outermost first; "strided", literal strides or None."""
 
     kind: str
     parts: tuple[int | None, ...] = ()

@@ -8,28 +8,36 @@ from typing import Any
 from rushlight.eager.dispatch import STATE
 from rushlight.eager.execution.operands import map_operands
 from rushlight.eager.form import Form, form_of
-from rushlight.eager.handle import AUTOGRAD, Handle, View, make_view
+from rushlight.eager.handle import AUTOGRAD, Handle, Step, View, make_view
 from rushlight.ir.type import Layout
 from rushlight.ops.record import Fact, Operator
+from rushlight.support.errors import require
 
 
 class ViewPlan:
-    """The form of a view, and how far its first element is from its base's."""
+    """The form of a view, and where its first element is: so far from its base's, or at a place of the storage.
 
-    __slots__ = ("_differentiable", "_distance", "_form", "_step")
+    `checked`: it may reach outside of its base, and so perhaps of the storage.
+    """
 
-    def __init__(
-        self, op: Operator, attrs: Mapping[str, Any], others: tuple[Any, ...], form: Form, distance: Any
-    ) -> None:
-        self._step = (op, others, dict(attrs))
+    __slots__ = ("_absolute", "_checked", "_differentiable", "_distance", "_form", "_step")
+
+    def __init__(self, step: Step, form: Form, distance: Any, absolute: bool, checked: bool) -> None:
+        self._step = step
         self._form = form
         self._distance = distance
-        self._differentiable = Fact.NONDIFFERENTIABLE not in op.facts
+        self._absolute = absolute
+        self._checked = checked
+        self._differentiable = Fact.NONDIFFERENTIABLE not in step[0].facts
 
     def call(self, operands: tuple[Any, ...]) -> Any:
         """The view of the first operand."""
         base = operands[0]
-        result = make_view(base, self._form, base.offset + self._distance)
+        offset = self._distance if self._absolute else base.offset + self._distance
+        if self._checked and base.storage is not None:
+            end = (offset + self._form.extent) * self._form.dtype.itemsize
+            require(offset >= 0 and end <= base.storage.nbytes, "S012", "a view reaches outside its storage", base=base)
+        result = make_view(base, self._form, offset)
         if self._differentiable:
             result.view_of = viewed(base, self._step)
             result.keys |= AUTOGRAD  # its base may get a history at any time
@@ -51,11 +59,19 @@ def view_plan(op: Operator, operands: tuple[Any, ...], attrs: Mapping[str, Any])
     base: Handle = operands[0]
     form = base.form
     types = map_operands(operands[1:], lambda item: item.form.type if isinstance(item, Handle) else item)
-    layout: Any = op.view_rule(**op.named((Layout(form.type.shape, form.strides), *types), attrs))
+
+    def layout_at(offset: int) -> Any:
+        assert op.view_rule is not None
+        return op.view_rule(**op.named((Layout(form.type.shape, form.strides, offset), *types), attrs))
+
+    layout = layout_at(0)
     if layout is None:
         return None
-    viewed_form = form_of(layout.shape, form.dtype, form.device, layout.strides, form.type.weak)
-    return ViewPlan(op, attrs, operands[1:], viewed_form, layout.offset)
+    shown = form_of(layout.shape, form.dtype, form.device, layout.strides, form.type.weak)
+    distance = layout.offset
+    absolute = layout_at(1).offset == distance
+    checked = not form.symbolic and not shown.symbolic and (absolute or distance + shown.extent > form.extent)
+    return ViewPlan((op, operands[1:], dict(attrs)), shown, distance, absolute, checked)
 
 
 def is_composite_view(op: Operator) -> bool:

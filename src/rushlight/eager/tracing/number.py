@@ -19,8 +19,9 @@ Specialise = Callable[["TracedNumber"], None]
 class TracedNumber(Handle):
     """A number with a Python expression for it (`text`) and the value it has while tracing.
 
-    Arithmetic among numbers is text that Python evaluates before each run, so its bits are Python's. With tensors it is a weakly
-    typed 0-d operand. Asking for its truth, its integer or a comparison fixes it: `specialise` records the guard.
+    Arithmetic among numbers is text that Python evaluates before each run, so its bits are Python's. With tensors it
+    is a weakly typed 0-d operand. Asking for its truth, its integer or a comparison fixes it: `specialise` records
+    the guard.
     """
 
     __slots__ = ("specialise", "text", "value")

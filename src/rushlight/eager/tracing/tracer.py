@@ -1,8 +1,9 @@
 """The TRACING key: each operator call becomes a call of a graph, and each write a new value of what is written to.
 
-A storage is represented by a Cell: the value that its base tensor holds now. A tensor is a cell seen through view steps. Reading
-a view of a cell that has changed replays its steps; writing to a view carries the new value back through the steps'
-inverses. So the graph is functional, and what a cell holds at the end is what a traced tensor must be overwritten with.
+A storage is represented by a Cell: the value that its base tensor holds now. A tensor is a cell seen through view
+steps. Reading a view of a cell that has changed replays its steps; writing to a view carries the new value back
+through the steps' inverses. So the graph is functional, and what a cell holds at the end is what a traced tensor must
+be overwritten with.
 """
 
 from __future__ import annotations
@@ -26,7 +27,10 @@ Step = tuple[Any, tuple[Any, ...], Mapping[str, Any]]
 
 
 class Cell:
-    """What a storage holds: the value of its base tensor, and how often it was written to. `source` is the lifted tensor."""
+    """What a storage holds: the value of its base tensor, and how often it was written to.
+
+    `source` is the lifted tensor.
+    """
 
     __slots__ = ("node", "source", "writes")
 
@@ -50,7 +54,10 @@ class Binding:
 
 
 class Tracer:
-    """Records into a GraphBuilder. `lift(tensor)` is asked for the type of a tensor from outside that the program reads."""
+    """Records into a GraphBuilder.
+
+    `lift(tensor)` is asked for the type of a tensor from outside that the program reads.
+    """
 
     def __init__(self, builder: GraphBuilder, lift: Callable[[Handle], TensorType]) -> None:
         self.builder = builder
@@ -144,7 +151,10 @@ class Tracer:
         return found
 
     def _lifted(self, tensor: Handle) -> Binding:
-        """A tensor from outside: a view is taken as a view of its base, a second tensor on a storage shares its cell."""
+        """A tensor from outside.
+
+        A view is taken as a view of its base, a second tensor on a storage shares its cell.
+        """
         if tensor.view_of is not None:
             base = self.binding(tensor.view_of.base)
             node = base.cell.node

@@ -1,0 +1,97 @@
+"""What a forward pass keeps for its backward pass: a minimum cut of the values between them.
+
+The rule of min-cut rematerialisation (Chen et al. 2016 as an exact cut, as PyTorch's partitioner has it): each value is
+kept, at the price of its bytes, or made again from values that are kept. Values that are dear to make may only be kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from typing import Any
+
+from rushlight.ir.graph import NUMBER, PARAMETER, RELAYOUT, RESULT, Call
+from rushlight.ops.record import Fact
+from rushlight.sym import optimization_hint, product
+
+# Up to so many elements a reduction costs less to run again than to keep, as a launch of its own would.
+SMALL_REDUCTION = 1024
+
+
+def is_view(call: Call) -> bool:
+    """Whether a value lies in its operand's memory, or may do so: making it again costs nothing."""
+    if call.op is NUMBER:
+        return True
+    facts: Fact = getattr(call.op, "facts", Fact.NONE)
+    return Fact.VIEW in facts and len(call.operands) == 1
+
+
+def is_cheap(call: Call) -> bool:
+    """Whether a value may be made again.
+
+    Pointwise operators, views, casts, constants, random numbers of a known seed, and small reductions may; contractions
+    and large reductions may not.
+    """
+    if call.op in (NUMBER, RELAYOUT):
+        return True
+    if call.op in (PARAMETER, RESULT) or isinstance(call.type, tuple):
+        return False
+    op: Any = call.op
+    facts: Fact = op.facts
+    if facts & (Fact.POINTWISE | Fact.VIEW):
+        return True
+    if facts & (Fact.HOST | Fact.DATA_DEPENDENT):
+        return False
+    tensors = [operand for operand in call.inputs() if operand.op is not NUMBER]
+    if all(operand.type.shape == () for operand in tensors):
+        return True  # full, arange, rand: they read no memory to speak of
+    if op.schema.results[0].alias is not None:
+        return True  # a reshape: a view, or a copy that its users read through
+    if Fact.REDUCTION in facts and len(tensors) == 1:
+        return optimization_hint(product(tensors[0].type.shape)) <= SMALL_REDUCTION
+    return False
+
+
+def kept_bytes(call: Call) -> int:
+    """What keeping a value costs, by hints."""
+    return max(1, optimization_hint(product(call.type.shape)) * call.type.dtype.itemsize)
+
+
+def minimum_cut(
+    values: Iterable[Call],
+    required: Collection[Call],
+    free: Collection[Call],
+    may_repeat: Callable[[Call], bool] = is_cheap,
+) -> list[Call]:
+    """The values to keep so that all `required` ones can be had again, with the fewest bytes kept.
+
+    `values` are inputs and calls in order. Those in `free` cost nothing to keep: they live on anyway. Among cuts of
+    equal bytes the one that repeats least is taken.
+    """
+    values = list(values)
+    needed = {id(call) for call in required if call.op is not NUMBER}
+    if not needed:
+        return []
+    unpriced = {id(call) for call in free}
+    network = _networkx().DiGraph()
+    network.add_nodes_from((_SOURCE, _SINK))
+    for call in values:
+        key = id(call)
+        if not isinstance(call.type, tuple):
+            network.add_edge((key, 0), (key, 1), capacity=0 if key in unpriced else kept_bytes(call))
+        if not may_repeat(call):
+            network.add_edge(_SOURCE, (key, 0))  # no capacity: an edge that is never cut
+        for operand in call.inputs():
+            network.add_edge((id(operand), 1), (key, 0))
+        if key in needed:
+            network.add_edge((key, 1), _SINK)
+    _, (_, late) = _networkx().minimum_cut(network, _SOURCE, _SINK)
+    return [call for call in values if (id(call), 1) in late and (id(call), 0) not in late]
+
+
+_SOURCE, _SINK = "source", "sink"
+
+
+def _networkx() -> Any:
+    import networkx
+
+    return networkx

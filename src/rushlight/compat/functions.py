@@ -1,0 +1,106 @@
+"""Functions that PyTorch overloads, or that are short in terms of others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rushlight.eager import functions as ops
+from rushlight.eager.indexing import nonzero_places
+from rushlight.ops.record import OPERATORS
+from rushlight.support.errors import require
+
+
+def max(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
+    """Return the largest element; with a dim, values and indices along it; with a tensor, the larger of each pair."""
+    return input.max(dim, keepdim)
+
+
+def min(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
+    """Return the smallest element; with a dim, values and indices along it; with a tensor, the smaller of each pair."""
+    return input.min(dim, keepdim)
+
+
+def einsum(equation: str, *operands: Any) -> Any:
+    """Return the sum of products that an equation in Einstein's notation says: `einsum("ij,jk->ik", a, b)`."""
+    listed = operands[0] if len(operands) == 1 and isinstance(operands[0], list | tuple) else operands
+    return OPERATORS["einsum"](equation, tuple(listed))
+
+
+def where(condition: Any, input: Any = None, other: Any = None) -> Any:
+    """Return elements of one where the condition holds and of the other elsewhere; alone, the places where it holds."""
+    if input is None and other is None:
+        return tuple(nonzero_places(condition != 0))
+    return ops.where(condition, input, other)
+
+
+def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
+    """Return the indices of all elements that are not 0: a row for each, or a tensor for each dim."""
+    places = nonzero_places(input != 0)
+    return tuple(places) if as_tuple else ops.stack(places, 1)
+
+
+def broadcast_shapes(*shapes: Sequence[int]) -> Any:
+    """Return the shape that tensors of these shapes broadcast to."""
+    return ops.broadcast_to(ops.zeros((), device="meta"), ()).shape if not shapes else _broadcast_shape(shapes)
+
+
+def _broadcast_shape(shapes: Sequence[Sequence[int]]) -> Any:
+    found = ops.zeros(tuple(shapes[0]), device="meta")
+    for shape in shapes[1:]:
+        found = found + ops.zeros(tuple(shape), device="meta")
+    return found.shape
+
+
+def broadcast_tensors(*tensors: Any) -> tuple[Any, ...]:
+    """Return the tensors expanded to the shape that they broadcast to."""
+    shape = broadcast_shapes(*[tuple(tensor.shape) for tensor in tensors])
+    return tuple([tensor.expand(*shape) for tensor in tensors])
+
+
+def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Any, ...]:
+    """Return grids of coordinates; "xy" exchanges the first two dims, as plots do."""
+    listed = list(tensors[0] if len(tensors) == 1 and isinstance(tensors[0], list | tuple) else tensors)
+    require(indexing in ("ij", "xy"), "A002", f'meshgrid: indexing must be "ij" or "xy", not {indexing!r}')
+    swap = indexing == "xy" and len(listed) > 1
+    order = [listed[1], listed[0], *listed[2:]] if swap else listed
+    shape = [tensor.numel() for tensor in order]
+    grids = [
+        tensor.reshape([-1 if at == dim else 1 for at in range(len(order))]).expand(*shape)
+        for dim, tensor in enumerate(order)
+    ]
+    return (grids[1], grids[0], *grids[2:]) if swap else tuple(grids)
+
+
+def atleast_1d(input: Any) -> Any:
+    """Return a tensor with at least one dim."""
+    return input if input.ndim else input.reshape(1)
+
+
+def atleast_2d(input: Any) -> Any:
+    """Return a tensor with at least two dims, new ones in front."""
+    return input if input.ndim >= 2 else atleast_1d(input).unsqueeze(0)
+
+
+def hstack(tensors: Any) -> Any:
+    """Return tensors joined along the second dim, vectors along their only one."""
+    parts = [atleast_1d(tensor) for tensor in tensors]
+    return ops.cat(parts, 0 if parts[0].ndim == 1 else 1)
+
+
+def vstack(tensors: Any) -> Any:
+    """Return tensors joined along the first dim, vectors as rows."""
+    return ops.cat([atleast_2d(tensor) for tensor in tensors], 0)
+
+
+# PyTorch's second names.
+absolute = ops.abs
+arccos, arcsin, arctan, arctan2 = ops.acos, ops.asin, ops.atan, ops.atan2
+arccosh, arcsinh, arctanh = ops.acosh, ops.asinh, ops.atanh
+clip = ops.clamp
+concatenate = ops.cat
+divide = true_divide = ops.div
+greater, greater_equal, less, less_equal, not_equal = ops.gt, ops.ge, ops.lt, ops.le, ops.ne
+moveaxis = ops.movedim
+multiply, negative, subtract = ops.mul, ops.neg, ops.sub
+row_stack = vstack

@@ -1,0 +1,74 @@
+"""Functions of the public namespace that are overloaded or short: they do what PyTorch's do."""
+
+import numpy as np
+import pytest
+
+import rushlight as rl
+
+X = rl.tensor([[3.0, 1.0, 2.0], [0.0, 5.0, 5.0]])
+
+
+def test_extrema_are_overloaded():
+    assert rl.max(X).item() == 5 and rl.min(X).item() == 0
+    values, indices = rl.max(X, 1)
+    assert values.tolist() == [3, 5] and indices.tolist() == [0, 1]
+    assert rl.min(X, dim=0, keepdim=True).values.tolist() == [[0, 1, 2]]
+    assert rl.max(X, rl.full((3,), 2.0)).tolist() == [[3, 2, 2], [2, 5, 5]]
+
+
+def test_where_and_nonzero_find_places():
+    rows, columns = rl.where(X > 2)
+    assert rows.tolist() == [0, 1, 1] and columns.tolist() == [0, 1, 2]
+    assert rl.nonzero(X > 2).tolist() == [[0, 0], [1, 1], [1, 2]]
+    assert len(rl.nonzero(X, as_tuple=True)) == 2
+    assert rl.where(X > 2, X, 0.0).tolist() == [[3, 0, 0], [0, 5, 5]]
+
+
+def test_einsum_takes_operands_one_by_one_or_listed():
+    expected = X.numpy() @ X.numpy().T
+    np.testing.assert_allclose(rl.einsum("ij,kj->ik", X, X).numpy(), expected, rtol=1e-6)
+    np.testing.assert_allclose(rl.einsum("ij,kj->ik", [X, X]).numpy(), expected, rtol=1e-6)
+
+
+def test_broadcasting_by_name():
+    assert rl.broadcast_shapes((3, 1), (4,), ()) == (3, 4) and rl.broadcast_shapes() == ()
+    a, b = rl.broadcast_tensors(rl.ones(3, 1), rl.ones(4))
+    assert a.shape == b.shape == (3, 4)
+    with pytest.raises(rl.ShapeError):
+        rl.broadcast_shapes((3,), (4,))
+
+
+@pytest.mark.parametrize("indexing", ["ij", "xy"])
+def test_meshgrid_is_numpys(indexing):
+    arrays = [np.arange(2), np.arange(3), np.arange(4)]
+    found = rl.meshgrid(*[rl.from_numpy(array) for array in arrays], indexing=indexing)
+    for tensor, array in zip(found, np.meshgrid(*arrays, indexing=indexing), strict=True):
+        np.testing.assert_array_equal(tensor.numpy(), array)
+    with pytest.raises(ValueError, match="indexing must be"):
+        rl.meshgrid(rl.ones(2), indexing="yx")
+
+
+def test_stacks_and_dims():
+    assert rl.hstack([rl.ones(2), rl.zeros(1)]).tolist() == [1, 1, 0]
+    assert rl.hstack([X, X]).shape == (2, 6) and rl.vstack([X, rl.ones(3)]).shape == (3, 3)
+    assert rl.atleast_1d(rl.tensor(1.0)).shape == (1,) and rl.atleast_2d(rl.tensor(1.0)).shape == (1, 1)
+    assert rl.concatenate([X, X], 1).shape == (2, 6) and rl.clip(X, 1, 2).tolist() == [[2, 1, 2], [1, 2, 2]]
+
+
+def test_scripts_may_ask_for_devices_that_are_not_there():
+    device = rl.device("cuda" if rl.cuda.is_available() else "cpu")
+    assert X.to(device) is X and rl.cuda.device_count() == 0
+    rl.cuda.manual_seed_all(3)
+    with pytest.raises(AttributeError, match="has no"):
+        rl.cuda.Stream()
+
+
+def test_modes_that_are_always_on():
+    rl.use_deterministic_algorithms(True)
+    assert rl.are_deterministic_algorithms_enabled()
+    rl.set_float32_matmul_precision("high")
+    assert rl.get_float32_matmul_precision() == "highest"
+    with pytest.raises(ValueError, match="takes one of"):
+        rl.set_float32_matmul_precision("low")
+    with rl.strict():
+        assert (X + 1).shape == X.shape
