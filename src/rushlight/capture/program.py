@@ -17,6 +17,7 @@ from rushlight.eager.tracing import TracedNumber, Tracer
 from rushlight.eager.tracing.number import traced_number
 from rushlight.ir.graph import RELAYOUT, Call, Graph, GraphBuilder, Node
 from rushlight.ir.type import TensorType
+from rushlight.runtime.generator import Generator
 from rushlight.sym import Guard, Scope, SizeExpr, free_symbols, optimization_hint
 
 
@@ -44,6 +45,7 @@ class Program:
     lifted: list[Handle] = field(default_factory=list)
     tangents: int = 0
     split: int = 0
+    draws: dict[Generator, int] = field(default_factory=dict)
     differentiable: list[int] = field(default_factory=list)
     guards: list[Guard] = field(default_factory=list)
 
@@ -57,7 +59,8 @@ class Recorder:
         self.names = names
         self.scope = Scope()
         self.builder = GraphBuilder("step")
-        self.tracer = Tracer(self.builder, self._lift)
+        self.tracer = Tracer(self.builder, self._lift, self._random_state)
+        self.draws: dict[Generator, int] = {}
         self.sources: dict[int, Source] = {}
         self.fixed: dict[str, Any] = {}
         self.before: dict[int, Any] = {}
@@ -81,6 +84,13 @@ class Recorder:
 
     def _fix(self, number: TracedNumber) -> None:
         self.fixed[number.text] = number.value
+
+    def _random_state(self, generator: Generator, count: int) -> tuple[Any, Any]:
+        """Seed and ordinal of a random call: each run draws as many ordinals as the trace did, all at once."""
+        before = self.draws.get(generator, 0)
+        self.draws[generator] = before + count
+        seed, ordinal = random_names(list(self.draws).index(generator))
+        return self.number(seed, 0), self.number(f"({ordinal} + {before})", 0)
 
     def _lift(self, tensor: Handle) -> TensorType:
         if isinstance(tensor, TracedNumber):
@@ -248,6 +258,7 @@ class Recorder:
             lifted=lifted,
             tangents=len(tangents),
             split=split,
+            draws=dict(self.draws),
             differentiable=differentiable if tangents else [],
             guards=list(self.scope.guards),
         )
@@ -260,6 +271,11 @@ def _has_history(handle: Handle) -> bool:
 
 def _holds(container: Any, key: Any) -> bool:
     return key in container if isinstance(container, dict) else key < len(container)
+
+
+def random_names(place: int) -> tuple[str, str]:
+    """The names, in an entry's function, of the seed and the first ordinal of random generator number `place`."""
+    return f"seed{place}", f"ordinal{place}"
 
 
 def symbolic_type(scope: Scope, form: Form, name: str) -> TensorType:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rushlight.capture.entry import Entry, Planner
 from rushlight.capture.guard import Guard
-from rushlight.capture.program import Program
+from rushlight.capture.program import Program, random_names
 from rushlight.capture.source import ArgumentSource, GradientSource, NumberSource, Source, TensorSource, ViewSource
 from rushlight.capture.state import StateWalk
 from rushlight.capture.values import Constant, Container, Number, Output, SizeOf, Taken, Template
@@ -222,6 +222,10 @@ class Writer:
         dynamic = [source for source in sources if isinstance(source, (ArgumentSource, GradientSource))]
         lines = [f"key = ({''.join([f'{self._input_text(source)}.form, ' for source in dynamic])})"]
         lines += ["plan = plans.get(key) or make_plan(key)", "if plan is None: return MISS", "words = plan.template[:]"]
+        for place, (generator, count) in enumerate(self.program.draws.items()):
+            seed, ordinal = random_names(place)
+            lines.append(f"{seed}, {ordinal} = {self.names(generator)}.next_ordinal({count})")
+            lines.append(f"if {seed} >> 63: {seed} -= {1 << 64}")  # operators take signed 64-bit integers
         numbers: dict[str, list[tuple[int, str]]] = {}
         for place, source in enumerate(sources):
             if isinstance(source, NumberSource):

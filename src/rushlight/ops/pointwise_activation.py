@@ -85,7 +85,6 @@ _samples(leaky_relu, {"negative_slope": 0.2})
 prelu = define(
     "prelu(Tensor input, Tensor weight) -> Tensor",
     "input, times weight below 0; the weight's elements go with dim 1.",
-    facts=Fact.POINTWISE,
     dtypes="float",
 )
 

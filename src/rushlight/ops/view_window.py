@@ -50,14 +50,14 @@ def _require_row_major(type_: TensorType) -> None:
 
 @as_strided.ref
 def as_strided_ref(input: Array, size: tuple[int, ...], stride: tuple[int, ...], storage_offset: int | None) -> Array:
-    flat = np.ascontiguousarray(input).reshape(-1)[storage_offset or 0 :]
+    flat = np.ascontiguousarray(input).reshape(-1)[storage_0 if offset is None else offset :]
     last = sum([(count - 1) * step for count, step in zip(size, stride, strict=True)])
     require(0 in size or last < flat.size, "S012", "as_strided: the view leaves the storage", size=size, stride=stride)
     return numpy_as_strided(flat, size, [step * input.itemsize for step in stride])
 
 
 def _strided_place(at: At, shape: Shape, stride: Shape, offset: Size | None) -> tuple[Size, ...]:
-    linear = total([axis * step for axis, step in zip(at, stride, strict=True)]) + (offset or 0)
+    linear = total([axis * step for axis, step in zip(at, stride, strict=True)]) + (0 if offset is None else offset)
     return regrouped((linear,), (product(shape),), shape)
 
 
@@ -99,7 +99,7 @@ def as_strided_backward_meta(
 
 def _strided_index(grad: Array, stride: tuple[int, ...], offset: int | None) -> Array:
     steps = np.array(stride, np.int64).reshape((-1,) + (1,) * grad.ndim)
-    return np.asarray(np.sum(np.indices(grad.shape) * steps, 0, dtype=np.int64) + (offset or 0))
+    return np.asarray(np.sum(np.indices(grad.shape) * steps, 0, dtype=np.int64) + (0 if offset is None else offset))
 
 
 @as_strided_backward.ref

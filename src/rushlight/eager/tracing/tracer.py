@@ -20,6 +20,7 @@ from rushlight.eager.mutation import Mutation, written_value
 from rushlight.ir.graph import GraphBuilder, Node
 from rushlight.ir.type import TensorType
 from rushlight.ops.record import Fact
+from rushlight.runtime.generator import Generator
 from rushlight.support.errors import fail
 from rushlight.support.provenance import user_frames
 
@@ -56,12 +57,19 @@ class Binding:
 class Tracer:
     """Records into a GraphBuilder.
 
-    `lift(tensor)` is asked for the type of a tensor from outside that the program reads.
+    `lift(tensor)` is asked for the type of a tensor from outside that the program reads, `random_state(generator, count)` for
+    what stands for the seed and the next ordinal of a random generator.
     """
 
-    def __init__(self, builder: GraphBuilder, lift: Callable[[Handle], TensorType]) -> None:
+    def __init__(
+        self,
+        builder: GraphBuilder,
+        lift: Callable[[Handle], TensorType],
+        random_state: Callable[[Generator, int], tuple[Any, Any]],
+    ) -> None:
         self.builder = builder
         self.lifted: list[Handle] = []
+        self.random_state = random_state
         self._lift = lift
         self._bound: list[Handle] = []
         self._storages: dict[int, Cell] = {}

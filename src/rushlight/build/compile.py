@@ -1,0 +1,29 @@
+"""What runs a graph: our compiler, kernels call by call, or numpy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+from rushlight.build.executable import Executable
+from rushlight.build.native import compile_native
+from rushlight.build.reference import ReferenceExecutable
+from rushlight.build.steps import compile_by_calls
+from rushlight.ir.graph import Graph
+from rushlight.support import settings
+
+# "eager" and "aot_eager" differ in what they are given: a backward pass that was cut from its forward, or not.
+BACKENDS: Mapping[str, Callable[[Graph], Executable]] = MappingProxyType(
+    {
+        "rushlight": compile_native,
+        "inductor": compile_native,
+        "eager": compile_by_calls,
+        "aot_eager": compile_by_calls,
+        "reference": ReferenceExecutable,
+    }
+)
+
+
+def compile_graph(graph: Graph, backend: str | None = None) -> Executable:
+    """The executable of a functional graph. `backend` names a row of BACKENDS, by default the setting of that name."""
+    return BACKENDS[backend or settings.get().backend](graph)

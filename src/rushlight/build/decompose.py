@@ -1,0 +1,126 @@
+"""Passes from a traced graph to primitives: sizes resolved, composites taken apart, equal calls merged."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rushlight.ir.graph import NUMBER, RELAYOUT, RESULT, Call, Graph, GraphBuilder, Node
+from rushlight.ir.type import TensorType
+from rushlight.sym import Size, SizeExpr, scope_of
+from rushlight.term import attr_key
+
+
+class PrimitiveBuilder(GraphBuilder):
+    """A builder whose graph holds primitives only: an operator without `lower` is taken apart when it is applied."""
+
+    __slots__ = ()
+
+    def apply(self, op: Any, args: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
+        """Records a primitive, or runs a composite's decomposition."""
+        if op.lower_rule is not None or op.decompose_rule is None:
+            return super().apply(op, args, attrs)
+        return op.decompose_rule(**op.named(tuple([self.value(arg) for arg in args]), attrs))
+
+    def value(self, arg: Any) -> Any:
+        """An argument as rules see it: numbers become weak nodes."""
+        if isinstance(arg, (tuple, list)):
+            return tuple([self.value(item) for item in arg])
+        if isinstance(arg, Node) or arg is None:
+            return arg
+        return Node(self, self.operand(arg))
+
+
+def to_primitives(graph: Graph) -> Graph:
+    """The same graph in primitives, every size resolved by what its scope has learnt. Results keep their strides."""
+    builder = PrimitiveBuilder(graph.name)
+    images: dict[int, Any] = {}
+    for call in graph.parameters:
+        images[id(call)] = builder.parameter(call.attr("name"), resolve_type(call.type))
+    for call in graph.calls:
+        builder.frames, builder.region = call.frames, call.region
+        if call.op is NUMBER:
+            images[id(call)] = Node(builder, builder.operand(call.attr("value")))
+        elif call.op is RELAYOUT:
+            images[id(call)] = _with_layout(builder, images[id(call.operands[0])], resolve_type(call.type))
+        elif call.op is RESULT:
+            images[id(call)] = images[id(call.operands[0])][call.attr("index")]
+        else:
+            operands = tuple([_image(operand, images) for operand in call.operands])
+            attrs = {name: resolve_attr(value) for name, value in call.attrs}
+            images[id(call)] = builder.apply(call.op, operands, attrs)
+    outputs = [_with_layout(builder, images[id(call)], resolve_type(call.type)) for call in graph.outputs]
+    mutations = [(position, images[id(call)]) for position, call in graph.mutations]
+    return builder.graph(outputs, mutations, graph.views)
+
+
+def _image(operand: Any, images: dict[int, Any]) -> Any:
+    if operand is None:
+        return None
+    return tuple([images[id(item)] for item in operand]) if isinstance(operand, tuple) else images[id(operand)]
+
+
+def _with_layout(builder: GraphBuilder, node: Node, type_: TensorType) -> Node:
+    if node.type.strides == type_.strides:
+        return node
+    call = Call(RELAYOUT, (node.call,), (), type_, builder.frames, builder.region)
+    builder.calls.append(call)
+    return Node(builder, call)
+
+
+def resolve_type(type_: Any) -> Any:
+    """A type with every size in its representative form."""
+    if isinstance(type_, tuple):
+        return tuple([resolve_type(item) for item in type_])
+    shape = tuple([_resolve(size) for size in type_.shape])
+    strides = tuple([_resolve(size) for size in type_.strides])
+    return TensorType(shape, type_.dtype, type_.device, strides, type_.weak)
+
+
+def _resolve(size: Size) -> Size:
+    scope = scope_of(size) if isinstance(size, SizeExpr) else None
+    return size if scope is None else scope.resolve(size)
+
+
+def resolve_attr(value: Any) -> Any:
+    """An attribute with every size in its representative form."""
+    if isinstance(value, SizeExpr):
+        return _resolve(value)
+    return tuple([resolve_attr(item) for item in value]) if isinstance(value, tuple) else value
+
+
+def merge_equal_calls(graph: Graph) -> Graph:
+    """Common subexpressions: a call equal to an earlier one in the same region is replaced by it."""
+    seen: dict[Any, Call] = {}
+    images: dict[int, Call] = {}
+    calls: list[Call] = []
+    for call in graph.calls:
+        operands = tuple([_renamed(operand, images) for operand in call.operands])
+        key = (call.op, tuple([_key(operand) for operand in operands]), attr_key(call.attrs), call.type, call.region)
+        found = seen.get(key)
+        if found is None:
+            same = all(new is old for new, old in zip(operands, call.operands, strict=True))
+            found = call if same else Call(call.op, operands, call.attrs, call.type, call.frames, call.region)
+            seen[key] = found
+            calls.append(found)
+        images[id(call)] = found
+    return Graph(
+        graph.parameters,
+        tuple(calls),
+        tuple([_renamed(call, images) for call in graph.outputs]),
+        tuple([(position, _renamed(call, images)) for position, call in graph.mutations]),
+        graph.views,
+        graph.name,
+    ).without_dead_calls()
+
+
+def _renamed(operand: Any, images: dict[int, Call]) -> Any:
+    if operand is None:
+        return None
+    if isinstance(operand, tuple):
+        return tuple([_renamed(item, images) for item in operand])
+    return images.get(id(operand), operand)
+
+
+def _key(operand: Any) -> Any:
+    return tuple([id(item) for item in operand]) if isinstance(operand, tuple) else id(operand)

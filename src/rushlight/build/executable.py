@@ -1,0 +1,110 @@
+"""What compilation yields: one native entry point and its contract."""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+
+from rushlight.ir.gemm_tile import GemmTile
+from rushlight.ir.graph import Graph
+from rushlight.ir.type import TensorType
+from rushlight.runtime import context, descriptor
+from rushlight.runtime.llvm import LoadedModule
+from rushlight.support.errors import fail
+from rushlight.sym import SizeExpr, free_symbols, is_symbol, to_python
+
+ENTRY = "entry"
+Shapes = Sequence[Sequence[int]]
+Layouts = tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What the compiler did for one executable; kept beside its object in the cache."""
+
+    launches: int
+    kernels: int
+    arena_hint_bytes: int
+    work_hint: int
+    messages: tuple[str, ...] = ()
+    tiles: tuple[GemmTile, ...] = ()
+    compile_ns: int = 0
+
+    def to_json(self) -> bytes:
+        """As JSON text."""
+        return json.dumps(asdict(self)).encode()
+
+    @staticmethod
+    def from_json(text: bytes) -> Summary:
+        """From JSON text."""
+        values = json.loads(text)
+        values["messages"] = tuple(values["messages"])
+        values["tiles"] = tuple([GemmTile(**tile) for tile in values["tiles"]])
+        return Summary(**values)
+
+
+class Executable(ABC):
+    """What runs one graph: immutable and re-entrant.
+
+    `launch` takes the addresses of descriptors, inputs then outputs. `infer_outputs` gives the outputs' shapes and
+    strides for concrete shapes of the inputs. `cached` says that nothing was compiled for it.
+    """
+
+    __slots__ = ("_infer", "cached", "input_types", "output_types", "summary")
+
+    def __init__(self, graph: Graph, summary: Summary, cached: bool) -> None:
+        self.input_types: tuple[TensorType, ...] = tuple([call.type for call in graph.parameters])
+        self.output_types: tuple[TensorType, ...] = tuple([call.type for call in graph.outputs])
+        self.summary = summary
+        self.cached = cached
+        self._infer: Callable[[Shapes], Layouts] | None = None
+
+    @abstractmethod
+    def launch(self, addresses: Sequence[int]) -> None:
+        """Runs on descriptors at these addresses."""
+
+    def infer_outputs(self, shapes: Shapes) -> Layouts:
+        """The outputs' shapes and strides for these input shapes."""
+        if self._infer is None:
+            self._infer = self._make_infer()
+        return self._infer(shapes)
+
+    def _make_infer(self) -> Callable[[Shapes], Layouts]:
+        names: dict[SizeExpr, str] = {}
+        for position, type_ in enumerate(self.input_types):
+            for dim, size in enumerate(type_.shape):
+                if isinstance(size, SizeExpr) and is_symbol(size):
+                    names.setdefault(size, f"(shapes[{position}][{dim}])")
+        outputs: list[str] = []
+        for type_ in self.output_types:
+            for size in type_.shape:
+                for symbol in free_symbols(size):
+                    if symbol not in names:
+                        fail("X001", f"output size {size} is not a function of the inputs' sizes")
+            known = all(symbol in names for stride in type_.strides for symbol in free_symbols(stride))
+            shape, strides = (
+                "".join([f"{to_python(size, names)}," for size in part]) for part in (type_.shape, type_.strides)
+            )
+            outputs.append(f"(({shape}), ({strides}))," if known else f"(({shape}), None),")
+        function: Callable[[Shapes], Layouts] = eval(f"lambda shapes: ({''.join(outputs)})")  # noqa: S307 - our own text
+        return function
+
+
+class NativeExecutable(Executable):
+    """Compiled code: one native entry point."""
+
+    __slots__ = ("_entry", "_module")
+
+    def __init__(self, graph: Graph, module: LoadedModule, summary: Summary, cached: bool) -> None:
+        super().__init__(graph, summary, cached)
+        self._module = module
+        self._entry = module.address(ENTRY)
+
+    def launch(self, addresses: Sequence[int]) -> None:
+        """Runs natively; a failed run-time assert is error R002 with its message."""
+        _keep, pointer = descriptor.pointers(addresses)
+        status = context.call(self._entry, pointer, self.summary.work_hint)
+        if status:
+            fail("R002", self.summary.messages[status - context.FIRST_ASSERT])

@@ -1,0 +1,35 @@
+"""Cache keys, derived from the graph's text and everything else that compiled code depends on."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+
+from rushlight.ir.gemm_tile import GemmTile
+from rushlight.ir.graph import Graph
+from rushlight.ir.target import Target
+from rushlight.ir.text import format_graph
+from rushlight.runtime import llvm
+from rushlight.support import settings
+from rushlight.term import structural_digest
+
+
+def graph_key(graph: Graph, target: Target) -> str:
+    """A digest of the graph's text, the settings that matter, our own source, llvmlite's version and the target."""
+    return structural_digest([format_graph(graph), settings.key(), source_digest(), llvm.version(), repr(target)])
+
+
+def core_key(tile: GemmTile, target: Target) -> str:
+    """A digest of all that a core of matrix products depends on."""
+    return structural_digest(["gemm core", repr(tile), source_digest(), llvm.version(), repr(target)])
+
+
+@functools.cache
+def source_digest() -> str:
+    """A digest of Rushlight's source: names, sizes and modification times of its modules."""
+    root = Path(__file__).parent.parent
+    lines: list[str] = []
+    for path in sorted(root.rglob("*.py")):
+        status = path.stat()
+        lines.append(f"{path.relative_to(root)} {status.st_size} {status.st_mtime_ns}")
+    return structural_digest(lines)

@@ -1,0 +1,136 @@
+"""The pipeline: named passes from a traced graph to LLVM text. Each stage can be printed, dumped, checked and edited.
+
+>>> print(*PIPELINE, sep="\\n")
+capture -> 00-captured.ir
+decompose -> 01-primitives.ir
+...
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from rushlight.build.decompose import merge_equal_calls, to_primitives
+from rushlight.build.stages import NO_STAGES, Stages
+from rushlight.codegen.llvm.module import emit_module
+from rushlight.ir.graph import Graph
+from rushlight.ir.graph_parse import parse_graph
+from rushlight.ir.kernel_text import plan_text
+from rushlight.ir.plan import Plan
+from rushlight.ir.target import Target
+from rushlight.ir.text import format_graph
+from rushlight.ir.verify import broken, verify_graph
+from rushlight.ir.verify_kernel import verify_plan
+from rushlight.ops.record import OPERATORS
+from rushlight.schedule.plan import schedule
+from rushlight.support import settings
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """The last stage: LLVM text, the messages of its assertions, and the plan it was written from."""
+
+    text: str
+    messages: tuple[str, ...]
+    plan: Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """One pass: `run` makes a stage from the one before, `show` prints it under the file name `stage`.
+
+    `read(text, stage)` is the stage with an edited text, for those that can be edited; `verify` checks it.
+    """
+
+    name: str
+    stage: str
+    run: Callable[[Any, Target], Any]
+    show: Callable[[Any], str]
+    verify: Callable[[Any], None] | None = None
+    read: Callable[[str, Any], Any] | None = None
+
+    def __str__(self) -> str:
+        return f"{self.name} -> {self.stage}"
+
+
+def run_passes(graph: Graph, target: Target, stages: Stages = NO_STAGES, until: str = "") -> Any:
+    """The stage named `until`, by default the last one: a `Code`. `stages` are dumped and, where edited, taken over."""
+    value: Any = graph
+    for step in PIPELINE:
+        value = step.run(value, target)
+        edited = stages.edited(step.stage) if step.read is not None else None
+        if edited is not None and step.read is not None:
+            value = step.read(edited, value)
+        if step.verify is not None and (edited is not None or settings.get().verify):
+            step.verify(value)
+        stages.dump(step.stage, lambda shown=value, show=step.show: show(shown))
+        if step.stage == until:
+            break
+    return value
+
+
+def _as_captured(graph: Graph, target: Target) -> Graph:
+    return graph
+
+
+def _decompose(graph: Graph, target: Target) -> Graph:
+    return to_primitives(graph)
+
+
+def _merge(graph: Graph, target: Target) -> Graph:
+    return merge_equal_calls(graph)
+
+
+def _schedule(graph: Graph, target: Target) -> Plan:
+    return schedule(graph, target.vector_bytes).plan
+
+
+def _emit(plan: Plan, target: Target) -> Code:
+    return Code(*emit_module(plan, target), plan)
+
+
+def _graph_text(graph: Graph) -> str:
+    return format_graph(graph, facts=True) + "\n"
+
+
+def _read_graph(text: str, graph: Graph) -> Graph:
+    """An edited graph; its inputs and results must be those of the original."""
+    edited = parse_graph(text, OPERATORS)
+    for word, mine, others in (
+        ("inputs", edited.parameters, graph.parameters),
+        ("outputs", edited.outputs, graph.outputs),
+    ):
+        one, two = ([str(call.type.dtype) + str(len(call.type.shape)) for call in calls] for calls in (mine, others))
+        if one != two:
+            texts = {"edited": ", ".join(one), "original": ", ".join(two)}
+            broken(graph.name, f"the edited graph has other {word}", **texts)
+    return edited
+
+
+def _code_text(code: Code) -> str:
+    return code.text
+
+
+def _read_code(text: str, code: Code) -> Code:
+    return Code(text, code.messages, code.plan)
+
+
+def _check_graph(graph: Graph) -> None:
+    """That a graph keeps the rules, and that its text reads back equal."""
+    verify_graph(graph)
+    text = _graph_text(graph)
+    again = _graph_text(parse_graph(text, OPERATORS))
+    if again != text:
+        lost = [line for line in text.splitlines() if line not in again.splitlines()]
+        broken(graph.name, "the text does not read back equal", lost="; ".join(lost[:3]))
+
+
+PIPELINE: tuple[Pass, ...] = (
+    Pass("capture", "00-captured.ir", _as_captured, _graph_text, _check_graph, _read_graph),
+    Pass("decompose", "01-primitives.ir", _decompose, _graph_text, _check_graph, _read_graph),
+    Pass("merge equal calls", "02-merged.ir", _merge, _graph_text, _check_graph, _read_graph),
+    Pass("schedule", "07-tiled.ir", _schedule, plan_text, verify_plan),
+    Pass("emit", "08-kernels.ll", _emit, _code_text, None, _read_code),
+)

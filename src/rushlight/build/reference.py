@@ -1,0 +1,104 @@
+"""The reference backend: a graph is run call by call with the operators' `ref` rules, in numpy.
+
+It is an `Executable`, so everything above it is unchanged. It is slow and independent of the compiler: an oracle.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from rushlight.build.decompose import to_primitives
+from rushlight.build.executable import Executable, Summary
+from rushlight.ir.graph import NUMBER, PARAMETER, RELAYOUT, RESULT, Call, Graph
+from rushlight.ir.type import TensorType
+from rushlight.sym import SizeExpr, evaluate, is_symbol
+
+Array = np.ndarray[Any, Any]
+
+
+class ReferenceExecutable(Executable):
+    """A graph that numpy runs."""
+
+    __slots__ = ("_graph",)
+
+    def __init__(self, graph: Graph) -> None:
+        super().__init__(graph, Summary(launches=0, kernels=0, arena_hint_bytes=0, work_hint=0), cached=False)
+        self._graph = graph if all(_has_ref(call) for call in graph.calls) else to_primitives(graph)
+
+    def launch(self, addresses: Sequence[int]) -> None:
+        """Reads inputs through their descriptors, runs the calls, writes outputs and mutated inputs."""
+        graph = self._graph
+        values: dict[int, Any] = {}
+        symbols: dict[SizeExpr, int] = {}
+        arrays: list[Array] = []
+        for call, address in zip(graph.parameters, addresses, strict=False):
+            array = array_at(address, call.type)
+            arrays.append(array)
+            _bind(call.type, array, symbols)
+            values[id(call)] = array.item() if call.type.weak else array.copy()
+        with np.errstate(all="ignore"):
+            for call in graph.calls:
+                values[id(call)] = _run(call, values, symbols)
+        for call, address in zip(graph.outputs, addresses[len(arrays) :], strict=True):
+            array_at(address, call.type)[...] = values[id(call)]
+        for position, call in graph.mutations:
+            arrays[position][...] = values[id(call)]
+
+
+def _has_ref(call: Call) -> bool:
+    return call.op in (NUMBER, PARAMETER, RELAYOUT, RESULT) or getattr(call.op, "ref_rule", None) is not None
+
+
+def array_at(address: int, type_: TensorType) -> Array:
+    """The tensor that a descriptor describes, as an array on its memory."""
+    rank = len(type_.shape)
+    words = (ctypes.c_int64 * (2 + 2 * rank)).from_address(address)
+    shape, strides = tuple(words[2 : 2 + rank]), tuple(words[2 + rank : 2 + 2 * rank])
+    itemsize = type_.dtype.itemsize
+    extent = 0 if 0 in shape else 1 + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
+    memory: Any = (ctypes.c_char * (extent * itemsize)).from_address(words[0])
+    steps = tuple([stride * itemsize for stride in strides])
+    return np.ndarray(shape, type_.dtype.numpy, memory, strides=steps)
+
+
+def _bind(type_: TensorType, array: Array, symbols: dict[SizeExpr, int]) -> None:
+    steps = [stride // array.itemsize for stride in array.strides]
+    for size, found in zip((*type_.shape, *type_.strides), (*array.shape, *steps), strict=True):
+        if isinstance(size, SizeExpr) and is_symbol(size):
+            symbols.setdefault(size, found)
+
+
+def _run(call: Call, values: dict[int, Any], symbols: dict[SizeExpr, int]) -> Any:
+    if call.op is NUMBER:
+        return call.attr("value")
+    if call.op is RESULT:
+        return values[id(call.operands[0])][call.attr("index")]
+    operands = tuple([_value(operand, values) for operand in call.operands])
+    if call.op is RELAYOUT:
+        return operands[0]
+    op: Any = call.op
+    attrs = {name: _concrete(value, symbols) for name, value in call.attrs}
+    result = op.ref_rule(**op.named(operands, attrs))
+    if isinstance(call.type, tuple):
+        return tuple([_as(item, type_) for item, type_ in zip(result, call.type, strict=True)])
+    return _as(result, call.type)
+
+
+def _as(value: Any, type_: TensorType) -> Array:
+    return np.asarray(value).astype(type_.dtype.numpy, copy=False)
+
+
+def _value(operand: Any, values: dict[int, Any]) -> Any:
+    if operand is None:
+        return None
+    return tuple([values[id(item)] for item in operand]) if isinstance(operand, tuple) else values[id(operand)]
+
+
+def _concrete(value: Any, symbols: dict[SizeExpr, int]) -> Any:
+    if isinstance(value, SizeExpr):
+        return evaluate(value, symbols)
+    return tuple([_concrete(item, symbols) for item in value]) if isinstance(value, tuple) else value

@@ -1,0 +1,259 @@
+"""The backends "eager" and "aot_eager": a graph is run call by call, each call as an executable of its own.
+
+The executables are those that eager calls compile, so this tells mistakes of tracing from mistakes of fusion.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from array import array
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rushlight.build.executable import Executable, NativeExecutable, Summary
+from rushlight.build.native import compile_native
+from rushlight.ir.graph import NUMBER, RELAYOUT, RESULT, Call, Graph, parameter
+from rushlight.ir.sizes import hidden_symbols, sizes_parameter
+from rushlight.ir.type import Layout, TensorType
+from rushlight.runtime import descriptor
+from rushlight.runtime.allocator import allocate_many
+from rushlight.sym import Size, SizeExpr, evaluate, is_symbol
+
+Symbols = Mapping[SizeExpr, int]
+
+
+@dataclass(slots=True)
+class Value:
+    """A tensor at run time: its first element's address, its layout, and what keeps its memory."""
+
+    address: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    owner: object
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One executable: it reads the values of `operands` and makes those of `results`; a copy has none of its own.
+
+    `symbols` are sizes that no operand shows: they travel as the shape of one more operand without elements.
+    """
+
+    executable: NativeExecutable
+    operands: tuple[Call, ...]
+    results: tuple[Call, ...]
+    symbols: tuple[SizeExpr, ...]
+
+    def run(self, values: dict[int, Value], symbols: Symbols) -> None:
+        """Runs it."""
+        made = [_allocated(call.type, symbols) for call in self.results]
+        for call, value in zip(self.results, made, strict=True):
+            values[id(call)] = value
+        self.launch([values[id(call)] for call in self.operands], made, symbols)
+
+    def launch(self, operands: Sequence[Value], results: Sequence[Value], symbols: Symbols) -> None:
+        """Runs the executable on descriptors of these values."""
+        values = [*operands, *results]
+        if self.symbols:
+            sizes = tuple([symbols[symbol] for symbol in self.symbols])
+            values.insert(len(operands), Value(0, sizes, (0,) * len(sizes), None))
+        types = (*self.executable.input_types, *self.executable.output_types)
+        kept: list[array[int]] = []
+        addresses: list[int] = []
+        for value, type_ in zip(values, types, strict=True):
+            words, address = descriptor.describe(value.address, type_.dtype.code, value.shape, value.strides)
+            kept.append(words)
+            addresses.append(address)
+        self.executable.launch(addresses)
+
+
+@dataclass(frozen=True, slots=True)
+class ViewStep:
+    """A call whose result lies in its operand's memory, `offset` elements on."""
+
+    operand: Call
+    result: Call
+    offset: Size
+
+    def run(self, values: dict[int, Value], symbols: Symbols) -> None:
+        """Makes the view."""
+        base = values[id(self.operand)]
+        shape, strides = _layout(self.result.type, symbols)
+        distance = evaluate(self.offset, symbols) * self.result.type.dtype.itemsize
+        values[id(self.result)] = Value(base.address + distance, shape, strides, base.owner)
+
+
+class StepExecutable(Executable):
+    """A graph as a list of steps."""
+
+    __slots__ = ("_commits", "_copies", "_last", "_parameters", "_steps", "_written")
+
+    def __init__(self, graph: Graph) -> None:
+        maker = _StepMaker(graph)
+        used = [step.executable for step in (*maker.steps, *maker.copies, *maker.commits) if isinstance(step, Step)]
+        summaries = [executable.summary for executable in used]
+        summary = Summary(
+            launches=sum([item.launches for item in summaries]),
+            kernels=sum([item.kernels for item in summaries]),
+            arena_hint_bytes=max([item.arena_hint_bytes for item in summaries], default=0),
+            work_hint=0,
+            compile_ns=sum([item.compile_ns for item in summaries]),
+        )
+        super().__init__(graph, summary, cached=all(executable.cached for executable in used))
+        self._parameters = graph.parameters
+        self._steps = tuple(maker.steps)
+        self._copies = tuple(maker.copies)
+        self._commits = tuple(maker.commits)
+        self._written = tuple([position for position, _ in graph.mutations])
+        self._last = _last_uses(self._steps, [step.operands[0] for step in (*maker.copies, *maker.commits)])
+
+    def launch(self, addresses: Sequence[int]) -> None:
+        """Runs the steps, then writes the outputs, then what overwrites inputs."""
+        symbols: dict[SizeExpr, int] = {}
+        types = (*self.input_types, *self.output_types)
+        given = [_described(address, type_) for address, type_ in zip(addresses, types, strict=True)]
+        values: dict[int, Value] = {}
+        for call, value in zip(self._parameters, given, strict=False):
+            _bind(call.type, value, symbols)
+            values[id(call)] = value
+        for step, over in zip(self._steps, self._last, strict=True):
+            step.run(values, symbols)
+            for key in over:
+                del values[key]
+        for step, output in zip(self._copies, given[len(self._parameters) :], strict=True):
+            step.launch([values[id(step.operands[0])]], [output], symbols)
+        for step, place in zip(self._commits, self._written, strict=True):
+            step.launch([values[id(step.operands[0])]], [given[place]], symbols)
+
+
+def compile_by_calls(graph: Graph) -> Executable:
+    """The executable that runs a graph call by call; a graph of one call is that call's executable."""
+    calls = [call for call in graph.calls if call.op not in (NUMBER, RESULT)]
+    return compile_native(graph) if len(calls) <= 1 and not graph.mutations else StepExecutable(graph)
+
+
+class _StepMaker:
+    """Turns calls into steps: views by their layouts, everything else as a graph of one call."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.steps: list[Step | ViewStep] = []
+        self.given = {id(call) for call in graph.parameters}
+        self.results: dict[int, list[Call]] = {}
+        for call in graph.calls:
+            if call.op is RESULT:
+                self.results.setdefault(id(call.operands[0]), []).append(call)
+        for call in graph.calls:
+            if call.op is not NUMBER and call.op is not RESULT:
+                self._add(call)
+        self.copies = [self._copy(call, call) for call in graph.outputs]
+        # A value that lies in an input's memory must not change while inputs are overwritten.
+        values = {position: self._apart(call) for position, call in graph.mutations}
+        self.commits = [self._copy(call, graph.parameters[position]) for position, call in values.items()]
+
+    def _add(self, call: Call) -> None:
+        offset = _view_offset(call)
+        if offset is not None:
+            base = call.operands[0]
+            if id(base) in self.given:
+                self.given.add(id(call))
+            self.steps.append(ViewStep(base, call, offset))
+            return
+        results = self.results.get(id(call), []) if isinstance(call.type, tuple) else [call]
+        if results:
+            self.steps.append(_step(call, tuple(results)))
+
+    def _apart(self, call: Call) -> Call:
+        if id(call) not in self.given:
+            return call
+        copied = Call(RELAYOUT, (call,), (), TensorType(call.type.shape, call.type.dtype, call.type.device))
+        self.steps.append(_step(copied, (copied,)))
+        return copied
+
+    def _copy(self, call: Call, target: Call) -> Step:
+        """A copy of a value to memory that is laid out as `target`."""
+        return _step(Call(RELAYOUT, (call,), (), target.type), ())
+
+
+def _view_offset(call: Call) -> Size | None:
+    """Where in its operand a view begins; None for what is no view."""
+    rule = getattr(call.op, "view_rule", None)
+    base = call.operands[0] if call.operands else None
+    if rule is None or not isinstance(base, Call) or base.op is NUMBER:
+        return None
+    others = [operand.type if isinstance(operand, Call) else operand for operand in call.operands[1:]]
+    op: Any = call.op
+    layout = rule(**op.named((Layout(base.type.shape, base.type.strides), *others), dict(call.attrs)))
+    return None if layout is None else layout.offset
+
+
+def _step(call: Call, results: tuple[Call, ...]) -> Step:
+    """The step of one call: its operands become parameters, numbers are written into it."""
+    images: dict[int, Call] = {}
+    numbers: dict[int, Call] = {}
+    for operand in call.inputs():
+        if operand.op is NUMBER:
+            numbers[id(operand)] = operand
+        elif id(operand) not in images:
+            images[id(operand)] = parameter(f"in{len(images)}", operand.type)
+    operands = tuple(
+        [operand for operand in {id(item): item for item in call.inputs()}.values() if id(operand) in images]
+    )
+    image = {**images, **numbers}
+    new = Call(call.op, tuple([_renamed(item, image) for item in call.operands]), call.attrs, call.type)
+    outputs = (new,)
+    calls = [*numbers.values(), new]
+    if isinstance(call.type, tuple):
+        outputs = tuple([Call(RESULT, (new,), item.attrs, item.type) for item in results])
+        calls += outputs
+    parameters = [images[id(operand)] for operand in operands]
+    shown = [item.type for item in parameters]
+    symbols = hidden_symbols(shown, [*[item.type for item in outputs], *[value for _, value in call.attrs]])
+    if symbols:
+        parameters.append(sizes_parameter(symbols))
+    graph = Graph(tuple(parameters), tuple(calls), outputs, name=call.op.name)
+    return Step(compile_native(graph), operands, results, symbols)
+
+
+def _renamed(operand: Any, image: Mapping[int, Call]) -> Any:
+    if operand is None:
+        return None
+    return tuple([image[id(item)] for item in operand]) if isinstance(operand, tuple) else image[id(operand)]
+
+
+def _last_uses(steps: Sequence[Step | ViewStep], kept: Sequence[Call]) -> tuple[tuple[int, ...], ...]:
+    """For each step, the values that nothing needs after it."""
+    seen = {id(call) for call in kept}
+    over: list[tuple[int, ...]] = []
+    for step in reversed(steps):
+        operands = (step.operand,) if isinstance(step, ViewStep) else step.operands
+        made = (step.result,) if isinstance(step, ViewStep) else step.results
+        keys = dict.fromkeys([id(call) for call in (*operands, *made)])
+        over.append(tuple([key for key in keys if key not in seen]))
+        seen.update(keys)
+    return tuple(reversed(over))
+
+
+def _layout(type_: TensorType, symbols: Symbols) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    shape, strides = (tuple([evaluate(size, symbols) for size in part]) for part in (type_.shape, type_.strides))
+    return shape, strides
+
+
+def _allocated(type_: TensorType, symbols: Symbols) -> Value:
+    shape, strides = _layout(type_, symbols)
+    extent = 0 if 0 in shape else 1 + sum([(size - 1) * step for size, step in zip(shape, strides, strict=True)])
+    (storage,) = allocate_many([extent * type_.dtype.itemsize])
+    return Value(storage.address, shape, strides, storage)
+
+
+def _described(address: int, type_: TensorType) -> Value:
+    rank = len(type_.shape)
+    words = (ctypes.c_int64 * (descriptor.HEADER_WORDS + 2 * rank)).from_address(address)
+    first = descriptor.HEADER_WORDS
+    return Value(words[0], tuple(words[first : first + rank]), tuple(words[first + rank : first + 2 * rank]), None)
+
+
+def _bind(type_: TensorType, value: Value, symbols: dict[SizeExpr, int]) -> None:
+    for size, found in zip((*type_.shape, *type_.strides), (*value.shape, *value.strides), strict=True):
+        if isinstance(size, SizeExpr) and is_symbol(size):
+            symbols.setdefault(size, found)
