@@ -81,9 +81,9 @@ exit:
 _EPILOGUE = """
 define void @epilogue(ptr %args, ptr %tile, i64 %tile_ld, i64 %batch, i64 %m0, i64 %n0, i64 %rows, i64 %columns) {
 entry:
-  %out_word = getelementptr i64, ptr %args, i64 14
+  %out_word = getelementptr i64, ptr %args, i64 18
   %out = load ptr, ptr %out_word
-  %ld_word = getelementptr i64, ptr %args, i64 15
+  %ld_word = getelementptr i64, ptr %args, i64 19
   %ld = load i64, ptr %ld_word
   br label %row
 row:
@@ -192,6 +192,8 @@ def oracle(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return c
 
 
+ONE_BATCH = (1, 0, 0, 0)  # no inner batches: their number, and the steps of a, b and c
+
 class Product:
     """A compiled task and plan of a tile."""
 
@@ -209,7 +211,7 @@ class Product:
         ldc = ldc or n
         c = np.full((m, ldc), 7, a.dtype)
         addresses = (left.ctypes.data, right.ctypes.data, c.ctypes.data)
-        args = np.array([*addresses, m, n, k, a_ld, b_ld(b, self.tile), ldc, 0, 0, 0, 0, 0], np.int64)
+        args = np.array([*addresses, m, n, k, a_ld, b_ld(b, self.tile), ldc, 0, 0, 0, *ONE_BATCH, 0, 0], np.int64)
         tasks = self.plan(args.ctypes.data, 1, threads)
         edges = [tasks * share // threads for share in range(threads + 1)]
         for begin, end in reversed(list(itertools.pairwise(edges))):
@@ -272,7 +274,7 @@ def test_empty_products_touch_nothing() -> None:
     tile = choose_tile("float32", llvm.host_target().vector_bytes)
     product = Product(tile)
     for m, n, k in ((0, 5, 3), (5, 0, 3), (0, 0, 0)):
-        args = np.array([1, 1, 1, m, n, k, m, n, n, 0, 0, 0, 0, 0], np.int64)
+        args = np.array([1, 1, 1, m, n, k, m, n, n, 0, 0, 0, *ONE_BATCH, 0, 0], np.int64)
         assert product.plan(args.ctypes.data, 4, 2) == 0
         product.task(args.ctypes.data, 0, 0)
 
@@ -284,12 +286,30 @@ def test_batches_use_their_strides() -> None:
     a, b = random.standard_normal((5, 19, 70)).astype(np.float32), random.standard_normal((70, 40)).astype(np.float32)
     right, c = packed_b(b, tile), np.zeros((5, 19, 40), np.float32)
     addresses = (a.ctypes.data, right.ctypes.data, c.ctypes.data)
-    args = np.array([*addresses, 19, 40, 70, 70, 40, 40, 19 * 70, 0, 19 * 40, 0, 0], np.int64)
+    args = np.array([*addresses, 19, 40, 70, 70, 40, 40, 19 * 70, 0, 19 * 40, *ONE_BATCH, 0, 0], np.int64)
     tasks = product.plan(args.ctypes.data, 5, 1)
     for index in reversed(range(tasks)):
         product.task(args.ctypes.data, index, index + 1)
     for batch in range(5):
         assert_same_bits(c[batch], oracle(a[batch], b))
+
+
+def test_batches_of_two_axes_have_two_strides() -> None:
+    """Heads beside each other in rows, as attention has them: a[t, b, h, m, k] walks the heads by 70 elements."""
+    tile = choose_tile("float32", llvm.host_target().vector_bytes, a_packed=False, b_packed=False)
+    product = Product(tile)
+    random = np.random.default_rng(3)
+    a = random.standard_normal((2, 19, 3, 70)).astype(np.float32)  # batch, row, head, k
+    b = random.standard_normal((2, 70, 3, 40)).astype(np.float32)  # batch, k, head, column
+    c = np.zeros((2, 19, 3, 40), np.float32)
+    addresses = (a.ctypes.data, b.ctypes.data, c.ctypes.data)
+    outer = (19 * 3 * 70, 70 * 3 * 40, 19 * 3 * 40)
+    args = np.array([*addresses, 19, 40, 70, 3 * 70, 3 * 40, 3 * 40, *outer, 3, 70, 40, 40, 0, 0], np.int64)
+    tasks = product.plan(args.ctypes.data, 6, 1)
+    product.task(args.ctypes.data, 0, tasks)
+    for batch, head in itertools.product(range(2), range(3)):
+        wanted = oracle(np.ascontiguousarray(a[batch, :, head]), np.ascontiguousarray(b[batch, :, head]))
+        assert_same_bits(np.ascontiguousarray(c[batch, :, head]), wanted)
 
 
 @pytest.mark.parametrize("scratch", [False, True])
@@ -301,7 +321,7 @@ def test_epilogue_sees_each_finished_tile_once(scratch: bool) -> None:
     left, right = packed_a(a, tile)[0], packed_b(b, tile)
     c, out = np.full((150, 600), 7, np.float32), np.zeros((150, 600), np.float32)
     addresses = (left.ctypes.data, right.ctypes.data, 0 if scratch else c.ctypes.data)
-    args = np.array([*addresses, 150, 600, 300, 150, 600, 600, 0, 0, 0, 0, 0, out.ctypes.data, 600], np.int64)
+    args = np.array([*addresses, 150, 600, 300, 150, 600, 600, 0, 0, 0, *ONE_BATCH, 0, 0, out.ctypes.data, 600], np.int64)
     plan = function(module, "plan", ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, result=ctypes.c_int64)
     tasks = plan(args.ctypes.data, 1, 2)
     assert tasks > 1
@@ -352,7 +372,7 @@ def test_plain_operands_are_not_read_past_their_end(a_format: Any, b_format: Any
         a, b = operands(m, n, k, "float32")
         left, a_ld = packed_a(a, tile)
         memory = [before_a_hole(left), before_a_hole(packed_b(b, tile)), before_a_hole(np.zeros((m, n), np.float32))]
-        args = np.array([*(x.ctypes.data for x in memory), m, n, k, a_ld, b_ld(b, tile), n, 0, 0, 0, 0, 0], np.int64)
+        args = np.array([*(x.ctypes.data for x in memory), m, n, k, a_ld, b_ld(b, tile), n, 0, 0, 0, *ONE_BATCH, 0, 0], np.int64)
         product.task(args.ctypes.data, 0, product.plan(args.ctypes.data, 1, 1))
         assert_same_bits(memory[2].reshape(m, n), oracle(a, b))
 

@@ -7,6 +7,7 @@ The choice covers pairs rather than the full product, since each combination of 
 
 import dataclasses
 import functools
+import itertools
 import warnings
 import zlib
 from typing import Any
@@ -17,9 +18,8 @@ from rushlight.ir.dtype import BY_NAME, DTYPES, DType, Kind, from_numpy_dtype
 from rushlight.ir.graph import number_dtype
 from rushlight.ir.type import CPU, TensorType
 from rushlight.ops import OPERATORS
-from rushlight.ops.pointwise import _KINDS as KINDS
 from rushlight.ops.pointwise import DOMAINS
-from rushlight.ops.record import Fact, Operator
+from rushlight.ops.record import FAMILIES, Fact, Operator
 from rushlight.support.errors import RushlightError
 
 NUMBERS = (bool, int, float, complex)
@@ -28,6 +28,8 @@ SIZES = ("zero", "one", "odd", "long")
 ODD_SIZES = (17, 11, 9, 7, 5, 3)  # for the sizes of a sample, largest first
 LONG = 301  # past a block of 256 terms
 LONGEST = 8195  # past the 8192 terms of the lane order
+# Dtypes that are computed in ways of their own; they come in other layouts too.
+VARIED = ("bool", "int64", "float16", "bfloat16", "float64", "complex64")
 GUARD = 7  # elements around an array that nobody may touch
 
 
@@ -190,7 +192,7 @@ def base_dtype(arguments: Arguments) -> str:
 
 def family(op: Operator) -> list[DType]:
     """The dtypes that an operator says it accepts."""
-    return [dtype for dtype in DTYPES if dtype.kind in KINDS[op.dtypes]]
+    return [dtype for dtype in DTYPES if dtype.kind in FAMILIES[op.dtypes]]
 
 
 def refusal(arguments: Arguments, op: Operator) -> RushlightError | None:
@@ -314,6 +316,8 @@ def resized(op: Operator, arguments: Arguments, size: str) -> Arguments | None:
         return None
     if size == "zero" and arguments.leaves("index"):
         return None  # there is nothing left to point at
+    if any(item.name == "grad" for item in op.schema.operands) and Fact.POINTWISE not in op.facts:
+        return None  # a gradient's sizes follow from those of what it is the gradient of
     rng = np.random.default_rng(1)
     sizes = [mapping.get(n, n) for leaf in arguments.leaves("data") for n in leaf.array.shape]
     bound = min(sizes, default=None)
@@ -457,15 +461,16 @@ def _varied(name, positions):
     for at, dtype in enumerate(data_dtypes(name)):
         if dtype.name == base:
             continue
-        position = positions[at % len(positions)]
-        yield Case(name, position, dtype.name, ("contiguous", *LAYOUTS)[at % 6])
-        if dtype.name in FLOATS or dtype.name == "int64":
-            yield Case(name, richest, dtype.name, size="odd")
+        allowed = [item for item in positions if refusal(converted(samples[item], dtype), OPERATORS[name]) is None]
+        layout = ("contiguous", *LAYOUTS)[at % 6] if dtype.name in VARIED else "contiguous"
+        allowed = allowed or positions
+        yield Case(name, allowed[at % len(allowed)], dtype.name, layout)
+        if dtype.name in ("float16", "bfloat16", "float64", "int64"):
+            yield Case(name, allowed[-1], dtype.name, size="odd")
     whole = [at for at in positions if any(leaf.array.ndim for leaf in samples[at].leaves("data"))]
-    for at, dtype in enumerate(data_dtypes(name) if whole else ()):
-        yield Case(name, whole[at % len(whole)], dtype.name, values="special")
-        if Fact.POINTWISE in OPERATORS[name].facts:
-            yield Case(name, whole[0], dtype.name, values="special")
+    for dtype in data_dtypes(name):
+        possible = (Case(name, position, dtype.name, values="special") for position in whole)
+        yield from itertools.islice((case for case in possible if materialise(case) is not None), 1)
 
 
 @functools.cache

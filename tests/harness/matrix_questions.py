@@ -3,6 +3,7 @@
     meta         types of results are those of `ref`; dtypes outside the family are refused
     symbolic     types on symbolic sizes, at these sizes, are the concrete types
     eager        results are those of `ref`, in the layout that `meta` says; operands are left alone; views share storage
+    zeros        zeros have the signs that `ref` gives them, where it computes in the same dtype
     compiled     `rl.compile` of the call gives eager's bits and layout
     fused        so does that of the call between multiplications by ones that only run time knows to be ones
     vjp          gradients are those of finite differences, in float64
@@ -17,8 +18,9 @@ from typing import Any
 
 import numpy as np
 
-from matrix_agreement import disagreement, expected_results, same_bits
+from matrix_agreement import Expected, disagreement, expected_results, same_bits, wrong_zeros
 from matrix_cases import (
+    VARIED,
     Case,
     Leaf,
     base_dtype,
@@ -248,17 +250,28 @@ def ask_eager(case: Case) -> str | None:
         return "an operand was written to"
     if len(results) != len(expected):
         return f"{len(results)} results instead of {len(expected)}"
-    signed = Fact.POINTWISE in op.facts
     for at, (result, wanted, type_) in enumerate(zip(results, expected, types, strict=True)):
         if result.dtype is not type_.dtype:
             return f"result {at}: {result.dtype}, meta says {type_}"
         if Fact.VIEW in op.facts and result.numel() and not np.shares_memory(array_of(result), array_of(operands[0])):
             return f"result {at} does not share its operand's storage"
-        found = disagreement(array_of(result), wanted, type_.dtype, signed)
+        found = disagreement(array_of(result), wanted, type_.dtype)
         if found is not None:
             return f"result {at}: {found}"
         if _steps(result.shape, result.stride()) != _steps(type_.shape, type_.strides):
             return f"result {at}: strides {result.stride()}, meta says {type_.strides}"
+    return None
+
+
+def ask_zeros(case: Case) -> str | None:
+    """Signs of zeros at the edges of arithmetic."""
+    op, arguments = case.operator, materialise(case)
+    plain = reference(op, arguments)
+    for at, (result, wanted) in enumerate(zip(outputs_of(call(op, tensors_of(arguments), arguments.attrs)), plain)):
+        if wanted.dtype.kind == "f":
+            found = wrong_zeros(array_of(result), Expected(wanted, None))
+            if found is not None:
+                return f"result {at}: {found}"
     return None
 
 
@@ -339,11 +352,17 @@ class Differentiable:
     def results(self):
         remaining = iter(self.leaves)
         operands = _built(self.arguments.operands, lambda leaf: next(remaining))
-        return [out for out in outputs_of(call(self.op, operands, self.arguments.attrs)) if out.requires_grad]
+        found = outputs_of(call(self.op, operands, self.arguments.attrs))
+        return [out for out in found if out.is_floating_point()]
 
     def gradients(self, results, create_graph=False):
+        """By every operand that may have one; None where no result depends on it."""
         wanted = [leaf for leaf in self.leaves if leaf.requires_grad]
-        return grad(results, wanted, self.weights, create_graph=create_graph, allow_unused=True)
+        pairs = [pair for pair in zip(results, self.weights, strict=True) if pair[0].requires_grad]
+        if not pairs:
+            return [None] * len(wanted)
+        outs, weights = zip(*pairs, strict=True)
+        return grad(outs, wanted, weights, create_graph=create_graph, allow_unused=True)
 
 
 def differentiable(case, dtype=float64):
@@ -393,8 +412,6 @@ def ask_vjp_twice(case: Case) -> str | None:
     function = differentiable(case)
     for weight in function.weights:
         weight.requires_grad = True
-    if not function.weights:
-        return "no result requires gradients"
     rng = np.random.default_rng(13)
     wanted = [leaf for leaf in function.leaves if leaf.requires_grad]
     seeds = [from_numpy(rng.standard_normal(tuple(leaf.shape))) for leaf in wanted]
@@ -427,8 +444,6 @@ def _gradients(function, variables):
 
 
 def _check_directions(function, value, gradients, others=()):
-    if not function.weights:
-        return "no result requires gradients"
     variables = [leaf for leaf in function.leaves if leaf.requires_grad] + list(others)
     found = gradients(function, variables)
     rng = np.random.default_rng(17)
@@ -456,8 +471,6 @@ def _check_directions(function, value, gradients, others=()):
 def ask_vjp_compiled(case: Case) -> str | None:
     """Results and gradients of the compiled forward and backward, between multiplications, against eager's."""
     function = differentiable(case, float32)
-    if not function.weights:
-        return "no result requires gradients"
     remaining = iter(function.leaves)
     structure = structure_of(_built(function.arguments.operands, lambda leaf: next(remaining)))
     call_parts = (function.op, structure, key_of(function.arguments.attrs))
@@ -473,14 +486,14 @@ def ask_vjp_compiled(case: Case) -> str | None:
 
 
 def _with_gradients(function, run, ones):
-    results = [out for out in run(ones, *function.leaves) if out.requires_grad]
+    results = [out for out in run(ones, *function.leaves) if out.is_floating_point()]
     return [out.detach() for out in results], function.gradients(results)
 
 
 def ask_no_gradient(case: Case) -> str | None:
     """Results of an operator without gradients do not require them."""
-    function = differentiable(case, float64)
-    return "a result requires gradients" if function.weights else None
+    required = any(out.requires_grad for out in differentiable(case).results())
+    return "a result requires gradients" if required else None
 
 
 # Variants.
@@ -596,18 +609,28 @@ def _has_variants(case):
     return bool(found) and case.values == "given" and case.size == "given" and case.layout in ("contiguous", "transposed")
 
 
+def _has_zeros(case):
+    return case.values == "special" and case.dtype in ("float32", "float64") and Fact.POINTWISE in case.operator.facts
+
+
+def _compilable(case):
+    """The base dtype, and those that are computed in ways of their own."""
+    return case.dtype in (base_of(case), "int8", *VARIED)
+
+
 def _fusable(case):
     """The base dtype in all sizes and two layouts, and the dtypes that are computed in ways of their own."""
     if case.dtype == base_of(case):
         return case.layout in ("contiguous", "transposed")
-    return case.dtype in ("float16", "bfloat16", "float64", "complex64", "int8", "bool") and case.values == "given"
+    return case.dtype in ("bfloat16", "float64", "complex64") and case.values == "given"
 
 
 QUESTIONS = {
     "meta": (ask_meta, lambda case: True),
     "symbolic": (ask_symbolic, lambda case: case.values == "given" and case.dtype == base_of(case) and case.layout == "contiguous"),
     "eager": (ask_eager, lambda case: not _undefined(case.operator)),
-    "compiled": (ask_compiled, lambda case: True),
+    "zeros": (ask_zeros, _has_zeros),
+    "compiled": (ask_compiled, _compilable),
     "fused": (ask_fused, _fusable),
     "vjp": (ask_vjp, has_gradient),
     "vjp_twice": (ask_vjp_twice, has_gradient),

@@ -34,10 +34,10 @@ def compile_native(graph: Graph) -> NativeExecutable:
         obj, summary = _compile(graph, target, stages)
         return NativeExecutable(graph, _load(obj, summary, target), summary, cached=False)
     key = graph_key(graph, target)
-    found = _loaded.get(key)
+    found = None if stages.lacking else _loaded.get(key)
     if found is not None:
         return NativeExecutable(graph, *found, cached=True)
-    stored = objects.shared().get(key)
+    stored = None if stages.lacking else objects.shared().get(key)
     if stored is not None:
         obj, summary = stored["object"], Summary.from_json(stored["summary"])
         events.record("cache_hit", "disk", f"{graph.name} {key[:12]}")

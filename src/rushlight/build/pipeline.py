@@ -8,6 +8,7 @@ decompose -> 01-primitives.ir
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -18,14 +19,16 @@ from rushlight.codegen.llvm.module import emit_module
 from rushlight.ir.graph import Graph
 from rushlight.ir.graph_parse import parse_graph
 from rushlight.ir.kernel_text import plan_text
+from rushlight.ir.outline import plan_outline
 from rushlight.ir.plan import Plan
 from rushlight.ir.target import Target
 from rushlight.ir.text import format_graph
 from rushlight.ir.verify import broken, verify_graph
 from rushlight.ir.verify_kernel import verify_plan
 from rushlight.ops.record import OPERATORS
-from rushlight.schedule.plan import schedule
-from rushlight.support import settings
+from rushlight.schedule.plan import Scheduled, schedule
+from rushlight.support import events, settings
+from rushlight.support.errors import RushlightError
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +65,21 @@ def run_passes(graph: Graph, target: Target, stages: Stages = NO_STAGES, until: 
         value = step.run(value, target)
         edited = stages.edited(step.stage) if step.read is not None else None
         if edited is not None and step.read is not None:
-            value = step.read(edited, value)
+            value = _taken_over(step.stage, step.read, edited, value)
         if step.verify is not None and (edited is not None or settings.get().verify):
             step.verify(value)
         stages.dump(step.stage, lambda shown=value, show=step.show: show(shown))
         if step.stage == until:
             break
     return value
+
+
+def _taken_over(stage: str, read: Callable[[str, Any], Any], text: str, value: Any) -> Any:
+    try:
+        return read(text, value)
+    except RushlightError as cause:
+        cause.add_note(f"  in the edited stage {stage}")
+        raise
 
 
 def _as_captured(graph: Graph, target: Target) -> Graph:
@@ -83,8 +94,25 @@ def _merge(graph: Graph, target: Target) -> Graph:
     return merge_equal_calls(graph)
 
 
-def _schedule(graph: Graph, target: Target) -> Plan:
-    return schedule(graph, target.vector_bytes).plan
+def _schedule(graph: Graph, target: Target) -> Scheduled:
+    scheduled = schedule(graph, target.vector_bytes)
+    for reason, count in Counter([item.verdict.reason for item in scheduled.missed]).items():
+        events.record("missed_fusion", "fuse", f"{graph.name}: {reason} ({count} times)")
+    return scheduled
+
+
+def _fused_text(scheduled: Scheduled) -> str:
+    """Kernels in outline, then what was not fused and why."""
+    lines = [plan_outline(scheduled.plan), ""]
+    for item in scheduled.missed:
+        details = ", ".join([str(detail) for detail in item.verdict.details])
+        reason = f"{item.verdict.reason} ({details})" if details else item.verdict.reason
+        lines.append(f"{item.consumer} not with {item.producer}: {reason}")
+    return "\n".join(lines)
+
+
+def _plan_of(scheduled: Scheduled, target: Target) -> Plan:
+    return scheduled.plan
 
 
 def _emit(plan: Plan, target: Target) -> Code:
@@ -131,6 +159,7 @@ PIPELINE: tuple[Pass, ...] = (
     Pass("capture", "00-captured.ir", _as_captured, _graph_text, _check_graph, _read_graph),
     Pass("decompose", "01-primitives.ir", _decompose, _graph_text, _check_graph, _read_graph),
     Pass("merge equal calls", "02-merged.ir", _merge, _graph_text, _check_graph, _read_graph),
-    Pass("schedule", "07-tiled.ir", _schedule, plan_text, verify_plan),
+    Pass("schedule", "06-fused.txt", _schedule, _fused_text),
+    Pass("take the plan", "07-tiled.ir", _plan_of, plan_text, verify_plan),
     Pass("emit", "08-kernels.ll", _emit, _code_text, None, _read_code),
 )

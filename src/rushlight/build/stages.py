@@ -28,6 +28,11 @@ class Stages:
         """Whether a stage of this graph was edited, so that no cache knows the result."""
         return self._edits is not None
 
+    @property
+    def lacking(self) -> bool:
+        """Whether the stages are to be dumped and have not been: what a cache holds has no stages."""
+        return self._dumped is not None and not self._dumped.exists()
+
     def edited(self, name: str) -> str | None:
         """The text that a stage was given by hand. Errors: C009 where it cannot be read."""
         path = None if self._edits is None else self._edits / name

@@ -98,7 +98,7 @@ def _measure(name: str, contestants: Sequence[Contestant], rounds: int, threads:
 
 
 def _print(found: Sequence[Samples], threads: int, peak: float | None) -> None:
-    """A row for each case: milliseconds, GFLOP/s and GB/s of each contestant, then the share of the peak and the ratio."""
+    """A row for each case: milliseconds and rates of each contestant, the share of the peak, and the ratio of times."""
     names = list(found[0].seconds)
     head = ["case", *[column for name in names for column in (f"{name} ms", "GFLOP/s", "GB/s")]]
     head += ["of peak"] * (peak is not None) + ["ratio"] * (len(names) > 1)

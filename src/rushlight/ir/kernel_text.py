@@ -3,12 +3,12 @@
     kernel(b0: f32, b1: f32; s0) {
       parallel i0 in s0 {
         %0 = load(`i0`) {buffer=b0} : f32
-        %1 = exp(%0) : f32
+        %1 = mul(%0, 2.0) : f32
         b1[`i0`] = %1
       }
     }
 
-Buffers, sizes and axes are numbered by first use, values by line. Each statement is preceded by the lines of the values
+Buffers, sizes and axes are numbered by first use, values by line; constants and indices stand where they are used. Each statement is preceded by the lines of the values
 that were not printed before; where they are computed is the code generator's choice.
 """
 
@@ -19,9 +19,13 @@ from typing import Any
 from rushlight.ir.dtype import SHORT_NAMES, DType
 from rushlight.ir.kernel import GemmKernel, Kernel, Loop, Statement, Store
 from rushlight.ir.plan import Address, Plan
-from rushlight.ir.scalar import Buffer, Order, Scalar, bound_axes
+from rushlight.ir.scalar import OPS, Buffer, Order, Scalar, bound_axes
 from rushlight.sym import Size, SizeExpr, axis_size, format_size, free_symbols
 from rushlight.term import format_value, postorder
+
+
+_INLINE = (OPS["constant"], OPS["index"])
+_CHANGES_DTYPE = tuple([OPS[name] for name in ("cast", "bitcast", "lt", "le", "eq", "ne")])
 
 
 class KernelPrinter:
@@ -111,12 +115,21 @@ class KernelPrinter:
         if not isinstance(operand, Scalar):
             return self.size(operand)
         for term in postorder([operand], lambda term: () if term in self.values else term.operands):
-            if term in self.values:
+            if term in self.values or term.op in _INLINE:
                 continue
             for axis in bound_axes(term):
                 self.axis(axis)
             self.lines.append(indent + self._line(term))
-        return self.values[operand]
+        return self._name(operand)
+
+    def _name(self, term: Scalar, typed: bool = False) -> str:
+        """A value as its users write it; `typed` where nothing else there tells a constant's dtype."""
+        if term.op is OPS["index"]:
+            return f"`{self.size(term.attr('expr'))}`"
+        if term.op is not OPS["constant"]:
+            return self.values[term]
+        text = format_value(term.attr("value"), self)
+        return f"{text}:{SHORT_NAMES[term.type]}" if typed else text
 
     def _line(self, term: Scalar) -> str:
         name = self.values[term] = f"%{len(self.values)}"
@@ -128,7 +141,8 @@ class KernelPrinter:
                 self.names[value] = f"b{len(self.names)}"
             attrs.append(f"{key}={format_value(value, self)}")
         body = f" {{{', '.join(attrs)}}}" if attrs else ""
-        operands = ", ".join([self.values[item] for item in term.operands])
+        typed = term.op in _CHANGES_DTYPE and all(item.op is OPS["constant"] for item in term.operands)
+        operands = ", ".join([self._name(item, typed) for item in term.operands])
         return f"{name} = {term.op.name}({operands}){body} : {SHORT_NAMES[term.type]}"
 
 

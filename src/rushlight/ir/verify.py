@@ -50,7 +50,7 @@ class _Verifier:
         self._mutations()
         self._views()
 
-    def fail(self, what: str, **values: object) -> NoReturn:
+    def fail(self, what: str, /, **values: object) -> NoReturn:
         """Raises C015."""
         broken(self.graph.name, what, **values)
 
@@ -123,7 +123,7 @@ class _Verifier:
                 self.fail("an output is a view of what is not there", view=self.printer.view(view))
 
 
-def broken(where: str, what: str, **values: object) -> NoReturn:
+def broken(where: str, what: str, /, **values: object) -> NoReturn:
     """Raises C015: a rule of the IR does not hold."""
     shown: dict[str, Any] = {name: value if isinstance(value, int) else str(value) for name, value in values.items()}
     fail("C015", f"{where}: {what}", **shown)

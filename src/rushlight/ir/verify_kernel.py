@@ -46,7 +46,7 @@ class _KernelVerifier:
                 self.fail("a loop axis is an argument", axis=size)
         self.statements(self.kernel.body, frozenset(), outermost=True)
 
-    def fail(self, what: str, **values: object) -> NoReturn:
+    def fail(self, what: str, /, **values: object) -> NoReturn:
         """Raises C015."""
         broken(self.kernel.name, what, **values)
 

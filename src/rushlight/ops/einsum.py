@@ -11,6 +11,7 @@ import numpy as np
 from rushlight.ir.value import Value
 from rushlight.ops.contract import matmul
 from rushlight.ops.dims import Array, compute_array, normal, same_size
+from rushlight.ops.pointwise import array_type
 from rushlight.ops.promote import is_one
 from rushlight.ops.record import Sample, define
 from rushlight.ops.reduce import sum_
@@ -162,7 +163,9 @@ def _path(operands: Sequence[Labelled], output: str) -> Any:
 @einsum.ref
 def einsum_ref(equation: str, operands: tuple[Array, ...]) -> Array:
     found = np.einsum(equation, *[compute_array(item) for item in operands])
-    return np.asarray(found).astype(operands[0].dtype)
+    # A sum over labels of one operand is one of `sum`, which widens integers.
+    type_ = einsum.infer((tuple([array_type(item) for item in operands]),), {"equation": equation})
+    return np.asarray(found).astype(type_.dtype.numpy)
 
 
 @einsum.samples

@@ -35,13 +35,21 @@ from rushlight.ops.record import OPERATORS, Sample, define
 from rushlight.ops.view import unsqueeze
 from rushlight.ops.view_shape import reshape
 from rushlight.support.errors import require
-from rushlight.sym import Size, product
+from rushlight.sym import Size, guard, le, product
 
 
 def require_integers(op: str, **types: Any) -> None:
     """I004 unless every index tensor holds integers."""
     for type_ in types.values():
         require(type_.dtype.kind is Kind.INT, "I004", f"{op}: indices must be integers", **types)
+
+
+def require_inside(op: str, index: TensorType, other: TensorType, dim: int | None = None) -> None:
+    """S009 unless each size of `index` is at most that of `other`, `dim` aside; guarded for symbols."""
+    skipped = None if dim is None else wrap_dim(dim, index.ndim, op)
+    for place, (size, bound) in enumerate(zip(index.shape, other.shape, strict=True)):
+        fits = place == skipped or size is bound or guard(le(size, bound))
+        require(fits, "S009", f"{op}: index is longer than the tensor in dim {place}", index=index, tensor=other)
 
 
 def wrapped(position: Scalar, size: Size) -> Scalar:
@@ -60,6 +68,7 @@ gather = define(
 def gather_meta(input: TensorType, dim: int, index: TensorType) -> TensorType:
     require_integers("gather", index=index)
     require(input.ndim == index.ndim, "S002", "gather: input and index differ in rank", input=input, index=index)
+    require_inside("gather", index, input, dim)
     return TensorType(index.shape, input.dtype, input.device)
 
 

@@ -17,7 +17,16 @@ from rushlight.ir.type import TensorType
 from rushlight.ir.value import Value
 from rushlight.ops.create import zeros_of
 from rushlight.ops.dims import Array, At, Shape, convert, integers, normal, replaced, same_shape, wrap_dim, zero
-from rushlight.ops.index import embedding, gather, index, index_select, indexed_places, require_integers, wrapped
+from rushlight.ops.index import (
+    embedding,
+    gather,
+    index,
+    index_select,
+    indexed_places,
+    require_inside,
+    require_integers,
+    wrapped,
+)
 from rushlight.ops.pointwise import element
 from rushlight.ops.promote import broadcast, unbroadcast
 from rushlight.ops.record import OPERATORS, Sample, define
@@ -27,11 +36,14 @@ from rushlight.support.errors import require
 from rushlight.sym import Size
 
 
-def _scatter_type(op: str, input: TensorType, index: TensorType, src: TensorType) -> TensorType:
+def _scatter_type(op: str, input: TensorType, dim: int, index: TensorType, src: TensorType) -> TensorType:
     require_integers(op, index=index)
     require(input.ndim == index.ndim, "S002", f"{op}: input and index differ in rank", input=input, index=index)
     fits = not src.shape or src.ndim == index.ndim
     require(fits, "S002", f"{op}: index and source differ in rank", index=index, src=src)
+    require_inside(op, index, input, dim)
+    if src.shape:
+        require_inside(op, index, src)
     require(
         src.weak or src.dtype is input.dtype, "D002", f"{op}: input and source differ in dtype", input=input, src=src
     )
@@ -86,7 +98,7 @@ scatter = define(
 
 @scatter.meta
 def scatter_meta(input: TensorType, dim: int, index: TensorType, src: TensorType) -> TensorType:
-    return _scatter_type("scatter", input, index, src)
+    return _scatter_type("scatter", input, dim, index, src)
 
 
 @scatter.ref
@@ -122,7 +134,7 @@ scatter_add = define(
 
 @scatter_add.meta
 def scatter_add_meta(input: TensorType, dim: int, index: TensorType, src: TensorType) -> TensorType:
-    return _scatter_type("scatter_add", input, index, src)
+    return _scatter_type("scatter_add", input, dim, index, src)
 
 
 @scatter_add.ref

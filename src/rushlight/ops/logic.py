@@ -171,7 +171,7 @@ def _shift_array(left: bool) -> Callable[[Array, Array], Array]:
         safe = np.where(inside, count, 0).astype(a.dtype)
         if left:
             return np.where(inside, np.left_shift(a, safe), 0)
-        return np.where(inside, np.right_shift(a, safe), np.where(a < 0, -1, 0))
+        return np.where(inside, np.right_shift(a, safe), np.where(a < 0, ~np.zeros_like(a), np.zeros_like(a)))
 
     return shifted
 

@@ -33,7 +33,7 @@ from rushlight.ops.promote import (
     promote_float,
     promote_numbers,
 )
-from rushlight.ops.record import OPERATORS, Fact, Operator, Sample, define
+from rushlight.ops.record import FAMILIES, OPERATORS, Fact, Operator, Sample, define
 from rushlight.support.errors import fail
 from rushlight.sym import SizeExpr
 
@@ -51,19 +51,9 @@ class Result(Enum):
 
 SAME, FLOAT, BOOL = Result.SAME, Result.FLOAT, Result.BOOL
 
-_KINDS: dict[str, tuple[Kind, ...]] = {
-    "all": (Kind.BOOL, Kind.INT, Kind.FLOAT, Kind.COMPLEX),
-    "real": (Kind.BOOL, Kind.INT, Kind.FLOAT),
-    "number": (Kind.INT, Kind.FLOAT, Kind.COMPLEX),
-    "float": (Kind.FLOAT,),
-    "int": (Kind.INT,),
-    "integral": (Kind.BOOL, Kind.INT),
-}
-
-
 def check_dtype(op: Operator, dtype: DType) -> DType:
     """`dtype` if the operator accepts it, else D001, or D006 for a complex one."""
-    if dtype.kind not in _KINDS[op.dtypes]:
+    if dtype.kind not in FAMILIES[op.dtypes]:
         if dtype.kind is Kind.COMPLEX:
             fail("D006", f"{op.name}: complex operands are not supported")
         fail("D001", f"{op.name}: not supported for {dtype.name}", hint=f"accepted dtypes: {op.dtypes}")

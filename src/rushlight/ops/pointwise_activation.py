@@ -15,11 +15,14 @@ from rushlight.ir.scalar import Scalar, constant, fma, select
 from rushlight.ir.type import TensorType
 from rushlight.ir.value import Value
 from rushlight.ops import math_erf, math_exp, math_log
+from rushlight.ops.dims import same_size, wrap_dim
 from rushlight.ops.math_core import like, magnitude
 from rushlight.ops.pointwise import Array, At, array_type, computed, lowered, sample_array, typed_result, unary
 from rushlight.ops.pointwise_combine import where
 from rushlight.ops.pointwise_math import ndtr, normal_cdf_array, normal_density, sigmoid, sigmoid_array, tanh
 from rushlight.ops.record import OPERATORS, Fact, Operator, Sample, define
+from rushlight.support.errors import require
+from rushlight.sym import floordiv
 
 
 def _samples(op: Operator, *kwargs: dict[str, Any]) -> None:
@@ -163,13 +166,14 @@ def relu6_ref(input: Any) -> Array:
 _samples(relu6)
 
 threshold = _activation(
-    "threshold", "input where it is above threshold, else value.", "float threshold, float value", "real"
+    "threshold", "input where it is above threshold, else value.", "float threshold, float value", "ordered"
 )
 
 
 @threshold.decompose
 def threshold_decompose(input: Value, threshold: float, value: float) -> Any:
-    return where(input > threshold, input, value)
+    # Integers stay so, as in PyTorch: the value is rounded to them.
+    return where(input > threshold, input, int(value) if input.dtype.kind is Kind.INT else value)
 
 
 @threshold.ref
@@ -524,7 +528,11 @@ glu = define(
 
 @glu.decompose
 def glu_decompose(input: Value, dim: int) -> Any:
-    first, second = OPERATORS["chunk"](input, 2, dim)
+    place = wrap_dim(dim, input.ndim, "glu")
+    half = floordiv(input.shape[place], 2)
+    even = same_size(half * 2, input.shape[place])
+    require(even, "S010", f"glu: the size of dim {dim} must be even", input=input.shape)
+    first, second = OPERATORS["split"](input, (half, half), place)
     return first * sigmoid(second)
 
 

@@ -29,7 +29,7 @@ from rushlight.ops.pointwise import (
     zeros_of,
 )
 from rushlight.ops.promote import unbroadcast
-from rushlight.ops.record import Fact, Operator, Sample, define
+from rushlight.ops.record import FAMILIES, Fact, Operator, Sample, define
 from rushlight.support.errors import require
 
 # Sums.
@@ -292,7 +292,10 @@ div = define(
 def div_meta(input: TensorType, other: TensorType, rounding_mode: str | None) -> TensorType:
     known = rounding_mode in _ROUNDINGS
     require(known, "A002", f"div: rounding_mode must be None, 'floor' or 'trunc', not {rounding_mode!r}")
-    return typed_result(div, [input, other], _ROUNDINGS[rounding_mode][0])
+    result = typed_result(div, [input, other], _ROUNDINGS[rounding_mode][0])
+    rounded = rounding_mode is None or result.dtype.kind in FAMILIES["ordered"]
+    require(rounded, "D001", f"div: rounding is not supported for {result.dtype.name}")
+    return result
 
 
 @div.ref
@@ -330,6 +333,7 @@ floor_divide = binary(
     ref=_floor_divide_array,
     scalar=_floor_divide,
     syntax="floordiv",
+    dtypes="ordered",
     domain="nonzero",
 )
 
@@ -345,6 +349,7 @@ remainder = binary(
     ref=_remainder_array,
     scalar=_remainder,
     syntax="mod",
+    dtypes="ordered",
     domain="nonzero",
 )
 
@@ -360,6 +365,7 @@ fmod = binary(
     "What division rounded towards zero leaves: it has the dividend's sign; 0 for an integer divisor 0.",
     ref=_fmod_array,
     scalar=_fmod,
+    dtypes="ordered",
     domain="nonzero",
 )
 

@@ -17,6 +17,7 @@ from rushlight.ops.pointwise import (
     Array,
     At,
     array_type,
+    check_dtype,
     computed,
     converted,
     element,
@@ -203,6 +204,7 @@ lerp = define(
 
 @lerp.meta
 def lerp_meta(input: TensorType, end: TensorType, weight: TensorType) -> TensorType:
+    check_dtype(lerp, input.dtype)  # a weight that is a Python float does not make integers floats
     return typed_result(lerp, [input, end, weight])
 
 

@@ -87,8 +87,10 @@ def round_meta(input: TensorType, decimals: int) -> TensorType:
 @round_.ref
 def round_ref(input: Any, decimals: int) -> Array:
     def function(x: Array) -> Array:
-        if x.dtype.kind != "f" or decimals == 0:
-            return np.rint(x).astype(x.dtype)
+        if x.dtype.kind != "f":
+            return x
+        if decimals == 0:
+            return np.rint(x)
         power = x.dtype.type(10.0 ** abs(decimals))
         return np.rint(x * power) / power if decimals > 0 else np.rint(x / power) * power
 

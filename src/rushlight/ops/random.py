@@ -244,6 +244,7 @@ rand_like = define(
     f"rand_like(Tensor input, *, {_STATE}, DType? dtype=None) -> Tensor",
     "Uniform numbers of [0, 1) in the shape of input.",
     facts=_FACTS,
+    dtypes="float",
     variants="function",
 )
 
@@ -271,6 +272,7 @@ randn_like = define(
     f"randn_like(Tensor input, *, {_STATE}, DType? dtype=None) -> Tensor",
     "Normally distributed numbers in the shape of input.",
     facts=_FACTS,
+    dtypes="float",
     variants="function",
 )
 
@@ -294,6 +296,7 @@ uniform = define(
     f"uniform(Tensor input, Tensor low=0.0, Tensor high=1.0, *, {_STATE}) -> Tensor",
     "Uniform numbers of [low, high) in the shape and dtype of input.",
     facts=_FACTS,
+    dtypes="float",
     variants="inplace",
 )
 
@@ -320,6 +323,7 @@ normal = define(
     f"normal(Tensor input, Tensor mean=0.0, Tensor std=1.0, *, {_STATE}) -> Tensor",
     "Normally distributed numbers in the shape and dtype of input.",
     facts=_FACTS,
+    dtypes="float",
     variants="inplace",
 )
 

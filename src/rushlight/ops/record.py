@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from enum import Flag, auto
 from typing import Any, TypeVar
 
+from rushlight.ir.dtype import Kind
 from rushlight.ir.graph import GraphBuilder, Node
 from rushlight.ir.type import Layout, TensorType
 from rushlight.ir.value import SYNTAX, Value
@@ -23,6 +24,18 @@ from rushlight.support.errors import fail
 from rushlight.term import Op
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+# Families of dtypes that operators accept.
+FAMILIES: dict[str, tuple[Kind, ...]] = {
+    "all": (Kind.BOOL, Kind.INT, Kind.FLOAT, Kind.COMPLEX),
+    "real": (Kind.BOOL, Kind.INT, Kind.FLOAT),
+    "number": (Kind.INT, Kind.FLOAT, Kind.COMPLEX),
+    "ordered": (Kind.INT, Kind.FLOAT),
+    "float": (Kind.FLOAT,),
+    "int": (Kind.INT,),
+    "integral": (Kind.BOOL, Kind.INT),
+}
 
 
 class Fact(Flag):
@@ -218,8 +231,23 @@ class Operator(Op):
         """Operands and attributes by the schema's names, for calling a rule."""
         return {**{item.name: value for item, value in zip(self._operands, operands, strict=True)}, **attrs}
 
+    def _check_family(self, operands: tuple[Any, ...]) -> None:
+        """D001, or D006 for complex ones, unless the first tensor's dtype is of the accepted family."""
+        first = operands[0] if operands else None
+        first = first[0] if isinstance(first, tuple) and first else first
+        if isinstance(first, TensorType) and not first.weak and first.dtype.kind not in FAMILIES[self.dtypes]:
+            if first.dtype.kind is Kind.COMPLEX:
+                fail("D006", f"{self.name}: complex operands are not supported", operand=first)
+            hint = f"accepted dtypes: {self.dtypes}"
+            fail("D001", f"{self.name}: not supported for {first.dtype.name}", operand=first, hint=hint)
+
     def infer(self, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
         """The result's type: by `meta`, by the view's layout, or else by typing the decomposition."""
+        # Pointwise operators with `meta` check the dtype that their operands are promoted to.
+        # An operator that is given a dtype converts to it.
+        checked = self.meta_rule is None or Fact.POINTWISE not in self.facts
+        if checked and self.dtypes != "all" and attrs.get("dtype") is None:
+            self._check_family(operands)
         named = self.named(operands, attrs)
         if self.meta_rule is not None:
             return self.meta_rule(**named)
@@ -290,7 +318,8 @@ def define(
     variants: str = "function method",
     syntax: str | None = None,
 ) -> Operator:
-    """Registers an operator. `dtypes` names the accepted family: all, real, float, int, integral (with bool), number.
+    """Registers an operator. `dtypes` names the accepted family: all, real, float, int, integral (with bool), number, ordered
+    (numbers but complex ones).
 
     `variants`: which forms are generated: function, method, inplace, out. `syntax` is the special method it stands for.
     `autocast`: "lower", "float32" or "widest".

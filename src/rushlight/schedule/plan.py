@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from rushlight.ir.graph import Call, Graph
 from rushlight.ir.kernel import GemmKernel, Kernel
 from rushlight.ir.loops import Definition, axes_of
-from rushlight.ir.plan import Launch, Plan, SymbolSource
+from rushlight.ir.plan import Assertion, Launch, Plan, SymbolSource
 from rushlight.ir.scalar import Buffer, load
 from rushlight.ir.type import TensorType
 from rushlight.schedule.fuse import Group, Missed, fuse
@@ -19,7 +19,7 @@ from rushlight.schedule.nodes import Node, make_nodes
 from rushlight.schedule.scatter import build_scatter
 from rushlight.schedule.split import split_full_reductions
 from rushlight.schedule.terms import as_size
-from rushlight.sym import SizeExpr, is_symbol, optimization_hint
+from rushlight.sym import SizeExpr, free_symbols, is_symbol, optimization_hint, scope_of
 
 # Scalar steps that are worth waking another thread for.
 GRAIN_STEPS = 16384
@@ -50,12 +50,13 @@ def schedule(graph: Graph, vector_bytes: int) -> Scheduled:
         maker.copy(buffer, place)
     slots, arena_bytes = plan_memory(maker.launches)
     inputs = tuple([lowered.buffers[id(call)] for call in graph.parameters])
+    symbols = _symbol_sources(graph, outputs)
     plan = Plan(
         inputs,
         tuple(outputs[: len(graph.outputs)]),
         tuple([call.type for call in graph.outputs]),
-        _symbol_sources(graph, outputs),
-        (),
+        symbols,
+        _assertions(symbols),
         slots,
         arena_bytes,
         tuple(maker.kernels),
@@ -113,7 +114,8 @@ def _place_mutations(
 ) -> tuple[dict[Buffer, Buffer], list[tuple[Buffer, Buffer]]]:
     """Gives each mutated parameter's new value its place.
 
-    That is the parameter's own storage where it is safe, else an arena buffer that is copied at the end. Returns the values with a new place, and the copies (from, to).
+    That is the parameter's own storage where it is safe, else an arena buffer that is copied at the end. Returns the
+    values with a new place, and the copies (from, to).
     """
     readers: dict[Buffer, list[int]] = {}
     made: dict[Buffer, tuple[int, Node]] = {}
@@ -197,3 +199,18 @@ def _symbol_sources(graph: Graph, outputs: list[Buffer]) -> tuple[SymbolSource, 
                 if isinstance(size, SizeExpr) and is_symbol(size) and size not in sources:
                     sources[size] = SymbolSource(size, descriptor, field_name, dim)
     return tuple(sources.values())
+
+
+def _assertions(sources: tuple[SymbolSource, ...]) -> tuple[Assertion, ...]:
+    """The run-time asserts of the symbols' scopes, as far as the entry knows their symbols."""
+    known = {source.symbol for source in sources}
+    scopes = {id(scope): scope for scope in [scope_of(symbol) for symbol in known] if scope is not None}
+    found: dict[Assertion, None] = {}
+    for scope in scopes.values():
+        for item in scope.asserts:
+            condition = item.condition
+            if known.issuperset(free_symbols(condition.expr)):
+                where = "" if item.frame is None else f" ({item.frame})"
+                message = f"{item.message or condition}{where}"
+                found[Assertion(condition.relation, condition.expr, 0, message)] = None
+    return tuple(found)

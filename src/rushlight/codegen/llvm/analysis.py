@@ -99,8 +99,7 @@ class Analysis:
             found = 0
             for symbol in free_symbols(size):
                 found |= self.axis_bits.get(symbol, 0)
-            self.has_guards = self.has_quotients = False
-        self._size_free[size] = found
+            self._size_free[size] = found
         return found
 
     def atoms_axes(self, atoms: Iterable[SizeExpr]) -> int:

@@ -1,0 +1,97 @@
+"""Kernels and plans in outline, for people: loops, loads, reductions and stores, without the arithmetic between them.
+
+    kernel k0 {
+      parallel i0 in n {
+        %0 = load x[`m*i0 + i1`]
+        %1 = reduce max (i1 < m) of %0
+        ...
+
+Buffers and sizes have their own names, so that they can be found in the graph: `v4` is the value of its call %4.
+"""
+
+from __future__ import annotations
+
+from rushlight.ir.kernel import GemmKernel, Kernel, Store
+from rushlight.ir.kernel_text import KernelPrinter
+from rushlight.ir.plan import Plan
+from rushlight.ir.scalar import OPS, Buffer, Scalar, bound_axes
+from rushlight.sym import Size, SizeExpr, axis_size, format_size, is_axis
+from rushlight.term import postorder
+
+_LANDMARKS = (OPS["load"], OPS["reduce"], OPS["contract"])
+_LEAVES = (OPS["constant"], OPS["index"])
+
+
+class OutlinePrinter(KernelPrinter):
+    """Prints a kernel's landmarks; any arithmetic between them is `pointwise(...)` of those that it needs."""
+
+    def axis(self, axis: SizeExpr) -> str:
+        """Loop axes are numbered; sizes keep their names."""
+        if not is_axis(axis):
+            return self.axes.setdefault(axis, format_size(axis))
+        return self.axes.setdefault(axis, f"i{sum([is_axis(other) for other in self.axes])}")
+
+    def outline(self, kernel: Kernel, indent: str = "  ") -> list[str]:
+        """The lines of a kernel's body."""
+        self.statements(kernel.body, indent)
+        return self.lines
+
+    def store(self, store: Store, indent: str) -> None:
+        """The line of a store."""
+        self._name_buffer(store.buffer)
+        super().store(store, indent)
+
+    def operand(self, operand: Scalar | Size, indent: str) -> str:
+        """What a value is made of; the lines of the landmarks among it are appended."""
+        if not isinstance(operand, Scalar):
+            return self.size(operand)
+        for term in postorder([operand], lambda term: () if term in self.values else term.operands):
+            if term.op in _LANDMARKS and term not in self.values:
+                text = self._landmark(term)
+                self.values[term] = f"%{len(self.values)}"
+                self.lines.append(f"{indent}{self.values[term]} = {text}")
+        return self._made_of(operand)
+
+    def _name_buffer(self, buffer: Buffer) -> str:
+        return self.names.setdefault(buffer, buffer.name)
+
+    def _landmark(self, term: Scalar) -> str:
+        if term.op is OPS["load"]:
+            return f"load {self._name_buffer(term.attr('buffer'))}[{self._made_of(term.operands[0])}]"
+        axes = ", ".join([f"{self.axis(axis)} < {self.size(axis_size(axis))}" for axis in bound_axes(term)])
+        kind = f"reduce {term.attr('kind')}" if term.op is OPS["reduce"] else "contract"
+        return f"{kind} ({axes}) of {', '.join([self._made_of(operand) for operand in term.operands])}"
+
+    def _made_of(self, term: Scalar) -> str:
+        if term in self.values or term.op in _LEAVES:
+            return self._name(term)
+        if all(operand in self.values or operand.op in _LEAVES for operand in term.operands):
+            return f"{term.op.name}({', '.join([self._name(operand) for operand in term.operands])})"
+        below = postorder([term], lambda part: () if part in self.values else part.operands)
+        return f"pointwise({', '.join([self.values[part] for part in below if part in self.values])})"
+
+
+def kernel_outline(kernel: Kernel | GemmKernel) -> str:
+    """A kernel in outline."""
+    if isinstance(kernel, Kernel):
+        return "\n".join([f"kernel {kernel.name} {{", *OutlinePrinter().outline(kernel), "}"])
+    tile = kernel.tile
+    packed = [word for word, there in (("a", tile.a_packed), ("b", tile.b_packed)) if there]
+    text = f"gemm {kernel.name} {tile.dtype}" + (f" packed {' and '.join(packed)}" if packed else "")
+    if kernel.epilogue is None:
+        return text
+    return "\n".join([f"{text}, on each tile {{", *OutlinePrinter().outline(kernel.epilogue), "}"])
+
+
+def plan_outline(plan: Plan) -> str:
+    """A plan in outline: its kernels, its launches in order, and what lies where in the arena."""
+    lines = [kernel_outline(kernel) for kernel in plan.kernels]
+    for launch in plan.launches:
+        buffers = ", ".join([buffer.name for buffer in launch.buffers])
+        lines.append(f"launch {plan.kernels[launch.kernel].name} ({buffers}) x {format_size(launch.count)}")
+    for slot in plan.slots:
+        offset, size = format_size(slot.offset_bytes), format_size(slot.size_bytes)
+        lines.append(f"arena {slot.buffer.name} at {offset}: {size} bytes")
+    if plan.slots:
+        lines.append(f"arena of {format_size(plan.arena_bytes)} bytes")
+    return "\n".join(lines)
