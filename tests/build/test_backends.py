@@ -130,7 +130,7 @@ def test_each_call_is_a_launch_and_views_are_none():
     graph = _graph(
         "  %0 = exp(%x) : f32[s0, 4]\n"
         "  %1 = transpose(%0) {dim0=0, dim1=1} : f32[4, s0] strides [1, 4]\n"
-        "  %2 = neg(%1) : f32[4, s0]\n"
+        "  %2 = neg(%1) : f32[4, s0] strides [1, 4]\n"
         "  return %2"
     )
     executable = compile_graph(graph, "eager")
@@ -146,7 +146,7 @@ def test_sizes_that_no_operand_shows_are_passed_along():
     graph = _graph(
         "  %0 = reshape(%x) {shape=[`4*s0`]} : f32[4*s0]\n"
         "  %1 = exp(%0) : f32[4*s0]\n"
-        "  %2 = full() {size=[`4*s0`], fill_value=2.0, dtype=none, device=none} : f32[4*s0]\n"
+        "  %2 = full(2.0) {size=[`4*s0`]} : f32[4*s0]\n"
         "  %3 = add(%1, %2, none) : f32[4*s0]\n"
         "  return %3"
     )

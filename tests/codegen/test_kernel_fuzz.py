@@ -134,7 +134,7 @@ class Maker:
         return (rng.standard_normal(ELEMENTS) * (9 if dtype is int8 else 1)).astype(dtype.numpy)
 
 
-@pytest.mark.parametrize("seed", range(16))
+@pytest.mark.parametrize("seed", range(10))
 def test_random_kernel_has_the_bits_of_the_oracle(seed):
     maker, rng = Maker(seed), np.random.default_rng(seed)
     made = maker.kernel()

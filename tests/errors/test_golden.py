@@ -29,9 +29,23 @@ def test_error_text_is_golden(
     assert pickle.loads(pickle.dumps(report)).render() == report.render()
 
 
+# Codes that still want a case: this list only shrinks.
+PENDING = set(
+    """
+    A001 A003 A005 A006 C001 C003 C007 C008 C010 C011 C012 C013 C014 C015 D001 D002 D003 D004 D005 D006
+    D007 G001 G002 G003 G004 G005 G006 G007 G008 G009 G010 G011 G012 G013 I001 I002 I003 I004 I005 I006
+    I007 I008 N003 R001 R004 S001 S002 S003 S004 S005 S006 S007 S008 S009 S010 S011 S012 S013 S014 S015
+    V001 V002 V003 X002
+    """.split()
+)
+
+
 def test_every_code_has_a_case() -> None:
-    missing = sorted(set(CODES) - {case.code for case in CASES})
+    covered = {case.code for case in CASES}
+    missing = sorted(set(CODES) - covered - PENDING)
     assert not missing, f"codes without a case in tests/errors/cases_*.py: {', '.join(missing)}"
+    done = sorted(PENDING & covered)
+    assert not done, f"codes that have a case now: take them off PENDING: {', '.join(done)}"
 
 
 def test_every_golden_text_belongs_to_a_case() -> None:

@@ -142,7 +142,7 @@ MUTANTS = (
     *(Mutant("wider", op, "meta", META(_wider)) for op in ("mul", "amax", "cat")),
     *(Mutant("ref-plus-one-dim", op, "meta", REF(lambda array, _: array[None])) for op in ("sin", "softmax", "embedding")),
     *(Mutant("reversed-symbols", op, "symbolic", META(_reversed_symbols)) for op in ("stack", "cumsum", "softmax")),
-    *(Mutant("reversed-strides", op, "eager", META(_reversed_strides)) for op in ("gather", "embedding")),
+    *(Mutant("reversed-strides", op, "layout", META(_reversed_strides)) for op in ("gather", "embedding")),
     *(Mutant("ref-off", op, "eager", REF(_off)) for op in ("mul", "sum", "softmax", "layer_norm", "sin", "gather")),
     *(Mutant("ref-plus-one", op, "eager", REF(_plus_one)) for op in ("bitwise_xor", "argmax", "count_nonzero")),
     *(Mutant("lower-off", op, "eager", LOWER(_off)) for op in ("mul", "sum", "exp", "gather", "matmul", "convolution")),

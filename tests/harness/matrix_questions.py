@@ -2,7 +2,8 @@
 
     meta         types of results are those of `ref`; dtypes outside the family are refused
     symbolic     types on symbolic sizes, at these sizes, are the concrete types
-    eager        results are those of `ref`, in the layout that `meta` says; operands are left alone; views share storage
+    eager        results are those of `ref`; operands are left alone; views share storage
+    layout       eager's strides are those that `meta` says
     zeros        zeros have the signs that `ref` gives them, where it computes in the same dtype
     compiled     `rl.compile` of the call gives eager's bits and layout
     fused        so does that of the call between multiplications by ones that only run time knows to be ones
@@ -258,6 +259,14 @@ def ask_eager(case: Case) -> str | None:
         found = disagreement(array_of(result), wanted, type_.dtype)
         if found is not None:
             return f"result {at}: {found}"
+    return None
+
+
+def ask_layout(case: Case) -> str | None:
+    """Strides of eager's results."""
+    op, arguments = case.operator, materialise(case)
+    types = outputs_of(op.infer(types_of(arguments), arguments.attrs))
+    for at, (result, type_) in enumerate(zip(outputs_of(call(op, tensors_of(arguments), arguments.attrs)), types)):
         if _steps(result.shape, result.stride()) != _steps(type_.shape, type_.strides):
             return f"result {at}: strides {result.stride()}, meta says {type_.strides}"
     return None
@@ -606,7 +615,8 @@ def has_gradient(case: Case) -> bool:
 
 def _has_variants(case):
     found = case.operator.variants & {"inplace", "out"}
-    return bool(found) and case.values == "given" and case.size == "given" and case.layout in ("contiguous", "transposed")
+    varied = Fact.RANDOM in case.operator.facts or case.values != "given" or case.size != "given"
+    return bool(found) and not varied and case.layout in ("contiguous", "transposed")
 
 
 def _has_zeros(case):
@@ -629,6 +639,7 @@ QUESTIONS = {
     "meta": (ask_meta, lambda case: True),
     "symbolic": (ask_symbolic, lambda case: case.values == "given" and case.dtype == base_of(case) and case.layout == "contiguous"),
     "eager": (ask_eager, lambda case: not _undefined(case.operator)),
+    "layout": (ask_layout, lambda case: case.values == "given" and case.dtype == base_of(case)),
     "zeros": (ask_zeros, _has_zeros),
     "compiled": (ask_compiled, _compilable),
     "fused": (ask_fused, _fusable),

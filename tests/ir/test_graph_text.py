@@ -23,14 +23,13 @@ step(%x: f32[s0, 256], %w: f32[256, 64] strides [1, 256], %m: bool[s0] on meta:1
   given s0 - 16 >= 0
   check s0 - 2*s1 == 0
   %0 = linear(%x, %w, none) : f32[s0, 64]
-  %1 = number() {value=-inf} : f64[] weak
-  %2 = clamp(%0, none, %1) @3 : f32[s0, 64]
-  %3 = cat([%2, %0]) {dim=0} : f32[2*s0, 64]
-  %4 = topk(%3) {k=`s1`, note="a \\"b\\"", span=slice[none, `s0//2`, 2], like=complex(0.0, -1.5)} : (f32[s1], i64[s1])
-  %5 = result(%4) {index=1} : i64[s1]
-  %6 = full() {size=[`s0`, 4], fill_value=nan, dtype=bf16, device=device cpu -1} : bf16[s0, 4]
-  return %5, %6
-  write %x <- %2
+  %1 = clamp(%0, none, -inf) @3 : f32[s0, 64]
+  %2 = cat([%1, %0]) {dim=0} : f32[2*s0, 64]
+  %3 = topk(%2) {k=`s1`, note="a \\"b\\"", span=slice[none, `s0//2`, 2], like=complex(0.0, -1.5)} : (f32[s1], i64[s1])
+  %4 = result(%3) {index=1} : i64[s1]
+  %5 = full(complex(0.0, -1.5)) {size=[`s0`, 4], value=nan, dtype=bf16, device=device cpu -1} : bf16[s0, 4]
+  return %4, %5, 2, true
+  write %x <- %1
   view 1 of parameter 0 [s0, 4] [256, 1] + 4*s0
 }"""
 
@@ -50,7 +49,7 @@ FAKES = {
         FakeOp("clamp"),
         FakeOp("cat", "dim"),
         FakeOp("topk", "k", "note", "span", "like"),
-        FakeOp("full", "size", "fill_value", "dtype", "device"),
+        FakeOp("full", "size", "value", "dtype", "device"),
         FakeOp("optional", "first", "second"),
     )
 }

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn, Protocol
 
 from rushlight.ir.dtype import SHORT_NAMES, DType
-from rushlight.ir.graph import NUMBER, RELAYOUT, RESULT, Call, Graph, OutputView, parameter
+from rushlight.ir.graph import RELAYOUT, RESULT, Call, Graph, OutputView, number, parameter
 from rushlight.ir.type import CPU, Device, TensorType
 from rushlight.support.errors import RushlightError, error
 from rushlight.sym import Condition, Guard, RuntimeAssert, Scope, Size, eq, ge, le, ne, parse_size
@@ -47,7 +47,7 @@ class ParsedOp(Protocol):
 
 
 _DTYPES: dict[str, DType] = {short: dtype for dtype, short in SHORT_NAMES.items()}
-_OWN_OPS: dict[str, Op] = {op.name: op for op in (NUMBER, RESULT, RELAYOUT)}
+_OWN_OPS: dict[str, Op] = {op.name: op for op in (RESULT, RELAYOUT)}
 _RELATIONS: dict[str, Callable[[Size, Size], bool | Condition]] = {"==": eq, "!=": ne, "<=": le, ">=": ge}
 _FACTS = re.compile(
     r"^size (?P<name>\w+)(?: = (?P<hint>-?\d+))?(?: about (?P<preferred>-?\d+))?"
@@ -100,6 +100,7 @@ class GraphReader:
         self.name = ""
         self.closed = False
         self.values: dict[str, Call] = {}
+        self.numbers: dict[tuple[type, str], Call] = {}
         self.parameters: list[Call] = []
         self.calls: list[Call] = []
         self.outputs: tuple[Call, ...] | None = None
@@ -204,7 +205,7 @@ class GraphReader:
         reader.expect("return")
         outputs: list[Call] = []
         while reader.peek():
-            outputs.append(self._value(reader.next()))
+            outputs.append(self._value_at(reader.next(), reader))
             reader.accept(",")
         self.outputs = tuple(outputs)
 
@@ -215,7 +216,7 @@ class GraphReader:
             _fail("only parameters are written to")
         reader.expect("<")
         reader.expect("-")
-        self.mutations.append((self.parameters.index(target), self._value(reader.next())))
+        self.mutations.append((self.parameters.index(target), self._value_at(reader.next(), reader)))
 
     def _view(self, reader: Reader) -> None:
         reader.expect("view")
@@ -244,6 +245,20 @@ class GraphReader:
             _fail(f"{name} is used before it is defined")
         return found
 
+    def _value_at(self, token: str, reader: Reader) -> Call:
+        """The value that a token stands for: an earlier one by its name, or a Python number."""
+        if token.startswith("%"):
+            return self._value(token)
+        reader.position -= 1
+        found = reader.value()
+        if not isinstance(found, (bool, int, float, complex)):
+            _fail(f"{token} is used before it is defined")
+        key = (type(found), repr(found))
+        if key not in self.numbers:
+            self.numbers[key] = number(found)
+            self.calls.append(self.numbers[key])
+        return self.numbers[key]
+
     def _op(self, name: str) -> Op:
         found = _OWN_OPS.get(name) or self.operators.get(name)
         if found is None:
@@ -257,7 +272,7 @@ class GraphReader:
             if token == "[":
                 operands.append(self._operands(reader, "]"))
             else:
-                operands.append(None if token == "none" else self._value(token))
+                operands.append(None if token == "none" else self._value_at(token, reader))
             reader.accept(",")
         return tuple(operands)
 

@@ -8,8 +8,9 @@
       }
     }
 
-Buffers, sizes and axes are numbered by first use, values by line; constants and indices stand where they are used. Each statement is preceded by the lines of the values
-that were not printed before; where they are computed is the code generator's choice.
+Buffers, sizes and axes are numbered by first use, values by line; constants and indices stand where they are used. Each
+statement is preceded by the lines of the values that were not printed before; where they are computed is the code
+generator's choice.
 """
 
 from __future__ import annotations
@@ -22,7 +23,6 @@ from rushlight.ir.plan import Address, Plan
 from rushlight.ir.scalar import OPS, Buffer, Order, Scalar, bound_axes
 from rushlight.sym import Size, SizeExpr, axis_size, format_size, free_symbols
 from rushlight.term import format_value, postorder
-
 
 _INLINE = (OPS["constant"], OPS["index"])
 _CHANGES_DTYPE = tuple([OPS[name] for name in ("cast", "bitcast", "lt", "le", "eq", "ne")])

@@ -4,12 +4,14 @@
       size s0 = 128
       given s0 - 1 != 0
       %0 = matmul(%x, %w) : f32[s0, 64]
-      return %0
+      %1 = mul(%0, 0.5) : f32[s0, 64]
+      return %1
     }
 
-Names are canonical: values are numbered in order, symbols are renamed s0, s1, ... in order of appearance. Equal graphs
-print equal, whatever scope or process they come from, so a digest of the text identifies a graph. The lines `size` and
-`given` are printed on demand: hints and what is known of each symbol, and the conditions that tracing guarded.
+Names are canonical: values are numbered in order, symbols are renamed s0, s1, ... in order of appearance; Python numbers
+stand where they are used. Equal graphs print equal, whatever scope or process they come from, so a digest of the text
+identifies a graph. The lines `size` and `given` are printed on demand: hints and what is known of each symbol, and the
+conditions that tracing guarded.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from __future__ import annotations
 from typing import Any
 
 from rushlight.ir.dtype import SHORT_NAMES, DType
-from rushlight.ir.graph import Call, Graph, OutputView
+from rushlight.ir.graph import NUMBER, Call, Graph, OutputView
 from rushlight.ir.type import Device, TensorType, contiguous_strides
 from rushlight.sym import Condition, Scope, Size, SizeExpr, format_size, free_symbols, scope_of
 from rushlight.term import format_value
@@ -31,6 +33,7 @@ class GraphPrinter:
     def __init__(self) -> None:
         self.symbols: dict[SizeExpr, str] = {}
         self.values: dict[int, str] = {}
+        self.count = 0
 
     def format_atom(self, value: Any) -> str | None:
         """Text of what is no plain literal (see `term.FormatsAtoms`)."""
@@ -71,9 +74,9 @@ class GraphPrinter:
             self.values[id(call)] = f"%{call.attr('name')}"
         header = ", ".join([f"{self.values[id(call)]}: {self.type(call.type)}" for call in graph.parameters])
         body: list[str] = []
-        for position, call in enumerate(graph.calls):
-            self.values[id(call)] = f"%{position}"
-            body.append(self.call(call))
+        for call in graph.calls:
+            if self.name(call).startswith("%"):
+                body.append(self.call(call))
         body.append(f"return {', '.join([self.values[id(call)] for call in graph.outputs])}".rstrip())
         for position, value in graph.mutations:
             body.append(f"write {self.values[id(graph.parameters[position])]} <- {self.values[id(value)]}")
@@ -81,6 +84,16 @@ class GraphPrinter:
         if facts:
             body[:0] = self.facts()
         return [f"{graph.name}({header}) {{", *[f"  {line}" for line in body], "}"]
+
+    def name(self, call: Call) -> str:
+        """What stands for a call from now on: the next number after %, or the Python number that it is."""
+        if call.op is NUMBER:
+            text = format_value(call.attr("value"), self)
+        else:
+            text = f"%{self.count}"
+            self.count += 1
+        self.values[id(call)] = text
+        return text
 
     def view(self, view: OutputView) -> str:
         """The line of an output that is a view."""

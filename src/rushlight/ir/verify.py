@@ -42,8 +42,8 @@ class _Verifier:
                 self.fail(f"parameter {name} has no tensor type")
             names.add(name)
             self._define(call, f"%{name}")
-        for place, call in enumerate(self.graph.calls):
-            self._call(call, f"%{place}")
+        for call in self.graph.calls:
+            self._call(call)
         for call in self.graph.outputs:
             if id(call) not in self.defined or not isinstance(call.type, TensorType):
                 self.fail("an output is no tensor of the graph", output=call.op.name)
@@ -60,12 +60,13 @@ class _Verifier:
         self.defined.add(id(call))
         self.printer.values[id(call)] = name
 
-    def _call(self, call: Call, name: str) -> None:
+    def _call(self, call: Call) -> None:
+        name = self.printer.name(call)
         for operand in call.inputs():
             if id(operand) not in self.defined:
                 self.fail(f"{name} = {call.op.name}(...) uses a value that no earlier call defines", operand=operand.op)
         self._define(call, name)
-        line = self.printer.call(call)
+        line = self.printer.call(call) if name.startswith("%") else name
         if call.op is PARAMETER:
             self.fail("a parameter stands among the calls", call=line)
         inferred = self._inferred(call, line)

@@ -51,6 +51,7 @@ class Result(Enum):
 
 SAME, FLOAT, BOOL = Result.SAME, Result.FLOAT, Result.BOOL
 
+
 def check_dtype(op: Operator, dtype: DType) -> DType:
     """`dtype` if the operator accepts it, else D001, or D006 for a complex one."""
     if dtype.kind not in FAMILIES[op.dtypes]:

@@ -19,7 +19,7 @@ from rushlight.ir.dtype import Kind
 from rushlight.ir.graph import GraphBuilder, Node
 from rushlight.ir.type import Layout, TensorType
 from rushlight.ir.value import SYNTAX, Value
-from rushlight.ops.schema import REQUIRED, Schema, parse_schema
+from rushlight.ops.schema import REQUIRED, Parameter, Schema, parse_schema, signature_of
 from rushlight.support.errors import fail
 from rushlight.term import Op
 
@@ -55,8 +55,8 @@ class Operator(Op):
     """An operator: schema, doc, facts and rules. Calling it dispatches on its arguments."""
 
     __slots__ = (
-        "_attributes",
         "_operands",
+        "_schema",
         "autocast",
         "batch_rule",
         "decompose_rule",
@@ -70,17 +70,18 @@ class Operator(Op):
         "meta_rule",
         "ref_rule",
         "samples_rule",
-        "schema",
         "shard_rule",
+        "signature",
         "variants",
         "view_rule",
         "vjp_needs",
         "vjp_rule",
     )
 
-    def __init__(self, schema: Schema, doc: str, facts: Fact, dtypes: str, autocast: str | None, variants: str) -> None:
-        super().__init__(schema.name)
-        self.schema = schema
+    def __init__(self, schema: str, doc: str, facts: Fact, dtypes: str, autocast: str | None, variants: str) -> None:
+        self.signature = signature_of(schema)
+        super().__init__(self.signature.name)
+        self._schema: Schema | str = schema  # parsed when it is first asked for: most operators of a program never are
         self.doc = doc
         self.facts = facts
         self.dtypes = dtypes
@@ -99,8 +100,15 @@ class Operator(Op):
         self.batch_rule: Callable[..., Any] | None = None
         self.shard_rule: str | Callable[..., Any] | None = None
         self.samples_rule: Callable[..., Iterator[Any]] | None = None
-        self._operands = schema.operands
-        self._attributes = schema.attributes
+        self._operands: tuple[Parameter, ...] | None = None
+
+    @property
+    def schema(self) -> Schema:
+        """The parsed schema."""
+        found = self._schema
+        if isinstance(found, str):
+            found = self._schema = parse_schema(found)
+        return found
 
     # Attaching rules. Each returns the function unchanged, so the rule stays a plain module-level name.
 
@@ -141,7 +149,7 @@ class Operator(Op):
         With several results `g` is a tuple with None for results that have no gradient.
         """
         names = self._names(rule)
-        known = {result.name for result in self.schema.results} | {item.name for item in self.schema.parameters}
+        known = {*self.signature.results, *self.signature.parameters}
         if not names or names[0] != "g" or not set(names[1:]) <= known:
             raise TypeError(f"{self.name}: vjp takes g, then names of results or parameters, not {names}")
         self.vjp_rule, self.vjp_needs = rule, names[1:]
@@ -181,7 +189,7 @@ class Operator(Op):
         return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
 
     def _checked(self, kind: str, rule: Callable[..., Any], first: tuple[str, ...] = ()) -> Callable[..., Any]:
-        expected = first + tuple([item.name for item in self.schema.parameters])
+        expected = first + self.signature.parameters
         names = self._names(rule)
         if names != expected:
             raise TypeError(f"{self.name}: the {kind} rule takes {names}, the schema has {expected}")
@@ -229,7 +237,10 @@ class Operator(Op):
 
     def named(self, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> dict[str, Any]:
         """Operands and attributes by the schema's names, for calling a rule."""
-        return {**{item.name: value for item, value in zip(self._operands, operands, strict=True)}, **attrs}
+        parameters = self._operands
+        if parameters is None:
+            parameters = self._operands = self.schema.operands
+        return {**{item.name: value for item, value in zip(parameters, operands, strict=True)}, **attrs}
 
     def _check_family(self, operands: tuple[Any, ...]) -> None:
         """D001, or D006 for complex ones, unless the first tensor's dtype is of the accepted family."""
@@ -253,7 +264,7 @@ class Operator(Op):
             return self.meta_rule(**named)
         if self.view_rule is not None:
             base: TensorType = operands[0]
-            layout = self.view_rule(**{**named, self._operands[0].name: Layout(base.shape, base.strides)})
+            layout = self.view_rule(**{**named, self.schema.operands[0].name: Layout(base.shape, base.strides)})
             return TensorType(layout.shape, base.dtype, base.device, layout.strides, base.weak)
         if self.decompose_rule is None:
             raise TypeError(f"{self.name} has neither meta, view nor decompose")
@@ -325,7 +336,7 @@ def define(
     `autocast`: "lower", "float32" or "widest".
     """
     global generation
-    operator = Operator(parse_schema(schema), doc, facts, dtypes, autocast, variants)
+    operator = Operator(schema, doc, facts, dtypes, autocast, variants)
     if operator.name in OPERATORS:
         raise ValueError(f"operator {operator.name} is defined twice")
     OPERATORS[operator.name] = operator

@@ -11,7 +11,7 @@ from __future__ import annotations
 import ast
 import re
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 REQUIRED: Any = object()
 _PARAMETER = re.compile(r"^(?P<type>\w+(?:\(\w+!?\))?(?:\[\])?\??)\s+(?P<name>\w+)(?:\s*=\s*(?P<default>.+))?$")
@@ -109,3 +109,26 @@ def parse_schema(text: str) -> Schema:
         name = words[1] if len(words) > 1 else ("out" if len(inner) == 1 else f"out{position}")
         results.append(Result(name, type_, alias))
     return Schema(found["name"], tuple(parameters), tuple(results), text.strip())
+
+
+class Signature(NamedTuple):
+    """The names in a schema: of the operator, its parameters and its results."""
+
+    name: str
+    parameters: tuple[str, ...]
+    results: tuple[str, ...]
+
+
+_DEFAULT = re.compile(r"""=\s*(?:\([^()]*\)|\[[^\[\]]*\]|'[^']*'|"[^"]*"|[^,()]*)""")
+
+
+def signature_of(text: str) -> Signature:
+    """The names in a schema, read without parsing it: enough to check rules when they are attached."""
+    before, _, after = text.partition("->")
+    name, _, inside = before.partition("(")
+    pieces = [piece.split() for piece in _DEFAULT.sub("", inside[: inside.rindex(")")]).split(",")]
+    results = [part.split() for part in after.strip().strip("()").split(",")]
+    names = [
+        words[1] if len(words) > 1 else ("out" if len(results) == 1 else f"out{n}") for n, words in enumerate(results)
+    ]
+    return Signature(name.strip(), tuple([words[-1] for words in pieces if words and words != ["*"]]), tuple(names))

@@ -85,10 +85,12 @@ def lower_graph(graph: Graph) -> Lowered:
         lowered.buffers[id(call)] = buffer
         operands[id(call)] = BufferOperand(buffer)
     results: dict[int, tuple[Any, ...]] = {}
-    for position, call in enumerate(graph.calls):
+    for call in graph.calls:
         if call.op is NUMBER:
             operands[id(call)] = NumberOperand(call.attr("value"), call.type)
-        elif call.op is RESULT:
+    # Counted as in the graph's text: the buffer v4 holds the value %4.
+    for position, call in enumerate([call for call in graph.calls if call.op is not NUMBER]):
+        if call.op is RESULT:
             body, axes = results[id(call.operands[0])]
             operands[id(call)] = _define(lowered, call, position, axes, body[call.attr("index")])
         elif call.op is RELAYOUT:

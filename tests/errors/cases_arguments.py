@@ -1,0 +1,56 @@
+"""Causes of the errors of arguments."""
+
+import rushlight as rl
+from errorcases import triggers
+from rushlight import optim
+from rushlight.utils.data import TensorDataset
+
+
+@triggers("A001")
+def operand_is_text():
+    rl.add(rl.ones(3), "1")
+
+
+@triggers("A001", "surplus")
+def argument_is_surplus():
+    rl.relu(rl.ones(3), 1)
+
+
+@triggers("A001", "unknown")
+def argument_is_unknown():
+    rl.ones(3).sum(axes=0)
+
+
+@triggers("A001", "length")
+def tensor_without_dims_has_no_length():
+    len(rl.tensor(1.0))
+
+
+@triggers("A003")
+def range_is_missing():
+    rl.randint(3)
+
+
+@triggers("A003", "dataset")
+def dataset_of_nothing():
+    TensorDataset()
+
+
+@triggers("A005")
+def rows_differ_in_length():
+    rl.tensor([[1, 2, 3], [4, 5]])
+
+
+@triggers("A006")
+def optimizer_cannot_be_differentiated():
+    optim.Adam([rl.zeros(2, requires_grad=True)], differentiable=True)
+
+
+@triggers("A006", "width")
+def view_of_another_width():
+    rl.ones(3).view(rl.int8)
+
+
+@triggers("M001")
+def ten_terabytes_do_not_fit():
+    rl.empty(10 * 2**40, dtype=rl.uint8)

@@ -1,0 +1,118 @@
+"""Causes of the errors of gradients."""
+
+import copy
+
+import rushlight as rl
+from errorcases import triggers
+from rushlight.autograd import Function, gradcheck
+
+
+def leaf(*sizes: int, dtype: rl.dtype = rl.float32) -> rl.Tensor:
+    return rl.ones(*sizes, dtype=dtype, requires_grad=True)
+
+
+@triggers("G001")
+def backward_runs_twice():
+    loss = leaf(3).exp().sum()
+    loss.backward()
+    loss.backward()
+
+
+@triggers("G002")
+def leaf_is_changed_in_place():
+    leaf(3).add_(1)
+
+
+@triggers("G003")
+def saved_result_is_changed():
+    result = leaf(3).exp()
+    result.add_(1)
+    result.sum().backward()
+
+
+@triggers("G004")
+def several_elements_have_no_obvious_gradient():
+    (leaf(3) * 2).backward()
+
+
+@triggers("G005")
+def loss_does_not_require_gradients():
+    rl.ones(3).sum().backward()
+
+
+@triggers("G005", "input")
+def input_does_not_require_gradients():
+    x = rl.ones(3)
+    rl.autograd.grad((leaf(3) * x).sum(), x)
+
+
+@triggers("G006")
+def view_of_a_leaf_is_changed():
+    leaf(3)[0].zero_()
+
+
+@triggers("G007")
+def gradient_has_another_shape():
+    (leaf(3) * 2).backward(rl.ones(4))
+
+
+class Forgetful(Function):
+    @staticmethod
+    def forward(ctx, x, y):
+        return x * y
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient
+
+
+@triggers("G007", "function")
+def function_returns_too_few_gradients():
+    Forgetful.apply(leaf(3), leaf(3)).sum().backward()
+
+
+@triggers("G008")
+def operator_has_no_rule():
+    pass
+
+
+@triggers("G009")
+def tensor_was_not_used():
+    rl.autograd.grad(leaf(3).sum(), leaf(3))
+
+
+@triggers("G010")
+def grad_of_a_computed_tensor():
+    result = leaf(3) * 2
+    result.sum().backward()
+    assert result.grad is None
+
+
+@triggers("G011")
+def computed_tensor_cannot_stop():
+    (leaf(3) * 2).requires_grad = False
+
+
+@triggers("G012")
+def numpy_would_lose_the_history():
+    (leaf(3) * 2).numpy()
+
+
+@triggers("G012", "copy")
+def copy_would_lose_the_history():
+    copy.deepcopy(leaf(3) * 2)
+
+
+class Wrong(Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 3
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * 2
+
+
+@triggers("G013")
+def backward_is_wrong():
+    gradcheck(Wrong.apply, (leaf(2, dtype=rl.float64),))
