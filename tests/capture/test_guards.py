@@ -96,7 +96,8 @@ def test_bools_strings_and_none_are_constants():
 
     compiled = rl.compile(f)
     x = ones(3)
-    for flag, mode, extra in ((True, "double", None), (False, "double", None), (True, "plain", None), (True, "plain", x)):
+    calls = ((True, "double", None), (False, "double", None), (True, "plain", None), (True, "plain", x))
+    for flag, mode, extra in calls:
         for _ in range(2):
             assert same(compiled(x, flag, mode, extra), f(x, flag, mode, extra))
     assert graphs() == 4

@@ -194,6 +194,7 @@ def oracle(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 ONE_BATCH = (1, 0, 0, 0)  # no inner batches: their number, and the steps of a, b and c
 
+
 class Product:
     """A compiled task and plan of a tile."""
 
@@ -321,7 +322,8 @@ def test_epilogue_sees_each_finished_tile_once(scratch: bool) -> None:
     left, right = packed_a(a, tile)[0], packed_b(b, tile)
     c, out = np.full((150, 600), 7, np.float32), np.zeros((150, 600), np.float32)
     addresses = (left.ctypes.data, right.ctypes.data, 0 if scratch else c.ctypes.data)
-    args = np.array([*addresses, 150, 600, 300, 150, 600, 600, 0, 0, 0, *ONE_BATCH, 0, 0, out.ctypes.data, 600], np.int64)
+    words = [*addresses, 150, 600, 300, 150, 600, 600, 0, 0, 0, *ONE_BATCH, 0, 0, out.ctypes.data, 600]
+    args = np.array(words, np.int64)
     plan = function(module, "plan", ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, result=ctypes.c_int64)
     tasks = plan(args.ctypes.data, 1, 2)
     assert tasks > 1
@@ -372,7 +374,9 @@ def test_plain_operands_are_not_read_past_their_end(a_format: Any, b_format: Any
         a, b = operands(m, n, k, "float32")
         left, a_ld = packed_a(a, tile)
         memory = [before_a_hole(left), before_a_hole(packed_b(b, tile)), before_a_hole(np.zeros((m, n), np.float32))]
-        args = np.array([*(x.ctypes.data for x in memory), m, n, k, a_ld, b_ld(b, tile), n, 0, 0, 0, *ONE_BATCH, 0, 0], np.int64)
+        addresses = [x.ctypes.data for x in memory]
+        words = [*addresses, m, n, k, a_ld, b_ld(b, tile), n, 0, 0, 0, *ONE_BATCH, 0, 0]
+        args = np.array(words, np.int64)
         product.task(args.ctypes.data, 0, product.plan(args.ctypes.data, 1, 1))
         assert_same_bits(memory[2].reshape(m, n), oracle(a, b))
 

@@ -11,16 +11,6 @@ def operand_is_text():
     rl.add(rl.ones(3), "1")
 
 
-@triggers("A001", "surplus")
-def argument_is_surplus():
-    rl.relu(rl.ones(3), 1)
-
-
-@triggers("A001", "unknown")
-def argument_is_unknown():
-    rl.ones(3).sum(axes=0)
-
-
 @triggers("A001", "length")
 def tensor_without_dims_has_no_length():
     len(rl.tensor(1.0))
@@ -49,8 +39,3 @@ def optimizer_cannot_be_differentiated():
 @triggers("A006", "width")
 def view_of_another_width():
     rl.ones(3).view(rl.int8)
-
-
-@triggers("M001")
-def ten_terabytes_do_not_fit():
-    rl.empty(10 * 2**40, dtype=rl.uint8)

@@ -1,10 +1,8 @@
 """Causes of the errors of gradients."""
 
-import copy
-
 import rushlight as rl
 from errorcases import triggers
-from rushlight.autograd import Function, gradcheck
+from rushlight.autograd import Function, gradcheck, once_differentiable
 
 
 def leaf(*sizes: int, dtype: rl.dtype = rl.float32) -> rl.Tensor:
@@ -71,9 +69,22 @@ def function_returns_too_few_gradients():
     Forgetful.apply(leaf(3), leaf(3)).sum().backward()
 
 
+class Once(Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 3
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, gradient):
+        return gradient * 3
+
+
 @triggers("G008")
-def operator_has_no_rule():
-    pass
+def second_derivative_has_no_rule():
+    x = leaf(3)
+    (first,) = rl.autograd.grad((Once.apply(x) ** 2).sum(), x, create_graph=True)
+    first.sum().backward()
 
 
 @triggers("G009")
@@ -96,11 +107,6 @@ def computed_tensor_cannot_stop():
 @triggers("G012")
 def numpy_would_lose_the_history():
     (leaf(3) * 2).numpy()
-
-
-@triggers("G012", "copy")
-def copy_would_lose_the_history():
-    copy.deepcopy(leaf(3) * 2)
 
 
 class Wrong(Function):

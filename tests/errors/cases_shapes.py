@@ -82,7 +82,7 @@ def out_has_another_shape():
 
 @triggers("S010")
 def parts_do_not_add_up():
-    rl.ones(10).split([3, 4])
+    rl.split(rl.ones(10), (3, 4))
 
 
 @triggers("S011")

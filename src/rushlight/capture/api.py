@@ -14,7 +14,7 @@ from rushlight.capture.backward import BackwardPart
 from rushlight.capture.entry import Entry
 from rushlight.capture.program import Program, Recorder, with_dense_outputs
 from rushlight.capture.source import TensorSource
-from rushlight.capture.state import StateWalk, roots_of
+from rushlight.capture.state import StateWalk, walk_function
 from rushlight.capture.writer import MISS, Arguments, Names, Writer
 from rushlight.eager.dispatch import STATE
 from rushlight.eager.handle import Handle
@@ -51,6 +51,10 @@ class CompiledFunction:
             if result is not MISS:
                 return result
         with self._lock:
+            for entry in self.entries:  # another thread may have made it meanwhile
+                result = entry.call(args, kwargs)
+                if result is not MISS:
+                    return result
             entry = self._trace(args, kwargs)
             result = entry.call(args, kwargs)
         if result is MISS:
@@ -95,7 +99,7 @@ class CompiledFunction:
             for place, (name, value) in enumerate(arguments.leaves):
                 if isinstance(value, Handle):
                     leaves.append(recorder.argument(place, value, self.dynamic))
-                elif type(value) in (int, float) and name not in self.dynamic_numbers:
+                elif type(value) in (int, float):
                     leaves.append(recorder.number(name, value))
                 else:
                     leaves.append(value)
@@ -196,19 +200,13 @@ def why_missed(entry: Entry, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
 
 
 def _walk(function: Any, arguments: Arguments) -> StateWalk:
-    roots = [*roots_of(function), *[(value, name) for name, value in arguments.leaves]]
-    walk = StateWalk()
-    for value, path in roots:
-        walk.add(value, path)
+    walk = walk_function(function, arguments.leaves)
     prepared = [getattr(item, PREPARE) for item in walk.marked if hasattr(type(item), PREPARE)]
     if not prepared:
         return walk
     for prepare in prepared:
         prepare()
-    walk = StateWalk()
-    for value, path in roots:
-        walk.add(value, path)
-    return walk
+    return walk_function(function, arguments.leaves)
 
 
 def _rebuild(value: Any, leaves: Any) -> Any:

@@ -41,6 +41,7 @@ class Program:
     written: list[Handle]
     fixed: dict[str, Any]
     unset_gradients: set[int] = field(default_factory=set)
+    absent: list[Handle] = field(default_factory=list)
     wanted: list[Handle] = field(default_factory=list)
     lifted: list[Handle] = field(default_factory=list)
     tangents: int = 0
@@ -66,6 +67,7 @@ class Recorder:
         self.before: dict[int, Any] = {}
         self.placeholders: dict[int, Any] = {}
         self.tensors: list[Handle] = []
+        self.absent: list[Handle] = []  # tensors that the program needs to have no gradient yet
 
     # Inputs.
 
@@ -107,15 +109,18 @@ class Recorder:
             if isinstance(leaf.value, Handle):
                 self.tensors.append(leaf.value)
             elif type(leaf.value) in (int, float) and (leaf.runtime or leaf.path in dynamic_numbers):
+                leaf.runtime = True
                 leaf.container[leaf.key] = self.number(
                     f"{self.names(leaf.container)}[{self._key(leaf.key)}]", leaf.value
                 )
+        self.tensors.extend(self.walk.tensors)
         for tensor in {id(item): item for item in self.tensors}.values():
             record = tensor.gradient
             if record is None or not record.required:
                 continue
             self.before[id(tensor)] = record.grad
             if record.grad is None and id(tensor) in unset:
+                self.absent.append(tensor)
                 continue
             if record.grad is None:
                 record.grad = self.placeholders[id(tensor)] = self._placeholder(tensor)
@@ -135,7 +140,7 @@ class Recorder:
         """Puts everything back."""
         for leaf in self.walk.leaves:
             leaf.container[leaf.key] = leaf.value
-        for container, _ in self.walk.containers:
+        for container, _ in (*self.walk.containers, *self.walk.objects):
             if isinstance(container, dict):
                 for key in [key for key in container if key not in self.walk.keys[id(container)]]:
                     del container[key]
@@ -193,6 +198,7 @@ class Recorder:
             if id(placeholder.node.cell.node.call) in used or id(placeholder.node.node.call) in used:
                 unset.add(key)
         program.unset_gradients = unset
+        program.absent = self.absent
         return program
 
     def _guarded_symbols(self) -> set[SizeExpr]:
@@ -207,7 +213,7 @@ class Recorder:
             if isinstance(now, TracedNumber) and now.text == f"{self.names(leaf.container)}[{self._key(leaf.key)}]":
                 continue
             found.append((leaf, now))
-        for container, path in self.walk.containers:
+        for container, path in (*self.walk.containers, *self.walk.objects):
             if isinstance(container, dict):
                 new = [key for key in container if key not in self.walk.keys[id(container)]]
                 found.extend([(Leaf(container, key, None, f"{path}[{key!r}]", False), container[key]) for key in new])

@@ -2,20 +2,21 @@
 
 A class whose instances hold such state says so by an attribute `__rushlight_state__`: "static" when numbers in its
 `__dict__` are part of the program (a module's sizes), "runtime" when they only feed arithmetic (an optimizer's
-learning rate).
+learning rate). Of other objects the attributes count that the function's own code names.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from types import CodeType, FunctionType, MethodType, ModuleType
+from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 from rushlight.eager.handle import Handle
 
 MARK = "__rushlight_state__"
 MISSING = object()
+_NO_STATE = (type, FunctionType, BuiltinFunctionType, MethodType, ModuleType, CellType, Handle)
 
 
 @dataclass(slots=True)
@@ -32,74 +33,128 @@ class Leaf:
     runtime: bool
 
 
+class CellBox:
+    """A closure's variable as a container of one value, under the key 0."""
+
+    __slots__ = ("cell",)
+
+    def __init__(self, cell: CellType) -> None:
+        self.cell = cell
+
+    def __len__(self) -> int:
+        return 1
+
+    def __getitem__(self, key: int) -> Any:
+        return self.cell.cell_contents
+
+    def __setitem__(self, key: int, value: Any) -> None:
+        self.cell.cell_contents = value
+
+
 @dataclass(slots=True)
 class StateWalk:
-    """All containers and leaves below some roots, each once."""
+    """All containers and leaves that a function reaches, each once.
+
+    `containers` are those whose number of entries matters; in `objects` only the leaves do. `tensors` stand in tuples,
+    where nothing can take their place.
+    """
 
     leaves: list[Leaf] = field(default_factory=list)
     containers: list[tuple[Any, str]] = field(default_factory=list)
+    objects: list[tuple[Any, str]] = field(default_factory=list)
+    tensors: list[Handle] = field(default_factory=list)
     marked: list[Any] = field(default_factory=list)
     keys: dict[int, set[Any]] = field(default_factory=dict)
+    names: frozenset[str] = frozenset()
 
     def add(self, value: Any, path: str) -> None:
         """Walks one root."""
         self._walk(value, path, False)
 
+    def bind(self, container: Any, key: Any, path: str) -> None:
+        """Takes a variable as a leaf, and walks its value."""
+        value = container[key]
+        self.leaves.append(Leaf(container, key, value, path, False))
+        self.add(value, path)
+
     def _walk(self, root: Any, root_path: str, root_runtime: bool) -> None:
         stack = [(root, root_path, root_runtime)]
         while stack:
             value, path, runtime = stack.pop()
-            mark = getattr(type(value), MARK, None)
-            if mark is not None and not isinstance(value, Handle):
+            mark = None if isinstance(value, _NO_STATE) else getattr(type(value), MARK, None)
+            if mark is not None:
                 self.marked.append(value)
                 value, runtime = vars(value), mark == "runtime"
-            if not isinstance(value, (dict, list)) or id(value) in self.keys:
+                items = self._opened(value, path, ".{}", self.containers)
+            elif isinstance(value, (dict, list)):
+                items = self._opened(value, path, "[{}]", self.containers)
+            elif isinstance(value, tuple):
+                items = self._of_tuple(value, path)
+            elif hasattr(value, "__dict__") and not isinstance(value, _NO_STATE):
+                value = vars(value)
+                items = self._opened(value, path, ".{}", self.objects)
+            else:
                 continue
-            known = self.keys[id(value)] = set()
-            self.containers.append((value, path))
-            for key, item in _items(value):
-                place = f"{path}.{key}" if mark is not None else f"{path}[{_key_text(key)}]"
-                known.add(key)
-                self.leaves.append(Leaf(value, key, item, place, runtime))
+            for key, item, place in items:
+                if not isinstance(value, tuple):
+                    self.leaves.append(Leaf(value, key, item, place, runtime))
                 stack.append((item, place, runtime))
 
+    def _opened(
+        self, container: Any, path: str, form: str, kind: list[tuple[Any, str]]
+    ) -> Iterator[tuple[Any, Any, str]]:
+        if id(container) in self.keys:
+            return
+        items = list(container.items()) if isinstance(container, dict) else list(enumerate(container))
+        self.keys[id(container)] = {key for key, _ in items}
+        kind.append((container, path))
+        for key, item in items:
+            if kind is not self.objects or key in self.names:
+                yield key, item, path + form.format(key if form == ".{}" else _key_text(key))
 
-def _items(container: Any) -> Iterable[tuple[Any, Any]]:
-    return list(container.items()) if isinstance(container, dict) else list(enumerate(container))
+    def _of_tuple(self, value: tuple[Any, ...], path: str) -> Iterator[tuple[Any, Any, str]]:
+        for place, item in enumerate(value):
+            if isinstance(item, Handle):
+                self.tensors.append(item)
+            yield place, item, f"{path}[{place}]"
 
 
 def _key_text(key: Any) -> str:
     return f"tensor at {id(key):#x}" if isinstance(key, Handle) else repr(key)
 
 
-def roots_of(function: Any) -> list[tuple[Any, str]]:
-    """What a function names: itself, its bound object, its closure, its defaults, and the globals in its code."""
-    roots: list[tuple[Any, str]] = [(function, "self")]
-    if isinstance(function, MethodType):
-        roots.append((function.__self__, "self"))
-        function = function.__func__
-    if not isinstance(function, FunctionType):
-        call = getattr(type(function), "forward", None) or vars(type(function)).get("__call__")
-        if isinstance(call, FunctionType):
-            roots.extend(_named_globals(call))
-        return roots
-    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
-        try:
-            roots.append((cell.cell_contents, name))
-        except ValueError:
-            continue
-    roots.extend([(value, f"default {place}") for place, value in enumerate(function.__defaults__ or ())])
-    roots.extend(_named_globals(function))
-    return roots
+def walk_function(function: Any, arguments: list[tuple[str, Any]]) -> StateWalk:
+    """What a function reaches.
+
+    Itself, its bound object, its closure, its defaults, the globals in its code, arguments.
+    """
+    bound = function.__self__ if isinstance(function, MethodType) else None
+    code_of = function.__func__ if isinstance(function, MethodType) else function
+    if not isinstance(code_of, FunctionType):
+        code_of = getattr(type(function), "forward", None) or vars(type(function)).get("__call__")
+        bound = function
+    if not isinstance(code_of, FunctionType):
+        walk = StateWalk()
+    else:
+        walk = StateWalk(names=frozenset(_names(code_of.__code__)))
+        for name, cell in zip(code_of.__code__.co_freevars, code_of.__closure__ or (), strict=True):
+            if _is_filled(cell):
+                walk.bind(CellBox(cell), 0, name)
+        for name in _names(code_of.__code__):
+            if not isinstance(code_of.__globals__.get(name, walk), (ModuleType, StateWalk)):
+                walk.bind(code_of.__globals__, name, name)
+        walk.add(code_of.__defaults__ or (), "defaults")
+    walk.add(bound, "self")
+    for name, value in arguments:
+        walk.add(value, name)
+    return walk
 
 
-def _named_globals(function: FunctionType) -> list[tuple[Any, str]]:
-    found: list[tuple[Any, str]] = []
-    for name in _names(function.__code__):
-        value = function.__globals__.get(name, MISSING)
-        if value is not MISSING and not isinstance(value, ModuleType):
-            found.append((value, name))
-    return found
+def _is_filled(cell: CellType) -> bool:
+    try:
+        return cell.cell_contents is not MISSING
+    except ValueError:
+        return False
 
 
 def _names(code: CodeType) -> list[str]:

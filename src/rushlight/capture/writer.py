@@ -87,7 +87,9 @@ def argument_guards(arguments: Arguments, names: Names) -> list[Guard]:
     for name, value in arguments.leaves:
         if isinstance(value, Handle):
             wants = _wants(value)
-            failed = f"{name}.__class__ is not {names(type(value))} or bool({name}.keys & {AUTOGRAD}) is not {wants}"
+            # A view has the key because its base may get a history; only then is the longer question asked.
+            asked = f"bool({name}.keys & {AUTOGRAD} and {name}.requires_grad)"
+            failed = f"{name}.__class__ is not {names(type(value))} or {asked} is not {wants}"
             guards.append(Guard("tensor", name, f"a tensor, requires_grad={wants}", failed))
         elif type(value) in (int, float):
             guards.append(Guard("type", name, type(value).__name__, f"{name}.__class__ is not {names(type(value))}"))
@@ -97,7 +99,7 @@ def argument_guards(arguments: Arguments, names: Names) -> list[Guard]:
 
 
 def _wants(tensor: Handle) -> bool:
-    return bool(tensor.keys & AUTOGRAD)
+    return bool(tensor.keys & AUTOGRAD and tensor.requires_grad)
 
 
 def constant_guard(text: str, path: str, value: Any, names: Names) -> Guard:
@@ -105,8 +107,11 @@ def constant_guard(text: str, path: str, value: Any, names: Names) -> Guard:
     if value is None or isinstance(value, bool):
         return Guard("constant", path, repr(value), f"{text} is not {value!r}")
     if isinstance(value, (int, float)):
-        failed = f"{text}.__class__ is not {names(type(value))} or {text} != {names(value)}"
-        return Guard("number", path, repr(value), failed)
+        # 0.0 and -0.0 are two numbers
+        differs = f"{text} != {names(value)}" if value else f"repr({text}) != {repr(value)!r}"
+        if value != value:
+            differs = f"{text} == {text}"
+        return Guard("number", path, repr(value), f"{text}.__class__ is not {names(type(value))} or {differs}")
     if isinstance(value, (str, bytes)):
         return Guard("constant", path, repr(value), f"{text} != {value!r}")
     return Guard("object", path, f"the same {type(value).__name__}", f"{text} is not {names(value)}")
@@ -165,6 +170,9 @@ class Writer:
             self.guards.append(Guard("number", text, repr(value), f"{text} != {names(value)}"))
         for source in program.sources:
             self._source_guards(source)
+        for tensor in program.absent:
+            text = f"{names(tensor)}.gradient.grad"
+            self.guards.append(Guard("gradient", text, "no gradient", f"{text} is not None"))
 
     def _source_guards(self, source: Source) -> None:
         if isinstance(source, TensorSource):

@@ -64,8 +64,8 @@ def _array(data: Any) -> Array:
         data = _plain(data)
     try:
         array = np.asarray(data)
-    except ValueError as error:
-        fail("A005", f"tensor: nested sequences of unequal length ({error})")
+    except ValueError:
+        fail("A005", "tensor: nested sequences of unequal length")
     except OverflowError:
         fail("D007", "tensor: a number does not fit its dtype")
     if array.dtype.kind == "O":

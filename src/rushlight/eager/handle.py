@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NoReturn
 
-from rushlight.eager.dispatch import BACKENDS, Dispatched, Key, bit, dispatch_among
+from rushlight.eager.dispatch import BACKENDS, STATE, Dispatched, Key, bit, dispatch_among
 from rushlight.eager.form import Form, Size, form_of
 from rushlight.ir.dtype import DType
 from rushlight.ir.type import Device
@@ -106,11 +106,20 @@ class Handle(Dispatched):
         """Where its first element lies; V003 for a tensor without data."""
         storage = self.storage
         if storage is None:
-            fail("V003", "the tensor has no data", tensor=self)
+            fail_without_data(self)
         return storage.address + self.offset * self.form.dtype.itemsize
 
     def __error_text__(self) -> str:
         return str(self.form.type)
+
+
+def fail_without_data(tensor: Handle) -> NoReturn:
+    """The error of reading a tensor without data: C002 in a traced program, C010 for what is left of one, else V003."""
+    if STATE.tracer is not None:
+        fail("C002", "a traced program asks for the value of a tensor", tensor=tensor)
+    if tensor.form.symbolic or tensor.form.device.type == "cpu":
+        fail("C010", "the tensor stood for a value of a traced program, and has none of its own", tensor=tensor)
+    fail("V003", "the tensor has no data", tensor=tensor)
 
 
 _public: list[type[Handle]] = [Handle]

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rushlight.eager.dispatch import STATE
 from rushlight.eager.form import form_of
-from rushlight.eager.handle import Handle, make
+from rushlight.eager.handle import Handle, fail_without_data, make
 from rushlight.ir.dtype import DType, from_numpy_dtype
 from rushlight.runtime.allocator import Storage
 from rushlight.support.errors import fail
@@ -17,16 +18,23 @@ Array = NDArray[Any]
 
 
 def array_of(tensor: Handle) -> Array:
-    """The tensor's elements as an array that shares and keeps its storage; V003 for a tensor without data."""
+    """The tensor's elements as an array that shares and keeps its storage; an error for a tensor without data."""
     form, storage = tensor.form, tensor.storage
     if storage is None:
-        fail("V003", "the tensor has no data", tensor=tensor)
+        fail_without_data(tensor)
     itemsize = form.dtype.itemsize
     strides = tuple([stride * itemsize for stride in form.strides])
     shape = tuple(form.shape)
     if not form.numel:
         return np.empty(shape, form.dtype.numpy)
     return np.ndarray(shape, form.dtype.numpy, storage.view(), tensor.offset * itemsize, strides)
+
+
+def asked_array_of(tensor: Handle) -> Array:
+    """`array_of` for a program that asks for values: C002 while it is traced, since they would become constants."""
+    if STATE.tracer is not None:
+        fail("C002", "a traced program asks for the value of a tensor", tensor=tensor)
+    return array_of(tensor)
 
 
 def tensor_of(array: Array, *, allow_readonly: bool = False) -> Any:

@@ -16,7 +16,7 @@ from rushlight.eager.form import Size
 from rushlight.eager.functions import unbind
 from rushlight.eager.handle import Handle, adopt, gradient_of, share
 from rushlight.eager.interception import make_subclass, make_wrapper_subclass
-from rushlight.eager.memory import array_of
+from rushlight.eager.memory import asked_array_of
 from rushlight.eager.methods import GeneratedMethods
 from rushlight.eager.overloads import ConversionOverloads, ExtremeOverloads, ShapeOverloads
 from rushlight.eager.persistence import rebuild_tensor, state_of
@@ -163,21 +163,21 @@ class Reading:
         if self.form.numel != 1:
             fail("S015", "item: the tensor has several elements, or none", tensor=self)
         return (
-            array_of(self).reshape(-1)[0].item()
+            asked_array_of(self).reshape(-1)[0].item()
             if self.dtype.numpy.kind != "V"
-            else float(array_of(self).reshape(-1)[0])
+            else float(asked_array_of(self).reshape(-1)[0])
         )
 
     def tolist(self: Any) -> Any:
         """The elements as nested lists."""
-        array = array_of(self)
+        array = asked_array_of(self)
         return (array.astype(np.float64) if array.dtype.kind == "V" else array).tolist()
 
     def numpy(self: Any, *, force: bool = False) -> Any:
         """The elements as an array that shares the tensor's memory; G012 if it requires gradients."""
         if requires(self) and not force:
             fail("G012", "numpy: the tensor requires gradients", hint="call detach() first")
-        return array_of(self)
+        return asked_array_of(self)
 
     def __array__(self: Any, dtype: Any = None, copy: bool | None = None) -> Any:
         array = self.numpy()
@@ -187,7 +187,7 @@ class Reading:
         """A capsule of the DLPack protocol on the tensor's memory."""
         if requires(self):
             fail("G012", "__dlpack__: the tensor requires gradients", hint="call detach() first")
-        return array_of(self).__dlpack__(**{name: value for name, value in options.items() if value is not None})
+        return asked_array_of(self).__dlpack__(**{name: value for name, value in options.items() if value is not None})
 
     def __dlpack_device__(self: Any) -> tuple[int, int]:
         """The kind and index of its device in the DLPack protocol."""

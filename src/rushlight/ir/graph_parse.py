@@ -70,33 +70,99 @@ def parse_graph(text: str, operators: Mapping[str, Any], scope: Scope | None = N
     Errors: C009, with the line.
     """
     reader = GraphReader(operators, Scope() if scope is None else scope)
-    lines = [(number, line.strip()) for number, line in enumerate(text.splitlines(), 1)]
-    lines = [(number, line) for number, line in lines if line and not line.startswith("#")]
+    lines = [(place, line.strip()) for place, line in enumerate(text.splitlines(), 1)]
+    lines = [(place, line) for place, line in lines if line and not line.startswith("#")]
     # What is known of a symbol is part of it from its birth, so sizes come before the types that mention them.
-    for number, line in sorted(lines, key=lambda item: not item[1].startswith("size ")):
+    for place, line in sorted(lines, key=lambda item: not item[1].startswith("size ")):
         try:
             reader.line(line)
         except RushlightError as cause:
             if cause.code != "C009":
                 raise
-            raise _error(f"{cause.message}", number, line) from None
+            raise _error(f"{cause.message}", place, line) from None
         except (TermSyntaxError, ValueError) as cause:
-            raise _error(f"graph: {cause}", number, line) from None
+            raise _error(f"graph: {cause}", place, line) from None
     if not reader.closed:
         raise error("C009", "graph: the text ends before the closing brace", text=text[-40:])
     return reader.graph()
 
 
-def _error(message: str, number: int, line: str) -> RushlightError:
-    return error("C009", f"{message} (line {number})", text=line)
+def _error(message: str, place: int, line: str) -> RushlightError:
+    return error("C009", f"{message} (line {place})", text=line)
 
 
-class GraphReader:
+class TypeReader:
+    """Reads types, sizes and attribute values; symbols that the text names are made in `scope` unless it has them."""
+
+    def __init__(self, scope: Scope) -> None:
+        self.scope = scope
+
+    def _types(self, reader: Reader) -> tuple[TensorType, ...]:
+        types: list[TensorType] = []
+        while not reader.accept(")"):
+            types.append(self._type(reader))
+            reader.accept(",")
+        return tuple(types)
+
+    def _type(self, reader: Reader) -> TensorType:
+        word = reader.next()
+        if word not in _DTYPES:
+            _fail(f"expected a type such as f32[4], found {word!r}")
+        shape = self._sizes(reader)
+        strides = self._sizes(reader) if reader.accept("strides") else None
+        device = self._device(reader) if reader.accept("on") else CPU
+        return TensorType(shape, _DTYPES[word], device, strides, reader.accept("weak"))
+
+    def _device(self, reader: Reader) -> Device:
+        kind = reader.next()
+        return Device(kind, int(reader.next()) if reader.accept(":") else None)
+
+    def _sizes(self, reader: Reader) -> tuple[Size, ...]:
+        reader.expect("[")
+        sizes: list[Size] = []
+        while not reader.accept("]"):
+            words: list[str] = []
+            depth = 0
+            while depth or reader.peek() not in (",", "]"):
+                token = reader.next()
+                depth += (token == "(") - (token == ")")
+                words.append(token)
+            # `//` is two tokens, and `%4` is one: sizes are put together without spaces.
+            sizes.append(self._size("".join(words)))
+            reader.accept(",")
+        return tuple(sizes)
+
+    def _size(self, text: str) -> Size:
+        # Oldest first: the text of a size goes by the age of its symbols.
+        for name in sorted(set(_SYMBOL.findall(text)) - {"min", "max"}, key=lambda name: (len(name), name)):
+            if name not in self.scope.symbols:
+                self.scope.symbol(name)
+        return parse_size(text, self.scope)
+
+    # The language of attribute values.
+
+    def parse_atom(self, word: str, reader: Reader) -> Any:
+        """An attribute value that is no plain literal: a size, a dtype, a device, a complex number or a slice."""
+        if word.startswith("`"):
+            return self._size(word.strip("`"))
+        if word in _DTYPES:
+            return _DTYPES[word]
+        if word == "device":
+            kind, index = reader.next(), int(reader.next())
+            return Device(kind, None if index < 0 else index)
+        if word == "complex":
+            return complex(*_items(reader, "(", ")"))
+        if word == "slice":
+            return slice(*_items(reader, "[", "]"))
+        raise TermSyntaxError(f"unknown word {word!r}")
+
+
+class GraphReader(TypeReader):
     """Reads one graph, line by line."""
 
     def __init__(self, operators: Mapping[str, Any], scope: Scope) -> None:
+        super().__init__(scope)
         self.operators = operators
-        self.scope = scope
         self.name = ""
         self.closed = False
         self.values: dict[str, Call] = {}
@@ -295,65 +361,6 @@ class GraphReader:
         if unknown:
             _fail(f"{op.name} has no attribute {unknown[0]!r}")
         return tuple([(name, attrs.get(name)) for name in names])
-
-    def _types(self, reader: Reader) -> tuple[TensorType, ...]:
-        types: list[TensorType] = []
-        while not reader.accept(")"):
-            types.append(self._type(reader))
-            reader.accept(",")
-        return tuple(types)
-
-    def _type(self, reader: Reader) -> TensorType:
-        word = reader.next()
-        if word not in _DTYPES:
-            _fail(f"expected a type such as f32[4], found {word!r}")
-        shape = self._sizes(reader)
-        strides = self._sizes(reader) if reader.accept("strides") else None
-        device = self._device(reader) if reader.accept("on") else CPU
-        return TensorType(shape, _DTYPES[word], device, strides, reader.accept("weak"))
-
-    def _device(self, reader: Reader) -> Device:
-        kind = reader.next()
-        return Device(kind, int(reader.next()) if reader.accept(":") else None)
-
-    def _sizes(self, reader: Reader) -> tuple[Size, ...]:
-        reader.expect("[")
-        sizes: list[Size] = []
-        while not reader.accept("]"):
-            words: list[str] = []
-            depth = 0
-            while depth or reader.peek() not in (",", "]"):
-                token = reader.next()
-                depth += (token == "(") - (token == ")")
-                words.append(token)
-            # `//` is two tokens, and `%4` is one: sizes are put together without spaces.
-            sizes.append(self._size("".join(words)))
-            reader.accept(",")
-        return tuple(sizes)
-
-    def _size(self, text: str) -> Size:
-        # Oldest first: the text of a size goes by the age of its symbols.
-        for name in sorted(set(_SYMBOL.findall(text)) - {"min", "max"}, key=lambda name: (len(name), name)):
-            if name not in self.scope.symbols:
-                self.scope.symbol(name)
-        return parse_size(text, self.scope)
-
-    # The language of attribute values.
-
-    def parse_atom(self, word: str, reader: Reader) -> Any:
-        """An attribute value that is no plain literal: a size, a dtype, a device, a complex number or a slice."""
-        if word.startswith("`"):
-            return self._size(word.strip("`"))
-        if word in _DTYPES:
-            return _DTYPES[word]
-        if word == "device":
-            kind, index = reader.next(), int(reader.next())
-            return Device(kind, None if index < 0 else index)
-        if word == "complex":
-            return complex(*_items(reader, "(", ")"))
-        if word == "slice":
-            return slice(*_items(reader, "[", "]"))
-        raise TermSyntaxError(f"unknown word {word!r}")
 
 
 _LINES: dict[str, Callable[[GraphReader, Reader], None]] = {

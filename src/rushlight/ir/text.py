@@ -8,10 +8,10 @@
       return %1
     }
 
-Names are canonical: values are numbered in order, symbols are renamed s0, s1, ... in order of appearance; Python numbers
-stand where they are used. Equal graphs print equal, whatever scope or process they come from, so a digest of the text
-identifies a graph. The lines `size` and `given` are printed on demand: hints and what is known of each symbol, and the
-conditions that tracing guarded.
+Names are canonical: values are numbered in order, symbols are renamed s0, s1, ... in order of appearance; Python
+numbers stand where they are used. Equal graphs print equal, whatever scope or process they come from, so a digest of
+the text identifies a graph. The lines `size` and `given` are printed on demand: hints and what is known of each
+symbol, and the conditions that tracing guarded.
 """
 
 from __future__ import annotations

@@ -329,7 +329,9 @@ def define(
     variants: str = "function method",
     syntax: str | None = None,
 ) -> Operator:
-    """Registers an operator. `dtypes` names the accepted family: all, real, float, int, integral (with bool), number, ordered
+    """Registers an operator.
+
+    `dtypes` names the accepted family: all, real, float, int, integral (with bool), number, ordered
     (numbers but complex ones).
 
     `variants`: which forms are generated: function, method, inplace, out. `syntax` is the special method it stands for.

@@ -50,7 +50,7 @@ def _require_row_major(type_: TensorType) -> None:
 
 @as_strided.ref
 def as_strided_ref(input: Array, size: tuple[int, ...], stride: tuple[int, ...], storage_offset: int | None) -> Array:
-    flat = np.ascontiguousarray(input).reshape(-1)[storage_0 if offset is None else offset :]
+    flat = np.ascontiguousarray(input).reshape(-1)[0 if storage_offset is None else storage_offset :]
     last = sum([(count - 1) * step for count, step in zip(size, stride, strict=True)])
     require(0 in size or last < flat.size, "S012", "as_strided: the view leaves the storage", size=size, stride=stride)
     return numpy_as_strided(flat, size, [step * input.itemsize for step in stride])

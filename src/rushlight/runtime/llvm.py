@@ -22,8 +22,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from rushlight.runtime import elf, link, objects
 from rushlight.ir.target import Target
+from rushlight.runtime import elf, link, objects
 from rushlight.support.errors import error, fail
 
 LOCK = threading.RLock()

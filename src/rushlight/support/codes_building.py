@@ -110,7 +110,7 @@ register_code(
     "C015",
     CompileError,
     "A graph, kernel or plan breaks the rules of the IR",
-    "RUSHLIGHT_VERIFY=1 checks the result of every pass, and edited stages are always checked; the message says which rule.",
+    "RUSHLIGHT_VERIFY=1 checks the result of every pass, and edited stages are always checked. The message says which.",
     "if the stage was not edited this is a defect of Rushlight: please report it with the dump",
 )
 

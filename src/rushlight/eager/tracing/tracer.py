@@ -57,8 +57,8 @@ class Binding:
 class Tracer:
     """Records into a GraphBuilder.
 
-    `lift(tensor)` is asked for the type of a tensor from outside that the program reads, `random_state(generator, count)` for
-    what stands for the seed and the next ordinal of a random generator.
+    `lift(tensor)` is asked for the type of a tensor from outside that the program reads, `random_state(generator,
+    count)` for what stands for the seed and the next ordinal of a random generator.
     """
 
     def __init__(

@@ -1,0 +1,116 @@
+"""Causes of the errors of compiled functions."""
+
+from contextlib import suppress
+from pathlib import Path
+
+import rushlight as rl
+from errorcases import triggers
+from rushlight.ir.graph_parse import parse_graph
+from rushlight.ops.record import OPERATORS
+from rushlight.schedule.lowering import lower_graph
+from rushlight.support import settings
+
+
+class Batch:
+    def __init__(self, rows):
+        self.rows = rows
+
+
+@triggers("C001")
+def backend_is_unknown():
+    rl.compile(lambda x: x + 1, backend="cudagraphs")
+
+
+@triggers("C002", "mask")
+def mask_selects_an_unknown_number():
+    @rl.compile
+    def positive(x):
+        return x[x > 0]
+
+    positive(rl.ones(3))
+
+
+@triggers("C002", "nonzero")
+def places_are_an_unknown_number():
+    @rl.compile
+    def places(x):
+        return rl.nonzero(x)
+
+    places(rl.ones(3))
+
+
+@triggers("C002")
+def branch_asks_for_a_value():
+    @rl.compile
+    def magnitude(x):
+        return x if x.sum() > 0 else -x
+
+    magnitude(rl.ones(3))
+
+
+@triggers("C003")
+def operator_was_not_decomposed():
+    text = "g(%x: f32[4], %w: f32[2]) {\n  %0 = outer(%x, %w) : f32[4, 2]\n  return %0\n}"
+    lower_graph(parse_graph(text, OPERATORS))
+
+
+@triggers("C010")
+def placeholder_outlives_an_unfinished_trace():
+    kept = Batch(None)
+
+    @rl.compile
+    def unfinished(x):
+        kept.rows = x * 2
+        raise StopIteration
+
+    with suppress(StopIteration):
+        unfinished(rl.ones(3))
+    kept.rows.tolist()
+
+
+@triggers("C012")
+def captured_tensors_share_storage():
+    weight, part = rl.ones(6), rl.ones(4)
+    part.data = weight[2:]
+
+    @rl.compile
+    def scaled(x):
+        return x * weight.sum() * part
+
+    scaled(rl.ones(4))
+
+
+@triggers("C013")
+def write_through_a_window():
+    @rl.compile
+    def written(x):
+        x.unfold(0, 2, 1).zero_()
+        return x
+
+    written(rl.ones(4))
+
+
+@triggers("C014")
+def result_is_an_object():
+    @rl.compile
+    def batch(x):
+        return Batch(x * 2)
+
+    batch(rl.ones(3))
+
+
+@triggers("C015")
+def edited_stage_breaks_a_rule(tmp_path: Path):
+    def step(x):
+        return x.exp() + 1
+
+    with settings.override(dump=str(tmp_path / "dump"), cache_dir=str(tmp_path / "cache")):
+        rl.compile(step)(rl.ones(3))
+    for captured in (tmp_path / "dump").glob("*/00-captured.ir"):
+        text = captured.read_text()
+        if text.startswith("step("):
+            edited = tmp_path / "edit" / captured.parent.name / "01-primitives.ir"
+            edited.parent.mkdir(parents=True)
+            edited.write_text((captured.parent / "01-primitives.ir").read_text().replace(" : f32[", " : f64[", 1))
+    with settings.override(edit=str(tmp_path / "edit")):
+        rl.compile(step)(rl.ones(3))
