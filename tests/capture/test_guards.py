@@ -425,3 +425,95 @@ def test_a_recompile_says_which_guard_failed():
     compiled(ones(1), False)
     (event,) = events.events("recompile")
     assert "True" in event.reason
+
+
+# Inputs that share memory.
+
+
+def test_one_tensor_given_twice_is_one():
+    def f(x: Any, y: Any) -> Any:
+        x.add_(1)
+        return x * y
+
+    compiled = rl.compile(f)
+    x, y = ones(2), ones(2)
+    assert compiled(x, y).tolist() == [2.0, 2.0]
+    assert compiled(x, x).tolist() == [9.0, 9.0] and x.tolist() == [3.0, 3.0]
+    assert compiled(x, y).tolist() == [4.0, 4.0]
+    assert graphs() == 2
+
+
+def test_a_tensor_that_the_function_reaches_may_be_an_argument_too():
+    weight = rl.ones(2)
+
+    def f(x: Any) -> Any:
+        weight.mul_(2)
+        return x + weight
+
+    compiled = rl.compile(f)
+    assert compiled(weight).tolist() == [4.0, 4.0]
+    assert compiled(ones(2)).tolist() == [5.0, 5.0]
+    assert graphs() == 2
+
+
+def test_views_that_do_not_overlap_may_be_written_to():
+    compiled = rl.compile(lambda x, y: x.add_(y))
+    base = rl.tensor([0.0, 1.0, 2.0, 3.0])
+    compiled(base[:2], base[2:])
+    assert base.tolist() == [2.0, 4.0, 2.0, 3.0]
+
+
+def test_a_written_tensor_that_overlaps_another_is_an_error_not_a_wrong_result():
+    compiled = rl.compile(lambda x, y: x.add_(y))
+    compiled(ones(3), ones(3))
+    base = rl.tensor([0.0, 1.0, 2.0, 3.0])
+    with pytest.raises(RushlightError) as caught:
+        compiled(base[1:], base[:3])
+    assert caught.value.code == "C012" and base.tolist() == [0.0, 1.0, 2.0, 3.0]
+
+
+def test_views_that_overlap_may_be_read():
+    compiled = rl.compile(lambda x, y: x + y)
+    base = rl.tensor([0.0, 1.0, 2.0, 3.0])
+    assert compiled(base[1:], base[:3]).tolist() == [1.0, 3.0, 5.0]
+
+
+def test_the_gradient_of_an_argument_is_accumulated():
+    def f(x: Any) -> None:
+        (x * x).sum().backward()
+
+    compiled = rl.compile(f)
+    x = rl.tensor([1.0, 2.0], requires_grad=True)
+    compiled(x)
+    assert x.grad.tolist() == [2.0, 4.0]
+    compiled(x)
+    assert x.grad.tolist() == [4.0, 8.0]
+    x.grad = None
+    compiled(x)
+    assert x.grad.tolist() == [2.0, 4.0]
+    assert graphs() == 2
+
+
+class Trainer:
+    def __init__(self) -> None:
+        self.weights = (nn.Parameter(rl.ones(2)), nn.Parameter(rl.ones(2)))
+        self.optimizer = rl.optim.SGD(self.weights, lr=0.5)
+        self.steps = 0
+        self.loss: Any = None
+
+    def step(self, x: Any) -> Any:
+        self.optimizer.zero_grad()
+        self.loss = (self.weights[0] * x + self.weights[1]).sum()
+        self.loss.backward()
+        self.optimizer.step()
+        self.steps += 1
+
+
+def test_the_attributes_that_a_method_names_are_state():
+    trainer = Trainer()
+    compiled = rl.compile(trainer.step)
+    for _ in range(4):
+        compiled(ones(2))
+    assert trainer.steps == 4
+    assert trainer.weights[0].tolist() == [-1.0, -1.0] and trainer.loss.item() == -2.0
+    assert graphs() <= 3  # the count of steps is a constant at first

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from rushlight.capture.aliasing import refuse_overlaps
 from rushlight.capture.source import ArgumentSource, GradientSource, NumberSource, Source, TensorSource, ViewSource
 from rushlight.capture.state import Leaf, StateWalk
 from rushlight.capture.values import Container, Effect, SizeOf, Taken, Template, flatten_value
@@ -37,11 +38,12 @@ class Program:
     outputs: list[Any]
     result: Template
     effects: list[Effect]
-    gradients: list[tuple[Handle, Any]]
+    gradients: list[tuple[Any, Any]]
     written: list[Handle]
     fixed: dict[str, Any]
     unset_gradients: set[int] = field(default_factory=set)
-    absent: list[Handle] = field(default_factory=list)
+    absent: list[Any] = field(default_factory=list)
+    same: list[tuple[int, Any]] = field(default_factory=list)
     wanted: list[Handle] = field(default_factory=list)
     lifted: list[Handle] = field(default_factory=list)
     tangents: int = 0
@@ -67,17 +69,38 @@ class Recorder:
         self.before: dict[int, Any] = {}
         self.placeholders: dict[int, Any] = {}
         self.tensors: list[Handle] = []
-        self.absent: list[Handle] = []  # tensors that the program needs to have no gradient yet
+        self.absent: list[Any] = []  # tensors and arguments that the program needs to have no gradient yet
+        self.arguments: dict[int, Any] = {}  # by the tensor
+        self.given: dict[int, Handle] = {}  # the tensors, by what stands for them
+        self.same: list[tuple[int, Any]] = []
+        self.reached = {id(leaf.value) for leaf in walk.leaves} | {id(tensor) for tensor in walk.tensors}
 
     # Inputs.
 
     def argument(self, position: int, tensor: Handle, dynamic: bool) -> Any:
-        """A tensor argument as a fake tensor whose sizes are symbols."""
+        """A tensor argument as a fake tensor whose sizes are symbols; the same tensor twice is one.
+
+        A tensor that the function reaches by itself too is that one.
+        """
+        if id(tensor) in self.reached or id(tensor) in self.arguments:
+            first = self.arguments.get(id(tensor))
+            self.same.append((position, tensor if first is None else self.sources[id(first)]))
+            return tensor if first is None else first
         type_ = symbolic_type(self.scope, tensor.form, f"a{position}") if dynamic else tensor.form.type
         fake = self.tracer.fake(type_)
         self.sources[id(fake)] = ArgumentSource(position)
-        if tensor.gradient is not None and (tensor.gradient.required or tensor.gradient.node is not None):
+        self.arguments[id(tensor)] = fake
+        self.given[id(fake)] = tensor
+        record = tensor.gradient
+        if record is not None and (record.required or record.node is not None):
             fake.requires_grad_(True)
+        if record is not None and record.required and record.grad is not None:
+            dense = record.grad.form.is_contiguous
+            gradient = self.tracer.fake(
+                TensorType(type_.shape, type_.dtype, type_.device) if dense else record.grad.form.type
+            )
+            self.sources[id(gradient)] = GradientSource(ArgumentSource(position), record.grad.form)
+            self.before[id(fake)] = fake.gradient.grad = gradient
         return fake
 
     def number(self, text: str, value: Any) -> TracedNumber:
@@ -182,7 +205,7 @@ class Recorder:
         effects = [
             Effect(leaf.container, leaf.key, flatten_value(now, classify), leaf.path) for leaf, now in self._changed()
         ]
-        gradients: list[tuple[Handle, Any]] = []
+        gradients: list[tuple[Any, Any]] = []
         unset: set[int] = set()
         for tensor in {id(item): item for item in self.tensors}.values():
             if id(tensor) not in self.before or tensor.gradient is None:
@@ -191,6 +214,14 @@ class Recorder:
             if now is self.before[id(tensor)] or now is self.placeholders.get(id(tensor)):
                 continue
             gradients.append((tensor, None if now is None else flatten_value(now, classify)))
+        for fake in self.arguments.values():
+            now = None if fake.gradient is None else fake.gradient.grad
+            before = self.before.get(id(fake))
+            if now is not before:
+                owner = self.sources[id(fake)]
+                gradients.append((owner, None if now is None else flatten_value(now, classify)))
+                if before is None:
+                    self.absent.append(owner)
         program = self._finish(nodes, handles, template, effects, gradients)
         used = {id(item) for call in program.graph.calls for item in call.inputs()}
         used |= {id(call) for call in program.graph.results()}
@@ -199,6 +230,7 @@ class Recorder:
                 unset.add(key)
         program.unset_gradients = unset
         program.absent = self.absent
+        program.same = self.same
         return program
 
     def _guarded_symbols(self) -> set[SizeExpr]:
@@ -243,6 +275,8 @@ class Recorder:
             if cell.source is tensor and cell.writes:
                 mutations.append((position, cell.node))
                 written.append(tensor)
+        inputs = [self.given.get(id(tensor), tensor) for tensor in self.tracer.lifted]
+        refuse_overlaps([self.given.get(id(tensor), tensor) for tensor in written], inputs)
         graph, kept = without_unused_parameters(
             self.builder.graph([*nodes, *found], mutations),
             len(tangents),

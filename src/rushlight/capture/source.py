@@ -27,9 +27,9 @@ class TensorSource:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GradientSource:
-    """The gradient that a tensor has at the time of the call."""
+    """The gradient that a tensor, or an argument, has at the time of the call."""
 
-    tensor: Handle
+    owner: Handle | ArgumentSource
     form: Form
 
 

@@ -6,6 +6,7 @@ from array import array
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from rushlight.capture.aliasing import alias_guards
 from rushlight.capture.entry import Entry, Planner
 from rushlight.capture.guard import Guard
 from rushlight.capture.program import Program, random_names
@@ -170,8 +171,13 @@ class Writer:
             self.guards.append(Guard("number", text, repr(value), f"{text} != {names(value)}"))
         for source in program.sources:
             self._source_guards(source)
-        for tensor in program.absent:
-            text = f"{names(tensor)}.gradient.grad"
+        for position, first in program.same:
+            text, other = arguments.leaves[position][0], self._owner(first)
+            self.guards.append(Guard("memory", text, f"the same tensor as {other}", f"{text} is not {other}"))
+        written = {position for position, _ in program.graph.mutations}
+        self.guards += alias_guards(program.sources, written, lambda place: arguments.leaves[place][0], names)
+        for owner in program.absent:
+            text = f"{self._owner(owner)}.gradient.grad"
             self.guards.append(Guard("gradient", text, "no gradient", f"{text} is not None"))
 
     def _source_guards(self, source: Source) -> None:
@@ -182,8 +188,8 @@ class Writer:
                 f"{text}.storage is not {self.names(tensor.storage)} or {text}.form is not {self.names(tensor.form)}"
             )
             self.guards.append(Guard("tensor", text, str(tensor.form.type), failed))
-        elif isinstance(source, GradientSource) and id(source.tensor) not in self.program.unset_gradients:
-            text = f"{self.names(source.tensor)}.gradient.grad"
+        elif isinstance(source, GradientSource):
+            text = f"{self._owner(source.owner)}.gradient.grad"
             self.guards.append(Guard("gradient", text, "a gradient", f"{text} is None"))
 
     def entry(self, attach: Callable[..., Any] | None, function_outputs: int) -> Entry:
@@ -221,9 +227,12 @@ class Writer:
         if isinstance(source, ArgumentSource):
             return self.arguments.leaves[source.position][0]
         if isinstance(source, GradientSource):
-            return f"{self.names(source.tensor)}.gradient.grad"
+            return f"{self._owner(source.owner)}.gradient.grad"
         assert isinstance(source, TensorSource)
-        return self.names(source.tensor)
+        return self._owner(source.tensor)
+
+    def _owner(self, owner: Handle | ArgumentSource) -> str:
+        return self.arguments.leaves[owner.position][0] if isinstance(owner, ArgumentSource) else self.names(owner)
 
     def _inputs(self) -> list[str]:
         sources = self.program.sources
@@ -300,7 +309,7 @@ class Writer:
             writes.append(f"{self.names(effect.container)}[{key}] = e{place}")
         for tensor, template in self.program.gradients:
             writes.append(
-                f"{self.names(tensor)}.gradient.grad = {'None' if template is None else self._value(template)}"
+                f"{self._owner(tensor)}.gradient.grad = {'None' if template is None else self._value(template)}"
             )
         return [*lines, *writes, f"return {self._value(self.program.result)}"]
 

@@ -76,6 +76,9 @@ class TensorType:
         weak = "weak " if self.weak else ""
         return f"{weak}{SHORT_NAMES[self.dtype]}[{sizes}]"
 
+    def __error_text__(self) -> str:
+        return str(self)
+
 
 @dataclass(frozen=True, slots=True)
 class Layout:

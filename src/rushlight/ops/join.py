@@ -37,7 +37,7 @@ from rushlight.ops.view import expand, unsqueeze
 from rushlight.ops.view_part import slice_
 from rushlight.ops.view_shape import reshape
 from rushlight.support.errors import require
-from rushlight.sym import Size, mod, total
+from rushlight.sym import Size, guard, le, mod, total
 
 cat = define("cat(Tensor[] tensors, int dim=0) -> Tensor", "Tensors joined along a dim.", variants="function")
 
@@ -231,6 +231,13 @@ _PAD_MODES: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
 }
 
 
+def _require_room(mode: str, before: Size, after: Size, size: Size, input: Value) -> None:
+    """S011 where a side would need elements that one turn of reflecting or repeating does not give."""
+    least = size - 1 if mode == "reflect" else size
+    fits = mode == "replicate" or all(guard(le(side, least)) for side in (before, after))
+    require(fits, "S011", f"pad: {mode} padding is longer than the tensor gives", input=input.shape)
+
+
 @pad.decompose
 def pad_decompose(input: Value, pad: Shape, mode: str, value: float | None) -> Any:
     if mode == "constant":
@@ -240,6 +247,7 @@ def pad_decompose(input: Value, pad: Shape, mode: str, value: float | None) -> A
         size = input.shape[dim]
         if same_known(before, 0) and same_known(after, 0):
             continue
+        _require_room(mode, before, after, size, input)
         places = positions(input, size + before + after) - count_of(input, before)
         input = index_select(input, dim, _PAD_MODES[mode][0](places, count_of(input, size)))
     return input

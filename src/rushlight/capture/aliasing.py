@@ -1,0 +1,67 @@
+"""Inputs that share memory: a trace takes what it writes to for memory of its own, and its guards see to that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from rushlight.capture.guard import Guard
+from rushlight.capture.source import ArgumentSource, Source, TensorSource
+from rushlight.eager.handle import Handle
+from rushlight.support.errors import fail
+
+
+def overlap(one: Handle, other: Handle) -> bool:
+    """Whether two tensors' elements may lie at the same place: their spans in one storage meet."""
+    if one.storage is not other.storage or one.storage is None:
+        return False
+    (low, high), (other_low, other_high) = _span(one), _span(other)
+    return low < other_high and other_low < high
+
+
+def _span(tensor: Handle) -> tuple[int, int]:
+    start = tensor.offset * tensor.form.dtype.itemsize
+    return start, start + tensor.form.nbytes
+
+
+def overlaps_any(one: Handle, others: Sequence[Handle]) -> bool:
+    """Whether a tensor overlaps one of several."""
+    return any(overlap(one, other) for other in others)
+
+
+def refuse_overlaps(written: Sequence[Handle], inputs: Sequence[Handle]) -> None:
+    """C012 where what a program writes to overlaps another of its inputs, and is not the same tensor."""
+    for target in written:
+        for tensor in inputs:
+            if tensor is not target and overlap(tensor, target):
+                fail(
+                    "C012",
+                    "a tensor is written to, and another input shares its memory",
+                    written=target,
+                    other=tensor,
+                    hint="pass the same tensor, or a copy",
+                )
+
+
+def alias_guards(
+    sources: Sequence[Source], written: set[int], leaf: Callable[[int], str], names: Callable[[object], str]
+) -> list[Guard]:
+    """That no argument overlaps what the program writes to, nor a written argument anything.
+
+    `written` are positions in `sources`; `leaf` names an argument in the entry's function.
+    """
+    guards: list[Guard] = []
+    arguments = [(place, source) for place, source in enumerate(sources) if isinstance(source, ArgumentSource)]
+    constants = [(place, source.tensor) for place, source in enumerate(sources) if isinstance(source, TensorSource)]
+    for number, (place, source) in enumerate(arguments):
+        text = leaf(source.position)
+        others = [tensor for other, tensor in constants if place in written or other in written]
+        if others:
+            storages = names(frozenset([tensor.storage for tensor in others]))
+            failed = f"{text}.storage in {storages} and {names(overlaps_any)}({text}, {names(tuple(others))})"
+            guards.append(Guard("memory", text, "memory of its own", failed))
+        for other, other_source in arguments[:number]:
+            if place in written or other in written:
+                second = leaf(other_source.position)
+                failed = f"{text}.storage is {second}.storage and {names(overlap)}({text}, {second})"
+                guards.append(Guard("memory", text, f"no memory of {second}", failed))
+    return guards
