@@ -1,6 +1,7 @@
 """The house stands: import contracts, budgets, one door each to LLVM and to the environment, fresh generated files."""
 
 import ast
+import logging
 import re
 from pathlib import Path
 
@@ -13,6 +14,15 @@ from tools import budgets, generate
 
 ROOT = Path(__file__).parent.parent.parent
 FLOORS = "cli bench nn optim amp data export capture eager tune build autodiff schedule codegen runtime ops ir sym term"
+
+
+@pytest.fixture(autouse=True)
+def _loggers():
+    """Import-linter sets up logging for itself, which silences the loggers that exist."""
+    yield
+    for name, logger in logging.root.manager.loggerDict.items():
+        if name.startswith("rushlight") and isinstance(logger, logging.Logger):
+            logger.disabled = False
 
 
 def contract(text: str) -> str:

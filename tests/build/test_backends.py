@@ -104,8 +104,7 @@ def _graph(body: str, parameters: str = "%x: f32[s0, 4]") -> Graph:
 def _launched(executable: Any, *inputs: np.ndarray) -> list[np.ndarray]:
     layouts = executable.infer_outputs([array.shape for array in inputs])
     outputs = [
-        np.empty(shape, type_.dtype.numpy)
-        for type_, (shape, _) in zip(executable.output_types, layouts, strict=True)
+        np.empty(shape, type_.dtype.numpy) for type_, (shape, _) in zip(executable.output_types, layouts, strict=True)
     ]
     types = (*executable.input_types, *executable.output_types)
     kept = [
@@ -167,9 +166,7 @@ def test_inputs_that_exchange_their_values_are_written_at_the_end(backend: str):
 
 
 def test_values_are_let_go_after_their_last_use():
-    graph = _graph(
-        "  %0 = exp(%x) : f32[s0, 4]\n  %1 = neg(%0) : f32[s0, 4]\n  %2 = abs(%1) : f32[s0, 4]\n  return %2"
-    )
+    graph = _graph("  %0 = exp(%x) : f32[s0, 4]\n  %1 = neg(%0) : f32[s0, 4]\n  %2 = abs(%1) : f32[s0, 4]\n  return %2")
     executable = compile_graph(graph, "eager")
     assert isinstance(executable, StepExecutable)
     assert [len(over) for over in executable._last] == [1, 1, 1]

@@ -11,7 +11,7 @@ import pytest
 import rushlight as rl
 from rushlight import nn
 from rushlight.support import events
-from rushlight.support.errors import RushlightError
+from rushlight.support.errors import RushlightError, RushlightWarning, forget_warnings
 
 
 @pytest.fixture(autouse=True)
@@ -517,3 +517,12 @@ def test_the_attributes_that_a_method_names_are_state():
     assert trainer.steps == 4
     assert trainer.weights[0].tolist() == [-1.0, -1.0] and trainer.loss.item() == -2.0
     assert graphs() <= 3  # the count of steps is a constant at first
+
+
+def test_a_function_that_is_compiled_again_and_again_gives_one_warning():
+    forget_warnings()
+    compiled = rl.compile(lambda x, mode: x + len(mode))
+    with pytest.warns(RushlightWarning, match="has 8 graphs, and makes more") as given:  # noqa: PT031
+        for number in range(12):
+            compiled(ones(1), str(number))
+    assert len(given) == 1 and "a1 is not" in str(given[0].message)

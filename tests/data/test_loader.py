@@ -47,6 +47,7 @@ def loader_threads():
 
 
 def wait_for_threads():
+    gc.collect()  # tracebacks of earlier tests may hold an iterator
     deadline = time.monotonic() + 5
     while loader_threads() and time.monotonic() < deadline:
         time.sleep(0.01)

@@ -176,12 +176,17 @@ def test_a_broken_plan_is_found(message: str):
     assert message in _message(verify_plan, BROKEN_PLANS[message](_plan()))
 
 
+def test_values_that_share_a_place_at_the_same_time_are_found():
+    plan = _chain()
+    assert len(plan.slots) == 3
+    moved = tuple([replace(slot, offset_bytes=0) for slot in plan.slots])
+    assert "two values that are needed at once share memory" in _message(verify_plan, replace(plan, slots=moved))
+
+
+def _chain() -> Plan:
+    lines = [f"  %{n} = matmul(%{n - 1 if n else 'x'}, %x) : f32[64, 64]" for n in range(4)]
+    return schedule(_graph("\n".join(["g(%x: f32[64, 64]) {", *lines, "  return %3", "}"])), 64).plan
+
+
 def test_a_buffer_without_a_place_in_the_arena_is_found():
-    graph = parse_graph(
-        "g(%x: f32[64, 64]) {\n  %0 = matmul(%x, %x) : f32[64, 64]\n  %1 = matmul(%0, %x) : f32[64, 64]\n"
-        "  return %1\n}",
-        OPERATORS,
-    )
-    plan = schedule(graph, 64).plan
-    assert plan.slots
-    assert "a buffer has no place in the arena" in _message(verify_plan, replace(plan, slots=()))
+    assert "a buffer has no place in the arena" in _message(verify_plan, replace(_chain(), slots=()))

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from rushlight.runtime.generator import DEFAULT_SEED, Generator, default_generator
+from rushlight.runtime.generator import DEFAULT_SEED, Generator
 from rushlight.support.errors import ArgumentValueError
 
 
@@ -32,7 +32,7 @@ def test_manual_seed_starts_again():
     assert generator.manual_seed(-1).next_ordinal() == ((1 << 64) - 1, 0)
     assert generator.initial_seed() == (1 << 64) - 1
     assert generator.seed() == generator.initial_seed()
-    assert default_generator.initial_seed() == DEFAULT_SEED
+    assert Generator().initial_seed() == DEFAULT_SEED
 
 
 def test_threads_never_share_an_ordinal():

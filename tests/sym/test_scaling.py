@@ -84,7 +84,7 @@ def test_a_sum_taken_apart_again():
 
         return work
 
-    assert_near_linear(run)
+    assert_near_linear(run, 320, 1280)
 
 
 def test_a_chain_of_equalities():

@@ -52,8 +52,9 @@ def is_cheap(call: Call) -> bool:
 
 
 def kept_bytes(call: Call) -> int:
-    """What keeping a value costs, by hints."""
-    return max(1, optimization_hint(product(call.type.shape)) * call.type.dtype.itemsize)
+    """What keeping a value costs, by hints; a view a little more than its base, if that is no larger."""
+    size = optimization_hint(product(call.type.shape)) * call.type.dtype.itemsize
+    return max(1, size) + (call.op is not PARAMETER and is_view(call))
 
 
 def minimum_cut(

@@ -9,14 +9,14 @@ decompose -> 01-primitives.ir
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from rushlight.build.decompose import merge_equal_calls, to_primitives
 from rushlight.build.stages import NO_STAGES, Stages
 from rushlight.codegen.llvm.module import emit_module
-from rushlight.ir.graph import Graph
+from rushlight.ir.graph import Call, Graph
 from rushlight.ir.graph_parse import parse_graph
 from rushlight.ir.kernel_text import plan_text
 from rushlight.ir.outline import plan_outline
@@ -108,7 +108,7 @@ def _fused_text(scheduled: Scheduled) -> str:
         details = ", ".join([str(detail) for detail in item.verdict.details])
         reason = f"{item.verdict.reason} ({details})" if details else item.verdict.reason
         lines.append(f"{item.consumer} not with {item.producer}: {reason}")
-    return "\n".join(lines)
+    return "\n".join([*lines, ""])
 
 
 def _plan_of(scheduled: Scheduled, target: Target) -> Plan:
@@ -126,15 +126,18 @@ def _graph_text(graph: Graph) -> str:
 def _read_graph(text: str, graph: Graph) -> Graph:
     """An edited graph; its inputs and results must be those of the original."""
     edited = parse_graph(text, OPERATORS)
-    for word, mine, others in (
-        ("inputs", edited.parameters, graph.parameters),
-        ("outputs", edited.outputs, graph.outputs),
+    for word, found, expected in (
+        ("inputs", _kinds(edited.parameters), _kinds(graph.parameters)),
+        ("outputs", _kinds(edited.outputs), _kinds(graph.outputs)),
+        ("written inputs", [place for place, _ in edited.mutations], [place for place, _ in graph.mutations]),
     ):
-        one, two = ([str(call.type.dtype) + str(len(call.type.shape)) for call in calls] for calls in (mine, others))
-        if one != two:
-            texts = {"edited": ", ".join(one), "original": ", ".join(two)}
-            broken(graph.name, f"the edited graph has other {word}", **texts)
+        if found != expected:
+            broken(graph.name, f"the edited graph has other {word}", edited=found, original=expected)
     return edited
+
+
+def _kinds(calls: Sequence[Call]) -> list[str]:
+    return [f"{call.type.dtype.name} of {call.type.ndim} dims" for call in calls]
 
 
 def _code_text(code: Code) -> str:

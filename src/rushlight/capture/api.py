@@ -19,12 +19,13 @@ from rushlight.capture.writer import MISS, Arguments, Names, Writer
 from rushlight.eager.dispatch import STATE
 from rushlight.eager.handle import Handle
 from rushlight.support import events, settings
-from rushlight.support.errors import fail
+from rushlight.support.errors import fail, warn
 
 if TYPE_CHECKING:
     from rushlight.build import Executable
 
 PREPARE = "__rushlight_prepare__"
+QUIET_GRAPHS = 8  # of one function; beyond these a warning says which guard keeps failing
 _compiled: weakref.WeakSet[CompiledFunction] = weakref.WeakSet()
 _count = [0]
 
@@ -70,11 +71,16 @@ class CompiledFunction:
         self.entries = ()
 
     def _trace(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry:
-        for entry in self.entries:
+        guard: Any = None
+        for entry in reversed(self.entries):
             guard = why_missed(entry, args, kwargs)
             events.record("recompile", "guard", f"{guard}")
             if guard is not None and guard.kind == "number":
                 self.dynamic_numbers.add(guard.path)
+        if len(self.entries) == QUIET_GRAPHS:
+            name = getattr(self, "__qualname__", type(self.function).__name__)
+            reason = "sizes" if guard is None else f"{guard.path} is not {guard.expected}"
+            warn("C008", f"compile: {name} has {QUIET_GRAPHS} graphs, and makes more", key=name, last=reason)
         unset: set[int] = set()
         while True:
             names = Names()

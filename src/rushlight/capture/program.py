@@ -17,6 +17,7 @@ from rushlight.eager.handle import Handle
 from rushlight.eager.tracing import TracedNumber, Tracer
 from rushlight.eager.tracing.number import traced_number
 from rushlight.ir.graph import RELAYOUT, Call, Graph, GraphBuilder, Node
+from rushlight.ir.sizes import symbols_in
 from rushlight.ir.type import TensorType
 from rushlight.runtime.generator import Generator
 from rushlight.sym import Guard, Scope, SizeExpr, free_symbols, optimization_hint
@@ -95,11 +96,10 @@ class Recorder:
         if record is not None and (record.required or record.node is not None):
             fake.requires_grad_(True)
         if record is not None and record.required and record.grad is not None:
-            dense = record.grad.form.is_contiguous
-            gradient = self.tracer.fake(
-                TensorType(type_.shape, type_.dtype, type_.device) if dense else record.grad.form.type
-            )
-            self.sources[id(gradient)] = GradientSource(ArgumentSource(position), record.grad.form)
+            form: Form = record.grad.form
+            dense = TensorType(type_.shape, type_.dtype, type_.device)
+            gradient = self.tracer.fake(dense if form.is_contiguous else form.type)
+            self.sources[id(gradient)] = GradientSource(ArgumentSource(position), form)
             self.before[id(fake)] = fake.gradient.grad = gradient
         return fake
 
@@ -389,7 +389,7 @@ def without_unused_parameters(graph: Graph, last: int, asked: set[SizeExpr]) -> 
     kept: list[int] = []
     for first in (True, False):  # parameters that are only asked for their sizes come last
         for place, call in enumerate(graph.parameters):
-            symbols = symbols_in(_parts(call))
+            symbols = set(symbols_in(_parts(call)))
             wanted = id(call) in used or place >= count - last
             if place not in kept and (wanted if first else symbols & needed - given):
                 kept.append(place)
@@ -404,21 +404,6 @@ def _parts(call: Call) -> list[Any]:
     return [call.type, *[value for _, value in call.attrs]]
 
 
-def symbols_in(parts: list[Any]) -> set[SizeExpr]:
-    """The symbols in types, sizes and attribute values."""
-    found: set[SizeExpr] = set()
-    stack = list(parts)
-    while stack:
-        item = stack.pop()
-        if isinstance(item, SizeExpr):
-            found.update(free_symbols(item))
-        elif isinstance(item, TensorType):
-            stack.extend((*item.shape, *item.strides))
-        elif isinstance(item, tuple):
-            stack.extend(item)
-    return found
-
-
 def _template_symbols(templates: list[Template]) -> set[SizeExpr]:
     """The symbols that results are computed from in Python."""
     found: set[SizeExpr] = set()
@@ -430,5 +415,5 @@ def _template_symbols(templates: list[Template]) -> set[SizeExpr]:
         elif isinstance(item, SizeOf):
             found.update(free_symbols(item.expr))
         elif isinstance(item, Taken) and isinstance(item.source, ViewSource):
-            found |= symbols_in([value for _, _, attrs in item.source.steps for value in attrs.values()])
+            found.update(symbols_in([value for _, _, attrs in item.source.steps for value in attrs.values()]))
     return found

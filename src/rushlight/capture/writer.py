@@ -99,7 +99,7 @@ def argument_guards(arguments: Arguments, names: Names) -> list[Guard]:
     return guards
 
 
-def _wants(tensor: Handle) -> bool:
+def _wants(tensor: Any) -> bool:
     return bool(tensor.keys & AUTOGRAD and tensor.requires_grad)
 
 

@@ -12,7 +12,7 @@ from rushlight.eager.autograd import driver
 from rushlight.eager.autograd.history import requires
 from rushlight.eager.autograd.node import RemovableHandle, add_hook
 from rushlight.eager.creation import require_gradient, tensor
-from rushlight.eager.form import Size
+from rushlight.eager.form import Size, same_shape
 from rushlight.eager.functions import unbind
 from rushlight.eager.handle import Handle, adopt, gradient_of, share
 from rushlight.eager.interception import make_subclass, make_wrapper_subclass
@@ -81,7 +81,7 @@ class Autograd:
     def grad(self: Any, value: Any) -> None:
         if value is not None:
             require(isinstance(value, Handle), "A001", "grad: not a tensor", value=value)
-            same = tuple(value.form.shape) == tuple(self.form.shape) and value.dtype is self.dtype
+            same = value.dtype is self.dtype and same_shape(value.form.shape, self.form.shape)
             require(same and value is not self, "G007", "grad: does not fit its tensor", tensor=self, grad=value)
         gradient_of(self).grad = value
 

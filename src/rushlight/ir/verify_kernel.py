@@ -10,7 +10,7 @@ from rushlight.ir.kernel import TASK_WORDS, TILE_WORDS, AxisKind, Barrier, GemmK
 from rushlight.ir.plan import Address, Launch, Plan
 from rushlight.ir.scalar import OPS, REDUCTIONS, Buffer, Scalar, bound_axes
 from rushlight.ir.verify import broken
-from rushlight.sym import Size, SizeExpr, axis_size, format_size, free_symbols, is_axis
+from rushlight.sym import Size, SizeExpr, axis_size, format_size, free_symbols, is_axis, optimization_hint
 from rushlight.term import postorder
 
 COMBINES = (None, "sum", "prod", "max", "min")
@@ -185,9 +185,32 @@ def verify_plan(plan: Plan) -> None:
     for slot in plan.slots:
         _known(slot.offset_bytes, known, "arena")
         _known(slot.size_bytes, known, "arena")
+    _verify_places(plan)
     for assertion in plan.assertions:
         _known(assertion.left, known, "assertion")
         _known(assertion.right, known, "assertion")
+
+
+def _verify_places(plan: Plan) -> None:
+    """Values that are needed at the same time lie in different places of the arena, for the sizes that hints give."""
+    spans: dict[Buffer, tuple[int, int]] = {}
+    for step, launch in enumerate(plan.launches):
+        for buffer in launch.buffers:
+            first, _ = spans.get(buffer, (step, step))
+            spans[buffer] = (first, step)
+    places = [
+        (slot.buffer, optimization_hint(slot.offset_bytes), optimization_hint(slot.size_bytes))
+        for slot in plan.slots
+        if slot.buffer in spans
+    ]
+    places.sort(key=lambda place: place[1])
+    for number, (buffer, start, size) in enumerate(places):
+        for other, other_start, _ in places[number + 1 :]:
+            if other_start >= start + size:
+                break
+            (first, last), (other_first, other_last) = spans[buffer], spans[other]
+            if first <= other_last and other_first <= last:
+                broken("arena", "two values that are needed at once share memory", one=buffer.name, other=other.name)
 
 
 def _known(size: Size, known: set[SizeExpr], where: str) -> None:

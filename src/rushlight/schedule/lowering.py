@@ -80,8 +80,8 @@ def lower_graph(graph: Graph) -> Lowered:
     """Runs the lowering rule of every call, in order."""
     lowered = Lowered([], {}, {})
     operands = lowered.operands
-    for position, call in enumerate(graph.parameters):
-        buffer = Buffer(f"in{position}", call.type)
+    for call in graph.parameters:
+        buffer = Buffer(call.attr("name"), call.type)
         lowered.buffers[id(call)] = buffer
         operands[id(call)] = BufferOperand(buffer)
     results: dict[int, tuple[Any, ...]] = {}

@@ -12,6 +12,7 @@ from rushlight.autodiff.backward import walk
 from rushlight.eager.autograd.accumulate import AccumulateGrad, accumulated, edge_of
 from rushlight.eager.autograd.history import requires
 from rushlight.eager.dispatch import Scope
+from rushlight.eager.form import same_shape
 from rushlight.eager.handle import Handle, gradient_of
 from rushlight.ops.record import OPERATORS
 from rushlight.support.errors import RushlightError, fail, require
@@ -123,7 +124,7 @@ def _start(tensor: Handle, gradient: Any) -> Any:
         with Scope(grad=False):
             return OPERATORS["full_like"](tensor, 1)
     require(isinstance(gradient, Handle), "A001", "backward: a gradient must be a tensor", gradient=gradient)
-    if tuple(gradient.form.shape) != tuple(tensor.form.shape) or gradient.form.dtype is not tensor.form.dtype:
+    if gradient.form.dtype is not tensor.form.dtype or not same_shape(gradient.form.shape, tensor.form.shape):
         fail("G007", "backward: the gradient does not fit its tensor", tensor=tensor, gradient=gradient)
     return gradient
 

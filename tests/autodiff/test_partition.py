@@ -1,0 +1,240 @@
+"""Cutting joint graphs: what is kept and what made again, that no cut keeps fewer bytes, that bits do not change."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import rushlight as rl
+from rushlight import nn
+from rushlight.autodiff.cut import kept_bytes, minimum_cut
+from rushlight.autodiff.partition import Split, split_joint
+from rushlight.capture import api
+from rushlight.ir.dtype import float32
+from rushlight.ir.graph import Call, Graph, parameter
+from rushlight.ir.graph_parse import parse_graph
+from rushlight.ir.text import format_graph
+from rushlight.ir.type import TensorType
+from rushlight.ir.verify import verify_graph
+from rushlight.nn import functional as F
+from rushlight.ops.record import OPERATORS
+from rushlight.term import Op
+
+
+def _joint(text: str, outputs: int, tangents: int, **options: Any) -> Split:
+    joint = parse_graph(text, OPERATORS)
+    verify_graph(joint)
+    split = split_joint(joint, outputs, tangents, **options)
+    verify_graph(split.forward)
+    verify_graph(split.backward)
+    return split
+
+
+def _text(split: Split) -> str:
+    kept = f"kept: inputs {list(split.inputs)}, outputs of the forward graph {list(split.saved)}"
+    sizes = f", sizes {[str(size.facts.name) for size in split.sizes]}" if split.sizes else ""
+    return f"{format_graph(split.forward)}\n\n{format_graph(split.backward)}\n\n{kept}{sizes}"
+
+
+# y = gelu(x @ w): of the product and its gelu only the product is kept; the rest is made again.
+GELU = """\
+joint(%x: f32[s0, 64], %w: f32[64, 256], %v: f32[256, 8], %t: f32[s0, 8]) {
+  size s0 = 128
+  %0 = matmul(%x, %w) : f32[s0, 256]
+  %1 = gelu(%0) {approximate="none"} : f32[s0, 256]
+  %2 = matmul(%1, %v) : f32[s0, 8]
+  %3 = transpose(%v) {dim0=0, dim1=1} : f32[8, 256] strides [1, 8]
+  %4 = matmul(%t, %3) : f32[s0, 256]
+  %5 = transpose(%1) {dim0=0, dim1=1} : f32[256, s0] strides [1, 256]
+  %6 = matmul(%5, %t) : f32[256, 8]
+  %7 = exp(%0) : f32[s0, 256]
+  %8 = mul(%4, %7) : f32[s0, 256]
+  return %2, %8, %6
+}"""
+
+# A mask of bools costs a quarter of what it is made from.
+MASK = """\
+joint(%x: f32[1024], %t: f32[1024]) {
+  %0 = exp(%x) : f32[1024]
+  %1 = gt(%0, 2.0) : bool[1024]
+  %2 = cumsum(%0) {dim=0} : f32[1024]
+  %3 = where(%1, %t, 0.0) : f32[1024]
+  return %2, %3
+}"""
+
+# A row's mean is small: broadcasting it again is better than keeping what it was broadcast to.
+ROWS = """\
+joint(%x: f32[s0, 512], %t: f32[s0, 512]) {
+  size s0 = 64
+  %0 = mean(%x) {dim=[1], keepdim=true} : f32[s0, 1]
+  %1 = expand(%0) {size=[`s0`, 512]} : f32[s0, 512] strides [1, 0]
+  %2 = sub(%x, %1, none) : f32[s0, 512]
+  %3 = mul(%t, %1) : f32[s0, 512]
+  return %2, %3
+}"""
+
+
+@pytest.mark.parametrize(("name", "text"), [("gelu", GELU), ("mask", MASK), ("rows", ROWS)])
+def test_what_is_kept_is_golden(name: str, text: str, golden: Any):
+    golden(f"partition-{name}.ir", _text(_joint(text, 1, 1)))
+
+
+def test_without_recompute_only_views_are_made_again():
+    split = _joint(GELU, 1, 1, recompute=False)
+    names = [call.op.name for call in split.backward.calls]
+    assert "gelu" not in names and "transpose" in names
+    assert len(split.saved) == 2 and split.inputs == (2,)
+
+
+def test_parameters_that_live_on_are_free():
+    text = """\
+joint(%x: f32[64], %w: f32[64], %t: f32[64]) {
+  %0 = mul(%x, %w) : f32[64]
+  %1 = exp(%0) : f32[64]
+  %2 = mul(%t, %1) : f32[64]
+  return %1, %2
+}"""
+    # One value against two inputs: the result is kept. Where both inputs live on, they cost nothing.
+    assert _joint(text, 1, 1).saved == (0,)
+    living = _joint(text, 1, 1, living=(0, 1))
+    assert living.saved == () and living.inputs == (0, 1)
+
+
+def test_an_input_that_is_written_to_is_saved_before():
+    text = """\
+joint(%x: f32[8], %t: f32[8]) {
+  %0 = add(%x, 1.0, none) : f32[8]
+  %1 = mul(%t, %x) : f32[8]
+  return %0, %1
+  write %x <- %0
+}"""
+    split = _joint(text, 1, 1)
+    assert split.inputs == () and split.saved == (1,)
+    assert split.forward.outputs[1] is split.forward.parameters[0]
+    assert split.forward.mutations and not split.backward.mutations
+
+
+def test_an_expanded_value_is_kept_row_major():
+    text = """\
+joint(%x: f32[8], %t: f32[8, 4]) {
+  %0 = cumsum(%x) {dim=0} : f32[8]
+  %1 = unsqueeze(%0) {dim=1} : f32[8, 1]
+  %2 = expand(%1) {size=[8, 4]} : f32[8, 4] strides [1, 0]
+  %3 = mul(%t, %2) : f32[8, 4]
+  return %2, %3
+}"""
+    split = _joint(text, 1, 1)
+    assert [call.type.shape for call in split.forward.outputs] == [(8, 4), (8,)]  # the base, not the expansion
+
+
+# The cut is a minimum: against every subset of values.
+
+OP = Op("made")
+
+
+@st.composite
+def networks(draw: st.DrawFn) -> tuple[list[Call], list[Call], list[Call], set[int]]:
+    """Values (inputs first), required ones, free ones, and the ids of those that may be made again."""
+    values: list[Call] = []
+    repeatable: set[int] = set()
+    inputs = draw(st.integers(1, 3))
+    for place in range(draw(st.integers(inputs, 11))):
+        type_ = TensorType((draw(st.integers(1, 9)),), float32)
+        if place < inputs:
+            values.append(parameter(f"in{place}", type_))
+            continue
+        operands = tuple(draw(st.lists(st.sampled_from(values), min_size=0, max_size=3)))
+        values.append(Call(OP, operands, (), type_))
+        if draw(st.booleans()):
+            repeatable.add(id(values[-1]))
+    required = draw(st.lists(st.sampled_from(values), min_size=1, max_size=4))
+    free = draw(st.lists(st.sampled_from(values[:inputs]), max_size=2))
+    return values, required, free, repeatable
+
+
+def _suffices(kept: set[int], required: list[Call], repeatable: set[int]) -> bool:
+    stack = list(required)
+    while stack:
+        call = stack.pop()
+        if id(call) in kept:
+            continue
+        if id(call) not in repeatable:
+            return False
+        stack.extend(call.inputs())
+    return True
+
+
+def _bytes(kept: Any, free: list[Call]) -> int:
+    unpriced = {id(call) for call in free}
+    return sum([0 if id(call) in unpriced else kept_bytes(call) for call in kept])
+
+
+@given(networks())
+def test_no_choice_keeps_fewer_bytes(network: Any):
+    values, required, free, repeatable = network
+    found = minimum_cut(values, required, free, lambda call: id(call) in repeatable)
+    assert _suffices({id(call) for call in found}, required, repeatable)
+    best = min(
+        _bytes(kept, free)
+        for count in range(len(values) + 1)
+        for kept in combinations(values, count)
+        if _suffices({id(call) for call in kept}, required, repeatable)
+    )
+    assert _bytes(found, free) == best
+
+
+# Bits.
+
+
+class Block(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(16)
+        self.up = nn.Linear(16, 48)
+        self.down = nn.Linear(48, 16)
+
+    def forward(self, x: Any) -> Any:
+        return x + self.down(F.gelu(self.up(self.norm(x)))) * rl.sigmoid(x)
+
+
+def test_recomputing_changes_no_bit(monkeypatch: pytest.MonkeyPatch):
+    rng = np.random.default_rng(0)
+    block = Block()
+    with rl.no_grad():
+        for weight in block.parameters():
+            weight.copy_(rl.tensor(rng.standard_normal(weight.shape).astype(np.float32)))
+    x0 = rng.standard_normal((7, 16)).astype(np.float32)
+    graphs: list[Graph] = []
+    found: list[list[Any]] = []
+    for recompute in (None, True, False):
+
+        def split(joint: Graph, outputs: int, tangents: int, **options: Any) -> Split:
+            made = split_joint(joint, outputs, tangents, **{**options, "recompute": recompute})  # noqa: B023 - called here
+            graphs.append(made.backward)
+            return made
+
+        monkeypatch.setattr(api, "split_joint", split)
+        block.zero_grad()
+        x = rl.tensor(x0, requires_grad=True)
+        (block if recompute is None else rl.compile(block))(x).square().sum().backward()
+        found.append([x.grad.numpy(), *[weight.grad.numpy() for weight in block.parameters()]])
+    recomputed, kept = graphs
+    assert "gelu" in format_graph(recomputed) and "gelu(" not in format_graph(kept)
+    for other in found[1:]:
+        assert all(np.array_equal(one, two) for one, two in zip(found[0], other, strict=True))
+
+
+def test_random_numbers_are_drawn_once_and_made_again_from_their_seed():
+    model = nn.Sequential(nn.Linear(16, 16), nn.Dropout(0.5), nn.GELU())
+    gradients: list[Any] = []
+    for compiled in (False, True):
+        rl.manual_seed(11)
+        x = rl.ones(4, 16).requires_grad_()
+        (rl.compile(model) if compiled else model)(x).sum().backward()
+        gradients.append(x.grad.numpy())
+    assert np.array_equal(*gradients)

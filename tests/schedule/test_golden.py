@@ -1,0 +1,136 @@
+"""From captured graphs to fused kernels, as text: read `golden/*.ir` beside this file to see what the compiler does.
+
+Each file shows the graph that capture wrote down, the same graph in primitives, and its kernels in outline.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import rushlight as rl
+from rushlight import build, nn
+from rushlight.build.pipeline import run_passes
+from rushlight.ir.graph import Graph
+from rushlight.ir.graph_parse import parse_graph
+from rushlight.ir.outline import plan_outline
+from rushlight.ir.target import Target
+from rushlight.ir.text import format_graph
+from rushlight.nn import functional as F
+from rushlight.ops.record import OPERATORS
+
+TARGET = Target("x86_64-unknown-linux-gnu", "x86-64-v4", "", 64)
+
+
+def captured(monkeypatch: pytest.MonkeyPatch, function: Callable[..., Any], *args: Any) -> Graph:
+    """The graph that capture hands to the compiler for one call."""
+    graphs: list[Graph] = []
+    compile_graph = build.compile_graph
+
+    def spy(graph: Graph, backend: str | None = None) -> Any:
+        graphs.append(graph)
+        return compile_graph(graph, backend)
+
+    monkeypatch.setattr(build, "compile_graph", spy, raising=False)
+    rl.compile(function)(*args)
+    return parse_graph(format_graph(graphs[-1], facts=True), OPERATORS)  # so that sizes have their printed names
+
+
+def stages(graph: Graph) -> str:
+    """The graph, its primitives, and its kernels in outline."""
+    primitives = run_passes(graph, TARGET, until="02-merged.ir")
+    plan = run_passes(graph, TARGET, until="07-tiled.ir")
+    parts = (
+        ("captured", format_graph(graph, facts=True)),
+        ("primitives", format_graph(primitives)),
+        ("kernels", plan_outline(plan)),
+    )
+    return "\n\n".join([f"# {title}\n\n{text}" for title, text in parts])
+
+
+def softmax(x: Any) -> Any:
+    return rl.softmax(x, -1)
+
+
+def layer_norm(x: Any, weight: Any, bias: Any) -> Any:
+    return F.layer_norm(x, (32,), weight, bias)
+
+
+def gelu_of_linear(x: Any, weight: Any, bias: Any, residual: Any) -> Any:
+    return F.gelu(F.linear(x, weight, bias)) + residual
+
+
+def cross_entropy(logits: Any, labels: Any) -> Any:
+    return F.cross_entropy(logits, labels)
+
+
+CASES: dict[str, tuple[Callable[..., Any], Callable[[], tuple[Any, ...]]]] = {
+    "softmax": (softmax, lambda: (rl.zeros(64, 128),)),
+    "layer_norm": (layer_norm, lambda: (rl.zeros(64, 32), rl.ones(32), rl.zeros(32))),
+    "gelu_of_linear": (
+        gelu_of_linear,
+        lambda: (rl.zeros(64, 32), rl.zeros(128, 32), rl.zeros(128), rl.zeros(64, 128)),
+    ),
+    "cross_entropy": (cross_entropy, lambda: (rl.zeros(64, 10), rl.zeros(64, dtype=rl.int64))),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_kernels_are_golden(name: str, monkeypatch: pytest.MonkeyPatch, golden: Callable[[str, str], None]):
+    function, args = CASES[name]
+    golden(f"{name}.ir", stages(captured(monkeypatch, function, *args())))
+
+
+def test_one_optimizer_step_is_one_kernel(monkeypatch: pytest.MonkeyPatch, golden: Callable[[str, str], None]):
+    weight = nn.Parameter(rl.ones(64))
+    optimizer = rl.optim.AdamW([weight], lr=0.01, weight_decay=0.1)
+
+    def step(gradient: Any) -> None:
+        weight.grad = gradient
+        optimizer.step()
+
+    golden("adamw_step.ir", stages(captured(monkeypatch, step, rl.ones(64))))
+
+
+# Verdicts: why values share a kernel, or do not.
+
+VERDICTS = """\
+g(%x: f32[s0, s1], %w: f32[s1, 64], %i: i64[s0, 64], %z: f32[s0, 64]) {
+  size s0 = 256
+  size s1 = 512
+  %0 = matmul(%x, %w) : f32[s0, 64]
+  %1 = relu(%0) : f32[s0, 64]
+  %2 = sum(%1) {dim=[1], keepdim=true} : f32[s0, 1]
+  %3 = div(%1, %2) : f32[s0, 64]
+  %4 = sum(%3) {dim=[0], keepdim=false} : f32[64]
+  %5 = exp(%4) : f32[64]
+  %6 = scatter_add(%z, %i, %3) {dim=0} : f32[s0, 64]
+  return %3, %5, %6
+}"""
+
+
+def test_verdicts_are_golden(golden: Callable[[str, str], None]):
+    scheduled = run_passes(parse_graph(VERDICTS, OPERATORS), TARGET, until="06-fused.txt")
+    lines = [f"{item.consumer} not with {item.producer}: {item.verdict.reason}" for item in scheduled.missed]
+    golden("verdicts.txt", "\n".join([VERDICTS, "", plan_outline(scheduled.plan), "", *lines]))
+
+
+# Memory: values that are not needed at the same time share a place.
+
+CHAIN = """\
+g(%x: f32[s0, s0]) {
+  size s0 = 256
+  %0 = matmul(%x, %x) : f32[s0, s0]
+  %1 = matmul(%0, %x) : f32[s0, s0]
+  %2 = matmul(%1, %x) : f32[s0, s0]
+  %3 = matmul(%2, %x) : f32[s0, s0]
+  %4 = matmul(%3, %0) : f32[s0, s0]
+  return %4
+}"""
+
+
+def test_the_memory_plan_is_golden(golden: Callable[[str, str], None]):
+    plan = run_passes(parse_graph(CHAIN, OPERATORS), TARGET, until="07-tiled.ir")
+    golden("memory.txt", f"{CHAIN}\n\n{plan_outline(plan)}")
