@@ -317,7 +317,7 @@ def test_batches_of_two_axes_have_two_strides() -> None:
 def test_epilogue_sees_each_finished_tile_once(scratch: bool) -> None:
     tile = choose_tile("float32", llvm.host_target().vector_bytes)
     text = emit_core(tile, "core") + _EPILOGUE + emit_task(tile, "task", "core", "epilogue", scratch=scratch)
-    module = load(text + emit_plan(tile, "plan"))
+    module = load(text + emit_plan(tile, "plan", scratch=scratch))
     a, b = operands(150, 600, 300, "float32")
     left, right = packed_a(a, tile)[0], packed_b(b, tile)
     c, out = np.full((150, 600), 7, np.float32), np.zeros((150, 600), np.float32)
@@ -381,9 +381,11 @@ def test_plain_operands_are_not_read_past_their_end(a_format: Any, b_format: Any
         assert_same_bits(memory[2].reshape(m, n), oracle(a, b))
 
 
-def test_plan_agrees_with_its_specification() -> None:
-    tile = choose_tile("float32", llvm.host_target().vector_bytes)
-    plan = Product(tile).plan
+@pytest.mark.parametrize("scratch", [False, True])
+def test_plan_agrees_with_its_specification(scratch: bool) -> None:
+    tile = choose_tile("float32", llvm.host_target().vector_bytes, a_packed=False, b_packed=False)
+    module = load(emit_plan(tile, "plan", scratch=scratch))
+    plan = function(module, "plan", ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, result=ctypes.c_int64)
     random = np.random.default_rng(5)
     for _ in range(100):
         m, n, k = (int(2 ** random.uniform(0, 13)) for _ in range(3))
@@ -391,12 +393,12 @@ def test_plan_agrees_with_its_specification() -> None:
         args = np.zeros(len(TASK_WORDS), np.int64)
         args[[TASK_WORDS.index("m"), TASK_WORDS.index("n"), TASK_WORDS.index("k")]] = m, n, k
         tasks = plan(args.ctypes.data, batches, threads)
-        rows, columns = plan_tiles(tile, m, n, k, batches, threads)
+        rows, columns = plan_tiles(tile, m, n, k, batches, threads, scratch=scratch)
         assert tuple(args[-2:]) == (rows, columns)
         assert tasks == batches * -(-m // rows) * -(-n // columns)
         assert rows % tile.mr == columns % tile.nr == 0
         assert 0 < rows <= tile.mc
-        assert 0 < columns <= tile.nc
+        assert 0 < columns <= (tile.scratch_nc if scratch else tile.nc)
 
 
 @pytest.mark.parametrize(

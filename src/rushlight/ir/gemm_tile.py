@@ -31,7 +31,8 @@ BLOCK = 256
 _LLVM_FLOATS = {"float32": "float", "float64": "double"}
 _ITEM_BYTES = {"float32": 4, "float64": 8}
 _MICRO_SHAPES = {64: (12, 2), 32: (6, 2), 16: (8, 3)}
-_MACRO_TILE_BYTES = 256 << 10
+_L2_BYTES = 1 << 20
+_SCRATCH_BYTES = 384 << 10
 _A_BLOCK_BYTES = 384 << 10
 _ROW_BYTES = 4 << 10
 SMALLEST_TASK = 1 << 18
@@ -42,7 +43,7 @@ class GemmTile:
     """The sizes of a matrix product's tiles, in elements; they change its speed, never its bits.
 
     `mr` x `nr` sums stay in registers. A macro tile, `mc` x `nc` at most, is the unit of parallel work; `mc` is a
-    multiple of `mr`, and `nc` of `nr`. `unroll` divides `kc`, the block of the reduction's order, which is a constant.
+    multiple of `mr`, and `nc` of `nr`. It is narrower, `scratch_nc`, where it lies on the task's stack. `unroll` divides `kc`, the block of the reduction's order, which is a constant.
     """
 
     mr: int
@@ -57,6 +58,11 @@ class GemmTile:
     b_packed: bool = True
     unroll: int = 2
     kc: int = BLOCK
+
+    @property
+    def scratch_nc(self) -> int:
+        """Columns of a macro tile that stays in the cache until an epilogue has read it."""
+        return min(self.nc, max(1, _SCRATCH_BYTES // (self.mc * self.itemsize * self.nr)) * self.nr)
 
     @property
     def element(self) -> str:
@@ -100,41 +106,39 @@ class GemmTile:
 def choose_tile(
     dtype: str,
     vector_bytes: int,
-    l2: int = 1 << 20,
     *,
     a_format: Format = "row",
     a_packed: bool = True,
     b_format: Format = "row",
     b_packed: bool = True,
-    scratch: bool = True,
 ) -> GemmTile:
-    """The tile for "float32" or "float64" on a machine with vectors of 16, 32 or 64 bytes and `l2` bytes of cache.
+    """The tile for "float32" or "float64" on a machine with vectors of 16, 32 or 64 bytes.
 
     A block of a packed `b`, 256 x `nc`, fills half of the cache. A plain `b` is packed again for each macro tile, and
-    only a panel of it need stay in the cache: such a tile is larger. A task needs less than 768 KiB of stack: up to 384
-    for a block of a plain `a`, and 256 for the macro tile of a task with an epilogue on `scratch`.
+    only a panel of it need stay in the cache: such a tile is larger. A task needs less than 1 MiB of stack: up to 384
+    KiB for a block of a plain `a`, and as much for a macro tile that waits for its epilogue.
     """
     itemsize = _ITEM_BYTES[dtype]
     mr, vectors = _MICRO_SHAPES[vector_bytes]
     nr = vectors * vector_bytes // itemsize
-    a_bytes = min(_A_BLOCK_BYTES // 3, l2 // 4) if b_packed else min(_A_BLOCK_BYTES, l2 * 3 // 8)
+    a_bytes = min(_A_BLOCK_BYTES // 3, _L2_BYTES // 4) if b_packed else _A_BLOCK_BYTES
     mc = max(1, a_bytes // (BLOCK * itemsize) // mr) * mr
-    row_bytes = l2 // 2 // BLOCK if b_packed else _ROW_BYTES
-    if scratch:
-        row_bytes = min(row_bytes, _MACRO_TILE_BYTES // mc)
+    row_bytes = _L2_BYTES // 2 // BLOCK if b_packed else _ROW_BYTES
     nc = max(1, row_bytes // itemsize // nr) * nr
     unroll = 2 if vector_bytes == 64 else 4
     return GemmTile(mr, nr, mc, nc, vector_bytes, dtype, a_format, a_packed, b_format, b_packed, unroll)
 
 
-def plan_tiles(tile: GemmTile, m: int, n: int, k: int, batches: int, threads: int) -> tuple[int, int]:
+def plan_tiles(
+    tile: GemmTile, m: int, n: int, k: int, batches: int, threads: int, *, scratch: bool = False
+) -> tuple[int, int]:
     """The macro tile's rows and columns for a problem: what `emit_plan`'s function computes, for reading and tests.
 
     Tiles start as large as the cache allows and are halved until `threads` equal shares of whole tiles waste at most a
     seventh of the time, or a tile would be too little work for a task.
     """
     rows = _even(m, tile.mc, tile.mr)
-    columns = _even(n, tile.nc, tile.nr)
+    columns = _even(n, tile.scratch_nc if scratch else tile.nc, tile.nr)
     while threads > 1:
         tasks = batches * -(-m // rows) * -(-n // columns)
         spent = -(-tasks // threads) * threads * rows * columns

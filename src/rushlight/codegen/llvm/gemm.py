@@ -373,11 +373,11 @@ def emit_task(tile: GemmTile, name: str, core: str, epilogue: str | None = None,
 
     Tiles are numbered `(batch * n_tiles + n_tile) * m_tiles + m_tile`. The arguments begin with `TASK_WORDS`; where `a`
     is in the packed format "column", `tile_m` is a multiple of `mr`, and `tile_n` is one of `nr` where `b` is packed.
-    Tiles are at most `mc` x `nc` where the core packs `a`, or with `scratch`.
+    Tiles are at most `mc` high where the core packs `a`, and `mc` x `scratch_nc` with `scratch`.
 
     With an `epilogue`, the function `void @epilogue(args, tile, tile_ld, batch, m0, n0, rows, columns)` is called on
     each finished tile, `tile[i * tile_ld + j]`. The tile is in `c`, or with `scratch` in memory of the task's own: its
-    stack, `mc * nc` elements; `c` is then left alone.
+    stack, `mc * scratch_nc` elements; `c` is then left alone.
     """
     loads = []
     for index, word in enumerate(TASK_WORDS):
@@ -394,7 +394,7 @@ def emit_task(tile: GemmTile, name: str, core: str, epilogue: str | None = None,
         loads="\n".join(loads),
         a_per_m=_a_tile_per_m(tile),
         b_per_n=_b_per_n(tile),
-        scratch=f"  %c_at = alloca [{tile.mc * tile.nc} x {tile.element}], align 64" if scratch else "",
+        scratch=f"  %c_at = alloca [{tile.mc * tile.scratch_nc} x {tile.element}], align 64" if scratch else "",
         tile="" if scratch else _TILE_IN_C.format(element=tile.element),
         ldc=ldc,
         epilogue=call,
@@ -490,7 +490,7 @@ done:
 """
 
 
-def emit_plan(tile: GemmTile, name: str) -> str:
+def emit_plan(tile: GemmTile, name: str, *, scratch: bool = False) -> str:
     """IR of `i64 @name(args, batches, threads)`: sets `tile_m` and `tile_n` in a task's arguments, returns its tiles.
 
     It reads m, n and k there and decides as `plan_tiles` does, in about a microsecond.
@@ -500,7 +500,7 @@ def emit_plan(tile: GemmTile, name: str) -> str:
         mr=tile.mr,
         nr=tile.nr,
         mc=tile.mc,
-        nc=tile.nc,
+        nc=tile.scratch_nc if scratch else tile.nc,
         few_rows=4 * tile.mr,
         smallest_task=SMALLEST_TASK,
         **{f"{word}_word": TASK_WORDS.index(word) for word in ("m", "n", "k", "tile_m", "tile_n")},

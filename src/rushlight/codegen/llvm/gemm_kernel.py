@@ -29,7 +29,7 @@ def emit_gemm_kernel(kernel: GemmKernel, target: CodeTarget, name: str) -> str:
     epilogue = f"{name}_epilogue"
     return "\n".join(
         (
-            emit_plan(kernel.tile, plan_name(name)),
+            emit_plan(kernel.tile, plan_name(name), scratch=True),
             emit_kernel(kernel.epilogue, target, f"{epilogue}_rows"),
             _emit_entrance(kernel, target, epilogue),
             emit_task(kernel.tile, name, core, epilogue, scratch=True),

@@ -85,14 +85,14 @@ def emit_micro(kernel: MicroKernel, name: str) -> str:
     return "\n".join(_edge_lines(kernel, name) if kernel.edge else _full_lines(kernel, name)) + "\n"
 
 
-def mask_lines(lanes: int, count: str) -> Iterator[str]:
-    """`%mask`, true in the first `count` (an i64) of a vector's lanes."""
+def mask_lines(lanes: int, count: str, name: str = "") -> Iterator[str]:
+    """`%mask` and `name`: true in the first `count` (an i64) of a vector's lanes."""
     numbers = ", ".join(f"i32 {lane}" for lane in range(lanes))
     vector = f"<{lanes} x i32>"
-    yield f"  %count = trunc i64 {count} to i32"
-    yield f"  %count_one = insertelement {vector} poison, i32 %count, i32 0"
-    yield f"  %count_all = shufflevector {vector} %count_one, {vector} poison, {vector} zeroinitializer"
-    yield f"  %mask = icmp ult {vector} <{numbers}>, %count_all"
+    yield f"  %count{name} = trunc i64 {count} to i32"
+    yield f"  %count_one{name} = insertelement {vector} poison, i32 %count{name}, i32 0"
+    yield f"  %count_all{name} = shufflevector {vector} %count_one{name}, {vector} poison, {vector} zeroinitializer"
+    yield f"  %mask{name} = icmp ult {vector} <{numbers}>, %count_all{name}"
 
 
 def load_vector(tile: GemmTile, name: str, address: str, mask: str | None = None) -> str:

@@ -13,6 +13,7 @@ noinline {attributes} {{
 entry:
   %rest = urem i64 %steps, {lanes}
   %whole = sub i64 %steps, %rest
+  %two_rows = shl i64 %from_ld, 1
 {mask}
   br label %row
 row:
@@ -26,6 +27,8 @@ row:
 vector:
   %t = phi i64 [ 0, %row ], [ %t_next, %vector ]
   %from_at = getelementptr {element}, ptr %from_row, i64 %t
+  %ahead = getelementptr {element}, ptr %from_at, i64 %two_rows
+  call void @llvm.prefetch.p0(ptr %ahead, i32 0, i32 2, i32 1)
 {load}
   %to_at = getelementptr {element}, ptr %to_row, i64 %t
 {store}
@@ -50,50 +53,37 @@ exit:
 }}
 """
 
+# A few steps along k at a time: the lines that one panel reads in part are still in the cache for the next panel, and
+# each panel is written in one piece. Steps that do not exist are the last one again.
 _PACK_A_COLUMNS = """\
 define internal void @{name}(ptr noalias %to, ptr noalias readonly %from, i64 %from_ld, i64 %rows, i64 %steps) \
 noinline {attributes} {{
 entry:
   %none = icmp eq i64 %steps, 0
+  %last = sub i64 %steps, 1
   br i1 %none, label %exit, label %step
 step:
   %t = phi i64 [ 0, %entry ], [ %t_next, %step_end ]
-  %from_start = mul i64 %t, %from_ld
-  %from_step = getelementptr {element}, ptr %from, i64 %from_start
-  %to_start = mul i64 %t, {mr}
-  %to_step = getelementptr {element}, ptr %to, i64 %to_start
+{addresses}
   br label %panel
 panel:
-  %i = phi i64 [ 0, %step ], [ %i_next, %panel_end ]
+  %i = phi i64 [ 0, %step ], [ %i_next, %panel ]
   %to_panel_start = mul i64 %i, {kc}
-  %to_panel = getelementptr {element}, ptr %to_step, i64 %to_panel_start
-  %from_panel = getelementptr {element}, ptr %from_step, i64 %i
   %left = sub i64 %rows, %i
   %panel_rows = call i64 @llvm.smin.i64(i64 %left, i64 {mr})
-  br label %vector
-vector:
-  %r = phi i64 [ 0, %panel ], [ %r_next, %vector ]
-  %remaining = sub i64 %panel_rows, %r
-{mask}
-  %from_at = getelementptr {element}, ptr %from_panel, i64 %r
-{load}
-  %to_at = getelementptr {element}, ptr %to_panel, i64 %r
-{store}
-  %r_next = add i64 %r, {lanes}
-  %more = icmp slt i64 %r_next, %panel_rows
-  br i1 %more, label %vector, label %panel_end
-panel_end:
+{copies}
   %i_next = add i64 %i, {mr}
   %more_panels = icmp slt i64 %i_next, %rows
   br i1 %more_panels, label %panel, label %step_end
 step_end:
-  %t_next = add i64 %t, 1
+  %t_next = add i64 %t, {together}
   %more_steps = icmp slt i64 %t_next, %steps
   br i1 %more_steps, label %step, label %exit
 exit:
   ret void
 }}
 """
+_STEPS_TOGETHER = 4
 
 
 def emit_pack_a_block(tile: GemmTile, name: str) -> str:
@@ -101,21 +91,50 @@ def emit_pack_a_block(tile: GemmTile, name: str) -> str:
 
     `to` is laid out as the packed format of a whole operand with 256 steps along k.
     """
-    template = _PACK_A_ROWS if tile.a_format == "row" else _PACK_A_COLUMNS
-    inner_mask = None if tile.a_format == "row" else "%mask"
-    return template.format(
-        name=name,
-        attributes=tile.attributes,
-        element=tile.element,
+    fields = {"name": name, "attributes": tile.attributes, "element": tile.element, "kc": tile.kc}
+    if tile.a_format == "column":
+        addresses, copies = "\n".join(_step_addresses(tile)), "\n".join(_panel_copies(tile))
+        return _PACK_A_COLUMNS.format(
+            **fields, mr=tile.mr, together=_STEPS_TOGETHER, addresses=addresses, copies=copies
+        )
+    return _PACK_A_ROWS.format(
+        **fields,
         lanes=tile.lanes,
-        kc=tile.kc,
-        mr=tile.mr,
-        mask="\n".join(mask_lines(tile.lanes, "%rest" if tile.a_format == "row" else "%remaining")),
-        load=load_vector(tile, "%value", "%from_at", inner_mask),
-        store=store_vector(tile, "%value", "%to_at", inner_mask),
+        mask="\n".join(mask_lines(tile.lanes, "%rest")),
+        load=load_vector(tile, "%value", "%from_at"),
+        store=store_vector(tile, "%value", "%to_at"),
         load_last=load_vector(tile, "%value_last", "%from_last", "%mask"),
         store_last=store_vector(tile, "%value_last", "%to_last", "%mask"),
     )
+
+
+def _step_addresses(tile: GemmTile) -> Iterator[str]:
+    """`%from0`, `%to0` …: where the steps along k that are taken together start, in `a` and in each packed panel."""
+    for step in range(_STEPS_TOGETHER):
+        yield f"  %wish{step} = add i64 %t, {step}"
+        yield f"  %t{step} = call i64 @llvm.smin.i64(i64 %wish{step}, i64 %last)"
+        yield f"  %from_start{step} = mul i64 %t{step}, %from_ld"
+        yield f"  %from{step} = getelementptr {tile.element}, ptr %from, i64 %from_start{step}"
+        yield f"  %to_start{step} = mul i64 %t{step}, {tile.mr}"
+        yield f"  %to{step} = getelementptr {tile.element}, ptr %to, i64 %to_start{step}"
+
+
+def _panel_copies(tile: GemmTile) -> Iterator[str]:
+    """One panel's rows in each of the steps that are taken together."""
+    vectors = -(-tile.mr // tile.lanes)
+    for vector in range(vectors):
+        yield f"  %rows{vector} = sub i64 %panel_rows, {vector * tile.lanes}"
+        yield f"  %rows_left{vector} = call i64 @llvm.smax.i64(i64 %rows{vector}, i64 0)"
+        yield from mask_lines(tile.lanes, f"%rows_left{vector}", str(vector))
+    for step in range(_STEPS_TOGETHER):
+        for vector in range(vectors):
+            at = f"{step}_{vector}"
+            yield f"  %row{at} = add i64 %i, {vector * tile.lanes}"
+            yield f"  %place{at} = add i64 %to_panel_start, {vector * tile.lanes}"
+            yield f"  %from_at{at} = getelementptr {tile.element}, ptr %from{step}, i64 %row{at}"
+            yield f"  %to_at{at} = getelementptr {tile.element}, ptr %to{step}, i64 %place{at}"
+            yield load_vector(tile, f"%value{at}", f"%from_at{at}", f"%mask{vector}")
+            yield store_vector(tile, f"%value{at}", f"%to_at{at}", f"%mask{vector}")
 
 
 PACK_WORDS = ("b", "packed", "n", "k", "b_ld", "b_batch", "packed_batch")
@@ -171,9 +190,22 @@ define internal void @{name}(ptr noalias %to, ptr noalias readonly %from, \
 i64 %from_ld, i64 %columns, i64 %steps) noinline {attributes} {{
 entry:
   %none = icmp eq i64 %steps, 0
-  br i1 %none, label %exit, label %step
+  br i1 %none, label %exit, label %some
+some:
+  %is_full = icmp eq i64 %columns, {nr}
+  br i1 %is_full, label %full, label %step
+full:
+  %u = phi i64 [ 0, %some ], [ %u_next, %full ]
+  %from_full = phi ptr [ %from, %some ], [ %from_next, %full ]
+  %to_full = phi ptr [ %to, %some ], [ %to_next, %full ]
+{full}
+  %from_next = getelementptr {element}, ptr %from_full, i64 %from_ld
+  %to_next = getelementptr {element}, ptr %to_full, i64 {nr}
+  %u_next = add i64 %u, 1
+  %more_full = icmp slt i64 %u_next, %steps
+  br i1 %more_full, label %full, label %exit
 step:
-  %t = phi i64 [ 0, %entry ], [ %t_next, %step_end ]
+  %t = phi i64 [ 0, %some ], [ %t_next, %step_end ]
   %from_start = mul i64 %t, %from_ld
   %from_step = getelementptr {element}, ptr %from, i64 %from_start
   %to_start = mul i64 %t, {nr}
@@ -279,10 +311,21 @@ def emit_pack_b_panel(tile: GemmTile, name: str, *, transposed: bool) -> str:
         )
     return _PANEL_OF_ROWS.format(
         **fields,
+        full="\n".join(_full_step(tile)),
         mask="\n".join(mask_lines(tile.lanes, "%remaining")),
         load=load_vector(tile, "%value", "%from_at", "%mask"),
         store=store_vector(tile, "%value", "%to_at"),
     )
+
+
+def _full_step(tile: GemmTile) -> Iterator[str]:
+    """One step along k of a panel that has all its columns."""
+    for vector in range(tile.vectors):
+        for word in ("from", "to"):
+            yield f"  %{word}_full{vector} = getelementptr {tile.element}, ptr %{word}_full, i64 {vector * tile.lanes}"
+        yield load_vector(tile, f"%full{vector}", f"%from_full{vector}")
+    for vector in range(tile.vectors):
+        yield store_vector(tile, f"%full{vector}", f"%to_full{vector}")
 
 
 def _column_addresses(tile: GemmTile) -> Iterator[str]:
