@@ -43,7 +43,8 @@ class GemmTile:
     """The sizes of a matrix product's tiles, in elements; they change its speed, never its bits.
 
     `mr` x `nr` sums stay in registers. A macro tile, `mc` x `nc` at most, is the unit of parallel work; `mc` is a
-    multiple of `mr`, and `nc` of `nr`. It is narrower, `scratch_nc`, where it lies on the task's stack. `unroll` divides `kc`, the block of the reduction's order, which is a constant.
+    multiple of `mr`, and `nc` of `nr`. It is narrower, `scratch_nc`, where it lies on the task's stack. `unroll`
+    divides `kc`, the block of the reduction's order, which is a constant.
     """
 
     mr: int

@@ -129,8 +129,9 @@ def exp(x: Scalar) -> Scalar:
 
 
 def _within(x: Scalar, low: float, high: float) -> Scalar:
-    """At most `high`, and 0 for what is below `low`: a product that underflows takes a hundred cycles, as in each
-    masked score of an attention.
+    """At most `high`, and 0 for what is below `low`.
+
+    A product that underflows takes a hundred cycles: in an attention, one for each masked score.
     """
     return select(x < low, like(x, 0.0), select(x > high, like(x, high), x))
 
