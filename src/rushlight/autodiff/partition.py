@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from rushlight.autodiff.cut import is_cheap, is_view, minimum_cut
 from rushlight.ir.graph import RELAYOUT, Call, Graph, parameter
 from rushlight.ir.sizes import hidden_symbols, sizes_parameter
 from rushlight.ir.type import TensorType
+from rushlight.support.frozen import frozen
 from rushlight.sym import SizeExpr
 from rushlight.term import postorder
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Split:
     """`forward` gives the function's outputs, then what else is saved. `backward` gives the gradients.
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 
 from rushlight.bench import peer
+from rushlight.support.frozen import frozen
 
 IMPORT = "import time, numpy\nstart = time.perf_counter()\nimport rushlight\nprint(time.perf_counter() - start)"
 FIRST_STEP = """
@@ -24,7 +24,7 @@ print(time.perf_counter() - start, time.perf_counter() - imported)
 """
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FirstStep:
     """Seconds from the start of the import to the end of the first training step, and those beyond the import."""
 

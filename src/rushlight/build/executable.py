@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
+from rushlight.support.frozen import frozen
 
 from rushlight.ir.gemm_tile import GemmTile
 from rushlight.ir.graph import Graph
@@ -20,7 +21,7 @@ Shapes = Sequence[Sequence[int]]
 Layouts = tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Summary:
     """What the compiler did for one executable; kept beside its object in the cache."""
 

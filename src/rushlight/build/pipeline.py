@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from rushlight.support.frozen import frozen
 from typing import Any
 
 from rushlight.build.decompose import merge_equal_calls, to_primitives
@@ -31,7 +31,7 @@ from rushlight.support import events, settings
 from rushlight.support.errors import RushlightError
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Code:
     """The last stage: LLVM text, the messages of its assertions, and the plan it was written from."""
 
@@ -40,7 +40,7 @@ class Code:
     plan: Plan
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Pass:
     """One pass: `run` makes a stage from the one before, `show` prints it under the file name `stage`.
 

@@ -9,6 +9,7 @@ import ctypes
 from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from rushlight.support.frozen import frozen
 from typing import Any
 
 from rushlight.build.executable import Executable, NativeExecutable, Summary
@@ -33,7 +34,7 @@ class Value:
     owner: object
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Step:
     """One executable: it reads the values of `operands` and makes those of `results`; a copy has none of its own.
 
@@ -68,7 +69,7 @@ class Step:
         self.executable.launch(addresses)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ViewStep:
     """A call whose result lies in its operand's memory, `offset` elements on."""
 

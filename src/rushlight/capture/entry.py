@@ -16,13 +16,14 @@ from rushlight.capture.source import ArgumentSource, GradientSource, NumberSourc
 from rushlight.eager.form import Form, form_of
 from rushlight.eager.handle import Handle
 from rushlight.ir.type import TensorType
+from rushlight.support.frozen import frozen
 from rushlight.sym import Condition, SizeExpr, evaluate, is_symbol
 
 if TYPE_CHECKING:
     from rushlight.build import Executable
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RunPlan:
     """What one combination of input forms fixes: descriptors without addresses, and the outputs."""
 

@@ -9,9 +9,10 @@ from typing import Any
 from rushlight.eager.form import Form
 from rushlight.eager.handle import Handle
 from rushlight.ir.dtype import DType
+from rushlight.support.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ArgumentSource:
     """Tensor argument number `position`, arguments flattened."""
 
@@ -33,7 +34,7 @@ class GradientSource:
     form: Form
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NumberSource:
     """A Python number, as an expression."""
 

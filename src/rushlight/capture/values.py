@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from rushlight.capture.source import Source
@@ -11,45 +10,46 @@ from rushlight.eager.handle import Handle
 from rushlight.eager.symbols import SymInt
 from rushlight.eager.tracing import TracedNumber
 from rushlight.support.errors import fail
+from rushlight.support.frozen import frozen
 from rushlight.sym import SizeExpr
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Output:
     """Output number `place` of the graph."""
 
     place: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Taken:
     """An input, as it is."""
 
     source: Source
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Number:
     """A number that Python computes."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SizeOf:
     """A size that is a function of the inputs' sizes."""
 
     expr: SizeExpr
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Constant:
     """Any other value: the object itself."""
 
     value: Any
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Container:
     """A container of templates; `keys` for dicts. `kind` is its class."""
 
@@ -61,7 +61,7 @@ class Container:
 Template = Output | Taken | Number | SizeOf | Constant | Container
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Effect:
     """`container[key] = value` after the run."""
 

@@ -7,7 +7,6 @@ import platform
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,6 +14,7 @@ import rushlight as rl
 from rushlight.runtime import limits, llvm, objects
 from rushlight.support import settings
 from rushlight.support.errors import RushlightError
+from rushlight.support.frozen import frozen
 
 OLDEST_PYTHON, NEWEST_PYTHON = (3, 11), (3, 14)
 PROBE_SECONDS = 1.0
@@ -22,7 +22,7 @@ PROBE_SIZE = 4099  # a prime: full vectors and a tail
 LEAST_FREE_BYTES = 64 << 20
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Finding:
     """One line of the diagnosis; `remedy` says how to mend what is not well."""
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from rushlight.capture import CompiledFunction, CompiledModule, explain_entries
+from rushlight.support.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Report:
     """Sums over the graphs of some compiled functions.
 

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from rushlight.support.errors import fail, require
+from rushlight.support.frozen import frozen
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +81,7 @@ class Config:
         return Config(**values)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Way:
     """How a run is computed, which changes its speed but not its losses: uncompiled, on how many threads, and where.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import sysconfig
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rushlight.support.errors import require
+from rushlight.support.frozen import frozen
 
 Bytes = NDArray[np.uint8]
 
@@ -32,7 +32,7 @@ HELD_OUT_SHARE = 10  # one file in so many
 SMALLEST_BYTES = 10_000
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Corpus:
     """Two texts, `train` and `held_out`, as bytes: whole files one after the other. `files` counts them."""
 

@@ -10,16 +10,17 @@ equally likely.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rushlight.support.frozen import frozen
+
 Codes = NDArray[Any]  # uint32
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Counts:
     """n-grams of one length, packed into integers and sorted, with how often each occurs.
 
@@ -40,7 +41,7 @@ class Counts:
         return (seen + np.where(total, kinds, 1) * shorter) / np.where(total, total + kinds, 1)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NGram:
     """Counts of all n-grams up to a length, shortest first."""
 

@@ -7,7 +7,6 @@ import json
 import os
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 import rushlight as rl
 from rushlight.demo.config import Config
 from rushlight.support.errors import RushlightError, error, fail, require
+from rushlight.support.frozen import frozen
 
 RUNS = Path("runs")
 PROGRAM = "rushlight demo"
@@ -23,7 +23,7 @@ CHECKPOINT = "checkpoint.safetensors"
 _FIELDS = {"program", "format", "config", "step", "model", "optimizer", "generator"}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RunFolder:
     """One run's folder. Files in it appear whole or not at all, and the log a line at a time."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 import time
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +20,14 @@ from rushlight.demo.progress import show_progress
 from rushlight.demo.run_folder import RunFolder, find_run, load_checkpoint, new_run
 from rushlight.demo.sampling import continue_text, to_text
 from rushlight.demo.trainer import Trainer, train, watch_interrupts
+from rushlight.support.frozen import frozen
 
 PROMPT = "def "
 SAMPLE_BYTES = 400
 INTERRUPTED = 130  # the exit status that shells give a program ended by Ctrl-C
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Result:
     """How a run ended: losses in nats per byte over the same held-out bytes, and seconds of training."""
 

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from rushlight.ir.dtype import DType, bool_, complex128, float64, int64
 from rushlight.ir.type import CPU, Device, TensorType
 from rushlight.ir.value import Value
+from rushlight.support.frozen import frozen
 from rushlight.support.provenance import Frame
 from rushlight.sym import Size
 from rushlight.term import Attrs, Op, Term
@@ -87,7 +88,7 @@ def number_dtype(value: complex) -> DType:
     return float64 if isinstance(value, float) else complex128
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OutputView:
     """An output that shares storage with a parameter or another output: how to rebuild it as a view."""
 
@@ -98,7 +99,7 @@ class OutputView:
     offset: Size
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Graph:
     """Parameters, calls in order, outputs.
 

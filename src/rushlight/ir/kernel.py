@@ -8,11 +8,11 @@ threads.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import Enum
 
 from rushlight.ir.gemm_tile import GemmTile
 from rushlight.ir.scalar import Buffer, Scalar
+from rushlight.support.frozen import frozen
 from rushlight.sym import Size, SizeExpr
 
 
@@ -35,7 +35,7 @@ class MemoryScope(Enum):
     SHARED = "shared"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Axis:
     """A loop axis. `extent` is its number of iterations: a size, or an integer Scalar read from memory (ragged loops).
 
@@ -48,7 +48,7 @@ class Axis:
     start: Size | Scalar = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Store:
     """`buffer[offset] = value`, or combined with what is there ("sum", "prod", "max", "min"). `where` masks it.
 
@@ -62,12 +62,12 @@ class Store:
     where: Scalar | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Barrier:
     """All threads of a block meet."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Loop:
     """Runs its body for each value of its axis."""
 
@@ -78,7 +78,7 @@ class Loop:
 Statement = Loop | Store | Barrier
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Kernel:
     """A loop nest as one native function `void(args*, begin, end)`.
 
@@ -122,7 +122,7 @@ TASK_WORDS = (
 TILE_WORDS = ("tile_ld", "batch", "row", "column", "rows", "columns")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GemmKernel:
     """The GEMM template: C[b, m, n] = sum over k of A[b, m, k] * B[b, k, n], operands laid out as `tile` says.
 

@@ -7,12 +7,12 @@ one shape, or a `Scatter`. Pull style makes fusion substitution: loading from a 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol
 
 from rushlight.ir.dtype import DType
 from rushlight.ir.scalar import Buffer, Scalar
 from rushlight.ir.type import TensorType
+from rushlight.support.frozen import frozen
 from rushlight.sym import Size, SizeExpr, axis_symbol
 
 Index = Scalar | Size
@@ -41,7 +41,7 @@ class Operand(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Definition:
     """`buffer[axes] = body` for every value of the axes; one axis per dim of the buffer."""
 
@@ -50,7 +50,7 @@ class Definition:
     body: Scalar
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Scatter:
     """A result that starts as `initial` and takes `value` at `index` for every value of `axes`, in ascending order.
 
@@ -65,7 +65,7 @@ class Scatter:
     combine: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ScatterDefinition:
     """A `Scatter` into a buffer; `axes` are those of the initial value."""
 

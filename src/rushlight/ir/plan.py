@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from rushlight.ir.gemm_tile import GemmTile
 from rushlight.ir.kernel import GemmKernel, Kernel
 from rushlight.ir.scalar import Buffer
 from rushlight.ir.type import TensorType
+from rushlight.support.frozen import frozen
 from rushlight.sym import Size, SizeExpr, format_size
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SymbolSource:
     """Where a symbol's value stands at the call: dim `dim` of descriptor `descriptor`.
 
@@ -24,7 +23,7 @@ class SymbolSource:
     dim: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Assertion:
     """A run-time check: `left relation right` ("==", "<=", "<", "!="), with what to say when it fails."""
 
@@ -34,7 +33,7 @@ class Assertion:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ArenaSlot:
     """A buffer that lives in the arena at a byte offset (a size expression, a multiple of 64)."""
 
@@ -43,7 +42,7 @@ class ArenaSlot:
     size_bytes: Size
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Address:
     """An argument word: the address of an element of a buffer, `offset` in elements."""
 
@@ -54,7 +53,7 @@ class Address:
         return f"{self.buffer.name} + {format_size(self.offset)}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Launch:
     """One run of a kernel: `arguments` are its argument words in order (a buffer stands for its address).
 
@@ -74,7 +73,7 @@ class Launch:
         return tuple([item for item in found if isinstance(item, Buffer)])
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Plan:
     """Everything that an entry point needs: inputs and outputs are the descriptors, in order, as buffers."""
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 from typing import cast as typing_cast
 
 import numpy as np
 
 from rushlight.ir.dtype import BY_NAME, DType, Kind, bool_, float32, float64, int64
+from rushlight.support.frozen import frozen
 from rushlight.sym import Size, SizeExpr
 from rushlight.term import Op, Term, interned
 
@@ -32,7 +32,7 @@ class ScalarOp(Op):
         self.result = result
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Order:
     """How a reduction associates; a pure function of operator, dtype, logical sizes and kind of device.
 

@@ -1,9 +1,9 @@
 """What the code generator may use: a machine by name, its features and its vector width."""
 
-from dataclasses import dataclass
+from rushlight.support.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Target:
     """A machine that native code is made for; `features` is LLVM's comma-separated list, the empty string for none."""
 

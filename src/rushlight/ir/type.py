@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from rushlight.ir.dtype import SHORT_NAMES, DType
+from rushlight.support.frozen import frozen
 from rushlight.sym import Size, format_size
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Device:
     """A kind of device and its index, printed as in PyTorch: `cpu`, `meta`, `foo:1`."""
 
@@ -33,7 +32,7 @@ def contiguous_strides(shape: tuple[Size, ...]) -> tuple[Size, ...]:
     return tuple(reversed(strides))
 
 
-@dataclass(frozen=True, slots=True, init=False)
+@frozen
 class TensorType:
     """Shape, dtype, device and strides (elements) of a tensor value.
 
@@ -80,7 +79,7 @@ class TensorType:
         return str(self)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Layout:
     """Where the elements of a view lie in its base's storage: shape, strides and offset, in elements."""
 

@@ -10,16 +10,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from rushlight.ir.dtype import DType, float32, float64, int32, int64, uint32, uint64
 from rushlight.ir.scalar import Scalar, apply, bitcast, constant, fma, select
+from rushlight.support.frozen import frozen
 
 INF = math.inf
 NAN = math.nan
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Form:
     """The layout of a float dtype: fraction bits, exponent bias, and integers of its width.
 

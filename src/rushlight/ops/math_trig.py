@@ -7,8 +7,6 @@ a `guard`, so that a code generator may skip it where no element needs it. float
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from rushlight.ir.dtype import float32, float64, int32, int64, uint32, uint64
 from rushlight.ir.scalar import Scalar, apply, bitcast, cast, constant, fma, guard, select
 from rushlight.ops.math_core import (
@@ -25,6 +23,7 @@ from rushlight.ops.math_core import (
     two_sum,
     with_sign,
 )
+from rushlight.support.frozen import frozen
 
 TWO_OVER_PI = 0.6366197723675814
 # pi/2 in three parts of 53 bits.
@@ -78,7 +77,7 @@ _F32_BOUND = 2.0**27
 _F64_BOUND = 2.0**26
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Reduced:
     """x = quadrant*pi/2 + high + low; only the quadrant's two low bits count."""
 

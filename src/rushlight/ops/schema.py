@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import ast
 import re
-from dataclasses import dataclass
 from typing import Any, NamedTuple
+
+from rushlight.support.frozen import frozen
 
 REQUIRED: Any = object()
 _PARAMETER = re.compile(r"^(?P<type>\w+(?:\(\w+!?\))?(?:\[\])?\??)\s+(?P<name>\w+)(?:\s*=\s*(?P<default>.+))?$")
 _SCHEMA = re.compile(r"^(?P<name>[\w:.]+)\((?P<parameters>.*)\)\s*->\s*(?P<returns>.+)$", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Parameter:
     """One parameter. `alias` names the storage it shares with a result; `written` says that it is mutated."""
 
@@ -35,7 +36,7 @@ class Parameter:
         return self.type.startswith("Tensor")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Result:
     """One result: its name and the alias it carries."""
 
@@ -44,7 +45,7 @@ class Result:
     alias: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Schema:
     """A parsed schema; `text` is its source."""
 

@@ -13,7 +13,6 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -21,6 +20,7 @@ import numpy as np
 from rushlight.runtime import limits
 from rushlight.support import settings
 from rushlight.support.errors import error, fail
+from rushlight.support.frozen import frozen
 
 ALIGNMENT = 64
 
@@ -105,7 +105,7 @@ class Block(weakref.ref[Storage]):
     cell: Cell
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MemoryStatistics:
     """Bytes in use by living storages, their peak, and bytes had from the system; counts since the process began."""
 

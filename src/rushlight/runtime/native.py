@@ -5,10 +5,10 @@ import functools
 import hashlib
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from rushlight.runtime import call_text, llvm, objects, pool_text
+from rushlight.support.frozen import frozen
 
 _FASTCALL = 0x0080  # METH_FASTCALL
 
@@ -27,7 +27,7 @@ class _MethodDefinition(ctypes.Structure):
     ]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NativeFunctions:
     """Everything that the floor's own object defines, ready to call."""
 

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from rushlight.support import settings
 from rushlight.support.errors import warn
+from rushlight.support.frozen import frozen
 
 DEFAULT_LIMIT_BYTES = 1 << 30
 
@@ -50,7 +51,7 @@ class CacheCounts:
     evicted: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CacheEntry:
     """One entry as listed: its key (None if the file is corrupt), size and time of last use in seconds."""
 

@@ -11,6 +11,7 @@ from rushlight.ir.scalar import OPS, Buffer, Scalar, bound_axes, index, load
 from rushlight.schedule.fuse import Group
 from rushlight.schedule.nodes import Node
 from rushlight.schedule.terms import Index, Substitution, as_size, index_exprs, linear_offset, loads
+from rushlight.support.frozen import frozen
 from rushlight.sym import (
     Size,
     SizeExpr,
@@ -156,7 +157,7 @@ def _all_axes(exprs: Iterable[SizeExpr]) -> list[SizeExpr]:
     ]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Step:
     """One launch: a kernel, its argument words, its parallel iterations, and the scalar steps of one iteration."""
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from rushlight.support.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Verdict:
     """Whether, and why. `details` are what the reason speaks of."""
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import NoReturn
 
 from rushlight.support.errors import error, fail
+from rushlight.support.frozen import frozen
 from rushlight.support.provenance import Frame, user_frame
 from rushlight.sym.condition import Condition, compares, eq, first_scoped_symbol
 from rushlight.sym.division import divides_at_birth
@@ -22,7 +22,7 @@ from rushlight.sym.text import format_size, parse_size
 _CHECKED = 64  # parts of a fact whose symbols are all looked at
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Guard:
     """A condition that the compiled artifact relies on: it was true for the example, or the program asked for it."""
 
@@ -31,7 +31,7 @@ class Guard:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RuntimeAssert:
     """A condition that the artifact checks at each call before it writes anything."""
 

@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from rushlight.support.frozen import frozen
 from rushlight.term.term import Op, Term
 from rushlight.term.walk import map_terms
 
 T = TypeVar("T", bound=Term)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Any:
     """Matches every term and binds it to a name; the same name twice must match the same term.
 
@@ -23,7 +24,7 @@ class Any:
     where: Callable[[Term], bool] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Pattern:
     """Matches a term of one op whose operands match; `where` looks at the whole term (its attributes, its type)."""
 
@@ -50,7 +51,7 @@ def match(pattern: Pattern | Any, term: Term) -> dict[str, Term] | None:
     return bindings
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rule:
     """Where `pattern` matches, `replace(**bindings)` gives the new term or None to decline.
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from rushlight.support.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CodeTarget:
     """A machine as the code generator sees it: architecture and width of vector registers in bytes.
 
