@@ -25,6 +25,9 @@ LINES_PER_SUPPRESSION = 1000
 DOORS: dict[str, tuple[str, ...]] = {
     "rushlight.build": ("rushlight.build.compile", "rushlight.build.executable"),
     "rushlight.support.log": ("rushlight.support.log_output",),
+    "rushlight.support.lazy": ("hashlib", "json"),
+    "rushlight.runtime": ("rushlight.runtime.limits", "rushlight.runtime.native"),
+    "rushlight.ir.dtype": ("ml_dtypes",),
     "rushlight.runtime.llvm": ("llvmlite.binding",),
     "rushlight.autodiff.cut": ("networkx",),
     "rushlight.ops.einsum": ("opt_einsum",),

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from rushlight.eager.arguments import default_dtype, element_type
-from rushlight.ir.dtype import DType, real_dtype
+from rushlight.ir.dtype import DType, ml_dtypes, real_dtype
 from rushlight.support.errors import fail
 
 
@@ -30,7 +29,7 @@ class FloatLimits:
         found = real_dtype(found)
         if not found.is_floating_point:
             fail("A001", f"finfo: {found} is not a floating-point dtype", hint="use iinfo")
-        limits: Any = ml_dtypes.finfo(found.numpy)
+        limits: Any = ml_dtypes().finfo(found.numpy)
         self.dtype = found.name
         self.bits = found.bits
         self.eps, self.max, self.min = float(limits.eps), float(limits.max), float(limits.min)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 from enum import IntEnum
+from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 
@@ -20,13 +21,14 @@ class Kind(IntEnum):
 class DType:
     """An element type: one object per type, compared by identity.
 
-    `code` is its number in native descriptors; `numpy` its numpy dtype; `bits` its width.
+    `code` is its number in native descriptors; `numpy` its numpy dtype, for bfloat16 made when it is first asked for;
+    `bits` its width.
     """
 
     __slots__ = ("bits", "code", "itemsize", "kind", "name", "numpy", "signed")
 
     def __init__(
-        self, name: str, code: int, kind: Kind, itemsize: int, signed: bool, numpy: np.dtype[np.generic]
+        self, name: str, code: int, kind: Kind, itemsize: int, signed: bool, numpy: np.dtype[np.generic] | None
     ) -> None:
         self.name = name
         self.code = code
@@ -34,7 +36,15 @@ class DType:
         self.itemsize = itemsize
         self.bits = itemsize * 8
         self.signed = signed
-        self.numpy = numpy
+        if numpy is not None:
+            self.numpy: np.dtype[np.generic] = numpy
+
+    def __getattr__(self, name: str) -> Any:
+        # Only where a slot is empty, and that is the numpy dtype of bfloat16 before its first use.
+        if name != "numpy" or self is not bfloat16:
+            raise AttributeError(f"{type(self).__name__} has no attribute {name}")
+        self.numpy = np.dtype(ml_dtypes().bfloat16)
+        return self.numpy
 
     @property
     def is_floating_point(self) -> bool:
@@ -79,7 +89,7 @@ uint16 = DType("uint16", 6, Kind.INT, 2, False, np.dtype(np.uint16))
 uint32 = DType("uint32", 7, Kind.INT, 4, False, np.dtype(np.uint32))
 uint64 = DType("uint64", 8, Kind.INT, 8, False, np.dtype(np.uint64))
 float16 = DType("float16", 9, Kind.FLOAT, 2, True, np.dtype(np.float16))
-bfloat16 = DType("bfloat16", 10, Kind.FLOAT, 2, True, np.dtype(ml_dtypes.bfloat16))
+bfloat16 = DType("bfloat16", 10, Kind.FLOAT, 2, True, None)
 float32 = DType("float32", 11, Kind.FLOAT, 4, True, np.dtype(np.float32))
 float64 = DType("float64", 12, Kind.FLOAT, 8, True, np.dtype(np.float64))
 complex64 = DType("complex64", 13, Kind.COMPLEX, 8, True, np.dtype(np.complex64))
@@ -104,7 +114,7 @@ DTYPES: tuple[DType, ...] = (
 )
 BY_NAME: dict[str, DType] = {dtype.name: dtype for dtype in DTYPES}
 _EXPORTED_NAMES = {dtype.name: "bool_" if dtype is bool_ else dtype.name for dtype in DTYPES}
-_BY_NUMPY: dict[np.dtype[np.generic], DType] = {dtype.numpy: dtype for dtype in DTYPES}
+_BY_NUMPY: dict[np.dtype[np.generic], DType] = {dtype.numpy: dtype for dtype in DTYPES if dtype is not bfloat16}
 
 # Short names for messages: f32[8, 16] reads better than float32[8, 16].
 SHORT_NAMES: dict[DType, str] = {
@@ -117,9 +127,15 @@ SHORT_NAMES: dict[DType, str] = {
 }
 
 
+def ml_dtypes() -> Any:
+    """The package that teaches numpy bfloat16: imported on first use, here alone."""
+    return importlib.import_module("ml_dtypes")
+
+
 def from_numpy_dtype(dtype: np.dtype[np.generic]) -> DType | None:
     """The element type of a numpy dtype in native byte order, or None."""
-    return _BY_NUMPY.get(dtype)
+    found = _BY_NUMPY.get(dtype)
+    return bfloat16 if found is None and dtype.name == "bfloat16" and dtype == bfloat16.numpy else found
 
 
 def compute_dtype(dtype: DType) -> DType:

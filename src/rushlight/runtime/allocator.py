@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from rushlight.runtime import limits
+from rushlight import runtime
 from rushlight.support import settings
 from rushlight.support.errors import error, fail
 from rushlight.support.frozen import frozen
@@ -221,7 +221,7 @@ class Allocator:
         """Memory from the system, unattached; what garbage holds is collected before an error is raised."""
         if capacity <= 0:
             fail("X001", "allocate: a storage of negative size", nbytes=nbytes)
-        limit = limits.memory_bytes() if self.limit_bytes is None else self.limit_bytes
+        limit = runtime.limits.memory_bytes() if self.limit_bytes is None else self.limit_bytes
         if capacity > limit:
             fail("M001", "allocate: the machine has not that much memory", nbytes=nbytes, available=limit)
         if capacity >= _MAP_FROM_BYTES and (self._reserved - self._used) * _IDLE_FRACTION > limit:

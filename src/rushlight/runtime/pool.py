@@ -12,7 +12,8 @@ import threading
 import time
 from typing import Any
 
-from rushlight.runtime import limits, native, pool_text
+from rushlight import runtime
+from rushlight.runtime import pool_text
 from rushlight.support import events, settings
 from rushlight.support.errors import require
 
@@ -67,7 +68,9 @@ class Pool:
     def get_num_threads(self) -> int:
         """Threads that may work on one operation: as set, else as many as the process is allowed processors."""
         if not self._wanted:
-            self._wanted = min(settings.get().num_threads or limits.available_cores(), pool_text.MAX_WORKERS + 1)
+            self._wanted = min(
+                settings.get().num_threads or runtime.limits.available_cores(), pool_text.MAX_WORKERS + 1
+            )
         return self._wanted
 
     def ensure_started(self) -> None:
@@ -76,7 +79,7 @@ class Pool:
             return
         with self._lock:
             if not self._loaded:
-                native.functions()
+                runtime.native.functions()
                 self._words[_word(pool_text.CALLER_LOCK)] = _taken_lock()
                 self._loaded = True
                 atexit.register(self.stop)
@@ -92,14 +95,17 @@ class Pool:
         line = pool_text.WORKERS + index * 64
         self._words[_word(line + pool_text.WORKER_LOCK)] = _taken_lock()
         thread = threading.Thread(
-            target=native.functions().worker_loop, args=(self.address, index), name=f"rushlight-{index}", daemon=True
+            target=runtime.native.functions().worker_loop,
+            args=(self.address, index),
+            name=f"rushlight-{index}",
+            daemon=True,
         )
         thread.start()
         self._threads.append(thread)
 
     def _publish_settings(self) -> None:
         wanted = self.get_num_threads()
-        self._words[_word(pool_text.SPIN)] = SPIN_TURNS if wanted <= limits.available_cores() else 0
+        self._words[_word(pool_text.SPIN)] = SPIN_TURNS if wanted <= runtime.limits.available_cores() else 0
         self._words[_word(pool_text.JOINERS)] = min(wanted - 1, len(self._threads))
         self.ready = self._loaded and len(self._threads) >= wanted - 1
 
@@ -110,7 +116,7 @@ class Pool:
                 return
             self._words[_word(pool_text.JOINERS)] = 0
             self.ready = False
-            native.functions().stop_workers(self.address)
+            runtime.native.functions().stop_workers(self.address)
             deadline = time.monotonic() + _EXIT_PATIENCE_SECONDS
             for thread in self._threads:
                 thread.join(max(0.0, deadline - time.monotonic()))
@@ -128,12 +134,12 @@ class Pool:
         """Wait until no job runs and keep it so."""
         self._lock.acquire()
         if self._loaded:
-            native.functions().take_pool(self.address)
+            runtime.native.functions().take_pool(self.address)
 
     def after_fork_in_parent(self) -> None:
         """Go on."""
         if self._loaded:
-            native.functions().free_pool(self.address)
+            runtime.native.functions().free_pool(self.address)
         self._lock.release()
 
     def after_fork_in_child(self) -> None:
@@ -167,7 +173,7 @@ def pool_address() -> int:
 
 def parallel_for_address() -> int:
     """Where `parallel_for` is: word 3 of a context."""
-    return native.functions().parallel_for
+    return runtime.native.functions().parallel_for
 
 
 if hasattr(os, "register_at_fork"):

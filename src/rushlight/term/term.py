@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import struct
 import threading
 import weakref
 from collections.abc import Callable, Iterable
 from typing import Any, Self, TypeVar
+
+from rushlight.support import lazy
 
 Attrs = tuple[tuple[str, Any], ...]
 
@@ -139,7 +140,7 @@ def interned_at(key: Any, cls: type[T], op: Op, operands: tuple[Any, ...], attrs
 
 def structural_digest(items: Iterable[str]) -> str:
     """A digest of canonical text lines, for cache keys: stable over processes, without identity or provenance."""
-    state = hashlib.blake2b(digest_size=20)
+    state = lazy.hashlib.blake2b(digest_size=20)
     for item in items:
         state.update(item.encode())
         state.update(b"\n")

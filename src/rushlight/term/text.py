@@ -10,12 +10,12 @@ Names are canonical (numbered in postorder), so equal programs print equal.
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
+from rushlight.support import lazy
 from rushlight.term.term import Attrs, Term
 from rushlight.term.walk import postorder
 
@@ -103,7 +103,7 @@ class Reader:
         if kind == "number":
             return float(token) if any(mark in token for mark in ".e") else int(token)
         if kind == "string":
-            return json.loads(token)
+            return lazy.json.loads(token)
         if kind == "size":
             return self.language.parse_atom(token, self)
         if token == "[":
@@ -140,7 +140,7 @@ def format_value(value: Any, language: FormatsAtoms) -> str:
     if isinstance(value, int):
         return str(value)
     if isinstance(value, str):
-        return json.dumps(value)
+        return lazy.json.dumps(value)
     if isinstance(value, tuple):
         return f"[{', '.join([format_value(item, language) for item in value])}]"
     text = language.format_atom(value)
