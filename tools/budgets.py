@@ -23,7 +23,12 @@ LINES_PER_SUPPRESSION = 1000
 # Modules that load something when it is first needed, and what: the only imports inside functions, and the only calls
 # of importlib.
 DOORS: dict[str, tuple[str, ...]] = {
-    "rushlight.build": ("rushlight.build.compile", "rushlight.build.executable"),
+    "rushlight.build": (
+        "rushlight.build.compile",
+        "rushlight.build.core_code",
+        "rushlight.build.executable",
+        "rushlight.build.pipeline",
+    ),
     "rushlight.support.log": ("rushlight.support.log_output",),
     "rushlight.support.lazy": ("hashlib", "json"),
     "rushlight.runtime": ("rushlight.runtime.limits", "rushlight.runtime.native"),

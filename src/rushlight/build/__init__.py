@@ -1,6 +1,7 @@
 """From a graph to an executable: passes, schedule, code, cache.
 
-The pipeline is loaded when it is first asked for: importing Rushlight needs no compiler.
+What it takes to find code in the cache is loaded when a graph is first compiled, and the passes and code generators
+when the cache lacks it: importing Rushlight needs neither.
 """
 
 from __future__ import annotations
@@ -9,10 +10,11 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rushlight.build import core_code, pipeline
     from rushlight.build.compile import BACKENDS, compile_graph
     from rushlight.build.executable import Executable, Summary
 
-__all__ = ["BACKENDS", "Executable", "Summary", "compile_graph"]
+__all__ = ["BACKENDS", "Executable", "Summary", "compile_graph", "core_code", "pipeline"]
 
 
 def __getattr__(name: str) -> Any:
@@ -20,4 +22,8 @@ def __getattr__(name: str) -> Any:
         return getattr(importlib.import_module("rushlight.build.compile"), name)
     if name in ("Executable", "Summary"):
         return getattr(importlib.import_module("rushlight.build.executable"), name)
+    if name == "core_code":
+        return importlib.import_module("rushlight.build.core_code")
+    if name == "pipeline":
+        return importlib.import_module("rushlight.build.pipeline")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

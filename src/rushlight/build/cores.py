@@ -5,9 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable
 
+from rushlight import build
 from rushlight.build.key import core_key
-from rushlight.codegen.llvm.gemm import emit_core
-from rushlight.codegen.llvm.gemm_kernel import core_name
 from rushlight.ir.gemm_tile import GemmTile
 from rushlight.ir.target import Target
 from rushlight.runtime import llvm, objects
@@ -25,12 +24,13 @@ def load_cores(tiles: Iterable[GemmTile], target: Target) -> None:
 
 
 def _load(tile: GemmTile, target: Target) -> llvm.LoadedModule:
-    name = core_name(tile)
     key = core_key(tile, target)
     stored = objects.shared().get(key)
     if stored is None:
-        stored = {"object": llvm.compile_object(emit_core(tile, name), target)}
+        name, text = build.core_code.core_text(tile)
+        stored = {"object": llvm.compile_object(text, target), "name": name.encode()}
         objects.shared().put(key, stored)
     module = llvm.load_object(stored["object"])
+    name = stored["name"].decode()
     llvm.bind_symbol(name, module.address(name))
     return module

@@ -6,7 +6,6 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from rushlight.support.frozen import frozen
 
 from rushlight.ir.gemm_tile import GemmTile
 from rushlight.ir.graph import Graph
@@ -14,6 +13,7 @@ from rushlight.ir.type import TensorType
 from rushlight.runtime import context, descriptor
 from rushlight.runtime.llvm import LoadedModule
 from rushlight.support.errors import fail
+from rushlight.support.frozen import frozen
 from rushlight.sym import SizeExpr, free_symbols, is_symbol, to_python
 
 ENTRY = "entry"

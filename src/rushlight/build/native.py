@@ -5,17 +5,21 @@ from __future__ import annotations
 import functools
 import threading
 import time
+from typing import TYPE_CHECKING
 
+from rushlight import build
 from rushlight.build.cores import load_cores
 from rushlight.build.executable import NativeExecutable, Summary
 from rushlight.build.key import graph_key
-from rushlight.build.pipeline import Code, run_passes
 from rushlight.build.stages import Stages, stages_of
 from rushlight.ir.graph import Graph
 from rushlight.ir.target import Target
 from rushlight.runtime import llvm, objects
 from rushlight.support import events, settings
 from rushlight.sym import optimization_hint, product
+
+if TYPE_CHECKING:
+    from rushlight.build.pipeline import Code
 
 _loaded: dict[str, tuple[llvm.LoadedModule, Summary]] = {}
 _lock = threading.Lock()
@@ -58,7 +62,7 @@ def _load(obj: bytes, summary: Summary, target: Target) -> llvm.LoadedModule:
 
 def _compile(graph: Graph, target: Target, stages: Stages) -> tuple[bytes, Summary]:
     start = time.perf_counter_ns()
-    code: Code = run_passes(graph, target, stages)
+    code: Code = build.pipeline.run_passes(graph, target, stages)
     obj = llvm.compile_object(code.text, target)
     stages.dump("08-kernels.s", lambda: llvm.assembly(code.text, target))
     plan = code.plan

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from rushlight.support.frozen import frozen
 from typing import Any
 
 from rushlight.build.decompose import merge_equal_calls, to_primitives
@@ -29,6 +28,7 @@ from rushlight.ops.record import OPERATORS
 from rushlight.schedule.plan import Scheduled, schedule
 from rushlight.support import events, settings
 from rushlight.support.errors import RushlightError
+from rushlight.support.frozen import frozen
 
 
 @frozen

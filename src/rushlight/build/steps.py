@@ -9,7 +9,6 @@ import ctypes
 from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from rushlight.support.frozen import frozen
 from typing import Any
 
 from rushlight.build.executable import Executable, NativeExecutable, Summary
@@ -19,6 +18,7 @@ from rushlight.ir.sizes import hidden_symbols, sizes_parameter
 from rushlight.ir.type import Layout, TensorType
 from rushlight.runtime import descriptor
 from rushlight.runtime.allocator import allocate_many
+from rushlight.support.frozen import frozen
 from rushlight.sym import Size, SizeExpr, evaluate, is_symbol
 
 Symbols = Mapping[SizeExpr, int]

@@ -30,8 +30,11 @@ def overlaps_any(one: Handle, others: Sequence[Handle]) -> bool:
 
 def refuse_overlaps(written: Sequence[Handle], inputs: Sequence[Handle]) -> None:
     """C012 where what a program writes to overlaps another of its inputs, and is not the same tensor."""
+    by_storage: dict[int, list[Handle]] = {}
+    for tensor in inputs:
+        by_storage.setdefault(id(tensor.storage), []).append(tensor)
     for target in written:
-        for tensor in inputs:
+        for tensor in by_storage.get(id(target.storage), ()):
             if tensor is not target and overlap(tensor, target):
                 fail(
                     "C012",

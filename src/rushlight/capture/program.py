@@ -384,12 +384,14 @@ def without_unused_parameters(graph: Graph, last: int, asked: set[SizeExpr]) -> 
     used = {id(item) for call in graph.calls for item in call.inputs()} | {id(call) for call in graph.results()}
     used |= {id(graph.parameters[position]) for position, _ in graph.mutations}
     count = len(graph.parameters)
-    needed = asked | {symbol for call in (*graph.calls, *graph.outputs) for symbol in symbols_in(_parts(call))}
+    types = {type_: None for call in (*graph.calls, *graph.outputs) for type_ in _types(call)}
+    attributes = [value for call in graph.calls for _, value in call.attrs]
+    needed = asked | set(symbols_in([*types, *attributes]))
     given: set[SizeExpr] = set()
     kept: list[int] = []
     for first in (True, False):  # parameters that are only asked for their sizes come last
         for place, call in enumerate(graph.parameters):
-            symbols = set(symbols_in(_parts(call)))
+            symbols = set(symbols_in([call.type]))
             wanted = id(call) in used or place >= count - last
             if place not in kept and (wanted if first else symbols & needed - given):
                 kept.append(place)
@@ -400,8 +402,8 @@ def without_unused_parameters(graph: Graph, last: int, asked: set[SizeExpr]) -> 
     return replace(graph, parameters=tuple([graph.parameters[place] for place in kept]), mutations=mutations), kept
 
 
-def _parts(call: Call) -> list[Any]:
-    return [call.type, *[value for _, value in call.attrs]]
+def _types(call: Call) -> tuple[TensorType, ...]:
+    return call.type if isinstance(call.type, tuple) else (call.type,)
 
 
 def _template_symbols(templates: list[Template]) -> set[SizeExpr]:

@@ -146,7 +146,7 @@ def state_guards(walk: StateWalk, program: Program, names: Names, changed: set[t
                     "type", leaf.path, type(leaf.value).__name__, f"{text}.__class__ is not {names(type(leaf.value))}"
                 )
             )
-        elif (id(leaf.container), repr(leaf.key)) in changed and isinstance(leaf.value, Handle):
+        elif (id(leaf.container), leaf.key) in changed and isinstance(leaf.value, Handle):
             guards.append(Guard("tensor", leaf.path, "a tensor", f"{text}.__class__ is not {names(type(leaf.value))}"))
         else:
             guards.append(constant_guard(text, leaf.path, leaf.value, names))
@@ -164,7 +164,7 @@ class Writer:
         self.arguments = arguments
         self.names = names
         self.planner = Planner(executable, program.sources, [guard.condition for guard in program.guards])
-        changed = {(id(effect.container), repr(effect.key)) for effect in program.effects}
+        changed = {(id(effect.container), effect.key) for effect in program.effects}
         self.guards = [*argument_guards(arguments, names), *state_guards(walk, program, names, changed)]
         self.guards.append(Guard("grad mode", "grad mode", str(STATE.grad), f"state.grad is not {STATE.grad}"))
         for text, value in program.fixed.items():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from rushlight.eager.dispatch import BACKENDS, Key, backend_key, bit
+from rushlight.eager.dispatch import BACKENDS, Key, Memo, backend_key, bit
 from rushlight.ir.dtype import DType
 from rushlight.ir.type import CPU, Device, TensorType, contiguous_strides
 from rushlight.support.errors import fail
@@ -42,7 +42,7 @@ class Size(tuple[Any, ...]):
 
 
 class Form:
-    """What kernels are chosen by. Forms of known sizes are interned: equal forms are one object.
+    """What kernels are chosen by. Equal forms are one object, those with symbols while their trace is recorded.
 
     `keys` is the backend's dispatch key as a set; `words` are the descriptor's words but for the address.
     """
@@ -99,7 +99,8 @@ def _is_contiguous(shape: tuple[SymbolicSize, ...], strides: tuple[SymbolicSize,
     return True
 
 
-_forms: dict[Any, Form] = {}
+# Forms in use stay valid when the table is full; equal ones made later are other objects, with plans of their own.
+_forms: Memo[Form] = Memo(_MOST_FORMS)
 
 
 def form_of(
@@ -118,11 +119,7 @@ def form_of(
         return found
     symbolic = not all(size.__class__ is int for size in (*shape, *strides))
     form = Form(TensorType(tuple(shape), dtype, device, strides, weak), symbolic)
-    if not symbolic:
-        if len(_forms) > _MOST_FORMS:
-            _forms.clear()  # forms in use stay valid; equal ones made later are other objects, with plans of their own
-        form = _forms.setdefault((tuple(shape), dtype, device, strides, weak), form)
-    return form
+    return _forms.put((tuple(shape), dtype, device, strides, weak), form, symbolic)
 
 
 def form_of_type(type_: TensorType) -> Form:

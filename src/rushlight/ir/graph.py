@@ -12,7 +12,7 @@ from rushlight.ir.value import Value
 from rushlight.support.frozen import frozen
 from rushlight.support.provenance import Frame
 from rushlight.sym import Size
-from rushlight.term import Attrs, Op, Term
+from rushlight.term import Attrs, Op, Term, attr_key, slot_setter
 
 
 class TensorOp(Protocol):
@@ -51,8 +51,8 @@ class Call(Term):
         region: int | None = None,
     ) -> None:
         super().__init__(op, operands, attrs, type)
-        object.__setattr__(self, "frames", frames)
-        object.__setattr__(self, "region", region)
+        _set_frames(self, frames)
+        _set_region(self, region)
 
     def inputs(self) -> Iterator[Call]:
         """The operands that are calls, lists flattened."""
@@ -62,6 +62,8 @@ class Call(Term):
             elif isinstance(operand, tuple):
                 yield from operand
 
+
+_set_frames, _set_region = slot_setter(Call, "frames"), slot_setter(Call, "region")
 
 PARAMETER = Op("parameter")
 NUMBER = Op("number")
@@ -179,6 +181,7 @@ class GraphBuilder:
     frames: tuple[Frame, ...] = ()
     region: int | None = None
     _numbers: dict[Any, Call] = field(default_factory=dict)
+    _types: dict[Any, Any] = field(default_factory=dict)
 
     def parameter(self, name: str, type: TensorType) -> Node:
         """Adds an input."""
@@ -190,7 +193,7 @@ class GraphBuilder:
         """Records a call on Nodes, numbers, None and sequences of Nodes; returns its Node, or a tuple of them."""
         operands = tuple([self.operand(arg) for arg in args])
         types = tuple([_type_of(operand) for operand in operands])
-        call = Call(op, operands, tuple(attrs.items()), op.infer(types, attrs), self.frames, self.region)
+        call = Call(op, operands, tuple(attrs.items()), self._infer(op, types, attrs), self.frames, self.region)
         self.calls.append(call)
         if not isinstance(call.type, tuple):
             return Node(self, call)
@@ -200,6 +203,17 @@ class GraphBuilder:
             self.calls.append(item)
             nodes.append(Node(self, item))
         return tuple(nodes)
+
+    def _infer(self, op: Any, types: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
+        """The type of a call; calls that are alike, as those of a model's layers, are asked about once."""
+        key = (op, types, *[(name, attr_key(value)) for name, value in attrs.items()])
+        try:
+            found = self._types.get(key)
+        except TypeError:  # an attribute that cannot be hashed
+            return op.infer(types, attrs)
+        if found is None:
+            found = self._types[key] = op.infer(types, attrs)
+        return found
 
     def operand(self, arg: Any) -> Any:
         """The call behind an argument."""

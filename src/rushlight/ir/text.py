@@ -33,6 +33,7 @@ class GraphPrinter:
     def __init__(self) -> None:
         self.symbols: dict[SizeExpr, str] = {}
         self.values: dict[int, str] = {}
+        self.types: dict[TensorType, str] = {}
         self.count = 0
 
     def format_atom(self, value: Any) -> str | None:
@@ -61,6 +62,12 @@ class GraphPrinter:
 
     def type(self, type_: TensorType) -> str:
         """`f32[s0, 4]`, with strides and device only where they are not the default ones."""
+        found = self.types.get(type_)
+        if found is None:
+            found = self.types[type_] = self._type(type_)
+        return found
+
+    def _type(self, type_: TensorType) -> str:
         text = f"{SHORT_NAMES[type_.dtype]}[{', '.join([self.size(size) for size in type_.shape])}]"
         if type_.strides != contiguous_strides(type_.shape):
             text += f" strides [{', '.join([self.size(size) for size in type_.strides])}]"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from rushlight.ir.dtype import SHORT_NAMES, DType
 from rushlight.support.frozen import frozen
 from rushlight.sym import Size, format_size
+from rushlight.term import slot_setter
 
 
 @frozen
@@ -53,12 +54,14 @@ class TensorType:
         strides: tuple[Size, ...] | None = None,
         weak: bool = False,
     ) -> None:
-        put = object.__setattr__
-        put(self, "shape", tuple(shape))
-        put(self, "dtype", dtype)
-        put(self, "device", device)
-        put(self, "strides", contiguous_strides(self.shape) if strides is None else tuple(strides))
-        put(self, "weak", weak)
+        _set_shape(self, tuple(shape))
+        _set_dtype(self, dtype)
+        _set_device(self, device)
+        _set_strides(self, contiguous_strides(self.shape) if strides is None else tuple(strides))
+        _set_weak(self, weak)
+
+    def __hash__(self) -> int:
+        return hash((self.shape, self.strides, self.dtype))  # the rest rarely differs
 
     @property
     def ndim(self) -> int:
@@ -77,6 +80,11 @@ class TensorType:
 
     def __error_text__(self) -> str:
         return str(self)
+
+
+_set_shape, _set_dtype = slot_setter(TensorType, "shape"), slot_setter(TensorType, "dtype")
+_set_device, _set_strides = slot_setter(TensorType, "device"), slot_setter(TensorType, "strides")
+_set_weak = slot_setter(TensorType, "weak")
 
 
 @frozen

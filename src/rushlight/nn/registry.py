@@ -120,7 +120,9 @@ class Registry:
     def _require_free(self, name: str, table: str) -> None:
         require(isinstance(name, str), "A001", f"a name must be a string, not {type(name).__name__}")
         require(bool(name) and "." not in name, "A007", f"a name must not be empty or contain a dot: {name!r}")
-        taken = name not in self.__dict__[table] and hasattr(self, name)
+        others = [self.__dict__, *[self.__dict__[other] for other in TABLES if other != table]]
+        # Not hasattr of the instance: what it looks for is nearly always missing, and an error with a hint is dear.
+        taken = name not in self.__dict__[table] and (hasattr(type(self), name) or any(name in one for one in others))
         require(not taken, "A007", f"{type(self).__name__} already has an attribute {name}")
 
     def _forget(self, name: str, tables: tuple[str, ...]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from rushlight.eager.dispatch import Memo
 from rushlight.eager.execution.artifact import artifact_for, with_run_time_sizes
 from rushlight.eager.execution.attributes import split_sizes, with_sizes
 from rushlight.eager.execution.decompose import as_node, replay
@@ -126,7 +127,7 @@ def _is_bare(result: tuple[Any, ...], structure: Any) -> bool:
     )
 
 
-_uses: dict[Hashable, tuple[bool, ...]] = {}
+_uses: Memo[tuple[bool, ...]] = Memo(_MOST_PLANS)
 
 
 def uses_data(
@@ -151,10 +152,7 @@ def uses_data(
         graph = builder.graph([item for item in gradients if item is not None])
         used = {id(item) for call in graph.calls for item in call.inputs()} | {id(call) for call in graph.outputs}
         found = tuple([id(parameter) in used for parameter in builder.parameters[len(results) :]])
-        if not any(form.symbolic for form in forms):
-            if len(_uses) > _MOST_PLANS:
-                _uses.clear()
-            _uses[key] = found
+        _uses.put(key, found, any(form.symbolic for form in forms))
     return found
 
 

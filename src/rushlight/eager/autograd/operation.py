@@ -10,9 +10,9 @@ from rushlight.eager.autograd.derive import Rule, derivative_plan, traced, uses_
 from rushlight.eager.autograd.history import requires
 from rushlight.eager.autograd.node import Node
 from rushlight.eager.autograd.saved import SavedTensor
-from rushlight.eager.dispatch import STATE, Key, bit, keys_of
+from rushlight.eager.dispatch import STATE, Key, Memo, bit, keys_of
 from rushlight.eager.execution.decompose import replay
-from rushlight.eager.execution.operands import attribute_key, flatten, form_key, structure_of
+from rushlight.eager.execution.operands import attribute_key, flatten, form_key, form_of_operand, structure_of
 from rushlight.eager.form import Form
 from rushlight.eager.handle import Handle
 from rushlight.support.errors import fail
@@ -77,7 +77,8 @@ class Recipe:
 
 
 _MOST_RECIPES = 1 << 13
-_recipes: dict[Any, Recipe] = {}
+_recipes: Memo[Recipe] = Memo(_MOST_RECIPES)
+_programs: Memo[tuple[Any, list[Any]]] = Memo(_MOST_RECIPES)
 
 
 def recipe_for(
@@ -94,10 +95,7 @@ def recipe_for(
     found = _recipes.get(key)
     if found is None:
         found = Recipe(rule, operands, attrs, needed, forms)
-        if not any(form.symbolic for form in forms):
-            if len(_recipes) > _MOST_RECIPES:
-                _recipes.clear()
-            _recipes[key] = found
+        _recipes.put(key, found, any(form.symbolic for form in forms))
     return found
 
 
@@ -156,11 +154,15 @@ class OperatorNode(Node):
         values = [*arrived, *self.saved_tensors()]
         flat = flatten(values)
         keys = keys_of(tuple(flat)) | STATE.included
+        key = (recipe.key, structure_of(values), *[form_key(item) for item in flat])
         if create_graph or keys & ~_ALONE & ~STATE.excluded or not keys & bit(Key.CPU):
-            graph, numbers = traced(recipe.rule, recipe.attrs, recipe.structure, recipe.needed, values)
+            program = _programs.get(key)
+            if program is None:
+                program = traced(recipe.rule, recipe.attrs, recipe.structure, recipe.needed, values)
+                _programs.put(key, program, any(form_of_operand(item).symbolic for item in flat))
+            graph, numbers = program
             outputs = replay(graph, flat)
             return [None if number is None else outputs[number] for number in numbers]
-        key = (recipe.key, structure_of(values), *[form_key(item) for item in flat])
         plan = derivative_plan(recipe.rule, recipe.attrs, key, recipe.structure, recipe.needed, values)
         return plan.run(flat, owned)
 

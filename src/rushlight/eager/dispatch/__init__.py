@@ -10,6 +10,7 @@ from rushlight.eager.dispatch.call import (
     running,
 )
 from rushlight.eager.dispatch.keys import ALL_KEYS, BACKENDS, Alias, Key, bit, keys_in
+from rushlight.eager.dispatch.memo import Memo
 from rushlight.eager.dispatch.state import (
     STATE,
     Scope,
@@ -37,6 +38,7 @@ __all__ = [
     "Alias",
     "Dispatched",
     "Key",
+    "Memo",
     "Registration",
     "Scope",
     "State",

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rushlight.eager.dispatch import call_function, running
+from rushlight.eager.dispatch import Memo, call_function, running
 from rushlight.eager.execution.operands import (
     attribute_key,
     flatten,
@@ -18,7 +18,7 @@ from rushlight.ir.graph import NUMBER, RESULT, Call, Graph, GraphBuilder, Node
 from rushlight.ops.record import Operator
 
 _MOST_TRACES = 4096
-_traces: dict[Hashable, tuple[Graph, bool]] = {}
+_traces: Memo[tuple[Graph, bool]] = Memo(_MOST_TRACES)
 
 
 def run_decomposition(op: Operator, key: Any, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
@@ -31,9 +31,8 @@ def run_decomposition(op: Operator, key: Any, operands: tuple[Any, ...], attrs: 
 
 def _traced(op: Operator, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> tuple[Graph, bool]:
     forms = [form_of_operand(item) for item in flatten(operands)]
-    cacheable = not any(form.symbolic for form in forms)
-    trace_key = (op, attribute_key(attrs), *[form_key(operand) for operand in operands]) if cacheable else None
-    found = _traces.get(trace_key) if cacheable else None
+    trace_key = (op, attribute_key(attrs), *[form_key(operand) for operand in operands])
+    found = _traces.get(trace_key)
     if found is None:
         builder = GraphBuilder(op.name)
         nodes = [builder.parameter(f"p{position}", form.type) for position, form in enumerate(forms)]
@@ -42,10 +41,7 @@ def _traced(op: Operator, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -
         several = isinstance(result, tuple)
         outputs = result if several else (result,)
         found = builder.graph([as_node(builder, item) for item in outputs]), several
-        if cacheable:
-            if len(_traces) > _MOST_TRACES:
-                _traces.clear()
-            _traces[trace_key] = found
+        _traces.put(trace_key, found, any(form.symbolic for form in forms))
     return found
 
 

@@ -8,7 +8,7 @@ be overwritten with.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
 from rushlight.eager.dispatch import STATE, Key, Scope, bit, register_fallback
@@ -70,6 +70,7 @@ class Tracer:
         self.builder = builder
         self.lifted: list[Handle] = []
         self.random_state = random_state
+        self.memos: dict[Hashable, Any] = {}  # see dispatch.Memo
         self._lift = lift
         self._bound: list[Handle] = []
         self._storages: dict[int, Cell] = {}

@@ -1,0 +1,13 @@
+"""The text of a core of matrix products; of `build`, this and `pipeline` alone reach the code generators."""
+
+from __future__ import annotations
+
+from rushlight.codegen.llvm.gemm import emit_core
+from rushlight.codegen.llvm.gemm_kernel import core_name
+from rushlight.ir.gemm_tile import GemmTile
+
+
+def core_text(tile: GemmTile) -> tuple[str, str]:
+    """The name of a tile's core, and its LLVM IR."""
+    name = core_name(tile)
+    return name, emit_core(tile, name)
