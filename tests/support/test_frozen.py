@@ -96,3 +96,12 @@ def test_a_class_keeps_its_own_methods():
     assert repr(Loud("a")) == "A"
     assert Loud("a") == Loud("A")
     assert hash(Loud("a")) == hash(Loud("a"))
+
+
+def test_without_eq_each_record_is_itself():
+    @frozen(eq=False)
+    class Event:
+        number: int
+
+    assert Event(1) != Event(1)
+    assert len({Event(1), Event(1)}) == 2

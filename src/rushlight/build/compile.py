@@ -10,7 +10,7 @@ from rushlight.build.native import compile_native
 from rushlight.build.reference import ReferenceExecutable
 from rushlight.build.steps import compile_by_calls
 from rushlight.ir.graph import Graph
-from rushlight.support import settings
+from rushlight.support import garbage, settings
 
 # "eager" and "aot_eager" differ in what they are given: a backward pass that was cut from its forward, or not.
 BACKENDS: Mapping[str, Callable[[Graph], Executable]] = MappingProxyType(
@@ -26,4 +26,5 @@ BACKENDS: Mapping[str, Callable[[Graph], Executable]] = MappingProxyType(
 
 def compile_graph(graph: Graph, backend: str | None = None) -> Executable:
     """The executable of a functional graph. `backend` names a row of BACKENDS, by default the setting of that name."""
-    return BACKENDS[backend or settings.get().backend](graph)
+    with garbage.uncollected():
+        return BACKENDS[backend or settings.get().backend](graph)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from pathlib import Path
+import os
 
 from rushlight.ir.gemm_tile import GemmTile
 from rushlight.ir.graph import Graph
@@ -27,9 +27,15 @@ def core_key(tile: GemmTile, target: Target) -> str:
 @functools.cache
 def source_digest() -> str:
     """A digest of Rushlight's source: names, sizes and modification times of its modules."""
-    root = Path(__file__).parent.parent
+    root = os.path.dirname(os.path.dirname(__file__))
     lines: list[str] = []
-    for path in sorted(root.rglob("*.py")):
-        status = path.stat()
-        lines.append(f"{path.relative_to(root)} {status.st_size} {status.st_mtime_ns}")
-    return structural_digest(lines)
+    folders = [root]
+    while folders:
+        with os.scandir(folders.pop()) as found:
+            for item in found:
+                if item.is_dir():
+                    folders.append(item.path)
+                elif item.name.endswith(".py"):
+                    status = item.stat()
+                    lines.append(f"{item.path[len(root) :]} {status.st_size} {status.st_mtime_ns}")
+    return structural_digest(sorted(lines))

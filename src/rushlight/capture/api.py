@@ -18,7 +18,7 @@ from rushlight.capture.state import StateWalk, walk_function
 from rushlight.capture.writer import MISS, Arguments, Names, Writer
 from rushlight.eager.dispatch import STATE
 from rushlight.eager.handle import Handle
-from rushlight.support import events, settings
+from rushlight.support import events, garbage, settings
 from rushlight.support.errors import fail, warn
 
 if TYPE_CHECKING:
@@ -56,7 +56,8 @@ class CompiledFunction:
                 result = entry.call(args, kwargs)
                 if result is not MISS:
                     return result
-            entry = self._trace(args, kwargs)
+            with garbage.uncollected():
+                entry = self._trace(args, kwargs)
             result = entry.call(args, kwargs)
         if result is MISS:
             reason = why_missed(entry, args, kwargs)

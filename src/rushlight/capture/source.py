@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from rushlight.eager.form import Form
@@ -19,14 +18,14 @@ class ArgumentSource:
     position: int
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class TensorSource:
     """A tensor that the function reaches, always the same object."""
 
     tensor: Handle
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class GradientSource:
     """The gradient that a tensor, or an argument, has at the time of the call."""
 
@@ -42,7 +41,7 @@ class NumberSource:
     dtype: DType
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class ViewSource:
     """A view of an input, made by steps (operator, other operands, attributes): only as a result, never as an input."""
 

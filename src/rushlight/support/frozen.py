@@ -6,11 +6,12 @@ or `__post_init__`, are plain dataclasses.
 """
 
 import copy
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, FrozenInstanceError, dataclass, fields
 from inspect import get_annotations
 from operator import attrgetter
-from typing import Any, TypeVar, dataclass_transform
+from typing import Any, TypeVar, dataclass_transform, overload
 
 C = TypeVar("C")
 
@@ -23,9 +24,21 @@ class _Template:
 (_FIELD,) = fields(_Template)
 
 
+@overload
+def frozen(cls: type[C]) -> type[C]: ...
+
+
+@overload
+def frozen(*, eq: bool) -> Callable[[type[C]], type[C]]: ...
+
+
 @dataclass_transform(frozen_default=True)
-def frozen(cls: type[C]) -> type[C]:
-    """The class with slots for its annotated fields, equal and hashed by them, refusing assignment."""
+def frozen(cls: type[Any] | None = None, *, eq: bool = True) -> Any:
+    """The class with slots for its annotated fields, refusing assignment; with `eq` equal and hashed by them."""
+    return functools.partial(_made, eq=eq) if cls is None else _made(cls, eq)
+
+
+def _made(cls: type[Any], eq: bool) -> Any:
     defaults: dict[str, Any] = {}
     table: dict[str, Field[Any]] = {}
     for base in cls.__mro__[:0:-1]:
@@ -42,14 +55,15 @@ def frozen(cls: type[C]) -> type[C]:
     if cls.__dict__.get("__hash__") is None:  # as Python has it in a class with an __eq__ of its own
         dropped.add("__hash__")
     namespace = {
-        **_make_methods(tuple(table)),
+        **_make_methods(tuple(table), eq),
         **{name: value for name, value in cls.__dict__.items() if name not in dropped},
         "__slots__": tuple(own),
         "__match_args__": tuple(table),
         "__dataclass_fields__": table,
         "__qualname__": cls.__qualname__,
     }
-    made: Any = type(cls)(cls.__name__, cls.__bases__, namespace)
+    kind: Any = type(cls)
+    made = kind(cls.__name__, cls.__bases__, namespace)
     if "__init__" not in cls.__dict__:
         made.__init__ = _make_init(made, tuple(table), defaults)
     return made
@@ -65,7 +79,7 @@ def _make_init(made: type, names: tuple[str, ...], defaults: Mapping[str, Any]) 
     return space["__init__"]
 
 
-def _make_methods(names: tuple[str, ...]) -> dict[str, Any]:
+def _make_methods(names: tuple[str, ...], eq: bool) -> dict[str, Any]:
     values: Callable[[Any], Any] = attrgetter(*names) if names else lambda record: ()
 
     def equal(self: Any, other: object) -> Any:
@@ -80,14 +94,8 @@ def _make_methods(names: tuple[str, ...]) -> dict[str, Any]:
     def reduced(self: Any) -> Any:
         return type(self), tuple([getattr(self, name) for name in names])
 
-    return {
-        "__eq__": equal,
-        "__hash__": hashed,
-        "__repr__": shown,
-        "__reduce__": reduced,
-        "__setattr__": _refuse,
-        "__delattr__": _refuse,
-    }
+    methods = {"__repr__": shown, "__reduce__": reduced, "__setattr__": _refuse, "__delattr__": _refuse}
+    return {**methods, "__eq__": equal, "__hash__": hashed} if eq else methods
 
 
 def _refuse(record: Any, name: str, value: Any = None) -> None:
