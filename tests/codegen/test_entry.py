@@ -7,6 +7,7 @@ import pytest
 from tests.codegen.kernel_oracle import kernel, parallel
 
 from rushlight.codegen.llvm import emit_module
+from rushlight.codegen.llvm import entry as entry_module
 from rushlight.ir.dtype import float32
 from rushlight.ir.kernel import Kernel, Store
 from rushlight.ir.plan import ArenaSlot, Assertion, Launch, Plan, SymbolSource
@@ -18,6 +19,12 @@ from rushlight.sym import Scope, axis_symbol, ceildiv
 ENTRY = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)
 SHARE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 PARALLEL_FOR = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, *[ctypes.c_int64] * 2)
+
+
+@pytest.fixture(autouse=True, params=["spelled out", "in a table"])
+def launches(request, monkeypatch):
+    """Launches are spelled out where there are few, else rows of a table: every test sees both."""
+    monkeypatch.setattr(entry_module, "FEW_LAUNCHES", 8 if request.param == "spelled out" else 0)
 
 
 class Machine:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from rushlight.codegen.llvm import sizes
 from rushlight.codegen.llvm.gemm_kernel import plan_name
+from rushlight.codegen.llvm.launch_table import LaunchTable
 from rushlight.codegen.llvm.scope import Context, Scope
 from rushlight.codegen.llvm.target import CodeTarget
 from rushlight.ir.kernel import TASK_WORDS, GemmKernel, Kernel
@@ -21,6 +22,9 @@ ARENA, ARENA_BYTES, ARENA_NEED, PARALLEL_FOR, INTERRUPT, THREADS = range(6)
 """Words of ctx."""
 
 STATUS_ARENA, STATUS_INTERRUPTED, STATUS_ASSERTION = 1, 2, 16
+
+FEW_LAUNCHES = 8
+"""Up to so many launches are spelled out: an eager kernel is called some nanoseconds sooner."""
 
 _RELATIONS = {"==": "eq", "!=": "ne", "<=": "sle", "<": "slt", ">=": "sge", ">": "sgt"}
 
@@ -59,21 +63,29 @@ class _Entry:
         most = max([len(launch.arguments) for launch in plan.launches], default=0)
         arguments = self.ctx.allocate("i64", max(most, 1))
         committed = False
+        table = LaunchTable() if len(plan.launches) > FEW_LAUNCHES else None
         for number, launch in enumerate(plan.launches):
-            if number and not committed:
-                self.poll()
-            self.launch(launch, arguments)
+            poll = number > 0 and not committed
+            if table is None:
+                self.launch(launch, arguments, poll)
+            else:
+                self.add_row(table, launch, poll)
             committed = committed or any(buffer in plan.inputs for buffer in _written(plan, launch))
+        status = "0" if table is None else self.run_table(table, name, arguments)
+        # Thousands of lines that run once a call: not worth the time of LLVM's passes.
+        attributes = self.target.attributes + ("" if table is None else " noinline optnone")
         lines = [
-            f"define i64 @{name}(ptr noalias %ctx, ptr noalias readonly %descriptors) {self.target.attributes} {{",
+            f"define i64 @{name}(ptr noalias %ctx, ptr noalias readonly %descriptors) {attributes} {{",
             *self.ctx.allocations,
             "  br label %start",
             "start:",
             *scope.lines,
-            "  ret i64 0",
+            f"  ret i64 {status}",
             "}",
             "",
         ]
+        if table is not None:
+            lines.append(table.text(name, self.target, PARALLEL_FOR, INTERRUPT, STATUS_INTERRUPTED))
         return "\n".join(lines)
 
     def word(self, place: int, llvm_type: str) -> str:
@@ -145,9 +157,11 @@ class _Entry:
             return "ptr", self.scope.let(f"getelementptr i8, ptr {self.address(item.buffer)}, i64 {offset}")
         return "i64", sizes.size_text(self.ctx, item, self.scope)
 
-    def launch(self, launch: Launch, arguments: str) -> None:
+    def launch(self, launch: Launch, arguments: str, poll: bool) -> None:
         """Fills the arguments and runs one kernel: directly where there is no more than one share of work."""
         ctx, scope = self.ctx, self.scope
+        if poll:
+            self.poll()
         words = [self.argument(item) for item in launch.arguments]
         count, grain = sizes.size_text(ctx, launch.count, scope), str(launch.grain)
         for place, (kind, text) in enumerate(words):
@@ -159,6 +173,26 @@ class _Entry:
             tiles = f"@{plan_name(function)}(ptr {arguments}, i64 {count}, i64 {threads})"
             count, grain = scope.let(f"call i64 {tiles}"), "1"
         self.run(f"@{function}", arguments, count, grain)
+
+    def add_row(self, table: LaunchTable, launch: Launch, poll: bool) -> None:
+        """The row of a launch."""
+        words = [self.argument(item) for item in launch.arguments]
+        count = sizes.size_text(self.ctx, launch.count, self.scope)
+        function = self.functions[launch.kernel]
+        tiles = plan_name(function) if isinstance(self.plan.kernels[launch.kernel], GemmKernel) else ""
+        table.add(poll, function, tiles, count, launch.grain, words)
+
+    def run_table(self, table: LaunchTable, name: str, arguments: str) -> str:
+        """Stores the values of a table and works it off; the status."""
+        scope = self.scope
+        values = self.ctx.allocate("i64", len(table.values))
+        for (kind, text), place in table.values.items():
+            at = scope.let(f"getelementptr i64, ptr {values}, i64 {place}")
+            scope.do(f"store {kind} {text}, ptr {at}, align 8")
+        end = scope.let(f"getelementptr i32, ptr @{name}_rows, i64 {len(table.rows)}")
+        ends = f"ptr @{name}_rows, ptr {end}"
+        threads = self.word(THREADS, "i64")
+        return scope.let(f"call i64 @{name}_run(ptr %ctx, {ends}, ptr {values}, ptr {arguments}, i64 {threads})")
 
     def run(self, function: str, arguments: str, count: str, grain: str) -> None:
         """Calls a kernel, or shares it among threads where there is more than one share of work."""
