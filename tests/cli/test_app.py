@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.cli.conftest import start
+from tests.cli.conftest import ROOT, start
 
 import rushlight as rl
 from rushlight.cli.app import describe
@@ -25,6 +25,12 @@ def test_help_lists_the_commands(rushlight: Callable):
 
 def test_the_version(rushlight: Callable):
     assert rushlight("--version").out == f"rushlight {rl.__version__}\n"
+
+
+def test_the_package_is_the_command():
+    command = [sys.executable, "-m", "rushlight", "--version"]
+    ended = subprocess.run(command, env={"PYTHONPATH": str(ROOT / "src")}, capture_output=True, text=True)
+    assert (ended.returncode, ended.stdout) == (0, f"rushlight {rl.__version__}\n"), ended.stderr
 
 
 def test_a_wrong_command_suggests_the_right_one(rushlight: Callable):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from rushlight.eager.creation import empty, full, ones, tensor, zeros
+from rushlight.eager.creation import arange, empty, full, linspace, ones, tensor, zeros
 from rushlight.eager.execution import artifact
 from rushlight.eager.execution.attributes import RUN_TIME, split_sizes
 from rushlight.eager.execution.signature import ONE, ROW_MAJOR, Layout, collapsed_signature, signature_of
@@ -58,6 +58,17 @@ def test_numbers_are_not_constants(compiled):
     assert len(compiled) == 1
     _ = x * 2
     assert len(compiled) == 2  # an int is another class
+
+
+def test_ranges_take_their_numbers_at_run_time(compiled):
+    for start, end, step in ((0.0, 1.0, 0.25), (2.5, 0, -0.5), (-1, 7, 0.75)):
+        np.testing.assert_array_equal(arange(start, end, step).numpy(), np.arange(start, end, step, dtype=np.float32))
+    first = len(compiled)
+    assert first <= 3  # ints among the ends are another class
+    for value in (3.0, 4.5, 11.0, 1e3):
+        assert arange(value).shape == (int(np.ceil(value)),)
+        assert linspace(0.0, value, 5).tolist()[-1] == value
+    assert len(compiled) == first + 1  # that of linspace
 
 
 def test_broadcasts_differ_by_pattern_not_by_size(compiled):

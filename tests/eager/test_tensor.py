@@ -23,6 +23,7 @@ from rushlight.eager.creation import (
 from rushlight.eager.form import Size
 from rushlight.eager.functions import add, as_strided, mul, stack
 from rushlight.ir.dtype import bool_, complex64, float32, float64, int32, int64
+from rushlight.ir.type import CPU, Device
 from rushlight.support.errors import RushlightError
 
 
@@ -351,3 +352,21 @@ def test_strided_views_stay_within_their_storage():
     assert as_strided(base[:3], (6,), (2,)).tolist() == [0.0, 2.0, 4.0, 6.0, 8.0, 10.0]
     assert code_of(lambda: as_strided(base, (7,), (2,))) == "S012"
     assert code_of(lambda: as_strided(base, (2,), (1,), 11)) == "S012"
+
+
+def test_devices_are_named_as_in_pytorch():
+    assert (Device("cpu:0").type, Device("cpu:0").index) == ("cpu", 0)
+    assert Device("cpu", 0) == Device("cpu:0") != Device("cpu")
+    assert str(Device(Device("meta:1"))) == "meta:1"
+    assert zeros(2, device="cpu:0").device == CPU  # there is one
+    assert (zeros(2, device="cpu:3") + ones(2)).device is CPU
+    for name in ("cpu:", "cpu:x", "cpu:-1", "", "two words"):
+        with pytest.raises(RushlightError, match="is not a device"):
+            Device(name)
+    with pytest.raises(RushlightError, match="is not a device"):
+        Device("cpu:0", 1)
+
+
+def test_pythons_own_errors_name_tensor():
+    with pytest.raises(TypeError, match=r"Tensor\.add\(\) takes"):
+        ones(3).add(1, 2, 3)

@@ -1,5 +1,7 @@
 """Causes of the errors of arguments."""
 
+import numpy as np
+
 import rushlight as rl
 from errorcases import triggers
 from rushlight import optim
@@ -39,3 +41,23 @@ def optimizer_cannot_be_differentiated():
 @triggers("A006", "width")
 def view_of_another_width():
     rl.ones(3).view(rl.int8)
+
+
+@triggers("A001", "int")
+def dim_is_text():
+    rl.ones(3).sum("rows")
+
+
+@triggers("A001", "layer")
+def layer_gets_an_array():
+    rl.relu(np.ones(3))
+
+
+@triggers("A002", "step")
+def range_does_not_move():
+    rl.arange(0, 10, 0)
+
+
+@triggers("A002", "endless")
+def range_has_no_end():
+    rl.arange(float("inf"))

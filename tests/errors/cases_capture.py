@@ -2,10 +2,13 @@
 
 from pathlib import Path
 
+import numpy as np
+import pytest
+
 import rushlight as rl
 from errorcases import triggers
 from rushlight.ir.graph_parse import parse_graph
-from rushlight.ops.record import OPERATORS
+from rushlight.ops.record import OPERATORS, Fact, define, undefine
 from rushlight.schedule.lowering import lower_graph
 from rushlight.support import settings
 
@@ -111,3 +114,66 @@ def edited_stage_breaks_a_rule(tmp_path: Path):
             edited.write_text((captured.parent / "01-primitives.ir").read_text().replace(" : f32[", " : f64[", 1))
     with settings.override(edit=str(tmp_path / "edit")):
         rl.compile(step)(rl.ones(3))
+
+
+@triggers("C003", "list")
+def list_grows_while_traced():
+    kept = []
+
+    @rl.compile
+    def step(x):
+        kept.append(x * 2)
+        return x + 1
+
+    try:
+        step(rl.ones(3))
+    finally:
+        assert kept == []
+
+
+@triggers("C008")
+def shapes_of_every_rank():
+    @rl.compile
+    def double(x):
+        return x * 2
+
+    for rank in range(9):
+        double(rl.ones(*[2] * rank))
+
+
+@triggers("C011")
+def operator_runs_on_the_host(request: pytest.FixtureRequest):
+    ranked = define("ranked(Tensor input) -> Tensor", "The order of the elements.", facts=Fact.HOST)
+    request.addfinalizer(lambda: undefine("ranked"))
+    ranked.meta(lambda input: input)
+    ranked.kernel("cpu")(lambda input: rl.tensor(np.argsort(input.numpy())))
+    assert ranked(rl.tensor([3.0, 1.0, 2.0])).tolist() == [1, 2, 0]
+
+    @rl.compile
+    def order(x):
+        return ranked(x * 2)
+
+    order(rl.ones(3))
+
+
+@triggers("X002", users_line=False)
+def rule_does_not_fit_its_schema(request: pytest.FixtureRequest):
+    operator = define("blend(Tensor a, Tensor b) -> Tensor", "A sum.")
+    request.addfinalizer(lambda: undefine("blend"))
+    operator.meta(lambda a, c: a)
+
+
+@triggers("X002", "twice", users_line=False)
+def operator_is_defined_twice():
+    define("add(Tensor a, Tensor b) -> Tensor", "A sum.")
+
+
+@triggers("R001")
+def logarithm_of_a_negative_number():
+    @rl.compile
+    def entropy(p):
+        logarithm = (p - 2).log()
+        return (p * logarithm).sum()
+
+    with settings.override(nan_asserts=True):
+        entropy(rl.ones(3))

@@ -82,3 +82,13 @@ def meta_tensor_has_no_values():
 @triggers("V003", "moved")
 def meta_tensor_cannot_be_moved():
     rl.ones(3, device="meta").to("cpu")
+
+
+@triggers("V001", "index")
+def index_of_a_device_is_a_word():
+    rl.zeros(3, device="cpu:first")
+
+
+@triggers("D002", "layer")
+def layer_is_for_floats():
+    rl.nn.Linear(2, 2)(rl.ones(2, 2, dtype=rl.int64))

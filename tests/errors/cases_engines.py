@@ -5,11 +5,14 @@ from pathlib import Path
 
 import numpy as np
 
+import rushlight as rl
 from errorcases import triggers
 from rushlight import sym
+from rushlight.build import native
 from rushlight.runtime import llvm
 from rushlight.runtime.allocator import Allocator, Storage
 from rushlight.runtime.objects import ObjectCache
+from rushlight.support import settings
 
 TEN_TERABYTES = 10 * 2**40
 
@@ -86,3 +89,33 @@ def disk_is_full(tmp_path: Path):
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert cache.get("0" * 64) == {"object": bytes(4096)}
+
+
+@triggers("M001")
+def ten_terabytes():
+    rl.empty(TEN_TERABYTES, dtype=rl.uint8)
+
+
+def cube(x):
+    """Results of a freshly compiled program: a cache has to be asked for its code."""
+    native._loaded.clear()
+    result = rl.compile(lambda x: x * x * x)(x)
+    assert result.tolist() == [1.0, 8.0, 27.0]
+
+
+@triggers("K001", "home")
+def home_cannot_be_written(tmp_path: Path):
+    (tmp_path / "home").write_text("not a folder")
+    with settings.override(cache_dir=str(tmp_path / "home" / "cache")):
+        cube(rl.tensor([1.0, 2.0, 3.0]))
+        cube(rl.tensor([1.0, 2.0, 3.0]))
+
+
+@triggers("K002", "program")
+def cache_is_corrupt(tmp_path: Path):
+    with settings.override(cache_dir=str(tmp_path / "cache")):
+        cube(rl.tensor([1.0, 2.0, 3.0]))
+        for path in (tmp_path / "cache").glob("*.rlo"):
+            path.write_bytes(path.read_bytes()[:100])
+        cube(rl.tensor([1.0, 2.0, 3.0]))
+        cube(rl.tensor([1.0, 2.0, 3.0]))

@@ -89,3 +89,17 @@ def name_is_only_torchs():
 @triggers("N002")
 def name_is_misspelt():
     nn.Conv2D(3, 4, 3)
+
+
+@triggers("P003", "kept")
+def disk_is_full_and_the_last_checkpoint_stays(tmp_path: Path):
+    path = tmp_path / "run.safetensors"
+    rl.save({"weight": rl.ones(3)}, path)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1024, limits[1]))
+    try:
+        rl.save({"weight": rl.ones(10_000)}, path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        assert rl.load(path)["weight"].tolist() == [1.0, 1.0, 1.0]
+        assert list(tmp_path.iterdir()) == [path]

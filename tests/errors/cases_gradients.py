@@ -1,5 +1,7 @@
 """Causes of the errors of gradients."""
 
+import copy
+
 import rushlight as rl
 from errorcases import triggers
 from rushlight.autograd import Function, gradcheck, once_differentiable
@@ -122,3 +124,21 @@ class Wrong(Function):
 @triggers("G013")
 def backward_is_wrong():
     gradcheck(Wrong.apply, (leaf(2, dtype=rl.float64),))
+
+
+@triggers("G002", "zero")
+def leaf_is_zeroed():
+    leaf(3).zero_()
+
+
+@triggers("G003", "operand")
+def saved_operand_is_changed():
+    x, y = leaf(3) * 2, leaf(3)
+    product = x * y
+    x.mul_(2)
+    product.sum().backward()
+
+
+@triggers("G012", "copy")
+def copy_would_lose_the_history():
+    copy.deepcopy(leaf(3) * 2)

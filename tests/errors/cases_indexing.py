@@ -58,3 +58,18 @@ def largest_of_nothing():
 @triggers("I008")
 def slice_runs_backwards():
     rl.arange(5)[::-1]
+
+
+@triggers("I001", "assigned")
+def assigned_row_does_not_exist():
+    rl.ones(2, 3)[5] = 1.0
+
+
+@triggers("I001", "classes")
+def class_does_not_exist():
+    functional.cross_entropy(rl.ones(3, 4), rl.tensor([0, 1, 7]))
+
+
+@triggers("I002", "largest")
+def dim_of_the_largest_does_not_exist():
+    rl.ones(2, 3).max(dim=2)

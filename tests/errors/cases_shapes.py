@@ -124,3 +124,19 @@ def truth_of_several_elements():
 @triggers("S015", "item")
 def item_of_several_elements():
     rl.ones(3).item()
+
+
+@triggers("S009", "fill")
+def fill_takes_one_value():
+    rl.ones(3).fill_(rl.ones(4))
+
+
+@triggers("S009", "assignment")
+def assigned_rows_do_not_fit():
+    x = rl.ones(3, 2)
+    x[0:2] = rl.ones(3, 2)
+
+
+@triggers("S001", "loss")
+def loss_of_other_targets():
+    functional.mse_loss(rl.ones(3), rl.ones(4))

@@ -75,8 +75,9 @@ def load_cases(folder: Path) -> list[Case]:
 
 
 def stable(text: str, folders: dict[str, str]) -> str:
-    """Return a text without what differs from run to run: line numbers of cases, temporary folders, addresses."""
+    """Return a text without what differs from run to run: line numbers, folders, cache entries, addresses, memory."""
     for path, name in folders.items():
         text = text.replace(path, name)
     text = re.sub(r"(cases_\w+\.py):\d+ in", r"\1:<line> in", text)
+    text = re.sub(r"(available: )\d+", r"\1<bytes>", re.sub(r"\b[0-9a-f]{40}\.rlo", "<entry>.rlo", text))
     return re.sub(r"\b0x[0-9a-f]{6,}\b", "<address>", text)

@@ -5,11 +5,14 @@ import numpy as np
 import pytest
 
 from opcheck import World, check_all_gradients, check_rules, names_in, refused, smooth_in
+from rushlight.ir.dtype import float64
 from rushlight.ir.interpret import interpret
+from rushlight.ir.type import TensorType
 from rushlight.ops import OPERATORS, create
 from rushlight.sym import Scope, evaluate
 
 MODULES = (create,)
+NUMBER = TensorType((), float64, weak=True)
 
 
 @pytest.mark.parametrize("name", names_in(*MODULES))
@@ -44,8 +47,8 @@ def test_arange_with_symbolic_ends():
 
 def test_linspace_hits_both_ends():
     world = World("lower")
-    attrs = {"start": 0.1, "end": 0.7, "steps": 8, "dtype": None, "device": None}
-    found = world.apply(OPERATORS["linspace"], (), attrs).array
+    attrs = {"steps": 8, "dtype": None, "device": None}
+    found = world.apply(OPERATORS["linspace"], (0.1, 0.7), attrs).array
     assert found[0] == np.float32(0.1)
     assert found[-1] == np.float32(0.7)
 
@@ -58,13 +61,13 @@ def test_a_size_is_a_number_that_does_not_raise_dtypes():
 
 
 @pytest.mark.parametrize(
-    ("name", "attrs", "code"),
+    ("name", "operands", "attrs", "code"),
     [
-        ("zeros", {"size": (-1,), "dtype": None, "device": None}, "S007"),
-        ("arange", {"start": 0, "end": 3, "step": 0, "dtype": None, "device": None}, "A002"),
-        ("linspace", {"start": 0, "end": 3, "steps": -1, "dtype": None, "device": None}, "A002"),
+        ("zeros", (), {"size": (-1,), "dtype": None, "device": None}, "S007"),
+        ("arange", (), {"start": 0, "end": 3, "step": 0, "dtype": None, "device": None}, "A002"),
+        ("linspace", (NUMBER, NUMBER), {"steps": -1, "dtype": None, "device": None}, "A002"),
     ],
 )
-def test_bad_arguments_are_refused(name, attrs, code):
+def test_bad_arguments_are_refused(name, operands, attrs, code):
     with refused(code):
-        OPERATORS[name].infer((), attrs)
+        OPERATORS[name].infer(operands, attrs)

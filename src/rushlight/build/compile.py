@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from rushlight.build.executable import Executable
+from rushlight.build.finite import FiniteExecutable
 from rushlight.build.native import compile_native
 from rushlight.build.reference import ReferenceExecutable
 from rushlight.build.steps import compile_by_calls
@@ -25,6 +26,11 @@ BACKENDS: Mapping[str, Callable[[Graph], Executable]] = MappingProxyType(
 
 
 def compile_graph(graph: Graph, backend: str | None = None) -> Executable:
-    """The executable of a functional graph. `backend` names a row of BACKENDS, by default the setting of that name."""
+    """The executable of a functional graph. `backend` names a row of BACKENDS, by default the setting of that name.
+
+    With the setting `nan_asserts` a graph runs call by call, so that what makes the first NaN can be named.
+    """
+    if settings.get().nan_asserts:
+        return FiniteExecutable(graph)
     with garbage.uncollected():
         return BACKENDS[backend or settings.get().backend](graph)

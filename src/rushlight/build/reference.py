@@ -13,6 +13,7 @@ import numpy as np
 
 from rushlight.build.decompose import to_primitives
 from rushlight.build.executable import Executable, Summary
+from rushlight.ir.dtype import DType
 from rushlight.ir.graph import NUMBER, PARAMETER, RELAYOUT, RESULT, Call, Graph
 from rushlight.ir.type import TensorType
 from rushlight.sym import SizeExpr, evaluate, is_symbol
@@ -57,12 +58,15 @@ def array_at(address: int, type_: TensorType) -> Array:
     """The tensor that a descriptor describes, as an array on its memory."""
     rank = len(type_.shape)
     words = (ctypes.c_int64 * (2 + 2 * rank)).from_address(address)
-    shape, strides = tuple(words[2 : 2 + rank]), tuple(words[2 + rank : 2 + 2 * rank])
-    itemsize = type_.dtype.itemsize
+    return elements(words[0], tuple(words[2 : 2 + rank]), tuple(words[2 + rank : 2 + 2 * rank]), type_.dtype)
+
+
+def elements(address: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: DType) -> Array:
+    """The elements of a layout from an address on, as an array on that memory."""
+    itemsize = dtype.itemsize
     extent = 0 if 0 in shape else 1 + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
-    memory: Any = (ctypes.c_char * (extent * itemsize)).from_address(words[0])
-    steps = tuple([stride * itemsize for stride in strides])
-    return np.ndarray(shape, type_.dtype.numpy, memory, strides=steps)
+    memory: Any = (ctypes.c_char * (extent * itemsize)).from_address(address)
+    return np.ndarray(shape, dtype.numpy, memory, strides=tuple([stride * itemsize for stride in strides]))
 
 
 def _bind(type_: TensorType, array: Array, symbols: dict[SizeExpr, int]) -> None:

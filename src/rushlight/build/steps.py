@@ -109,6 +109,10 @@ class StepExecutable(Executable):
         self._written = tuple([position for position, _ in graph.mutations])
         self._last = _last_uses(self._steps, [step.operands[0] for step in (*maker.copies, *maker.commits)])
 
+    def run_step(self, step: Step | ViewStep, values: dict[int, Value], symbols: Symbols) -> None:
+        """Runs one step."""
+        step.run(values, symbols)
+
     def launch(self, addresses: Sequence[int]) -> None:
         """Runs the steps, then writes the outputs, then what overwrites inputs."""
         symbols: dict[SizeExpr, int] = {}
@@ -119,7 +123,7 @@ class StepExecutable(Executable):
             _bind(call.type, value, symbols)
             values[id(call)] = value
         for step, over in zip(self._steps, self._last, strict=True):
-            step.run(values, symbols)
+            self.run_step(step, values, symbols)
             for key in over:
                 del values[key]
         for step, output in zip(self._copies, given[len(self._parameters) :], strict=True):

@@ -161,6 +161,7 @@ class Recorder:
 
     def leave(self) -> None:
         """Puts everything back."""
+        self.walk.restore_lists()
         for leaf in self.walk.leaves:
             leaf.container[leaf.key] = leaf.value
         for container, _ in (*self.walk.containers, *self.walk.objects):
@@ -177,6 +178,7 @@ class Recorder:
         """The program that one call leaves behind."""
         with self.tracer.active():
             result = self.function(*args, **kwargs)
+            self.walk.refuse_resized_lists()
             return self._collect(result)
 
     def _collect(self, result: Any) -> Program:

@@ -13,6 +13,7 @@ from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodT
 from typing import Any
 
 from rushlight.eager.handle import Handle
+from rushlight.support.errors import fail
 
 MARK = "__rushlight_state__"
 MISSING = object()
@@ -76,6 +77,25 @@ class StateWalk:
         value = container[key]
         self.leaves.append(Leaf(container, key, value, path, False))
         self.add(value, path)
+
+    def refuse_resized_lists(self) -> None:
+        """C003 for a list of another length: a program that changes it would not fit its own guards next time."""
+        for container, path in self._resized():
+            before = len(self.keys[id(container)])
+            fail(
+                "C003",
+                f"compile: the list {path} had {before} entries before the traced call and has {len(container)}",
+                hint="return the value, and append it outside of the compiled function",
+            )
+
+    def restore_lists(self) -> None:
+        """Gives lists of another length the entries that they had."""
+        for container, _ in self._resized():
+            container[:] = [leaf.value for leaf in self.leaves if leaf.container is container]
+
+    def _resized(self) -> list[tuple[list[Any], str]]:
+        lists = [(container, path) for container, path in self.containers if isinstance(container, list)]
+        return [item for item in lists if len(item[0]) != len(self.keys[id(item[0])])]
 
     def _walk(self, root: Any, root_path: str, root_runtime: bool) -> None:
         stack = [(root, root_path, root_runtime)]

@@ -12,9 +12,10 @@ from rushlight.eager.dispatch import backend_key
 from rushlight.eager.handle import Handle
 from rushlight.eager.symbols import SymFloat, SymInt, unwrap_size
 from rushlight.ir.dtype import BY_NAME, DType, bool_, complex64, float32, from_numpy_dtype, int64
-from rushlight.ir.type import CPU, META, Device
+from rushlight.ir.type import CPU, Device
 from rushlight.ops.record import OPERATORS
 from rushlight.support.errors import error, fail
+from rushlight.support.provenance import called_name
 from rushlight.sym import SizeExpr
 
 _PLAIN = (float, int, bool, complex)
@@ -40,7 +41,7 @@ def required_operand(value: Any) -> Any:
     """`operand`, or A001."""
     found = operand(value)
     if found is NotImplemented:
-        fail("A001", "a tensor or a number is expected", value=value)
+        fail("A001", f"{called_name()}: a tensor or a number is expected", value=value)
     return found
 
 
@@ -53,7 +54,7 @@ def operands(values: Any) -> tuple[Any, ...]:
     """A list of tensors."""
     if not isinstance(values, (list, tuple)):
         if isinstance(values, Handle):
-            fail("A001", "a list or tuple of tensors is expected, not a tensor", value=values)
+            fail("A001", f"{called_name()}: a list or tuple of tensors is expected, not a tensor", value=values)
         values = tuple(values)
     return tuple([optional_operand(value) for value in values])
 
@@ -69,7 +70,7 @@ def integer(value: Any) -> Any:
     try:
         return operator.index(value)
     except TypeError:
-        fail("A001", "an int is expected", value=value)
+        fail("A001", f"{called_name()}: an int is expected", value=value)
 
 
 def integers(value: Any) -> Any:
@@ -111,20 +112,18 @@ def element_type(value: Any) -> DType | None:
     except TypeError:
         found = None
     if found is None:
-        fail("D004", "not a dtype", value=value, hint="dtypes: " + ", ".join(BY_NAME))
+        fail("D004", f"{called_name()}: not a dtype", value=value, hint="dtypes: " + ", ".join(BY_NAME))
     return found
 
 
 def place(value: Any) -> Device | None:
     """A device, also from its name; None passes; V001 for devices that do not exist."""
-    if value is None or isinstance(value, Device):
+    if value is None or value is CPU:
         return value
-    if isinstance(value, str):
-        kind, colon, index = value.partition(":")
-        backend_key(kind)
-        if colon and not index.isdigit():
-            fail("V001", f"{value} is not a device", hint="devices are named type or type:index")
-        return {"cpu": CPU, "meta": META}.get(value) or Device(kind, int(index) if colon else None)
+    if isinstance(value, (str, Device)):
+        found = Device(value)
+        backend_key(found.type)
+        return CPU if found.type == "cpu" else found  # there is one, whatever its index
     raise error("V001", "not a device", value=value)
 
 
@@ -145,5 +144,5 @@ def shape_of(values: Sequence[Any]) -> tuple[Any, ...]:
     sizes = varied(tuple(values))
     for size in sizes:
         if isinstance(size, int) and size < 0:
-            fail("S007", "a size is negative", shape=sizes)
+            fail("S007", f"{called_name()}: a size is negative", shape=sizes)
     return sizes

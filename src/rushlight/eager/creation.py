@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -234,15 +235,28 @@ def full_like(
     return _like("full_like", like, (required_operand(fill_value),), dtype, device, requires_grad)
 
 
+def _range_count(first: float, last: float, step: float) -> int:
+    require(step != 0, "A002", "arange: step must not be 0")
+    length = (last - first) / step
+    require(math.isfinite(length), "A002", "arange: a range without end", start=first, end=last, step=step)
+    return max(math.ceil(length), 0)
+
+
 def arange(
     start: Any, end: Any = None, step: Any = 1, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Any:
     """start, start + step, ... before end; from 0 when only the end is given."""
-    first, last = (0, start) if end is None else (start, end)
-    attrs: dict[str, Any] = {"start": number(first), "end": number(last), "step": number(step)}
-    floating = any(isinstance(value, float) for value in attrs.values())
-    attrs |= {"dtype": element_type(dtype) or (default_dtype() if floating else int64), "device": place(device)}
-    result = call_function(OPERATORS["arange"], (), attrs)
+    values = [number(value) for value in ((0, start, step) if end is None else (start, end, step))]
+    where = place(device)
+    if any(isinstance(value, float) for value in values):
+        first, last, stride = [float(value) for value in values]
+        count, found = _range_count(first, last, stride), element_type(dtype) or default_dtype()
+        attrs = {"count": count, "dtype": found, "device": where}
+        result = call_function(OPERATORS["arange.float"], (first, stride), attrs)
+    else:
+        first, last, stride = values
+        attrs = {"start": first, "end": last, "step": stride, "dtype": element_type(dtype), "device": where}
+        result = call_function(OPERATORS["arange"], (), attrs)
     return require_gradient(result) if requires_grad else result
 
 
@@ -250,9 +264,9 @@ def linspace(
     start: Any, end: Any, steps: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Any:
     """Evenly spaced numbers, both ends included."""
-    attrs = {"start": number(start), "end": number(end), "steps": integer(steps)}
-    attrs |= {"dtype": element_type(dtype) or default_dtype(), "device": place(device)}
-    result = call_function(OPERATORS["linspace"], (), attrs)
+    ends = (required_operand(start), required_operand(end))
+    attrs = {"steps": integer(steps), "dtype": element_type(dtype) or default_dtype(), "device": place(device)}
+    result = call_function(OPERATORS["linspace"], ends, attrs)
     return require_gradient(result) if requires_grad else result
 
 

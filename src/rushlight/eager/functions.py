@@ -473,14 +473,14 @@ def any(input: Any, dim: Any = None, keepdim: Any = False) -> Any:
 
 
 def arange(start: Any, end: Any, step: Any = 1, *, dtype: Any = None, device: Any = None) -> Any:
-    """start, start + step, ... before end: int64 from ints and sizes, else the default float."""
+    """start, start + step, ... before end, of ints and sizes: int64 unless a dtype is given."""
     return call_function(
         _arange,
         (),
         {
-            "start": number(start),
-            "end": number(end),
-            "step": number(step),
+            "start": integer(start),
+            "end": integer(end),
+            "step": integer(step),
             "dtype": element_type(dtype),
             "device": place(device),
         },
@@ -1431,14 +1431,8 @@ def linspace(start: Any, end: Any, steps: Any, *, dtype: Any = None, device: Any
     """Evenly spaced numbers from start to end, both included."""
     return call_function(
         _linspace,
-        (),
-        {
-            "start": number(start),
-            "end": number(end),
-            "steps": integer(steps),
-            "dtype": element_type(dtype),
-            "device": place(device),
-        },
+        (required_operand(start), required_operand(end)),
+        {"steps": integer(steps), "dtype": element_type(dtype), "device": place(device)},
     )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from rushlight.eager.arguments import element_type, integer, integers, place, required_operand, shape_of, varied
 from rushlight.eager.creation import empty, full, ones, zeros
 from rushlight.eager.creation import tensor as make_tensor
-from rushlight.eager.dispatch import dispatch
+from rushlight.eager.dispatch import called, dispatch
 from rushlight.eager.handle import Handle
 from rushlight.eager.mutation import COPY
 from rushlight.eager.results import named_results
@@ -162,11 +162,13 @@ class ConversionOverloads:
 
     def fill_(self, value: Any) -> Any:
         """Overwrites all elements with one value."""
-        return dispatch(COPY, (self, required_operand(value)), {})
+        with called("fill_"):
+            return dispatch(COPY, (self, required_operand(value)), {})
 
     def zero_(self) -> Any:
         """Overwrites all elements with 0."""
-        return dispatch(COPY, (self, 0), {})
+        with called("zero_"):
+            return dispatch(COPY, (self, 0), {})
 
     def new_tensor(self, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: Any = False) -> Any:
         """A tensor of `data`, of this one's dtype unless one is given."""

@@ -177,7 +177,7 @@ def _named(generator: Any) -> dict[str, Any]:
 
 def manual_seed(seed: int) -> Generator:
     """Starts the default stream of random numbers from a seed."""
-    return default_generator.manual_seed(seed)
+    return default_generator.manual_seed(integer(seed))
 
 
 def seed() -> int:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from types import FunctionType
 from typing import Any, Self
 
 import numpy as np
@@ -12,6 +13,7 @@ from rushlight.eager.autograd import driver
 from rushlight.eager.autograd.history import requires
 from rushlight.eager.autograd.node import RemovableHandle, add_hook
 from rushlight.eager.creation import require_gradient, tensor
+from rushlight.eager.dispatch import called, name_operation
 from rushlight.eager.form import Size, same_shape
 from rushlight.eager.functions import unbind
 from rushlight.eager.handle import Handle, adopt, gradient_of, share
@@ -24,7 +26,7 @@ from rushlight.eager.printing import format_tensor
 from rushlight.eager.random import RandomMethods
 from rushlight.eager.symbols import SymInt, wrap_size
 from rushlight.ir.dtype import Kind
-from rushlight.support.errors import fail, require, warn
+from rushlight.support.errors import RushlightError, fail, require, warn
 
 
 class Autograd:
@@ -304,10 +306,15 @@ class Tensor(
         return self.dtype.is_complex
 
     def __getitem__(self, index: Any) -> Any:
-        return indexing.get(self, index)
+        try:
+            return indexing.get(self, index)
+        except RushlightError as report:
+            name_operation(report, "indexing")
+            raise
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        indexing.put(self, index, value)
+        with called("assignment"):
+            indexing.put(self, index, value)
 
     _make_subclass = classmethod(make_subclass)
     _make_wrapper_subclass = classmethod(make_wrapper_subclass)
@@ -362,4 +369,13 @@ class Parameter(Tensor):
         return "Parameter containing:\n" + format_tensor(self)
 
 
+def _named_as(cls: type[Any], bases: Iterable[type[Any]]) -> None:
+    """Lets Python's own errors say `Tensor.sum()` for methods that are written down in other classes."""
+    for base in bases:
+        for name, value in vars(base).items():
+            if isinstance(value, FunctionType):
+                value.__qualname__ = f"{cls.__name__}.{name}"
+
+
+_named_as(Tensor, Tensor.__mro__[1:-1])
 adopt(Tensor)

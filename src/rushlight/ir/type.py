@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rushlight.ir.dtype import SHORT_NAMES, DType
+from rushlight.support.errors import require
 from rushlight.support.frozen import frozen
 from rushlight.sym import Size, format_size
 from rushlight.term import slot_setter
@@ -10,10 +11,17 @@ from rushlight.term import slot_setter
 
 @frozen
 class Device:
-    """A kind of device and its index, printed as in PyTorch: `cpu`, `meta`, `foo:1`."""
+    """A kind of device and its index, given and printed as in PyTorch: `cpu`, `meta`, `foo:1`."""
 
     type: str
-    index: int | None = None
+    index: int | None
+
+    def __init__(self, type: str | Device, index: int | None = None) -> None:
+        kind, colon, number = str(type).partition(":")
+        valid = kind.isidentifier() and (number.isdecimal() if colon else True) and not (colon and index is not None)
+        require(valid, "V001", f"{type} is not a device", hint="devices are named type or type:index")
+        object.__setattr__(self, "type", kind)
+        object.__setattr__(self, "index", int(number) if colon else index)
 
     def __str__(self) -> str:
         return self.type if self.index is None else f"{self.type}:{self.index}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -334,8 +333,8 @@ def empty_like_samples(rng: np.random.Generator) -> Iterator[Sample]:
 
 
 arange = define(
-    "arange(any start, any end, any step=1, *, DType? dtype=None, Device? device=None) -> Tensor",
-    "start, start + step, ... before end: int64 from ints and sizes, else the default float.",
+    "arange(Size start, Size end, Size step=1, *, DType? dtype=None, Device? device=None) -> Tensor",
+    "start, start + step, ... before end, of ints and sizes: int64 unless a dtype is given.",
     variants="function",
     facts=CREATION,
 )
@@ -343,48 +342,70 @@ arange = define(
 
 def _range_count(start: Any, end: Any, step: Any) -> Size:
     stride: Any = step
-    if isinstance(step, (int, float)):
-        require(step != 0, "A002", "arange: step must not be 0")
-    if any(isinstance(item, float) for item in (start, end, step)):
-        return max(math.ceil((float(end) - float(start)) / float(step)), 0)
+    require(not isinstance(step, int) or step != 0, "A002", "arange: step must not be 0")
     if isinstance(step, int) and step < 0:
         return maximum(ceildiv(start - end, -step), 0)
     return maximum(ceildiv(end - start, stride), 0)
 
 
-def _range_dtype(dtype: DType | None, *numbers: Any) -> DType:
-    if dtype is not None:
-        return dtype
-    return DEFAULT_FLOAT if any(isinstance(item, float) for item in numbers) else int64
-
-
 @arange.meta
 def arange_meta(start: Any, end: Any, step: Any, dtype: DType | None, device: Device | None) -> TensorType:
-    return TensorType((_range_count(start, end, step),), _range_dtype(dtype, start, end, step), device or CPU)
+    return TensorType((_range_count(start, end, step),), dtype or int64, device or CPU)
 
 
 @arange.ref
 def arange_ref(start: Any, end: Any, step: Any, dtype: DType | None, device: Device | None) -> Array:
     count: Any = _range_count(start, end, step)
-    return (start + np.arange(count) * step).astype(_range_dtype(dtype, start, end, step).numpy)
+    return (start + np.arange(count) * step).astype((dtype or int64).numpy)
 
 
 @arange.lower
 def arange_lower(at: At, start: Any, end: Any, step: Any, dtype: DType | None, device: Device | None) -> Scalar:
-    found = _range_dtype(dtype, start, end, step)
-    if not any(isinstance(item, float) for item in (start, end, step)):
-        return cast(index(start + at[0] * step), found)
-    # In float64, as PyTorch does on the CPU, so that long float32 ranges do not drift.
-    return cast(lift(start, float64) + cast(index(at[0]), float64) * lift(step, float64), found)
+    return cast(index(start + at[0] * step), dtype or int64)
 
 
 @arange.samples
 def arange_samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield Sample(0, 5)
     yield Sample(7, -2, -3)
-    yield Sample(0.0, 1.0, 0.1)
     yield Sample(1, 4, dtype=float32)
     yield Sample(3, 3)
+
+
+arange_float = define(
+    "arange.float(Tensor start, Tensor step, Size count, *, DType? dtype=None, Device? device=None) -> Tensor",
+    "start, start + step, ...: `count` of them, computed in float64.",
+    variants="",
+    facts=CREATION,
+)
+
+
+@arange_float.meta
+def arange_float_meta(
+    start: TensorType, step: TensorType, count: Size, dtype: DType | None, device: Device | None
+) -> TensorType:
+    return TensorType((count,), dtype or DEFAULT_FLOAT, device or CPU)
+
+
+@arange_float.ref
+def arange_float_ref(start: Any, step: Any, count: int, dtype: DType | None, device: Device | None) -> Array:
+    return (np.float64(start) + np.arange(count) * np.float64(step)).astype((dtype or DEFAULT_FLOAT).numpy)
+
+
+@arange_float.lower
+def arange_float_lower(
+    at: At, start: Operand, step: Operand, count: Size, dtype: DType | None, device: Device | None
+) -> Scalar:
+    # In float64, as PyTorch does on the CPU, so that long float32 ranges do not drift.
+    first, stride = cast(start[()], float64), cast(step[()], float64)
+    return cast(first + cast(index(at[0]), float64) * stride, dtype or DEFAULT_FLOAT)
+
+
+@arange_float.samples
+def arange_float_samples(rng: np.random.Generator) -> Iterator[Sample]:
+    yield Sample(0.0, 0.1, 10)
+    yield Sample(2.5, -1, 3, dtype=float64)
+    yield Sample(1, 0.75, 4, dtype=int64)
 
 
 def positions(world: Value, size: Size) -> Any:
@@ -393,7 +414,7 @@ def positions(world: Value, size: Size) -> Any:
 
 
 linspace = define(
-    "linspace(any start, any end, Size steps, *, DType? dtype=None, Device? device=None) -> Tensor",
+    "linspace(Tensor start, Tensor end, Size steps, *, DType? dtype=None, Device? device=None) -> Tensor",
     "Evenly spaced numbers from start to end, both included.",
     variants="function",
     facts=CREATION,
@@ -401,21 +422,26 @@ linspace = define(
 
 
 @linspace.meta
-def linspace_meta(start: float, end: float, steps: Size, dtype: DType | None, device: Device | None) -> TensorType:
+def linspace_meta(
+    start: TensorType, end: TensorType, steps: Size, dtype: DType | None, device: Device | None
+) -> TensorType:
+    require(not start.shape and not end.shape, "S002", "linspace: the ends have no dims", start=start, end=end)
     require(not isinstance(steps, int) or steps >= 0, "A002", "linspace: steps must not be negative", steps=steps)
     return TensorType((steps,), dtype or DEFAULT_FLOAT, device or CPU)
 
 
 @linspace.ref
-def linspace_ref(start: float, end: float, steps: int, dtype: DType | None, device: Device | None) -> Array:
+def linspace_ref(start: Any, end: Any, steps: int, dtype: DType | None, device: Device | None) -> Array:
     found = np.linspace(start, end, steps)
     return (np.trunc(found) if dtype and dtype.is_integer else found).astype((dtype or DEFAULT_FLOAT).numpy)
 
 
 @linspace.lower
-def linspace_lower(at: At, start: float, end: float, steps: Size, dtype: DType | None, device: Device | None) -> Scalar:
+def linspace_lower(
+    at: At, start: Operand, end: Operand, steps: Size, dtype: DType | None, device: Device | None
+) -> Scalar:
     # From both ends towards the middle, as PyTorch does, so that both ends are exact.
-    first, last = lift(start, float64), lift(end, float64)
+    first, last = cast(start[()], float64), cast(end[()], float64)
     gaps = lift(maximum(steps - 1, 1), float64)
     stride = (last - first) / gaps
     forward = first + stride * cast(index(at[0]), float64)

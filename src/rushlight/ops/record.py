@@ -151,7 +151,7 @@ class Operator(Op):
         names = self._names(rule)
         known = {*self.signature.results, *self.signature.parameters}
         if not names or names[0] != "g" or not set(names[1:]) <= known:
-            raise TypeError(f"{self.name}: vjp takes g, then names of results or parameters, not {names}")
+            fail("X002", f"{self.name}: vjp takes g, then names of results or parameters", takes=names)
         self.vjp_rule, self.vjp_needs = rule, names[1:]
         return rule
 
@@ -192,7 +192,7 @@ class Operator(Op):
         expected = first + self.signature.parameters
         names = self._names(rule)
         if names != expected:
-            raise TypeError(f"{self.name}: the {kind} rule takes {names}, the schema has {expected}")
+            fail("X002", f"{self.name}: the {kind} rule does not fit the schema", takes=names, schema=expected)
         return rule
 
     # Using rules.
@@ -267,7 +267,7 @@ class Operator(Op):
             layout = self.view_rule(**{**named, self.schema.operands[0].name: Layout(base.shape, base.strides)})
             return TensorType(layout.shape, base.dtype, base.device, layout.strides, base.weak)
         if self.decompose_rule is None:
-            raise TypeError(f"{self.name} has neither meta, view nor decompose")
+            fail("X002", f"{self.name}: there is neither a meta, a view nor a decompose rule")
         builder = GraphBuilder()
         nodes = tuple([_parameters(builder, item, position) for position, item in enumerate(operands)])
         result = self.decompose_rule(**self.named(nodes, attrs))
@@ -340,7 +340,7 @@ def define(
     global generation
     operator = Operator(schema, doc, facts, dtypes, autocast, variants)
     if operator.name in OPERATORS:
-        raise ValueError(f"operator {operator.name} is defined twice")
+        fail("X002", f"{operator.name}: the operator is defined twice")
     OPERATORS[operator.name] = operator
     generation += 1
     if syntax is not None:

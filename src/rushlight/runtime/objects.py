@@ -221,7 +221,12 @@ class ObjectCache:
             with _LOCK:
                 reason = _prepare_directory(self.directory) if self.directory else "no directory"
                 if reason:
-                    warn("K001", f"cache: {reason}", key=self.directory, folder=str(self.directory))
+                    warn(
+                        "K001",
+                        f"cache: the folder cannot be used: {reason}",
+                        key=self.directory,
+                        folder=str(self.directory),
+                    )
                 self._usable = not reason
         return self._usable
 

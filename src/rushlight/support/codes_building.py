@@ -2,7 +2,6 @@
 
 from rushlight.support.error_classes import (
     ArgumentValueError,
-    AssumptionError,
     CacheWarning,
     CaptureWarning,
     CheckpointError,
@@ -51,12 +50,6 @@ register_code(
     CompileError,
     "The target cannot be compiled for",
     "RUSHLIGHT_TARGET names a processor or feature level that LLVM, or this machine, does not have.",
-)
-register_code(
-    "C007",
-    AssumptionError,
-    "An input violates what was assumed when compiling",
-    "The message names the assumption. Nothing was computed or written.",
 )
 register_code(
     "C008",

@@ -271,9 +271,3 @@ register_code(
     "There is no such attribute",
     "Neither Rushlight nor PyTorch has this name here.",
 )
-register_code(
-    "N003",
-    MissingNameError,
-    "There is no such operator",
-    "No operator of this name, or overload, is registered in this namespace.",
-)

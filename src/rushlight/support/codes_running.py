@@ -142,7 +142,8 @@ register_code(
     "R001",
     ExecutionError,
     "A kernel made a value that is not finite",
-    "With RUSHLIGHT_NAN_ASSERTS=1 each kernel's results are checked for NaN and infinity.",
+    "With RUSHLIGHT_NAN_ASSERTS=1 graphs run call by call, and each result is checked. The line is that of the first "
+    "call that makes a NaN, or an infinity, from operands without.",
 )
 register_code(
     "R002",
@@ -155,12 +156,6 @@ register_code(
     FallbackError,
     "A fallback under rl.strict()",
     "The fast path was not available and a slower one would have been taken.",
-)
-register_code(
-    "R004",
-    ExecutionError,
-    "A decomposition did not converge or the matrix is singular",
-    "The linear algebra routine reported that it has no result for this matrix.",
 )
 register_code(
     "R005",

@@ -166,10 +166,6 @@ class CompileError(RushlightError, RuntimeError):
     """A program could not be captured or compiled."""
 
 
-class AssumptionError(RushlightError, RuntimeError):
-    """An input violates what a compiled artifact assumes."""
-
-
 class CheckpointError(RushlightError, RuntimeError):
     """A checkpoint cannot be read or does not fit."""
 

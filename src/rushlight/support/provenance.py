@@ -11,7 +11,7 @@ _PROGRAMS = tuple(_PACKAGE + name + os.sep for name in ("bench", "demo"))
 # Plumbing that may stand between the user's line and ours.
 _PLUMBING = tuple(
     os.path.join(os.path.dirname(os.path.abspath(os.__file__)), name)
-    for name in ("contextlib.py", "functools.py", "threading.py", os.path.join("concurrent", "futures", ""))
+    for name in ("contextlib.py", "copy.py", "functools.py", "threading.py", os.path.join("concurrent", "futures", ""))
 )
 # Whether a file's frames are the user's, by file name: asked for every frame of every recorded call.
 _is_users: dict[str, bool] = {}
@@ -84,6 +84,19 @@ def user_frames(limit: int | None = None) -> tuple[Frame, ...]:
             found.append(Frame(filename, frame.f_lineno, frame.f_code.co_name))
         frame = frame.f_back
     return tuple(found)
+
+
+def called_name() -> str:
+    """Return the name of what the user's line called: the outermost of our functions above it."""
+    name = "call"
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        code = frame.f_code
+        known = _is_users.get(code.co_filename)
+        if _classify(code.co_filename) if known is None else known:
+            break
+        name, frame = code.co_qualname, frame.f_back
+    return name.removesuffix(".__init__").rpartition(".")[2].strip("_")
 
 
 def _classify(filename: str) -> bool:

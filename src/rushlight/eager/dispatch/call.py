@@ -14,7 +14,8 @@ from rushlight.eager.dispatch.keys import Key, bit, keys_in
 from rushlight.eager.dispatch.state import STATE
 from rushlight.eager.dispatch.table import Kernel, backend_key, table_of
 from rushlight.ir.value import Value
-from rushlight.support.errors import error, fail
+from rushlight.ops.record import OPERATORS
+from rushlight.support.errors import RushlightError, error, fail
 from rushlight.term import Op
 
 _DEEPEST = 200  # kernels of redispatching operators within each other before it must be a cycle
@@ -42,16 +43,44 @@ def keys_of(operands: tuple[Any, ...]) -> int:
 
 
 def dispatch(op: Any, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
-    """Calls an operator on its operands."""
+    """Calls an operator on its operands. An error from below names this operator, which is the one that was asked."""
     state = STATE
-    return call_below(len(Key), op, (keys_of(operands) | state.included) & ~state.excluded, operands, attrs)
+    try:
+        return call_below(len(Key), op, (keys_of(operands) | state.included) & ~state.excluded, operands, attrs)
+    except RushlightError as report:
+        name_operation(report, op.name)
+        raise
 
 
 def dispatch_among(op: Any, keys: int, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
     """Calls an operator; one without tensor operands, such as `full`, as if it had one with `keys`."""
     state = STATE
     active = ((keys_of(operands) or keys) | state.included) & ~state.excluded
-    return call_below(len(Key), op, active, operands, attrs)
+    try:
+        return call_below(len(Key), op, active, operands, attrs)
+    except RushlightError as report:
+        name_operation(report, op.name)
+        raise
+
+
+@contextmanager
+def called(name: str) -> Generator[None]:
+    """Names an operation by what the user called, where that is made of operators of other names."""
+    try:
+        yield
+    except RushlightError as report:
+        name_operation(report, name)
+        raise
+
+
+def name_operation(report: RushlightError, name: str) -> None:
+    """Lets an error name the operation that the user called where it names another operator, or none."""
+    found = report.operation
+    inner = found in (None, "copy_", "allocate") or found in OPERATORS
+    if inner or (found is not None and found.partition(".")[0].rstrip("_") in OPERATORS):
+        _, colon, rest = report.message.partition(": ") if found is not None else ("", ": ", report.message)
+        report.message = f"{name.partition('.')[0]}{colon}{rest}"
+        report.args = (report.message,)
 
 
 def call_function(op: Any, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:

@@ -98,6 +98,10 @@ class TracedNumber(Handle):
     def __abs__(self) -> Any:
         return self._make(f"abs({self.text})", abs(self.value))
 
+    def item(self) -> Any:
+        """The number itself, which is fixed by this."""
+        return self._fixed()
+
     def __bool__(self) -> bool:
         return bool(self._fixed())
 

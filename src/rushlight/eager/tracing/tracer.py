@@ -116,7 +116,7 @@ class Tracer:
         if Fact.HOST in op.facts or Fact.DATA_DEPENDENT in op.facts:
             fail(
                 "C011",
-                f"{op.name} cannot be part of a compiled graph yet",
+                f"{op.name}: it cannot be part of a compiled graph",
                 hint="call it outside of the compiled function",
             )
         result = self._apply(op, operands, attrs)

@@ -1,0 +1,67 @@
+"""Running a graph call by call and stopping at the first that makes a NaN or an infinity: `RUSHLIGHT_NAN_ASSERTS=1`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from rushlight.build.reference import elements
+from rushlight.build.steps import Step, StepExecutable, Symbols, Value, ViewStep
+from rushlight.ir.graph import NUMBER, RESULT, Call
+from rushlight.support.errors import fail
+
+
+class FiniteExecutable(StepExecutable):
+    """A graph whose calls are checked. What came in is passed on: a mask of -inf is no mistake."""
+
+    __slots__ = ()
+
+    def run_step(self, step: Step | ViewStep, values: dict[int, Value], symbols: Symbols) -> None:
+        """Runs a step; R001 when it makes what none of its operands has."""
+        step.run(values, symbols)
+        if isinstance(step, Step):
+            made = step.results[0].operands[0] if step.results[0].op is RESULT else step.results[0]
+            check_made(made, step.results, values)
+
+
+def check_made(call: Call, results: Iterable[Call], values: Mapping[int, Value]) -> None:
+    """R001 when results have NaN and no operand has, or infinity and all operands are finite."""
+    given = worst([_of_operand(item, values) for item in call.inputs()])
+    for result in results:
+        found = _of_value(result, values)
+        if worst([found]) > given:
+            kind = "NaN" if worst([found]) == 2 else "infinity"
+            frame = call.frames[0] if call.frames else None
+            place = np.argwhere(~np.isfinite(found))[0].tolist()
+            fail("R001", f"{call.op.name}: made {kind} from operands without", frame=frame, result=result.type, at=place)
+
+
+def worst(arrays: Iterable[Any]) -> int:
+    """2 where there is NaN, 1 where there is infinity, else 0."""
+    found = 0
+    for array in arrays:
+        if array is not None and not np.isfinite(array).all():
+            found = max(found, 2 if np.isnan(array).any() else 1)
+    return found
+
+
+def _of_operand(call: Call, values: Mapping[int, Value]) -> Any:
+    if call.op is NUMBER:
+        value = call.attr("value")
+        return value if isinstance(value, (float, complex)) and not _is_finite(value) else None
+    return _of_value(call, values) if id(call) in values else None
+
+
+def _is_finite(value: complex) -> bool:
+    return math.isfinite(value.real) and math.isfinite(value.imag)
+
+
+def _of_value(call: Call, values: Mapping[int, Value]) -> Any:
+    if not (call.type.dtype.is_floating_point or call.type.dtype.is_complex):
+        return None
+    value = values[id(call)]
+    array = elements(value.address, value.shape, value.strides, call.type.dtype)
+    return array.astype(np.float64) if array.dtype.kind == "V" else array
