@@ -52,6 +52,24 @@ def same(eager, compiled):
         np.testing.assert_array_equal(array, compiled[1][key], err_msg=key)
 
 
+@pytest.mark.parametrize("name", ["adam", "sgd_momentum"])
+def test_momenta_that_a_schedule_changes_are_run_time_numbers(name):
+    cycles = []
+
+    def one_cycle(module, params):
+        optimizer = cases.OPTIMIZERS[name](module, params)
+        cycles.append(optim.lr_scheduler.OneCycleLR(optimizer, 0.1, total_steps=2 * STEPS))
+        return optimizer
+
+    def between(at, optimizer):
+        cycles[-1].step()
+
+    eager = train(one_cycle, compiled=False, schedule=False, between=between)
+    compiled = train(one_cycle, compiled=True, schedule=False, between=between)
+    same(eager, compiled)
+    assert compiled[2] == 1
+
+
 @pytest.mark.parametrize(
     "name", ["sgd", "sgd_momentum", "adam_amsgrad", "adamw", "adagrad", "rmsprop_centered", "groups"]
 )

@@ -131,11 +131,12 @@ class Recorder:
         for leaf in self.walk.leaves:
             if isinstance(leaf.value, Handle):
                 self.tensors.append(leaf.value)
-            elif type(leaf.value) in (int, float) and (leaf.runtime or leaf.path in dynamic_numbers):
+            elif leaf.is_number and (leaf.runtime or leaf.path in dynamic_numbers):
                 leaf.runtime = True
-                leaf.container[leaf.key] = self.number(
-                    f"{self.names(leaf.container)}[{self._key(leaf.key)}]", leaf.value
-                )
+                leaf.place(self.number(self._text(leaf), leaf.value))
+            elif leaf.is_numbers and leaf.runtime:
+                text = self._text(leaf)
+                leaf.place(tuple([self.number(f"{text}[{at}]", item) for at, item in enumerate(leaf.value)]))
         self.tensors.extend(self.walk.tensors)
         for tensor in {id(item): item for item in self.tensors}.values():
             record = tensor.gradient
@@ -155,6 +156,9 @@ class Recorder:
         fake = self.tracer.fake(tensor.form.type)
         self.sources[id(fake)] = GradientSource(tensor, tensor.form)
         return fake
+
+    def _text(self, leaf: Leaf) -> str:
+        return f"{self.names(leaf.container)}[{self._key(leaf.key)}]"
 
     def _key(self, key: Any) -> str:
         return self.names(key) if isinstance(key, Handle) else repr(key)
@@ -235,18 +239,13 @@ class Recorder:
         program.same = self.same
         return program
 
-    def _guarded_symbols(self) -> set[SizeExpr]:
-        return {symbol for guard in self.scope.guards for symbol in free_symbols(guard.condition.expr)}
-
     def _changed(self) -> list[tuple[Leaf, Any]]:
         found: list[tuple[Leaf, Any]] = []
         for leaf in self.walk.leaves:
             now = leaf.container[leaf.key] if _holds(leaf.container, leaf.key) else None
-            if now is leaf.value:
-                continue
-            if isinstance(now, TracedNumber) and now.text == f"{self.names(leaf.container)}[{self._key(leaf.key)}]":
-                continue
-            found.append((leaf, now))
+            same = now is leaf.value or (leaf.placed is not None and now is leaf.placed)
+            if not same and not (isinstance(now, TracedNumber) and now.text == self._text(leaf)):
+                found.append((leaf, now))
         for container, path in (*self.walk.containers, *self.walk.objects):
             if isinstance(container, dict):
                 new = [key for key in container if key not in self.walk.keys[id(container)]]
@@ -282,7 +281,7 @@ class Recorder:
         graph, kept = without_unused_parameters(
             self.builder.graph([*nodes, *found], mutations),
             len(tangents),
-            _template_symbols([template, *[effect.value for effect in effects]]) | self._guarded_symbols(),
+            _template_symbols([template, *[effect.value for effect in effects]]) | _guarded_symbols(self.scope),
         )
         lifted = [self.tracer.lifted[position] for position in kept]
         sources = [self.sources.get(id(tensor)) or TensorSource(tensor) for tensor in lifted]
@@ -309,6 +308,10 @@ class Recorder:
 def _has_history(handle: Handle) -> bool:
     record = handle.gradient
     return record is not None and record.node is not None and not record.node.released
+
+
+def _guarded_symbols(scope: Scope) -> set[SizeExpr]:
+    return {symbol for guard in scope.guards for symbol in free_symbols(guard.condition.expr)}
 
 
 def _holds(container: Any, key: Any) -> bool:

@@ -24,7 +24,8 @@ _NO_STATE = (type, FunctionType, BuiltinFunctionType, MethodType, ModuleType, Ce
 class Leaf:
     """A value in a container.
 
-    Where it stands, its path for messages, and whether a number there is known only at run time.
+    Where it stands, its path for messages, and whether a number there is known only at run time. `placed` stands in
+    for it while a function is traced.
     """
 
     container: Any
@@ -32,6 +33,21 @@ class Leaf:
     value: Any
     path: str
     runtime: bool
+    placed: Any = None
+
+    def place(self, value: Any) -> None:
+        """Puts another value in its place."""
+        self.placed = self.container[self.key] = value
+
+    @property
+    def is_number(self) -> bool:
+        """Whether it is a number."""
+        return type(self.value) in (int, float)
+
+    @property
+    def is_numbers(self) -> bool:
+        """Whether it is a tuple of numbers, such as Adam's betas."""
+        return type(self.value) is tuple and all(type(item) in (int, float) for item in self.value)
 
 
 class CellBox:

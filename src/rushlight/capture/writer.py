@@ -93,7 +93,7 @@ def argument_guards(arguments: Arguments, names: Names) -> list[Guard]:
             failed = f"{name}.__class__ is not {names(type(value))} or {asked} is not {wants}"
             guards.append(Guard("tensor", name, f"a tensor, requires_grad={wants}", failed))
         elif type(value) in (int, float):
-            guards.append(Guard("type", name, type(value).__name__, f"{name}.__class__ is not {names(type(value))}"))
+            guards.append(type_guard(name, name, value, names))
         else:
             guards.append(constant_guard(name, name, value, names))
     return guards
@@ -118,6 +118,11 @@ def constant_guard(text: str, path: str, value: Any, names: Names) -> Guard:
     return Guard("object", path, f"the same {type(value).__name__}", f"{text} is not {names(value)}")
 
 
+def type_guard(text: str, path: str, value: Any, names: Names) -> Guard:
+    """That a number is still of its class."""
+    return Guard("type", path, type(value).__name__, f"{text}.__class__ is not {names(type(value))}")
+
+
 def state_guards(walk: StateWalk, program: Program, names: Names, changed: set[tuple[int, Any]]) -> list[Guard]:
     """What is assumed of modules, optimizers and their containers.
 
@@ -140,12 +145,13 @@ def state_guards(walk: StateWalk, program: Program, names: Names, changed: set[t
     for leaf in walk.leaves:
         key = names(leaf.key) if isinstance(leaf.key, Handle) else repr(leaf.key)
         text = f"{names(leaf.container)}[{key}]"
-        if type(leaf.value) in (int, float) and leaf.runtime and text not in program.fixed:
-            guards.append(
-                Guard(
-                    "type", leaf.path, type(leaf.value).__name__, f"{text}.__class__ is not {names(type(leaf.value))}"
-                )
-            )
+        if leaf.is_number and leaf.runtime and text not in program.fixed:
+            guards.append(type_guard(text, leaf.path, leaf.value, names))
+        elif leaf.is_numbers and leaf.runtime:
+            failed = f"{text}.__class__ is not {names(tuple)} or len({text}) != {len(leaf.value)}"
+            guards.append(Guard("type", leaf.path, f"a tuple of {len(leaf.value)}", failed))
+            for at, item in enumerate(leaf.value):  # those that were asked for are in `fixed`, and guarded there
+                guards.append(type_guard(f"{text}[{at}]", f"{leaf.path}[{at}]", item, names))
         elif (id(leaf.container), leaf.key) in changed and isinstance(leaf.value, Handle):
             guards.append(Guard("tensor", leaf.path, "a tensor", f"{text}.__class__ is not {names(type(leaf.value))}"))
         else:
