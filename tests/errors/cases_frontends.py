@@ -103,3 +103,13 @@ def disk_is_full_and_the_last_checkpoint_stays(tmp_path: Path):
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         assert rl.load(path)["weight"].tolist() == [1.0, 1.0, 1.0]
         assert list(tmp_path.iterdir()) == [path]
+
+
+@triggers("N001", "method")
+def method_is_only_torchs():
+    rl.ones(3).kthvalue(1)
+
+
+@triggers("N002", "method")
+def method_is_misspelt():
+    rl.ones(3).shpae()

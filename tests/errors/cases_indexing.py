@@ -73,3 +73,12 @@ def class_does_not_exist():
 @triggers("I002", "largest")
 def dim_of_the_largest_does_not_exist():
     rl.ones(2, 3).max(dim=2)
+
+
+@triggers("I001", "compiled")
+def row_does_not_exist_in_a_compiled_function():
+    @rl.compile
+    def sixth(x):
+        return x[5]
+
+    sixth(rl.ones(2, 3))

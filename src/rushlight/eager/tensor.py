@@ -27,6 +27,7 @@ from rushlight.eager.random import RandomMethods
 from rushlight.eager.symbols import SymInt, wrap_size
 from rushlight.ir.dtype import Kind
 from rushlight.support.errors import RushlightError, fail, require, warn
+from rushlight.support.peer_names import absent_name
 
 
 class Autograd:
@@ -304,6 +305,9 @@ class Tensor(
     def is_complex(self) -> bool:
         """Whether its dtype is complex."""
         return self.dtype.is_complex
+
+    def __getattr__(self, name: str) -> Any:
+        raise absent_name("rushlight.Tensor", name, dir(type(self)))
 
     def __getitem__(self, index: Any) -> Any:
         try:

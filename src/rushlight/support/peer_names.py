@@ -31,6 +31,6 @@ def absent_name(module: str, name: str, known: Iterable[str]) -> AttributeError:
     if name in peer_names(module):
         report = error("N001", f"{module} has no {name} yet, which {peer} has", hint=hint)
     else:
-        report = error("N002", f"module {module} has no attribute {name}", hint=hint)
+        report = error("N002", f"{module} has no attribute {name}", hint=hint)
     assert isinstance(report, AttributeError)
     return report

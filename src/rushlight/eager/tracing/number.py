@@ -102,6 +102,9 @@ class TracedNumber(Handle):
         """The number itself, which is fixed by this."""
         return self._fixed()
 
+    def __round__(self, digits: int | None = None) -> Any:
+        return round(self._fixed(), digits)
+
     def __bool__(self) -> bool:
         return bool(self._fixed())
 
