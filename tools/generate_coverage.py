@@ -3,6 +3,7 @@
 import importlib
 import textwrap
 from collections.abc import Iterator
+from types import MemberDescriptorType
 
 from rushlight.support.peer_names import peer_names
 
@@ -31,8 +32,13 @@ def covered(namespace: str) -> tuple[list[str], list[str]]:
     """Return the names of PyTorch's counterpart of a namespace: those that exist here, and those that are missing."""
     owner = named(namespace)
     names = sorted(peer_names(namespace))
-    here = [name for name in names if hasattr(owner, name)]
+    here = [name for name in names if hasattr(owner, name) and not is_slot(owner, name)]
     return here, [name for name in names if name not in set(here)]
+
+
+def is_slot(owner: object, name: str) -> bool:
+    """Return whether a name is only the place of one of our own attributes."""
+    return isinstance(getattr(owner, name), MemberDescriptorType)
 
 
 def named(namespace: str) -> object:

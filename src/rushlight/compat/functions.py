@@ -7,6 +7,7 @@ from typing import Any
 
 from rushlight.eager import functions as ops
 from rushlight.eager.indexing import nonzero_places
+from rushlight.eager.tensor import Tensor
 from rushlight.ops.record import OPERATORS
 from rushlight.support.errors import require
 
@@ -32,12 +33,6 @@ def where(condition: Any, input: Any = None, other: Any = None) -> Any:
     if input is None and other is None:
         return tuple(nonzero_places(condition != 0))
     return ops.where(condition, input, other)
-
-
-def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
-    """Return the indices of all elements that are not 0: a row for each, or a tensor for each dim."""
-    places = nonzero_places(input != 0)
-    return tuple(places) if as_tuple else ops.stack(places, 1)
 
 
 def broadcast_shapes(*shapes: Sequence[int]) -> Any:
@@ -92,6 +87,25 @@ def vstack(tensors: Any) -> Any:
     """Return tensors joined along the first dim, vectors as rows."""
     return ops.cat([atleast_2d(tensor) for tensor in tensors], 0)
 
+
+def var(
+    input: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: Any = None
+) -> Any:
+    """Return the variance: squared distances from the mean, summed and divided by their number less `correction`."""
+    return input.var(dim, unbiased, keepdim, correction=correction)
+
+
+def std(
+    input: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: Any = None
+) -> Any:
+    """Return the standard deviation: the square root of the variance."""
+    return input.std(dim, unbiased, keepdim, correction=correction)
+
+
+# Methods that are functions too.
+argsort, argwhere, bincount, kthvalue = Tensor.argsort, Tensor.argwhere, Tensor.bincount, Tensor.kthvalue
+masked_select, median, msort, nonzero = Tensor.masked_select, Tensor.median, Tensor.msort, Tensor.nonzero
+quantile, sort, topk, unique = Tensor.quantile, Tensor.sort, Tensor.topk, Tensor.unique
 
 # PyTorch's second names.
 absolute = ops.abs

@@ -165,7 +165,6 @@ from rushlight.eager.functions import (
     square,
     squeeze,
     stack,
-    std,
     sub,
     sum,
     swapaxes,
@@ -183,7 +182,6 @@ from rushlight.eager.functions import (
     unbind,
     unflatten,
     unsqueeze,
-    var,
     var_mean,
 )
 
@@ -351,7 +349,6 @@ __all__ = [
     "square",
     "squeeze",
     "stack",
-    "std",
     "sub",
     "sum",
     "swapaxes",
@@ -369,6 +366,5 @@ __all__ = [
     "unbind",
     "unflatten",
     "unsqueeze",
-    "var",
     "var_mean",
 ]

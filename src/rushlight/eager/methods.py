@@ -164,7 +164,6 @@ _split = OPERATORS["split"]
 _sqrt = OPERATORS["sqrt"]
 _square = OPERATORS["square"]
 _squeeze = OPERATORS["squeeze"]
-_std = OPERATORS["std"]
 _sub = OPERATORS["sub"]
 _sum = OPERATORS["sum"]
 _swapaxes = OPERATORS["swapaxes"]
@@ -182,10 +181,8 @@ _unbind = OPERATORS["unbind"]
 _unflatten = OPERATORS["unflatten"]
 _unfold = OPERATORS["unfold"]
 _unsqueeze = OPERATORS["unsqueeze"]
-_var = OPERATORS["var"]
 _view = OPERATORS["view"]
 _view_as = OPERATORS["view_as"]
-_where = OPERATORS["where"]
 _abs_ = in_place(OPERATORS["abs"])
 _acos_ = in_place(OPERATORS["acos"])
 _acosh_ = in_place(OPERATORS["acosh"])
@@ -914,12 +911,6 @@ class GeneratedMethods:
         """Dims of size 1 dropped: all, or those named."""
         return dispatch(_squeeze, (self,), {"dim": integers(dim)})
 
-    def std(self, dim: Any = None, *, correction: Any = 1, keepdim: Any = False) -> Any:
-        """Standard deviation: the square root of the variance."""
-        return dispatch(
-            _std, (self,), {"dim": integers(dim), "correction": number(correction), "keepdim": bool(keepdim)}
-        )
-
     def sub(self, other: Any, *, alpha: Any = None) -> Any:
         """input - alpha * other."""
         return dispatch(_sub, (self, required_operand(other), optional_operand(alpha)), {})
@@ -990,12 +981,6 @@ class GeneratedMethods:
         """A dim of size 1 inserted."""
         return dispatch(_unsqueeze, (self,), {"dim": integer(dim)})
 
-    def var(self, dim: Any = None, *, correction: Any = 1, keepdim: Any = False) -> Any:
-        """Variance: squared distances from the mean, summed and divided by their number less `correction`."""
-        return dispatch(
-            _var, (self,), {"dim": integers(dim), "correction": number(correction), "keepdim": bool(keepdim)}
-        )
-
     def view(self, *size: Any) -> Any:
         """The same storage in another shape; fails where strides do not allow it. One size may be -1."""
         return dispatch(_view, (self,), {"size": varied(size)})
@@ -1003,10 +988,6 @@ class GeneratedMethods:
     def view_as(self, other: Any) -> Any:
         """Viewed in the shape of another tensor."""
         return dispatch(_view_as, (self, required_operand(other)), {})
-
-    def where(self, input: Any, other: Any) -> Any:
-        """Elements of input where condition holds, of other elsewhere."""
-        return dispatch(_where, (self, required_operand(input), required_operand(other)), {})
 
     def abs_(self) -> Any:
         """The magnitude of each element. In place."""

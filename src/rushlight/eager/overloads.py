@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from rushlight.eager.arguments import element_type, integer, integers, place, required_operand, shape_of, varied
+from rushlight.eager.arguments import element_type, integer, integers, number, place, required_operand, shape_of, varied
 from rushlight.eager.creation import empty, full, ones, zeros
 from rushlight.eager.creation import tensor as make_tensor
 from rushlight.eager.dispatch import called, dispatch
 from rushlight.eager.handle import Handle
+from rushlight.eager.methods import GeneratedMethods
 from rushlight.eager.mutation import COPY
 from rushlight.eager.results import named_results
 from rushlight.ir.dtype import DType, bfloat16, bool_, float16, float32, float64, int8, int16, int32, int64, uint8
 from rushlight.ir.type import Device
 from rushlight.ops import OPERATORS
+from rushlight.ops.dims import wrap_dim
 from rushlight.support.errors import fail
 
 _TO, _CLONE, _VIEW, _EXPAND = OPERATORS["to_dtype"], OPERATORS["clone"], OPERATORS["view"], OPERATORS["expand"]
@@ -42,6 +44,70 @@ def _extreme(tensor: Any, name: str, pairwise: str, dim: Any, keepdim: bool) -> 
     return named_results(op, dispatch(op, (tensor,), {"dim": integer(dim), "keepdim": keepdim}))
 
 
+class SpreadOverloads:
+    """Variance and standard deviation, with PyTorch's older argument for the correction."""
+
+    __slots__ = ()
+
+    def var(
+        self, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: Any = None
+    ) -> Any:
+        """Variance: squared distances from the mean, summed and divided by their number less `correction`, or 1."""
+        return dispatch(OPERATORS["var"], (self,), spread_attributes(dim, unbiased, keepdim, correction))
+
+    def std(
+        self, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: Any = None
+    ) -> Any:
+        """Standard deviation: the square root of the variance."""
+        return dispatch(OPERATORS["std"], (self,), spread_attributes(dim, unbiased, keepdim, correction))
+
+
+def spread_attributes(dim: Any, unbiased: bool | None, keepdim: bool, correction: Any) -> dict[str, Any]:
+    """The attributes of `var` and its like: `unbiased` is a correction of 1 or 0, also where it is given alone."""
+    if isinstance(dim, bool):
+        dim, unbiased = None, dim
+    if correction is None:
+        correction = 1 if unbiased is None else int(unbiased)
+    return {"dim": integers(dim), "correction": number(correction), "keepdim": bool(keepdim)}
+
+
+class SecondNames:
+    """PyTorch's second names of methods."""
+
+    __slots__ = ()
+
+    absolute, absolute_ = GeneratedMethods.abs, GeneratedMethods.abs_
+    arccos, arcsin, arctan, arctan2 = (
+        GeneratedMethods.acos,
+        GeneratedMethods.asin,
+        GeneratedMethods.atan,
+        GeneratedMethods.atan2,
+    )
+    arccosh, arcsinh, arctanh = GeneratedMethods.acosh, GeneratedMethods.asinh, GeneratedMethods.atanh
+    clip, clip_ = GeneratedMethods.clamp, GeneratedMethods.clamp_
+    divide, divide_ = GeneratedMethods.div, GeneratedMethods.div_
+    true_divide, true_divide_ = GeneratedMethods.div, GeneratedMethods.div_
+    greater, greater_equal = GeneratedMethods.gt, GeneratedMethods.ge
+    less, less_equal, not_equal = GeneratedMethods.lt, GeneratedMethods.le, GeneratedMethods.ne
+    moveaxis = GeneratedMethods.movedim
+    multiply, multiply_ = GeneratedMethods.mul, GeneratedMethods.mul_
+    negative, negative_ = GeneratedMethods.neg, GeneratedMethods.neg_
+    subtract, subtract_ = GeneratedMethods.sub, GeneratedMethods.sub_
+
+    def allclose(self, other: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> bool:
+        """Whether all elements are close: `|self - other| <= atol + rtol * |other|`."""
+        attrs = {"rtol": rtol, "atol": atol, "equal_nan": equal_nan}
+        return bool(dispatch(OPERATORS["isclose"], (self, required_operand(other)), attrs).all())
+
+    def where(self, condition: Any, other: Any) -> Any:
+        """These elements where a condition holds, another tensor's elsewhere."""
+        return dispatch(OPERATORS["where"], (required_operand(condition), self, required_operand(other)), {})
+
+    def ndimension(self: Any) -> int:
+        """The number of dims."""
+        return len(self.form.shape)
+
+
 class ShapeOverloads:
     """Methods about shapes that take sizes in several ways."""
 
@@ -60,12 +126,12 @@ class ShapeOverloads:
     def size(self, dim: Any = None) -> Any:
         """The shape, or the size of one dim."""
         shape = self.shape  # pyright: ignore[reportAttributeAccessIssue] - tensors have it
-        return shape if dim is None else shape[integer(dim)]
+        return shape if dim is None else shape[wrap_dim(integer(dim), len(shape), "size")]
 
     def stride(self, dim: Any = None) -> Any:
         """The strides in elements, or that of one dim."""
         strides = self.form.strides  # pyright: ignore[reportAttributeAccessIssue] - tensors have it
-        return strides if dim is None else strides[integer(dim)]
+        return strides if dim is None else strides[wrap_dim(integer(dim), len(strides), "stride")]
 
     def squeeze(self, dim: Any = None) -> Any:
         """Dims of size 1 dropped: all, or those named."""

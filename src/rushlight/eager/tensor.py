@@ -20,7 +20,14 @@ from rushlight.eager.handle import Handle, adopt, gradient_of, share
 from rushlight.eager.interception import make_subclass, make_wrapper_subclass
 from rushlight.eager.memory import asked_array_of
 from rushlight.eager.methods import GeneratedMethods
-from rushlight.eager.overloads import ConversionOverloads, ExtremeOverloads, ShapeOverloads
+from rushlight.eager.ordering import OrderMethods
+from rushlight.eager.overloads import (
+    ConversionOverloads,
+    ExtremeOverloads,
+    SecondNames,
+    ShapeOverloads,
+    SpreadOverloads,
+)
 from rushlight.eager.persistence import rebuild_tensor, state_of
 from rushlight.eager.printing import format_tensor
 from rushlight.eager.random import RandomMethods
@@ -235,7 +242,17 @@ class Reading:
 
 
 class Tensor(
-    ExtremeOverloads, ShapeOverloads, ConversionOverloads, RandomMethods, Autograd, Reading, GeneratedMethods, Handle
+    ExtremeOverloads,
+    SpreadOverloads,
+    ShapeOverloads,
+    ConversionOverloads,
+    OrderMethods,
+    SecondNames,
+    RandomMethods,
+    Autograd,
+    Reading,
+    GeneratedMethods,
+    Handle,
 ):
     """A strided view of a storage, with PyTorch's methods."""
 

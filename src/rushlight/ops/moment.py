@@ -51,6 +51,7 @@ var = define(
     "var(Tensor input, int[]? dim=None, *, float correction=1, bool keepdim=False) -> Tensor",
     "Variance: squared distances from the mean, summed and divided by their number less `correction`.",
     dtypes="float",
+    variants="function",
 )
 
 
@@ -79,6 +80,7 @@ std = define(
     "std(Tensor input, int[]? dim=None, *, float correction=1, bool keepdim=False) -> Tensor",
     "Standard deviation: the square root of the variance.",
     dtypes="float",
+    variants="function",
 )
 
 

@@ -35,6 +35,7 @@ where = define(
     "where(Tensor condition, Tensor input, Tensor other) -> Tensor",
     "Elements of input where condition holds, of other elsewhere.",
     facts=Fact.POINTWISE,
+    variants="function",
     autocast="widest",
 )
 

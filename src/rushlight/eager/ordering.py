@@ -1,0 +1,150 @@
+"""Methods that order or count elements. numpy finds the places; values are gathered there, so gradients follow.
+
+None of them can be part of a compiled graph (C002): the places are known only once the program runs.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rushlight.eager.arguments import integer
+from rushlight.eager.functions import broadcast_to, gather, index_select, stack, where
+from rushlight.eager.handle import Handle
+from rushlight.eager.indexing import nonzero_places
+from rushlight.eager.memory import array_of, asked_array_of, copied
+from rushlight.ir.dtype import Kind, bool_, int64
+from rushlight.ops.dims import wrap_dim
+from rushlight.support.errors import fail, require
+
+
+class Ordered(NamedTuple):
+    """Values, and where in the input they stood."""
+
+    values: Any
+    indices: Any
+
+
+def _comparable(tensor: Handle) -> NDArray[Any]:
+    array = asked_array_of(tensor)
+    return array.astype(np.float32) if array.dtype.kind == "V" else array
+
+
+def _places(tensor: Any, dim: int, descending: bool) -> NDArray[Any]:
+    """Where elements stand once ordered along a dim; equal ones keep their order, NaN is the largest."""
+    array = _comparable(tensor)
+    if not descending:
+        return np.argsort(array, axis=dim, kind="stable")
+    backwards = np.flip(np.argsort(np.flip(array, dim), axis=dim, kind="stable"), dim)
+    return array.shape[dim] - 1 - backwards
+
+
+def _ordered(tensor: Any, dim: int, descending: bool, first: int, count: int, op: str) -> Ordered:
+    """Of the elements ordered along a dim, `count` from the one numbered `first`."""
+    if tensor.ndim == 0:
+        return Ordered(tensor.clone(), copied(np.zeros((), np.int64), int64))
+    dim = wrap_dim(dim, tensor.ndim, op)
+    places = np.take(_places(tensor, dim, descending), range(first, first + count), axis=dim)
+    indices = copied(places, int64)
+    return Ordered(gather(tensor, dim, indices), indices)
+
+
+def _without(found: Ordered, dim: int, keepdim: bool) -> Ordered:
+    return found if keepdim or found.values.ndim == 0 else Ordered(*[item.squeeze(dim) for item in found])
+
+
+def _length(tensor: Any, dim: Any, op: str) -> Any:
+    return tensor.shape[wrap_dim(integer(dim), tensor.ndim, op)] if tensor.ndim else 1
+
+
+class OrderMethods:
+    """Sorting, selecting by rank or mask, and counting."""
+
+    __slots__ = ()
+
+    def sort(self: Any, dim: Any = -1, descending: bool = False, *, stable: bool = True) -> Ordered:
+        """The elements in order along a dim, and where they stood; equal ones keep their order, NaN is the largest."""
+        return _ordered(self, integer(dim), bool(descending), 0, _length(self, dim, "sort"), "sort")
+
+    def argsort(self: Any, dim: Any = -1, descending: bool = False, *, stable: bool = True) -> Any:
+        """Where the elements stand once ordered along a dim."""
+        return OrderMethods.sort(self, dim, descending).indices
+
+    def msort(self: Any) -> Any:
+        """The elements in order along the first dim."""
+        return OrderMethods.sort(self, 0).values
+
+    def topk(self: Any, k: Any, dim: Any = -1, largest: bool = True, sorted: bool = True) -> Ordered:
+        """The `k` largest, or smallest, elements along a dim, in order."""
+        count, k = _length(self, dim, "topk"), integer(k)
+        require(0 <= k <= count, "A002", f"topk: k is {k}, and there are {count} elements", tensor=self)
+        return _ordered(self, integer(dim), bool(largest), 0, k, "topk")
+
+    def kthvalue(self: Any, k: Any, dim: Any = -1, keepdim: bool = False) -> Ordered:
+        """The `k`-th smallest element along a dim, counted from 1."""
+        count, k = _length(self, dim, "kthvalue"), integer(k)
+        require(1 <= k <= count, "A002", f"kthvalue: k is {k}, and there are {count} elements", tensor=self)
+        return _without(_ordered(self, integer(dim), False, k - 1, 1, "kthvalue"), dim, keepdim)
+
+    def median(self: Any, dim: Any = None, keepdim: bool = False) -> Any:
+        """The lower of the two middle elements; with a dim, values and indices along it. NaN where there is one."""
+        flat = self.reshape(-1) if dim is None else self
+        along = 0 if dim is None else integer(dim)
+        count = _length(flat, along, "median")
+        require(count > 0, "I007", "median: there is no element to choose from", tensor=self)
+        middle = _ordered(flat, along, False, (count - 1) // 2, 1, "median")
+        if self.dtype.kind is Kind.FLOAT:  # the largest shows whether there is a NaN
+            last = _ordered(flat, along, False, count - 1, 1, "median")
+            broken = last.values.isnan()
+            middle = Ordered(*[where(broken, b, a) for a, b in zip(middle, last, strict=True)])
+        found = _without(middle, along, keepdim and dim is not None)
+        return found.values if dim is None else found
+
+    def quantile(self: Any, q: Any, dim: Any = None, keepdim: bool = False, *, interpolation: str = "linear") -> Any:
+        """The element below which a share `q` of the elements lies, between two of them by linear interpolation."""
+        if interpolation != "linear" or isinstance(q, Handle):
+            fail("A006", "quantile: one number for q, and linear interpolation", q=q, interpolation=interpolation)
+        require(0 <= q <= 1, "A002", "quantile: q must be between 0 and 1", q=q)
+        flat = self.reshape(-1) if dim is None else self
+        along = 0 if dim is None else integer(dim)
+        values = OrderMethods.sort(flat, along).values
+        place = q * (_length(flat, along, "quantile") - 1)
+        low, high = [values.narrow(along, at, 1) for at in (math.floor(place), math.ceil(place))]
+        found = low.lerp(high, place - math.floor(place))
+        return found if keepdim and dim is not None else found.squeeze(along)
+
+    def unique(self: Any, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False) -> Any:
+        """The elements that occur, in order, and on request where each element went and how often each occurs."""
+        values, inverse, counts = np.unique(_comparable(self), return_inverse=True, return_counts=True)
+        found = [copied(values, self.dtype)]
+        found += [copied(inverse.reshape(tuple(self.shape)), int64)] if return_inverse else []
+        found += [copied(counts, int64)] if return_counts else []
+        return found[0] if len(found) == 1 else tuple(found)
+
+    def bincount(self: Any, weights: Any = None, minlength: Any = 0) -> Any:
+        """How often each number from 0 on occurs in a vector of them, or the sum of their weights."""
+        array = asked_array_of(self)
+        fits = array.ndim == 1 and array.dtype.kind in "iu" and (not array.size or array.min() >= 0)
+        require(fits, "A002", "bincount: a vector of integers from 0 on is expected", tensor=self)
+        given = None if weights is None else array_of(weights)
+        counts = np.bincount(array, given, integer(minlength))
+        return copied(counts, int64 if weights is None else weights.dtype)
+
+    def nonzero(self: Any, *, as_tuple: bool = False) -> Any:
+        """The indices of all elements that are not 0: a row for each, or a tensor for each dim."""
+        places = nonzero_places(self != 0)
+        return tuple(places) if as_tuple else stack(places, 1)
+
+    def argwhere(self: Any) -> Any:
+        """The indices of all elements that are not 0, a row for each."""
+        return OrderMethods.nonzero(self)
+
+    def masked_select(self: Any, mask: Any) -> Any:
+        """The elements where a bool mask holds, as a vector."""
+        require(mask.dtype is bool_, "D001", "masked_select: the mask must be bool", mask=mask)
+        shape = np.broadcast_shapes(tuple(self.shape), tuple(mask.shape))
+        places = np.flatnonzero(asked_array_of(broadcast_to(mask, shape)))
+        return index_select(broadcast_to(self, shape).reshape(-1), 0, copied(places, int64))
