@@ -263,7 +263,9 @@ class Recorder:
         if differentiable and STATE.grad:
             inputs = [item for item in self.tracer.lifted if not isinstance(item, TracedNumber)]
             wanted = [item for item in inputs if item.gradient is not None and item.gradient.required]
-            tangents = [self.tracer.fake(nodes[place].type) for place in differentiable]
+            # Gradients come in row-major, however the results lie.
+            types = [nodes[place].type for place in differentiable]
+            tangents = [self.tracer.fake(TensorType(item.shape, item.dtype, item.device)) for item in types]
             roots = [handles[place] for place in differentiable]
             grads = run_backward(roots, tangents, False, False, inputs=wanted, accumulate=False, allow_unused=True)
             found = [None if item is None else self.tracer.node(item) for item in grads]

@@ -174,6 +174,7 @@ _hardtanh = OPERATORS["hardtanh"]
 _huber_loss = OPERATORS["huber_loss"]
 _hypot = OPERATORS["hypot"]
 _hypot_out = out_form(OPERATORS["hypot"])
+_imag = OPERATORS["imag"]
 _index_add = OPERATORS["index_add"]
 _index_select = OPERATORS["index_select"]
 _instance_norm = OPERATORS["instance_norm"]
@@ -268,6 +269,7 @@ _randint = OPERATORS["randint"]
 _randn = OPERATORS["randn"]
 _randn_like = OPERATORS["randn_like"]
 _ravel = OPERATORS["ravel"]
+_real = OPERATORS["real"]
 _reciprocal = OPERATORS["reciprocal"]
 _reciprocal_out = out_form(OPERATORS["reciprocal"])
 _relu = OPERATORS["relu"]
@@ -354,7 +356,7 @@ _zeros_like = OPERATORS["zeros_like"]
 
 
 def abs(input: Any, *, out: Any = None) -> Any:
-    """The magnitude of each element."""
+    """The magnitude of each element; real for complex ones."""
     if out is not None:
         return dispatch(_abs_out, (required_operand(input), out), {})
     return call_function(_abs, (required_operand(input),), {})
@@ -1292,6 +1294,11 @@ def hypot(input: Any, other: Any, *, out: Any = None) -> Any:
     return call_function(_hypot, (required_operand(input), required_operand(other)), {})
 
 
+def imag(input: Any) -> Any:
+    """The imaginary part of each element, in storage of its own; for complex tensors only."""
+    return call_function(_imag, (required_operand(input),), {})
+
+
 def index_add(input: Any, dim: Any, index: Any, source: Any, *, alpha: Any = 1) -> Any:
     """The input with slices of the source, times alpha, added at the places of a 1-D index."""
     return call_function(
@@ -1894,6 +1901,11 @@ def ravel(input: Any) -> Any:
     return call_function(_ravel, (required_operand(input),), {})
 
 
+def real(input: Any) -> Any:
+    """The real part of each element, in storage of its own; real elements are their own."""
+    return call_function(_real, (required_operand(input),), {})
+
+
 def reciprocal(input: Any, *, out: Any = None) -> Any:
     """1 / input."""
     if out is not None:
@@ -2462,6 +2474,7 @@ __all__ = [
     "hardtanh",
     "huber_loss",
     "hypot",
+    "imag",
     "index_add",
     "index_select",
     "instance_norm",
@@ -2537,6 +2550,7 @@ __all__ = [
     "randn",
     "randn_like",
     "ravel",
+    "real",
     "reciprocal",
     "relu",
     "relu6",

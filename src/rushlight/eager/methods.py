@@ -277,7 +277,7 @@ class GeneratedMethods:
     __hash__ = object.__hash__  # `==` is elementwise
 
     def abs(self) -> Any:
-        """The magnitude of each element."""
+        """The magnitude of each element; real for complex ones."""
         return dispatch(_abs, (self,), {})
 
     def acos(self) -> Any:
@@ -990,7 +990,7 @@ class GeneratedMethods:
         return dispatch(_view_as, (self, required_operand(other)), {})
 
     def abs_(self) -> Any:
-        """The magnitude of each element. In place."""
+        """The magnitude of each element; real for complex ones. In place."""
         return dispatch(_abs_, (self,), {})
 
     def acos_(self) -> Any:

@@ -8,14 +8,13 @@ from typing import Any, Self
 
 import numpy as np
 
-from rushlight.eager import indexing
+from rushlight.eager import functions, indexing
 from rushlight.eager.autograd import driver
 from rushlight.eager.autograd.history import requires
 from rushlight.eager.autograd.node import RemovableHandle, add_hook
 from rushlight.eager.creation import require_gradient, tensor
 from rushlight.eager.dispatch import called, name_operation
 from rushlight.eager.form import Size, same_shape
-from rushlight.eager.functions import unbind
 from rushlight.eager.handle import Handle, adopt, gradient_of, share
 from rushlight.eager.interception import make_subclass, make_wrapper_subclass
 from rushlight.eager.memory import asked_array_of
@@ -229,7 +228,7 @@ class Reading:
     def __iter__(self: Any) -> Iterator[Any]:
         if not self.form.shape:
             fail("A001", "iter: a tensor without dims cannot be iterated over")
-        return iter(unbind(self, 0))
+        return iter(functions.unbind(self, 0))
 
     def __contains__(self: Any, value: Any) -> bool:
         return bool((self == value).any())
@@ -322,6 +321,16 @@ class Tensor(
     def is_complex(self) -> bool:
         """Whether its dtype is complex."""
         return self.dtype.is_complex
+
+    @property
+    def real(self) -> Any:
+        """The real parts, in storage of their own (PyTorch's share the tensor's)."""
+        return functions.real(self)
+
+    @property
+    def imag(self) -> Any:
+        """The imaginary parts of a complex tensor, in storage of their own. Errors: D001."""
+        return functions.imag(self)
 
     def __getattr__(self, name: str) -> Any:
         raise absent_name("rushlight.Tensor", name, dir(type(self)))

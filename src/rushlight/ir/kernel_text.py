@@ -25,7 +25,7 @@ from rushlight.sym import Size, SizeExpr, axis_size, format_size, free_symbols
 from rushlight.term import format_value, postorder
 
 _INLINE = (OPS["constant"], OPS["index"])
-_CHANGES_DTYPE = tuple([OPS[name] for name in ("cast", "bitcast", "lt", "le", "eq", "ne")])
+_CHANGES_DTYPE = tuple([OPS[name] for name in ("cast", "bitcast", "lt", "le", "eq", "ne", "complex")])
 
 
 class KernelPrinter:

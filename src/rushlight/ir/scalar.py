@@ -15,7 +15,7 @@ from typing import cast as typing_cast
 
 import numpy as np
 
-from rushlight.ir.dtype import BY_NAME, DType, Kind, bool_, float32, float64, int64
+from rushlight.ir.dtype import BY_NAME, DType, Kind, bool_, complex64, complex128, float32, float64, int64, real_dtype
 from rushlight.support.frozen import frozen
 from rushlight.sym import Size, SizeExpr
 from rushlight.term import Op, Term, interned
@@ -166,6 +166,10 @@ def _select(condition: DType, a: DType, b: DType) -> DType:
     return a
 
 
+def _whole(real: DType, imag: DType) -> DType:
+    return complex64 if real is float32 else complex128
+
+
 _UNARY = ("neg", "abs", "sqrt", "floor", "ceil", "trunc", "round_even", "not")
 _BINARY = (
     "add",
@@ -186,15 +190,19 @@ _BINARY = (
 _COMPARISONS = ("lt", "le", "eq", "ne")
 
 # The whole language. Integers: add, sub, mul, neg wrap; `floordiv`, `remainder` follow Python's signs (the divisor's)
-# and are 0 for a zero divisor; `shr` is arithmetic for signed types; shifts by the width or more give 0 (or the
-# sign). `mulhi` is the high half of an unsigned product. Floats: `minimum`, `maximum` propagate NaN and order -0.0
-# before +0.0; float `remainder` has the divisor's sign. `fma` is one rounding. `cast` truncates floats to integers
-# and saturates (NaN gives 0); to bool it is `!= 0`. `bitcast` keeps bits. `guard(c, a, b)` is a select whose `a` is
-# evaluated, loads included, only where `c` holds.
+# and are 0 for a zero divisor; `shr` is arithmetic for signed types; shifts by the width or more give 0 (or the sign).
+# `mulhi` is the high half of an unsigned product. Floats: `minimum`, `maximum` propagate NaN and order -0.0 before
+# +0.0; float `remainder` has the divisor's sign. Complex numbers have add, sub, mul, div, neg, eq, ne, casts, sums and
+# contractions; `complex(re, im)` is made of parts, `real` and `imag` take one. `fma` is one rounding. `cast` truncates
+# floats to integers and saturates (NaN gives 0); to bool it is `!= 0`. `bitcast` keeps bits. `guard(c, a, b)` is a
+# select whose `a` is evaluated, loads included, only where `c` holds.
 OPS: dict[str, ScalarOp] = {
     **{name: ScalarOp(name, 1, _same) for name in _UNARY},
     **{name: ScalarOp(name, 2, _same) for name in _BINARY},
     **{name: ScalarOp(name, 2, _compare) for name in _COMPARISONS},
+    "complex": ScalarOp("complex", 2, _whole),
+    "real": ScalarOp("real", 1, real_dtype),
+    "imag": ScalarOp("imag", 1, real_dtype),
     "fma": ScalarOp("fma", 3, _same),
     "select": ScalarOp("select", 3, _select),
     "guard": ScalarOp("guard", 3, _select),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NoReturn
 
-from rushlight.ir.dtype import Kind, bool_, int64
+from rushlight.ir.dtype import Kind, bool_, int64, real_dtype
 from rushlight.ir.kernel import TASK_WORDS, TILE_WORDS, AxisKind, Barrier, GemmKernel, Kernel, Loop, Statement, Store
 from rushlight.ir.plan import Address, Launch, Plan
 from rushlight.ir.scalar import OPS, REDUCTIONS, Buffer, Scalar, bound_axes
@@ -250,7 +250,8 @@ def _kernel_accesses(
     given: dict[Buffer, Buffer] = {}
     for buffer, word in zip(buffers, words, strict=False):
         found = _buffer_of(word)
-        if found is None or found.type.dtype is not buffer.type.dtype:
+        # Kernels see complex memory as its parts.
+        if found is None or buffer.type.dtype is not real_dtype(found.type.dtype):
             broken(name, "an argument is no buffer of the kernel's dtype", argument=word, buffer=buffer.name)
         given[buffer] = found
     loads: set[Buffer] = set()

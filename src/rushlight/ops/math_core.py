@@ -131,3 +131,15 @@ def clamped(x: Scalar, low: float, high: float) -> Scalar:
     """x within [low, high]; NaN stays."""
     raised = select(x < low, like(x, low), x)
     return select(raised > high, like(x, high), raised)
+
+
+def length(a: Scalar, b: Scalar) -> Scalar:
+    """sqrt(a*a + b*b), scaled by the larger so that nothing overflows on the way."""
+    x, y = magnitude(a), magnitude(b)
+    large, small = select(x > y, x, y), select(x > y, y, x)
+    ratio = select(
+        large.equals(small) | large.equals(0.0), select(large.equals(0.0), large, like(x, 1.0)), small / large
+    )
+    found = large * apply("sqrt", fma(ratio, ratio, like(x, 1.0)))
+    infinite = x.equals(math.inf) | y.equals(math.inf)
+    return select(infinite, like(x, math.inf), select(a.differs(a) | b.differs(b), like(x, math.nan), found))

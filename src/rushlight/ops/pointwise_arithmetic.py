@@ -28,6 +28,7 @@ from rushlight.ops.pointwise import (
     unary,
     zeros_of,
 )
+from rushlight.ops.pointwise_complex import conjugate
 from rushlight.ops.promote import unbroadcast
 from rushlight.ops.record import FAMILIES, Fact, Operator, Sample, define
 from rushlight.support.errors import require
@@ -171,28 +172,6 @@ def mul_vjp(g: Value, input: Value, other: Value) -> Any:
 def _times(g: Any, of: Any, factor: Any) -> Any:
     """g * factor, conjugate, where `of` takes a gradient."""
     return g * conjugate(factor) if isinstance(of, Value) else g
-
-
-def conjugate(value: Any) -> Any:
-    """The complex conjugate of a value or number; real values pass."""
-    if isinstance(value, Value):
-        return conj(value) if value.dtype.is_complex else value
-    return value.conjugate() if isinstance(value, complex) else value
-
-
-conj = unary(
-    "conj",
-    "The complex conjugate; real elements are their own.",
-    ref=np.conjugate,
-    scalar=lambda x: apply("conj", x) if x.type.is_complex else x,
-    dtypes="all",
-    variants="function method",
-)
-
-
-@conj.vjp
-def conj_vjp(g: Value) -> Any:
-    return conjugate(g)
 
 
 square = unary("square", "input * input.", ref=lambda x: x * x, scalar=lambda x: x * x, dtypes="number")
@@ -387,18 +366,6 @@ def reciprocal_vjp(g: Value, out: Value) -> Any:
 
 
 # Signs.
-
-
-def _absolute(x: Scalar) -> Scalar:
-    return apply("abs", x) if x.type.kind is Kind.FLOAT or x.type.signed else x
-
-
-abs_ = unary("abs", "The magnitude of each element.", ref=np.abs, scalar=_absolute, syntax="abs", domain="nonzero")
-
-
-@abs_.vjp
-def abs_vjp(g: Value, input: Value) -> Any:
-    return g * sign(input)
 
 
 def _sign(x: Scalar) -> Scalar:

@@ -13,11 +13,11 @@ import numpy as np
 
 from rushlight.ir.dtype import Kind, float64
 from rushlight.ir.loops import Operand
-from rushlight.ir.scalar import Scalar, apply, constant, fma, select
+from rushlight.ir.scalar import Scalar, apply, constant, select
 from rushlight.ir.type import TensorType
 from rushlight.ir.value import Value
 from rushlight.ops import math_erf, math_exp, math_inverse, math_log, math_power, math_trig
-from rushlight.ops.math_core import like, magnitude
+from rushlight.ops.math_core import length, like
 from rushlight.ops.pointwise import (
     FLOAT,
     Array,
@@ -415,7 +415,7 @@ pow_ = binary(
     "input to the power other.",
     ref=lambda a, b: np.power(a, b) if a.dtype.kind == "f" else _integer_power_array(a, b),
     scalar=lambda a, b: math_power.power(a, b) if a.type.kind is Kind.FLOAT else _integer_power(a, b),
-    dtypes="number",
+    dtypes="ordered",
     syntax="pow",
     domain="positive",
     autocast="float32",
@@ -472,21 +472,10 @@ hypot = binary(
     "hypot",
     "sqrt(input^2 + other^2) without overflow on the way.",
     ref=np.hypot,
-    scalar=lambda a, b: _hypot(a, b),
+    scalar=length,
     dtypes="float",
     domain="nonzero",
 )
-
-
-def _hypot(a: Scalar, b: Scalar) -> Scalar:
-    x, y = magnitude(a), magnitude(b)
-    large, small = select(x > y, x, y), select(x > y, y, x)
-    ratio = select(
-        large.equals(small) | large.equals(0.0), select(large.equals(0.0), large, like(x, 1.0)), small / large
-    )
-    length = large * apply("sqrt", fma(ratio, ratio, like(x, 1.0)))
-    infinite = x.equals(math.inf) | y.equals(math.inf)
-    return select(infinite, like(x, math.inf), select(a.differs(a) | b.differs(b), like(x, math.nan), length))
 
 
 @hypot.vjp

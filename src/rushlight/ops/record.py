@@ -34,6 +34,7 @@ FAMILIES: dict[str, tuple[Kind, ...]] = {
     "ordered": (Kind.INT, Kind.FLOAT),
     "float": (Kind.FLOAT,),
     "int": (Kind.INT,),
+    "complex": (Kind.COMPLEX,),
     "integral": (Kind.BOOL, Kind.INT),
 }
 

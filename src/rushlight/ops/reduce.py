@@ -202,6 +202,7 @@ prod = define(
     "prod(Tensor input, int[]? dim=None, bool keepdim=False, *, DType? dtype=None) -> Tensor",
     "The product of elements; ints and bools are multiplied as int64.",
     facts=Fact.REDUCTION,
+    dtypes="real",
     autocast="float32",
 )
 

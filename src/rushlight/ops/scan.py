@@ -29,6 +29,7 @@ cumprod = define(
     "cumprod(Tensor input, int dim, *, DType? dtype=None) -> Tensor",
     "Running products along a dim; ints and bools are multiplied as int64.",
     facts=Fact.REDUCTION,
+    dtypes="real",
     autocast="float32",
 )
 

@@ -10,6 +10,7 @@ from rushlight.ir.loops import Definition, axes_of
 from rushlight.ir.plan import Assertion, Launch, Plan, SymbolSource
 from rushlight.ir.scalar import Buffer, load
 from rushlight.ir.type import TensorType
+from rushlight.schedule.complex_parts import split_complex
 from rushlight.schedule.fuse import Group, Missed, fuse
 from rushlight.schedule.gemm_kernels import build_gemm
 from rushlight.schedule.kernels import Step, build_kernel, collapse, open_group
@@ -179,7 +180,7 @@ class _LaunchMaker:
         """Appends a launch and its kernel."""
         grain = max(1, GRAIN_STEPS // max(1, optimization_hint(step.work)))
         self.launches.append(Launch(len(self.kernels), step.arguments, step.count, grain))
-        self.kernels.append(step.kernel)
+        self.kernels.append(split_complex(step.kernel))
 
     def copy(self, source: Buffer, target: Buffer) -> None:
         """A plain copy."""
