@@ -9,13 +9,14 @@ from rushlight.ops import OPERATORS
 from rushlight.ops.record import Fact, Sample
 from rushlight.support.errors import ArgumentRuntimeError, DTypeError
 
-OPS = sorted(name for name, op in OPERATORS.items() if Fact.POINTWISE in op.facts and op.lower_rule is not None)
+OPS = sorted(name for name, op in OPERATORS.items() if Fact.POINTWISE in op.facts and op.lower_rule)
+OPS = [name for name in OPS if OPERATORS[name].dtypes != "complex"]
 DTYPES = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float64")
 STEPS = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-22, "float64": 2.0**-50}
 
 
 def converted(item, dtype):
-    if type(item) in NUMBERS or not isinstance(item, np.ndarray) or item.dtype == np.bool_:
+    if type(item) in NUMBERS or not isinstance(item, np.ndarray) or item.dtype.kind in "bc":
         return item
     with np.errstate(all="ignore"):
         return (np.abs(item) if dtype.kind is Kind.INT and not dtype.signed else item).astype(dtype.numpy)

@@ -18,7 +18,7 @@ from rushlight.eager.tracing import TracedNumber, Tracer
 from rushlight.eager.tracing.number import traced_number
 from rushlight.ir.graph import RELAYOUT, Call, Graph, GraphBuilder, Node
 from rushlight.ir.sizes import symbols_in
-from rushlight.ir.type import TensorType
+from rushlight.ir.type import TensorType, dense_order
 from rushlight.runtime.generator import Generator
 from rushlight.sym import Guard, Scope, SizeExpr, free_symbols, optimization_hint
 
@@ -263,14 +263,13 @@ class Recorder:
         if differentiable and STATE.grad:
             inputs = [item for item in self.tracer.lifted if not isinstance(item, TracedNumber)]
             wanted = [item for item in inputs if item.gradient is not None and item.gradient.required]
-            # Gradients come in row-major, however the results lie.
-            types = [nodes[place].type for place in differentiable]
-            tangents = [self.tracer.fake(TensorType(item.shape, item.dtype, item.device)) for item in types]
+            tangents = [self.tracer.fake(row_major(nodes[place].type)) for place in differentiable]
             roots = [handles[place] for place in differentiable]
             grads = run_backward(roots, tangents, False, False, inputs=wanted, accumulate=False, allow_unused=True)
             found = [None if item is None else self.tracer.node(item) for item in grads]
             wanted = [item for item, grad in zip(wanted, found, strict=True) if grad is not None]
             found = [grad for grad in found if grad is not None]
+            tangents = tangents if found else []
         mutations: list[tuple[int, Node]] = []
         written: list[Handle] = []
         for position, tensor in enumerate(self.tracer.lifted):
@@ -320,6 +319,11 @@ def _holds(container: Any, key: Any) -> bool:
     return key in container if isinstance(container, dict) else key < len(container)
 
 
+def row_major(type_: TensorType) -> TensorType:
+    """The type of a result's gradient, however the result lies."""
+    return TensorType(type_.shape, type_.dtype, type_.device)
+
+
 def random_names(place: int) -> tuple[str, str]:
     """The names, in an entry's function, of the seed and the first ordinal of random generator number `place`."""
     return f"seed{place}", f"ordinal{place}"
@@ -342,28 +346,6 @@ def symbolic_type(scope: Scope, form: Form, name: str) -> TensorType:
         steps[dim] = step
         step = step * shape[dim]
     return TensorType(shape, form.dtype, form.device, tuple(steps))
-
-
-def dense_order(shape: tuple[Any, ...], strides: tuple[Any, ...]) -> list[int] | None:
-    """The dims from the outermost to the innermost of a layout without gaps or overlaps; None for other layouts.
-
-    Dims of size 1 may have any stride and keep their place beside their neighbours; row-major is tried first.
-    """
-    for dims in (list(range(len(shape))), sorted(range(len(shape)), key=lambda dim: -_rank(strides[dim]))):
-        expected: Any = 1
-        for dim in reversed(dims):
-            if isinstance(shape[dim], int) and shape[dim] == 1:
-                continue
-            if strides[dim] != expected:
-                break
-            expected = expected * shape[dim]
-        else:
-            return dims
-    return None
-
-
-def _rank(stride: Any) -> int:
-    return optimization_hint(stride)
 
 
 def _stride(scope: Scope, stride: Any, name: str) -> Any:
@@ -402,7 +384,8 @@ def without_unused_parameters(graph: Graph, last: int, asked: set[SizeExpr]) -> 
             wanted = id(call) in used or place >= count - last
             if place not in kept and (wanted if first else symbols & needed - given):
                 kept.append(place)
-                given |= symbols
+                if place < count - last:  # tangents are no inputs of the forward graph
+                    given |= symbols
     kept.sort()
     places = {old: new for new, old in enumerate(kept)}
     mutations = tuple([(places[position], call) for position, call in graph.mutations])

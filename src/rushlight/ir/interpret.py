@@ -390,12 +390,14 @@ def _add_to_odd(a: Array, b: Array) -> Array:
     return np.where(inexact, bits + toward, bits).view(np.float64)
 
 
-def _minimum(a: Array, b: Array) -> Array:
+def minimum_array(a: Array, b: Array) -> Array:
+    """The scalar language's `minimum`: NaN if one is, and -0.0 before +0.0."""
     lower = np.minimum(a, b)
     return np.where(a == b, np.where(np.signbit(a), a, b), lower) if lower.dtype.kind == "f" else lower
 
 
-def _maximum(a: Array, b: Array) -> Array:
+def maximum_array(a: Array, b: Array) -> Array:
+    """The scalar language's `maximum`: NaN if one is, and -0.0 before +0.0."""
     upper = np.maximum(a, b)
     return np.where(a == b, np.where(np.signbit(a), b, a), upper) if upper.dtype.kind == "f" else upper
 
@@ -459,8 +461,8 @@ _FUNCTIONS: dict[str, Callable[..., Array]] = {
     "div": np.divide,
     "floordiv": _divide_integers(np.floor_divide),
     "remainder": _divide_integers(_python_remainder),
-    "minimum": _minimum,
-    "maximum": _maximum,
+    "minimum": minimum_array,
+    "maximum": maximum_array,
     "and": np.bitwise_and,
     "or": np.bitwise_or,
     "xor": np.bitwise_xor,
@@ -482,8 +484,8 @@ _SCATTERS: dict[str, Any] = {"sum": np.add, "prod": np.multiply, "max": np.maxim
 _FOLDS: dict[str, Callable[[Array, Array], Array]] = {
     "sum": np.add,
     "prod": np.multiply,
-    "max": _maximum,
-    "min": _minimum,
+    "max": maximum_array,
+    "min": minimum_array,
     "any": np.logical_or,
     "all": np.logical_and,
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rushlight.ir.dtype import SHORT_NAMES, DType
 from rushlight.support.errors import require
 from rushlight.support.frozen import frozen
-from rushlight.sym import Size, format_size
+from rushlight.sym import Size, format_size, optimization_hint
 from rushlight.term import slot_setter
 
 
@@ -39,6 +39,26 @@ def contiguous_strides(shape: tuple[Size, ...]) -> tuple[Size, ...]:
         strides.append(step)
         step = step * (1 if size == 0 else size)
     return tuple(reversed(strides))
+
+
+def dense_order(shape: tuple[Size, ...], strides: tuple[Size, ...]) -> tuple[int, ...] | None:
+    """The dims from the outermost to the innermost of a layout without gaps or overlaps; None for other layouts.
+
+    Dims of size 1 may have any stride and keep their place beside their neighbours; row-major is tried first.
+    """
+    plain = range(len(shape))
+    for dims in (plain, sorted(plain, key=lambda dim: -optimization_hint(strides[dim]))):
+        step: Size = 1
+        for dim in reversed(dims):
+            size = shape[dim]
+            if isinstance(size, int) and size == 1:
+                continue
+            if strides[dim] != step:
+                break
+            step = step * (1 if size == 0 else size)
+        else:
+            return tuple(dims)
+    return None
 
 
 @frozen

@@ -10,14 +10,14 @@ import numpy as np
 from rushlight.ir.dtype import DType, Kind, bool_, compute_dtype, float32, float64, int64
 from rushlight.ir.loops import Operand
 from rushlight.ir.scalar import Scalar, cast, constant, index, lift, select
-from rushlight.ir.type import CPU, Device, TensorType
+from rushlight.ir.type import CPU, Device, TensorType, dense_order
 from rushlight.ir.value import Value
 from rushlight.ops.dims import Array, At, Shape, convert, normal
 from rushlight.ops.pointwise import array_type
 from rushlight.ops.promote import DEFAULT_FLOAT
 from rushlight.ops.record import OPERATORS, Fact, Sample, define
 from rushlight.support.errors import fail, require
-from rushlight.sym import Size, SizeExpr, ceildiv, maximum
+from rushlight.sym import Size, ceildiv, maximum
 
 CREATION = Fact.NONDIFFERENTIABLE
 
@@ -218,23 +218,9 @@ full_like = define(
 
 
 def _like(input: TensorType, dtype: DType | None, device: Device | None) -> TensorType:
-    strides = input.strides if _is_dense(input) else None
-    return TensorType(input.shape, dtype or input.dtype, device or input.device, strides)
-
-
-def _is_dense(type_: TensorType) -> bool:
     # PyTorch keeps the order of dims of a dense tensor; where symbols hide it, row-major is taken.
-    step = 1
-    pairs: list[tuple[int, int]] = []
-    for stride, size in zip(type_.strides, type_.shape, strict=True):
-        if isinstance(stride, SizeExpr) or isinstance(size, SizeExpr):
-            return False
-        pairs.append((stride, size))
-    for stride, size in sorted(pairs):
-        if size != 1 and stride != step:
-            return False
-        step *= size
-    return True
+    strides = input.strides if dense_order(input.shape, input.strides) is not None else None
+    return TensorType(input.shape, dtype or input.dtype, device or input.device, strides)
 
 
 @full_like.meta

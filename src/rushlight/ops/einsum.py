@@ -128,7 +128,11 @@ def _matched(a: Labelled, b: Labelled) -> Labelled:
         if is_one(a.size(label)) and not is_one(b.size(label)):
             a = Labelled(squeeze(a.value, a.labels.index(label)), a.labels.replace(label, ""))
         elif not is_one(b.size(label)) and not same_size(a.size(label), b.size(label)):
-            fail("S001", f"einsum: sizes of {label!r} differ", a=a.value.shape, b=b.value.shape)
+            # Symbols, then, of which one may be 1.
+            if same_size(a.size(label), 1):
+                a = Labelled(squeeze(a.value, a.labels.index(label)), a.labels.replace(label, ""))
+            elif not same_size(b.size(label), 1):
+                fail("S001", f"einsum: sizes of {label!r} differ", a=a.value.shape, b=b.value.shape)
     return a
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from rushlight.ir.dtype import bool_, compute_dtype, int64
+from rushlight.ir.graph import number_dtype
 from rushlight.ir.loops import Operand, Scatter, axes_of
 from rushlight.ir.scalar import cast, constant, select
 from rushlight.ir.type import TensorType
@@ -279,7 +280,17 @@ masked_fill = define(
 @masked_fill.decompose
 def masked_fill_decompose(input: Value, mask: Value, value: Any) -> Any:
     require(mask.dtype is bool_, "D001", "masked_fill: the mask must be bool", hint="compare it with 0")
-    return convert(OPERATORS["where"](mask, value, input), input.dtype)
+    return OPERATORS["where"](mask, _filling(value, input), input)
+
+
+def _filling(value: Any, input: Value) -> Any:
+    """The value in the input's dtype: the other way round, large integers would lose digits beside a float."""
+    if isinstance(value, Value):
+        return convert(value, input.dtype)
+    if number_dtype(value).kind <= input.dtype.kind:
+        return value
+    attrs = {"size": (), "dtype": input.dtype, "device": input.device}
+    return input.apply(OPERATORS["full"], (value,), attrs)
 
 
 @masked_fill.ref

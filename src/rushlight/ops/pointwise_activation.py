@@ -47,7 +47,7 @@ def _activation(name: str, doc: str, parameters: str = "", dtypes: str = "float"
 relu = unary(
     "relu",
     "max(input, 0); NaN stays.",
-    ref=lambda x: np.maximum(x, x.dtype.type(0)),
+    ref=lambda x: np.where(x < 0, x.dtype.type(0), x),
     scalar=lambda x: select(x < constant(0, x.type), constant(0, x.type), x) if x.type.signed else x,
     variants="function method inplace",
     domain="smooth",
@@ -204,7 +204,7 @@ def elu_meta(input: TensorType, alpha: float, scale: float, input_scale: float) 
 @elu.ref
 def elu_ref(input: Any, alpha: float, scale: float, input_scale: float) -> Array:
     def function(x: Array) -> Array:
-        return np.where(x > 0, x * scale, np.expm1(np.minimum(x, 0) * input_scale) * (alpha * scale))
+        return np.where(x > 0, x * scale, np.expm1(np.where(x > 0, 0, x) * input_scale) * (alpha * scale))
 
     return computed(elu, function, [input])
 

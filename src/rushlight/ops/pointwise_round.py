@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from rushlight.ir.dtype import DType, Kind
+from rushlight.ir.interpret import maximum_array, minimum_array
 from rushlight.ir.loops import Operand
 from rushlight.ir.scalar import Scalar, apply, constant, is_nan, select
 from rushlight.ir.type import TensorType
@@ -146,8 +147,8 @@ def _pairwise(name: str, doc: str, ref: Callable[..., Any]) -> Operator:
     return binary(name, doc, ref=ref, scalar=scalar)
 
 
-maximum = _pairwise("maximum", "The larger of each pair; NaN if one is.", np.maximum)
-minimum = _pairwise("minimum", "The smaller of each pair; NaN if one is.", np.minimum)
+maximum = _pairwise("maximum", "The larger of each pair; NaN if one is.", maximum_array)
+minimum = _pairwise("minimum", "The smaller of each pair; NaN if one is.", minimum_array)
 
 
 @maximum.vjp
@@ -178,11 +179,22 @@ def _ignoring_nan(word: str) -> Callable[[Scalar, Scalar], Scalar]:
     return scalar
 
 
+def _numbers(function: Callable[..., Array]) -> Callable[..., Array]:
+    """The other operand where one is NaN."""
+    return lambda a, b: np.where(a != a, b, np.where(b != b, a, function(a, b)))
+
+
 fmax = binary(
-    "fmax", "The larger of each pair; of a number and NaN the number.", ref=np.fmax, scalar=_ignoring_nan("maximum")
+    "fmax",
+    "The larger of each pair; of a number and NaN the number.",
+    ref=_numbers(maximum_array),
+    scalar=_ignoring_nan("maximum"),
 )
 fmin = binary(
-    "fmin", "The smaller of each pair; of a number and NaN the number.", ref=np.fmin, scalar=_ignoring_nan("minimum")
+    "fmin",
+    "The smaller of each pair; of a number and NaN the number.",
+    ref=_numbers(minimum_array),
+    scalar=_ignoring_nan("minimum"),
 )
 
 
@@ -226,8 +238,8 @@ def clamp_meta(input: TensorType, min: TensorType | None, max: TensorType | None
 @clamp.ref
 def clamp_ref(input: Any, min: Any, max: Any) -> Array:
     def function(x: Array, low: Array | None, high: Array | None) -> Array:
-        x = x if low is None else np.maximum(x, low)
-        return x if high is None else np.minimum(x, high)
+        x = x if low is None else maximum_array(x, low)
+        return x if high is None else minimum_array(x, high)
 
     return computed(clamp, function, [input, min, max])
 
@@ -274,7 +286,7 @@ def clamp_samples(rng: np.random.Generator) -> Iterator[Sample]:
 
 
 clamp_min = binary(
-    "clamp_min", "The larger of input and other.", ref=np.maximum, scalar=lambda a, b: apply("maximum", a, b)
+    "clamp_min", "The larger of input and other.", ref=maximum_array, scalar=lambda a, b: apply("maximum", a, b)
 )
 
 
@@ -285,7 +297,7 @@ def clamp_min_vjp(g: Value, input: Value, other: Value) -> Any:
 
 
 clamp_max = binary(
-    "clamp_max", "The smaller of input and other.", ref=np.minimum, scalar=lambda a, b: apply("minimum", a, b)
+    "clamp_max", "The smaller of input and other.", ref=minimum_array, scalar=lambda a, b: apply("minimum", a, b)
 )
 
 

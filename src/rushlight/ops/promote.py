@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from rushlight.ir.dtype import BY_NAME, DTYPES, DType, Kind, bool_, complex64, complex128, float32, float64, int64
-from rushlight.ir.type import CPU, Device, TensorType, contiguous_strides
+from rushlight.ir.type import CPU, Device, TensorType, contiguous_strides, dense_order
 from rushlight.ir.value import Value
 from rushlight.ops.record import OPERATORS
 from rushlight.support.errors import fail, require
-from rushlight.sym import Size, SizeExpr, broadcast_sizes, eq, statically_known
+from rushlight.sym import Size, SizeExpr, broadcast_sizes, eq, optimization_hint, statically_known
 
 DEFAULT_FLOAT = float32
 
@@ -181,14 +181,14 @@ def pointwise_strides(types: Sequence[TensorType], shape: tuple[Size, ...]) -> t
     """The strides that eager gives a pointwise result: dense, with dims in the order of the operands' strides.
 
     PyTorch's rule (TensorIterator): contiguous when all operands are, else the first operand that tells two dims apart
-    decides their order. Where symbols leave the order open, the first dense operand of the full shape decides.
+    decides their order. With symbols the first dense operand of the full shape decides, and without one the hints.
     """
-    full = [type_ for type_ in types if type_.shape == shape]
+    full = [type_ for type_ in types if _has_shape(type_, shape)]
     if len(shape) < 2 or (len(full) == len(types) and all(_is_contiguous(type_) for type_ in full)):
         return contiguous_strides(shape)
     if any(isinstance(size, SizeExpr) for type_ in types for size in (*type_.shape, *type_.strides)):
-        orders = [order for type_ in full if (order := _dense_order(type_)) is not None]
-        order = orders[0] if orders else tuple(reversed(range(len(shape))))
+        orders = [order for type_ in full if (order := dense_order(type_.shape, type_.strides)) is not None]
+        order = orders[0][::-1] if orders else _order_by_strides(types, shape)
     else:
         order = _order_by_strides(types, shape)
     strides: list[Size] = [1] * len(shape)
@@ -199,36 +199,32 @@ def pointwise_strides(types: Sequence[TensorType], shape: tuple[Size, ...]) -> t
     return tuple(strides)
 
 
+def _has_shape(type_: TensorType, shape: tuple[Size, ...]) -> bool:
+    """Whether a tensor is not broadcast, as far as is known."""
+    if type_.shape == shape:
+        return True
+    return type_.ndim == len(shape) and all(
+        size == common or (not isinstance(size, int) and statically_known(eq(size, common)))
+        for size, common in zip(type_.shape, shape, strict=True)
+    )
+
+
 def _is_contiguous(type_: TensorType) -> bool:
     """Whether the strides are row-major where they matter: those of dims of size 1 do not."""
     rows = zip(type_.shape, type_.strides, contiguous_strides(type_.shape), strict=True)
     return 0 in type_.shape or all(stride == wanted or size == 1 for size, stride, wanted in rows)
 
 
-def _dense_order(type_: TensorType) -> tuple[int, ...] | None:
-    """The dims from the innermost out, if the tensor is dense in some order of dims."""
-    left = list(reversed(range(type_.ndim)))
-    order: list[int] = []
-    step: Size = 1
-    while left:
-        found = next((dim for dim in left if type_.strides[dim] == step), None)
-        if found is None:
-            return None
-        left.remove(found)
-        order.append(found)
-        step = step * type_.shape[found]
-    return tuple(order)
-
-
 def _order_by_strides(types: Sequence[TensorType], shape: tuple[Size, ...]) -> tuple[int, ...]:
     """TensorIterator's insertion sort of dims, from the innermost out."""
     rank = len(shape)
     rows = [(0,) * (rank - type_.ndim) + _effective_strides(type_, shape) for type_ in types]
+    sizes = [optimization_hint(size) for size in shape]
     order = list(reversed(range(rank)))
     for position in range(1, rank):
         right = position
         for left in range(position - 1, -1, -1):
-            swap = _compare_dims(rows, shape, order[left], order[right])
+            swap = _compare_dims(rows, sizes, order[left], order[right])
             if swap > 0:
                 order[left], order[right] = order[right], order[left]
                 right = left
@@ -237,17 +233,17 @@ def _order_by_strides(types: Sequence[TensorType], shape: tuple[Size, ...]) -> t
     return tuple(order)
 
 
-def _effective_strides(type_: TensorType, shape: tuple[Size, ...]) -> tuple[Any, ...]:
+def _effective_strides(type_: TensorType, shape: tuple[Size, ...]) -> tuple[int, ...]:
     offset = len(shape) - type_.ndim
     return tuple(
         [
-            0 if size == 1 and shape[dim + offset] != 1 else stride
+            0 if is_one(size) and not is_one(shape[dim + offset]) else optimization_hint(stride)
             for dim, (size, stride) in enumerate(zip(type_.shape, type_.strides, strict=True))
         ]
     )
 
 
-def _compare_dims(rows: Sequence[tuple[Any, ...]], shape: tuple[Any, ...], a: int, b: int) -> int:
+def _compare_dims(rows: Sequence[tuple[int, ...]], shape: Sequence[int], a: int, b: int) -> int:
     for row in rows:
         if row[a] == 0 or row[b] == 0:
             continue

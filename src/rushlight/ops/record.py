@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from rushlight.ir.dtype import Kind
 from rushlight.ir.graph import GraphBuilder, Node
-from rushlight.ir.type import Layout, TensorType
+from rushlight.ir.type import Layout, TensorType, dense_order
 from rushlight.ir.value import SYNTAX, Value
 from rushlight.ops.schema import REQUIRED, Parameter, Schema, parse_schema, signature_of
 from rushlight.support.errors import fail
@@ -272,7 +272,18 @@ class Operator(Op):
         builder = GraphBuilder()
         nodes = tuple([_parameters(builder, item, position) for position, item in enumerate(operands)])
         result = self.decompose_rule(**self.named(nodes, attrs))
-        return tuple([item.type for item in result]) if isinstance(result, tuple) else result.type
+        owned = all(item.alias is None for item in self.schema.results)
+        types = [
+            _owned(item.type) if owned else item.type for item in (result if isinstance(result, tuple) else (result,))
+        ]
+        return tuple(types) if isinstance(result, tuple) else types[0]
+
+
+def _owned(type_: TensorType) -> TensorType:
+    """The type of a result that shares no storage: dense."""
+    if dense_order(type_.shape, type_.strides) is not None:
+        return type_
+    return TensorType(type_.shape, type_.dtype, type_.device, weak=type_.weak)
 
 
 def _parameters(builder: GraphBuilder, type_: Any, position: int) -> Any:

@@ -14,7 +14,7 @@ from rushlight.ir.value import Value
 from rushlight.ops.dims import Array, At, Shape, normal, replaced, same_known, same_size, wrap_dim, zero
 from rushlight.ops.record import Fact, Sample, define
 from rushlight.support.errors import fail, require
-from rushlight.sym import Size, product
+from rushlight.sym import Size, optimization_hint, product
 
 
 def completed_shape(old: Shape, new: Shape, op: str) -> Shape:
@@ -42,7 +42,7 @@ def view_layout(layout: Layout, shape: Shape, equal: Callable[[Size, Size], bool
 
     `equal` compares sizes: by what is known, or with guards (`same_size`) where a view is demanded.
     """
-    if any(isinstance(size, int) and size == 0 for size in layout.shape):
+    if any(_is(0, size, equal) for size in layout.shape):
         same = layout.shape == shape
         return Layout(shape, layout.strides if same else contiguous_strides(shape), layout.offset)
     strides: list[Size] = []
@@ -50,10 +50,8 @@ def view_layout(layout: Layout, shape: Shape, equal: Callable[[Size, Size], bool
     rest = list(reversed(shape))
     for size, step in reversed(_dense_runs(layout)):
         left = size
-        while not (isinstance(left, int) and left == 1):
+        while not _is(1, left, equal):
             if not rest:
-                if equal(left, 1):
-                    break
                 return None
             strides.append(step)
             new = rest.pop(0)
@@ -62,14 +60,19 @@ def view_layout(layout: Layout, shape: Shape, equal: Callable[[Size, Size], bool
             if (isinstance(new, int) and new == 0) or not equal((left // new) * new, left):
                 return None
             step, left = step * new, left // new
-        while rest and isinstance(rest[0], int) and rest[0] == 1:
+        while rest and _is(1, rest[0], equal):
             strides.append(step)
             rest.pop(0)
-    if not all(isinstance(size, int) and size == 1 for size in rest):
+    if not all(_is(1, size, equal) for size in rest):
         return None
     for _ in rest:
         strides.append(strides[-1] if strides else 1)
     return Layout(shape, tuple(reversed(strides)), layout.offset)
+
+
+def _is(value: int, size: Size, equal: Callable[[Size, Size], bool]) -> bool:
+    """Whether a size has a value; of a symbol that is asked only where its hint says so."""
+    return size == value if isinstance(size, int) else optimization_hint(size) == value and equal(size, value)
 
 
 def _dense_runs(layout: Layout) -> list[tuple[Size, Size]]:

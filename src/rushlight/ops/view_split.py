@@ -131,7 +131,8 @@ def chunk_decompose(input: Value, chunks: int, dim: int) -> Any:
 
 @chunk.ref
 def chunk_ref(input: Array, chunks: int, dim: int) -> tuple[Array, ...]:
-    return split_ref(input, _chunk_size(input.shape, chunks, dim), dim)
+    size = _chunk_size(input.shape, chunks, dim)
+    return split_ref(input, size if size else (0,) * chunks, dim)
 
 
 @chunk.samples

@@ -171,7 +171,7 @@ def evaluate_node(e: SizeExpr, value: Callable[[SizeExpr], int]) -> int:
     if e.op is PRODUCT:
         return reduce(int.__mul__, values)
     if e.op is FLOORDIV:
-        return values[0] // values[1]
+        return values[0] // (values[1] or 1)  # as in compiled code
     return min(values) if e.op is MINIMUM else max(values)
 
 

@@ -34,7 +34,7 @@ class ViewPlan:
         """The view of the first operand."""
         base = operands[0]
         offset = self._distance if self._absolute else base.offset + self._distance
-        if self._checked and base.storage is not None:
+        if self._checked and self._form.numel and base.storage is not None:
             end = (offset + self._form.extent) * self._form.dtype.itemsize
             require(offset >= 0 and end <= base.storage.nbytes, "S012", "a view reaches outside its storage", base=base)
         result = make_view(base, self._form, offset)
