@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import rushlight as rl
 from rushlight.demo.model import GPT
 from rushlight.demo.training import make_optimizer, make_step
-from rushlight.support.frozen import frozen
 
 Work = Callable[[], Any]
 ELEMENTS = 1 << 22
@@ -17,7 +17,7 @@ ROWS, COLUMNS = 4096, 1024
 LAYERS, HEADS, WIDTH, CONTEXT, BATCH = 4, 4, 256, 128, 16
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Case:
     """One thing to measure: what it computes and moves, and the function that prepares it.
 
