@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import OrderedDict
 from typing import Any
 
 import numpy as np
@@ -290,6 +291,18 @@ def test_nothing_comes_back_from_a_function_that_returns_nothing():
         x.add_(1)
 
     assert rl.compile(f)(x) is None and x.tolist() == [2.0, 2.0]
+
+
+def test_containers_come_back_as_they_are():
+    step = rl.compile(lambda x: (x.size(), OrderedDict(a=x + 1), {}, [], (), x.max(0), {"b": [x.shape[0] * 2, None]}))
+    for rows in (2, 4):
+        size, ordered, *empty, largest, named = step(ones(rows, 3))
+        assert type(size) is rl.Size and size == (rows, 3)
+        assert type(ordered) is OrderedDict and ordered["a"].shape == (rows, 3)
+        assert empty == [{}, [], ()]
+        assert largest.values.tolist() == [1, 1, 1] and largest.indices.tolist() == [0, 0, 0]
+        assert named == {"b": [2 * rows, None]}
+    assert graphs() == 1
 
 
 def test_two_results_that_are_one_value_stay_one():

@@ -50,7 +50,7 @@ def dim_is_text():
 
 @triggers("A001", "layer")
 def layer_gets_an_array():
-    rl.relu(np.ones(3))
+    rl.nn.Linear(3, 2)(np.ones(3))
 
 
 @triggers("A002", "step")
@@ -61,3 +61,13 @@ def range_does_not_move():
 @triggers("A002", "endless")
 def range_has_no_end():
     rl.arange(float("inf"))
+
+
+@triggers("A001", "list")
+def operand_is_a_list():
+    rl.relu([1.0, -1.0])
+
+
+@triggers("A001", "size")
+def size_of_a_layer_is_text():
+    rl.nn.Linear("3", 2)

@@ -338,16 +338,16 @@ class Writer:
             return repr(value) if value is None or type(value) in (bool, int, str) else self.names(value)
         assert isinstance(template, Container)
         items = [self._value(item) for item in template.items]
-        if template.keys:
-            return (
-                "{"
-                + ", ".join([f"{self.names(key)}: {item}" for key, item in zip(template.keys, items, strict=True)])
-                + "}"
-            )
-        if template.kind is list:
+        kind = template.kind
+        if issubclass(kind, dict):
+            pairs = [f"{self.names(key)}: {item}" for key, item in zip(template.keys, items, strict=True)]
+            text = f"{{{', '.join(pairs)}}}"
+            return text if kind is dict else f"{self.names(kind)}({text})"
+        if kind is list:
             return f"[{', '.join(items)}]"
         inner = f"({''.join([f'{item}, ' for item in items])})"
-        return inner if template.kind in (tuple, dict) else f"{self.names(template.kind)}(*{inner})"
+        named = hasattr(kind, "_fields")  # a NamedTuple takes its items one by one, other sequences take one sequence
+        return inner if kind is tuple else f"{self.names(kind)}({'*' if named else ''}{inner})"
 
 
 def replay_view(base: Any, steps: Any, values: Mapping[SizeExpr, int]) -> Any:

@@ -41,7 +41,8 @@ def required_operand(value: Any) -> Any:
     """`operand`, or A001."""
     found = operand(value)
     if found is NotImplemented:
-        fail("A001", f"{called_name()}: a tensor or a number is expected", value=value)
+        hint = "make a tensor of it: rl.tensor(...)" if isinstance(value, (list, tuple, np.ndarray)) else None
+        fail("A001", f"{called_name()}: a tensor or a number is expected", value=value, hint=hint)
     return found
 
 

@@ -88,15 +88,15 @@ def user_frames(limit: int | None = None) -> tuple[Frame, ...]:
 
 def called_name() -> str:
     """Return the name of what the user's line called: the outermost of our functions above it."""
-    name = "call"
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        code = frame.f_code
-        known = _is_users.get(code.co_filename)
-        if _classify(code.co_filename) if known is None else known:
-            break
-        name, frame = code.co_qualname, frame.f_back
-    return name.removesuffix(".__init__").rpartition(".")[2].strip("_")
+    ours = sys._getframe(1)
+    while (caller := ours.f_back) is not None and not _is_users.get(
+        caller.f_code.co_filename, _classify(caller.f_code.co_filename)
+    ):
+        ours = caller
+    name = ours.f_code.co_name
+    if name in ("__init__", "__call__") and "self" in ours.f_locals:
+        return type(ours.f_locals["self"]).__name__
+    return name.strip("_")
 
 
 def _classify(filename: str) -> bool:
