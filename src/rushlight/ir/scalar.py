@@ -331,9 +331,12 @@ def is_nan(value: Scalar) -> Scalar:
     return value.differs(value)
 
 
+_BINDERS = (OPS["reduce"], OPS["contract"])
+
+
 def bound_axes(term: Scalar) -> tuple[SizeExpr, ...]:
     """The axes that a reduction binds; none for other terms."""
-    return typing_cast(tuple[SizeExpr, ...], term.attr("axes")) if term.op.name in ("reduce", "contract") else ()
+    return typing_cast(tuple[SizeExpr, ...], term.attr("axes")) if term.op in _BINDERS else ()
 
 
 def dtype_named(name: str) -> DType:

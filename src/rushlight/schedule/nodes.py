@@ -136,10 +136,11 @@ def _read_counts(definition: Definition | ScatterDefinition) -> list[tuple[Buffe
         roots = [scatter.initial, scatter.value, *[item for item in scatter.index if isinstance(item, Scalar)]]
         return [(load.attr("buffer"), True) for load in dict.fromkeys(part for root in roots for part in loads(root))]
     axes = [axis for axis in definition.axes if axis_size(axis) != 1]
-    contracts = any(term.op is OPS["contract"] for term in postorder([definition.body]))
-    bound = {axis for term in postorder([definition.body]) for axis in bound_axes(term)}
+    terms = list(postorder([definition.body]))
+    contracts = any(term.op is OPS["contract"] for term in terms)
+    bound = {axis for term in terms for axis in bound_axes(term)}
     counts: list[tuple[Buffer, bool]] = []
-    for load in loads(definition.body):
+    for load in [term for term in terms if term.op is OPS["load"]]:
         mentioned = _mentioned_axes(load)
         repeated = contracts or not mentioned.issuperset(axes) or (bool(bound) and not mentioned & bound)
         counts.append((load.attr("buffer"), repeated))

@@ -71,19 +71,26 @@ class Substitution:
 
     def __call__(self, term: Scalar) -> Scalar:
         """The image of a body."""
-        for part in postorder([term], self._into):
-            if id(part) in self._image:
+        image = self._image
+        stack = [term]
+        while stack:
+            part = stack[-1]
+            key = id(part)
+            if key in image:
+                stack.pop()
                 continue
-            self._image[id(part)] = self._visit(part)
+            for axis in bound_axes(part):
+                self._renew(axis)
+            # Not by `postorder`: what has an image is not entered, and this is where scheduling spends its time.
+            waiting = [operand for operand in part.operands if id(operand) not in image]
+            if waiting:
+                waiting.reverse()
+                stack += waiting
+                continue
+            stack.pop()
+            image[key] = self._visit(part)
             self._keep.append(part)
-        return self._image[id(term)]
-
-    def _into(self, term: Scalar) -> tuple[Scalar, ...]:
-        if id(term) in self._image:
-            return ()
-        for axis in bound_axes(term):
-            self._renew(axis)
-        return term.operands
+        return image[id(term)]
 
     def _renew(self, axis: SizeExpr) -> None:
         size = axis_size(axis)
@@ -108,8 +115,8 @@ class Substitution:
             axes = tuple([image for image in images if isinstance(image, SizeExpr)])  # an axis fixed at 0 is gone
             attrs = tuple([(key, axes if key == "axes" else value) for key, value in term.attrs])
             return interned(Scalar, term.op, operands, attrs, term.type)
-        same = all(new is old for new, old in zip(operands, term.operands, strict=True))
-        return term if same else rebuild(term, operands)
+        # Terms are compared by identity.
+        return term if operands == term.operands else rebuild(term, operands)
 
 
 def loads(term: Scalar) -> list[Scalar]:
