@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import rushlight as rl
 from rushlight.eager.autograd.check import gradcheck, gradgradcheck
 from rushlight.eager.autograd.driver import grad
 from rushlight.eager.autograd.function import Function, once_differentiable
@@ -142,3 +143,16 @@ def test_an_input_that_is_returned_becomes_a_result():
     assert y is not x
     y.sum().backward()
     assert x.grad.tolist() == [7.0, 7.0]
+
+
+def test_split_takes_sizes_in_a_list():
+    x = rl.zeros(2, 10)
+    assert [tuple(part.shape) for part in x.split([3, 7], 1)] == [(2, 3), (2, 7)]
+    assert [tuple(part.shape) for part in rl.split(x, [3, 7], dim=1)] == [(2, 3), (2, 7)]
+
+
+def test_tile_owns_its_memory():
+    """A copy that was expanded first must not be a view with repeated elements."""
+    found = rl.tensor([[1.0], [2.0]]).tile(2)
+    found[0, 0] = 9
+    assert found.tolist() == [[9.0, 1.0], [2.0, 2.0]]

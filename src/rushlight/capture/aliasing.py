@@ -11,16 +11,24 @@ from rushlight.support.errors import fail
 
 
 def overlap(one: Handle, other: Handle) -> bool:
-    """Whether two tensors' elements may lie at the same place: their spans in one storage meet."""
-    if one.storage is not other.storage or one.storage is None:
+    """Whether two tensors' elements may lie at the same place: their spans of addresses meet.
+
+    Two storages may lie on the memory of one numpy array.
+    """
+    if one.storage is None or other.storage is None:
         return False
     (low, high), (other_low, other_high) = _span(one), _span(other)
     return low < other_high and other_low < high
 
 
 def _span(tensor: Handle) -> tuple[int, int]:
-    start = tensor.offset * tensor.form.dtype.itemsize
+    storage = tensor.storage
+    start = (0 if storage is None else storage.address) + tensor.offset * tensor.form.dtype.itemsize
     return start, start + tensor.form.nbytes
+
+
+# A cheap question first: only then may two tensors overlap. Memory of our own has no owner.
+MAY_SHARE = "({0}.storage is {1}.storage or {0}.storage.owner is not None and {1}.storage.owner is not None)"
 
 
 def overlaps_any(one: Handle, others: Sequence[Handle]) -> bool:
@@ -60,11 +68,12 @@ def alias_guards(
         others = [tensor for other, tensor in constants if place in written or other in written]
         if others:
             storages = names(frozenset([tensor.storage for tensor in others]))
-            failed = f"{text}.storage in {storages} and {names(overlaps_any)}({text}, {names(tuple(others))})"
+            near = f"({text}.storage in {storages} or {text}.storage.owner is not None)"
+            failed = f"{near} and {names(overlaps_any)}({text}, {names(tuple(others))})"
             guards.append(Guard("memory", text, "memory of its own", failed))
         for other, other_source in arguments[:number]:
             if place in written or other in written:
                 second = leaf(other_source.position)
-                failed = f"{text}.storage is {second}.storage and {names(overlap)}({text}, {second})"
+                failed = f"{MAY_SHARE.format(text, second)} and {names(overlap)}({text}, {second})"
                 guards.append(Guard("memory", text, f"no memory of {second}", failed))
     return guards

@@ -91,9 +91,11 @@ def varied(values: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def number(value: Any) -> Any:
-    """An attribute that is a number; SymInts as sizes, tensors by their value; None passes."""
+    """An attribute that is a number, or several; SymInts as sizes, tensors by their value; None passes."""
     if value.__class__ in _PLAIN or value is None:
         return value
+    if isinstance(value, (list, tuple)):
+        return tuple([number(item) for item in value])
     if isinstance(value, Handle):
         return value.item()  # pyright: ignore[reportAttributeAccessIssue] - public tensors have it
     return float(value) if isinstance(value, (np.floating, SymFloat)) else unwrap_size(value)

@@ -1,0 +1,33 @@
+"""Arguments that share memory while one of them is written to."""
+
+import numpy as np
+import pytest
+
+import rushlight as rl
+from rushlight.support.errors import RushlightError
+
+
+def write_one_read_other(x, y):
+    z = y * 2
+    x.add_(1)
+    return z + y
+
+
+@pytest.mark.parametrize("start", [0, 2])
+def test_two_tensors_on_one_array_are_refused(start):
+    """Each has a storage of its own, but the memory is numpy's."""
+    array = np.zeros(6, np.float32)
+    with pytest.raises(RushlightError) as caught:
+        rl.compile(write_one_read_other)(rl.from_numpy(array), rl.from_numpy(array[start:]))
+    assert caught.value.code == "C012"
+
+
+def test_a_compiled_call_does_not_serve_shared_memory():
+    """The entry made for separate arrays is not taken for one that is shared; arrays of their own pass."""
+    compiled = rl.compile(write_one_read_other)
+    array = np.zeros(6, np.float32)
+    assert compiled(rl.zeros(6), rl.zeros(6)).tolist() == [0.0] * 6
+    with pytest.raises(RushlightError):
+        compiled(rl.from_numpy(array), rl.from_numpy(array))
+    assert compiled(rl.from_numpy(array[:3]), rl.from_numpy(array[3:])).tolist() == [0.0] * 3
+    assert array.tolist() == [1.0] * 3 + [0.0] * 3
