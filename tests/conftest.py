@@ -10,6 +10,7 @@ from rushlight.support import settings
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--accept", action="store_true", help="rewrite golden texts instead of comparing with them")
+    parser.addoption("--matrix-full", action="store_true", help="ask all cells of the generated matrix, in every dtype")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -1,0 +1,63 @@
+"""Digests of results in float32 and float64, for comparing targets: `python -m matrix_digest FIRST STEP` prints JSON.
+
+Each operator's first and largest samples are called as they are and in odd sizes, in eager; so are their gradients.
+"""
+
+import hashlib
+import json
+import sys
+import warnings
+
+import numpy as np
+
+from matrix_calls import call, outputs_of, tensors_of
+from matrix_cases import Case, cases, materialise
+from matrix_gradients import differentiable
+from matrix_questions import has_gradient
+from rushlight.eager.memory import array_of
+from rushlight.ops import OPERATORS
+from rushlight.ops.record import Fact
+from rushlight.support.errors import RushlightError
+
+
+def digested_cases(op: str) -> list[Case]:
+    """float32 and float64 cases in contiguous memory."""
+    found = [case for case in cases(op) if case.layout == "contiguous" and case.dtype in ("float32", "float64")]
+    return [case for case in found if case.size in ("given", "odd", "long")]
+
+
+def digest(case: Case) -> str:
+    """A digest of the results' bits, NaNs made equal, and of gradients where the operator has them."""
+    arguments = materialise(case)
+    results = outputs_of(call(case.operator, tensors_of(arguments), arguments.attrs))
+    if has_gradient(case):
+        function = differentiable(case)
+        if function.weights:
+            results += tuple(item for item in function.gradients(function.results()) if item is not None)
+    found = hashlib.sha256()
+    for result in results:
+        array = np.ascontiguousarray(array_of(result.detach()))
+        if array.dtype.kind in "fc":
+            array = np.where(np.isnan(array), np.nan, array).astype(array.dtype)
+        found.update(repr((array.shape, array.dtype.str)).encode() + array.tobytes())
+    return found.hexdigest()
+
+
+def digests(names: list[str]) -> dict[str, str]:
+    """A digest per case."""
+    found = {}
+    for name in names:
+        if name in ("empty", "empty_like") or Fact.DATA_DEPENDENT in OPERATORS[name].facts:
+            continue
+        for case in digested_cases(name):
+            try:
+                found[f"{name} {case}"] = digest(case)
+            except RushlightError as error:
+                found[f"{name} {case}"] = error.code
+    return found
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("error")
+    first, step = int(sys.argv[1]), int(sys.argv[2])
+    json.dump(digests(list(OPERATORS)[first::step]), sys.stdout)
