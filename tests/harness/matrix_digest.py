@@ -1,6 +1,6 @@
 """Digests of results in float32 and float64, for comparing targets: `python -m matrix_digest FIRST STEP` prints JSON.
 
-Each operator's first and largest samples are called as they are and in odd sizes, in eager; so are their gradients.
+Each operator's largest sample is called as it is, in odd sizes and in long ones, in eager; so are its gradients.
 """
 
 import hashlib
@@ -11,7 +11,7 @@ import warnings
 import numpy as np
 
 from matrix_calls import call, outputs_of, tensors_of
-from matrix_cases import Case, cases, materialise
+from matrix_cases import Case, cases, materialise, richest_of
 from matrix_gradients import differentiable
 from matrix_questions import has_gradient
 from rushlight.eager.memory import array_of
@@ -21,9 +21,10 @@ from rushlight.support.errors import RushlightError
 
 
 def digested_cases(op: str) -> list[Case]:
-    """float32 and float64 cases in contiguous memory."""
-    found = [case for case in cases(op) if case.layout == "contiguous" and case.dtype in ("float32", "float64")]
-    return [case for case in found if case.size in ("given", "odd", "long")]
+    """float32 cases of the largest sample in contiguous memory."""
+    found = [case for case in cases(op) if case.layout == "contiguous" and case.dtype == "float32"]
+    found = [case for case in found if case.values == "given" and case.size in ("given", "odd", "long")]
+    return [case for case in found if case.sample == richest_of(op)]
 
 
 def digest(case: Case) -> str:

@@ -33,7 +33,10 @@ _TAIL = "the far tail: a few units beyond 4, from rounding the argument before i
 EXEMPTIONS: tuple[Exemption, ...] = (
     *(Exemption("as_strided*", "*", f"*-{layout}-*", _STORAGE) for layout in ("transposed", "expanded", "overlapping")),
     Exemption("as_strided*", "*", "*-strided-*", _STORAGE),
-    Exemption("as_strided*", "*", "*-zero-given", "the strides of the samples reach outside of an empty storage"),
+    *(
+        Exemption("as_strided", "*", f"*-{size}-given", "the samples' strides reach outside of a smaller storage")
+        for size in ("zero", "one")
+    ),
     Exemption("cross_entropy", "vjp", "s1-*", _CONSTANT),
     Exemption("tanhshrink", "eager", "*", "x - tanh(x) cancels near 0; PyTorch computes it in the same way"),
     Exemption("lerp", "eager", "*-special", "end - start overflows on the way, as in PyTorch"),

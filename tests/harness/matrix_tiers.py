@@ -1,7 +1,7 @@
 """Which cells are asked by default: all that are cheap, and of those that compile a choice that takes turns.
 
 Every operator keeps every question, its samples, sizes and layouts in its own dtype; the other dtypes come by turns, so
-that each is asked of every fourth operator. `pytest --matrix-full` asks all.
+that each is asked of every sixth operator. `pytest --matrix-full` asks all.
 """
 
 import zlib
@@ -9,8 +9,9 @@ import zlib
 from matrix_cases import richest_of
 from matrix_questions import base_of, cells
 from rushlight.ir.dtype import BY_NAME, DTYPES
+from rushlight.ops.record import Fact
 
-TURNS = 4
+TURNS = 6
 CHEAP = ("meta", "symbolic", "refusal", "zeros", "no_gradient")
 
 
@@ -29,9 +30,16 @@ def is_core(question: str, case) -> bool:
 
 
 def default_cells(op: str, question: str) -> tuple:
-    """The cells that are asked without `--matrix-full`; at least one where there is any."""
+    """The cells that are asked without `--matrix-full`; at least one of each layout and size."""
     every = cells(op, question)
-    return tuple(case for case in every if _is_chosen(question, case)) or every[:1]
+    chosen = {case for case in every if _is_chosen(question, case)}
+    for part in ("layout", "size"):
+        seen = {getattr(case, part) for case in chosen}
+        for case in every:
+            if getattr(case, part) not in seen:
+                seen.add(getattr(case, part))
+                chosen.add(case)
+    return tuple(case for case in every if case in chosen)
 
 
 def _is_chosen(question, case):
@@ -43,8 +51,10 @@ def _is_chosen(question, case):
         return case.sample == richest_of(case.op) and case.size == "given"
     if question in ("compiled", "layout_compiled") and case.size == "odd":
         return case.sample in (0, richest_of(case.op))
+    if question == "vjp":
+        return case.sample in (0, richest_of(case.op)) or Fact.POINTWISE not in case.operator.facts
     if question == "vjp_twice":
-        return case.layout == "contiguous"
+        return case.layout == "contiguous" and case.sample == richest_of(case.op)
     if question == "variants":
         return case.sample == richest_of(case.op)
     if question == "vjp_compiled":

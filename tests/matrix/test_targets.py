@@ -1,4 +1,4 @@
-"""float32 and float64 results have the same bits on every target: AVX2 beside what this machine has.
+"""float32 results have the same bits on every target: AVX2 beside what this machine has.
 
 The whole matrix can be run for a target too: `RUSHLIGHT_TARGET=x86-64-v3 pytest tests/matrix`.
 """
@@ -17,7 +17,7 @@ from matrix_cases import parse_case
 from matrix_digest import digests
 from rushlight.ops import OPERATORS
 
-PARTS = 4
+PARTS = 2
 TREE = Path(__file__).parents[2]
 
 
