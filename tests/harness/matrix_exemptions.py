@@ -37,9 +37,6 @@ EXEMPTIONS: tuple[Exemption, ...] = (
         Exemption("as_strided", "*", f"*-{size}-given", "the samples' strides reach outside of a smaller storage")
         for size in ("zero", "one")
     ),
-    Exemption(
-        "slice", "fused", "s2-bfloat16-strided-*", "known bug: the verifier's text of its sizes reads back otherwise"
-    ),
     Exemption("cross_entropy", "vjp", "s1-*", _CONSTANT),
     Exemption("tanhshrink", "eager", "*", "x - tanh(x) cancels near 0; PyTorch computes it in the same way"),
     Exemption("lerp", "eager", "*-special", "end - start overflows on the way, as in PyTorch"),

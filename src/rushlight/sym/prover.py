@@ -214,7 +214,15 @@ class _Proof:
                 if atom.op is not SYMBOL or atom.facts.size is not None:
                     best = atom
                     break
-        return best
+        if best is None or best.op not in (MINIMUM, MAXIMUM):
+            return best
+        # The bound of -min(a, b) may be chosen, those of min(a, b) must all hold: the choice comes last, case by case.
+        forced = [
+            atoms[0]
+            for atoms, coefficient in polynomial.items()
+            if len(atoms) == 1 and atoms[0].op is (MINIMUM if coefficient > 0 else MAXIMUM)
+        ]
+        return max(forced, key=by_serial, default=best)
 
     def _eliminate(self, polynomial: Polynomial, atom: SizeExpr, depth: int) -> list[list[Polynomial]]:
         """Ways to do without `atom`: lists of polynomials such that one of them is never greater than the one given."""
