@@ -38,11 +38,11 @@ def overlaps_any(one: Handle, others: Sequence[Handle]) -> bool:
 
 def refuse_overlaps(written: Sequence[Handle], inputs: Sequence[Handle]) -> None:
     """C012 where what a program writes to overlaps another of its inputs, and is not the same tensor."""
-    by_storage: dict[int, list[Handle]] = {}
+    by_memory: dict[int, list[Handle]] = {}
     for tensor in inputs:
-        by_storage.setdefault(id(tensor.storage), []).append(tensor)
+        by_memory.setdefault(_memory(tensor), []).append(tensor)
     for target in written:
-        for tensor in by_storage.get(id(target.storage), ()):
+        for tensor in by_memory.get(_memory(target), ()):
             if tensor is not target and overlap(tensor, target):
                 fail(
                     "C012",
@@ -51,6 +51,12 @@ def refuse_overlaps(written: Sequence[Handle], inputs: Sequence[Handle]) -> None
                     other=tensor,
                     hint="pass the same tensor, or a copy",
                 )
+
+
+def _memory(tensor: Handle) -> int:
+    """Tensors for which it differs share no memory. Storages on memory that is not ours are taken together."""
+    storage = tensor.storage
+    return id(storage) if storage is None or storage.owner is None else 0
 
 
 def alias_guards(
@@ -67,8 +73,10 @@ def alias_guards(
         text = leaf(source.position)
         others = [tensor for other, tensor in constants if place in written or other in written]
         if others:
-            storages = names(frozenset([tensor.storage for tensor in others]))
-            near = f"({text}.storage in {storages} or {text}.storage.owner is not None)"
+            storages = {tensor.storage for tensor in others if tensor.storage is not None}
+            near = f"{text}.storage in {names(frozenset(storages))}"
+            if any(storage.owner is not None for storage in storages):
+                near = f"({near} or {text}.storage.owner is not None)"
             failed = f"{near} and {names(overlaps_any)}({text}, {names(tuple(others))})"
             guards.append(Guard("memory", text, "memory of its own", failed))
         for other, other_source in arguments[:number]:

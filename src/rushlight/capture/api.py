@@ -72,15 +72,15 @@ class CompiledFunction:
         self.entries = ()
 
     def _trace(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry:
-        guard: Any = None
+        reason = ""
         for entry in reversed(self.entries):
             guard = why_missed(entry, args, kwargs)
-            events.record("recompile", "guard", f"{guard}")
+            reason = "other sizes or dims" if guard is None else str(guard)
+            events.record("recompile", "guard", reason)
             if guard is not None and guard.kind == "number":
                 self.dynamic_numbers.add(guard.path)
         if len(self.entries) == QUIET_GRAPHS:
             name = getattr(self, "__qualname__", type(self.function).__name__)
-            reason = "sizes" if guard is None else f"{guard.path} is not {guard.expected}"
             warn("C008", f"compile: {name} has {QUIET_GRAPHS} graphs, and makes more", key=name, last=reason)
         unset: set[int] = set()
         while True:

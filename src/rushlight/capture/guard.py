@@ -16,3 +16,6 @@ class Guard:
     path: str
     expected: str
     failed: str
+
+    def __str__(self) -> str:
+        return f"{self.path} is not {self.expected}"

@@ -33,6 +33,8 @@ def explain(
 ) -> None:
     """Run a script, then list what was compiled, fused and cached, and why it was compiled again."""
     require(script.is_file(), "A002", "explain: there is no such script", script=str(script))
+    capture.reset()
+    events.reset()
     status, namespace = run_script(script, context.args)
     console = Console(stderr=True)
     for line in account():
