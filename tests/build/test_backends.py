@@ -113,7 +113,7 @@ def _launched(executable: Any, *inputs: np.ndarray) -> list[np.ndarray]:
         )
         for array, type_ in zip((*inputs, *outputs), types, strict=True)
     ]
-    executable.launch([address for _, address in kept])
+    executable.launch([address for _, address in kept], 0)
     return outputs
 
 

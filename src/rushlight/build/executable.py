@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
@@ -28,7 +29,6 @@ class Summary:
     launches: int
     kernels: int
     arena_hint_bytes: int
-    work_hint: int
     messages: tuple[str, ...] = ()
     tiles: tuple[GemmTile, ...] = ()
     compile_ns: int = 0
@@ -63,8 +63,12 @@ class Executable(ABC):
         self._infer: Callable[[Shapes], Layouts] | None = None
 
     @abstractmethod
-    def launch(self, addresses: Sequence[int]) -> None:
-        """Runs on descriptors at these addresses."""
+    def launch(self, addresses: Sequence[int], work: int) -> None:
+        """Runs on descriptors at these addresses; `work` says how long that may take, and is `work_of` the shapes."""
+
+    def work_of(self, shapes: Shapes) -> int:
+        """Roughly the scalar operations of a call with inputs and outputs of these shapes."""
+        return max([math.prod(shape) for shape in shapes], default=0) * self.summary.launches
 
     def infer_outputs(self, shapes: Shapes) -> Layouts:
         """The outputs' shapes and strides for these input shapes."""
@@ -103,9 +107,9 @@ class NativeExecutable(Executable):
         self._module = module
         self._entry = module.address(ENTRY)
 
-    def launch(self, addresses: Sequence[int]) -> None:
+    def launch(self, addresses: Sequence[int], work: int) -> None:
         """Runs natively; a failed run-time assert is error R002 with its message."""
         _keep, pointer = descriptor.pointers(addresses)
-        status = context.call(self._entry, pointer, self.summary.work_hint)
+        status = context.call(self._entry, pointer, work)
         if status:
             fail("R002", self.summary.messages[status - context.FIRST_ASSERT])

@@ -16,7 +16,7 @@ from rushlight.ir.graph import Graph
 from rushlight.ir.target import Target
 from rushlight.runtime import llvm, objects
 from rushlight.support import events, settings
-from rushlight.sym import optimization_hint, product
+from rushlight.sym import optimization_hint
 
 if TYPE_CHECKING:
     from rushlight.build.pipeline import Code
@@ -66,12 +66,10 @@ def _compile(graph: Graph, target: Target, stages: Stages) -> tuple[bytes, Summa
     obj = llvm.compile_object(code.text, target)
     stages.dump("08-kernels.s", lambda: llvm.assembly(code.text, target))
     plan = code.plan
-    work = sum([optimization_hint(product(type_.shape)) for type_ in plan.output_types]) * len(plan.launches)
     summary = Summary(
         launches=len(plan.launches),
         kernels=len(plan.kernels),
         arena_hint_bytes=optimization_hint(plan.arena_bytes),
-        work_hint=work,
         messages=code.messages,
         tiles=plan.tiles,
         compile_ns=time.perf_counter_ns() - start,

@@ -27,10 +27,10 @@ class ReferenceExecutable(Executable):
     __slots__ = ("_graph",)
 
     def __init__(self, graph: Graph) -> None:
-        super().__init__(graph, Summary(launches=0, kernels=0, arena_hint_bytes=0, work_hint=0), cached=False)
+        super().__init__(graph, Summary(launches=0, kernels=0, arena_hint_bytes=0), cached=False)
         self._graph = graph if all(_has_ref(call) for call in graph.calls) else to_primitives(graph)
 
-    def launch(self, addresses: Sequence[int]) -> None:
+    def launch(self, addresses: Sequence[int], work: int) -> None:
         """Reads inputs through their descriptors, runs the calls, writes outputs and mutated inputs."""
         graph = self._graph
         values: dict[int, Any] = {}

@@ -66,7 +66,7 @@ class Step:
             words, address = descriptor.describe(value.address, type_.dtype.code, value.shape, value.strides)
             kept.append(words)
             addresses.append(address)
-        self.executable.launch(addresses)
+        self.executable.launch(addresses, 0)
 
 
 @frozen
@@ -98,7 +98,6 @@ class StepExecutable(Executable):
             launches=sum([item.launches for item in summaries]),
             kernels=sum([item.kernels for item in summaries]),
             arena_hint_bytes=max([item.arena_hint_bytes for item in summaries], default=0),
-            work_hint=0,
             compile_ns=sum([item.compile_ns for item in summaries]),
         )
         super().__init__(graph, summary, cached=all(executable.cached for executable in used))
@@ -113,7 +112,7 @@ class StepExecutable(Executable):
         """Runs one step."""
         step.run(values, symbols)
 
-    def launch(self, addresses: Sequence[int]) -> None:
+    def launch(self, addresses: Sequence[int], work: int) -> None:
         """Runs the steps, then writes the outputs, then what overwrites inputs."""
         symbols: dict[SizeExpr, int] = {}
         types = (*self.input_types, *self.output_types)

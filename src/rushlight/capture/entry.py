@@ -33,6 +33,7 @@ class RunPlan:
     starts: tuple[int, ...]
     forms: tuple[Form, ...]
     values: dict[SizeExpr, int]
+    work: int
 
 
 class Planner:
@@ -93,6 +94,7 @@ class Planner:
             tuple(starts),
             tuple(forms),
             values,
+            self.executable.work_of([*shapes, *[shape for shape, _ in layouts]]),
         )
 
 

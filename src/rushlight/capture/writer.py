@@ -276,7 +276,7 @@ class Writer:
             "for storage, start in zip(storages, plan.starts[" + str(len(self.program.sources)) + ":]):",
             "    words[start] = storage.address",
             "base = words.buffer_info()[0]",
-            "launch([base + offset for offset in plan.offsets])",
+            "launch([base + offset for offset in plan.offsets], plan.work)",
             "outputs = []",
             "for storage, form in zip(storages, plan.forms):",
             f"    item = new({tensor})",

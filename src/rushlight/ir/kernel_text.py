@@ -159,7 +159,8 @@ def plan_text(plan: Plan) -> str:
     lines = [f"# kernel {number}: {kernel.name}\n{kernel_text(kernel)}" for number, kernel in enumerate(plan.kernels)]
     for launch in plan.launches:
         words = [_word(item) for item in launch.arguments]
-        lines.append(f"launch {launch.kernel} ({', '.join(words)}) x {format_size(launch.count)} grain {launch.grain}")
+        count, grain = format_size(launch.count), format_size(launch.grain)
+        lines.append(f"launch {launch.kernel} ({', '.join(words)}) x {count} grain {grain}")
     return "\n".join(lines)
 
 

@@ -64,7 +64,7 @@ class Launch:
     kernel: int
     arguments: tuple[Buffer | Address | Size, ...]
     count: Size
-    grain: int
+    grain: Size
 
     @property
     def buffers(self) -> tuple[Buffer, ...]:

@@ -174,7 +174,7 @@ def verify_plan(plan: Plan) -> None:
             if buffer not in written and buffer not in writes:
                 broken(name, "a buffer is read before it is written", buffer=buffer.name)
         written.update(writes)
-        for word in (*launch.arguments, launch.count):
+        for word in (*launch.arguments, launch.count, launch.grain):
             if isinstance(word, Address):
                 _known(word.offset, known, name)
             elif not isinstance(word, Buffer):

@@ -14,7 +14,7 @@ from rushlight.schedule.gemm import GemmShape, match_gemm
 from rushlight.schedule.nodes import Node
 from rushlight.schedule.terms import as_size
 from rushlight.schedule.verdict import Verdict, no, yes
-from rushlight.sym import optimization_hint, product
+from rushlight.sym import product
 
 MAX_BUFFERS = 24
 MAX_NODES = 48
@@ -156,9 +156,14 @@ def _can_share_axes(group: Group, node: Node) -> Verdict:
     lead = node.sizes[:outer]
     if any(len(member.axes) < outer or member.sizes[:outer] != lead for member in members):
         return no("outer axes differ", lead)
-    if outer == 0 and any(optimization_hint(product(member.sizes)) > SERIAL_ELEMENTS for member in members):
+    if outer == 0 and not all(_is_short(member) for member in members):
         return no("it would run on one thread")
     return yes("same outer axes", outer)
+
+
+def _is_short(node: Node) -> bool:
+    count = product(node.sizes)
+    return isinstance(count, int) and count <= SERIAL_ELEMENTS
 
 
 def _can_forward(group: Group, node: Node) -> Verdict:

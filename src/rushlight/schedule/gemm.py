@@ -8,9 +8,10 @@ from rushlight.ir.dtype import float32, float64
 from rushlight.ir.scalar import BLOCKED, Scalar
 from rushlight.schedule.nodes import Node
 from rushlight.schedule.terms import free_axes
-from rushlight.sym import Size, SizeExpr, axis_size, optimization_hint, product
+from rushlight.sym import Size, SizeExpr, axis_size, product
 
-# Below this many multiplications, or with fewer rows or columns, packing costs more than it saves.
+# Below this many multiplications, or with fewer rows or columns, packing costs more than it saves. A size that is not
+# known is taken to be large: the artifact serves all.
 MIN_WORK = 16384
 MIN_ROWS = 4
 MIN_COLUMNS = 8
@@ -32,7 +33,7 @@ class GemmShape:
 
 
 def match_gemm(node: Node) -> GemmShape | None:
-    """The GEMM that a node is, or None. The choice goes by hints: the order of the sum is the same either way."""
+    """The GEMM that a node is, or None for one that stays small. The order of the sum is the same either way."""
     contraction = node.contraction
     if contraction is None or contraction.type not in (float32, float64) or contraction.attr("order") != BLOCKED:
         return None
@@ -45,10 +46,14 @@ def match_gemm(node: Node) -> GemmShape | None:
     if len(batch) + len(rows) + len(columns) != len(node.axes) or not rows or not columns:
         return None
     shape = GemmShape(batch, rows, columns, inner, a, b)
-    m, n, k = (optimization_hint(product(_sizes(axes))) for axes in (rows, columns, inner))
-    if m < MIN_ROWS or n < MIN_COLUMNS or m * n * k < MIN_WORK:
+    m, n, k = (product(_sizes(axes)) for axes in (rows, columns, inner))
+    if _is_below(m, MIN_ROWS) or _is_below(n, MIN_COLUMNS) or _is_below(product((m, n, k)), MIN_WORK):
         return None
     return shape
+
+
+def _is_below(size: Size, least: int) -> bool:
+    return isinstance(size, int) and size < least
 
 
 def _sizes(axes: tuple[SizeExpr, ...]) -> list[Size]:

@@ -20,7 +20,7 @@ from rushlight.schedule.nodes import Node, make_nodes
 from rushlight.schedule.scatter import build_scatter
 from rushlight.schedule.split import split_full_reductions
 from rushlight.schedule.terms import as_size
-from rushlight.sym import SizeExpr, free_symbols, is_symbol, optimization_hint, scope_of
+from rushlight.sym import SizeExpr, floordiv, free_symbols, is_axis, is_symbol, maximum, scope_of, substitute
 
 # Scalar steps that are worth waking another thread for.
 GRAIN_STEPS = 16384
@@ -178,7 +178,9 @@ class _LaunchMaker:
 
     def launch(self, step: Step) -> None:
         """Appends a launch and its kernel."""
-        grain = max(1, GRAIN_STEPS // max(1, optimization_hint(step.work)))
+        # The work of an iteration may depend on which one it is: the first is as long as any.
+        work = substitute(step.work, {symbol: 0 for symbol in free_symbols(step.work) if is_axis(symbol)})
+        grain = maximum(1, floordiv(GRAIN_STEPS, maximum(1, work)))
         self.launches.append(Launch(len(self.kernels), step.arguments, step.count, grain))
         self.kernels.append(split_complex(step.kernel))
 

@@ -19,7 +19,6 @@ from rushlight.sym import (
     floordiv,
     minimum,
     mod,
-    optimization_hint,
     product,
 )
 from rushlight.term import postorder
@@ -49,8 +48,9 @@ def _splittable(node: Node) -> Scalar | None:
         return None
     if any(bound_axes(term) for term in postorder(root.operands)):
         return None
-    count = optimization_hint(product([axis_size(axis) for axis in bound_axes(root)]))
-    return root if count >= MIN_BLOCKS * root.attr("order").block else None
+    count = product([axis_size(axis) for axis in bound_axes(root)])
+    few = isinstance(count, int) and count < MIN_BLOCKS * root.attr("order").block
+    return None if few else root
 
 
 def _split(node: Node, reduction: Scalar) -> tuple[Node, Node]:

@@ -163,7 +163,7 @@ class _Entry:
         if poll:
             self.poll()
         words = [self.argument(item) for item in launch.arguments]
-        count, grain = sizes.size_text(ctx, launch.count, scope), str(launch.grain)
+        count, grain = (sizes.size_text(ctx, size, scope) for size in (launch.count, launch.grain))
         for place, (kind, text) in enumerate(words):
             at = arguments if place == 0 else scope.let(f"getelementptr i64, ptr {arguments}, i64 {place}")
             scope.do(f"store {kind} {text}, ptr {at}, align 8")
@@ -177,10 +177,10 @@ class _Entry:
     def add_row(self, table: LaunchTable, launch: Launch, poll: bool) -> None:
         """The row of a launch."""
         words = [self.argument(item) for item in launch.arguments]
-        count = sizes.size_text(self.ctx, launch.count, self.scope)
+        count, grain = (sizes.size_text(self.ctx, size, self.scope) for size in (launch.count, launch.grain))
         function = self.functions[launch.kernel]
         tiles = plan_name(function) if isinstance(self.plan.kernels[launch.kernel], GemmKernel) else ""
-        table.add(poll, function, tiles, count, launch.grain, words)
+        table.add(poll, function, tiles, count, grain, words)
 
     def run_table(self, table: LaunchTable, name: str, arguments: str) -> str:
         """Stores the values of a table and works it off; the status."""

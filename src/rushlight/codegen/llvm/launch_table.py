@@ -101,11 +101,11 @@ class LaunchTable:
         return self.values.setdefault((llvm_type, text), len(self.values))
 
     def add(
-        self, poll: bool, kernel: str, tiles: str, count: str, grain: int, arguments: Sequence[tuple[str, str]]
+        self, poll: bool, kernel: str, tiles: str, count: str, grain: str, arguments: Sequence[tuple[str, str]]
     ) -> None:
         """One launch; `tiles` may be empty."""
         counts = self.value("ptr", f"@{tiles}") if tiles else 0
-        head = [self.value("ptr", f"@{kernel}"), counts, self.value("i64", count), self.value("i64", str(grain))]
+        head = [self.value("ptr", f"@{kernel}"), counts, self.value("i64", count), self.value("i64", grain)]
         self.rows += [int(poll), *head, len(arguments), *[self.value(*item) for item in arguments]]
 
     def text(self, name: str, target: CodeTarget, parallel_for: int, interrupt: int, interrupted: int) -> str:

@@ -21,7 +21,10 @@ class KernelPlan:
     The descriptors of inputs, then outputs lie in one array, copied from `template` at each call.
     """
 
-    __slots__ = ("_executable", "_inputs", "_launches", "_nbytes", "_offsets", "_outputs", "_template", "outputs")
+    __slots__ = (
+        *("_executable", "_inputs", "_launches", "_nbytes", "_offsets", "_outputs", "_template", "_work"),
+        "outputs",
+    )
 
     def __init__(
         self,
@@ -44,6 +47,7 @@ class KernelPlan:
         self._outputs = starts[len(starts) - len(outputs) :]
         self._nbytes = [form.nbytes for form in outputs]
         self._launches = launches
+        self._work = executable.work_of([form.shape for form in (*input_forms, *outputs)]) if launches else 0
 
     def run(self, flat: Sequence[Any]) -> list[Any]:
         """The outputs. An operand is a tensor, a number, or a Form where only sizes are read."""
@@ -64,5 +68,5 @@ class KernelPlan:
             for storage, start in zip(storages, self._outputs, strict=True):
                 words[start] = storage.address
             base = words.buffer_info()[0]
-            self._executable.launch([base + offset for offset in self._offsets])
+            self._executable.launch([base + offset for offset in self._offsets], self._work)
         return [make(storage, form) for storage, form in zip(storages, self.outputs, strict=True)]

@@ -1,0 +1,46 @@
+"""Choices that do not depend on the sizes that a graph happens to be compiled with."""
+
+import pytest
+
+import rushlight as rl
+from rushlight.build.pipeline import PIPELINE
+from rushlight.ir.graph import Graph
+from rushlight.ir.graph_parse import parse_graph
+from rushlight.ir.kernel_text import plan_text
+from rushlight.ops.record import OPERATORS
+from rushlight.runtime import llvm
+from rushlight.schedule.plan import schedule
+
+PROGRAMS = {
+    "product": "step(%x: f32[s0, s1], %y: f32[s1, s2]) {{\n{sizes}  %0 = matmul(%x, %y) : f32[s0, s2]\n  return %0\n}}",
+    "rows": "step(%x: f32[s0, s1]) {{\n{sizes}  %0 = softmax(%x) {{dim=-1}} : f32[s0, s1]\n  return %0\n}}",
+    "sum": "step(%x: f32[s0, s1]) {{\n{sizes}  %0 = sum(%x) : f32[]\n  %1 = exp(%0) : f32[]\n  return %1\n}}",
+}
+
+
+def graph(name: str, size: int) -> Graph:
+    """Return a program whose sizes are unknown, met first with some size."""
+    symbols = 3 if name == "product" else 2
+    sizes = "".join(f"  size s{number} = {size}\n" for number in range(symbols))
+    return parse_graph(PROGRAMS[name].format(sizes=sizes), OPERATORS)
+
+
+def scheduled(name: str, size: int) -> str:
+    """Return the text of the plan."""
+    found = graph(name, size)
+    for stage in PIPELINE[1:3]:
+        found = stage.run(found, llvm.baseline_target())
+    return plan_text(schedule(found, 64).plan)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_small_and_large_first_sizes_give_one_plan(name: str):
+    assert scheduled(name, 2) == scheduled(name, 4096)
+
+
+def test_a_small_first_product_does_not_slow_a_large_one():
+    compiled = rl.compile(lambda a, b: a @ b)
+    compiled(rl.rand(2, 3), rl.rand(3, 4))
+    a, b = rl.rand(70, 300), rl.rand(300, 50)
+    assert bool((compiled(a, b) == a @ b).all())
+    assert compiled.entries[0].executables[0].summary.tiles
