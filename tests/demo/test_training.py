@@ -82,9 +82,9 @@ def test_the_compiled_step_launches_a_third_of_eagers_kernels(corpus: Corpus, mo
     launched = []
     launch = NativeExecutable.launch
 
-    def counted(self: NativeExecutable, addresses: list[int]) -> None:
+    def counted(self: NativeExecutable, addresses: list[int], work: int) -> None:
         launched.append(self.summary.launches)
-        launch(self, addresses)
+        launch(self, addresses, work)
 
     monkeypatch.setattr(NativeExecutable, "launch", counted)
     eager.advance(windows)

@@ -20,7 +20,7 @@ from rushlight.schedule.nodes import Node, make_nodes
 from rushlight.schedule.scatter import build_scatter
 from rushlight.schedule.split import split_full_reductions
 from rushlight.schedule.terms import as_size
-from rushlight.sym import SizeExpr, floordiv, free_symbols, is_axis, is_symbol, maximum, scope_of, substitute
+from rushlight.sym import Size, SizeExpr, floordiv, free_symbols, is_axis, is_symbol, maximum, scope_of, substitute
 
 # Scalar steps that are worth waking another thread for.
 GRAIN_STEPS = 16384
@@ -178,9 +178,7 @@ class _LaunchMaker:
 
     def launch(self, step: Step) -> None:
         """Appends a launch and its kernel."""
-        # The work of an iteration may depend on which one it is: the first is as long as any.
-        work = substitute(step.work, {symbol: 0 for symbol in free_symbols(step.work) if is_axis(symbol)})
-        grain = maximum(1, floordiv(GRAIN_STEPS, maximum(1, work)))
+        grain = 1 if isinstance(step.kernel, GemmKernel) else _grain(step.work)
         self.launches.append(Launch(len(self.kernels), step.arguments, step.count, grain))
         self.kernels.append(split_complex(step.kernel))
 
@@ -190,6 +188,13 @@ class _LaunchMaker:
         at = tuple([0 if size == 1 else axis for axis, size in zip(axes, source.type.shape, strict=True)])
         (node,) = make_nodes([Definition(target, axes, load(source, *at))], {target})
         self.add(Group(0, [node], None))
+
+
+def _grain(work: Size) -> Size:
+    """Iterations of some work each that are worth a share of their own."""
+    # The work of an iteration may depend on which one it is: the first is as long as any.
+    first = substitute(work, {symbol: 0 for symbol in free_symbols(work) if is_axis(symbol)})
+    return maximum(1, floordiv(GRAIN_STEPS, maximum(1, first)))
 
 
 def _symbol_sources(graph: Graph, outputs: list[Buffer]) -> tuple[SymbolSource, ...]:
