@@ -27,7 +27,6 @@ class Exemption:
 _STORAGE = (
     "as_strided speaks of storage, which numpy's arrays in `ref` do not share; its writes ask for row-major inputs"
 )
-_CONSTANT = "class weights are constants, as in PyTorch: no gradient flows to them"
 _TAIL = "the far tail: a few units beyond 4, from rounding the argument before it is squared"
 
 EXEMPTIONS: tuple[Exemption, ...] = (
@@ -37,7 +36,6 @@ EXEMPTIONS: tuple[Exemption, ...] = (
         Exemption("as_strided", "*", f"*-{size}-given", "the samples' strides reach outside of a smaller storage")
         for size in ("zero", "one")
     ),
-    Exemption("cross_entropy", "vjp", "s1-*", _CONSTANT),
     Exemption("tanhshrink", "eager", "*", "x - tanh(x) cancels near 0; PyTorch computes it in the same way"),
     Exemption("lerp", "eager", "*-special", "end - start overflows on the way, as in PyTorch"),
     Exemption("special_ndtr", "eager", "s1-float64-*-special", _TAIL),

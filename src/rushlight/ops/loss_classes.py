@@ -246,7 +246,32 @@ def class_cross_entropy_vjp(
     label_smoothing: float,
 ) -> Any:
     found = cross_entropy_backward(g, input, target, weight, ignore_index, reduction, label_smoothing)
-    return found, None, None
+    if weight is None:
+        return found, None, None
+    loss = class_cross_entropy(input, target, weight, ignore_index, reduction, label_smoothing)
+    targets = Targets(input, target, weight, ignore_index, "cross_entropy")
+    return found, None, _weight_gradient(g, loss, input, targets, reduction, label_smoothing)
+
+
+def _weight_gradient(
+    g: Value, loss: Value, input: Value, targets: Targets, reduction: str, label_smoothing: float
+) -> Any:
+    """The gradient of class weights: what each class adds to the loss, and to what a mean is divided by."""
+    x, place = widened(input), targets.place
+    others = tuple([dim for dim in range(x.ndim) if dim != place])
+    top, logs = _log_partition(x, place)
+    losses = logs - (x - top)
+    classes = reshape(positions(x, x.shape[place]), tuple([-1 if dim == place else 1 for dim in range(x.ndim)]))
+    hit = OPERATORS["logical_and"](OPERATORS["eq"](classes, targets.safe), targets.kept)
+    mixed = OPERATORS["where"](hit, losses * (1.0 - label_smoothing), 0.0)
+    if label_smoothing:
+        mixed = mixed + targets.masked(losses * (label_smoothing / count_of(x, x.shape[place])))
+    g = unsqueeze(widened(g), place) if reduction == "none" else widened(g)
+    if reduction == "mean":
+        g = g / targets.total()
+        mixed = mixed - OPERATORS["where"](hit, widened(loss), 0.0)
+    found = mixed * g
+    return convert(sum_(found, others) if others else found, input.dtype)
 
 
 @class_cross_entropy.samples
