@@ -110,6 +110,15 @@ def interrupt_soon(words, *, give_up=5.0):
     return thread
 
 
+@pytest.fixture
+def interruptible():
+    """Python's usual handler, also in a process that was started in the background and ignores SIGINT."""
+    previous = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, previous)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_interrupt_raises_keyboard_interrupt(texts):
     _module, entry = entry_of(texts.polls)
     words = np.zeros(2, np.int64)

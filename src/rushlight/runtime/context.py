@@ -143,10 +143,19 @@ def _raise_from_signal_handlers() -> None:
 
 
 def _know_python_handler(functions: native.NativeFunctions) -> None:
-    """Tell native code the address of Python's own signal handler, once it is the one installed."""
-    if callable(signal.getsignal(signal.SIGINT)):
-        slot = ctypes.c_int64.from_address(functions.python_handler)
-        slot.value = slot.value or _get_signal(signal.SIGINT) or 0
+    """Tell native code the address of Python's own signal handler: the one behind every handler written in Python.
+
+    A process started in the background ignores SIGINT at first; a handler is put there for a moment to see it.
+    """
+    slot = ctypes.c_int64.from_address(functions.python_handler)
+    handler = signal.getsignal(signal.SIGINT)
+    if slot.value or handler is None:  # None: some library's own, which could not be put back
+        return
+    if not callable(handler):
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    slot.value = _get_signal(signal.SIGINT) or 0
+    if not callable(handler):
+        signal.signal(signal.SIGINT, handler)
 
 
 def _after_fork_in_child() -> None:
