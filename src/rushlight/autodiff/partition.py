@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
-from typing import Any
 
 from rushlight.autodiff.cut import is_cheap, is_view, minimum_cut
 from rushlight.ir.graph import RELAYOUT, Call, Graph, parameter
 from rushlight.ir.sizes import hidden_symbols, sizes_parameter
 from rushlight.ir.type import TensorType
+from rushlight.ir.value import map_operands
 from rushlight.support.frozen import frozen
 from rushlight.sym import SizeExpr
 from rushlight.term import postorder
@@ -128,14 +128,9 @@ class _Backward:
 
     def build(self, call: Call) -> None:
         """Makes a call again on the images of its operands."""
-        operands = tuple([self._operand(item) for item in call.operands])
+        operands = map_operands(call.operands, self.image)
         new = self._images[id(call)] = Call(call.op, operands, call.attrs, call.type, call.frames, call.region)
         self._calls.append(new)
-
-    def _operand(self, item: Any) -> Any:
-        if item is None:
-            return None
-        return tuple([self.image(part) for part in item]) if isinstance(item, tuple) else self.image(item)
 
     def graph(self, results: Sequence[Call], name: str) -> tuple[Graph, tuple[SizeExpr, ...]]:
         """The graph, and the sizes that it is given beside its tensors."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from rushlight.ir.graph import NUMBER, RELAYOUT, RESULT, Call, Graph, GraphBuilder, Node
 from rushlight.ir.type import TensorType
+from rushlight.ir.value import map_operands
 from rushlight.sym import Size, SizeExpr, scope_of
 from rushlight.term import attr_key
 
@@ -46,18 +47,12 @@ def to_primitives(graph: Graph) -> Graph:
         elif call.op is RESULT:
             images[id(call)] = images[id(call.operands[0])][call.attr("index")]
         else:
-            operands = tuple([_image(operand, images) for operand in call.operands])
+            operands = map_operands(call.operands, lambda operand: images[id(operand)])
             attrs = {name: resolve_attr(value) for name, value in call.attrs}
             images[id(call)] = builder.apply(call.op, operands, attrs)
     outputs = [_with_layout(builder, images[id(call)], resolve_type(call.type)) for call in graph.outputs]
     mutations = [(position, images[id(call)]) for position, call in graph.mutations]
     return builder.graph(outputs, mutations, graph.views)
-
-
-def _image(operand: Any, images: dict[int, Any]) -> Any:
-    if operand is None:
-        return None
-    return tuple([images[id(item)] for item in operand]) if isinstance(operand, tuple) else images[id(operand)]
 
 
 def _with_layout(builder: GraphBuilder, node: Node, type_: TensorType) -> Node:
@@ -94,9 +89,13 @@ def merge_equal_calls(graph: Graph) -> Graph:
     seen: dict[Any, Call] = {}
     images: dict[int, Call] = {}
     calls: list[Call] = []
+
+    def renamed(call: Call) -> Call:
+        return images.get(id(call), call)
+
     for call in graph.calls:
-        operands = tuple([_renamed(operand, images) for operand in call.operands])
-        key = (call.op, tuple([_key(operand) for operand in operands]), attr_key(call.attrs), call.type, call.region)
+        operands = map_operands(call.operands, renamed)
+        key = (call.op, map_operands(operands, id), attr_key(call.attrs), call.type, call.region)
         found = seen.get(key)
         if found is None:
             same = all(new is old for new, old in zip(operands, call.operands, strict=True))
@@ -107,20 +106,8 @@ def merge_equal_calls(graph: Graph) -> Graph:
     return Graph(
         graph.parameters,
         tuple(calls),
-        tuple([_renamed(call, images) for call in graph.outputs]),
-        tuple([(position, _renamed(call, images)) for position, call in graph.mutations]),
+        tuple([renamed(call) for call in graph.outputs]),
+        tuple([(position, renamed(call)) for position, call in graph.mutations]),
         graph.views,
         graph.name,
     ).without_dead_calls()
-
-
-def _renamed(operand: Any, images: dict[int, Call]) -> Any:
-    if operand is None:
-        return None
-    if isinstance(operand, tuple):
-        return tuple([_renamed(item, images) for item in operand])
-    return images.get(id(operand), operand)
-
-
-def _key(operand: Any) -> Any:
-    return tuple([id(item) for item in operand]) if isinstance(operand, tuple) else id(operand)

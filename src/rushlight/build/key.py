@@ -16,12 +16,16 @@ from rushlight.term import structural_digest
 
 def graph_key(graph: Graph, target: Target) -> str:
     """A digest of the graph's text, the settings that matter, our own source, llvmlite's version and the target."""
-    return structural_digest([format_graph(graph), settings.key(), source_digest(), llvm.version(), repr(target)])
+    return _key(target, format_graph(graph), settings.key())
 
 
 def core_key(tile: GemmTile, target: Target) -> str:
     """A digest of all that a core of matrix products depends on."""
-    return structural_digest(["gemm core", repr(tile), source_digest(), llvm.version(), repr(target)])
+    return _key(target, "gemm core", repr(tile))
+
+
+def _key(target: Target, *parts: str) -> str:
+    return structural_digest([*parts, source_digest(), llvm.version(), repr(target)])
 
 
 @functools.cache

@@ -15,8 +15,11 @@ from rushlight.build.decompose import to_primitives
 from rushlight.build.executable import Executable, Summary
 from rushlight.ir.dtype import DType
 from rushlight.ir.graph import NUMBER, PARAMETER, RELAYOUT, RESULT, Call, Graph
+from rushlight.ir.sizes import bind_symbols
 from rushlight.ir.type import TensorType
-from rushlight.sym import SizeExpr, evaluate, is_symbol
+from rushlight.ir.value import map_operands
+from rushlight.runtime import descriptor
+from rushlight.sym import SizeExpr, evaluate
 
 Array = np.ndarray[Any, Any]
 
@@ -37,9 +40,10 @@ class ReferenceExecutable(Executable):
         symbols: dict[SizeExpr, int] = {}
         arrays: list[Array] = []
         for call, address in zip(graph.parameters, addresses, strict=False):
-            array = array_at(address, call.type)
+            place, shape, strides = descriptor.read(address, len(call.type.shape))
+            array = elements(place, shape, strides, call.type.dtype)
             arrays.append(array)
-            _bind(call.type, array, symbols)
+            bind_symbols(call.type, shape, strides, symbols)
             values[id(call)] = array.item() if call.type.weak else array.copy()
         with np.errstate(all="ignore"):
             for call in graph.calls:
@@ -56,24 +60,14 @@ def _has_ref(call: Call) -> bool:
 
 def array_at(address: int, type_: TensorType) -> Array:
     """The tensor that a descriptor describes, as an array on its memory."""
-    rank = len(type_.shape)
-    words = (ctypes.c_int64 * (2 + 2 * rank)).from_address(address)
-    return elements(words[0], tuple(words[2 : 2 + rank]), tuple(words[2 + rank : 2 + 2 * rank]), type_.dtype)
+    return elements(*descriptor.read(address, len(type_.shape)), type_.dtype)
 
 
 def elements(address: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: DType) -> Array:
     """The elements of a layout from an address on, as an array on that memory."""
     itemsize = dtype.itemsize
-    extent = 0 if 0 in shape else 1 + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
-    memory: Any = (ctypes.c_char * (extent * itemsize)).from_address(address)
+    memory: Any = (ctypes.c_char * (descriptor.extent(shape, strides) * itemsize)).from_address(address)
     return np.ndarray(shape, dtype.numpy, memory, strides=tuple([stride * itemsize for stride in strides]))
-
-
-def _bind(type_: TensorType, array: Array, symbols: dict[SizeExpr, int]) -> None:
-    steps = [stride // array.itemsize for stride in array.strides]
-    for size, found in zip((*type_.shape, *type_.strides), (*array.shape, *steps), strict=True):
-        if isinstance(size, SizeExpr) and is_symbol(size):
-            symbols.setdefault(size, found)
 
 
 def _run(call: Call, values: dict[int, Any], symbols: dict[SizeExpr, int]) -> Any:
@@ -81,7 +75,7 @@ def _run(call: Call, values: dict[int, Any], symbols: dict[SizeExpr, int]) -> An
         return call.attr("value")
     if call.op is RESULT:
         return values[id(call.operands[0])][call.attr("index")]
-    operands = tuple([_value(operand, values) for operand in call.operands])
+    operands = map_operands(call.operands, lambda operand: values[id(operand)])
     if call.op is RELAYOUT:
         return operands[0]
     op: Any = call.op
@@ -94,12 +88,6 @@ def _run(call: Call, values: dict[int, Any], symbols: dict[SizeExpr, int]) -> An
 
 def _as(value: Any, type_: TensorType) -> Array:
     return np.asarray(value).astype(type_.dtype.numpy, copy=False)
-
-
-def _value(operand: Any, values: dict[int, Any]) -> Any:
-    if operand is None:
-        return None
-    return tuple([values[id(item)] for item in operand]) if isinstance(operand, tuple) else values[id(operand)]
 
 
 def _concrete(value: Any, symbols: dict[SizeExpr, int]) -> Any:

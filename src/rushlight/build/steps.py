@@ -5,7 +5,6 @@ The executables are those that eager calls compile, so this tells mistakes of tr
 
 from __future__ import annotations
 
-import ctypes
 from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,12 +13,13 @@ from typing import Any
 from rushlight.build.executable import Executable, NativeExecutable, Summary
 from rushlight.build.native import compile_native
 from rushlight.ir.graph import NUMBER, RELAYOUT, RESULT, Call, Graph, parameter
-from rushlight.ir.sizes import hidden_symbols, sizes_parameter
+from rushlight.ir.sizes import bind_symbols, hidden_symbols, sizes_parameter
 from rushlight.ir.type import Layout, TensorType
+from rushlight.ir.value import map_operands
 from rushlight.runtime import descriptor
 from rushlight.runtime.allocator import allocate_many
 from rushlight.support.frozen import frozen
-from rushlight.sym import Size, SizeExpr, evaluate, is_symbol
+from rushlight.sym import Size, SizeExpr, evaluate
 
 Symbols = Mapping[SizeExpr, int]
 
@@ -116,10 +116,13 @@ class StepExecutable(Executable):
         """Runs the steps, then writes the outputs, then what overwrites inputs."""
         symbols: dict[SizeExpr, int] = {}
         types = (*self.input_types, *self.output_types)
-        given = [_described(address, type_) for address, type_ in zip(addresses, types, strict=True)]
+        given = [
+            Value(*descriptor.read(address, len(type_.shape)), None)
+            for address, type_ in zip(addresses, types, strict=True)
+        ]
         values: dict[int, Value] = {}
         for call, value in zip(self._parameters, given, strict=False):
-            _bind(call.type, value, symbols)
+            bind_symbols(call.type, value.shape, value.strides, symbols)
             values[id(call)] = value
         for step, over in zip(self._steps, self._last, strict=True):
             self.run_step(step, values, symbols)
@@ -204,7 +207,7 @@ def _step(call: Call, results: tuple[Call, ...]) -> Step:
         [operand for operand in {id(item): item for item in call.inputs()}.values() if id(operand) in images]
     )
     image = {**images, **numbers}
-    new = Call(call.op, tuple([_renamed(item, image) for item in call.operands]), call.attrs, call.type)
+    new = Call(call.op, map_operands(call.operands, lambda item: image[id(item)]), call.attrs, call.type)
     outputs = (new,)
     calls = [*numbers.values(), new]
     if isinstance(call.type, tuple):
@@ -217,12 +220,6 @@ def _step(call: Call, results: tuple[Call, ...]) -> Step:
         parameters.append(sizes_parameter(symbols))
     graph = Graph(tuple(parameters), tuple(calls), outputs, name=call.op.name)
     return Step(compile_native(graph), operands, results, symbols)
-
-
-def _renamed(operand: Any, image: Mapping[int, Call]) -> Any:
-    if operand is None:
-        return None
-    return tuple([image[id(item)] for item in operand]) if isinstance(operand, tuple) else image[id(operand)]
 
 
 def _last_uses(steps: Sequence[Step | ViewStep], kept: Sequence[Call]) -> tuple[tuple[int, ...], ...]:
@@ -245,19 +242,5 @@ def _layout(type_: TensorType, symbols: Symbols) -> tuple[tuple[int, ...], tuple
 
 def _allocated(type_: TensorType, symbols: Symbols) -> Value:
     shape, strides = _layout(type_, symbols)
-    extent = 0 if 0 in shape else 1 + sum([(size - 1) * step for size, step in zip(shape, strides, strict=True)])
-    (storage,) = allocate_many([extent * type_.dtype.itemsize])
+    (storage,) = allocate_many([descriptor.extent(shape, strides) * type_.dtype.itemsize])
     return Value(storage.address, shape, strides, storage)
-
-
-def _described(address: int, type_: TensorType) -> Value:
-    rank = len(type_.shape)
-    words = (ctypes.c_int64 * (descriptor.HEADER_WORDS + 2 * rank)).from_address(address)
-    first = descriptor.HEADER_WORDS
-    return Value(words[0], tuple(words[first : first + rank]), tuple(words[first + rank : first + 2 * rank]), None)
-
-
-def _bind(type_: TensorType, value: Value, symbols: dict[SizeExpr, int]) -> None:
-    for size, found in zip((*type_.shape, *type_.strides), (*value.shape, *value.strides), strict=True):
-        if isinstance(size, SizeExpr) and is_symbol(size):
-            symbols.setdefault(size, found)

@@ -8,6 +8,7 @@ from typing import Any
 from rushlight.eager.dispatch import BACKENDS, Key, Memo, backend_key, bit
 from rushlight.ir.dtype import DType
 from rushlight.ir.type import CPU, Device, TensorType, contiguous_strides
+from rushlight.runtime import descriptor
 from rushlight.support.errors import fail
 from rushlight.sym import Size as SymbolicSize
 from rushlight.sym import eq, guard, product
@@ -77,9 +78,7 @@ class Form:
         """Elements of storage from the first to the last element."""
         if self.symbolic:
             fail("V003", "a fake tensor has no storage")
-        return (
-            0 if not self.numel else 1 + sum([(n - 1) * step for n, step in zip(self.shape, self.strides, strict=True)])
-        )
+        return descriptor.extent(self.shape, self.strides)
 
     def __repr__(self) -> str:
         return f"Form({self.type}, {self.strides}, {self.device})"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
-from rushlight.eager.dispatch import BACKENDS, STATE, Dispatched, Key, bit, dispatch_among
+from rushlight.eager.dispatch import BACKENDS, STATE, Dispatched, Key, bit, dispatch
 from rushlight.eager.form import Form, Size, form_of
 from rushlight.ir.dtype import DType
 from rushlight.ir.type import Device
@@ -80,7 +80,7 @@ class Handle(Dispatched):
 
     def apply(self, op: Any, args: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
         """Dispatches an operator call; one without tensors, such as `full`, goes to the device of this tensor."""
-        return dispatch_among(op, self.keys & BACKENDS, args, attrs)
+        return dispatch(op, args, attrs, self.keys & BACKENDS)
 
     @property
     def shape(self) -> Size:

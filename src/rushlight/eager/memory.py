@@ -33,7 +33,7 @@ def array_of(tensor: Handle) -> Array:
 def asked_array_of(tensor: Handle) -> Array:
     """`array_of` for a program that asks for values: C002 while it is traced, since they would become constants."""
     if STATE.tracer is not None:
-        fail("C002", "a traced program asks for the value of a tensor", tensor=tensor)
+        fail_without_data(tensor)
     return array_of(tensor)
 
 

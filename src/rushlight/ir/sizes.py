@@ -8,7 +8,7 @@ from typing import Any
 from rushlight.ir.dtype import int64
 from rushlight.ir.graph import Call, parameter
 from rushlight.ir.type import TensorType
-from rushlight.sym import SizeExpr, free_symbols
+from rushlight.sym import SizeExpr, free_symbols, is_symbol
 
 
 def symbols_in(parts: Iterable[Any]) -> list[SizeExpr]:
@@ -31,6 +31,13 @@ def hidden_symbols(shown: Iterable[TensorType], parts: Iterable[Any]) -> tuple[S
     shown = list(shown)
     known = {size for type_ in shown for size in (*type_.shape, *type_.strides)}
     return tuple([symbol for symbol in symbols_in([*shown, *parts]) if symbol not in known])
+
+
+def bind_symbols(type_: TensorType, shape: Iterable[int], strides: Iterable[int], symbols: dict[SizeExpr, int]) -> None:
+    """Notes the values that a tensor's sizes and strides give to the symbols of its type; first come, first kept."""
+    for size, found in zip((*type_.shape, *type_.strides), (*shape, *strides), strict=True):
+        if isinstance(size, SizeExpr) and is_symbol(size):
+            symbols.setdefault(size, found)
 
 
 def sizes_parameter(symbols: tuple[SizeExpr, ...]) -> Call:

@@ -7,7 +7,7 @@ Python's syntax are looked up in SYNTAX, which the operator registry fills.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from rushlight.ir.dtype import DType
@@ -16,6 +16,20 @@ from rushlight.sym import Size
 
 # Python syntax -> the operator that means it, by the name of the special method without underscores.
 SYNTAX: dict[str, Callable[..., Any]] = {}
+
+
+def map_operands(operands: Sequence[Any], image: Callable[[Any], Any]) -> tuple[Any, ...]:
+    """An operator's operands with `image` of each, members of lists included, and None kept."""
+    return tuple(
+        [
+            tuple([None if item is None else image(item) for item in operand])
+            if isinstance(operand, tuple)
+            else None
+            if operand is None
+            else image(operand)
+            for operand in operands
+        ]
+    )
 
 
 class Value:

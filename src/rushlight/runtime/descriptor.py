@@ -4,6 +4,7 @@ A descriptor is int64 words in memory: data address, rank | dtype code << 8, the
 kinds are `array.array`s: whoever passes an address on keeps the array alive.
 """
 
+import ctypes
 from array import array
 from collections.abc import Iterable, Sequence
 
@@ -20,6 +21,18 @@ def describe(address: int, dtype_code: int, shape: Sequence[int], strides: Seque
 def layout(dtype_code: int, shape: Sequence[int], strides: Sequence[int]) -> "array[int]":
     """A descriptor without an address, to make many of one shape from with `at`: half the cost of `describe`."""
     return array("q", [0, len(shape) | dtype_code << 8, *shape, *strides])
+
+
+def read(address: int, rank: int) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
+    """What a descriptor says: the address of the first element, the sizes, the strides in elements."""
+    words = (ctypes.c_int64 * (HEADER_WORDS + 2 * rank)).from_address(address)
+    sizes = HEADER_WORDS + rank
+    return words[0], tuple(words[HEADER_WORDS:sizes]), tuple(words[sizes:])
+
+
+def extent(shape: Sequence[int], strides: Sequence[int]) -> int:
+    """Elements of memory from the first to the last element of a tensor."""
+    return 0 if 0 in shape else 1 + sum([(size - 1) * stride for size, stride in zip(shape, strides, strict=True)])
 
 
 def at(form: "array[int]", address: int) -> tuple["array[int]", int]:

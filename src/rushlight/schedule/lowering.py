@@ -10,6 +10,7 @@ from rushlight.ir.graph import NUMBER, PARAMETER, RELAYOUT, RESULT, Call, Graph
 from rushlight.ir.loops import Definition, Index, Scatter, ScatterDefinition, axes_of
 from rushlight.ir.scalar import Buffer, Scalar, constant, load
 from rushlight.ir.type import TensorType
+from rushlight.ir.value import map_operands
 from rushlight.support.errors import fail
 from rushlight.sym import Size, SizeExpr
 
@@ -112,8 +113,8 @@ def _run_rule(call: Call, operands: dict[int, Any], axes: tuple[Any, ...]) -> An
     op: Any = call.op
     if op.lower_rule is None:
         fail("C003", f"{op.name} has no lowering", hint="give it a `lower` or a `decompose` rule")
-    values = [_operand(item, operands) for item in call.operands]
-    return op.lower_rule(_index(axes, _shape(call)), **op.named(tuple(values), dict(call.attrs)))
+    values = map_operands(call.operands, lambda item: operands[id(item)])
+    return op.lower_rule(_index(axes, _shape(call)), **op.named(values, dict(call.attrs)))
 
 
 def _index(axes: tuple[SizeExpr, ...], shape: tuple[Size, ...]) -> tuple[Size, ...]:
@@ -123,12 +124,6 @@ def _index(axes: tuple[SizeExpr, ...], shape: tuple[Size, ...]) -> tuple[Size, .
 
 def _shape(call: Call) -> tuple[Size, ...]:
     return call.type[0].shape if isinstance(call.type, tuple) else call.type.shape
-
-
-def _operand(item: Any, operands: dict[int, Any]) -> Any:
-    if item is None:
-        return None
-    return tuple([operands[id(part)] for part in item]) if isinstance(item, tuple) else operands[id(item)]
 
 
 def _define(lowered: Lowered, call: Call, position: int, axes: tuple[Any, ...], body: Any) -> BufferOperand:

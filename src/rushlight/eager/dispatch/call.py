@@ -42,18 +42,11 @@ def keys_of(operands: tuple[Any, ...]) -> int:
     return keys
 
 
-def dispatch(op: Any, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
-    """Calls an operator on its operands. An error from below names this operator, which is the one that was asked."""
-    state = STATE
-    try:
-        return call_below(len(Key), op, (keys_of(operands) | state.included) & ~state.excluded, operands, attrs)
-    except RushlightError as report:
-        name_operation(report, op.name)
-        raise
+def dispatch(op: Any, operands: tuple[Any, ...], attrs: Mapping[str, Any], keys: int = 0) -> Any:
+    """Calls an operator on its operands; one without tensors among them, such as `full`, as if it had one with `keys`.
 
-
-def dispatch_among(op: Any, keys: int, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
-    """Calls an operator; one without tensor operands, such as `full`, as if it had one with `keys`."""
+    An error from below names this operator, which is the one that was asked.
+    """
     state = STATE
     active = ((keys_of(operands) or keys) | state.included) & ~state.excluded
     try:
@@ -86,7 +79,7 @@ def name_operation(report: RushlightError, name: str) -> None:
 def call_function(op: Any, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
     """Calls an operator that may have no tensor operand: then its `device` attribute says who answers, or the CPU."""
     device = attrs.get("device") if attrs else None
-    return dispatch_among(op, bit(backend_key("cpu" if device is None else device.type)), operands, attrs)
+    return dispatch(op, operands, attrs, bit(backend_key("cpu" if device is None else device.type)))
 
 
 def call_below(limit: int, op: Any, active: int, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:

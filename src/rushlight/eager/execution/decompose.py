@@ -15,6 +15,7 @@ from rushlight.eager.execution.operands import (
     unflatten,
 )
 from rushlight.ir.graph import NUMBER, RESULT, Call, Graph, GraphBuilder, Node
+from rushlight.ir.value import map_operands
 from rushlight.ops.record import Operator
 
 _MOST_TRACES = 4096
@@ -64,11 +65,5 @@ def replay(graph: Graph, flat: Sequence[Any]) -> list[Any]:
 
 
 def _replayed(call: Call, values: dict[int, Any]) -> Any:
-    operands = tuple([_value(operand, values) for operand in call.operands])
+    operands = map_operands(call.operands, lambda operand: values[id(operand)])
     return call_function(call.op, operands, dict(call.attrs))
-
-
-def _value(operand: Any, values: dict[int, Any]) -> Any:
-    if operand is None:
-        return None
-    return tuple([_value(item, values) for item in operand]) if isinstance(operand, tuple) else values[id(operand)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rushlight.eager.form import Form, form_of
@@ -114,17 +114,3 @@ def memory_of(value: Any) -> array[Any]:
     if isinstance(value, complex):
         return array("d", (value.real, value.imag))
     return array("d", (float(value),))
-
-
-def map_operands(operands: Sequence[Any], image: Callable[[Any], Any]) -> tuple[Any, ...]:
-    """The operands with `image` of each tensor and number, list members included, and None kept."""
-    return tuple(
-        [
-            tuple([None if item is None else image(item) for item in operand])
-            if isinstance(operand, tuple)
-            else None
-            if operand is None
-            else image(operand)
-            for operand in operands
-        ]
-    )

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from rushlight.eager.dispatch import STATE
-from rushlight.eager.execution.operands import map_operands
 from rushlight.eager.form import Form, form_of
 from rushlight.eager.handle import AUTOGRAD, Handle, Step, View, make_view
 from rushlight.ir.type import Layout
+from rushlight.ir.value import map_operands
 from rushlight.ops.record import Fact, Operator
 from rushlight.support.errors import require
 
