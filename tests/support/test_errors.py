@@ -164,4 +164,5 @@ def test_values_are_printed_short_and_never_fail():
 
     assert printed(Broken()) == "<Broken that cannot be printed: OSError>"
     assert len(printed("x" * 1000)) == 120
+    assert printed("/folder/" * 100) == repr("/folder/" * 100), "a path that is cut cannot be opened"
     assert printed(list(range(1000))).endswith("1000 in all]")

@@ -1,9 +1,10 @@
 """How values are printed in errors: short, and with their types."""
 
+import os
 from collections.abc import Callable
 from typing import cast
 
-_LONGEST = 120  # characters of one value
+_LONGEST = 120  # characters of one value; a path is never cut, since one that is cut cannot be opened
 _MOST = 12  # elements of one sequence or mapping
 
 
@@ -17,7 +18,8 @@ def printed(value: object) -> str:
         text = _printed(value)
     except Exception as cause:  # noqa: BLE001 - a broken __repr__ must not hide the error that prints it
         text = f"<{type(value).__name__} that cannot be printed: {type(cause).__name__}>"
-    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+    whole = len(text) <= _LONGEST or (isinstance(value, str) and os.path.isabs(value))
+    return text if whole else text[: _LONGEST - 1] + "…"
 
 
 def _printed(value: object) -> str:
