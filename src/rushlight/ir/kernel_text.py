@@ -18,8 +18,8 @@ from __future__ import annotations
 from typing import Any
 
 from rushlight.ir.dtype import SHORT_NAMES, DType
-from rushlight.ir.kernel import GemmKernel, Kernel, Loop, Statement, Store
-from rushlight.ir.plan import Address, Plan
+from rushlight.ir.kernel import Kernel, Loop, Statement, Store
+from rushlight.ir.plan import Address, AnyKernel, BandKernel, Launch, Plan
 from rushlight.ir.scalar import OPS, Buffer, Order, Scalar, bound_axes
 from rushlight.sym import Size, SizeExpr, axis_size, format_size, free_symbols
 from rushlight.term import format_value, postorder
@@ -146,10 +146,12 @@ class KernelPrinter:
         return f"{name} = {term.op.name}({operands}){body} : {SHORT_NAMES[term.type]}"
 
 
-def kernel_text(kernel: Kernel | GemmKernel) -> str:
+def kernel_text(kernel: AnyKernel) -> str:
     """The text of a kernel, without its name."""
     if isinstance(kernel, Kernel):
         return KernelPrinter().kernel(kernel)
+    if isinstance(kernel, BandKernel):
+        return _band_text(kernel)
     epilogue = "" if kernel.epilogue is None else f" {KernelPrinter().kernel(kernel.epilogue)}"
     return f"gemm {kernel.tile!r}{epilogue}"
 
@@ -157,11 +159,22 @@ def kernel_text(kernel: Kernel | GemmKernel) -> str:
 def plan_text(plan: Plan) -> str:
     """All kernels of a plan, then its launches in order, with their arguments and number of parallel iterations."""
     lines = [f"# kernel {number}: {kernel.name}\n{kernel_text(kernel)}" for number, kernel in enumerate(plan.kernels)]
-    for launch in plan.launches:
-        words = [_word(item) for item in launch.arguments]
-        count, grain = format_size(launch.count), format_size(launch.grain)
-        lines.append(f"launch {launch.kernel} ({', '.join(words)}) x {count} grain {grain}")
-    return "\n".join(lines)
+    return "\n".join([*lines, *[_launch_text(launch) for launch in plan.launches]])
+
+
+def _band_text(kernel: BandKernel) -> str:
+    words = ", ".join([*[buffer.name for buffer in kernel.buffers], *map(format_size, kernel.sizes)])
+    lines = [f"bands ({words}) {{"]
+    for loop in kernel.loops:
+        lines.append(f"  {loop.start}, {loop.length} of {format_size(loop.extent)} by {format_size(loop.step)}")
+    lines += [f"  {slot.buffer.name} at {format_size(slot.offset_bytes)}" for slot in kernel.slots]
+    return "\n".join([*lines, *[f"  {_launch_text(launch)}" for launch in kernel.launches], "}"])
+
+
+def _launch_text(launch: Launch) -> str:
+    words = [_word(item) for item in launch.arguments]
+    count, grain = format_size(launch.count), format_size(launch.grain)
+    return f"launch {launch.kernel} ({', '.join(words)}) x {count} grain {grain}"
 
 
 def _word(item: Buffer | Address | Size) -> str:

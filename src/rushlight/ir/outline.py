@@ -11,9 +11,9 @@ Buffers and sizes have their own names, so that they can be found in the graph: 
 
 from __future__ import annotations
 
-from rushlight.ir.kernel import GemmKernel, Kernel, Store
+from rushlight.ir.kernel import Kernel, Store
 from rushlight.ir.kernel_text import KernelPrinter
-from rushlight.ir.plan import Plan
+from rushlight.ir.plan import AnyKernel, BandKernel, Launch, Plan
 from rushlight.ir.scalar import OPS, Buffer, Scalar, bound_axes
 from rushlight.sym import Size, SizeExpr, axis_size, format_size, is_axis
 from rushlight.term import postorder
@@ -71,10 +71,15 @@ class OutlinePrinter(KernelPrinter):
         return f"pointwise({', '.join([self.values[part] for part in below if part in self.values])})"
 
 
-def kernel_outline(kernel: Kernel | GemmKernel) -> str:
+def kernel_outline(kernel: AnyKernel) -> str:
     """A kernel in outline."""
     if isinstance(kernel, Kernel):
         return "\n".join([f"kernel {kernel.name} {{", *OutlinePrinter().outline(kernel), "}"])
+    if isinstance(kernel, BandKernel):
+        loops = ", ".join(
+            [f"{loop.start} < {format_size(loop.extent)} by {format_size(loop.step)}" for loop in kernel.loops]
+        )
+        return f"bands {kernel.name} ({loops})"
     tile = kernel.tile
     packed = [word for word, there in (("a", tile.a_packed), ("b", tile.b_packed)) if there]
     text = f"gemm {kernel.name} {tile.dtype}" + (f" packed {' and '.join(packed)}" if packed else "")
@@ -87,11 +92,18 @@ def plan_outline(plan: Plan) -> str:
     """A plan in outline: its kernels, its launches in order, and what lies where in the arena."""
     lines = [kernel_outline(kernel) for kernel in plan.kernels]
     for launch in plan.launches:
-        buffers = ", ".join([buffer.name for buffer in launch.buffers])
-        lines.append(f"launch {plan.kernels[launch.kernel].name} ({buffers}) x {format_size(launch.count)}")
+        lines.append(_launch_outline(plan, launch, ""))
+        kernel = plan.kernels[launch.kernel]
+        if isinstance(kernel, BandKernel):
+            lines.extend([_launch_outline(plan, inner, "  ") for inner in kernel.launches])
     for slot in plan.slots:
         offset, size = format_size(slot.offset_bytes), format_size(slot.size_bytes)
         lines.append(f"arena {slot.buffer.name} at {offset}: {size} bytes")
     if plan.slots:
         lines.append(f"arena of {format_size(plan.arena_bytes)} bytes")
     return "\n".join(lines)
+
+
+def _launch_outline(plan: Plan, launch: Launch, indent: str) -> str:
+    buffers = ", ".join([buffer.name for buffer in launch.buffers])
+    return f"{indent}launch {plan.kernels[launch.kernel].name} ({buffers}) x {format_size(launch.count)}"

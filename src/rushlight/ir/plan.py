@@ -7,7 +7,7 @@ from rushlight.ir.kernel import GemmKernel, Kernel
 from rushlight.ir.scalar import Buffer
 from rushlight.ir.type import TensorType
 from rushlight.support.frozen import frozen
-from rushlight.sym import Size, SizeExpr, format_size
+from rushlight.sym import Scope, Size, SizeExpr, format_size
 
 
 @frozen
@@ -74,6 +74,44 @@ class Launch:
 
 
 @frozen
+class BandLoop:
+    """One loop over bands: `start` is a band's first index below `extent`, `length` the number of its indices.
+
+    That is `step`, or what is left. Both are symbols that the band's launches know.
+    """
+
+    start: SizeExpr
+    length: SizeExpr
+    step: Size
+    extent: Size
+
+
+@frozen
+class BandKernel:
+    """Launches that one thread runs one after the other for each band, over scratch memory of its own.
+
+    A band is one value of each loop's `start`. Bands are dealt out in turn to as many shares as the scratch memory has
+    slots, `slot_bytes` each, in which `slots` place the buffers of a band. A launch of it has as arguments the scratch
+    memory, the addresses of `buffers`, the values of `sizes`, the number of shares, `slot_bytes`, and each loop's
+    `step` and `extent`. `launches` number the kernels of the plan.
+    """
+
+    name: str
+    buffers: tuple[Buffer, ...]
+    sizes: tuple[SizeExpr, ...]
+    loops: tuple[BandLoop, ...]
+    launches: tuple[Launch, ...]
+    slots: tuple[ArenaSlot, ...]
+    slot_bytes: Size
+
+
+AnyKernel = Kernel | GemmKernel | BandKernel
+
+THREADS = Scope().symbol("threads", optimization_hint=2)
+"""The number of threads that a call may use, for sizes of scratch memory: the entry knows it."""
+
+
+@frozen
 class Plan:
     """Everything that an entry point needs: inputs and outputs are the descriptors, in order, as buffers."""
 
@@ -84,7 +122,7 @@ class Plan:
     assertions: tuple[Assertion, ...]
     slots: tuple[ArenaSlot, ...]
     arena_bytes: Size
-    kernels: tuple[Kernel | GemmKernel, ...]
+    kernels: tuple[AnyKernel, ...]
     launches: tuple[Launch, ...]
 
     @property

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import Any, NoReturn
 
 from rushlight.ir.dtype import Kind, bool_, int64, real_dtype
-from rushlight.ir.kernel import TASK_WORDS, TILE_WORDS, AxisKind, Barrier, GemmKernel, Kernel, Loop, Statement, Store
-from rushlight.ir.plan import Address, Launch, Plan
+from rushlight.ir.kernel import TASK_WORDS, TILE_WORDS, AxisKind, Barrier, Kernel, Loop, Statement, Store
+from rushlight.ir.plan import THREADS, Address, AnyKernel, BandKernel, Launch, Plan
 from rushlight.ir.scalar import OPS, REDUCTIONS, Buffer, Scalar, bound_axes
 from rushlight.ir.verify import broken
 from rushlight.sym import Size, SizeExpr, axis_size, format_size, free_symbols, is_axis, optimization_hint
@@ -16,7 +16,7 @@ from rushlight.term import postorder
 COMBINES = (None, "sum", "prod", "max", "min")
 
 
-def verify_kernel(kernel: Kernel | GemmKernel) -> None:
+def verify_kernel(kernel: AnyKernel) -> None:
     """Checks a kernel: its sizes and buffers are arguments, axes are bound where they are used, dtypes agree.
 
     Errors: C015.
@@ -24,12 +24,30 @@ def verify_kernel(kernel: Kernel | GemmKernel) -> None:
     if isinstance(kernel, Kernel):
         _KernelVerifier(kernel).run()
         return
+    if isinstance(kernel, BandKernel):
+        _verify_band(kernel)
+        return
     epilogue = kernel.epilogue
     if epilogue is None:
         return
     verify_kernel(epilogue)
     if not epilogue.buffers or epilogue.buffers[0].scope != "local" or len(epilogue.sizes) < len(TILE_WORDS):
         broken(kernel.name, "an epilogue's first buffer is the tile, and its first sizes say which")
+
+
+def _verify_band(kernel: BandKernel) -> None:
+    symbols = {symbol for loop in kernel.loops for symbol in (loop.start, loop.length)}
+    known = {*kernel.sizes, *symbols}
+    placed = {*kernel.buffers, *[slot.buffer for slot in kernel.slots]}
+    for launch in kernel.launches:
+        for buffer in launch.buffers:
+            if buffer not in placed:
+                broken(kernel.name, "a buffer is neither an argument nor in the scratch memory", buffer=buffer.name)
+        for word in (*launch.arguments, launch.count):
+            if not isinstance(word, Buffer):
+                _known(word.offset if isinstance(word, Address) else word, known, kernel.name)
+    for slot in kernel.slots:
+        _known(slot.offset_bytes, known - symbols, kernel.name)
 
 
 class _KernelVerifier:
@@ -155,7 +173,7 @@ def verify_plan(plan: Plan) -> None:
     """
     for kernel in plan.kernels:
         verify_kernel(kernel)
-    known = {source.symbol for source in plan.symbols}
+    known = {THREADS, *[source.symbol for source in plan.symbols]}
     count = len(plan.inputs) + len(plan.outputs)
     for source in plan.symbols:
         if not 0 <= source.descriptor < count or source.field not in ("size", "stride"):
@@ -169,7 +187,7 @@ def verify_plan(plan: Plan) -> None:
         for buffer in launch.buffers:
             if buffer.scope == "arena" and buffer not in placed:
                 broken(name, "a buffer has no place in the arena", buffer=buffer.name)
-        reads, writes = _accesses(plan.kernels[launch.kernel], launch, name)
+        reads, writes = _accesses(plan, launch, name)
         for buffer in reads:
             if buffer not in written and buffer not in writes:
                 broken(name, "a buffer is read before it is written", buffer=buffer.name)
@@ -219,9 +237,16 @@ def _known(size: Size, known: set[SizeExpr], where: str) -> None:
             broken(where, "a size cannot be found at the call", symbol=symbol, size=format_size(size))
 
 
-def _accesses(kernel: Kernel | GemmKernel, launch: Launch, name: str) -> tuple[set[Buffer], set[Buffer]]:
+def _accesses(plan: Plan, launch: Launch, name: str) -> tuple[set[Buffer], set[Buffer]]:
     """The buffers a launch reads and writes; its arguments must fit the kernel."""
+    kernel = plan.kernels[launch.kernel]
     words = launch.arguments
+    if isinstance(kernel, BandKernel):
+        if len(words) != 3 + len(kernel.buffers) + len(kernel.sizes) + 2 * len(kernel.loops):
+            broken(name, "the number of arguments is not the kernel's", words=len(words), kernel=kernel.name)
+        inner = [_accesses(plan, item, f"{name} in bands") for item in kernel.launches]
+        writes = {buffer for _, written in inner for buffer in written}
+        return {buffer for read, _ in inner for buffer in read} - writes, writes
     if isinstance(kernel, Kernel):
         return _kernel_accesses(kernel, kernel.buffers, words, len(kernel.sizes), name)
     epilogue = kernel.epilogue

@@ -89,10 +89,9 @@ def _stored_product(group: Group, shape: GemmShape, placed: Mapping[Buffer, Buff
     if len(group.nodes) > 1 or node.contraction is not node.body:
         return None
     buffer = placed.get(node.buffer, node.buffer)
-    axes = iter(node.axes)
     offset: Size = 0
-    for size, stride in zip(buffer.type.shape, buffer.type.strides, strict=True):
-        offset = offset + (0 if size == 1 else next(axes)) * stride
+    for item, stride in zip(node.index(), buffer.type.strides, strict=True):
+        offset = offset + item * stride
     return buffer, offset
 
 

@@ -9,7 +9,6 @@ from rushlight.ir.kernel import Axis, AxisKind, GemmKernel, Kernel, Loop, Statem
 from rushlight.ir.plan import Address
 from rushlight.ir.scalar import OPS, Buffer, Scalar, bound_axes, index, load
 from rushlight.schedule.fuse import Group
-from rushlight.schedule.nodes import Node
 from rushlight.schedule.terms import Index, Substitution, as_size, index_exprs, linear_offset, loads
 from rushlight.support.frozen import frozen
 from rushlight.sym import (
@@ -22,6 +21,7 @@ from rushlight.sym import (
     free_symbols,
     is_axis,
     product,
+    substitute,
 )
 from rushlight.term import postorder
 
@@ -85,7 +85,7 @@ def open_group(group: Group, placed: Mapping[Buffer, Buffer], linear: frozenset[
             inner_axes[sizes] = tuple([axis_symbol(size, f"j{place}") for place, size in enumerate(sizes)])
         images = dict(zip(node.axes, outer + inner_axes[sizes], strict=True))
         body = Substitution(images, on_load)(node.body)
-        at = _full_index(node, images)
+        at = tuple([substitute(item, images) for item in node.index()])
         bodies[node.buffer] = (at, body)
         if node.stored:
             buffer = placed.get(node.buffer, node.buffer)
@@ -106,12 +106,6 @@ def linearise(nest: Nest, placed: Mapping[Buffer, Buffer], linear: frozenset[Buf
         return load(buffer, linear_offset(indices, buffer.type.strides))
 
     nest.map(Substitution({}, linear_load))
-
-
-def _full_index(node: Node, images: dict[SizeExpr, SizeExpr]) -> tuple[Size, ...]:
-    """The node's index, one entry per dim of its buffer: 0 in dims of literal size 1."""
-    axes = iter(node.axes)
-    return tuple([0 if size == 1 else images[next(axes)] for size in node.buffer.type.shape])
 
 
 def collapse(nest: Nest) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
 from rushlight.ir.plan import ArenaSlot, Launch
@@ -25,8 +25,8 @@ def buffer_bytes(buffer: Buffer) -> Size:
     return product(buffer.type.shape) * buffer.type.dtype.itemsize
 
 
-def plan_memory(launches: Sequence[Launch]) -> tuple[tuple[ArenaSlot, ...], Size]:
-    """Offsets of all arena buffers, and the arena's size in bytes.
+def plan_memory(launches: Sequence[Launch], outside: Container[Buffer] = ()) -> tuple[tuple[ArenaSlot, ...], Size]:
+    """Offsets of all arena buffers but those that have a place `outside`, and the arena's size in bytes.
 
     Buffers are placed in order of first use. A freed place is taken again by one of provably equal size, or else by
     the closest larger one by hint, which then grows to the maximum of both: hints choose places, sizes are exact at
@@ -35,13 +35,13 @@ def plan_memory(launches: Sequence[Launch]) -> tuple[tuple[ArenaSlot, ...], Size
     last: dict[Buffer, int] = {}
     for step, launch in enumerate(launches):
         for buffer in launch.buffers:
-            if buffer.scope == "arena":
+            if buffer.scope == "arena" and buffer not in outside:
                 last[buffer] = step
     places: list[_Place] = []
     seen: set[Buffer] = set()
     for step, launch in enumerate(launches):
         for buffer in launch.buffers:
-            if buffer.scope == "arena" and buffer not in seen:
+            if buffer in last and buffer not in seen:
                 seen.add(buffer)
                 _put(buffer, step, last[buffer], places)
     offset: Size = 0

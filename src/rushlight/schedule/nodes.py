@@ -23,6 +23,7 @@ class Node:
     `contraction` is the one contraction in a body without other reductions: a candidate for the GEMM template.
 
     `scatter` is set for results written in data-dependent places. `stored` says that the value is needed in memory.
+    `place` is the index in the buffer that a value of the axes stands for; None where axes are its dims in order.
     """
 
     buffer: Buffer
@@ -33,12 +34,20 @@ class Node:
     stored: bool
     reduces: bool
     contraction: Scalar | None
+    place: tuple[Size, ...] | None = None
     _reads: list[tuple[Buffer, tuple[Scalar, ...]]] | None = None
 
     @property
     def sizes(self) -> tuple[Size, ...]:
         """The extents of its axes."""
         return tuple([axis_size(axis) for axis in self.axes])
+
+    def index(self) -> tuple[Size, ...]:
+        """The index in the buffer, one entry per dim: 0 in dims of literal size 1."""
+        if self.place is not None:
+            return self.place
+        axes = iter(self.axes)
+        return tuple([0 if size == 1 else next(axes) for size in self.buffer.type.shape])
 
     def roots(self) -> tuple[Scalar, ...]:
         """All bodies of the node."""
@@ -92,19 +101,27 @@ def make_nodes(definitions: list[Definition | ScatterDefinition], results: set[B
 
 def _node(buffer: Buffer, order: int, axes: tuple[SizeExpr, ...], body: Scalar, scatter: Scatter | None) -> Node:
     kept = tuple([axis for axis in axes if axis_size(axis) != 1])
+    reduces = any(bound_axes(term) for term in postorder([body]))
+    return Node(buffer, order, kept, body, scatter, False, reduces, only_contraction(body))
+
+
+def only_contraction(body: Scalar) -> Scalar | None:
+    """The contraction in a body that has no other reduction."""
     found = [term for term in postorder([body]) if bound_axes(term)]
-    contraction = found[0] if len(found) == 1 and found[0].op is OPS["contract"] else None
-    return Node(buffer, order, kept, body, scatter, False, bool(found), contraction)
+    return found[0] if len(found) == 1 and found[0].op is OPS["contract"] else None
 
 
 def _choose_folded(definitions: list[Definition | ScatterDefinition], results: set[Buffer]) -> set[Buffer]:
+    numbers = _made_of_indices(definitions)
     # Users come after producers, so walking backwards knows how often each value ends up being read.
     uses: dict[Buffer, int] = {}
     recomputed: set[Buffer] = set()
     folded: set[Buffer] = set()
     for definition in reversed(definitions):
         mine = 1
-        if isinstance(definition, Definition) and _foldable(definition, uses, recomputed, results):
+        if definition.buffer in numbers or (
+            isinstance(definition, Definition) and _foldable(definition, uses, recomputed, results)
+        ):
             folded.add(definition.buffer)
             mine = uses.get(definition.buffer, 1) + (definition.buffer in results)
         for buffer, repeated in _read_counts(definition):
@@ -112,6 +129,22 @@ def _choose_folded(definitions: list[Definition | ScatterDefinition], results: s
             if repeated or (definition.buffer in folded and definition.buffer in recomputed):
                 recomputed.add(buffer)
     return folded
+
+
+def _made_of_indices(definitions: list[Definition | ScatterDefinition]) -> set[Buffer]:
+    """Cheap values that are made of indices alone, such as a causal mask: to read one back costs more."""
+    found: set[Buffer] = set()
+    for definition in definitions:
+        if isinstance(definition, Definition):
+            terms = list(postorder([definition.body]))
+            cheap = sum(1 for term in terms if term.operands) <= CHEAP_TERMS
+            if cheap and not any(bound_axes(term) or _reads_outside(term, found) for term in terms):
+                found.add(definition.buffer)
+    return found
+
+
+def _reads_outside(term: Scalar, inside: set[Buffer]) -> bool:
+    return term.op is OPS["load"] and term.attr("buffer") not in inside
 
 
 def _foldable(definition: Definition, uses: dict[Buffer, int], recomputed: set[Buffer], results: set[Buffer]) -> bool:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from rushlight.ir.graph import Call, Graph
-from rushlight.ir.kernel import GemmKernel, Kernel
+from rushlight.ir.kernel import GemmKernel
 from rushlight.ir.loops import Definition, axes_of
-from rushlight.ir.plan import Assertion, Launch, Plan, SymbolSource
+from rushlight.ir.plan import AnyKernel, Assertion, Launch, Plan, SymbolSource
 from rushlight.ir.scalar import Buffer, load
 from rushlight.ir.type import TensorType
+from rushlight.schedule.bands import Chain, band_launch, find_chains, localise
 from rushlight.schedule.complex_parts import split_complex
 from rushlight.schedule.fuse import Group, Missed, fuse
 from rushlight.schedule.gemm_kernels import build_gemm
@@ -42,11 +44,13 @@ def schedule(graph: Graph, vector_bytes: int) -> Scheduled:
     nodes = make_nodes(lowered.definitions, results)
     nodes = split_full_reductions(nodes)
     fused = fuse(nodes)
-    _mark_stored(fused.groups)
-    placed, commits = _place_mutations(graph, lowered, outputs[len(graph.outputs) :], fused.groups)
+    parts = find_chains(fused.groups)
+    groups = [group for part in parts for group in (part.groups if isinstance(part, Chain) else [part])]
+    _mark_stored(groups)
+    placed, commits = _place_mutations(graph, lowered, outputs[len(graph.outputs) :], groups)
     maker = _LaunchMaker(vector_bytes, placed)
-    for group in fused.groups:
-        maker.add(group)
+    for part in parts:
+        maker.add_chain(part) if isinstance(part, Chain) else maker.add(part)
     for buffer, place in commits:
         maker.copy(buffer, place)
     slots, arena_bytes = plan_memory(maker.launches)
@@ -159,28 +163,49 @@ class _LaunchMaker:
     def __init__(self, vector_bytes: int, placed: dict[Buffer, Buffer]) -> None:
         self.vector_bytes = vector_bytes
         self.placed = placed
-        self.kernels: list[Kernel | GemmKernel] = []
+        self.kernels: list[AnyKernel] = []
         self.launches: list[Launch] = []
 
     def add(self, group: Group) -> None:
         """The launches of one group."""
-        if group.gemm is not None:
-            for step in build_gemm(group, self.vector_bytes, self.placed, len(self.kernels)):
-                self.launch(step)
-            return
-        if group.nodes[0].scatter is not None:
-            for shape in build_scatter(group.nodes[0], self.placed, len(self.kernels)):
-                self.launch(shape)
-            return
-        nest = open_group(group, self.placed)
-        collapse(nest)
-        self.launch(build_kernel(nest, f"k{len(self.kernels)}"))
+        self.launches += self.make(group)
 
-    def launch(self, step: Step) -> None:
-        """Appends a launch and its kernel."""
+    def add_chain(self, chain: Chain) -> None:
+        """One launch of bands; the groups' own where a mutated parameter is written in place."""
+        if any(node.buffer in self.placed for group in chain.groups for node in group.nodes):
+            for group in chain.groups:
+                self.add(group)
+            return
+        local = localise(chain)
+        launches = [launch for group in local.groups for launch in self.make(group)]
+        outside = {
+            buffer for group in chain.groups for buffer in (*group.reads, *[node.buffer for node in group.nodes])
+        }
+        kernel, arguments, shares = band_launch(f"k{len(self.kernels)}", local, launches, outside)
+        self.launches.append(Launch(len(self.kernels), arguments, shares, 1))
+        self.kernels.append(kernel)
+
+    def make(self, group: Group) -> list[Launch]:
+        """The launches of one group, their kernels noted."""
+        return [self.launch(step) for step in self.steps(group)]
+
+    def steps(self, group: Group) -> Iterator[Step]:
+        """The kernels of one group."""
+        name = f"k{len(self.kernels)}"
+        if group.gemm is not None:
+            yield from build_gemm(group, self.vector_bytes, self.placed, len(self.kernels))
+        elif group.nodes[0].scatter is not None:
+            yield from build_scatter(group.nodes[0], self.placed, len(self.kernels))
+        else:
+            nest = open_group(group, self.placed)
+            collapse(nest)
+            yield build_kernel(nest, name)
+
+    def launch(self, step: Step) -> Launch:
+        """The launch of a kernel, which is noted."""
         grain = 1 if isinstance(step.kernel, GemmKernel) else _grain(step.work)
-        self.launches.append(Launch(len(self.kernels), step.arguments, step.count, grain))
         self.kernels.append(split_complex(step.kernel))
+        return Launch(len(self.kernels) - 1, step.arguments, step.count, grain)
 
     def copy(self, source: Buffer, target: Buffer) -> None:
         """A plain copy."""

@@ -14,7 +14,8 @@ from rushlight.codegen.llvm.launch_table import LaunchTable
 from rushlight.codegen.llvm.scope import Context, Scope
 from rushlight.codegen.llvm.target import CodeTarget
 from rushlight.ir.kernel import TASK_WORDS, GemmKernel, Kernel
-from rushlight.ir.plan import Address, Assertion, Launch, Plan
+from rushlight.ir.plan import THREADS as THREAD_COUNT
+from rushlight.ir.plan import Address, Assertion, BandKernel, Launch, Plan
 from rushlight.ir.scalar import Buffer
 from rushlight.sym import Size
 
@@ -59,6 +60,8 @@ class _Entry:
             self.ctx.entry.sizes[source.symbol] = self.descriptor_word(source.descriptor, at, "i64")
         for number, assertion in enumerate(plan.assertions):
             self.check(number, assertion)
+        if any(isinstance(kernel, BandKernel) for kernel in plan.kernels):
+            scope.sizes[THREAD_COUNT] = self.word(THREADS, "i64")
         self.check_arena()
         most = max([len(launch.arguments) for launch in plan.launches], default=0)
         arguments = self.ctx.allocate("i64", max(most, 1))
@@ -215,6 +218,8 @@ class _Entry:
 def _written(plan: Plan, launch: Launch) -> list[Buffer]:
     """The buffers that a launch writes to."""
     kernel = plan.kernels[launch.kernel]
+    if isinstance(kernel, BandKernel):
+        return []  # none that is an input's
     arguments = [item.buffer if isinstance(item, Address) else item for item in launch.arguments]
     if isinstance(kernel, GemmKernel):
         if kernel.epilogue is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from rushlight.codegen.llvm.band import emit_band
 from rushlight.codegen.llvm.entry import emit_entry
 from rushlight.codegen.llvm.gemm import declare_core
 from rushlight.codegen.llvm.gemm_kernel import core_name, emit_gemm_kernel
@@ -11,7 +12,7 @@ from rushlight.codegen.llvm.kernel import emit_kernel
 from rushlight.codegen.llvm.target import CodeTarget
 from rushlight.ir.kernel import GemmKernel
 from rushlight.ir.kernel_text import kernel_text
-from rushlight.ir.plan import Plan
+from rushlight.ir.plan import BandKernel, Plan
 
 
 class MachineTarget(Protocol):
@@ -39,6 +40,13 @@ def emit_module(plan: Plan, target: MachineTarget, name: str = "entry") -> tuple
     known: dict[str, str] = {}
     cores: dict[str, None] = {}
     for kernel in plan.kernels:
+        if isinstance(kernel, BandKernel):
+            text = emit_band(kernel, plan.kernels, functions, code_target, "bands")
+            if text not in known:
+                known[text] = f"bands_{len(known)}"
+                texts.append(text.replace("@bands", f"@{known[text]}"))
+            functions.append(known[text])
+            continue
         key = kernel_text(kernel)
         if key not in known:
             known[key] = f"kernel_{len(known)}"

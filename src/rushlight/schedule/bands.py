@@ -1,0 +1,288 @@
+"""Bands: groups that share batch axes run band by band, so that what lies between them never leaves the cache.
+
+A chain begins with a batch of matrix products; each further group reads what an earlier one of the chain has made, at
+the same place of the leading axes. A band is one value of the batch axes, or a block of rows of one, where every
+group of the chain works row by row. Values that only the chain reads have scratch memory of a band's size. So
+attention keeps a block of scores instead of all of them, whether it is one operator or written out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from rushlight.ir.dtype import uint8
+from rushlight.ir.plan import THREADS, Address, BandKernel, BandLoop, Launch
+from rushlight.ir.scalar import Buffer, Scalar, index, load
+from rushlight.ir.type import TensorType
+from rushlight.schedule.fuse import Group
+from rushlight.schedule.gemm import match_gemm
+from rushlight.schedule.memory import plan_memory
+from rushlight.schedule.nodes import Node, only_contraction
+from rushlight.schedule.terms import Index, Substitution, as_size
+from rushlight.sym import (
+    Scope,
+    Size,
+    SizeExpr,
+    axis_size,
+    axis_symbol,
+    ceildiv,
+    floordiv,
+    free_symbols,
+    maximum,
+    minimum,
+    product,
+    substitute,
+)
+
+# Of scratch memory in a block of rows: what a core's cache keeps beside the operands.
+BAND_BYTES = 512 << 10
+# Rows come in multiples of what suits the tiles of matrix products.
+ROW_UNIT = 48
+# Shares of bands per thread: threads that are held up leave the rest to others.
+SHARES = 2
+# Groups that are looked at after the last one that joined.
+WINDOW = 12
+
+
+@dataclass(slots=True)
+class Chain:
+    """Groups to run band by band: over `batch` leading axes, and blocks of rows of the next one if `rows`."""
+
+    groups: list[Group]
+    batch: int
+    rows: bool
+    private: list[Buffer]
+
+
+def find_chains(groups: Sequence[Group]) -> list[Group | Chain]:
+    """The groups in an order in which they can run, those that make chains gathered."""
+    readers: dict[Buffer, list[Group]] = {}
+    for group in groups:
+        for buffer in group.reads:
+            readers.setdefault(buffer, []).append(group)
+    waiting = list(groups)
+    ordered: list[Group | Chain] = []
+    while waiting:
+        first = waiting.pop(0)
+        found = _Growth(first, readers).grow(waiting) if _leads(first) else None
+        if found is None:
+            ordered.append(first)
+            continue
+        before, chain = found
+        taken = {id(group) for group in (*before, *chain.groups)}
+        waiting = [group for group in waiting if id(group) not in taken]
+        ordered += [*before, chain]
+    return ordered
+
+
+def _leads(group: Group) -> bool:
+    shape = group.gemm
+    return shape is not None and bool(shape.batch) and group.nodes[0].axes[: len(shape.batch)] == shape.batch
+
+
+class _Growth:
+    """A chain that grows by one group at a time; `level` is the number of leading axes that all groups share."""
+
+    def __init__(self, first: Group, readers: Mapping[Buffer, list[Group]]) -> None:
+        assert first.gemm is not None
+        self.readers = readers
+        self.members = [first]
+        self.batch = len(first.gemm.batch)
+        self.sizes = first.nodes[0].sizes
+        self.level = _most_level(first, self.batch)
+        self.made: dict[Buffer, Node] = {node.buffer: node for node in first.nodes}
+
+    def grow(self, waiting: Sequence[Group]) -> tuple[list[Group], Chain] | None:
+        """The groups that come before, and the chain; None where nothing is kept from leaving it."""
+        inside = 1 << self.members[0].number
+        after = 0
+        passed: list[Group] = []
+        before: list[Group] = []
+        for group in waiting:
+            bit = 1 << group.number
+            level = None if group.ancestors & after else self.joined_level(group)
+            if level is not None:
+                self.level = level
+                self.members.append(group)
+                self.made.update({node.buffer: node for node in group.nodes})
+                inside |= bit
+                before, passed = before + passed, []
+            elif group.ancestors & (inside | after):
+                after |= bit
+            else:
+                passed.append(group)
+            if len(passed) > WINDOW or after.bit_count() > WINDOW:
+                break
+        private = [buffer for buffer in self.made if self.is_private(buffer)]
+        if not private:
+            return None
+        return before, Chain(self.members, self.batch, self.level > self.batch, private)
+
+    def is_private(self, buffer: Buffer) -> bool:
+        """Whether other groups of the chain need a value, and nobody else."""
+        inside = {id(group) for group in self.members}
+        readers = {id(group) for group in self.readers.get(buffer, ())}
+        maker = next(group for group in self.members if any(node.buffer is buffer for node in group.nodes))
+        apart = bool(readers - {id(maker)}) and readers <= inside
+        return apart and buffer.scope == "arena" and not self.made[buffer].stored
+
+    def joined_level(self, group: Group) -> int | None:
+        """The level with another group, None when it cannot join."""
+        if any(node.scatter is not None for node in group.nodes) or not group.reads & self.made.keys():
+            return None
+        level = min(self.level, _most_level(group, self.batch))
+        for node in group.nodes:
+            level = min(level, _common(node.sizes, self.sizes))
+            for buffer, indices in node.reads():
+                if buffer in self.made and all(buffer is not member.buffer for member in group.nodes):
+                    level = min(level, _matching(node, buffer, indices))
+        return level if level >= self.batch else None
+
+
+def _most_level(group: Group, batch: int) -> int:
+    shape = group.gemm
+    if shape is None:
+        return min(group.outer_rank, batch + 1)
+    if len(shape.batch) != batch or group.nodes[0].axes[:batch] != shape.batch:
+        return -1
+    return batch + 1 if shape.rows == group.nodes[0].axes[batch : batch + 1] else batch
+
+
+def _common(sizes: Sequence[Size], others: Sequence[Size]) -> int:
+    pairs = list(zip(sizes, others, strict=False))
+    return next((place for place, (size, other) in enumerate(pairs) if size != other), len(pairs))
+
+
+def _matching(node: Node, buffer: Buffer, indices: tuple[Scalar, ...]) -> int:
+    """How many leading axes of a node stand at the same place in what it reads."""
+    found = [as_size(item) for item, size in zip(indices, buffer.type.shape, strict=True) if size != 1]
+    pairs = list(zip(found, node.axes, strict=False))
+    return next((place for place, (item, axis) in enumerate(pairs) if item is not axis), len(pairs))
+
+
+@dataclass(slots=True)
+class Local:
+    """A chain as one band sees it: its groups over local axes, and the loops over bands."""
+
+    groups: list[Group]
+    loops: tuple[BandLoop, ...]
+    bands: Size
+
+
+def localise(chain: Chain) -> Local:
+    """Leading axes become sizes that a band knows, and private values get buffers of a band's size."""
+    lead = chain.groups[0].nodes[0].axes[: chain.batch + chain.rows]
+    scope = Scope()
+    loops: list[BandLoop] = []
+    for place, axis in enumerate(lead):
+        step = _block_rows(chain, axis_size(axis)) if place == chain.batch else 1
+        start, length = (scope.symbol(f"{name}{place}", optimization_hint=1) for name in ("band", "length"))
+        loops.append(BandLoop(start, length, step, axis_size(axis)))
+    maker = _Localiser(chain, loops)
+    groups = [maker.group(group) for group in chain.groups]
+    return Local(groups, tuple(loops), product([ceildiv(loop.extent, loop.step) for loop in loops]))
+
+
+def _block_rows(chain: Chain, rows: Size) -> Size:
+    row_bytes: Size = 0
+    for buffer in chain.private:
+        sizes = [size for size in buffer.type.shape if size != 1][chain.batch + 1 :]
+        row_bytes = row_bytes + product(sizes) * buffer.type.dtype.itemsize
+    units = floordiv(BAND_BYTES // ROW_UNIT, maximum(1, row_bytes))
+    return maximum(1, minimum(rows, maximum(1, units) * ROW_UNIT))
+
+
+class _Localiser:
+    def __init__(self, chain: Chain, loops: Sequence[BandLoop]) -> None:
+        self.chain = chain
+        self.loops = loops
+        self.buffers = {buffer: self.buffer(buffer) for buffer in chain.private}
+
+    def buffer(self, buffer: Buffer) -> Buffer:
+        """What a band keeps of a private value: batch dims have size 1, rows are those of the band."""
+        shape = list(buffer.type.shape)
+        lead = [dim for dim, size in enumerate(shape) if size != 1][: len(self.loops)]
+        for place, dim in enumerate(lead):
+            shape[dim] = 1 if place < self.chain.batch else self.loops[place].length
+        return Buffer(buffer.name, TensorType(tuple(shape), buffer.type.dtype, buffer.type.device), "arena")
+
+    def group(self, group: Group) -> Group:
+        """A group over the axes of a band."""
+        nodes = [self.node(node) for node in group.nodes]
+        outer = None if group.outer is None else group.outer - self.chain.batch
+        gemm = None if group.gemm is None else match_gemm(nodes[0])
+        assert (gemm is None) is (group.gemm is None)
+        return Group(group.number, nodes, outer, gemm)
+
+    def node(self, node: Node) -> Node:
+        """A node over the axes of a band."""
+        images: dict[SizeExpr, Index] = {}
+        axes = list(node.axes[self.chain.batch :])
+        for place, (axis, loop) in enumerate(zip(node.axes, self.loops, strict=False)):
+            images[axis] = loop.start
+            if place == self.chain.batch:
+                axes[0] = axis_symbol(loop.length, "i")
+                images[axis] = loop.start + axes[0]
+        body = Substitution(images, self.on_load)(node.body)
+        local = self.buffers.get(node.buffer)
+        sizes = {axis: image for axis, image in images.items() if not isinstance(image, Scalar)}
+        where = None if local is not None else tuple([substitute(item, sizes) for item in node.index()])
+        return replace(
+            node,
+            buffer=local or node.buffer,
+            axes=tuple(axes),
+            body=body,
+            contraction=only_contraction(body),
+            place=where,
+            stored=node.stored,
+            _reads=None,
+        )
+
+    def on_load(self, buffer: Buffer, indices: tuple[Scalar, ...]) -> Scalar | None:
+        """The load of a private value from the band's memory."""
+        local = self.buffers.get(buffer)
+        if local is None:
+            return None
+        lead = [dim for dim, size in enumerate(buffer.type.shape) if size != 1][: len(self.loops)]
+        found = list(indices)
+        for place, dim in enumerate(lead):
+            at = as_size(indices[dim])
+            assert at is not None
+            found[dim] = index(0 if place < self.chain.batch else at - self.loops[place].start)
+        return load(local, *found)
+
+
+def band_launch(
+    name: str, local: Local, launches: Sequence[Launch], outside: set[Buffer]
+) -> tuple[BandKernel, tuple[Buffer | Address | Size, ...], Size]:
+    """The kernel that runs bands, the arguments of its launch, and their number of shares.
+
+    `outside` are the buffers that have a place already.
+    """
+    most = {loop.length: loop.step for loop in local.loops}
+    slots, slot_bytes = plan_memory(launches, outside)
+    slots = tuple(
+        [
+            replace(
+                slot, offset_bytes=substitute(slot.offset_bytes, most), size_bytes=substitute(slot.size_bytes, most)
+            )
+            for slot in slots
+        ]
+    )
+    slot_bytes = substitute(slot_bytes, most)
+    inside = {slot.buffer for slot in slots}
+    buffers = tuple(dict.fromkeys([item for launch in launches for item in launch.buffers if item not in inside]))
+    bound = {symbol for loop in local.loops for symbol in (loop.start, loop.length)}
+    words = [word for launch in launches for word in (*launch.arguments, launch.count)]
+    words += [slot.offset_bytes for slot in slots]
+    symbols: dict[SizeExpr, None] = {}
+    for word in words:
+        if not isinstance(word, Buffer):
+            symbols.update(dict.fromkeys(free_symbols(word.offset if isinstance(word, Address) else word)))
+    sizes = tuple([symbol for symbol in symbols if symbol not in bound])
+    kernel = BandKernel(name, buffers, sizes, local.loops, tuple(launches), slots, slot_bytes)
+    shares = minimum(local.bands, THREADS * SHARES)
+    scratch = Buffer(f"{name}_scratch", TensorType((shares * slot_bytes,), uint8), "arena")
+    loops = [word for loop in local.loops for word in (loop.step, loop.extent)]
+    return kernel, (scratch, *buffers, *sizes, shares, slot_bytes, *loops), shares
