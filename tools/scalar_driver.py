@@ -104,6 +104,8 @@ class Emitter:
             text = f"xor {vector} {values[0]}, {self.constant(True if source.kind is Kind.BOOL else -1, source)}"
         elif name == "abs":
             text = self.call(f"abs.{self.suffix(dtype)}", dtype, [(source, values[0])], ", i1 false")
+        elif name == "scale":
+            text = self.scale(values, source)
         elif name == "mulhi":
             text = self.high_product(term, values, source)
         elif name in ("shl", "shr"):
@@ -138,6 +140,22 @@ class Emitter:
         width = "<" + ", ".join([f"i{source.bits * 2} {source.bits}"] * self.lanes) + ">"
         self.lines.append(f"  {mark}h = lshr {wide} {mark}p, {width}")
         return f"trunc {wide} {mark}h to {vector}"
+
+    def scale(self, values: list[str], source: DType) -> str:
+        """A number times a power of two: one exact factor for half of the exponent, one for the rest."""
+        whole, vector, mark = f"<{self.lanes} x i{source.bits}>", self.vector(source), f"%p{len(self.names)}"
+        fraction, bias = (23, 127) if source is float32 else (52, 1023)
+        kind = f"v{self.lanes}i{source.bits}.{self.suffix(source)}"
+        same = f"<{', '.join([f'i{source.bits} {{0}}'] * self.lanes)}>"
+        self.lines.append(f"  {mark}n = call {whole} @llvm.fptosi.sat.{kind}({vector} {values[1]})")
+        self.lines.append(f"  {mark}h = ashr {whole} {mark}n, {same.format(1)}")
+        self.lines.append(f"  {mark}r = sub {whole} {mark}n, {mark}h")
+        for part in "hr":
+            self.lines.append(f"  {mark}{part}b = add {whole} {mark}{part}, {same.format(bias)}")
+            self.lines.append(f"  {mark}{part}s = shl {whole} {mark}{part}b, {same.format(fraction)}")
+            self.lines.append(f"  {mark}{part}f = bitcast {whole} {mark}{part}s to {vector}")
+        self.lines.append(f"  {mark}x = fmul {vector} {values[0]}, {mark}hf")
+        return f"fmul {vector} {mark}x, {mark}rf"
 
     def cast(self, value: str, source: DType, target: DType) -> str:
         """A conversion."""

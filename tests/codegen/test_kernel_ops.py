@@ -183,6 +183,17 @@ def test_mulhi_is_the_high_half(dtype, rng):
     check_all({"mulhi": binary("mulhi", dtype)}, (dtype, dtype), (a, b), {"mulhi": want})
 
 
+@pytest.mark.parametrize("dtype", [float32, float64], ids=lambda dtype: dtype.name)
+def test_scale_is_one_rounding_of_a_power_of_two(dtype, rng):
+    most = 160 if dtype is float32 else 1100
+    n = np.concatenate([np.arange(-most, most), rng.integers(-most, most, 1000)]).astype(dtype.numpy)
+    x = (rng.uniform(0.25, 4.0, n.size) * rng.choice([-1.0, 1.0], n.size)).astype(dtype.numpy)
+    x[:4] = np.nan, np.inf, 0.0, -0.0
+    with np.errstate(all="ignore"):
+        want = np.ldexp(x, n.astype(np.int32))
+    check_all({"scale": binary("scale", dtype)}, (dtype, dtype), (x, n), {"scale": want})
+
+
 @pytest.mark.parametrize("source", REAL, ids=lambda dtype: dtype.name)
 def test_casts_have_the_bits_of_the_reference(source, rng):
     operations = {result.name: (lambda a, result=result: cast(a, result), result) for result in REAL}

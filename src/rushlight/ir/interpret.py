@@ -469,6 +469,7 @@ _FUNCTIONS: dict[str, Callable[..., Array]] = {
     "shl": _shift(np.left_shift),
     "shr": _shift(np.right_shift),
     "mulhi": _high_product,
+    "scale": lambda x, n: np.ldexp(x, np.where(np.isfinite(n), n, 0).astype(np.int32)) * np.where(np.isnan(n), n, 1),
     "lt": np.less,
     "le": np.less_equal,
     "eq": np.equal,

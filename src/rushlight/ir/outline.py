@@ -18,7 +18,7 @@ from rushlight.ir.scalar import OPS, Buffer, Scalar, bound_axes
 from rushlight.sym import Size, SizeExpr, axis_size, format_size, is_axis
 from rushlight.term import postorder
 
-_LANDMARKS = (OPS["load"], OPS["reduce"], OPS["contract"])
+_LANDMARKS = (OPS["load"], OPS["keep"], OPS["reduce"], OPS["contract"])
 _LEAVES = (OPS["constant"], OPS["index"])
 
 
@@ -58,6 +58,9 @@ class OutlinePrinter(KernelPrinter):
     def _landmark(self, term: Scalar) -> str:
         if term.op is OPS["load"]:
             return f"load {self._name_buffer(term.attr('buffer'))}[{self._made_of(term.operands[0])}]"
+        if term.op is OPS["keep"]:
+            value, place = (self._made_of(operand) for operand in term.operands)
+            return f"keep {value} in {self._name_buffer(term.attr('buffer'))}[{place}]"
         axes = ", ".join([f"{self.axis(axis)} < {self.size(axis_size(axis))}" for axis in bound_axes(term)])
         kind = f"reduce {term.attr('kind')}" if term.op is OPS["reduce"] else "contract"
         return f"{kind} ({axes}) of {', '.join([self._made_of(operand) for operand in term.operands])}"

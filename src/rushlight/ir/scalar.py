@@ -186,16 +186,18 @@ _BINARY = (
     "shl",
     "shr",
     "mulhi",
+    "scale",
 )
 _COMPARISONS = ("lt", "le", "eq", "ne")
 
 # The whole language. Integers: add, sub, mul, neg wrap; `floordiv`, `remainder` follow Python's signs (the divisor's)
 # and are 0 for a zero divisor; `shr` is arithmetic for signed types; shifts by the width or more give 0 (or the sign).
 # `mulhi` is the high half of an unsigned product. Floats: `minimum`, `maximum` propagate NaN and order -0.0 before
-# +0.0; float `remainder` has the divisor's sign. Complex numbers have add, sub, mul, div, neg, eq, ne, casts, sums and
-# contractions; `complex(re, im)` is made of parts, `real` and `imag` take one. `fma` is one rounding. `cast` truncates
-# floats to integers and saturates (NaN gives 0); to bool it is `!= 0`. `bitcast` keeps bits. `guard(c, a, b)` is a
-# select whose `a` is evaluated, loads included, only where `c` holds.
+# +0.0; float `remainder` has the divisor's sign; `scale(x, n)` is x * 2^n, rounded once, for an integral n and an x in
+# size from 1/4 to 4, or one that is 0, infinite or NaN. Complex numbers have add, sub, mul, div, neg, eq, ne, casts,
+# sums and contractions; `complex(re, im)` is made of parts, `real` and `imag` take one. `fma` is one rounding. `cast`
+# truncates floats to integers and saturates (NaN gives 0); to bool it is `!= 0`. `bitcast` keeps bits. `guard(c, a, b)`
+# is a select whose `a` is evaluated, loads included, only where `c` holds.
 OPS: dict[str, ScalarOp] = {
     **{name: ScalarOp(name, 1, _same) for name in _UNARY},
     **{name: ScalarOp(name, 2, _same) for name in _BINARY},
@@ -211,6 +213,7 @@ OPS: dict[str, ScalarOp] = {
     "constant": ScalarOp("constant", 0, _same),
     "index": ScalarOp("index", 0, _same),
     "load": ScalarOp("load", None, _same),
+    "keep": ScalarOp("keep", 2, _same),
     "reduce": ScalarOp("reduce", 1, _same),
     "contract": ScalarOp("contract", 2, _same),
 }
@@ -302,6 +305,11 @@ def bitcast(value: Scalar, dtype: DType) -> Scalar:
 def select(condition: Scalar, a: Scalar, b: Scalar) -> Scalar:
     """`a` where `condition`, else `b`; both are evaluated."""
     return a if a is b else apply("select", condition, a, b)
+
+
+def keep(value: Scalar, buffer: Buffer, offset: Scalar) -> Scalar:
+    """A value that is also written to a buffer at a linear offset, where a scheduled kernel reads it later."""
+    return _term("keep", (value, offset), (("buffer", buffer),), value.type)
 
 
 def guard(condition: Scalar, a: Scalar, b: Scalar) -> Scalar:

@@ -150,6 +150,10 @@ class _KernelVerifier:
             self.buffer(term.attr("buffer"))
             if types != [int64] or term.type is not term.attr("buffer").type.dtype:
                 self.fail("a load has one linear offset, and its buffer's dtype", buffer=term.attr("buffer").name)
+        elif name == "keep":
+            self.buffer(term.attr("buffer"))
+            if types != [term.attr("buffer").type.dtype, int64]:
+                self.fail("a value is kept in a buffer of its dtype, at an offset", buffer=term.attr("buffer").name)
         elif name == "reduce" and term.attr("kind") not in REDUCTIONS:
             self.fail("there is no such reduction", kind=term.attr("kind"))
         elif name in ("select", "guard") and types[0] is not bool_:
@@ -163,7 +167,7 @@ class _KernelVerifier:
             self.fail(f"{name} has another dtype than its operands give", result=term.type.name)
 
 
-_CHANGING = ("constant", "index", "load", "cast", "bitcast")
+_CHANGING = ("constant", "index", "load", "keep", "cast", "bitcast")
 
 
 def verify_plan(plan: Plan) -> None:

@@ -69,10 +69,9 @@ def power_of_two(exponent: Scalar, dtype: DType) -> Scalar:
     return bitcast((exponent + form.bias) << form.fraction, dtype)
 
 
-def scaled(x: Scalar, exponent: Scalar) -> Scalar:
-    """x * 2^exponent, right into overflow and denormals: by two halves of the exponent."""
-    half = exponent >> 1
-    return x * power_of_two(half, x.type) * power_of_two(exponent - half, x.type)
+def scaled(x: Scalar, n: Scalar) -> Scalar:
+    """x * 2^n for an x near 1 and an integral float n, right into overflow and denormals."""
+    return apply("scale", x, n)
 
 
 def nearest(x: Scalar, factor: Scalar | float) -> tuple[Scalar, Scalar]:

@@ -124,8 +124,8 @@ def exp_of_reduced(r: Scalar) -> Scalar:
 def exp(x: Scalar) -> Scalar:
     """e to the power x."""
     low, high = _EXP_RANGE[x.type]
-    r, _, exponent = reduced(_within(x, low, high))
-    return select(x < low, like(x, 0.0), scaled(exp_of_reduced(r), exponent))
+    r, n, _ = reduced(_within(x, low, high))
+    return select(x < low, like(x, 0.0), scaled(exp_of_reduced(r), n))
 
 
 def _within(x: Scalar, low: float, high: float) -> Scalar:
@@ -139,19 +139,19 @@ def _within(x: Scalar, low: float, high: float) -> Scalar:
 def half_exp(x: Scalar) -> Scalar:
     """exp(x)/2 without overflow where exp(x) alone would."""
     low, high = _EXP_RANGE[x.type]
-    r, _, exponent = reduced(clamped(x, low, high + 2.0))
-    return scaled(exp_of_reduced(r), exponent - 1)
+    r, n, _ = reduced(clamped(x, low, high + 2.0))
+    return scaled(exp_of_reduced(r), n - 1.0)
 
 
 def exp2(x: Scalar) -> Scalar:
     """2 to the power x."""
     least, most = _EXP2_RANGE[x.type]
     known = _within(x, least, most)
-    n, exponent = nearest(known, 1.0)
+    n, _ = nearest(known, 1.0)
     r = known - n
     high, low = _LN2_ROUNDED[x.type]
     tail = r * fma(r, polynomial(r, _EXP2[x.type]), like(x, low))
-    return select(x < least, like(x, 0.0), scaled(fma(r, like(x, high), tail) + 1.0, exponent))
+    return select(x < least, like(x, 0.0), scaled(fma(r, like(x, high), tail) + 1.0, n))
 
 
 def expm1(x: Scalar) -> Scalar:

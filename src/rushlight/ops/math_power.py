@@ -103,8 +103,8 @@ def _power_f64(x: Scalar, y: Scalar) -> Scalar:
     rest = fma(y, high, -t) + y * low
     inside = magnitude(t) < 800.0
     t = clamped(t, -800.0, 800.0)
-    r, _, exponent = reduced(t)
-    return scaled(exp_of_reduced(r + select(inside, rest, like(x, 0.0))), exponent)
+    r, n, _ = reduced(t)
+    return scaled(exp_of_reduced(r + select(inside, rest, like(x, 0.0))), n)
 
 
 def power(x: Scalar, y: Scalar) -> Scalar:

@@ -15,6 +15,7 @@ from rushlight.schedule.bands import Chain, band_launch, find_chains, localise
 from rushlight.schedule.complex_parts import split_complex
 from rushlight.schedule.fuse import Group, Missed, fuse
 from rushlight.schedule.gemm_kernels import build_gemm
+from rushlight.schedule.keep import keep_row_values
 from rushlight.schedule.kernels import Step, build_kernel, collapse, open_group
 from rushlight.schedule.lowering import Lowered, lower_graph
 from rushlight.schedule.memory import plan_memory
@@ -199,6 +200,7 @@ class _LaunchMaker:
         else:
             nest = open_group(group, self.placed)
             collapse(nest)
+            keep_row_values(nest)
             yield build_kernel(nest, name)
 
     def launch(self, step: Step) -> Launch:

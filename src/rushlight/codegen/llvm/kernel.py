@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from rushlight.codegen.llvm.loops import bound_text, run, run_range
-from rushlight.codegen.llvm.memory import emit_load
+from rushlight.codegen.llvm.memory import emit_keep, emit_load
 from rushlight.codegen.llvm.reductions import emit_reduction
+from rushlight.codegen.llvm.scaling import emit_scale
 from rushlight.codegen.llvm.scope import Context, Handler, Scope
 from rushlight.codegen.llvm.target import CodeTarget
 from rushlight.codegen.llvm.terms import TERM_HANDLERS
@@ -14,6 +15,8 @@ from rushlight.ir.kernel import Axis, Kernel, Loop, Statement, Store
 _HANDLERS: dict[str, Handler] = {
     **TERM_HANDLERS,
     "load": emit_load,
+    "keep": emit_keep,
+    "scale": emit_scale,
     "reduce": emit_reduction,
     "contract": emit_reduction,
 }

@@ -300,6 +300,21 @@ def emit_stores(ctx: Context, stores: Sequence[Store], scope: Scope) -> None:
         scope.forget(ctx.analysis.buffer_bits[store.buffer])
 
 
+def emit_keep(ctx: Context, term: Scalar, scope: Scope, mask: Mask | None) -> Value:
+    """The value of a `keep`, which is stored as well."""
+    kept, offset = term.operands
+    item = value(ctx, kept, scope, mask)
+    store = Store(term.attr("buffer"), offset, kept)
+    place = locate(ctx, store.buffer, offset, scope, None)
+    shape = shape_of(kept.type, 1 if scope.vector is None else scope.vector.width)
+    if scope.vector is None:
+        _store_scalar(ctx, store, scope, place, item, mask)
+    else:
+        _store_lanes(ctx, store, scope, shape, place, widen(item, shape), active_lanes(scope, mask, shape.lanes))
+    scope.forget(ctx.analysis.buffer_bits[store.buffer])
+    return item
+
+
 def _prepare(ctx: Context, store: Store, scope: Scope) -> tuple[Place, Value, Mask | None]:
     mask: Mask | None = None
     if store.where is not None:
