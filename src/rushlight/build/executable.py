@@ -7,6 +7,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from typing import NoReturn
 
 from rushlight.ir.gemm_tile import GemmTile
 from rushlight.ir.graph import Graph
@@ -62,6 +63,10 @@ class Executable(ABC):
         self.cached = cached
         self._infer: Callable[[Shapes], Layouts] | None = None
 
+    def launcher(self, work: int) -> Callable[[descriptor.Sheet], None]:
+        """What launches it on the sheets of one plan, whose calls are all so much `work`."""
+        return lambda sheet: self.launch(sheet.addresses, work)
+
     @abstractmethod
     def launch(self, addresses: Sequence[int], work: int) -> None:
         """Runs on descriptors at these addresses; `work` says how long that may take, and is `work_of` the shapes."""
@@ -112,4 +117,33 @@ class NativeExecutable(Executable):
         _keep, pointer = descriptor.pointers(addresses)
         status = context.call(self._entry, pointer, work)
         if status:
-            fail("R002", self.summary.messages[status - context.FIRST_ASSERT])
+            self._fail(status)
+
+    def launcher(self, work: int) -> Callable[[descriptor.Sheet], None]:
+        """What launches it on the sheets of one plan: short calls take the shortest way."""
+        entry = self._entry
+        if work >= context.RELEASE_ABOVE_WORK:
+
+            def launch_long(sheet: descriptor.Sheet) -> None:
+                status = context.call(entry, sheet.pointer, work)
+                if status:
+                    self._fail(status)
+
+            return launch_long
+        local, call = context.LOCAL, context.current().call_short
+
+        def launch_short(sheet: descriptor.Sheet) -> None:
+            try:
+                here = local.context
+            except AttributeError:
+                here = context.current()
+            status = call(entry, here.address, sheet.pointer)
+            if status:
+                status = here.settle(status, call, entry, sheet.pointer)
+                if status:
+                    self._fail(status)
+
+        return launch_short
+
+    def _fail(self, status: int) -> NoReturn:
+        fail("R002", self.summary.messages[status - context.FIRST_ASSERT])

@@ -65,7 +65,7 @@ class BackwardPart:
                 for type_ in executable.output_types
             ]
             words = [form.words for form in (*forms, *outputs)]
-            plan = self._plans[forms] = KernelPlan(executable, forms, words, outputs)
+            plan = self._plans[forms] = KernelPlan(executable, flat, words, outputs)
         return plan.run(flat)
 
 

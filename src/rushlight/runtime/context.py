@@ -32,7 +32,7 @@ _FIRST_ARENA_BYTES = 64 << 10
 class Context:
     """What one calling thread passes to entries; `address` is the `ctx` argument."""
 
-    __slots__ = ("_call_long", "_call_short", "_host_calls", "address", "arena", "words")
+    __slots__ = ("_call_long", "_host_calls", "address", "arena", "call_short", "words")
 
     def __init__(self) -> None:
         functions = native.functions()
@@ -42,7 +42,7 @@ class Context:
         self.words[POOL] = pool.pool_address()
         self.words[THREADS] = pool.get_num_threads()
         self._host_calls: object = None
-        self._call_short = functions.call_held
+        self.call_short = functions.call_held
         self.arena = allocator.CPU.allocate(_FIRST_ARENA_BYTES)
         self._set_arena(self.arena)
         self.look_at_thread()
@@ -70,20 +70,21 @@ class Context:
         runs again when it raises nothing. What remains is 0, or `FIRST_ASSERT` + the number of a failed assert.
         """
         if work < RELEASE_ABOVE_WORK:
-            call = self._call_short
+            call = self.call_short
         else:
             if not pool.POOL.ready:
                 pool.POOL.ensure_started()
             self.words[THREADS] = pool.POOL.get_num_threads()
             call = self._call_long
         status = call(entry, self.address, descriptors)
-        return self._settle(status, call, entry, descriptors) if status else 0
+        return self.settle(status, call, entry, descriptors) if status else 0
 
     def release_arena(self) -> None:
         """Give a large arena back to the allocator, whose other users may need it; the next call asks again."""
         self._set_arena(allocator.CPU.allocate(_FIRST_ARENA_BYTES))
 
-    def _settle(self, status: int, call: native.Call, entry: int, descriptors: int) -> int:
+    def settle(self, status: int, call: native.Call, entry: int, descriptors: int) -> int:
+        """Answers what the status of `call(entry, self.address, descriptors)` asks for, until nothing is asked."""
         while status and status < FIRST_ASSERT:
             self._answer(status)
             status = call(entry, self.address, descriptors)
@@ -108,22 +109,23 @@ class Context:
         self.words[ARENA_BYTES] = arena.nbytes
 
 
-_local = threading.local()
+LOCAL = threading.local()
+"""`LOCAL.context` is the calling thread's context once it has one: for those in a hurry."""
 
 
 def current() -> Context:
     """The calling thread's context."""
     try:
-        return _local.context
+        return LOCAL.context
     except AttributeError:
-        context = _local.context = Context()
+        context = LOCAL.context = Context()
         return context
 
 
 def call(entry: int, descriptors: int, work: int = 0) -> int:
     """Run an entry in the calling thread's context; see `Context.call`."""
     try:
-        context: Context = _local.context
+        context: Context = LOCAL.context
     except AttributeError:
         context = current()
     return context.call(entry, descriptors, work)
@@ -159,7 +161,7 @@ def _know_python_handler(functions: native.NativeFunctions) -> None:
 
 
 def _after_fork_in_child() -> None:
-    context: Context | None = getattr(_local, "context", None)
+    context: Context | None = getattr(LOCAL, "context", None)
     if context is not None:
         context.look_at_thread()
 

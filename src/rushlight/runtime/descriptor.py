@@ -7,6 +7,7 @@ kinds are `array.array`s: whoever passes an address on keeps the array alive.
 import ctypes
 from array import array
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 RANK_BITS = 8
 HEADER_WORDS = 2
@@ -46,3 +47,61 @@ def pointers(addresses: Iterable[int]) -> tuple["array[int]", int]:
     """The array of descriptor addresses that an entry takes, and where it lies."""
     words = array("q", addresses)
     return words, words.buffer_info()[0]
+
+
+class Sheet:
+    """What one call passes: its descriptors in a row, memory for float operands, and the `pointer` to it all."""
+
+    __slots__ = ("addresses", "pointer", "reals", "words")
+
+    def __init__(self, words: "array[int]", reals: "array[float]", offsets: Iterable[int]) -> None:
+        base = words.buffer_info()[0]
+        self.words = words
+        self.reals = reals
+        self.addresses = array("q", [base + offset for offset in offsets])
+        self.pointer = self.addresses.buffer_info()[0]
+
+
+class Sheets:
+    """The sheets of all calls that pass equal descriptors but for addresses: made once, then filled in and put back.
+
+    A call takes one out of `free`, or a fresh one, and appends it when it is done, so that calls on several threads, or
+    within each other, have each their own. One that a signal's handler keeps from coming back is simply garbage.
+
+    A number lies in its sheet: an int or bool in one of `whole` further words, a float in `reals`, a complex in two.
+    """
+
+    __slots__ = ("_numbers", "_offsets", "_reals", "_template", "free", "starts")
+
+    def __init__(self, parts: Iterable[Sequence[int]], numbers: "Iterable[tuple[int, type]]" = ()) -> None:
+        """`parts` are descriptors without addresses; `numbers` says which of them are of numbers of which class."""
+        words: list[int] = []
+        self.starts: list[int] = []
+        for part in parts:
+            self.starts.append(len(words))
+            words.extend((0, *part))
+        self._offsets = [8 * start for start in self.starts]
+        self._numbers: list[tuple[int, str, int]] = []  # position, where the number lies, from which item on
+        self._reals = 0
+        for position, kind in numbers:
+            if issubclass(kind, int):
+                self._numbers.append((position, "words", len(words)))
+                words.append(0)
+            else:
+                self._numbers.append((position, "reals", self._reals))
+                self._reals += 2 if kind is complex else 1
+        self._template = array("q", words)
+        self.free: list[Sheet] = []
+
+    def places(self) -> dict[int, tuple[str, int]]:
+        """Where the numbers are, by position: in `words` or `reals`, and from which item on."""
+        return {position: (area, at) for position, area, at in self._numbers}
+
+    def fresh(self) -> Sheet:
+        """Another sheet."""
+        words = self._template[:]
+        reals = array("d", [0.0] * self._reals)
+        areas: dict[str, Any] = {"words": words, "reals": reals}
+        for position, area, at in self._numbers:
+            words[self.starts[position]] = areas[area].buffer_info()[0] + 8 * at
+        return Sheet(words, reals, self._offsets)

@@ -257,8 +257,7 @@ def _kernel(
     forms = [form_of_operand(item) for item in flatten(values)]
     outputs = [form_of_type(call.type) for call in graph.outputs]
     if not any(form.numel for form in outputs):
-        nothing: Any = None  # there is nothing to launch
-        return KernelPlan(nothing, forms, [form.words for form in (*forms, *outputs)], outputs, launches=False)
+        return KernelPlan(None, flatten(values), [form.words for form in (*forms, *outputs)], outputs)
     of_sizes = isinstance(rule.owner, Operator)
     static, sizes = split_sizes(rule.owner, attrs) if of_sizes else (attribute_key(attrs), [])
 
@@ -273,7 +272,7 @@ def _kernel(
     executable = artifact_for(program, trace, signature, bool(sizes))
     shapes = [tuple(form.shape) for form in forms]
     outputs = laid_out(executable, [*shapes, tuple(sizes)] if sizes else shapes, outputs)
-    return KernelPlan(executable, forms, [*signature.words, *[form.words for form in outputs]], outputs)
+    return KernelPlan(executable, flatten(values), [*signature.words, *[form.words for form in outputs]], outputs)
 
 
 def _opaque(op: Any) -> bool:

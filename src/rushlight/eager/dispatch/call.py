@@ -12,12 +12,15 @@ from typing import Any, NoReturn
 
 from rushlight.eager.dispatch.keys import Key, bit, keys_in
 from rushlight.eager.dispatch.state import STATE
-from rushlight.eager.dispatch.table import Kernel, backend_key, table_of
+from rushlight.eager.dispatch.table import Kernel, backend_key, table_of, tables, tables_generation
 from rushlight.ir.value import Value
+from rushlight.ops import record
 from rushlight.ops.record import OPERATORS
 from rushlight.support.errors import RushlightError, error, fail
 from rushlight.term import Op
 
+_TOP = len(Key)
+_CPU = bit(Key.CPU)
 _DEEPEST = 200  # kernels of redispatching operators within each other before it must be a cycle
 
 
@@ -47,10 +50,16 @@ def dispatch(op: Any, operands: tuple[Any, ...], attrs: Mapping[str, Any], keys:
 
     An error from below names this operator, which is the one that was asked.
     """
+    found = 0
+    for operand in operands:  # as `keys_of`, without a call
+        if isinstance(operand, Dispatched):
+            found |= operand.keys
+        elif operand.__class__ is tuple:
+            found |= keys_of(operand)
     state = STATE
-    active = ((keys_of(operands) or keys) | state.included) & ~state.excluded
+    active = ((found or keys) | state.included) & ~state.excluded
     try:
-        return call_below(len(Key), op, active, operands, attrs)
+        return call_below(_TOP, op, active, operands, attrs)
     except RushlightError as report:
         name_operation(report, op.name)
         raise
@@ -79,13 +88,15 @@ def name_operation(report: RushlightError, name: str) -> None:
 def call_function(op: Any, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
     """Calls an operator that may have no tensor operand: then its `device` attribute says who answers, or the CPU."""
     device = attrs.get("device") if attrs else None
-    return dispatch(op, operands, attrs, bit(backend_key("cpu" if device is None else device.type)))
+    return dispatch(op, operands, attrs, _CPU if device is None else bit(backend_key(device.type)))
 
 
 def call_below(limit: int, op: Any, active: int, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
     """Asks the active keys below `limit`, highest first: how boxed kernels redispatch, from their own key."""
-    entries = table_of(op)
-    if entries.prepare is not None and limit == len(Key):
+    entries = tables.get(op)
+    if entries is None or tables_generation[0] != record.generation:
+        entries = table_of(op)
+    if entries.prepare is not None and limit == _TOP:
         operands = entries.prepare(operands, active)
     left = active & ((1 << limit) - 1)
     while left:
@@ -123,7 +134,7 @@ def _run(
     state = STATE
     excluded = state.excluded
     # A leaf kernel that redispatches has left its key active: it is excluded here, where it begins to matter.
-    above = 1 << limit if limit < len(Key) else 0
+    above = 1 << limit if limit < _TOP else 0
     state.excluded = excluded | above if kernel.reenters else excluded | above | 1 << key
     try:
         with running(op, key):

@@ -67,7 +67,7 @@ _lock = threading.Lock()
 _kernels: dict[tuple[Op | None, Key | Alias], Kernel] = {}
 _device_keys: dict[str, Key] = {"cpu": Key.CPU, "meta": Key.META}
 tables: dict[Op, Entries] = {}
-_generation = [0]
+tables_generation = [0]
 _preparations: list[Callable[[Op], Preparation | None]] = []
 
 
@@ -135,10 +135,10 @@ def backend_key(device: str) -> Key:
 
 def table_of(op: Op) -> Entries:
     """What answers `op`, by key; None where calls fall through, or where a device has no kernel."""
-    if _generation[0] != record.generation:
+    if tables_generation[0] != record.generation:
         with _lock:
             _forget_tables()
-            _generation[0] = record.generation
+            tables_generation[0] = record.generation
     entries = tables.get(op)
     if entries is None:
         entries = Entries([_resolve(op, key) for key in Key])

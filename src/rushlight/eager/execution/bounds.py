@@ -12,7 +12,8 @@ from rushlight.eager.execution.artifact import artifact_for
 from rushlight.eager.execution.operands import NUMBER_FORMS
 from rushlight.eager.execution.plan import KernelPlan
 from rushlight.eager.execution.signature import signature_of
-from rushlight.eager.form import Form, form_of
+from rushlight.eager.form import form_of
+from rushlight.eager.handle import Handle
 from rushlight.eager.memory import array_of
 from rushlight.ir.dtype import Kind, bool_, int64
 from rushlight.ir.graph import Graph, GraphBuilder, Node
@@ -97,7 +98,7 @@ def checks_of(op: Operator, operands: Sequence[Any], attrs: Mapping[str, Any]) -
         position = names.index(one.operand)
         index = operands[position] if one.member is None else operands[position][one.member]
         if index.form.numel:
-            found.append(Check(one, position, _plan(index.form, one.ignored is not None)))
+            found.append(Check(one, position, _plan(index, one.ignored is not None)))
     return found
 
 
@@ -106,9 +107,9 @@ def _type_of(operand: Any) -> Any:
     return form.type if form is not None else operand
 
 
-def _plan(index: Form, ignores: bool) -> KernelPlan:
+def _plan(index: Handle, ignores: bool) -> KernelPlan:
     whole = NUMBER_FORMS[int]
-    forms = [index, whole, whole, *([whole] if ignores else [])]
+    forms = [index.form, whole, whole, *([whole] if ignores else [])]
     call = {name: OPERATORS[name] for name in ("lt", "ge", "ne", "bitwise_or", "bitwise_and", "any")}
 
     def trace(builder: GraphBuilder, nodes: Sequence[Node], sizes: Sequence[Any]) -> Graph:
@@ -122,7 +123,8 @@ def _plan(index: Form, ignores: bool) -> KernelPlan:
     signature = signature_of(forms)
     result = form_of((), bool_)
     executable = artifact_for(("bounds", ignores), trace, signature)
-    return KernelPlan(executable, forms, [*signature.words, result.words], [result])
+    numbers = [0] * (len(forms) - 1)
+    return KernelPlan(executable, [index, *numbers], [*signature.words, result.words], [result], bare=True)
 
 
 def run_checks(op: Operator, checks: Sequence[Check], operands: Sequence[Any]) -> None:
@@ -131,7 +133,7 @@ def run_checks(op: Operator, checks: Sequence[Check], operands: Sequence[Any]) -
         one = check.range
         index = operands[check.position] if one.member is None else operands[check.position][one.member]
         numbers = [one.low, one.high] if one.ignored is None else [one.low, one.high, one.ignored]
-        (outside,) = check.plan.run([index, *numbers])
+        outside = check.plan.run([index, *numbers])
         if outside.storage.view()[0]:
             values = array_of(index).reshape(-1).tolist()
             wrong = next(value for value in values if not one.low <= value < one.high and value != one.ignored)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from rushlight.eager.dispatch import Key, register_fallback
 from rushlight.eager.execution.artifact import artifact_for, with_run_time_sizes
@@ -35,15 +35,12 @@ if TYPE_CHECKING:
 _MOST_PLANS = 1 << 14
 
 
-class Plan(Protocol):
-    """What a call does, once and for all operands of the same forms."""
+Run = Callable[[tuple[Any, ...]], Any]
+"""What a call does, once and for all operands of the same forms: from operands to the result."""
 
-    def call(self, operands: tuple[Any, ...]) -> Any:
-        """The result."""
-        ...
-
-
-_plans: dict[Hashable, Plan] = {}
+_plans: dict[Hashable, Run] = {}
+# Classes of operands that a plan depends on as they are; those of others are asked for.
+_PLAIN = frozenset([type(None), bool, int, float, complex])
 
 
 def run_on_cpu(op: Any, active: int, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
@@ -52,27 +49,31 @@ def run_on_cpu(op: Any, active: int, operands: tuple[Any, ...], attrs: Mapping[s
         return run_mutation(op, operands, attrs, run_on_cpu)
     parts: list[Any] = [op, attribute_key(attrs)] if attrs else [op]
     for operand in operands:
-        parts.append(operand.form if isinstance(operand, Handle) else form_key(operand))
+        if isinstance(operand, Handle):
+            parts.append(operand.form)
+        else:
+            kind = operand.__class__
+            parts.append(kind if kind in _PLAIN else form_key(operand))
     key = tuple(parts)
-    plan = _plans.get(key)
-    if plan is None:
-        plan = make_plan(op, operands, attrs)
+    run = _plans.get(key)
+    if run is None:
+        run = make_plan(op, operands, attrs)
         if len(_plans) > _MOST_PLANS:
             _plans.clear()
-        _plans[key] = plan
-    return plan.call(operands)
+        _plans[key] = run
+    return run(operands)
 
 
-def make_plan(op: Operator, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> Plan:
+def make_plan(op: Operator, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> Run:
     """Decides how a call of these forms runs."""
     found = view_plan(op, operands, attrs)
     if found is not None:
-        return found
+        return found.call
     if op.lower_rule is None and "cpu" in op.kernels:
-        return HostPlan(op, attrs)
+        return HostPlan(op, attrs).call
     if is_composite_view(op):
-        return CompositePlan(op, attrs)
-    return OperatorPlan(op, operands, attrs)
+        return CompositePlan(op, attrs).call
+    return operator_plan(op, operands, attrs)
 
 
 class CompositePlan:
@@ -103,37 +104,36 @@ class HostPlan:
         return self._op.kernels["cpu"](**self._op.named(operands, self._attrs))
 
 
-class OperatorPlan:
+def operator_plan(op: Operator, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> Run:
     """One operator as one executable, composites included."""
+    structure = structure_of(operands)
+    forms = [form_of_operand(item) for item in flatten(operands)]
+    result = op.infer(unflatten(structure, [form.type for form in forms]), attrs)
+    outputs = [form_of_type(item) for item in (result if isinstance(result, tuple) else (result,))]
+    checks = checks_of(op, operands, attrs)
+    run = kernel_plan(op, attrs, operands, outputs, bare=not isinstance(result, tuple)).run
+    if not checks:
+        return run
 
-    __slots__ = ("_checks", "_kernel", "_op", "_several")
+    def checked(operands: tuple[Any, ...]) -> Any:
+        run_checks(op, checks, operands)
+        return run(operands)
 
-    def __init__(self, op: Operator, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> None:
-        flat = flatten(operands)
-        forms = [form_of_operand(item) for item in flat]
-        structure = structure_of(operands)
-        result = op.infer(unflatten(structure, [form.type for form in forms]), attrs)
-        self._several = isinstance(result, tuple)
-        outputs = [form_of_type(item) for item in (result if self._several else (result,))]
-        self._op = op
-        self._checks = checks_of(op, operands, attrs)
-        self._kernel = kernel_plan(op, attrs, structure, forms, outputs)
-
-    def call(self, operands: tuple[Any, ...]) -> Any:
-        """The result."""
-        if self._checks:
-            run_checks(self._op, self._checks, operands)
-        outputs = self._kernel.run(flatten(operands))
-        return tuple(outputs) if self._several else outputs[0]
+    return checked
 
 
 def kernel_plan(
-    op: Operator, attrs: Mapping[str, Any], structure: Any, forms: Sequence[Form], outputs: Sequence[Form]
+    op: Operator, attrs: Mapping[str, Any], operands: tuple[Any, ...], outputs: Sequence[Form], bare: bool
 ) -> KernelPlan:
-    """The plan of an operator's executable for operands and results of these forms."""
+    """The plan of an operator's executable for such operands and results of these forms."""
+    structure = structure_of(operands)
+    forms = [form_of_operand(item) for item in flatten(operands)]
+
+    def plan(executable: Executable | None, words: Sequence[tuple[int, ...]], outputs: Sequence[Form]) -> KernelPlan:
+        return KernelPlan(executable, operands, words, outputs, structure, bare)
+
     if not any(form.numel for form in outputs):
-        nothing: Any = None  # there is nothing to launch
-        return KernelPlan(nothing, forms, [form.words for form in (*forms, *outputs)], outputs, launches=False)
+        return plan(None, [form.words for form in (*forms, *outputs)], outputs)
     static, sizes = split_sizes(op, attrs)
     program = (op, static, structure)
 
@@ -147,12 +147,12 @@ def kernel_plan(
         signature = Signature(whole.specs[:-1], whole.values, whole.words[:-1])
         signature = with_run_time_sizes(signature, sizes)
         executable = artifact_for((*program, "collapsed"), trace, signature, bool(sizes))
-        return KernelPlan(executable, forms, [*signature.words, *[whole.words[-1]] * len(outputs)], _dense(outputs))
+        return plan(executable, [*signature.words, *[whole.words[-1]] * len(outputs)], _dense(outputs))
     signature = with_run_time_sizes(signature_of(forms), sizes)
     executable = artifact_for(program, trace, signature, bool(sizes))
     shapes = [tuple(form.shape) for form in forms]
     outputs = laid_out(executable, [*shapes, tuple(sizes)] if sizes else shapes, outputs)
-    return KernelPlan(executable, forms, [*signature.words, *[form.words for form in outputs]], outputs)
+    return plan(executable, [*signature.words, *[form.words for form in outputs]], outputs)
 
 
 def collapses(op: Operator) -> bool:

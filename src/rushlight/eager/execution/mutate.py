@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from rushlight.eager.execution.artifact import artifact_for, with_run_time_sizes
 from rushlight.eager.execution.attributes import split_sizes, with_sizes
@@ -27,16 +27,11 @@ from rushlight.support.errors import fail, require
 _MOST_PLANS = 1 << 13
 _SAME, _APART, _OVERLAP = "same", "apart", "overlap"
 Run = Callable[[Any, int, tuple[Any, ...], Mapping[str, Any]], Any]
+Write = Callable[[tuple[Any, ...]], Any]
+"""Writes to the last of its operands; without one a value is computed and then copied."""
 
 
-class WritePlan(NamedTuple):
-    """`kernel` writes to its last operand; None: compute, then copy. `reuses`: the target is an operand anyway."""
-
-    kernel: KernelPlan | None
-    reuses: bool
-
-
-_plans: dict[Hashable, WritePlan] = {}
+_plans: dict[Hashable, Write | None] = {}
 
 
 def run_mutation(op: Mutation, operands: tuple[Any, ...], attrs: Mapping[str, Any], run: Run) -> Any:
@@ -48,17 +43,25 @@ def run_mutation(op: Mutation, operands: tuple[Any, ...], attrs: Mapping[str, An
 
 
 def _write(op: Mutation, base: tuple[Any, ...], attrs: Mapping[str, Any], target: Handle, run: Run) -> None:
-    flat = flatten(base)
-    relations = tuple([relation(item, target) if isinstance(item, Handle) else _APART for item in flat])
-    key = (op, attribute_key(attrs), target.form, relations, *[form_key(operand) for operand in base])
-    plan = _plans.get(key)
-    if plan is None:
-        plan = _make_plan(op, base, attrs, target.form, relations)
+    parts: list[Any] = [op, target.form, attribute_key(attrs)] if attrs else [op, target.form]
+    for item in base:
+        if isinstance(item, Handle):
+            parts += (item.form, _SAME if item is target else relation(item, target))
+        elif item.__class__ is tuple:
+            relations = [relation(one, target) if isinstance(one, Handle) else _APART for one in item]
+            parts += (form_key(item), *relations)
+        else:
+            parts.append(form_key(item))
+    key = tuple(parts)
+    try:
+        write = _plans[key]
+    except KeyError:
+        write = _make_plan(op, base, attrs, target)
         if len(_plans) > _MOST_PLANS:
             _plans.clear()
-        _plans[key] = plan
-    if plan.kernel is not None:
-        plan.kernel.run(flat if plan.reuses else [*flat, target])
+        _plans[key] = write
+    if write is not None:
+        write((*base, target))
     elif op.base is not None:
         _write(COPY, (run(op.base, 0, base, attrs),), {}, target, run)
     else:
@@ -96,36 +99,28 @@ def overlaps_itself(form: Form) -> bool:
     return False
 
 
-def _make_plan(
-    op: Mutation, base: tuple[Any, ...], attrs: Mapping[str, Any], target: Form, relations: Sequence[str]
-) -> WritePlan:
-    forms = [form_of_operand(item) for item in flatten(base)]
-    structure = structure_of(base)
-    types = unflatten(structure, [form.type for form in forms])
+def _make_plan(op: Mutation, base: tuple[Any, ...], attrs: Mapping[str, Any], target: Handle) -> Write | None:
+    flat = flatten(base)
+    types = unflatten(structure_of(base), [form_of_operand(item).type for item in flat])
     value = types[0] if op.base is None else op.base.infer(types, attrs)
     if isinstance(value, tuple):
         fail("A006", f"{op.name}: operators with several results have no in-place form")
-    require(not overlaps_itself(target), "S013", f"{op.name}: the target's elements overlap", target=target.type)
-    op.check(target.type, value)
+    form = target.form
+    require(not overlaps_itself(form), "S013", f"{op.name}: the target's elements overlap", target=form.type)
+    op.check(form.type, value)
     pointwise = op.base is None or (Fact.POINTWISE in op.base.facts and Fact.RANDOM not in op.base.facts)
-    if not target.numel:
-        nothing: Any = None  # there is nothing to launch
-        words = [form.words for form in (*forms, target)]
-        return WritePlan(KernelPlan(nothing, [*forms, target], words, (), launches=False), False)
-    if _OVERLAP in relations or not pointwise:
-        return WritePlan(None, False)
-    return _direct(op, attrs, structure, forms, target, relations)
+    if not form.numel:
+        return KernelPlan(None, (*base, target), [], (), structure_of((*base, target))).run
+    relations = [relation(item, target) if isinstance(item, Handle) else _APART for item in flat]
+    return None if _OVERLAP in relations or not pointwise else _direct(op, base, attrs, target, relations)
 
 
 def _direct(
-    op: Mutation,
-    attrs: Mapping[str, Any],
-    structure: Any,
-    forms: Sequence[Form],
-    target: Form,
-    relations: Sequence[str],
-) -> WritePlan:
-    signature = collapsed_signature(forms, target)
+    op: Mutation, base: tuple[Any, ...], attrs: Mapping[str, Any], target: Handle, relations: Sequence[str]
+) -> Write:
+    structure = structure_of(base)
+    forms = [form_of_operand(item) for item in flatten(base)]
+    signature = collapsed_signature(forms, target.form)
     # The target is written through the parameter that reads it, so that the compiler sees one buffer, not two.
     readers = [
         at for at, found in enumerate(relations) if found == _SAME and signature.specs[at] == signature.specs[-1]
@@ -142,4 +137,5 @@ def _direct(
         signature = Signature(signature.specs[:-1], signature.values, signature.words[:-1])
     signature = with_run_time_sizes(signature, sizes)
     executable = artifact_for((op, static, structure, position), trace, signature, bool(sizes))
-    return WritePlan(KernelPlan(executable, forms if readers else [*forms, target], signature.words, ()), bool(readers))
+    used = (*base, None if readers else target)
+    return KernelPlan(executable, used, signature.words, (), structure_of(used)).run

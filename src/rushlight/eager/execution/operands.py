@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rushlight.eager.form import Form, form_of
 from rushlight.eager.handle import Handle
 from rushlight.ir.dtype import bool_, complex128, float64, int64
-from rushlight.support.errors import error, fail
+from rushlight.support.errors import error
 from rushlight.term import attr_key
 
 # The forms of Python numbers as operands.
@@ -57,12 +56,17 @@ def unflatten(structure: Structure, flat: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def form_key(operand: Any) -> Any:
-    """What a plan depends on in one operand: a form, the class of a number, None, or a tuple of these."""
+    """What a plan depends on in one operand: a form, the class of a number, None, or a tuple of these.
+
+    A Form stands for itself in a tuple, since nothing is read of it but sizes.
+    """
     if isinstance(operand, Handle):
         return operand.form
     if operand.__class__ is tuple:
         return tuple([form_key(item) for item in operand])
-    return operand if operand is None or operand.__class__ is Form else number_class(operand)
+    if operand.__class__ is Form:
+        return (operand,)
+    return None if operand is None else number_class(operand)
 
 
 def number_class(value: Any) -> type:
@@ -97,20 +101,3 @@ def attribute_key(attrs: Mapping[str, Any]) -> Any:
         else:
             parts.append(value)
     return tuple(parts)
-
-
-def memory_of(value: Any) -> array[Any]:
-    """A Python number as the memory of a 0-d tensor of its class's dtype."""
-    kind = value.__class__
-    if kind is float:
-        return array("d", (value,))
-    if kind is bool:
-        return array("b", (value,))
-    if isinstance(value, int):
-        try:
-            return array("q", (value,))
-        except OverflowError:
-            fail("D007", "the number does not fit int64", value=value)
-    if isinstance(value, complex):
-        return array("d", (value.real, value.imag))
-    return array("d", (float(value),))

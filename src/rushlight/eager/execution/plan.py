@@ -1,72 +1,194 @@
-"""Plans: what a call does once its operands' forms are known. They are cached by exact forms and do no thinking."""
+"""Plans: what a call does once its operands' forms are known. They are cached by exact forms and do no thinking.
+
+The way from operands to results is straight-line Python, generated once per kind of call (how many operands of which
+ranks, which of them are numbers, how many results), as `capture.writer` generates that of compiled functions:
+
+    def run(operands):
+        a0, a1, _ = operands                               # as the operator gets them
+        try: sheet = free.pop()                            # descriptors that another call has put back
+        except IndexError: sheet = fresh()
+        words = sheet.words
+        try:
+            words[0] = a0.storage.address + 4 * a0.offset  # the address is all that is not known
+            words[4] = a1.storage.address + 4 * a1.offset
+        except FAULTS:
+            refuse((a0, a1,))
+            raise
+        (s0,) = allocate(sizes)
+        words[8] = s0.address
+        launch(sheet)                                      # one native call
+        free.append(sheet)
+        r0 = new(cls)
+        ...
+        return r0
+"""
 
 from __future__ import annotations
 
+import functools
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from rushlight.eager.execution.operands import memory_of
+from rushlight.eager.execution.operands import Structure, flatten, number_class
 from rushlight.eager.form import Form
-from rushlight.eager.handle import Handle, make
+from rushlight.eager.handle import Handle, Version, adopted, fail_without_data
 from rushlight.runtime.allocator import allocate_many
+from rushlight.runtime.descriptor import Sheets
+from rushlight.support.errors import fail
 
 if TYPE_CHECKING:
     from rushlight.build import Executable
 
+FAULTS = (AttributeError, OverflowError)
+"""What filling in operands raises: a tensor without data has no storage, and a large int does not fit a word."""
+
 
 class KernelPlan:
-    """Runs an executable on flat operands: fills in addresses, allocates outputs, launches.
+    """Runs an executable on operands: fills in addresses, allocates outputs, launches.
 
-    The descriptors of inputs, then outputs lie in one array, copied from `template` at each call.
+    `run(operands)` gives the tuple of outputs, or the one output where the plan is `bare`. Operands are flat unless a
+    `structure` says how they are given. Each is a tensor, a number, or a Form where only sizes are read, of the same
+    kinds at every call. `executable` is None where there is nothing to launch.
     """
 
-    __slots__ = (
-        *("_executable", "_inputs", "_launches", "_nbytes", "_offsets", "_outputs", "_template", "_work"),
-        "outputs",
-    )
+    __slots__ = ("outputs", "run")
 
     def __init__(
         self,
-        executable: Executable,
-        input_forms: Sequence[Form],
+        executable: Executable | None,
+        operands: Sequence[Any],
         words: Sequence[tuple[int, ...]],
         outputs: Sequence[Form],
-        launches: bool = True,
+        structure: Structure | None = None,
+        bare: bool = False,
     ) -> None:
-        template: list[int] = []
-        starts: list[int] = []
-        for part in words:
-            starts.append(len(template))
-            template.extend((0, *part))
+        """`operands` are examples; `words` are the descriptors of inputs, then outputs, without addresses."""
         self.outputs = tuple(outputs)
-        self._executable = executable
-        self._template = array("q", template)
-        self._offsets = [start * 8 for start in starts]
-        self._inputs = [(start, form.dtype.itemsize) for start, form in zip(starts, input_forms, strict=False)]
-        self._outputs = starts[len(starts) - len(outputs) :]
-        self._nbytes = [form.nbytes for form in outputs]
-        self._launches = launches
-        self._work = executable.work_of([form.shape for form in (*input_forms, *outputs)]) if launches else 0
+        flat = flatten(operands)
+        forms = [item.form if isinstance(item, Handle) else item for item in flat]
+        numbers = [(at, number_class(item)) for at, item in enumerate(forms) if item.__class__ is not Form]
+        sheets = Sheets(words, numbers)
+        text = [f"{_pattern((True,) * len(flat) if structure is None else structure)} = operands"]
+        if executable is None:
+            launch = None
+            text += output_text([None] * len(outputs))
+        else:
+            shapes = [tuple(form.shape) for form in (*forms, *outputs) if form.__class__ is Form]
+            launch = executable.launcher(executable.work_of(shapes))
+            text += sheet_text()
+            text += guarded_text(_operand_text(flat, sheets), [f"a{place}" for place in range(len(flat))])
+            text += output_text(sheets.starts[len(sheets.starts) - len(outputs) :])
+            text += ["launch(sheet)", "free.append(sheet)"]
+        for place, form in enumerate(outputs):
+            text += result_text(f"r{place}", f"s{place}", f"f{place}", form.keys)
+        text.append("return r0" if bare else f"return ({''.join([f'r{place}, ' for place in range(len(outputs))])})")
+        sizes = tuple([form.nbytes for form in outputs])
+        make = _maker("\n        ".join(text), len(outputs))
+        self.run: Callable[[Sequence[Any]], Any] = make(sheets.free, sheets.fresh, launch, sizes, adopted(), *outputs)
 
-    def run(self, flat: Sequence[Any]) -> list[Any]:
-        """The outputs. An operand is a tensor, a number, or a Form where only sizes are read."""
-        storages = allocate_many(self._nbytes)
-        if self._launches:
-            words = self._template[:]
-            keep: list[Any] = []
-            for operand, (start, itemsize) in zip(flat, self._inputs, strict=True):
-                if isinstance(operand, Handle):
-                    storage = operand.storage
-                    words[start] = (
-                        operand.address() if storage is None else storage.address
-                    ) + operand.offset * itemsize
-                elif not isinstance(operand, Form):
-                    memory = memory_of(operand)
-                    keep.append(memory)
-                    words[start] = memory.buffer_info()[0]
-            for storage, start in zip(storages, self._outputs, strict=True):
-                words[start] = storage.address
-            base = words.buffer_info()[0]
-            self._executable.launch([base + offset for offset in self._offsets], self._work)
-        return [make(storage, form) for storage, form in zip(storages, self.outputs, strict=True)]
+
+@functools.lru_cache(maxsize=4096)
+def _maker(text: str, outputs: int) -> Callable[..., Callable[[Sequence[Any]], Any]]:
+    """What makes the `run` of plans whose calls have this text."""
+    forms = "".join([f", f{place}" for place in range(outputs)])
+    whole = (
+        f"def make(free, fresh, launch, sizes, cls{forms}):\n    def run(operands):\n        {text}\n    return run\n"
+    )
+    space: dict[str, Any] = dict(_NAMES)
+    exec(compile(whole, "<rushlight call>", "exec"), space)  # noqa: S102 - our own text
+    make: Callable[..., Callable[[Sequence[Any]], Any]] = space["make"]
+    return make
+
+
+def sheet_text() -> list[str]:
+    """Takes a sheet."""
+    return ["try: sheet = free.pop()", "except IndexError: sheet = fresh()", "words = sheet.words"]
+
+
+def guarded_text(lines: Sequence[str], operands: Sequence[str]) -> list[str]:
+    """Lines that fill in operands, with an error that says which one cannot be."""
+    if not lines:
+        return []
+    names = "".join([f"{name}, " for name in operands])
+    filled = [f"    {line}" for line in lines]
+    return ["try:", *filled, "except FAULTS:", f"    refuse(({names}))", "    raise"]
+
+
+def tensor_text(name: str, start: int, itemsize: int) -> str:
+    """Fills in a tensor's address."""
+    return f"words[{start}] = {name}.storage.address + {itemsize} * {name}.offset"
+
+
+def number_text(name: str, kind: type, area: str, at: int) -> list[str]:
+    """Fills in a number."""
+    where = "words" if area == "words" else "sheet.reals"
+    if kind is complex:
+        return [f"{where}[{at}] = {name}.real", f"{where}[{at + 1}] = {name}.imag"]
+    return [f"{where}[{at}] = {name}"]
+
+
+def output_text(starts: Sequence[int | None]) -> list[str]:
+    """Allocates outputs s0, s1, ... and fills in their addresses."""
+    if not starts:
+        return []
+    names = "".join([f"s{place}, " for place in range(len(starts))])
+    addresses = [f"words[{start}] = s{place}.address" for place, start in enumerate(starts) if start is not None]
+    return [f"({names}) = allocate(sizes)", *addresses]
+
+
+def result_text(name: str, storage: str, form: str, keys: int | str, cls: str = "cls") -> list[str]:
+    """A new tensor on a storage, as `handle.make` makes it, without a call."""
+    return [
+        f"{name} = new({cls})",
+        f"{name}.storage = {storage}",
+        f"{name}.offset = 0",
+        f"{name}.form = {form}",
+        f"{name}.keys = {keys}",
+        f"{name}.version = Version()",
+        f"{name}.view_of = {name}.gradient = {name}.node = None",
+    ]
+
+
+def _operand_text(flat: Sequence[Any], sheets: Sheets) -> list[str]:
+    lines: list[str] = []
+    places = sheets.places()
+    for position, item in enumerate(flat):
+        if isinstance(item, Handle):
+            lines.append(tensor_text(f"a{position}", sheets.starts[position], item.form.dtype.itemsize))
+        elif item.__class__ is not Form:
+            lines += number_text(f"a{position}", number_class(item), *places[position])
+    return lines
+
+
+def _pattern(structure: Structure) -> str:
+    """The left side of an assignment that takes operands apart into a0, a1, ..."""
+    names = iter(range(1 << 30))
+
+    def part(item: Any) -> str:
+        if isinstance(item, tuple):
+            return f"({''.join([f'{part(inner)}, ' for inner in item])})"
+        return f"a{next(names)}" if item else "_"
+
+    return part(structure)
+
+
+def refuse(flat: Sequence[Any]) -> None:
+    """The error of an operand that could not be filled in: V003 and its like without data, D007 for a large int."""
+    for item in flat:
+        if isinstance(item, Handle) and item.storage is None:
+            fail_without_data(item)
+        if isinstance(item, int):
+            try:
+                array("q", (item,))
+            except OverflowError:
+                fail("D007", "the number does not fit int64", value=item)
+
+
+_NAMES: dict[str, Any] = {
+    "FAULTS": FAULTS,
+    "Version": Version,
+    "allocate": allocate_many,
+    "new": object.__new__,
+    "refuse": refuse,
+}
