@@ -228,7 +228,7 @@ def _build(program: Program, arguments: Arguments, walk: StateWalk, names: Names
     count = len(program.graph.outputs)
     if not program.wanted:
         executable = build.compile_graph(with_dense_outputs(program.graph), backend)
-        return Writer(program, executable, arguments, walk, names).entry(None, count)
+        return Writer(program, executable, arguments, walk, names).entry(None)
     count -= len(program.wanted)
     living = [place for place, source in enumerate(program.sources) if isinstance(source, TensorSource)]
     recompute = (backend or settings.get().backend) != "eager"
@@ -237,4 +237,4 @@ def _build(program: Program, arguments: Arguments, walk: StateWalk, names: Names
     program.graph = split.forward
     forward: Executable = build.compile_graph(with_dense_outputs(split.forward), backend)
     part = BackwardPart(program, split, backend)
-    return Writer(program, forward, arguments, walk, names).entry(part.attach, count)
+    return Writer(program, forward, arguments, walk, names).entry(part.attach)

@@ -6,7 +6,6 @@ native call.
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -15,7 +14,9 @@ from rushlight.capture.guard import Guard
 from rushlight.capture.source import ArgumentSource, GradientSource, NumberSource, TensorSource
 from rushlight.eager.form import Form, form_of
 from rushlight.eager.handle import Handle
+from rushlight.ir.dtype import Kind
 from rushlight.ir.type import TensorType
+from rushlight.runtime.descriptor import Sheet, Sheets
 from rushlight.support.frozen import frozen
 from rushlight.sym import Condition, SizeExpr, evaluate, is_symbol
 
@@ -25,15 +26,14 @@ if TYPE_CHECKING:
 
 @frozen
 class RunPlan:
-    """What one combination of input forms fixes: descriptors without addresses, and the outputs."""
+    """What one combination of input forms fixes: sheets of descriptors, and the outputs' sizes in bytes and forms."""
 
-    template: array[int]
-    offsets: tuple[int, ...]
+    free: list[Sheet]
+    fresh: Callable[[], Sheet]
+    launch: Callable[[Sheet], None]
     nbytes: tuple[int, ...]
-    starts: tuple[int, ...]
     forms: tuple[Form, ...]
     values: dict[SizeExpr, int]
-    work: int
 
 
 class Planner:
@@ -79,23 +79,20 @@ class Planner:
         layouts = self.executable.infer_outputs(shapes)
         for type_, (shape, strides) in zip(self.executable.output_types, layouts, strict=True):
             forms.append(form_of(shape, type_.dtype, type_.device, strides))
-        template: list[int] = []
-        starts: list[int] = []
-        for part in [*words, *[form.words for form in forms]]:
-            starts.append(len(template))
-            template.extend((0, *part))
-        for start, source in zip(starts, self.sources, strict=False):
+        sheets = Sheets([*words, *[form.words for form in forms]], numbers_among(self.sources))
+        for position, source in enumerate(self.sources):
             if isinstance(source, TensorSource):
-                template[start] = source.tensor.address()
-        return RunPlan(
-            array("q", template),
-            tuple([start * 8 for start in starts]),
-            tuple([form.nbytes for form in forms]),
-            tuple(starts),
-            tuple(forms),
-            values,
-            self.executable.work_of([*shapes, *[shape for shape, _ in layouts]]),
-        )
+                sheets.fix(position, source.tensor.address())
+        work = self.executable.work_of([*shapes, *[shape for shape, _ in layouts]])
+        launch = self.executable.launcher(work)
+        nbytes = tuple([form.nbytes for form in forms])
+        return RunPlan(sheets.free, sheets.fresh, launch, nbytes, tuple(forms), values)
+
+
+def numbers_among(sources: Sequence[Any]) -> list[tuple[int, type]]:
+    """Which inputs are numbers, by position, and of which class."""
+    classes: dict[Kind, type] = {Kind.FLOAT: float, Kind.INT: int}
+    return [(at, classes[source.dtype.kind]) for at, source in enumerate(sources) if isinstance(source, NumberSource)]
 
 
 def fits(form: Form, type_: TensorType, values: dict[SizeExpr, int]) -> bool:

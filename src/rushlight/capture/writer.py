@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from rushlight.capture.aliasing import alias_guards
-from rushlight.capture.entry import Entry, Planner
+from rushlight.capture.entry import Entry, Planner, numbers_among
 from rushlight.capture.guard import Guard
 from rushlight.capture.program import Program, random_names
 from rushlight.capture.source import ArgumentSource, GradientSource, NumberSource, Source, TensorSource, ViewSource
 from rushlight.capture.state import StateWalk
 from rushlight.capture.values import Constant, Container, Number, Output, SizeOf, Taken, Template
-from rushlight.eager.dispatch import STATE
-from rushlight.eager.handle import AUTOGRAD, Handle, Version
-from rushlight.ir.dtype import Kind
-from rushlight.runtime.allocator import allocate_many
+from rushlight.eager.dispatch import STATE, backend_key, bit
+from rushlight.eager.execution.plan import (
+    CALL_NAMES,
+    number_text,
+    output_text,
+    result_text,
+    sheet_text,
+    tensor_text,
+)
+from rushlight.eager.handle import AUTOGRAD, Handle
+from rushlight.runtime import descriptor
+from rushlight.runtime.descriptor import number_slots
 from rushlight.sym import SizeExpr, evaluate, free_symbols, to_python
 
 if TYPE_CHECKING:
@@ -58,12 +65,9 @@ class Arguments:
             self._guard("arguments", text, f"{type(value).__name__} of {len(value)}", self._shape_test(value, text))
             parts = [(f"{text}[{place}]", item) for place, item in enumerate(value)]
         elif type(value) is dict:
-            self._guard(
-                "arguments",
-                text,
-                f"dict with {list(value)}",
-                f"{self._shape_test(value, text)} or list({text}) != {list(value)!r}",
-            )
+            test = self._shape_test(value, text)
+            failed = f"{test} or list({text}) != {list(value)!r}" if value else test
+            self._guard("arguments", text, f"dict with {list(value)}", failed)
             parts = [(f"{text}[{key!r}]", item) for key, item in value.items()]
         else:
             name = f"a{len(self.leaves)}"
@@ -89,8 +93,8 @@ def argument_guards(arguments: Arguments, names: Names) -> list[Guard]:
         if isinstance(value, Handle):
             wants = _wants(value)
             # A view has the key because its base may get a history; only then is the longer question asked.
-            asked = f"bool({name}.keys & {AUTOGRAD} and {name}.requires_grad)"
-            failed = f"{name}.__class__ is not {names(type(value))} or {asked} is not {wants}"
+            asked = f"{name}.keys & {AUTOGRAD} and {name}.requires_grad"
+            failed = f"{name}.__class__ is not {names(type(value))} or {f'not ({asked})' if wants else asked}"
             guards.append(Guard("tensor", name, f"a tensor, requires_grad={wants}", failed))
         elif type(value) in (int, float):
             guards.append(type_guard(name, name, value, names))
@@ -198,7 +202,7 @@ class Writer:
             text = f"{self._owner(source.owner)}.gradient.grad"
             self.guards.append(Guard("gradient", text, "a gradient", f"{text} is None"))
 
-    def entry(self, attach: Callable[..., Any] | None, function_outputs: int) -> Entry:
+    def entry(self, attach: Callable[..., Any] | None) -> Entry:
         """The finished entry. `attach(outputs, values)` ties a backward pass to the outputs."""
         space = self.names.space
         space.update(
@@ -206,22 +210,16 @@ class Writer:
             state=STATE,
             plans=self.planner.plans,
             make_plan=self.planner.plan,
-            launch=self.executable.launch,
-            allocate_many=allocate_many,
-            array=array,
-            new=object.__new__,
-            Version=Version,
             attach=attach,
             replay_view=replay_view,
             BROKEN=(KeyError, IndexError, AttributeError),
+            **CALL_NAMES,
         )
         lines = ["def call(args, kwargs):", "    try:"]
         lines += [f"        {line}" for line in self.arguments.lines]
         lines += [f"        if {guard.failed}: return MISS" for guard in self.guards]
         lines += ["    except BROKEN:", "        return MISS"]
-        lines += [
-            f"    {line}" for line in [*self._inputs(), *self._outputs(attach, function_outputs), *self._effects()]
-        ]
+        lines += [f"    {line}" for line in [*self._inputs(), *self._outputs(attach), *self._effects()]]
         text = "\n".join(lines)
         exec(compile(text, f"<rushlight {self.program.graph.name}>", "exec"), space)  # noqa: S102 - our own text
         guards = (*self.arguments.guards, *self.guards)
@@ -234,6 +232,8 @@ class Writer:
             return self.arguments.leaves[source.position][0]
         if isinstance(source, GradientSource):
             return f"{self._owner(source.owner)}.gradient.grad"
+        if isinstance(source, NumberSource):
+            return source.text
         assert isinstance(source, TensorSource)
         return self._owner(source.tensor)
 
@@ -244,51 +244,36 @@ class Writer:
         sources = self.program.sources
         dynamic = [source for source in sources if isinstance(source, (ArgumentSource, GradientSource))]
         lines = [f"key = ({''.join([f'{self._input_text(source)}.form, ' for source in dynamic])})"]
-        lines += ["plan = plans.get(key) or make_plan(key)", "if plan is None: return MISS", "words = plan.template[:]"]
+        lines += ["plan = plans.get(key) or make_plan(key)", "if plan is None: return MISS"]
         for place, (generator, count) in enumerate(self.program.draws.items()):
             seed, ordinal = random_names(place)
             lines.append(f"{seed}, {ordinal} = {self.names(generator)}.next_ordinal({count})")
             lines.append(f"if {seed} >> 63: {seed} -= {1 << 64}")  # operators take signed 64-bit integers
-        numbers: dict[str, list[tuple[int, str]]] = {}
-        for place, source in enumerate(sources):
-            if isinstance(source, NumberSource):
-                code = {Kind.FLOAT: "d", Kind.INT: "q"}[source.dtype.kind]
-                numbers.setdefault(code, []).append((place, source.text))
-        for code, items in numbers.items():
-            lines.append(f"numbers_{code} = array({code!r}, ({''.join([f'{text}, ' for _, text in items])}))")
-            lines.append(f"base = numbers_{code}.buffer_info()[0]")
-            lines += [f"words[{self._start(place)}] = base + {8 * item}" for item, (place, _) in enumerate(items)]
+        lines += sheet_text("plan.free", "plan.fresh")
+        kinds = dict(numbers_among(sources))
+        for slot in number_slots(kinds.items(), self._start(len(sources) + len(self.executable.output_types))):
+            lines += number_text(self._input_text(sources[slot.position]), kinds[slot.position], slot)
         for place, source in enumerate(sources):
             if isinstance(source, (ArgumentSource, GradientSource)):
-                text = self._input_text(source)
-                size = self.executable.input_types[place].dtype.itemsize
-                lines.append(f"words[{self._start(place)}] = {text}.storage.address + {text}.offset * {size}")
+                itemsize = self.executable.input_types[place].dtype.itemsize
+                lines.append(tensor_text(self._input_text(source), self._start(place), itemsize))
         return lines
 
     def _start(self, place: int) -> int:
-        """Where an input's descriptor begins: ranks are fixed, so this is too."""
-        return sum([2 + 2 * len(type_.shape) for type_ in self.executable.input_types[:place]])
+        """Where the descriptor of an input, or then of an output, begins: ranks are fixed, so this is too."""
+        types = (*self.executable.input_types, *self.executable.output_types)
+        return sum([descriptor.HEADER_WORDS + 2 * len(type_.shape) for type_ in types[:place]])
 
-    def _outputs(self, attach: Any, function_outputs: int) -> list[str]:
+    def _outputs(self, attach: Any) -> list[str]:
         tensor = self.names(_tensor_class(self.program))
-        lines = [
-            "storages = allocate_many(plan.nbytes)",
-            "for storage, start in zip(storages, plan.starts[" + str(len(self.program.sources)) + ":]):",
-            "    words[start] = storage.address",
-            "base = words.buffer_info()[0]",
-            "launch([base + offset for offset in plan.offsets], plan.work)",
-            "outputs = []",
-            "for storage, form in zip(storages, plan.forms):",
-            f"    item = new({tensor})",
-            "    item.storage = storage",
-            "    item.offset = 0",
-            "    item.form = form",
-            "    item.keys = form.keys",
-            "    item.version = version = new(Version)",
-            "    version.value = 0",
-            "    item.view_of = item.gradient = item.node = None",
-            "    outputs.append(item)",
-        ]
+        count = len(self.executable.output_types)
+        lines = output_text([self._start(len(self.program.sources) + place) for place in range(count)], "plan.nbytes")
+        lines += ["plan.launch(sheet)", "plan.free.append(sheet)"]
+        for place, type_ in enumerate(self.executable.output_types):
+            keys = bit(backend_key(type_.device.type))
+            lines += result_text(f"r{place}", f"s{place}", f"plan.forms[{place}]", keys, tensor)
+        if attach is not None:
+            lines.append(f"outputs = [{', '.join([f'r{place}' for place in range(count)])}]")
         if self.program.written:
             versions = self.names(tuple([item.version for item in self.program.written if item.storage is not None]))
             lines += [f"for version in {versions}:", "    version.value += 1"]
@@ -296,14 +281,8 @@ class Writer:
             if isinstance(source, ArgumentSource) and position in dict(self.program.graph.mutations):
                 lines.append(f"{self._input_text(source)}.version.value += 1")
         if attach is not None:
-            inputs = "".join(
-                [
-                    f"{self._input_text(source)}, " if not isinstance(source, NumberSource) else f"{source.text}, "
-                    for source in self.program.sources
-                ]
-            )
+            inputs = "".join([f"{self._input_text(source)}, " for source in self.program.sources])
             lines.append(f"attach(outputs, ({inputs}), plan)")
-            lines.append(f"del outputs[{function_outputs}:]")
         return lines
 
     def _effects(self) -> list[str]:
@@ -321,7 +300,7 @@ class Writer:
 
     def _value(self, template: Template) -> str:
         if isinstance(template, Output):
-            return f"outputs[{template.place}]"
+            return f"r{template.place}"
         if isinstance(template, Taken):
             source = template.source
             if isinstance(source, ViewSource):

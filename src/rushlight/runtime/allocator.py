@@ -122,7 +122,9 @@ class Allocator:
     def __init__(self, limit_bytes: int | None = None) -> None:
         self.limit_bytes = limit_bytes
         self._dead: deque[Block] = deque()
-        self._live: dict[int, Block] = {}  # holds the weak references, so that they fire
+        self._bury = self._dead.append
+        # The last block of each address. Holds the weak references, so that they fire.
+        self._live: dict[int, Block] = {}
         self._free: dict[int, list[Cell]] = {}  # by capacity
         self._homes: dict[int, list[Cell]] = {}  # the same lists by size asked for: a memo
         self._used = 0
@@ -137,22 +139,24 @@ class Allocator:
         Raises M001 at once for a size beyond the machine's memory.
         """
         storages: list[Storage] = []
-        live, homes, dead = self._live, self._homes, self._dead
-        bury = dead.append
-        used = 0
+        live, homes, dead, bury = self._live, self._homes, self._dead, self._bury
+        change = 0
         try:
             # `with` costs three times as much. Inside `try`: a signal's handler may raise right after the call.
             _acquire()
             while dead:
                 cell = dead.pop().cell
-                del live[cell[0]]
                 cell[2].append(cell)
-                used -= cell[1]
-            self._used += used
-            used = 0
+                change -= cell[1]
             for nbytes in sizes:
-                home = homes.get(nbytes)
-                cell = home.pop() if home else self._find_cell(nbytes)
+                try:
+                    cell = homes[nbytes].pop()
+                except (KeyError, IndexError):
+                    cell = None
+                if cell is None:
+                    self._used += change
+                    change = 0
+                    cell = self._find_cell(nbytes)
                 storage = Storage()
                 storage.nbytes = nbytes
                 storage.owner = None
@@ -160,12 +164,13 @@ class Allocator:
                 live[address] = block = Block(storage, bury)
                 block.cell = cell
                 storages.append(storage)
-                used += cell[1]
+                change += cell[1]
         finally:
-            self._used += used
+            if change:
+                self._used += change
+                if self._used > self._peak:
+                    self._peak = self._used
             self._allocations += len(storages)
-            if self._used > self._peak:
-                self._peak = self._used
             _release()
         return storages
 
@@ -180,7 +185,9 @@ class Allocator:
             released = 0
             for capacity, blocks in self._free.items():
                 while blocks:
-                    _give_back(blocks.pop().memory)
+                    cell = blocks.pop()
+                    self._live.pop(cell.address, None)
+                    _give_back(cell.memory)
                     released += capacity
             self._reserved -= released
             return released
@@ -200,7 +207,6 @@ class Allocator:
     def _drain(self) -> None:
         while self._dead:
             cell = self._dead.pop().cell
-            del self._live[cell.address]
             cell.home.append(cell)
             self._used -= cell.capacity
 

@@ -7,7 +7,7 @@ kinds are `array.array`s: whoever passes an address on keeps the array alive.
 import ctypes
 from array import array
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import NamedTuple
 
 RANK_BITS = 8
 HEADER_WORDS = 2
@@ -62,46 +62,59 @@ class Sheet:
         self.pointer = self.addresses.buffer_info()[0]
 
 
+class Slot(NamedTuple):
+    """Where a number lies: the operand's position, the area of the sheet, and from which item on."""
+
+    position: int
+    area: str
+    at: int
+
+
+def number_slots(numbers: Iterable[tuple[int, type]], first: int) -> list[Slot]:
+    """Where operands lie that are numbers, given by position and class.
+
+    An int or bool takes a word after the `first` words of a sheet, which its descriptors have; a float takes one of its
+    `reals`, a complex two.
+    """
+    slots: list[Slot] = []
+    taken = {"words": first, "reals": 0}
+    for position, kind in numbers:
+        area = "words" if issubclass(kind, int) else "reals"
+        slots.append(Slot(position, area, taken[area]))
+        taken[area] += 2 if kind is complex else 1
+    return slots
+
+
 class Sheets:
     """The sheets of all calls that pass equal descriptors but for addresses: made once, then filled in and put back.
 
     A call takes one out of `free`, or a fresh one, and appends it when it is done, so that calls on several threads, or
     within each other, have each their own. One that a signal's handler keeps from coming back is simply garbage.
-
-    A number lies in its sheet: an int or bool in one of `whole` further words, a float in `reals`, a complex in two.
     """
 
-    __slots__ = ("_numbers", "_offsets", "_reals", "_template", "free", "starts")
+    __slots__ = ("_offsets", "_template", "free", "slots", "starts")
 
-    def __init__(self, parts: Iterable[Sequence[int]], numbers: "Iterable[tuple[int, type]]" = ()) -> None:
+    def __init__(self, parts: Iterable[Sequence[int]], numbers: Iterable[tuple[int, type]] = ()) -> None:
         """`parts` are descriptors without addresses; `numbers` says which of them are of numbers of which class."""
         words: list[int] = []
         self.starts: list[int] = []
         for part in parts:
             self.starts.append(len(words))
             words.extend((0, *part))
+        self.slots = number_slots(numbers, len(words))
         self._offsets = [8 * start for start in self.starts]
-        self._numbers: list[tuple[int, str, int]] = []  # position, where the number lies, from which item on
-        self._reals = 0
-        for position, kind in numbers:
-            if issubclass(kind, int):
-                self._numbers.append((position, "words", len(words)))
-                words.append(0)
-            else:
-                self._numbers.append((position, "reals", self._reals))
-                self._reals += 2 if kind is complex else 1
-        self._template = array("q", words)
+        self._template = array("q", words + [0 for slot in self.slots if slot.area == "words"])
         self.free: list[Sheet] = []
 
-    def places(self) -> dict[int, tuple[str, int]]:
-        """Where the numbers are, by position: in `words` or `reals`, and from which item on."""
-        return {position: (area, at) for position, area, at in self._numbers}
+    def fix(self, position: int, address: int) -> None:
+        """Says the address of an operand that is the same at every call."""
+        self._template[self.starts[position]] = address
 
     def fresh(self) -> Sheet:
         """Another sheet."""
         words = self._template[:]
-        reals = array("d", [0.0] * self._reals)
-        areas: dict[str, Any] = {"words": words, "reals": reals}
-        for position, area, at in self._numbers:
-            words[self.starts[position]] = areas[area].buffer_info()[0] + 8 * at
+        reals = array("d", [0.0 for slot in self.slots if slot.area == "reals" for _ in range(2)])
+        bases = {"words": words.buffer_info()[0], "reals": reals.buffer_info()[0]}
+        for slot in self.slots:
+            words[self.starts[slot.position]] = bases[slot.area] + 8 * slot.at
         return Sheet(words, reals, self._offsets)

@@ -34,7 +34,7 @@ from rushlight.eager.execution.operands import Structure, flatten, number_class
 from rushlight.eager.form import Form
 from rushlight.eager.handle import Handle, Version, adopted, fail_without_data
 from rushlight.runtime.allocator import allocate_many
-from rushlight.runtime.descriptor import Sheets
+from rushlight.runtime.descriptor import Sheets, Slot
 from rushlight.support.errors import fail
 
 if TYPE_CHECKING:
@@ -95,15 +95,15 @@ def _maker(text: str, outputs: int) -> Callable[..., Callable[[Sequence[Any]], A
     whole = (
         f"def make(free, fresh, launch, sizes, cls{forms}):\n    def run(operands):\n        {text}\n    return run\n"
     )
-    space: dict[str, Any] = dict(_NAMES)
+    space: dict[str, Any] = dict(CALL_NAMES)
     exec(compile(whole, "<rushlight call>", "exec"), space)  # noqa: S102 - our own text
     make: Callable[..., Callable[[Sequence[Any]], Any]] = space["make"]
     return make
 
 
-def sheet_text() -> list[str]:
+def sheet_text(free: str = "free", fresh: str = "fresh") -> list[str]:
     """Takes a sheet."""
-    return ["try: sheet = free.pop()", "except IndexError: sheet = fresh()", "words = sheet.words"]
+    return [f"try: sheet = {free}.pop()", f"except IndexError: sheet = {fresh}()", "words = sheet.words"]
 
 
 def guarded_text(lines: Sequence[str], operands: Sequence[str]) -> list[str]:
@@ -120,21 +120,21 @@ def tensor_text(name: str, start: int, itemsize: int) -> str:
     return f"words[{start}] = {name}.storage.address + {itemsize} * {name}.offset"
 
 
-def number_text(name: str, kind: type, area: str, at: int) -> list[str]:
+def number_text(name: str, kind: type, slot: Slot) -> list[str]:
     """Fills in a number."""
-    where = "words" if area == "words" else "sheet.reals"
+    where = "words" if slot.area == "words" else "sheet.reals"
     if kind is complex:
-        return [f"{where}[{at}] = {name}.real", f"{where}[{at + 1}] = {name}.imag"]
-    return [f"{where}[{at}] = {name}"]
+        return [f"{where}[{slot.at}] = {name}.real", f"{where}[{slot.at + 1}] = {name}.imag"]
+    return [f"{where}[{slot.at}] = {name}"]
 
 
-def output_text(starts: Sequence[int | None]) -> list[str]:
+def output_text(starts: Sequence[int | None], sizes: str = "sizes") -> list[str]:
     """Allocates outputs s0, s1, ... and fills in their addresses."""
     if not starts:
         return []
     names = "".join([f"s{place}, " for place in range(len(starts))])
     addresses = [f"words[{start}] = s{place}.address" for place, start in enumerate(starts) if start is not None]
-    return [f"({names}) = allocate(sizes)", *addresses]
+    return [f"({names}) = allocate({sizes})", *addresses]
 
 
 def result_text(name: str, storage: str, form: str, keys: int | str, cls: str = "cls") -> list[str]:
@@ -152,12 +152,12 @@ def result_text(name: str, storage: str, form: str, keys: int | str, cls: str = 
 
 def _operand_text(flat: Sequence[Any], sheets: Sheets) -> list[str]:
     lines: list[str] = []
-    places = sheets.places()
+    slots = {slot.position: slot for slot in sheets.slots}
     for position, item in enumerate(flat):
         if isinstance(item, Handle):
             lines.append(tensor_text(f"a{position}", sheets.starts[position], item.form.dtype.itemsize))
         elif item.__class__ is not Form:
-            lines += number_text(f"a{position}", number_class(item), *places[position])
+            lines += number_text(f"a{position}", number_class(item), slots[position])
     return lines
 
 
@@ -185,7 +185,7 @@ def refuse(flat: Sequence[Any]) -> None:
                 fail("D007", "the number does not fit int64", value=item)
 
 
-_NAMES: dict[str, Any] = {
+CALL_NAMES: dict[str, Any] = {
     "FAULTS": FAULTS,
     "Version": Version,
     "allocate": allocate_many,
