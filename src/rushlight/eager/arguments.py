@@ -18,6 +18,7 @@ from rushlight.support.errors import error, fail
 from rushlight.support.provenance import called_name
 from rushlight.sym import SizeExpr
 
+_INT = frozenset([int])
 _PLAIN = (float, int, bool, complex)
 _default_dtype: list[DType] = [float32]
 
@@ -39,6 +40,8 @@ def operand(value: Any) -> Any:
 
 def required_operand(value: Any) -> Any:
     """`operand`, or A001."""
+    if isinstance(value, Handle) or value.__class__ in _PLAIN:
+        return value
     found = operand(value)
     if found is NotImplemented:
         hint = "make a tensor of it: rl.tensor(...)" if isinstance(value, (list, tuple, np.ndarray)) else None
@@ -87,7 +90,7 @@ def varied(values: tuple[Any, ...]) -> tuple[Any, ...]:
     """Ints given one by one or as one sequence: `x.view(2, 3)`, `x.view((2, 3))`."""
     if len(values) == 1 and isinstance(values[0], (tuple, list)):
         values = tuple(values[0])
-    return tuple([integer(item) for item in values])
+    return values if _INT.issuperset(map(type, values)) else tuple([integer(item) for item in values])
 
 
 def number(value: Any) -> Any:

@@ -147,6 +147,8 @@ def nonzero_places(mask: Handle) -> list[Any]:
 
 def get(tensor: Handle, index: Any) -> Any:
     """`tensor[index]`."""
+    if index.__class__ is int and tensor.form.shape:  # by far the most frequent, and one view whatever else holds
+        return dispatch(_SELECT, (tensor,), {"dim": 0, "index": index})
     selection = select(tensor, index)
     if not selection.dims:
         return dispatch(OPERATORS["alias"], (tensor,), {}) if selection.view is tensor else selection.view

@@ -55,10 +55,13 @@ class Frame:
         return self.filename, self.line, self.function
 
 
-def user_frame() -> Frame | None:
-    """Return the innermost frame outside the package, or None when there is none."""
+def user_frame(ours: int = 0) -> Frame | None:
+    """Return the innermost frame outside the package, or None when there is none.
+
+    So many of the innermost frames are known to be `ours`: looking at a frame makes an object of it.
+    """
     users = _is_users
-    frame: FrameType | None = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(1 + ours)
     while frame is not None:
         code = frame.f_code
         filename = code.co_filename

@@ -65,10 +65,11 @@ class Node:
     frame: Frame | None
     sequence: int
 
-    def __init__(self, edges: Sequence[Any], located: bool = True) -> None:
+    def __init__(self, edges: Sequence[Any], located: bool = True, ours: int = 1) -> None:
+        """`located` nodes keep the user's line; so many of the innermost frames, this one included, are `ours`."""
         self.edges = tuple(edges)
         self.sequence = next(_sequence)
-        self.frame = user_frame() if located else None
+        self.frame = user_frame(ours) if located else None
         self.metadata: dict[str, Any] | None = None
         self._before: Hooks | None = None
         self._after: Hooks | None = None

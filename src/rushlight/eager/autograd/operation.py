@@ -14,7 +14,7 @@ from rushlight.eager.dispatch import STATE, Key, Memo, bit, keys_of
 from rushlight.eager.execution.decompose import replay
 from rushlight.eager.execution.operands import attribute_key, flatten, form_key, form_of_operand, structure_of
 from rushlight.eager.form import Form
-from rushlight.eager.handle import Handle
+from rushlight.eager.handle import AUTOGRAD, Handle
 from rushlight.support.errors import fail
 
 # Keys that let a rule run as one program: anyone else wants to see its calls.
@@ -23,7 +23,10 @@ _ALONE = bit(Key.CPU) | bit(Key.AUTOGRAD)
 
 def needed_of(flat: Sequence[Any]) -> tuple[bool, ...]:
     """For each tensor or number, whether a gradient is wanted."""
-    return tuple([isinstance(item, Handle) and requires(item) for item in flat])
+    needed: list[bool] = []
+    for item in flat:
+        needed.append(isinstance(item, Handle) and item.keys & AUTOGRAD != 0 and requires(item))
+    return tuple(needed)
 
 
 def title(name: str) -> str:
@@ -35,10 +38,11 @@ class Recipe:
     """What calls of one kind save: made once per operator, attributes and forms.
 
     `sources` says for each tensor that the rule needs where it is found (a result or an operand, and its number), and
-    whether its elements are read, or each member's of a list.
+    whether its elements are read, or each member's of a list. `saved` is what a call saves but for the places that
+    `differing` lists, which differ from call to call: all else is forms, which are the same.
     """
 
-    __slots__ = ("attrs", "forms", "key", "needed", "rule", "sources", "structure")
+    __slots__ = ("attrs", "differing", "forms", "key", "needed", "rule", "saved", "sources", "structure", "wanted")
 
     sources: tuple[tuple[bool, int, Any], ...]
 
@@ -71,12 +75,17 @@ class Recipe:
             ]
         )
 
+        self.saved = [_forms_of(value, used) for value, (_, _, used) in zip(values, self.sources, strict=True)]
+        self.differing = tuple([at for at, value in enumerate(values) if value is not None and self.saved[at] is None])
+        self.wanted = tuple([at for at, wanted in enumerate(needed) if wanted])
+
     def reads_operand(self, number: int) -> bool:
         """Whether the elements of an operand are read."""
         return any(used is True and at == number and not is_result for is_result, at, used in self.sources)
 
 
 _MOST_RECIPES = 1 << 13
+_OURS = 3  # frames of this package above the user's, at least: two constructors, and who calls them
 _recipes: Memo[Recipe] = Memo(_MOST_RECIPES)
 _programs: Memo[tuple[Any, list[Any]]] = Memo(_MOST_RECIPES)
 
@@ -90,10 +99,15 @@ def recipe_for(
     results: Sequence[Handle],
 ) -> Recipe:
     """The recipe of a call."""
-    forms = [result.form for result in results]
-    key = (op, needed, attribute_key(attrs), *forms, *[form_key(operand) for operand in operands])
+    parts: list[Any] = [op, needed, attribute_key(attrs)] if attrs else [op, needed]
+    for result in results:
+        parts.append(result.form)
+    for operand in operands:
+        parts.append(operand.form if isinstance(operand, Handle) else form_key(operand))
+    key = tuple(parts)
     found = _recipes.get(key)
     if found is None:
+        forms = [result.form for result in results]
         found = Recipe(rule, operands, attrs, needed, forms)
         _recipes.put(key, found, any(form.symbolic for form in forms))
     return found
@@ -109,26 +123,29 @@ class OperatorNode(Node):
         recipe: Recipe,
         operands: tuple[Any, ...],
         results: Sequence[Handle],
+        flat: Sequence[Any],
         edges: Sequence[Any] | None = None,
         replaced: Mapping[int, Any] | None = None,
     ) -> None:
-        """`replaced` has, by position of an operand, what to save in its stead, where a write has changed it."""
+        """`flat` are the operands flattened, from which the `edges` follow.
+
+        `replaced` has, by position of an operand, what to save in its stead, where a write has changed it.
+        """
         if edges is None:
-            pairs = zip(flatten(operands), recipe.needed, strict=True)
-            edges = [edge_of(item) if wanted else None for item, wanted in pairs]
-        super().__init__(edges)
+            edges = [*[None] * len(flat)]
+            for at in recipe.wanted:
+                edges[at] = edge_of(flat[at])
+        super().__init__(edges, ours=_OURS)
         self._recipe = recipe
         self._released = False
-        saved: list[Any] = []
-        for is_result, at, used in recipe.sources:
+        saved: list[Any] = recipe.saved.copy()
+        for place in recipe.differing:
+            is_result, at, used = recipe.sources[place]
             if is_result:
-                saved.append(_kept(results[at], used, at))
-                continue
-            value = operands[at] if replaced is None or at not in replaced else replaced[at]
-            if isinstance(value, tuple):
-                saved.append(tuple([_kept(item, one, None) for item, one in zip(value, used, strict=True)]))
+                saved[place] = _saved(results[at], used, at)
             else:
-                saved.append(_kept(value, used, None))
+                value = operands[at] if replaced is None or at not in replaced else replaced[at]
+                saved[place] = _saved(value, used, None)
         self._saved: Any = saved
 
     def name(self) -> str:
@@ -177,8 +194,20 @@ class OperatorNode(Node):
         self._released = True
 
 
-def _kept(item: Any, used: bool, output: int | None) -> Any:
-    """What to keep of a tensor or a number: all of it, or its form where only that is read."""
+def _forms_of(value: Any, used: Any) -> Any:
+    """What is saved of something of which only forms are read; None for anything else."""
+    if isinstance(value, tuple):
+        forms = [_forms_of(item, one) for item, one in zip(value, used, strict=True)]
+        return None if any(form is None for form in forms) else tuple(forms)
+    if value.__class__ is Form:
+        return None if used else value
+    return None if used or not isinstance(value, Handle) else value.form
+
+
+def _saved(item: Any, used: Any, output: int | None) -> Any:
+    """What to keep of a tensor, a number or a list of them: all of it, or forms where only those are read."""
+    if isinstance(item, tuple):
+        return tuple([_saved(one, one_used, output) for one, one_used in zip(item, used, strict=True)])
     if not isinstance(item, Handle):
         return item
     return SavedTensor(item, output) if used else item.form

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,7 +16,7 @@ from rushlight.eager.execution.decompose import run_decomposition
 from rushlight.eager.execution.operands import flatten
 from rushlight.eager.handle import AUTOGRAD, Handle
 from rushlight.eager.mutation import Mutation
-from rushlight.ops.record import Fact
+from rushlight.ops.record import Fact, Operator
 from rushlight.support.errors import fail
 
 
@@ -25,9 +26,10 @@ def record(op: Any, active: int, operands: tuple[Any, ...], attrs: Mapping[str, 
         return call_below(Key.AUTOGRAD, op, active, operands, attrs)
     if op.__class__ is Mutation:
         return _record_mutation(op, active, operands, attrs)
-    if Fact.NONDIFFERENTIABLE in op.facts:
+    if _has_no_derivative(op):
         return call_below(Key.AUTOGRAD, op, active, operands, attrs)
-    needed = needed_of(flatten(operands))
+    flat = flatten(operands)
+    needed = needed_of(flat)
     if True not in needed:
         return call_below(Key.AUTOGRAD, op, active, operands, attrs)
     rule = rule_of(op)
@@ -35,17 +37,22 @@ def record(op: Any, active: int, operands: tuple[Any, ...], attrs: Mapping[str, 
         return run_decomposition(op, Key.AUTOGRAD, operands, attrs)
     result = call_below(Key.AUTOGRAD, op, active, operands, attrs)
     results = result if isinstance(result, tuple) else (result,)
-    if not any(differentiable(item) for item in results):
+    outputs = [output for output, item in enumerate(results) if differentiable(item)]
+    if not outputs:
         return result
     node: Node
     if rule is None:
         node = MissingRule(op, [edge for edge in _edges(operands, needed) if edge is not None])
     else:
-        node = OperatorNode(recipe_for(op, rule, operands, attrs, needed, results), operands, results)
-    for output, item in enumerate(results):
-        if differentiable(item):
-            attach(item, node, output)
+        node = OperatorNode(recipe_for(op, rule, operands, attrs, needed, results), operands, results, flat)
+    for output in outputs:
+        attach(results[output], node, output)
     return result
+
+
+@functools.cache
+def _has_no_derivative(op: Operator) -> bool:
+    return Fact.NONDIFFERENTIABLE in op.facts
 
 
 def _edges(operands: tuple[Any, ...], needed: Sequence[bool]) -> list[Any]:

@@ -48,7 +48,7 @@ def record_write(
     write()
     if not differentiable(target):
         return target
-    node: Node = OperatorNode(recipe, operands, (target,), edges, {0: before})
+    node: Node = OperatorNode(recipe, operands, (target,), flat, edges, {0: before})
     if view is None:
         attach(target, node, 0)
         gradient_of(target).rebases += 1

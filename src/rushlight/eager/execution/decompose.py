@@ -30,6 +30,16 @@ def run_decomposition(op: Operator, key: Any, operands: tuple[Any, ...], attrs: 
     return tuple(results) if several else results[0]
 
 
+def single_view(op: Operator, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> Call | None:
+    """The one call that a decomposition consists of, where that is a view of the first operand."""
+    graph, several = _traced(op, operands, attrs)
+    if several or len(graph.calls) != 1:
+        return None
+    call = graph.calls[0]
+    is_view = isinstance(call.op, Operator) and call.op.view_rule is not None
+    return call if is_view and call is graph.outputs[0] and call.operands == graph.parameters[:1] else None
+
+
 def _traced(op: Operator, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> tuple[Graph, bool]:
     forms = [form_of_operand(item) for item in flatten(operands)]
     trace_key = (op, attribute_key(attrs), *[form_key(operand) for operand in operands])

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from rushlight.eager.dispatch import Key, register_fallback
+from rushlight.eager.dispatch import Key, dispatch, register_fallback
 from rushlight.eager.execution.artifact import artifact_for, with_run_time_sizes
 from rushlight.eager.execution.attributes import split_sizes, with_sizes
 from rushlight.eager.execution.bounds import checks_of, run_checks
-from rushlight.eager.execution.decompose import run_decomposition
+from rushlight.eager.execution.decompose import run_decomposition, single_view
 from rushlight.eager.execution.mutate import run_mutation
 from rushlight.eager.execution.operands import (
     attribute_key,
@@ -72,22 +72,18 @@ def make_plan(op: Operator, operands: tuple[Any, ...], attrs: Mapping[str, Any])
     if op.lower_rule is None and "cpu" in op.kernels:
         return HostPlan(op, attrs).call
     if is_composite_view(op):
-        return CompositePlan(op, attrs).call
+        return composite_plan(op, operands, attrs)
     return operator_plan(op, operands, attrs)
 
 
-class CompositePlan:
+def composite_plan(op: Operator, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> Run:
     """Runs the decomposition call by call, for composites whose result may be a view."""
-
-    __slots__ = ("_attrs", "_op")
-
-    def __init__(self, op: Operator, attrs: Mapping[str, Any]) -> None:
-        self._op = op
-        self._attrs = dict(attrs)
-
-    def call(self, operands: tuple[Any, ...]) -> Any:
-        """The result."""
-        return run_decomposition(self._op, Key.CPU, operands, self._attrs)
+    attrs = dict(attrs)
+    view = single_view(op, operands, attrs)
+    if view is None:
+        return lambda operands: run_decomposition(op, Key.CPU, operands, attrs)
+    inner, inner_attrs = view.op, dict(view.attrs)
+    return lambda operands: dispatch(inner, operands[:1], inner_attrs)
 
 
 class HostPlan:

@@ -70,8 +70,10 @@ def _write(op: Mutation, base: tuple[Any, ...], attrs: Mapping[str, Any], target
 
 def relation(operand: Handle, target: Handle) -> str:
     """How an operand lies to the target: the same elements, no common bytes, or neither."""
-    if operand.storage is not target.storage:
-        return _APART if not _share_memory(operand, target) else _OVERLAP
+    storage = operand.storage
+    if storage is not target.storage:
+        foreign = storage is not None and storage.owner is not None
+        return _OVERLAP if foreign and _share_memory(operand, target) else _APART
     if operand.offset == target.offset and operand.form is target.form:
         return _SAME
     start, other = operand.address(), target.address()

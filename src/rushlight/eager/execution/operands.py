@@ -16,6 +16,7 @@ NUMBER_FORMS: dict[type, Form] = {
     kind: form_of((), dtype, weak=True)
     for kind, dtype in ((bool, bool_), (int, int64), (float, float64), (complex, complex128))
 }
+_INT = frozenset([int])
 Structure = tuple[Any, ...]
 
 
@@ -96,7 +97,7 @@ def attribute_key(attrs: Mapping[str, Any]) -> Any:
         kind = value.__class__
         parts.append(name)
         parts.append(kind)
-        if kind is float or (kind is tuple and not all(item.__class__ is int for item in value)):
+        if kind is float or (kind is tuple and not _INT.issuperset(map(type, value))):
             parts.append(attr_key(value))
         else:
             parts.append(value)
