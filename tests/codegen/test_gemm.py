@@ -425,7 +425,8 @@ def test_hot_loops_keep_everything_in_registers(target_name: str, a_format: Any)
         products = [loop for loop in loops if any(re.match(r"\s*(v?fmadd|fmla)", line) for line in loop)]
         assert len(products) == 1 + 2 * tile.vectors
         for loop in products:
-            assert not [line for line in loop if re.search(r"\(%[re][sb]p\)|\[sp", line)], "\n".join(loop)
+            used = [line for line in loop if "prefetch" not in line]  # which may use %rbp like any other register
+            assert not [line for line in used if re.search(r"\(%[re][sb]p\)|\[sp", line)], "\n".join(loop)
         assert max(len(loop) for loop in products) < 1.4 * tile.unroll * tile.mr * (tile.vectors + 1) + 12
 
 

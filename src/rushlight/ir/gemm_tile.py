@@ -142,8 +142,9 @@ def plan_tiles(
     columns = _even(n, tile.scratch_nc if scratch else tile.nc, tile.nr)
     while threads > 1:
         tasks = batches * -(-m // rows) * -(-n // columns)
-        spent = -(-tasks // threads) * threads * rows * columns
-        if 7 * batches * m * n >= 6 * spent or rows * columns * k < SMALLEST_TASK:
+        area = min(rows, m) * min(columns, n)
+        spent = -(-tasks // threads) * threads * area
+        if 7 * batches * m * n >= 6 * spent or area * k < SMALLEST_TASK:
             break
         if columns > tile.nr and (columns >= 2 * rows or rows <= 4 * tile.mr):
             columns = _even(n, columns // 2, tile.nr)

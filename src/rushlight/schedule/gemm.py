@@ -5,23 +5,25 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rushlight.ir.dtype import float32, float64
-from rushlight.ir.scalar import BLOCKED, Scalar
+from rushlight.ir.scalar import BLOCKED, OPS, Scalar
+from rushlight.schedule.matrices import Axes, matrices
 from rushlight.schedule.nodes import Node
-from rushlight.schedule.terms import free_axes
+from rushlight.schedule.terms import as_size, free_axes, linear_offset
 from rushlight.sym import Size, SizeExpr, axis_size, product
 
-# Below this many multiplications, or with fewer rows or columns, packing costs more than it saves. A size that is not
-# known is taken to be large: the artifact serves all.
+# Below this many multiplications, or this many columns, a product costs more than it saves. A size that is not known is
+# taken to be large: the artifact serves all.
 MIN_WORK = 16384
-MIN_ROWS = 4
 MIN_COLUMNS = 8
+# With fewer rows there is no use for a packed `b`: it must lie in memory as a matrix does.
+MIN_ROWS = 4
 
 
 @dataclass(frozen=True, slots=True)
 class GemmShape:
     """A contraction seen as C[batch, m, n] = sum over k of A[batch, m, k] * B[batch, k, n].
 
-    Each letter is a set of axes.
+    Each letter is a set of axes; `batch` and `rows` may be empty. A and B change places where columns are few.
     """
 
     batch: tuple[SizeExpr, ...]
@@ -43,18 +45,29 @@ def match_gemm(node: Node) -> GemmShape | None:
     batch = tuple([axis for axis in node.axes if axis in in_a and axis in in_b])
     rows = tuple([axis for axis in node.axes if axis in in_a and axis not in in_b])
     columns = tuple([axis for axis in node.axes if axis in in_b and axis not in in_a])
-    if len(batch) + len(rows) + len(columns) != len(node.axes) or not rows or not columns:
+    if len(batch) + len(rows) + len(columns) != len(node.axes):
         return None
-    shape = GemmShape(batch, rows, columns, inner, a, b)
-    m, n, k = (product(_sizes(axes)) for axes in (rows, columns, inner))
-    if _is_below(m, MIN_ROWS) or _is_below(n, MIN_COLUMNS) or _is_below(product((m, n, k)), MIN_WORK):
+    if _is_below(_count(columns), MIN_COLUMNS) and not _is_below(_count(rows), MIN_COLUMNS):
+        a, b, rows, columns = b, a, columns, rows
+    m, n, k = _count(rows), _count(columns), _count(inner)
+    if _is_below(n, MIN_COLUMNS) or _is_below(product((m, n, k)), MIN_WORK):
         return None
-    return shape
+    if _is_below(m, MIN_ROWS) and not _is_matrix(b, batch, inner, columns):
+        return None
+    return GemmShape(batch, rows, columns, inner, a, b)
+
+
+def _is_matrix(term: Scalar, batch: Axes, inner: Axes, columns: Axes) -> bool:
+    """Whether an operand is a load of matrices that lie in memory, all batch axes walked as one or none of them."""
+    if term.op is not OPS["load"]:
+        return False
+    offset = as_size(linear_offset(term.operands, term.attr("buffer").type.strides))
+    return offset is not None and matrices(term.attr("buffer"), offset, (batch, ()), inner, columns) is not None
 
 
 def _is_below(size: Size, least: int) -> bool:
     return isinstance(size, int) and size < least
 
 
-def _sizes(axes: tuple[SizeExpr, ...]) -> list[Size]:
-    return [axis_size(axis) for axis in axes]
+def _count(axes: Axes) -> Size:
+    return product([axis_size(axis) for axis in axes])

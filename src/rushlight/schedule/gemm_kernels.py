@@ -96,7 +96,7 @@ def _stored_product(group: Group, shape: GemmShape, placed: Mapping[Buffer, Buff
 
 
 def _packed_format(term: Scalar, shape: GemmShape) -> Format:
-    return "column" if _unit_step(term, shape.rows) and not _unit_step(term, shape.inner) else "row"
+    return "column" if shape.rows and _unit_step(term, shape.rows) and not _unit_step(term, shape.inner) else "row"
 
 
 def _linear(term: Scalar, placed: Mapping[Buffer, Buffer]) -> Scalar:

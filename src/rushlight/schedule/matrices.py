@@ -37,7 +37,8 @@ class Matrices:
 def matrices(buffer: Buffer, offset: Size, batch: tuple[Axes, Axes], first: Axes, second: Axes) -> Matrices | None:
     """The matrices that an element offset over some axes walks.
 
-    That is when each group of axes is walked as one, and `first` or `second` with step 1; otherwise None.
+    That is when each group of axes is walked as one, and `first` or `second` with step 1; otherwise None. A single row
+    may be taken for a piece of a column.
     """
     steps = [joint_step(offset, axes) for axes in (*batch, first, second)]
     outer, inner, first_step, second_step = steps
@@ -46,7 +47,7 @@ def matrices(buffer: Buffer, offset: Size, batch: tuple[Axes, Axes], first: Axes
     start = substitute(offset, dict.fromkeys((*batch[0], *batch[1], *first, *second), 0))
     if second_step == 1:
         return Matrices(buffer, start, first_step, outer, inner)
-    return Matrices(buffer, start, second_step, outer, inner, "column") if first_step == 1 else None
+    return Matrices(buffer, start, second_step, outer, inner, "column") if first_step == 1 or not first else None
 
 
 def plain_load(term: Scalar, batch: tuple[Axes, Axes], first: Axes, second: Axes) -> Matrices | None:

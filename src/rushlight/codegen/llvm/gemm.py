@@ -36,7 +36,8 @@ __all__ = [
 
 _CORE_TYPES = "ptr, ptr, ptr, i64, i64, i64, i64, i64, i64"
 
-_MICRO_ARGUMENTS = "ptr %a_at, ptr %b_at, ptr %c_at, i64 %b_stride, i64 %ldc, i64 %steps, i1 %first"
+_MICRO_ARGUMENTS = "ptr %a_at, ptr %b_at, ptr %c_at, i64 %b_stride, i64 %ldc, i64 %steps, i1 %first, \
+ptr %ahead, i64 %ahead_step"
 
 _USE_A = "  %a_block = getelementptr i8, ptr %a_there, i64 0"
 _PACK_A = "  call void @{name}_pack_a(ptr %a_block, ptr %a_there, i64 %a_ld, i64 %m, i64 %steps)"
@@ -50,7 +51,7 @@ _PACK_B = """\
   %b_at = getelementptr i8, ptr %b_panel, i64 0
   %b_stride = add i64 0, {nr}"""
 
-# One panel of rows meets each element of b once: nothing would use a packed one again.
+# Few rows meet each element of b so seldom that packing it would cost more than it saves.
 _PACK_OR_USE_B = """\
   br i1 %in_place, label %ready, label %pack_b
 pack_b:
@@ -105,9 +106,7 @@ column:
   br label %row
 row:
   %i = phi i64 [ 0, {row_from} ], [ %i_next, %row_end ]
-  %line = phi i64 [ 0, {row_from} ], [ %line_next, %row_end ]
   %i_next = add i64 %i, {mr}
-  %line_next = add i64 %line, {line_bytes}
   %a_start = mul i64 %i, {a_per_m}
   %a_at = getelementptr {element}, ptr %a_block, i64 %a_start
   %c_start = mul i64 %i, %ldc
@@ -116,12 +115,11 @@ row:
   %rows = call i64 @llvm.smin.i64(i64 %rows_left, i64 {mr})
   %rows_full = icmp eq i64 %rows, {mr}
   %full = and i1 %rows_full, %inside
+  %b_awaited = icmp eq i64 %i, {b_asking_row}
+{ahead}
   br i1 %full, label %micro, label %edge
 micro:
-  %b_awaited = icmp slt i64 %line, {b_row_bytes}
-  %b_line = getelementptr i8, ptr %b_next, i64 %line
-{ahead}
-  call void @{name}_full({arguments}, ptr %ahead, i64 %ahead_step)
+  call void @{name}_full({arguments})
   br label %row_end
 edge:
   call void @{name}_edge({arguments}, i64 %rows, i64 %columns)
@@ -140,10 +138,10 @@ exit:
 }}
 """
 
-# Ask for the next panel of b, a column of its lines with each of the first panels of a: hardware does not foresee it,
-# and it is 6 % of the whole at sizes over 512. When there is nothing to ask for, a step of 0 repeats a line at hand.
+# Ask for the next panel of b, with the first rows: hardware does not foresee it. It is 6 % of the whole at sizes over
+# 512, and half of it with few rows. When there is nothing to ask for, a step of 0 repeats a line at hand.
 _AHEAD_OF_B = """\
-  %ahead = select i1 %b_awaited, ptr %b_line, ptr %b_at
+  %ahead = select i1 %b_awaited, ptr %b_next, ptr %b_at
   %ahead_step = select i1 %b_awaited, i64 {b_step_bytes}, i64 0"""
 
 # A packed a is new to the cache in the first panel of columns: ask for the next panel of rows.
@@ -153,7 +151,7 @@ _AHEAD_OF_A_AND_B = """\
   %a_next = getelementptr {element}, ptr %a_block, i64 %a_next_start
   %a_or_none = select i1 %a_awaited, ptr %a_next, ptr %b_at
   %a_step = select i1 %a_awaited, i64 {line_bytes}, i64 0
-  %ahead = select i1 %b_awaited, ptr %b_line, ptr %a_or_none
+  %ahead = select i1 %b_awaited, ptr %b_next, ptr %a_or_none
   %ahead_step = select i1 %b_awaited, i64 {b_step_bytes}, i64 %a_step"""
 
 
@@ -184,7 +182,7 @@ def emit_core(tile: GemmTile, name: str, linkage: str = "") -> str:
         a_per_k=_a_per_k(tile),
         b_per_k=_b_per_k(tile),
         b_per_n=_b_per_n(tile),
-        b_row_bytes=0 if not tile.b_packed and tile.b_format == "column" else tile.nr * tile.itemsize,
+        b_asking_row=-1 if not tile.b_packed and tile.b_format == "column" else 0,
         itemsize=tile.itemsize,
         scratch="\n".join(_scratch(tile)),
         pack_a=(_USE_A if tile.a_packed else _PACK_A).format(name=name),
@@ -214,7 +212,7 @@ def _scratch(tile: GemmTile) -> Iterator[str]:
     if not tile.b_packed:
         yield f"  %b_panel = alloca [{tile.nr * tile.kc} x {tile.element}], align 64"
     if reads_in_place(tile):
-        yield f"  %in_place = icmp sle i64 %m, {tile.mr}"
+        yield f"  %in_place = icmp sle i64 %m, {2 * tile.mr}"
 
 
 def _b_panel_template(tile: GemmTile) -> str:
@@ -288,7 +286,8 @@ def _emit_edge(tile: GemmTile, name: str) -> str:
         "never:",
         "  unreachable",
     ]
-    arguments = "ptr %a_at, ptr %b, ptr %c_at, i64 %b_stride, i64 %ldc, i64 %steps, i1 %first, i64 %piece_rows"
+    arguments = "ptr %a_at, ptr %b, ptr %c_at, i64 %b_stride, i64 %ldc, i64 %steps, i1 %first, ptr %ahead, "
+    arguments += "i64 %ahead_step, i64 %piece_rows"
     for kernel in edge_kernels(tile):
         lines += [
             f"{kernel.name}:",
@@ -455,7 +454,9 @@ judge:
   %turns_less = udiv i64 %tasks_before, %threads
   %turns = add i64 %turns_less, 1
   %shares = mul i64 %turns, %threads
-  %area = mul i64 %rows, %columns
+  %rows_real = call i64 @llvm.smin.i64(i64 %rows, i64 %m)
+  %columns_real = call i64 @llvm.smin.i64(i64 %columns, i64 %n)
+  %area = mul i64 %rows_real, %columns_real
   %share_area = mul i64 %shares, %area
   %spent = mul i64 %share_area, 6
   %good = icmp uge i64 %useful, %spent

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from rushlight.ir.gemm_tile import GemmTile
 
 PARAMETERS = (
-    "ptr noalias readonly %a, ptr noalias readonly %b, ptr noalias %c, i64 %b_stride, i64 %ldc, i64 %steps, i1 %first"
+    "ptr noalias readonly %a, ptr noalias readonly %b, ptr noalias %c, i64 %b_stride, i64 %ldc, i64 %steps, i1 %first, "
+    "ptr %ahead, i64 %ahead_step"
 )
 LINE_BYTES = 64
 _EDGE_ROWS = {64: (4, 8), 32: (3, 6), 16: (4, 8)}
@@ -79,8 +80,8 @@ def emit_micro(kernel: MicroKernel, name: str) -> str:
 
     `void @name(a, b, c, b_stride, ldc, steps, first, …)`: `a` is in a packed format; `b_stride`, the elements from one
     step to the next in `b`, is `nr` unless `b` is read in place. The full kernel needs a positive multiple of the
-    tile's `unroll` steps and takes `ahead, ahead_step` as well: in each step it asks for a cache line at the one and
-    moves it by the other, in bytes. An edge kernel takes `rows`, at least one, and `columns`, those of its last vector.
+    tile's `unroll` steps. An edge kernel takes `rows`, at least one, and `columns`, those of its last vector. In each
+    step a kernel asks for the cache lines of `nr` elements at `ahead` and moves it by `ahead_step` bytes.
     """
     return "\n".join(_edge_lines(kernel, name) if kernel.edge else _full_lines(kernel, name)) + "\n"
 
@@ -120,7 +121,7 @@ def _full_lines(kernel: MicroKernel, name: str) -> Iterator[str]:
         _Carried("%ahead_at", "ptr", "%ahead"),
         *sums,
     )
-    yield f"define internal void @{name}({PARAMETERS}, ptr %ahead, i64 %ahead_step) noinline {tile.attributes} {{"
+    yield f"define internal void @{name}({PARAMETERS}) noinline {tile.attributes} {{"
     yield "entry:"
     c_rows = yield from _rows_in_order(kernel)
     yield from _prefetch_c(kernel, c_rows)
@@ -133,8 +134,7 @@ def _full_lines(kernel: MicroKernel, name: str) -> Iterator[str]:
     stride = tile.kc if tile.a_format == "row" else 1
     for step in range(tile.unroll):
         after = "_next" if step == tile.unroll - 1 else f"_{step}"
-        yield f"  call void @llvm.prefetch.p0(ptr {names['%ahead_at']}, i32 0, i32 2, i32 1)"
-        yield f"  %ahead_at{after} = getelementptr i8, ptr {names['%ahead_at']}, i64 %ahead_step"
+        yield from _ask_ahead(tile, names["%ahead_at"], f"%ahead_at{after}")
         a_rows = [f"%a{step}_{row}_at" for row in range(kernel.rows)]
         for row, address in enumerate(a_rows):
             yield f"  {address} = getelementptr {tile.element}, ptr {names['%a_at']}, i64 {row * stride}"
@@ -153,7 +153,12 @@ def _edge_lines(kernel: MicroKernel, name: str) -> Iterator[str]:
     """Rows that do not exist are the last row again: they compute and store the same values in the same place."""
     tile = kernel.tile
     sums = _sums(kernel)
-    carried = (_Carried("%offset", "i64", "0"), _Carried("%b_at", "ptr", "%b"), *sums)
+    carried = (
+        _Carried("%offset", "i64", "0"),
+        _Carried("%b_at", "ptr", "%b"),
+        _Carried("%ahead_at", "ptr", "%ahead"),
+        *sums,
+    )
     yield f"define internal void @{name}({PARAMETERS}, i64 %rows, i64 %columns) noinline {tile.attributes} {{"
     yield "entry:"
     yield from mask_lines(tile.lanes, "%columns")
@@ -168,6 +173,7 @@ def _edge_lines(kernel: MicroKernel, name: str) -> Iterator[str]:
     yield from _phis("%left", "i64", "%steps")
     for value in carried:
         yield from _phis(value.name, value.type, value.start)
+    yield from _ask_ahead(tile, "%ahead_at", "%ahead_at_next")
     a_rows = [f"%a0_{row}_at" for row in range(kernel.rows)]
     for row, address in enumerate(a_rows):
         yield f"  {address} = getelementptr {tile.element}, ptr %a_row{row}, i64 %offset"
@@ -186,6 +192,18 @@ def _edge_lines(kernel: MicroKernel, name: str) -> Iterator[str]:
         c_rows.append(f"%c_row{row}")
     yield from _write(kernel, c_rows, tuple(f"{value.name}_total" for value in sums))
     yield "}"
+
+
+def _ask_ahead(tile: GemmTile, name: str, after: str) -> Iterator[str]:
+    """Ask for the lines of one step of a panel, into the second cache: the present panel fills the first.
+
+    Each line is asked for by its last byte, since a panel that starts within a line shares that one with its
+    predecessor, and its last one with its successor.
+    """
+    for byte in range(LINE_BYTES - 1, tile.nr * tile.itemsize, LINE_BYTES):
+        yield f"  {name}_byte{byte} = getelementptr i8, ptr {name}, i64 {byte}"
+        yield f"  call void @llvm.prefetch.p0(ptr {name}_byte{byte}, i32 0, i32 2, i32 1)"
+    yield f"  {after} = getelementptr i8, ptr {name}, i64 %ahead_step"
 
 
 def _sums(kernel: MicroKernel) -> tuple[_Carried, ...]:

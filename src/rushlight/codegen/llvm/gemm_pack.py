@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Generator, Iterator
 
 from rushlight.codegen.llvm.gemm_micro import load_vector, mask_lines, store_vector
 from rushlight.ir.gemm_tile import GemmTile
@@ -338,31 +339,76 @@ def _column_addresses(tile: GemmTile) -> Iterator[str]:
 
 
 def _square(tile: GemmTile) -> Iterator[str]:
-    """Transpose a square of `lanes` columns by `lanes` steps along k.
-
-    Interleaving vector i with vector i + half, for all i in the lower half, rotates the bits of (vector, lane) by one:
-    as many rounds as a lane number has bits exchange the two.
-    """
-    lanes, half = tile.lanes, tile.lanes // 2
-    for lane in range(lanes):
-        yield f"  %square0_{lane}_at = getelementptr {tile.element}, ptr %from{lane}, i64 %t"
-        yield load_vector(tile, f"%square0_{lane}", f"%square0_{lane}_at")
-    rounds = lanes.bit_length() - 1
-    for number in range(rounds):
-        for pair in range(half):
-            operands = f"{tile.vector} %square{number}_{pair}, {tile.vector} %square{number}_{pair + half}"
-            for part in range(2):
-                indices = (f"i32 {part * half + lane // 2 + lane % 2 * lanes}" for lane in range(lanes))
-                yield (
-                    f"  %square{number + 1}_{2 * pair + part} = shufflevector {operands}, "
-                    f"<{lanes} x i32> <{', '.join(indices)}>"
-                )
-    for lane in range(lanes):
+    """Transpose a square of `lanes` columns by `lanes` steps along k."""
+    names = []
+    for lane in range(tile.lanes):
+        yield f"  %square{lane}_at = getelementptr {tile.element}, ptr %from{lane}, i64 %t"
+        yield load_vector(tile, f"%square{lane}", f"%square{lane}_at")
+        names.append(f"%square{lane}")
+    names = yield from _transpose(tile, names)
+    for lane, name in enumerate(names):
         yield f"  %step{lane} = add i64 %t, {lane}"
         yield f"  %step{lane}_start = mul i64 %step{lane}, {tile.nr}"
         yield f"  %step{lane}_index = add i64 %step{lane}_start, %j"
         yield f"  %step{lane}_at = getelementptr {tile.element}, ptr %to, i64 %step{lane}_index"
-        yield store_vector(tile, f"%square{rounds}_{lane}", f"%step{lane}_at")
+        yield store_vector(tile, name, f"%step{lane}_at")
+
+
+def _transpose(tile: GemmTile, names: list[str]) -> Generator[str, None, list[str]]:
+    """Transpose as many vectors as they have lanes, with shuffles that are one short instruction each.
+
+    First within pieces of 16 bytes: to interleave the halves of vectors i and i + half, for all i in the lower half,
+    rotates the bits of (vector, lane) by one, so that as many rounds as a lane number has bits exchange the two. Then
+    pieces move as a whole: even pieces of two neighbours make one vector and odd ones another, which rotates the other
+    way.
+    """
+    lanes, piece = tile.lanes, 16 // tile.itemsize
+    groups, half = lanes // piece, piece // 2
+    for turn in range(piece.bit_length() - 1):
+        firsts = [group * piece + low for group in range(groups) for low in range(half)]
+        pairs = [(names[first], names[first + half]) for first in firsts]
+        names = yield from _shuffle(tile, f"%zip{turn}", pairs, _interleaved_halves(lanes, piece))
+    columns = [[names[group * piece + low] for group in range(groups)] for low in range(piece)]
+    for low in range(piece):
+        for turn in range(groups.bit_length() - 1):
+            pairs = list(zip(columns[low][::2], columns[low][1::2], strict=True))
+            both = yield from _shuffle(tile, f"%piece{turn}_{low}", pairs, _pieces(lanes, piece))
+            columns[low] = both[::2] + both[1::2]
+    return [columns[lane % piece][lane // piece] for lane in range(lanes)]
+
+
+def _interleaved_halves(lanes: int, piece: int) -> tuple[list[int], ...]:
+    """The lanes of two vectors with lower halves of their pieces interleaved, and those with upper halves."""
+    return tuple(
+        [
+            start + place + other
+            for start in range(0, lanes, piece)
+            for place in range(first, first + piece // 2)
+            for other in (0, lanes)
+        ]
+        for first in (0, piece // 2)
+    )
+
+
+def _pieces(lanes: int, piece: int) -> tuple[list[int], ...]:
+    """The lanes of the even pieces of two vectors, and of the odd ones."""
+    return tuple(
+        [start + place for start in range(first, 2 * lanes, 2 * piece) for place in range(piece)]
+        for first in (0, piece)
+    )
+
+
+def _shuffle(
+    tile: GemmTile, name: str, pairs: list[tuple[str, str]], masks: tuple[list[int], ...]
+) -> Generator[str, None, list[str]]:
+    """Shuffle each pair of vectors by each mask; the names of the results, those of a pair beside each other."""
+    names: list[str] = []
+    for pair, mask in itertools.product(pairs, masks):
+        names.append(f"{name}_{len(names)}")
+        numbers = ", ".join(f"i32 {lane}" for lane in mask)
+        operands = f"{tile.vector} {pair[0]}, {tile.vector} {pair[1]}"
+        yield f"  {names[-1]} = shufflevector {operands}, <{tile.lanes} x i32> <{numbers}>"
+    return names
 
 
 def _one_step(tile: GemmTile) -> Iterator[str]:
