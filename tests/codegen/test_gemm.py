@@ -14,7 +14,7 @@ import pytest
 
 from rushlight.codegen.llvm.gemm import TASK_WORDS, choose_tile, emit_core, emit_plan, emit_task, plan_tiles
 from rushlight.codegen.llvm.gemm_pack import PACK_WORDS, emit_pack_b
-from rushlight.ir.gemm_tile import GemmTile
+from rushlight.ir.gemm_tile import GemmTile, narrow_products
 from rushlight.runtime import llvm
 
 _ORACLE = """
@@ -428,6 +428,21 @@ def test_hot_loops_keep_everything_in_registers(target_name: str, a_format: Any)
             used = [line for line in loop if "prefetch" not in line]  # which may use %rbp like any other register
             assert not [line for line in used if re.search(r"\(%[re][sb]p\)|\[sp", line)], "\n".join(loop)
         assert max(len(loop) for loop in products) < 1.4 * tile.unroll * tile.mr * (tile.vectors + 1) + 12
+
+
+@pytest.mark.parametrize(("a_format", "b_format"), [("row", "row"), ("column", "column")])
+def test_pairs_of_bfloat16_are_one_instruction(a_format: Any, b_format: Any) -> None:
+    level = llvm.target_named("x86-64-v4")
+    target = replace(level, features="+avx512bf16")
+    assert narrow_products(target) == {"bfloat16"}
+    assert not narrow_products(level)
+    tile = choose_tile(
+        "bfloat16", target.vector_bytes, a_format=a_format, b_format=b_format, a_packed=False, b_packed=False
+    )
+    text = llvm.assembly(emit_core(tile, "core"), target)
+    (loop,) = [loop for name, loop in innermost_loops(text) if "_full" in name]
+    assert sum("vdpbf16ps" in line for line in loop) == tile.unroll * tile.mr * tile.vectors
+    assert not [line for line in loop if "prefetch" not in line and re.search(r"\(%[re]sp\)", line)], "\n".join(loop)
 
 
 def innermost_loops(assembly: str) -> list[tuple[str, list[str]]]:

@@ -14,8 +14,11 @@ import numpy as np
 import pytest
 
 import rushlight as rl
-from rushlight.ir.interpret import fold_products
+from rushlight.ir.dtype import bfloat16
+from rushlight.ir.gemm_tile import narrow_products
+from rushlight.ir.interpret import fold_products, multiply_add
 from rushlight.ir.scalar import BLOCKED
+from rushlight.runtime import llvm
 
 SIZES = (0, 1, 3, 40)
 LAYOUTS = ("row", "column", "strided", "broadcast")
@@ -34,9 +37,32 @@ def laid_out(array: np.ndarray[Any, Any], layout: str) -> Any:
 
 def product_of_order(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """The product as the order defines it, in numpy."""
-    left, right = np.broadcast_arrays(a[:, None, :], b.T[None, :, :])
     with np.errstate(all="ignore"):
-        return fold_products(left, right, BLOCKED)
+        if a.dtype != bfloat16.numpy:
+            left, right = np.broadcast_arrays(a[:, None, :], b.T[None, :, :])
+            return fold_products(left, right, BLOCKED)
+        wide = a.astype(np.float32), b.astype(np.float32)
+        pairs = "bfloat16" in narrow_products(llvm.host_target())
+        return (product_of_pairs(*wide) if pairs else product_of_order(*wide)).astype(bfloat16.numpy)
+
+
+def product_of_pairs(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The product as an instruction for pairs of bfloat16 defines it: the odd element first, no denormal numbers."""
+    if a.shape[1] % 2:
+        a, b = np.pad(a, ((0, 0), (0, 1))), np.pad(b, ((0, 1), (0, 0)))
+    a, b = without_denormals(a), without_denormals(b)
+    total = np.zeros((a.shape[0], b.shape[1]), np.float32)
+    for start in range(0, a.shape[1], 256):
+        chain = np.zeros_like(total)
+        for k in range(start, min(start + 256, a.shape[1])):
+            step = k ^ 1
+            chain = without_denormals(multiply_add(a[:, step : step + 1], b[step], chain))
+        total = total + chain if start else chain
+    return total
+
+
+def without_denormals(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    return np.where(np.abs(x) < np.finfo(np.float32).tiny, np.copysign(np.float32(0), x), x)
 
 
 def assert_same_bits(got: Any, wanted: np.ndarray[Any, Any]) -> None:
@@ -46,6 +72,10 @@ def assert_same_bits(got: Any, wanted: np.ndarray[Any, Any]) -> None:
         np.isnan(found) & np.isnan(wanted)
     )
     assert same.all(), f"{(~same).sum()} of {same.size} differ, first at {np.argwhere(~same)[0]}"
+
+
+def numpy_dtype(name: str) -> np.dtype[Any]:
+    return bfloat16.numpy if name == "bfloat16" else np.dtype(name)
 
 
 def matmul(a: Any, b: Any) -> Any:
@@ -61,12 +91,12 @@ def threads(request: pytest.FixtureRequest) -> Any:
 
 
 @pytest.mark.parametrize("layouts", list(itertools.product(LAYOUTS, LAYOUTS[:3])), ids="-".join)
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
 def test_products_have_the_bits_of_the_order(dtype: str, layouts: tuple[str, str]) -> None:
     random = np.random.default_rng(7)
     for m, n, k in itertools.product(SIZES, SIZES, (0, 17, 257)):
         a, b = (
-            laid_out(random.standard_normal(shape).astype(dtype), layout)
+            laid_out(random.standard_normal(shape).astype(numpy_dtype(dtype)), layout)
             for shape, layout in zip(((m, k), (k, n)), layouts, strict=True)
         )
         assert_same_bits(a @ b, product_of_order(a.numpy(), b.numpy()))
@@ -77,25 +107,43 @@ def test_products_have_the_bits_of_the_order(dtype: str, layouts: tuple[str, str
     [(1, 513, 600), (3, 255, 513), (16, 300, 700), (25, 96, 255), (300, 1, 513), (257, 3, 600), (1, 1, 700), (2, 9, 9)],
 )
 @pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_few_rows_have_the_same_bits_whatever_is_known_of_sizes(
-    m: int, n: int, k: int, transposed: bool, threads: int
+    m: int, n: int, k: int, dtype: str, transposed: bool, threads: int
 ) -> None:
     random = np.random.default_rng(8)
-    a, b = random.standard_normal((m, k)).astype("float32"), random.standard_normal((k, n)).astype("float32")
+    a, b = (random.standard_normal(shape).astype(numpy_dtype(dtype)) for shape in ((m, k), (k, n)))
     right = laid_out(b, "column" if transposed else "row")
     wanted = product_of_order(a, b)
     for function in (matmul, rl.compile(matmul), rl.compile(matmul, dynamic=False)):
         assert_same_bits(function(rl.tensor(a), right), wanted)
-    compiled: Callable[..., Any] = rl.compile(lambda x, y: (x @ y).relu() - 1)
-    assert_same_bits(compiled(rl.tensor(a), right), np.maximum(wanted, 0) - np.float32(1))
+    compiled: Callable[..., Any] = rl.compile(lambda x, y: (-(-x @ y)).relu())
+    assert_same_bits(compiled(rl.tensor(a), right), np.maximum(wanted, 0))
     if m == 1:
         assert_same_bits(rl.tensor(a[0]) @ right, wanted[0])
 
 
-def test_special_numbers_pass_through_few_rows() -> None:
-    numbers = np.array([0.0, -0.0, 1.0, 1e-45, -1e-40, 3e38, np.inf, -np.inf, np.nan], np.float32)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_special_numbers_pass_through_few_rows(dtype: str) -> None:
+    numbers = np.array([0.0, -0.0, 1.0, 1e-45, -1e-39, 3e38, np.inf, -np.inf, np.nan], numpy_dtype(dtype))
     random = np.random.default_rng(9)
     for count, m in itertools.product((6, 9), (1, 3, 14)):
         a, b = random.choice(numbers[:count], (m, 300)), random.choice(numbers[:count], (300, 40))
         for layout in ("row", "column"):
             assert_same_bits(rl.tensor(a) @ laid_out(b, layout), product_of_order(a, b))
+
+
+def test_a_product_of_widened_elements_is_one_of_float32() -> None:
+    random = np.random.default_rng(10)
+    a, b = (random.standard_normal(shape).astype(bfloat16.numpy) for shape in ((20, 300), (300, 50)))
+    wanted = product_of_order(a.astype(np.float32), b.astype(np.float32))
+    for function in (rl.compile(lambda x, y: x.float() @ y.float()), lambda x, y: x.float() @ y.float()):
+        assert_same_bits(function(rl.tensor(a), rl.tensor(b)), wanted)
+
+
+def test_batches_of_bfloat16_have_the_bits_of_their_matrices() -> None:
+    random = np.random.default_rng(11)
+    a, b = (random.standard_normal(shape).astype(bfloat16.numpy) for shape in ((2, 3, 20, 70), (3, 70, 30)))
+    found = (rl.tensor(a) @ rl.tensor(b)).numpy()
+    for outer, inner in itertools.product(range(2), range(3)):
+        assert_same_bits(rl.tensor(found[outer, inner]), product_of_order(a[outer, inner], b[inner]))

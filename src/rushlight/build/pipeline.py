@@ -15,6 +15,7 @@ from typing import Any
 from rushlight.build.decompose import merge_equal_calls, to_primitives
 from rushlight.build.stages import NO_STAGES, Stages
 from rushlight.codegen.llvm.module import emit_module
+from rushlight.ir.gemm_tile import narrow_products
 from rushlight.ir.graph import Call, Graph
 from rushlight.ir.graph_parse import parse_graph
 from rushlight.ir.kernel_text import plan_text
@@ -95,7 +96,7 @@ def _merge(graph: Graph, target: Target) -> Graph:
 
 
 def _schedule(graph: Graph, target: Target) -> Scheduled:
-    scheduled = schedule(graph, target.vector_bytes)
+    scheduled = schedule(graph, target.vector_bytes, narrow_products(target))
     for reason, count in Counter([item.verdict.reason for item in scheduled.missed]).items():
         events.record("missed_fusion", "fuse", f"{graph.name}: {reason} ({count} times)")
     return scheduled

@@ -18,6 +18,9 @@ elements apart, so the inner kernel addresses all of them from one register; the
 "column" suits an `a` whose columns are contiguous. Plain matrices need not be packed up front: the core packs an `a` by
 blocks of `mc` x 256 and a `b` by panels of 256 x `nr`, on its stack, which costs less than a pass over memory unless
 a transposed `b` ("column") meets many rows.
+
+Where one instruction multiplies a `group` of elements along k for each sum, operands are never packed up front, and the
+core packs groups: they take the place of elements above, and a last group is filled up with zeros.
 """
 
 from __future__ import annotations
@@ -25,11 +28,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from rushlight.ir.target import Target
+
 Format = Literal["row", "column"]
 
 BLOCK = 256
-_LLVM_FLOATS = {"float32": "float", "float64": "double"}
-_ITEM_BYTES = {"float32": 4, "float64": 8}
+# How operands of a dtype are multiplied: the LLVM type and bytes of a sum, those of an operand's element, and how many
+# elements along k one instruction multiplies for each sum.
+_SUMS = {"float32": ("float", 4), "float64": ("double", 8), "bfloat16": ("float", 4)}
+_SOURCES = {"float32": ("float", 4), "float64": ("double", 8), "bfloat16": ("i16", 2)}
+_GROUPS = {"float32": 1, "float64": 1, "bfloat16": 2}
 _MICRO_SHAPES = {64: (12, 2), 32: (6, 2), 16: (8, 3)}
 _L2_BYTES = 1 << 20
 _SCRATCH_BYTES = 384 << 10
@@ -67,13 +75,33 @@ class GemmTile:
 
     @property
     def element(self) -> str:
-        """The LLVM type of an element."""
-        return _LLVM_FLOATS[self.dtype]
+        """The LLVM type of a sum, and of as many elements of a packed operand as `group` says."""
+        return _SUMS[self.dtype][0]
 
     @property
     def itemsize(self) -> int:
-        """Bytes of an element."""
-        return _ITEM_BYTES[self.dtype]
+        """Bytes of a sum."""
+        return _SUMS[self.dtype][1]
+
+    @property
+    def source(self) -> str:
+        """The LLVM type of an element of a plain operand."""
+        return _SOURCES[self.dtype][0]
+
+    @property
+    def source_bytes(self) -> int:
+        """Bytes of an element of a plain operand."""
+        return _SOURCES[self.dtype][1]
+
+    @property
+    def group(self) -> int:
+        """Elements along k that lie side by side in a packed operand and are multiplied by one instruction."""
+        return _GROUPS[self.dtype]
+
+    @property
+    def block_steps(self) -> int:
+        """Steps of the inner kernels along a block of k."""
+        return self.kc // self.group
 
     @property
     def lanes(self) -> int:
@@ -113,13 +141,13 @@ def choose_tile(
     b_format: Format = "row",
     b_packed: bool = True,
 ) -> GemmTile:
-    """The tile for "float32" or "float64" on a machine with vectors of 16, 32 or 64 bytes.
+    """The tile for float32, float64 or one of `narrow_products`, on a machine with vectors of 16, 32 or 64 bytes.
 
     A block of a packed `b`, 256 x `nc`, fills half of the cache. A plain `b` is packed again for each macro tile, and
     only a panel of it need stay in the cache: such a tile is larger. A task needs less than 1 MiB of stack: up to 384
     KiB for a block of a plain `a`, and as much for a macro tile that waits for its epilogue.
     """
-    itemsize = _ITEM_BYTES[dtype]
+    itemsize = _SUMS[dtype][1]
     mr, vectors = _MICRO_SHAPES[vector_bytes]
     nr = vectors * vector_bytes // itemsize
     a_bytes = min(_A_BLOCK_BYTES // 3, _L2_BYTES // 4) if b_packed else _A_BLOCK_BYTES
@@ -128,6 +156,12 @@ def choose_tile(
     nc = max(1, row_bytes // itemsize // nr) * nr
     unroll = 2 if vector_bytes == 64 else 4
     return GemmTile(mr, nr, mc, nc, vector_bytes, dtype, a_format, a_packed, b_format, b_packed, unroll)
+
+
+def narrow_products(target: Target) -> frozenset[str]:
+    """The narrow dtypes whose products a machine has instructions for; others are widened first."""
+    has_pairs = target.vector_bytes == 64 and "+avx512bf16" in target.features.split(",")
+    return frozenset(["bfloat16"] if has_pairs else [])
 
 
 def plan_tiles(

@@ -236,7 +236,8 @@ class _Grid:
             identity = _IDENTITIES[kind](term.type)
             folded = fold(lined[0], identity, _FOLDS[kind], term.attr("order"), counted)
         else:
-            folded = fold_products(lined[0], lined[1], term.attr("order"), counted)
+            wide = [item.astype(term.type.numpy, copy=False) for item in lined]
+            folded = fold_products(wide[0], wide[1], term.attr("order"), counted)
         kept = [1 if dim in dims else size for dim, size in enumerate(shape)]
         return folded.reshape(kept)
 

@@ -15,7 +15,19 @@ from typing import cast as typing_cast
 
 import numpy as np
 
-from rushlight.ir.dtype import BY_NAME, DType, Kind, bool_, complex64, complex128, float32, float64, int64, real_dtype
+from rushlight.ir.dtype import (
+    BY_NAME,
+    DType,
+    Kind,
+    bool_,
+    complex64,
+    complex128,
+    compute_dtype,
+    float32,
+    float64,
+    int64,
+    real_dtype,
+)
 from rushlight.support.frozen import frozen
 from rushlight.sym import Size, SizeExpr
 from rushlight.term import Op, Term, interned
@@ -158,6 +170,10 @@ def _same(*types: DType) -> DType:
     return types[0]
 
 
+def _sum_of_products(*types: DType) -> DType:
+    return compute_dtype(types[0])
+
+
 def _compare(*types: DType) -> DType:
     return bool_
 
@@ -215,7 +231,7 @@ OPS: dict[str, ScalarOp] = {
     "load": ScalarOp("load", None, _same),
     "keep": ScalarOp("keep", 2, _same),
     "reduce": ScalarOp("reduce", 1, _same),
-    "contract": ScalarOp("contract", 2, _same),
+    "contract": ScalarOp("contract", 2, _sum_of_products),
 }
 REDUCTIONS = ("sum", "prod", "max", "min", "any", "all")
 
@@ -329,9 +345,12 @@ def reduce(kind: str, axes: tuple[SizeExpr, ...], body: Scalar, order: Order) ->
 
 
 def contract(axes: tuple[SizeExpr, ...], a: Scalar, b: Scalar, order: Order) -> Scalar:
-    """Sum of a*b over `axes`, by chains of fma for floats: acc = fma(a, b, acc)."""
+    """Sum of a*b over `axes`, by chains of fma for floats: acc = fma(a, b, acc).
+
+    16-bit floats are summed in float32: exactly widened, or as the machine's own instruction for pairs of them does.
+    """
     assert a.type is b.type, f"contract: {a.type.name} and {b.type.name}"
-    return _term("contract", (a, b), (("axes", tuple(axes)), ("order", order)), a.type)
+    return _term("contract", (a, b), (("axes", tuple(axes)), ("order", order)), compute_dtype(a.type))
 
 
 def is_nan(value: Scalar) -> Scalar:

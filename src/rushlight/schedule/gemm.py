@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rushlight.ir.dtype import float32, float64
-from rushlight.ir.scalar import BLOCKED, OPS, Scalar
+from rushlight.ir.dtype import bfloat16, float32, float64
+from rushlight.ir.scalar import BLOCKED, OPS, Scalar, cast, contract
 from rushlight.schedule.matrices import Axes, matrices
 from rushlight.schedule.nodes import Node
-from rushlight.schedule.terms import as_size, free_axes, linear_offset
+from rushlight.schedule.terms import as_size, free_axes, linear_offset, rebuild
 from rushlight.sym import Size, SizeExpr, axis_size, product
+from rushlight.term import postorder
+from rushlight.term import substitute as replace_terms
 
 # Below this many multiplications, or this many columns, a product costs more than it saves. A size that is not known is
 # taken to be large: the artifact serves all.
 MIN_WORK = 16384
 MIN_COLUMNS = 8
+# Shorter sums are over before a transposed result has paid.
+MIN_INNER = 64
 # With fewer rows there is no use for a packed `b`: it must lie in memory as a matrix does.
 MIN_ROWS = 4
 
@@ -23,7 +27,7 @@ MIN_ROWS = 4
 class GemmShape:
     """A contraction seen as C[batch, m, n] = sum over k of A[batch, m, k] * B[batch, k, n].
 
-    Each letter is a set of axes; `batch` and `rows` may be empty. A and B change places where columns are few.
+    Each letter is a set of axes; all but `inner` may be empty. A and B change places where columns are few.
     """
 
     batch: tuple[SizeExpr, ...]
@@ -34,27 +38,50 @@ class GemmShape:
     b: Scalar
 
 
+def widen_products(body: Scalar, products: frozenset[str]) -> Scalar:
+    """Products of dtypes that the machine has no instruction for become products of exactly widened elements."""
+    narrow = [
+        term
+        for term in postorder([body])
+        if term.op is OPS["contract"]
+        and term.operands[0].type is not term.type
+        and term.operands[0].type.name not in products
+    ]
+    return replace_terms([body], {term: _widened(term) for term in narrow}, rebuild)[0] if narrow else body
+
+
+def _widened(term: Scalar) -> Scalar:
+    a, b = (cast(operand, term.type) for operand in term.operands)
+    return contract(term.attr("axes"), a, b, term.attr("order"))
+
+
 def match_gemm(node: Node) -> GemmShape | None:
-    """The GEMM that a node is, or None for one that stays small. The order of the sum is the same either way."""
+    """The GEMM that a node is, or None for one that stays small. The order of the sum is the same either way.
+
+    A product of narrow elements always is one: other kernels have no instruction for it.
+    """
     contraction = node.contraction
-    if contraction is None or contraction.type not in (float32, float64) or contraction.attr("order") != BLOCKED:
+    if contraction is None or contraction.attr("order") != BLOCKED:
         return None
     a, b = contraction.operands
+    if a.type not in (float32, float64, bfloat16):
+        return None
     inner = contraction.attr("axes")
     in_a, in_b = free_axes(a), free_axes(b)
-    batch = tuple([axis for axis in node.axes if axis in in_a and axis in in_b])
+    batch = tuple([axis for axis in node.axes if (axis in in_a) == (axis in in_b)])
     rows = tuple([axis for axis in node.axes if axis in in_a and axis not in in_b])
     columns = tuple([axis for axis in node.axes if axis in in_b and axis not in in_a])
-    if len(batch) + len(rows) + len(columns) != len(node.axes):
-        return None
-    if _is_below(_count(columns), MIN_COLUMNS) and not _is_below(_count(rows), MIN_COLUMNS):
-        a, b, rows, columns = b, a, columns, rows
     m, n, k = _count(rows), _count(columns), _count(inner)
+    if _is_below(n, MIN_COLUMNS) and not _is_below(m, MIN_COLUMNS) and not _is_below(k, MIN_INNER):
+        a, b, rows, columns, m, n = b, a, columns, rows, n, m
+    shape = GemmShape(batch, rows, columns, inner, a, b)
+    if a.type is not contraction.type:
+        return shape
     if _is_below(n, MIN_COLUMNS) or _is_below(product((m, n, k)), MIN_WORK):
         return None
     if _is_below(m, MIN_ROWS) and not _is_matrix(b, batch, inner, columns):
         return None
-    return GemmShape(batch, rows, columns, inner, a, b)
+    return shape
 
 
 def _is_matrix(term: Scalar, batch: Axes, inner: Axes, columns: Axes) -> bool:

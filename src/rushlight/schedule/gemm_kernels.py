@@ -51,8 +51,12 @@ def build_gemm(group: Group, vector_bytes: int, placed: Mapping[Buffer, Buffer],
     a_term, b_term = (_linear(term, placed) for term in (shape.a, shape.b))
     stored = _stored_product(group, shape, placed)
     split, a, b, c = _place_operands(shape, a_term, b_term, stored)
+    dtype = node.contraction.operands[0].type
+    if dtype is not node.contraction.type:
+        a = a or (yield from _store_matrix(a_term, shape, split, f"{name}_a", shape.rows, shape.inner))
+        b = b or (yield from _store_matrix(b_term, shape, split, f"{name}_b", shape.inner, shape.columns))
     tile = choose_tile(
-        node.contraction.type.name,
+        dtype.name,
         vector_bytes,
         a_format=_packed_format(a_term, shape) if a is None else a.format,
         a_packed=a is None,
@@ -182,6 +186,30 @@ def _pack_a(term: Scalar, shape: GemmShape, tile: GemmTile, split: int, name: st
         term, {**images, **batch}, packed, outer, within, offset + substitute(flat, batch) * storage, f"{name}_pack_a"
     )
     return _packed(packed, m, storage, shape, split)
+
+
+def _store_matrix(
+    term: Scalar,
+    shape: GemmShape,
+    split: int,
+    name: str,
+    first: tuple[SizeExpr, ...],
+    second: tuple[SizeExpr, ...],
+) -> Generator[Step, None, Matrices]:
+    """Writes an operand as a batch of plain matrices, along the axis that it is read along."""
+    by_columns = not second or (bool(first) and _unit_step(term, first) and not _unit_step(term, second))
+    outer, inner = (second, first) if by_columns else (first, second)
+    batch, far, near = _fresh(shape.batch, "b"), _fresh(outer, "i"), _fresh(inner, "j")
+    images = {**batch, **far, **near}
+    position: Size = 0
+    for axis in (*shape.batch, *outer, *inner):
+        position = position * axis_size(axis) + images[axis]
+    storage = _count(first) * _count(second)
+    buffer = Buffer(name, TensorType((_count(shape.batch), storage), term.type), "arena")
+    axes = tuple(images.values())
+    yield _pack_step(term, images, buffer, axes[:-1], axes[-1], position, f"{name}_store")
+    found = _packed(buffer, _count(inner), storage, shape, split)
+    return replace(found, format="column") if by_columns else found
 
 
 def _walk(axes: Sequence[SizeExpr]) -> tuple[dict[SizeExpr, SizeExpr], tuple[SizeExpr, ...], Size]:

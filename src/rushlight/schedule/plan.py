@@ -14,6 +14,7 @@ from rushlight.ir.type import TensorType
 from rushlight.schedule.bands import Chain, band_launch, find_chains, localise
 from rushlight.schedule.complex_parts import split_complex
 from rushlight.schedule.fuse import Group, Missed, fuse
+from rushlight.schedule.gemm import widen_products
 from rushlight.schedule.gemm_kernels import build_gemm
 from rushlight.schedule.keep import keep_row_values
 from rushlight.schedule.kernels import Step, build_kernel, collapse, open_group
@@ -37,9 +38,15 @@ class Scheduled:
     missed: list[Missed] = field(default_factory=list)
 
 
-def schedule(graph: Graph, vector_bytes: int) -> Scheduled:
-    """Lowers, fuses and places a graph of primitives."""
+def schedule(graph: Graph, vector_bytes: int, products: frozenset[str] = frozenset()) -> Scheduled:
+    """Lowers, fuses and places a graph of primitives.
+
+    `products` are the narrow dtypes that the machine multiplies without widening them first.
+    """
     lowered = lower_graph(graph)
+    for place, item in enumerate(lowered.definitions):
+        if isinstance(item, Definition):
+            lowered.definitions[place] = Definition(item.buffer, item.axes, widen_products(item.body, products))
     outputs = _place_results(graph, lowered)
     results = set(outputs)
     nodes = make_nodes(lowered.definitions, results)

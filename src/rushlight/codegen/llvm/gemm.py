@@ -36,7 +36,7 @@ __all__ = [
 
 _CORE_TYPES = "ptr, ptr, ptr, i64, i64, i64, i64, i64, i64"
 
-_MICRO_ARGUMENTS = "ptr %a_at, ptr %b_at, ptr %c_at, i64 %b_stride, i64 %ldc, i64 %steps, i1 %first, \
+_MICRO_ARGUMENTS = "ptr %a_at, ptr %b_at, ptr %c_at, i64 %b_stride, i64 %ldc, i64 %groups, i1 %first, \
 ptr %ahead, i64 %ahead_step"
 
 _USE_A = "  %a_block = getelementptr i8, ptr %a_there, i64 0"
@@ -75,18 +75,20 @@ block:
   %first = icmp eq i64 %k0, 0
   %k_left = sub i64 %k, %k0
   %steps = call i64 @llvm.smin.i64(i64 %k_left, i64 {kc})
-  %steps_odd = urem i64 %steps, {unroll}
+  %steps_more = add i64 %steps, {group_less}
+  %groups = udiv i64 %steps_more, {group}
+  %steps_odd = urem i64 %groups, {unroll}
   %steps_even = icmp eq i64 %steps_odd, 0
   %steps_some = icmp ne i64 %steps, 0
   %steps_full = and i1 %steps_even, %steps_some
   %a_offset = mul i64 %k0, {a_per_k}
-  %a_there = getelementptr {element}, ptr %a, i64 %a_offset
+  %a_there = getelementptr {a_element}, ptr %a, i64 %a_offset
 {pack_a}
   %b_offset = mul i64 %k0, {b_per_k}
-  %b_block = getelementptr {element}, ptr %b, i64 %b_offset
+  %b_block = getelementptr {b_element}, ptr %b, i64 %b_offset
   %b_block_elements = mul i64 {kc}, {b_per_k}
-  %b_block_next = getelementptr {element}, ptr %b_block, i64 %b_block_elements
-  %b_step_bytes = mul i64 {b_per_k}, {itemsize}
+  %b_block_next = getelementptr {b_element}, ptr %b_block, i64 %b_block_elements
+  %b_step_bytes = mul i64 {b_per_k}, {b_step}
   br label %column
 column:
   %j = phi i64 [ 0, %block ], [ %j_next, %column_end ]
@@ -97,10 +99,10 @@ column:
   %columns_full = icmp eq i64 %columns, {nr}
   %inside = and i1 %steps_full, %columns_full
   %b_start = mul i64 %j, {b_per_n}
-  %b_there = getelementptr {element}, ptr %b_block, i64 %b_start
+  %b_there = getelementptr {b_element}, ptr %b_block, i64 %b_start
 {pack_b}
   %b_next_start = mul i64 %j_next, {b_per_n}
-  %b_beside = getelementptr {element}, ptr %b_block, i64 %b_next_start
+  %b_beside = getelementptr {b_element}, ptr %b_block, i64 %b_next_start
   %b_next = select i1 %more_columns, ptr %b_beside, ptr %b_block_next
   %c_column = getelementptr {element}, ptr %c, i64 %j
   br label %row
@@ -183,7 +185,11 @@ def emit_core(tile: GemmTile, name: str, linkage: str = "") -> str:
         b_per_k=_b_per_k(tile),
         b_per_n=_b_per_n(tile),
         b_asking_row=-1 if not tile.b_packed and tile.b_format == "column" else 0,
-        itemsize=tile.itemsize,
+        a_element=_operand(tile, tile.a_packed),
+        b_element=_operand(tile, tile.b_packed),
+        b_step=tile.itemsize if tile.b_packed else tile.source_bytes,
+        group=tile.group,
+        group_less=tile.group - 1,
         scratch="\n".join(_scratch(tile)),
         pack_a=(_USE_A if tile.a_packed else _PACK_A).format(name=name),
         pack_b=_b_panel_template(tile).format(name=name, nr=tile.nr),
@@ -208,9 +214,9 @@ def declare_core(name: str) -> str:
 def _scratch(tile: GemmTile) -> Iterator[str]:
     """The core's own memory for operands that it packs, and the question whether `b` is used in place."""
     if not tile.a_packed:
-        yield f"  %a_block = alloca [{tile.mc * tile.kc} x {tile.element}], align 64"
+        yield f"  %a_block = alloca [{tile.mc * tile.block_steps} x {tile.element}], align 64"
     if not tile.b_packed:
-        yield f"  %b_panel = alloca [{tile.nr * tile.kc} x {tile.element}], align 64"
+        yield f"  %b_panel = alloca [{tile.nr * tile.block_steps} x {tile.element}], align 64"
     if reads_in_place(tile):
         yield f"  %in_place = icmp sle i64 %m, {2 * tile.mr}"
 
@@ -244,7 +250,12 @@ def _a_per_k(tile: GemmTile) -> int | str:
 
 def _a_per_m(tile: GemmTile) -> int | str:
     """Elements by which a row moves the start of a panel in a block of `a` that is packed."""
-    return "%k" if tile.a_format == "column" and tile.a_packed else tile.kc
+    return "%k" if tile.a_format == "column" and tile.a_packed else tile.block_steps
+
+
+def _operand(tile: GemmTile, packed: bool) -> str:
+    """The LLVM type in which an operand is addressed."""
+    return tile.element if packed else tile.source
 
 
 def _a_tile_per_m(tile: GemmTile) -> int | str:
@@ -274,7 +285,7 @@ def _emit_edge(tile: GemmTile, name: str) -> str:
         f"  %is_few = icmp sle i64 %rows_left, {few}",
         f"  %most = select i1 %is_few, i64 {few}, i64 {many}",
         "  %piece_rows = call i64 @llvm.smin.i64(i64 %rows_left, i64 %most)",
-        f"  %a_start = mul i64 %row, {tile.kc if tile.a_format == 'row' else 1}",
+        f"  %a_start = mul i64 %row, {tile.block_steps if tile.a_format == 'row' else 1}",
         f"  %a_at = getelementptr {tile.element}, ptr %a, i64 %a_start",
         "  %c_start = mul i64 %row, %ldc",
         f"  %c_at = getelementptr {tile.element}, ptr %c, i64 %c_start",
@@ -338,13 +349,13 @@ task:
   %a_first = add i64 %a_outer_at, %a_inner_at
   %a_start = mul i64 %m0, {a_per_m}
   %a_index = add i64 %a_first, %a_start
-  %a_at = getelementptr {element}, ptr %a, i64 %a_index
+  %a_at = getelementptr {a_element}, ptr %a, i64 %a_index
   %b_outer_at = mul i64 %outer, %b_batch
   %b_inner_at = mul i64 %inner, %b_inner
   %b_first = add i64 %b_outer_at, %b_inner_at
   %b_start = mul i64 %n0, {b_per_n}
   %b_index = add i64 %b_first, %b_start
-  %b_at = getelementptr {element}, ptr %b, i64 %b_index
+  %b_at = getelementptr {b_element}, ptr %b, i64 %b_index
 {tile}
   call void @{core}(ptr %a_at, ptr %b_at, ptr %c_at, i64 %a_ld, i64 %b_ld, i64 {ldc}, \
 i64 %rows, i64 %columns, i64 %k)
@@ -389,7 +400,8 @@ def emit_task(tile: GemmTile, name: str, core: str, epilogue: str | None = None,
         name=name,
         core=core,
         attributes=tile.attributes,
-        element=tile.element,
+        a_element=_operand(tile, tile.a_packed),
+        b_element=_operand(tile, tile.b_packed),
         loads="\n".join(loads),
         a_per_m=_a_tile_per_m(tile),
         b_per_n=_b_per_n(tile),

@@ -2,7 +2,8 @@
 
 One call runs one block of at most 256 steps along k: each sum is one ascending chain of fused multiply-adds from +0.0.
 It is then stored, or added to what is stored already. That is the order `BLOCKED` of reductions, so neither a kernel's
-shape nor an edge can change a bit.
+shape nor an edge can change a bit. Pairs of bfloat16 are one step, and the instruction's order is the order: the odd
+element first, then the even one, denormal numbers as zeros throughout.
 
 The full kernel serves the inside of a matrix. Edge kernels take any number of rows and columns up to their size; they
 read exactly the elements that exist, since a denormal number in the padding would cost a hundred cycles in each step.
@@ -63,7 +64,7 @@ def edge_rows(tile: GemmTile) -> tuple[int, int]:
 
 def reads_in_place(tile: GemmTile) -> bool:
     """Whether a kernel may read `b` where it lies, with memory beyond its edges that is not ours."""
-    return not tile.b_packed and tile.b_format == "row"
+    return not tile.b_packed and tile.b_format == "row" and tile.group == 1
 
 
 def edge_kernels(tile: GemmTile) -> tuple[MicroKernel, ...]:
@@ -81,7 +82,8 @@ def emit_micro(kernel: MicroKernel, name: str) -> str:
     `void @name(a, b, c, b_stride, ldc, steps, first, …)`: `a` is in a packed format; `b_stride`, the elements from one
     step to the next in `b`, is `nr` unless `b` is read in place. The full kernel needs a positive multiple of the
     tile's `unroll` steps. An edge kernel takes `rows`, at least one, and `columns`, those of its last vector. In each
-    step a kernel asks for the cache lines of `nr` elements at `ahead` and moves it by `ahead_step` bytes.
+    step a kernel asks for the cache lines of `nr` elements at `ahead`, for each member of a group, `ahead_step` bytes
+    apart, and moves on.
     """
     return "\n".join(_edge_lines(kernel, name) if kernel.edge else _full_lines(kernel, name)) + "\n"
 
@@ -96,30 +98,59 @@ def mask_lines(lanes: int, count: str, name: str = "") -> Iterator[str]:
     yield f"  %mask{name} = icmp ult {vector} <{numbers}>, %count_all{name}"
 
 
-def load_vector(tile: GemmTile, name: str, address: str, mask: str | None = None) -> str:
+@dataclass(frozen=True)
+class Vectors:
+    """A kind of vectors: the LLVM type and bytes of an element, and how many."""
+
+    element: str
+    itemsize: int
+    lanes: int
+
+    @property
+    def type(self) -> str:
+        """The LLVM type."""
+        return f"<{self.lanes} x {self.element}>"
+
+    @property
+    def suffix(self) -> str:
+        """The type as the names of intrinsics spell it."""
+        return f"v{self.lanes}{'i' if self.element.startswith('i') else 'f'}{8 * self.itemsize}"
+
+
+def sum_vectors(tile: GemmTile) -> Vectors:
+    """Vectors of sums, or of packed operands."""
+    return Vectors(tile.element, tile.itemsize, tile.lanes)
+
+
+def source_vectors(tile: GemmTile, lanes: int) -> Vectors:
+    """Vectors of elements of a plain operand."""
+    return Vectors(tile.source, tile.source_bytes, lanes)
+
+
+def load_vector(kind: Vectors, name: str, address: str, mask: str | None = None) -> str:
     """A load of one vector; lanes that a mask leaves out are +0.0."""
     if mask is None:
-        return f"  {name} = load {tile.vector}, ptr {address}, align {tile.itemsize}"
-    operands = f"ptr align {tile.itemsize} {address}, <{tile.lanes} x i1> {mask}, {tile.vector} zeroinitializer"
-    return f"  {name} = call {tile.vector} @llvm.masked.load.{tile.suffix}.p0({operands})"
+        return f"  {name} = load {kind.type}, ptr {address}, align {kind.itemsize}"
+    operands = f"ptr align {kind.itemsize} {address}, <{kind.lanes} x i1> {mask}, {kind.type} zeroinitializer"
+    return f"  {name} = call {kind.type} @llvm.masked.load.{kind.suffix}.p0({operands})"
 
 
-def store_vector(tile: GemmTile, value: str, address: str, mask: str | None = None) -> str:
+def store_vector(kind: Vectors, value: str, address: str, mask: str | None = None) -> str:
     """A store of one vector, or of the lanes that a mask names."""
     if mask is None:
-        return f"  store {tile.vector} {value}, ptr {address}, align {tile.itemsize}"
-    operands = f"{tile.vector} {value}, ptr align {tile.itemsize} {address}, <{tile.lanes} x i1> {mask}"
-    return f"  call void @llvm.masked.store.{tile.suffix}.p0({operands})"
+        return f"  store {kind.type} {value}, ptr {address}, align {kind.itemsize}"
+    operands = f"{kind.type} {value}, ptr align {kind.itemsize} {address}, <{kind.lanes} x i1> {mask}"
+    return f"  call void @llvm.masked.store.{kind.suffix}.p0({operands})"
 
 
 def _full_lines(kernel: MicroKernel, name: str) -> Iterator[str]:
     tile = kernel.tile
-    sums = _sums(kernel)
+    totals = _sums(kernel)
     carried = (
         _Carried("%a_at", "ptr", "%a"),
         _Carried("%b_at", "ptr", "%b"),
         _Carried("%ahead_at", "ptr", "%ahead"),
-        *sums,
+        *totals,
     )
     yield f"define internal void @{name}({PARAMETERS}) noinline {tile.attributes} {{"
     yield "entry:"
@@ -131,7 +162,7 @@ def _full_lines(kernel: MicroKernel, name: str) -> Iterator[str]:
     for value in carried:
         yield from _phis(value.name, value.type, value.start)
     names = {value.name: value.name for value in carried}
-    stride = tile.kc if tile.a_format == "row" else 1
+    stride = tile.block_steps if tile.a_format == "row" else 1
     for step in range(tile.unroll):
         after = "_next" if step == tile.unroll - 1 else f"_{step}"
         yield from _ask_ahead(tile, names["%ahead_at"], f"%ahead_at{after}")
@@ -145,19 +176,19 @@ def _full_lines(kernel: MicroKernel, name: str) -> Iterator[str]:
     yield "  %end = icmp eq i64 %left_next, 0"
     yield "  br i1 %end, label %done, label %loop"
     yield "done:"
-    yield from _write(kernel, c_rows, tuple(f"{value.name}_next" for value in sums))
+    yield from _write(kernel, c_rows, tuple(f"{value.name}_next" for value in totals))
     yield "}"
 
 
 def _edge_lines(kernel: MicroKernel, name: str) -> Iterator[str]:
     """Rows that do not exist are the last row again: they compute and store the same values in the same place."""
     tile = kernel.tile
-    sums = _sums(kernel)
+    totals = _sums(kernel)
     carried = (
         _Carried("%offset", "i64", "0"),
         _Carried("%b_at", "ptr", "%b"),
         _Carried("%ahead_at", "ptr", "%ahead"),
-        *sums,
+        *totals,
     )
     yield f"define internal void @{name}({PARAMETERS}, i64 %rows, i64 %columns) noinline {tile.attributes} {{"
     yield "entry:"
@@ -165,7 +196,7 @@ def _edge_lines(kernel: MicroKernel, name: str) -> Iterator[str]:
     yield "  %last = sub i64 %rows, 1"
     for row in range(kernel.rows):
         yield f"  %row{row} = call i64 @llvm.umin.i64(i64 %last, i64 {row})"
-        yield f"  %row{row}_start = mul i64 %row{row}, {tile.kc if tile.a_format == 'row' else 1}"
+        yield f"  %row{row}_start = mul i64 %row{row}, {tile.block_steps if tile.a_format == 'row' else 1}"
         yield f"  %a_row{row} = getelementptr {tile.element}, ptr %a, i64 %row{row}_start"
     yield "  %none = icmp eq i64 %steps, 0"
     yield "  br i1 %none, label %done, label %loop"
@@ -183,14 +214,14 @@ def _edge_lines(kernel: MicroKernel, name: str) -> Iterator[str]:
     yield "  %end = icmp eq i64 %left_next, 0"
     yield "  br i1 %end, label %done, label %loop"
     yield "done:"
-    for value in sums:
+    for value in totals:
         yield f"  {value.name}_total = phi {value.type} [ {value.start}, %entry ], [ {value.name}_next, %loop ]"
     c_rows = []
     for row in range(kernel.rows):
         yield f"  %c_row{row}_start = mul i64 %row{row}, %ldc"
         yield f"  %c_row{row} = getelementptr {tile.element}, ptr %c, i64 %c_row{row}_start"
         c_rows.append(f"%c_row{row}")
-    yield from _write(kernel, c_rows, tuple(f"{value.name}_total" for value in sums))
+    yield from _write(kernel, c_rows, tuple(f"{value.name}_total" for value in totals))
     yield "}"
 
 
@@ -200,10 +231,15 @@ def _ask_ahead(tile: GemmTile, name: str, after: str) -> Iterator[str]:
     Each line is asked for by its last byte, since a panel that starts within a line shares that one with its
     predecessor, and its last one with its successor.
     """
-    for byte in range(LINE_BYTES - 1, tile.nr * tile.itemsize, LINE_BYTES):
-        yield f"  {name}_byte{byte} = getelementptr i8, ptr {name}, i64 {byte}"
-        yield f"  call void @llvm.prefetch.p0(ptr {name}_byte{byte}, i32 0, i32 2, i32 1)"
-    yield f"  {after} = getelementptr i8, ptr {name}, i64 %ahead_step"
+    for row in range(tile.group):
+        start = f"{name}_row{row}"
+        yield f"  {start}_bytes = mul i64 %ahead_step, {row}"
+        yield f"  {start} = getelementptr i8, ptr {name}, i64 {start}_bytes"
+        for byte in range(LINE_BYTES - 1, tile.nr * tile.itemsize // tile.group, LINE_BYTES):
+            yield f"  {start}_{byte} = getelementptr i8, ptr {start}, i64 {byte}"
+            yield f"  call void @llvm.prefetch.p0(ptr {start}_{byte}, i32 0, i32 2, i32 1)"
+    yield f"  {after}_bytes = mul i64 %ahead_step, {tile.group}"
+    yield f"  {after} = getelementptr i8, ptr {name}, i64 {after}_bytes"
 
 
 def _sums(kernel: MicroKernel) -> tuple[_Carried, ...]:
@@ -260,11 +296,22 @@ def _step(kernel: MicroKernel, names: dict[str, str], a_rows: list[str], step: i
         )
         for vector in range(kernel.vectors):
             total = f"%sum{row}_{vector}"
-            operands = (f"{scalar}_all", f"%b{step}_{vector}", names[total])
-            typed = ", ".join(f"{tile.vector} {operand}" for operand in operands)
-            yield f"  {total}{after} = call {tile.vector} @llvm.fma.{tile.suffix}({typed})"
+            yield from _multiply_add(tile, f"{total}{after}", (f"{scalar}_all", f"%b{step}_{vector}", names[total]))
     b_step = "%b_stride" if reads_in_place(tile) else tile.nr
     yield f"  %b_at{after} = getelementptr {tile.element}, ptr {names['%b_at']}, i64 {b_step}"
+
+
+def _multiply_add(tile: GemmTile, name: str, operands: tuple[str, str, str]) -> Iterator[str]:
+    """The product of two vectors, of groups or of elements, added to a third."""
+    if tile.group == 1:
+        typed = ", ".join(f"{tile.vector} {operand}" for operand in operands)
+        yield f"  {name} = call {tile.vector} @llvm.fma.{tile.suffix}({typed})"
+        return
+    groups = f"<{tile.group * tile.lanes} x bfloat>"
+    for place, operand in enumerate(operands[:2]):
+        yield f"  {name}_{place} = bitcast {tile.vector} {operand} to {groups}"
+    typed = f"{tile.vector} {operands[2]}, {groups} {name}_0, {groups} {name}_1"
+    yield f"  {name} = call {tile.vector} @llvm.x86.avx512bf16.dpbf16ps.512({typed})"
 
 
 def _load_b(kernel: MicroKernel, name: str, address: str, vector: int) -> Iterator[str]:
@@ -274,9 +321,9 @@ def _load_b(kernel: MicroKernel, name: str, address: str, vector: int) -> Iterat
     """
     tile, mask = kernel.tile, kernel.mask(vector)
     if mask is None or tile.vector_bytes > 16 or reads_in_place(tile):
-        yield load_vector(tile, name, address, mask)
+        yield load_vector(sum_vectors(tile), name, address, mask)
     else:
-        yield load_vector(tile, f"{name}_padded", address)
+        yield load_vector(sum_vectors(tile), f"{name}_padded", address)
         yield (
             f"  {name} = select <{tile.lanes} x i1> {mask}, {tile.vector} {name}_padded, {tile.vector} zeroinitializer"
         )
@@ -299,10 +346,10 @@ def _write(kernel: MicroKernel, rows: list[str], sums: tuple[str, ...]) -> Itera
             mask = kernel.mask(vector)
             name = f"%c{row}_{vector}"
             yield f"  {name}_at = getelementptr {tile.element}, ptr {start}, i64 {vector * tile.lanes}"
-            yield load_vector(tile, f"{name}_stored", f"{name}_at", mask)
+            yield load_vector(sum_vectors(tile), f"{name}_stored", f"{name}_at", mask)
             yield f"  {name}_old = select {flags} %firsts, {minus_zero}, {tile.vector} {name}_stored"
             yield f"  {name} = fadd {tile.vector} {name}_old, {sums[row * kernel.vectors + vector]}"
-            stores.append(store_vector(tile, name, f"{name}_at", mask))
+            stores.append(store_vector(sum_vectors(tile), name, f"{name}_at", mask))
         if not kernel.edge:
             yield from stores
             stores = []

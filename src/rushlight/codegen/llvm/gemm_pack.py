@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Generator, Iterator
 
-from rushlight.codegen.llvm.gemm_micro import load_vector, mask_lines, store_vector
+from rushlight.codegen.llvm.gemm_micro import load_vector, mask_lines, source_vectors, store_vector, sum_vectors
 from rushlight.ir.gemm_tile import GemmTile
 
 _PACK_A_ROWS = """\
@@ -55,7 +55,7 @@ exit:
 """
 
 # A few steps along k at a time: the lines that one panel reads in part are still in the cache for the next panel, and
-# each panel is written in one piece. Steps that do not exist are the last one again.
+# each panel is written in one piece. Groups of steps that do not exist are the last one again.
 _PACK_A_COLUMNS = """\
 define internal void @{name}(ptr noalias %to, ptr noalias readonly %from, i64 %from_ld, i64 %rows, i64 %steps) \
 noinline {attributes} {{
@@ -69,7 +69,7 @@ step:
   br label %panel
 panel:
   %i = phi i64 [ 0, %step ], [ %i_next, %panel ]
-  %to_panel_start = mul i64 %i, {kc}
+  %to_panel_start = mul i64 %i, {block_steps}
   %left = sub i64 %rows, %i
   %panel_rows = call i64 @llvm.smin.i64(i64 %left, i64 {mr})
 {copies}
@@ -92,32 +92,46 @@ def emit_pack_a_block(tile: GemmTile, name: str) -> str:
 
     `to` is laid out as the packed format of a whole operand with 256 steps along k.
     """
-    fields = {"name": name, "attributes": tile.attributes, "element": tile.element, "kc": tile.kc}
+    fields = {"name": name, "attributes": tile.attributes}
     if tile.a_format == "column":
-        addresses, copies = "\n".join(_step_addresses(tile)), "\n".join(_panel_copies(tile))
         return _PACK_A_COLUMNS.format(
-            **fields, mr=tile.mr, together=_STEPS_TOGETHER, addresses=addresses, copies=copies
+            **fields,
+            block_steps=tile.block_steps,
+            mr=tile.mr,
+            together=_STEPS_TOGETHER * tile.group,
+            addresses="\n".join(_step_addresses(tile)),
+            copies="\n".join(_panel_copies(tile)),
         )
+    kind = source_vectors(tile, tile.vector_bytes // tile.source_bytes)
     return _PACK_A_ROWS.format(
         **fields,
-        lanes=tile.lanes,
-        mask="\n".join(mask_lines(tile.lanes, "%rest")),
-        load=load_vector(tile, "%value", "%from_at"),
-        store=store_vector(tile, "%value", "%to_at"),
-        load_last=load_vector(tile, "%value_last", "%from_last", "%mask"),
-        store_last=store_vector(tile, "%value_last", "%to_last", "%mask"),
+        element=tile.source,
+        kc=tile.kc,
+        lanes=kind.lanes,
+        mask="\n".join(mask_lines(kind.lanes, "%rest")),
+        load=load_vector(kind, "%value", "%from_at"),
+        store=store_vector(kind, "%value", "%to_at"),
+        load_last=load_vector(kind, "%value_last", "%from_last", "%mask"),
+        store_last=store_vector(kind, "%value_last", "%to_last", "%mask" if tile.group == 1 else None),
     )
 
 
 def _step_addresses(tile: GemmTile) -> Iterator[str]:
-    """`%from0`, `%to0` …: where the steps along k that are taken together start, in `a` and in each packed panel."""
-    for step in range(_STEPS_TOGETHER):
-        yield f"  %wish{step} = add i64 %t, {step}"
-        yield f"  %t{step} = call i64 @llvm.smin.i64(i64 %wish{step}, i64 %last)"
-        yield f"  %from_start{step} = mul i64 %t{step}, %from_ld"
-        yield f"  %from{step} = getelementptr {tile.element}, ptr %from, i64 %from_start{step}"
-        yield f"  %to_start{step} = mul i64 %t{step}, {tile.mr}"
-        yield f"  %to{step} = getelementptr {tile.element}, ptr %to, i64 %to_start{step}"
+    """`%from0` …: where the steps along k that are taken together start in `a`; `%to0` …: in each packed panel."""
+    yield f"  %group_last = udiv i64 %last, {tile.group}"
+    yield f"  %group_first = udiv i64 %t, {tile.group}"
+    for number in range(_STEPS_TOGETHER):
+        yield f"  %group_wish{number} = add i64 %group_first, {number}"
+        yield f"  %group{number} = call i64 @llvm.smin.i64(i64 %group_wish{number}, i64 %group_last)"
+        yield f"  %to_start{number} = mul i64 %group{number}, {tile.mr}"
+        yield f"  %to{number} = getelementptr {tile.element}, ptr %to, i64 %to_start{number}"
+        yield f"  %group_step{number} = mul i64 %group{number}, {tile.group}"
+        for step in range(number * tile.group, (number + 1) * tile.group):
+            yield f"  %wish{step} = add i64 %group_step{number}, {step - number * tile.group}"
+            yield f"  %exists{step} = icmp slt i64 %wish{step}, %steps"
+            yield f"  %t{step} = call i64 @llvm.smin.i64(i64 %wish{step}, i64 %last)"
+            yield f"  %from_start{step} = mul i64 %t{step}, %from_ld"
+            yield f"  %from{step} = getelementptr {tile.source}, ptr %from, i64 %from_start{step}"
 
 
 def _panel_copies(tile: GemmTile) -> Iterator[str]:
@@ -127,15 +141,40 @@ def _panel_copies(tile: GemmTile) -> Iterator[str]:
         yield f"  %rows{vector} = sub i64 %panel_rows, {vector * tile.lanes}"
         yield f"  %rows_left{vector} = call i64 @llvm.smax.i64(i64 %rows{vector}, i64 0)"
         yield from mask_lines(tile.lanes, f"%rows_left{vector}", str(vector))
-    for step in range(_STEPS_TOGETHER):
+    for number in range(_STEPS_TOGETHER):
         for vector in range(vectors):
-            at = f"{step}_{vector}"
+            at = f"{number}_{vector}"
             yield f"  %row{at} = add i64 %i, {vector * tile.lanes}"
             yield f"  %place{at} = add i64 %to_panel_start, {vector * tile.lanes}"
-            yield f"  %from_at{at} = getelementptr {tile.element}, ptr %from{step}, i64 %row{at}"
-            yield f"  %to_at{at} = getelementptr {tile.element}, ptr %to{step}, i64 %place{at}"
-            yield load_vector(tile, f"%value{at}", f"%from_at{at}", f"%mask{vector}")
-            yield store_vector(tile, f"%value{at}", f"%to_at{at}", f"%mask{vector}")
+            members = []
+            for step in range(number * tile.group, (number + 1) * tile.group):
+                name = f"%value{step}_{vector}"
+                yield f"  {name}_at = getelementptr {tile.source}, ptr %from{step}, i64 %row{at}"
+                yield load_vector(source_vectors(tile, tile.lanes), name, f"{name}_at", f"%mask{vector}")
+                members.append((name, f"%exists{step}"))
+            value = yield from _grouped(tile, members, f"<{tile.lanes} x ")
+            yield f"  %to_at{at} = getelementptr {tile.element}, ptr %to{number}, i64 %place{at}"
+            yield store_vector(sum_vectors(tile), value, f"%to_at{at}", f"%mask{vector}")
+
+
+def _grouped(tile: GemmTile, members: list[tuple[str, str]], prefix: str = "") -> Generator[str, None, str]:
+    """The name of a group made of its members, with the flags of those that exist; `prefix` begins a vector's type."""
+    if tile.group == 1:
+        return members[0][0]
+    end = ">" if prefix else ""
+    narrow, wide = f"{prefix}{tile.source}{end}", f"{prefix}i{8 * tile.itemsize}{end}"
+    bits = 8 * tile.source_bytes
+    zero, total = "zeroinitializer" if prefix else "0", ""
+    for place, (name, exists) in enumerate(members):
+        yield f"  {name}_kept = select i1 {exists}, {narrow} {name}, {narrow} {zero}"
+        yield f"  {name}_wide = zext {narrow} {name}_kept to {wide}"
+        shift = f"splat (i{8 * tile.itemsize} {place * bits})" if prefix else str(place * bits)
+        yield f"  {name}_moved = shl {wide} {name}_wide, {shift}"
+        if total:
+            yield f"  {name}_total = or {wide} {total}, {name}_moved"
+        total = f"{name}_total" if total else f"{name}_moved"
+    yield f"  {total}_group = bitcast {wide} {total} to {prefix}{tile.element}{end}"
+    return f"{total}_group"
 
 
 PACK_WORDS = ("b", "packed", "n", "k", "b_ld", "b_batch", "packed_batch")
@@ -193,38 +232,38 @@ entry:
   %none = icmp eq i64 %steps, 0
   br i1 %none, label %exit, label %some
 some:
-  %is_full = icmp eq i64 %columns, {nr}
+  %rest = urem i64 %steps, {group}
+  %all_groups = icmp eq i64 %rest, 0
+  %all_columns = icmp eq i64 %columns, {nr}
+  %is_full = and i1 %all_groups, %all_columns
   br i1 %is_full, label %full, label %step
 full:
   %u = phi i64 [ 0, %some ], [ %u_next, %full ]
-  %from_full = phi ptr [ %from, %some ], [ %from_next, %full ]
+  %from_full = phi ptr [ %from, %some ], [ %from_full{group}, %full ]
   %to_full = phi ptr [ %to, %some ], [ %to_next, %full ]
 {full}
-  %from_next = getelementptr {element}, ptr %from_full, i64 %from_ld
   %to_next = getelementptr {element}, ptr %to_full, i64 {nr}
-  %u_next = add i64 %u, 1
+  %u_next = add i64 %u, {group}
   %more_full = icmp slt i64 %u_next, %steps
   br i1 %more_full, label %full, label %exit
 step:
   %t = phi i64 [ 0, %some ], [ %t_next, %step_end ]
-  %from_start = mul i64 %t, %from_ld
-  %from_step = getelementptr {element}, ptr %from, i64 %from_start
-  %to_start = mul i64 %t, {nr}
+{addresses}
+  %number = udiv i64 %t, {group}
+  %to_start = mul i64 %number, {nr}
   %to_step = getelementptr {element}, ptr %to, i64 %to_start
   br label %vector
 vector:
   %j = phi i64 [ 0, %step ], [ %j_next, %vector ]
   %remaining = sub i64 %columns, %j
 {mask}
-  %from_at = getelementptr {element}, ptr %from_step, i64 %j
-{load}
   %to_at = getelementptr {element}, ptr %to_step, i64 %j
-{store}
+{copy}
   %j_next = add i64 %j, {lanes}
   %more = icmp slt i64 %j_next, %columns
   br i1 %more, label %vector, label %step_end
 step_end:
-  %t_next = add i64 %t, 1
+  %t_next = add i64 %t, {group}
   %more_steps = icmp slt i64 %t_next, %steps
   br i1 %more_steps, label %step, label %exit
 exit:
@@ -236,8 +275,9 @@ _PANEL_OF_COLUMNS = """\
 define internal void @{name}(ptr noalias %to, ptr noalias readonly %from, \
 i64 %from_ld, i64 %columns, i64 %steps) noinline {attributes} {{
 entry:
-  %rest = urem i64 %steps, {lanes}
+  %rest = urem i64 %steps, {square_steps}
   %whole = sub i64 %steps, %rest
+  %step_last = sub i64 %steps, 1
   %column_last = sub i64 %columns, 1
   br label %group
 group:
@@ -248,7 +288,7 @@ group:
 square:
   %t = phi i64 [ 0, %group ], [ %t_next, %square ]
 {square}
-  %t_next = add i64 %t, {lanes}
+  %t_next = add i64 %t, {square_steps}
   %more = icmp slt i64 %t_next, %whole
   br i1 %more, label %square, label %tail
 tail:
@@ -257,7 +297,7 @@ tail:
 one:
   %u = phi i64 [ %whole, %tail ], [ %u_next, %one ]
 {one}
-  %u_next = add i64 %u, 1
+  %u_next = add i64 %u, {group}
   %more_ones = icmp slt i64 %u_next, %steps
   br i1 %more_ones, label %one, label %group_end
 group_end:
@@ -302,10 +342,12 @@ def emit_pack_b_panel(tile: GemmTile, name: str, *, transposed: bool) -> str:
         "element": tile.element,
         "lanes": tile.lanes,
         "nr": tile.nr,
+        "group": tile.group,
     }
     if transposed:
         return _PANEL_OF_COLUMNS.format(
             **fields,
+            square_steps=tile.lanes * tile.group,
             rows="\n".join(_column_addresses(tile)),
             square="\n".join(_square(tile)),
             one="\n".join(_one_step(tile)),
@@ -313,20 +355,52 @@ def emit_pack_b_panel(tile: GemmTile, name: str, *, transposed: bool) -> str:
     return _PANEL_OF_ROWS.format(
         **fields,
         full="\n".join(_full_step(tile)),
+        addresses="\n".join(_row_addresses(tile)),
         mask="\n".join(mask_lines(tile.lanes, "%remaining")),
-        load=load_vector(tile, "%value", "%from_at", "%mask"),
-        store=store_vector(tile, "%value", "%to_at"),
+        copy="\n".join(_masked_step(tile)),
     )
 
 
 def _full_step(tile: GemmTile) -> Iterator[str]:
-    """One step along k of a panel that has all its columns."""
+    """One group of steps along k of a panel that has all its columns."""
+    for row in range(tile.group):
+        before = f"%from_full{row}" if row else "%from_full"
+        yield f"  %from_full{row + 1} = getelementptr {tile.source}, ptr {before}, i64 %from_ld"
+    values = []
     for vector in range(tile.vectors):
-        for word in ("from", "to"):
-            yield f"  %{word}_full{vector} = getelementptr {tile.element}, ptr %{word}_full, i64 {vector * tile.lanes}"
-        yield load_vector(tile, f"%full{vector}", f"%from_full{vector}")
-    for vector in range(tile.vectors):
-        yield store_vector(tile, f"%full{vector}", f"%to_full{vector}")
+        members = []
+        for row in range(tile.group):
+            name = f"%full{vector}_{row}"
+            start = f"%from_full{row}" if row else "%from_full"
+            yield f"  {name}_at = getelementptr {tile.source}, ptr {start}, i64 {vector * tile.lanes}"
+            yield load_vector(source_vectors(tile, tile.lanes), name, f"{name}_at")
+            members.append((name, "true"))
+        values.append((yield from _grouped(tile, members, f"<{tile.lanes} x ")))
+    for vector, value in enumerate(values):
+        yield f"  %to_full_at{vector} = getelementptr {tile.element}, ptr %to_full, i64 {vector * tile.lanes}"
+        yield store_vector(sum_vectors(tile), value, f"%to_full_at{vector}")
+
+
+def _row_addresses(tile: GemmTile) -> Iterator[str]:
+    """`%from_step0` …: where the steps of a group start; steps that do not exist are the last one again."""
+    yield "  %step_last = sub i64 %steps, 1"
+    for row in range(tile.group):
+        yield f"  %step_wish{row} = add i64 %t, {row}"
+        yield f"  %exists{row} = icmp slt i64 %step_wish{row}, %steps"
+        yield f"  %step{row} = call i64 @llvm.smin.i64(i64 %step_wish{row}, i64 %step_last)"
+        yield f"  %step_start{row} = mul i64 %step{row}, %from_ld"
+        yield f"  %from_step{row} = getelementptr {tile.source}, ptr %from, i64 %step_start{row}"
+
+
+def _masked_step(tile: GemmTile) -> Iterator[str]:
+    """One vector of a group of steps, with the columns that exist."""
+    members = []
+    for row in range(tile.group):
+        yield f"  %value_at{row} = getelementptr {tile.source}, ptr %from_step{row}, i64 %j"
+        yield load_vector(source_vectors(tile, tile.lanes), f"%part{row}", f"%value_at{row}", "%mask")
+        members.append((f"%part{row}", f"%exists{row}"))
+    value = yield from _grouped(tile, members, f"<{tile.lanes} x ")
+    yield store_vector(sum_vectors(tile), value, "%to_at")
 
 
 def _column_addresses(tile: GemmTile) -> Iterator[str]:
@@ -335,23 +409,24 @@ def _column_addresses(tile: GemmTile) -> Iterator[str]:
         yield f"  %column{lane}_wish = add i64 %j, {lane}"
         yield f"  %column{lane} = call i64 @llvm.smin.i64(i64 %column{lane}_wish, i64 %column_last)"
         yield f"  %from{lane}_start = mul i64 %column{lane}, %from_ld"
-        yield f"  %from{lane} = getelementptr {tile.element}, ptr %from, i64 %from{lane}_start"
+        yield f"  %from{lane} = getelementptr {tile.source}, ptr %from, i64 %from{lane}_start"
 
 
 def _square(tile: GemmTile) -> Iterator[str]:
-    """Transpose a square of `lanes` columns by `lanes` steps along k."""
+    """Transpose a square of `lanes` columns by `lanes` groups of steps along k."""
     names = []
     for lane in range(tile.lanes):
-        yield f"  %square{lane}_at = getelementptr {tile.element}, ptr %from{lane}, i64 %t"
-        yield load_vector(tile, f"%square{lane}", f"%square{lane}_at")
+        yield f"  %square{lane}_at = getelementptr {tile.source}, ptr %from{lane}, i64 %t"
+        yield f"  %square{lane} = load {tile.vector}, ptr %square{lane}_at, align {tile.source_bytes}"
         names.append(f"%square{lane}")
     names = yield from _transpose(tile, names)
+    yield f"  %t_group = udiv i64 %t, {tile.group}"
     for lane, name in enumerate(names):
-        yield f"  %step{lane} = add i64 %t, {lane}"
+        yield f"  %step{lane} = add i64 %t_group, {lane}"
         yield f"  %step{lane}_start = mul i64 %step{lane}, {tile.nr}"
         yield f"  %step{lane}_index = add i64 %step{lane}_start, %j"
         yield f"  %step{lane}_at = getelementptr {tile.element}, ptr %to, i64 %step{lane}_index"
-        yield store_vector(tile, name, f"%step{lane}_at")
+        yield store_vector(sum_vectors(tile), name, f"%step{lane}_at")
 
 
 def _transpose(tile: GemmTile, names: list[str]) -> Generator[str, None, list[str]]:
@@ -412,14 +487,24 @@ def _shuffle(
 
 
 def _one_step(tile: GemmTile) -> Iterator[str]:
-    """Gather one step along k from the columns of a group."""
+    """Gather one group of steps along k from the columns of a group."""
+    for step in range(tile.group):
+        yield f"  %one_wish{step} = add i64 %u, {step}"
+        yield f"  %one_exists{step} = icmp slt i64 %one_wish{step}, %steps"
+        yield f"  %one_k{step} = call i64 @llvm.smin.i64(i64 %one_wish{step}, i64 %step_last)"
     value = "poison"
     for lane in range(tile.lanes):
-        yield f"  %one{lane}_at = getelementptr {tile.element}, ptr %from{lane}, i64 %u"
-        yield f"  %one{lane} = load {tile.element}, ptr %one{lane}_at, align {tile.itemsize}"
-        yield f"  %ones{lane} = insertelement {tile.vector} {value}, {tile.element} %one{lane}, i32 {lane}"
+        members = []
+        for step in range(tile.group):
+            name = f"%one{lane}_{step}"
+            yield f"  {name}_at = getelementptr {tile.source}, ptr %from{lane}, i64 %one_k{step}"
+            yield f"  {name} = load {tile.source}, ptr {name}_at, align {tile.source_bytes}"
+            members.append((name, f"%one_exists{step}"))
+        one = yield from _grouped(tile, members)
+        yield f"  %ones{lane} = insertelement {tile.vector} {value}, {tile.element} {one}, i32 {lane}"
         value = f"%ones{lane}"
-    yield f"  %one_start = mul i64 %u, {tile.nr}"
+    yield f"  %one_group = udiv i64 %u, {tile.group}"
+    yield f"  %one_start = mul i64 %one_group, {tile.nr}"
     yield "  %one_index = add i64 %one_start, %j"
     yield f"  %one_at = getelementptr {tile.element}, ptr %to, i64 %one_index"
-    yield store_vector(tile, value, "%one_at")
+    yield store_vector(sum_vectors(tile), value, "%one_at")
