@@ -80,8 +80,7 @@ def two_steps(grain=1000):
         output_types=(y.type,),
         symbols=(SymbolSource(n, 0, "size", 0),),
         assertions=(Assertion("<=", 2, n, "n is at least 2"), Assertion("!=", n, 13, "n is not 13")),
-        slots=(ArenaSlot(middle, 0, size),),
-        arena_bytes=size,
+        slots=(ArenaSlot(middle, size),),
         kernels=kernels,
         launches=(Launch(0, (x, middle, n), n, grain), Launch(1, (middle, y, n), n, grain)),
     )
@@ -139,7 +138,7 @@ def test_interrupt_is_not_asked_after_an_input_was_written():
     x, y = tensor("x", n), tensor("y", n)
     kernels = (pointwise(lambda a: a + 1.0), pointwise(lambda a: a * 3.0))
     launches = (Launch(0, (x, x, n), n, 50), Launch(1, (x, y, n), n, 50))
-    plan = Plan((x,), (y,), (y.type,), (SymbolSource(n, 0, "size", 0),), (), (), 0, kernels, launches)
+    plan = Plan((x,), (y,), (y.type,), (SymbolSource(n, 0, "size", 0),), (), (), kernels, launches)
     entry, _keep, _text, _ = build(plan)
     machine = Machine()
     machine.interrupt[0] = 1
@@ -158,7 +157,7 @@ def test_strides_are_read_from_descriptors():
     symbols = (SymbolSource(n, 0, "size", 0), SymbolSource(s, 0, "stride", 0))
     given = {m: n, t: s}
     launch = Launch(0, (x, y, *[given[size] for size in k.sizes]), n, 1000)
-    entry, _keep, _text, _ = build(Plan((x,), (y,), (y.type,), symbols, (), (), 0, (k,), (launch,)))
+    entry, _keep, _text, _ = build(Plan((x,), (y,), (y.type,), symbols, (), (), (k,), (launch,)))
     values, got = np.arange(90, dtype=np.float32)[::3], np.zeros(30, np.float32)
     assert Machine().call(entry, [values, got]) == 0
     np.testing.assert_array_equal(got, values + 1)
@@ -170,6 +169,6 @@ def test_kernels_that_differ_in_names_only_are_one_function():
     first, second = pointwise(lambda a: a + 1.0), pointwise(lambda a: a + 1.0)
     other = Kernel("other", *(getattr(first, name) for name in ("buffers", "sizes", "body")))
     launches = tuple([Launch(place, (x, y, n), n, 50) for place in range(3)])
-    plan = Plan((x,), (y,), (y.type,), (SymbolSource(n, 0, "size", 0),), (), (), 0, (first, second, other), launches)
+    plan = Plan((x,), (y,), (y.type,), (SymbolSource(n, 0, "size", 0),), (), (), (first, second, other), launches)
     text, _ = emit_module(plan, llvm.host_target())
     assert text.count("define void @kernel_") == 1

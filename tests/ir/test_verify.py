@@ -179,7 +179,7 @@ def test_a_broken_plan_is_found(message: str):
 def test_values_that_share_a_place_at_the_same_time_are_found():
     plan = _chain()
     assert len(plan.slots) == 3
-    moved = tuple([replace(slot, offset_bytes=0) for slot in plan.slots])
+    moved = tuple([replace(slot, after=()) for slot in plan.slots])
     assert "two values that are needed at once share memory" in _message(verify_plan, replace(plan, slots=moved))
 
 

@@ -41,7 +41,8 @@ def arena_bytes(plan: Plan, heads: int, tokens: int) -> int:
     sizes: dict[Any, Size] = {THREADS: 2}
     for source in plan.symbols:
         sizes[source.symbol] = (1, heads, tokens)[min(source.dim, 2)]
-    found = substitute(plan.arena_bytes, sizes)
+    (slot,) = plan.slots
+    found = substitute(slot.size_bytes, sizes)
     assert isinstance(found, int)
     return found
 

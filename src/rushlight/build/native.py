@@ -16,7 +16,6 @@ from rushlight.ir.graph import Graph
 from rushlight.ir.target import Target
 from rushlight.runtime import llvm, objects
 from rushlight.support import events, settings
-from rushlight.sym import optimization_hint
 
 if TYPE_CHECKING:
     from rushlight.build.pipeline import Code
@@ -69,7 +68,7 @@ def _compile(graph: Graph, target: Target, stages: Stages) -> tuple[bytes, Summa
     summary = Summary(
         launches=len(plan.launches),
         kernels=len(plan.kernels),
-        arena_hint_bytes=optimization_hint(plan.arena_bytes),
+        arena_hint_bytes=plan.arena_hints()[1],
         messages=code.messages,
         tiles=plan.tiles,
         compile_ns=time.perf_counter_ns() - start,

@@ -167,7 +167,7 @@ def _band_text(kernel: BandKernel) -> str:
     lines = [f"bands ({words}) {{"]
     for loop in kernel.loops:
         lines.append(f"  {loop.start}, {loop.length} of {format_size(loop.extent)} by {format_size(loop.step)}")
-    lines += [f"  {slot.buffer.name} at {format_size(slot.offset_bytes)}" for slot in kernel.slots]
+    lines += [f"  {buffer.name} at {format_size(place)}" for buffer, place in kernel.places]
     return "\n".join([*lines, *[f"  {_launch_text(launch)}" for launch in kernel.launches], "}"])
 
 

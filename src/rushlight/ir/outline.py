@@ -100,10 +100,11 @@ def plan_outline(plan: Plan) -> str:
         if isinstance(kernel, BandKernel):
             lines.extend([_launch_outline(plan, inner, "  ") for inner in kernel.launches])
     for slot in plan.slots:
-        offset, size = format_size(slot.offset_bytes), format_size(slot.size_bytes)
-        lines.append(f"arena {slot.buffer.name} at {offset}: {size} bytes")
+        below = ", ".join([plan.slots[place].buffer.name for place in slot.after])
+        where = f"after {below}" if below else "at 0"
+        lines.append(f"arena {slot.buffer.name} {where}: {format_size(slot.size_bytes)} bytes")
     if plan.slots:
-        lines.append(f"arena of {format_size(plan.arena_bytes)} bytes")
+        lines.append(f"arena of {plan.arena_hints()[1]} bytes")
     return "\n".join(lines)
 
 

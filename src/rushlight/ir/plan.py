@@ -7,7 +7,10 @@ from rushlight.ir.kernel import GemmKernel, Kernel
 from rushlight.ir.scalar import Buffer
 from rushlight.ir.type import TensorType
 from rushlight.support.frozen import frozen
-from rushlight.sym import Scope, Size, SizeExpr, format_size
+from rushlight.sym import Scope, Size, SizeExpr, format_size, optimization_hint
+
+ALIGNMENT = 64
+"""Of everything in the arena, in bytes."""
 
 
 @frozen
@@ -35,11 +38,15 @@ class Assertion:
 
 @frozen
 class ArenaSlot:
-    """A buffer that lives in the arena at a byte offset (a size expression, a multiple of 64)."""
+    """A buffer that lives in the arena.
+
+    It begins at the first multiple of 64 bytes where the slots at the positions `after`, all before its own, have
+    ended; with none of these, at 0.
+    """
 
     buffer: Buffer
-    offset_bytes: Size
     size_bytes: Size
+    after: tuple[int, ...] = ()
 
 
 @frozen
@@ -91,9 +98,9 @@ class BandKernel:
     """Launches that one thread runs one after the other for each band, over scratch memory of its own.
 
     A band is one value of each loop's `start`. Bands are dealt out in turn to as many shares as the scratch memory has
-    slots, `slot_bytes` each, in which `slots` place the buffers of a band. A launch of it has as arguments the scratch
-    memory, the addresses of `buffers`, the values of `sizes`, the number of shares, `slot_bytes`, and each loop's
-    `step` and `extent`. `launches` number the kernels of the plan.
+    slots, `slot_bytes` each, in which a band's own buffers have `places`, in bytes. `launches` number the kernels of
+    the plan. A launch of it has as arguments the scratch memory, the addresses of `buffers`, the values of `sizes`, the
+    number of shares, `slot_bytes`, and each loop's `step` and `extent`.
     """
 
     name: str
@@ -101,7 +108,7 @@ class BandKernel:
     sizes: tuple[SizeExpr, ...]
     loops: tuple[BandLoop, ...]
     launches: tuple[Launch, ...]
-    slots: tuple[ArenaSlot, ...]
+    places: tuple[tuple[Buffer, Size], ...]
     slot_bytes: Size
 
 
@@ -121,7 +128,6 @@ class Plan:
     symbols: tuple[SymbolSource, ...]
     assertions: tuple[Assertion, ...]
     slots: tuple[ArenaSlot, ...]
-    arena_bytes: Size
     kernels: tuple[AnyKernel, ...]
     launches: tuple[Launch, ...]
 
@@ -129,3 +135,13 @@ class Plan:
     def tiles(self) -> tuple[GemmTile, ...]:
         """The tiles whose cores it calls."""
         return tuple(dict.fromkeys([kernel.tile for kernel in self.kernels if isinstance(kernel, GemmKernel)]))
+
+    def arena_hints(self) -> tuple[list[int], int]:
+        """Where the slots begin, and how long the arena is, in bytes, for sizes as hints give them."""
+        starts: list[int] = []
+        ends: list[int] = []
+        for slot in self.slots:
+            start = max([ends[place] for place in slot.after], default=0)
+            starts.append(start)
+            ends.append(start - -optimization_hint(slot.size_bytes) // ALIGNMENT * ALIGNMENT)
+        return starts, max(ends, default=0)

@@ -38,7 +38,7 @@ def verify_kernel(kernel: AnyKernel) -> None:
 def _verify_band(kernel: BandKernel) -> None:
     symbols = {symbol for loop in kernel.loops for symbol in (loop.start, loop.length)}
     known = {*kernel.sizes, *symbols}
-    placed = {*kernel.buffers, *[slot.buffer for slot in kernel.slots]}
+    placed = {*kernel.buffers, *[buffer for buffer, _ in kernel.places]}
     for launch in kernel.launches:
         for buffer in launch.buffers:
             if buffer not in placed:
@@ -46,8 +46,8 @@ def _verify_band(kernel: BandKernel) -> None:
         for word in (*launch.arguments, launch.count):
             if not isinstance(word, Buffer):
                 _known(word.offset if isinstance(word, Address) else word, known, kernel.name)
-    for slot in kernel.slots:
-        _known(slot.offset_bytes, known - symbols, kernel.name)
+    for _, place in kernel.places:
+        _known(place, known - symbols, kernel.name)
 
 
 class _KernelVerifier:
@@ -205,7 +205,6 @@ def verify_plan(plan: Plan) -> None:
         if output not in written:
             broken("plan", "an output is never written", output=output.name)
     for slot in plan.slots:
-        _known(slot.offset_bytes, known, "arena")
         _known(slot.size_bytes, known, "arena")
     _verify_places(plan)
     for assertion in plan.assertions:
@@ -221,8 +220,8 @@ def _verify_places(plan: Plan) -> None:
             first, _ = spans.get(buffer, (step, step))
             spans[buffer] = (first, step)
     places = [
-        (slot.buffer, optimization_hint(slot.offset_bytes), optimization_hint(slot.size_bytes))
-        for slot in plan.slots
+        (slot.buffer, start, optimization_hint(slot.size_bytes))
+        for slot, start in zip(plan.slots, plan.arena_hints()[0], strict=True)
         if slot.buffer in spans
     ]
     places.sort(key=lambda place: place[1])

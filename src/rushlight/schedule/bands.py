@@ -8,11 +8,11 @@ attention keeps a block of scores instead of all of them, whether it is one oper
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from rushlight.ir.dtype import uint8
-from rushlight.ir.plan import THREADS, Address, BandKernel, BandLoop, Launch
+from rushlight.ir.plan import ALIGNMENT, THREADS, Address, BandKernel, BandLoop, Launch
 from rushlight.ir.scalar import Buffer, Scalar, index, load
 from rushlight.ir.type import TensorType
 from rushlight.schedule.fuse import Group
@@ -55,8 +55,11 @@ class Chain:
     private: list[Buffer]
 
 
-def find_chains(groups: Sequence[Group]) -> list[Group | Chain]:
-    """The groups in an order in which they can run, those that make chains gathered."""
+def find_chains(groups: Sequence[Group], overwrites: Container[Buffer] = ()) -> list[Group | Chain]:
+    """The groups in an order in which they can run, those that make chains gathered; they come in such an order.
+
+    `overwrites` are new values that may be written over older ones: groups that make them are not run earlier.
+    """
     readers: dict[Buffer, list[Group]] = {}
     for group in groups:
         for buffer in group.reads:
@@ -65,7 +68,7 @@ def find_chains(groups: Sequence[Group]) -> list[Group | Chain]:
     ordered: list[Group | Chain] = []
     while waiting:
         first = waiting.pop(0)
-        found = _Growth(first, readers).grow(waiting) if _leads(first) else None
+        found = _Growth(first, readers, overwrites).grow(waiting) if _leads(first) else None
         if found is None:
             ordered.append(first)
             continue
@@ -76,6 +79,12 @@ def find_chains(groups: Sequence[Group]) -> list[Group | Chain]:
     return ordered
 
 
+def made_in_chains(parts: Sequence[Group | Chain]) -> set[Buffer]:
+    """The values that chains make."""
+    chains = [part for part in parts if isinstance(part, Chain)]
+    return {node.buffer for chain in chains for group in chain.groups for node in group.nodes}
+
+
 def _leads(group: Group) -> bool:
     shape = group.gemm
     return shape is not None and bool(shape.batch) and group.nodes[0].axes[: len(shape.batch)] == shape.batch
@@ -84,9 +93,10 @@ def _leads(group: Group) -> bool:
 class _Growth:
     """A chain that grows by one group at a time; `level` is the number of leading axes that all groups share."""
 
-    def __init__(self, first: Group, readers: Mapping[Buffer, list[Group]]) -> None:
+    def __init__(self, first: Group, readers: Mapping[Buffer, list[Group]], overwrites: Container[Buffer]) -> None:
         assert first.gemm is not None
         self.readers = readers
+        self.overwrites = overwrites
         self.members = [first]
         self.batch = len(first.gemm.batch)
         self.sizes = first.nodes[0].sizes
@@ -101,14 +111,15 @@ class _Growth:
         before: list[Group] = []
         for group in waiting:
             bit = 1 << group.number
-            level = None if group.ancestors & after else self.joined_level(group)
+            bound = group.ancestors & after or any(node.buffer in self.overwrites for node in group.nodes)
+            level = None if bound else self.joined_level(group)
             if level is not None:
                 self.level = level
                 self.members.append(group)
                 self.made.update({node.buffer: node for node in group.nodes})
                 inside |= bit
                 before, passed = before + passed, []
-            elif group.ancestors & (inside | after):
+            elif bound or group.ancestors & inside:
                 after |= bit
             else:
                 passed.append(group)
@@ -125,7 +136,7 @@ class _Growth:
         readers = {id(group) for group in self.readers.get(buffer, ())}
         maker = next(group for group in self.members if any(node.buffer is buffer for node in group.nodes))
         apart = bool(readers - {id(maker)}) and readers <= inside
-        return apart and buffer.scope == "arena" and not self.made[buffer].stored
+        return apart and buffer.scope == "arena"
 
     def joined_level(self, group: Group) -> int | None:
         """The level with another group, None when it cannot join."""
@@ -261,28 +272,31 @@ def band_launch(
     `outside` are the buffers that have a place already.
     """
     most = {loop.length: loop.step for loop in local.loops}
-    slots, slot_bytes = plan_memory(launches, outside)
-    slots = tuple(
-        [
-            replace(
-                slot, offset_bytes=substitute(slot.offset_bytes, most), size_bytes=substitute(slot.size_bytes, most)
-            )
-            for slot in slots
-        ]
-    )
-    slot_bytes = substitute(slot_bytes, most)
-    inside = {slot.buffer for slot in slots}
+    places: dict[Buffer, Size] = {}
+    ends: list[Size] = []
+    for slot in plan_memory(launches, outside):
+        start = places[slot.buffer] = _largest([ends[place] for place in slot.after])
+        ends.append(start + ceildiv(substitute(slot.size_bytes, most), ALIGNMENT) * ALIGNMENT)
+    slot_bytes = _largest(ends)
+    inside = places
     buffers = tuple(dict.fromkeys([item for launch in launches for item in launch.buffers if item not in inside]))
     bound = {symbol for loop in local.loops for symbol in (loop.start, loop.length)}
     words = [word for launch in launches for word in (*launch.arguments, launch.count)]
-    words += [slot.offset_bytes for slot in slots]
+    words += places.values()
     symbols: dict[SizeExpr, None] = {}
     for word in words:
         if not isinstance(word, Buffer):
             symbols.update(dict.fromkeys(free_symbols(word.offset if isinstance(word, Address) else word)))
     sizes = tuple([symbol for symbol in symbols if symbol not in bound])
-    kernel = BandKernel(name, buffers, sizes, local.loops, tuple(launches), slots, slot_bytes)
+    kernel = BandKernel(name, buffers, sizes, local.loops, tuple(launches), tuple(places.items()), slot_bytes)
     shares = minimum(local.bands, THREADS * SHARES)
     scratch = Buffer(f"{name}_scratch", TensorType((shares * slot_bytes,), uint8), "arena")
     loops = [word for loop in local.loops for word in (loop.step, loop.extent)]
     return kernel, (scratch, *buffers, *sizes, shares, slot_bytes, *loops), shares
+
+
+def _largest(sizes: Sequence[Size]) -> Size:
+    largest: Size = 0
+    for size in sizes:
+        largest = maximum(largest, size)
+    return largest

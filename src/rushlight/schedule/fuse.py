@@ -7,6 +7,7 @@ at the same outer index, and costs nothing when the code generator keeps row res
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from rushlight.ir.scalar import Buffer
@@ -20,6 +21,8 @@ MAX_BUFFERS = 24
 MAX_NODES = 48
 # A group without outer axes runs on one thread: larger producers are not drawn into it.
 SERIAL_ELEMENTS = 4096
+# So many definitions later a value is no longer at hand: what is made of it now is wanted now, not back then.
+FAR = 64
 
 
 @dataclass(slots=True)
@@ -50,7 +53,7 @@ class Missed:
 
 @dataclass(slots=True)
 class Fused:
-    """The outcome: groups in an order in which they can run, and the declined candidates."""
+    """The outcome: groups, no two of which need each other, and the declined candidates."""
 
     groups: list[Group]
     missed: list[Missed]
@@ -65,6 +68,7 @@ def fuse(nodes: list[Node]) -> Fused:
     home: dict[Buffer, Group] = {}
     readers: dict[Buffer, list[Group]] = {}
     missed: list[Missed] = []
+    last = {buffer: node.order for node in nodes for buffer, _ in node.reads()}
     for node in nodes:
         reads = node.reads()
         producers = {home[buffer].number: home[buffer] for buffer, _ in reads if buffer in home}
@@ -73,7 +77,7 @@ def fuse(nodes: list[Node]) -> Fused:
         ordered = sorted(producers, reverse=True) + sorted(set(siblings) - set(producers), reverse=True)
         for number in ordered:
             group = groups[number]
-            verdict = can_join(group, node, groups, producers)
+            verdict = can_join(group, node, groups, producers) and _is_timely(group, node, last)
             if verdict:
                 chosen = group
                 break
@@ -87,7 +91,7 @@ def fuse(nodes: list[Node]) -> Fused:
         for buffer, _ in reads:
             chosen.reads.add(buffer)
             readers.setdefault(buffer, []).append(chosen)
-    return Fused(_in_order(groups), missed)
+    return Fused(groups, missed)
 
 
 def _start(groups: list[Group], node: Node) -> Group:
@@ -130,6 +134,18 @@ def can_join(group: Group, node: Node, groups: list[Group], producers: dict[int,
         return no("the kernel would be too large", len(group.nodes), len(group.reads))
     shape = _can_share_axes(group, node)
     return shape if not shape else _can_forward(group, node)
+
+
+def _is_timely(group: Group, node: Node, last: Mapping[Buffer, int]) -> Verdict:
+    """Whether it saves memory to compute a value where an earlier group runs.
+
+    It takes memory from there on. What it is made of does so too, unless this was its last use.
+    """
+    near = node.order - group.nodes[-1].order <= FAR
+    if near or node.reduces or node.buffer.scope != "arena":
+        return yes("soon")
+    ending = any(last[buffer] == node.order for buffer, _ in node.reads() if buffer.scope == "arena")
+    return yes("instead of what it is made of") if ending else no("its operands live on until it is needed")
 
 
 def _can_share_axes(group: Group, node: Node) -> Verdict:
@@ -198,16 +214,3 @@ def _members_agree(group: Group, outer: int) -> Verdict:
     if any(len(member.axes) < outer for member in group.nodes):
         return no("outer axes differ", outer)
     return yes("rows")
-
-
-def _in_order(groups: list[Group]) -> list[Group]:
-    """Topological order; among the groups that could run next, the one whose first node comes first."""
-    waiting = sorted(groups, key=lambda group: group.nodes[0].order)
-    done = 0
-    ordered: list[Group] = []
-    while waiting:
-        position = next(place for place, group in enumerate(waiting) if not group.ancestors & ~done)
-        group = waiting.pop(position)
-        ordered.append(group)
-        done |= 1 << group.number
-    return ordered

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rushlight.ir.dtype import bfloat16, float32, float64
+from rushlight.ir.loops import Definition, ScatterDefinition
 from rushlight.ir.scalar import BLOCKED, OPS, Scalar, cast, contract
 from rushlight.schedule.matrices import Axes, matrices
 from rushlight.schedule.nodes import Node
@@ -38,8 +39,14 @@ class GemmShape:
     b: Scalar
 
 
-def widen_products(body: Scalar, products: frozenset[str]) -> Scalar:
+def widen_products(definitions: list[Definition | ScatterDefinition], products: frozenset[str]) -> None:
     """Products of dtypes that the machine has no instruction for become products of exactly widened elements."""
+    for place, item in enumerate(definitions):
+        if isinstance(item, Definition):
+            definitions[place] = Definition(item.buffer, item.axes, _with_wide_products(item.body, products))
+
+
+def _with_wide_products(body: Scalar, products: frozenset[str]) -> Scalar:
     narrow = [
         term
         for term in postorder([body])
@@ -71,6 +78,8 @@ def match_gemm(node: Node) -> GemmShape | None:
     batch = tuple([axis for axis in node.axes if (axis in in_a) == (axis in in_b)])
     rows = tuple([axis for axis in node.axes if axis in in_a and axis not in in_b])
     columns = tuple([axis for axis in node.axes if axis in in_b and axis not in in_a])
+    if node.axes and node.axes[-1] in rows:  # the columns are what lies close together in the result
+        a, b, rows, columns = b, a, columns, rows
     m, n, k = _count(rows), _count(columns), _count(inner)
     if _is_below(n, MIN_COLUMNS) and not _is_below(m, MIN_COLUMNS) and not _is_below(k, MIN_INNER):
         a, b, rows, columns, m, n = b, a, columns, rows, n, m

@@ -58,8 +58,8 @@ class Nest:
 def open_group(group: Group, placed: Mapping[Buffer, Buffer], linear: frozenset[Buffer] = frozenset()) -> Nest:
     """The group's stores over common axes, every value of the group evaluated in place, addresses linear.
 
-    `placed` names values that live in the storage of another buffer, a mutated parameter's; loads from buffers in
-    `linear` have linear addresses already.
+    `placed` names values that live in the storage of another buffer, at the strides of their own type; loads from
+    buffers in `linear` have linear addresses already.
     """
     rank = group.outer_rank
     first = group.nodes[0]
@@ -88,9 +88,8 @@ def open_group(group: Group, placed: Mapping[Buffer, Buffer], linear: frozenset[
         at = tuple([substitute(item, images) for item in node.index()])
         bodies[node.buffer] = (at, body)
         if node.stored:
-            buffer = placed.get(node.buffer, node.buffer)
-            offset = linear_offset(tuple([index(item) for item in at]), buffer.type.strides)
-            items.append(Item(inner_axes[sizes], buffer, offset, body))
+            offset = linear_offset(tuple([index(item) for item in at]), node.buffer.type.strides)
+            items.append(Item(inner_axes[sizes], placed.get(node.buffer, node.buffer), offset, body))
     nest = Nest(outer, items)
     linearise(nest, placed, linear)
     return nest
@@ -102,8 +101,7 @@ def linearise(nest: Nest, placed: Mapping[Buffer, Buffer], linear: frozenset[Buf
     def linear_load(buffer: Buffer, indices: tuple[Scalar, ...]) -> Scalar | None:
         if buffer in linear:
             return None
-        buffer = placed.get(buffer, buffer)
-        return load(buffer, linear_offset(indices, buffer.type.strides))
+        return load(placed.get(buffer, buffer), linear_offset(indices, buffer.type.strides))
 
     nest.map(Substitution({}, linear_load))
 

@@ -10,7 +10,8 @@ from rushlight.schedule.terms import Substitution, as_size, loads
 from rushlight.sym import Size, SizeExpr, axis_size, free_symbols, is_axis
 from rushlight.term import postorder
 
-# A value with several users is recomputed in each when it costs no more than this many terms and one load.
+# A value with several users is recomputed in each when it costs no more than this many terms and one load; where none
+# of them repeats it, loads of few elements, as of a row's maximum, count for nothing.
 CHEAP_TERMS = 6
 # Beyond this a body is stored rather than folded into its user: code size, registers and compile time grow with it.
 LARGE_TERMS = 400
@@ -116,10 +117,13 @@ def _choose_folded(definitions: list[Definition | ScatterDefinition], results: s
     # Users come after producers, so walking backwards knows how often each value ends up being read.
     uses: dict[Buffer, int] = {}
     recomputed: set[Buffer] = set()
-    folded: set[Buffer] = set()
+    turned = _read_turned(definitions, results)
+    folded: set[Buffer] = set(turned.values())
     for definition in reversed(definitions):
         mine = 1
-        if definition.buffer in numbers or (
+        if definition.buffer in turned or definition.buffer in folded:
+            pass
+        elif definition.buffer in numbers or (
             isinstance(definition, Definition) and _foldable(definition, uses, recomputed, results)
         ):
             folded.add(definition.buffer)
@@ -147,17 +151,61 @@ def _reads_outside(term: Scalar, inside: set[Buffer]) -> bool:
     return term.op is OPS["load"] and term.attr("buffer") not in inside
 
 
+def _read_turned(definitions: list[Definition | ScatterDefinition], results: set[Buffer]) -> dict[Buffer, Buffer]:
+    """Reductions of which only a transposed view is read, by the views: computed in its place, they lie as it does.
+
+    That is so where the view is a result, or where other values are computed at its own index.
+    """
+    readers: dict[Buffer, list[Definition | ScatterDefinition]] = {}
+    for definition in definitions:
+        for buffer in dict.fromkeys([buffer for buffer, _ in _read_counts(definition)]):
+            readers.setdefault(buffer, []).append(definition)
+    turned: dict[Buffer, Buffer] = {}
+    for definition in definitions:
+        users = readers.get(definition.buffer, [])
+        if len(users) != 1 or definition.buffer in results or not _reduces(definition):
+            continue
+        (view,) = users
+        wanted = view.buffer in results or any(_aligned(user, view.buffer) for user in readers.get(view.buffer, ()))
+        if wanted and _is_transposition(view):
+            turned[view.buffer] = definition.buffer
+    return turned
+
+
+def _reduces(definition: Definition | ScatterDefinition) -> bool:
+    return isinstance(definition, Definition) and any(bound_axes(term) for term in postorder([definition.body]))
+
+
+def _is_transposition(view: Definition | ScatterDefinition) -> bool:
+    """Whether a definition is a load at its own axes in another order."""
+    if not isinstance(view, Definition) or view.body.op is not OPS["load"]:
+        return False
+    at = [as_size(item) for item in view.body.operands]
+    return at != list(view.axes) and set(at) == set(view.axes) and len(at) == len(view.axes)
+
+
+def _aligned(user: Definition | ScatterDefinition, buffer: Buffer) -> bool:
+    """Whether a definition reads a buffer at its own index."""
+    return isinstance(user, Definition) and any(
+        load.attr("buffer") is buffer and [as_size(item) for item in load.operands] == list(user.axes)
+        for load in loads(user.body)
+    )
+
+
 def _foldable(definition: Definition, uses: dict[Buffer, int], recomputed: set[Buffer], results: set[Buffer]) -> bool:
     terms = list(postorder([definition.body]))
     if any(bound_axes(term) for term in terms):
         return False
     count = sum(1 for term in terms if term.op not in (OPS["constant"], OPS["index"], OPS["load"]))
-    reads = sum(1 for term in terms if term.op is OPS["load"])
-    if count <= 1 and reads <= 1:
+    reads = [term for term in terms if term.op is OPS["load"]]
+    if count <= 1 and len(reads) <= 1:
         return True  # a view, a constant, a cast
     if definition.buffer in results:
         return False
-    if count <= CHEAP_TERMS and reads <= 1:
+    if definition.buffer not in recomputed:
+        axes = {axis for axis in definition.axes if axis_size(axis) != 1}
+        reads = [read for read in reads if _mentioned_axes(read) >= axes]
+    if count <= CHEAP_TERMS and len(reads) <= 1:
         return True
     return uses.get(definition.buffer, 0) == 1 and definition.buffer not in recomputed and len(terms) <= LARGE_TERMS
 

@@ -45,8 +45,8 @@ def _writes(node: Node, scatter: Scatter, placed: Mapping[Buffer, Buffer], name:
         chunked = (chunk, within)
     image = Substitution(images)
     indices = tuple([image(item if isinstance(item, Scalar) else index(item)) for item in scatter.index])
-    item = Item((), buffer, linear_offset(indices, buffer.type.strides), image(scatter.value))
-    where = _inside(indices, buffer.type.shape)
+    item = Item((), buffer, linear_offset(indices, node.buffer.type.strides), image(scatter.value))
+    where = _inside(indices, node.buffer.type.shape)
     nest = Nest((), [item])
     nest.conditions = [] if where is None else [where]
     linearise(nest, placed)

@@ -142,7 +142,7 @@ class _Band:
 
     def __init__(self, kernel: BandKernel, target: CodeTarget) -> None:
         self.scratch = Buffer("scratch", TensorType((0,), uint8), "arena")
-        self.slots = {slot.buffer: slot for slot in kernel.slots}
+        self.places = dict(kernel.places)
         symbols = [symbol for loop in kernel.loops for symbol in (loop.start, loop.length)]
         words = Kernel(kernel.name, (self.scratch, *kernel.buffers), (*kernel.sizes, *symbols), ())
         self.ctx = Context(words, target, {})
@@ -154,12 +154,10 @@ class _Band:
 
     def address(self, buffer: Buffer) -> str:
         """A buffer's address: an argument, or in the scratch memory."""
-        slot = self.slots.get(buffer)
-        if slot is None:
+        place = self.places.get(buffer)
+        if place is None:
             return self.ctx.base(buffer)
-        return self.scope.let(
-            f"getelementptr i8, ptr {self.ctx.base(self.scratch)}, i64 {self.size(slot.offset_bytes)}"
-        )
+        return self.scope.let(f"getelementptr i8, ptr {self.ctx.base(self.scratch)}, i64 {self.size(place)}")
 
     def word(self, item: Buffer | Address | Size) -> tuple[str, str]:
         """The LLVM type and text of an argument word."""

@@ -14,10 +14,10 @@ from rushlight.codegen.llvm.launch_table import LaunchTable
 from rushlight.codegen.llvm.scope import Context, Scope
 from rushlight.codegen.llvm.target import CodeTarget
 from rushlight.ir.kernel import TASK_WORDS, GemmKernel, Kernel
+from rushlight.ir.plan import ALIGNMENT, Address, Assertion, BandKernel, Launch, Plan
 from rushlight.ir.plan import THREADS as THREAD_COUNT
-from rushlight.ir.plan import Address, Assertion, BandKernel, Launch, Plan
 from rushlight.ir.scalar import Buffer
-from rushlight.sym import Size
+from rushlight.sym import Size, ceildiv
 
 ARENA, ARENA_BYTES, ARENA_NEED, PARALLEL_FOR, INTERRUPT, THREADS = range(6)
 """Words of ctx."""
@@ -46,7 +46,7 @@ class _Entry:
         self.ctx = Context(Kernel("entry", (), (), ()), target, {})
         self.scope: Scope = self.ctx.entry
         self.descriptors = {buffer: place for place, buffer in enumerate((*plan.inputs, *plan.outputs))}
-        self.slots = {slot.buffer: slot for slot in plan.slots}
+        self.starts: dict[Buffer, str] = {}
         self.addresses: dict[Buffer, str] = {}
         self.pointers: dict[int, str] = {}
         self.words: dict[int, str] = {}
@@ -65,6 +65,7 @@ class _Entry:
         self.check_arena()
         most = max([len(launch.arguments) for launch in plan.launches], default=0)
         arguments = self.ctx.allocate("i64", max(most, 1))
+        inputs = frozenset(plan.inputs)
         committed = False
         table = LaunchTable() if len(plan.launches) > FEW_LAUNCHES else None
         for number, launch in enumerate(plan.launches):
@@ -73,7 +74,7 @@ class _Entry:
                 self.launch(launch, arguments, poll)
             else:
                 self.add_row(table, launch, poll)
-            committed = committed or any(buffer in plan.inputs for buffer in _written(plan, launch))
+            committed = committed or not inputs.isdisjoint(_written(plan, launch))
         status = "0" if table is None else self.run_table(table, name, arguments)
         # Thousands of lines that run once a call: not worth the time of LLVM's passes.
         attributes = self.target.attributes + ("" if table is None else " noinline optnone")
@@ -124,15 +125,35 @@ class _Entry:
         self.leave_unless(holds, STATUS_ASSERTION + number)
 
     def check_arena(self) -> None:
-        """The arena's size."""
-        if self.plan.arena_bytes == 0:
+        """Where everything lies in the arena, and the arena's size."""
+        if not self.plan.slots:
             return
         scope = self.scope
-        need = sizes.size_text(self.ctx, self.plan.arena_bytes, scope)
+        ends: list[str] = []
+        for slot in self.plan.slots:
+            start = self.starts[slot.buffer] = self.largest([ends[place] for place in slot.after])
+            size = sizes.size_text(self.ctx, ceildiv(slot.size_bytes, ALIGNMENT) * ALIGNMENT, scope)
+            ends.append(self.total(start, size))
+        within = {place for slot in self.plan.slots for place in slot.after}
+        need = self.largest([end for place, end in enumerate(ends) if place not in within])
         have = self.word(ARENA_BYTES, "i64")
         at = scope.let(f"getelementptr i64, ptr %ctx, i64 {ARENA_NEED}")
         scope.do(f"store i64 {need}, ptr {at}, align 8")
         self.leave_unless(scope.let(f"icmp ule i64 {need}, {have}"), STATUS_ARENA)
+
+    def total(self, a: str, b: str) -> str:
+        """The sum of two sizes."""
+        if a.isdigit() and b.isdigit():
+            return str(int(a) + int(b))
+        return b if a == "0" else self.scope.let(f"add i64 {a}, {b}")
+
+    def largest(self, texts: Sequence[str]) -> str:
+        """The largest of some sizes, 0 if there are none."""
+        known = max([int(text) for text in texts if text.isdigit()], default=0)
+        found = str(known)
+        for text in dict.fromkeys([text for text in texts if not text.isdigit()]):
+            found = text if found == "0" else self.scope.let(f"call i64 @llvm.smax.i64(i64 {found}, i64 {text})")
+        return found
 
     def poll(self) -> None:
         """The interrupt byte."""
@@ -146,8 +167,8 @@ class _Entry:
             if buffer in self.descriptors:
                 known = self.descriptor_word(self.descriptors[buffer], 0, "ptr")
             else:
-                offset = sizes.size_text(self.ctx, self.slots[buffer].offset_bytes, self.scope)
-                known = self.scope.let(f"getelementptr i8, ptr {self.word(ARENA, 'ptr')}, i64 {offset}")
+                start = self.starts[buffer]
+                known = self.scope.let(f"getelementptr i8, ptr {self.word(ARENA, 'ptr')}, i64 {start}")
             self.addresses[buffer] = known
         return known
 
