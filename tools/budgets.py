@@ -36,7 +36,15 @@ DOORS: dict[str, tuple[str, ...]] = {
     "rushlight.runtime.llvm": ("llvmlite.binding",),
     "rushlight.autodiff.cut": ("networkx",),
     "rushlight.ops.einsum": ("opt_einsum",),
-    "rushlight.bench.peer": ("torch", "torch._inductor.config"),
+    "rushlight.bench.worker": (
+        "torch",
+        "rushlight.bench.host_pytorch",
+        "rushlight.bench.host_jax",
+        "rushlight.bench.host_onnx",
+        "rushlight.bench.host_tinygrad",
+        "rushlight.bench.host_numpy",
+        "rushlight.bench.serving",
+    ),
     "rushlight.demo.curve": ("matplotlib.figure",),
 }
 # The one module that reads the environment.

@@ -1,76 +1,162 @@
-"""Who is measured: Rushlight in this process, and peers in interpreters of their own."""
+"""Who is measured: a process for each contestant, in whichever interpreter has the framework, asked over pipes."""
 
 from __future__ import annotations
 
 import json
+import os
+import select
 import subprocess
+import sys
+import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-import rushlight as rl
-from rushlight.bench import peer
-from rushlight.bench.cases import CASES, Work
-from rushlight.bench.timing import time_calls
+from rushlight.bench import worker
 from rushlight.support.errors import error, fail
 
-WARM_UP_CALLS = 3
+FAREWELL = 10  # seconds that a worker has to end by itself
 
 
-class Rushlight:
-    """This process."""
+class Kind(NamedTuple):
+    """A contestant: a framework, and how it is used."""
 
-    name = "rushlight"
-
-    def __init__(self) -> None:
-        self.works: dict[str, Work] = {}
-
-    def prepare(self, case: str, threads: int) -> None:
-        """See `Contestant`."""
-        rl.set_num_threads(threads)
-        self.works[case] = CASES[case].prepare()
-        for _ in range(WARM_UP_CALLS):
-            self.works[case]()
-
-    def sample(self, case: str, repeat: int) -> float:
-        """See `Contestant`."""
-        return time_calls(self.works[case], repeat)
+    name: str
+    framework: str
+    mode: str
 
 
-class Peer:
-    """Another framework in another interpreter, which runs the same cases and is asked for samples over pipes."""
+KINDS: tuple[Kind, ...] = (
+    Kind("rushlight", "rushlight", "compiled"),
+    Kind("rushlight-eager", "rushlight", "eager"),
+    Kind("torch", "torch", "eager"),
+    Kind("torch.compile", "torch", "compiled"),
+    Kind("jax.jit", "jax", "compiled"),
+    Kind("onnxruntime", "onnxruntime", "compiled"),
+    Kind("tinygrad", "tinygrad", "compiled"),
+    Kind("numpy", "numpy", "eager"),
+)
+OURS = ("rushlight", "rushlight-eager")
 
-    def __init__(self, python: Path) -> None:
-        command = [str(python), peer.__file__]
-        try:
-            self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        except OSError as cause:
-            raise error("A002", f"bench: {python} cannot be run: {cause.strerror}") from cause
-        hello = self._ask({"do": "hello"})
-        self.name: str = hello["name"]
-        self.version: str = hello["version"]
 
-    def prepare(self, case: str, threads: int) -> None:
-        """See `Contestant`."""
-        self._ask({"do": "prepare", "case": case, "threads": threads, "calls": WARM_UP_CALLS})
+def variables(framework: str, threads: int) -> dict[str, str]:
+    """Environment variables that limit a framework's threads, and keep its compiler in its own process."""
+    limits = {f"{library}_NUM_THREADS": str(threads) for library in ("OMP", "OPENBLAS", "MKL")}
+    if framework == "torch":
+        return {**limits, "TORCHINDUCTOR_COMPILE_THREADS": "1"}
+    if framework == "tinygrad":
+        return {**limits, "DEV": "CPU"}
+    return limits
 
-    def sample(self, case: str, repeat: int) -> float:
-        """See `Contestant`."""
-        return self._ask({"do": "sample", "case": case, "repeat": repeat})["seconds"]
+
+def command(python: str, *arguments: str, **environment: str) -> list[str]:
+    """The command line of a worker."""
+    return ["env", *[f"{name}={value}" for name, value in environment.items()], python, worker.__file__, *arguments]
+
+
+def frameworks_of(python: str) -> dict[str, str]:
+    """The frameworks that an interpreter has, with their versions."""
+    try:
+        return json.loads(subprocess.run(command(python), check=True, capture_output=True, text=True).stdout)
+    except (OSError, subprocess.CalledProcessError, json.JSONDecodeError) as cause:
+        raise error("A002", f"bench: {python} cannot be run as a Python interpreter", cause=str(cause)) from cause
+
+
+class Field(NamedTuple):
+    """Interpreters by contestant, in the order of `KINDS`, and why others are not there."""
+
+    pythons: dict[Kind, str]
+    missing: dict[str, str]
+
+
+def find(pythons: Sequence[Path], wanted: Sequence[str] | None) -> Field:
+    """Who can be measured: the first interpreter that has a framework is the one that is used."""
+    names = [kind.name for kind in KINDS]
+    for name in wanted or ():
+        if name not in names:
+            fail("A002", f"bench: there is no peer {name}", hint=f"one of {', '.join(names)}")
+    places: dict[str, str] = {"rushlight": sys.executable}
+    for python in (sys.executable, *map(str, pythons)):
+        for framework in frameworks_of(python):
+            places.setdefault(framework, python)
+    asked = [kind for kind in KINDS if wanted is None or kind.name in wanted or kind.name == "rushlight"]
+    absent = {kind.name: f"no interpreter here has {kind.framework}" for kind in asked if kind.framework not in places}
+    return Field({kind: places[kind.framework] for kind in asked if kind.framework in places}, absent)
+
+
+class Contestant:
+    """A worker, started when it is first asked and again after it has died. What it prints goes to `folder`."""
+
+    def __init__(self, kind: Kind, python: str, threads: int, limit: float, folder: Path) -> None:
+        self.kind = kind
+        self.name = kind.name
+        self.python = python
+        self.threads = threads
+        self.limit = limit
+        self.version = ""
+        self._process: subprocess.Popen[bytes] | None = None
+        self._said = folder / f"{kind.name}.txt"
+
+    def ask(self, do: str, **values: Any) -> dict[str, Any]:
+        """An answer: its `status` is "ready", or another with a `reason`. A worker that dies or is late is one too."""
+        if self._process is None:
+            greeting = self._start()
+            if greeting["status"] != "ready":
+                return greeting
+            self.version = greeting["version"]
+        return self._exchange({"do": do, **values})
 
     def close(self) -> None:
-        """Ends the peer's process."""
-        self._process.communicate()
-
-    def _ask(self, question: dict[str, Any]) -> dict[str, Any]:
-        sender, receiver = self._process.stdin, self._process.stdout
-        assert sender is not None and receiver is not None
+        """Ends the worker's process."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        assert process.stdin is not None and process.stdout is not None
+        process.stdin.close()
         try:
-            sender.write(json.dumps(question) + "\n")
-            sender.flush()
-            answer = receiver.readline()
+            process.wait(FAREWELL)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        process.stdout.close()
+
+    def _start(self) -> dict[str, Any]:
+        arguments = (self.kind.framework, self.kind.mode, str(self.threads))
+        line = command(self.python, *arguments, **variables(self.kind.framework, self.threads))
+        with self._said.open("wb") as errors:
+            self._process = subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors)
+        return self._exchange({"do": "hello"})
+
+    def _exchange(self, question: dict[str, Any]) -> dict[str, Any]:
+        process = self._process
+        assert process is not None and process.stdin is not None and process.stdout is not None
+        try:
+            process.stdin.write(json.dumps(question).encode() + b"\n")
+            process.stdin.flush()
+            line = read_line(process.stdout.fileno(), time.monotonic() + self.limit)
         except BrokenPipeError:
-            answer = ""
-        if not answer:
+            line = b""
+        except TimeoutError:
+            process.kill()
             self.close()
-            fail("A002", "bench: the peer's interpreter ended", hint="it needs torch installed", asked=question)
-        return json.loads(answer)
+            return {"status": "late", "reason": f"no answer to {question['do']} within {self.limit:g} s"}
+        if line:
+            return json.loads(line)
+        status = process.wait()
+        said = self._said.read_text(encoding="utf-8", errors="replace").strip()
+        self.close()
+        last = said.splitlines()[-1] if said else "it said nothing"
+        return {"status": "dead", "reason": f"its process ended with status {status}: {last}", "trace": said[-4000:]}
+
+
+def read_line(descriptor: int, deadline: float) -> bytes:
+    """A line of a pipe without its end, or nothing where the pipe ends first. Raises TimeoutError at the deadline."""
+    line = bytearray()
+    while not line.endswith(b"\n"):
+        if not select.select([descriptor], [], [], max(0.0, deadline - time.monotonic()))[0]:
+            raise TimeoutError
+        chunk = os.read(descriptor, 1 << 16)
+        if not chunk:
+            return b""
+        line += chunk
+    return bytes(line[:-1])

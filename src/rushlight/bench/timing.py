@@ -2,73 +2,98 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
+
+SAMPLE_SECONDS = 0.02
+MOST_CALLS = 10_000
+WARM_BELOW = 0.05  # seconds of a call: a longer one is not called an extra time before it is timed
+PAUSE = 0.005  # seconds between samples: threads of the one before stop waiting actively
+FEWEST_ROUNDS = 3
 
 
-class Contestant(Protocol):
-    """Somebody who can run a prepared case."""
+class Entrant(Protocol):
+    """Somebody who can be asked for samples."""
 
     name: str
 
-    def prepare(self, case: str, threads: int) -> None:
-        """Makes the case ready, and runs it once or twice."""
-
-    def sample(self, case: str, repeat: int) -> float:
-        """Seconds of one call, as the mean of `repeat` calls."""
+    def ask(self, do: str, **values: Any) -> dict[str, Any]:
+        """The answer to a question."""
         ...
 
 
-@dataclass(slots=True)
-class Samples:
-    """Seconds of one call of a case, by contestant, in the order they were taken."""
+class Turn(NamedTuple):
+    """Somebody ready for a case, and the seconds that a call takes, about."""
 
-    case: str
-    flops: float
-    bytes: float
-    seconds: dict[str, list[float]] = field(default_factory=dict)
+    entrant: Entrant
+    call_s: float
 
-    def median(self, name: str) -> float:
-        """The median of a contestant's samples."""
-        return statistics.median(self.seconds[name])
+    @property
+    def repeat(self) -> int:
+        """Calls in a sample."""
+        return max(1, min(MOST_CALLS, math.ceil(SAMPLE_SECONDS / max(self.call_s, 1e-9))))
 
-    def ratio(self, name: str, other: str) -> float:
-        """The median of the ratios of samples taken one after the other: above 1 where `name` is slower."""
-        return statistics.median([a / b for a, b in zip(self.seconds[name], self.seconds[other], strict=True)])
+    @property
+    def warm(self) -> bool:
+        """Is a call made before the timed ones?"""
+        return self.call_s < WARM_BELOW
 
-    def to_dict(self) -> dict[str, Any]:
-        """All of it, for JSON."""
-        medians = {name: self.median(name) for name in self.seconds}
-        return {
-            "case": self.case,
-            "flops": self.flops,
-            "bytes": self.bytes,
-            "median_s": medians,
-            "gflop_per_s": {name: self.flops / seconds / 1e9 for name, seconds in medians.items()},
-            "samples_s": self.seconds,
-        }
+    @property
+    def sample_s(self) -> float:
+        """Seconds that a sample takes, about."""
+        return self.call_s * (self.repeat + self.warm)
 
 
-def time_calls(work: Callable[[], Any], repeat: int) -> float:
-    """Seconds of one call, as the mean of several."""
-    started = time.perf_counter()
-    for _ in range(repeat):
-        work()
-    return (time.perf_counter() - started) / repeat
+def rounds_within(turns: Sequence[Turn], rounds: int, budget: float) -> int:
+    """As many rounds as fit in `budget` seconds, but three at least and `rounds` at most."""
+    fitting = budget / max(sum([turn.sample_s for turn in turns]), 1e-9)
+    return min(rounds, max(FEWEST_ROUNDS, int(fitting)))
 
 
-def take_turns(
-    case: str, flops: float, moved: float, repeat: int, contestants: Sequence[Contestant], rounds: int, threads: int
-) -> Samples:
-    """Samples of one case: in each round every contestant in turn, the first to go changing from round to round."""
-    for contestant in contestants:
-        contestant.prepare(case, threads)
-    samples = Samples(case, flops, moved, {contestant.name: [] for contestant in contestants})
+def take_turns(turns: Sequence[Turn], rounds: int) -> tuple[dict[str, list[float]], dict[str, dict[str, Any]]]:
+    """Seconds of one call by name, in the order they were taken; and the answers of those who failed on the way.
+
+    In each round every contestant has its turn, the first to go changing from round to round.
+    """
+    seconds: dict[str, list[float]] = {turn.entrant.name: [] for turn in turns}
+    failed: dict[str, dict[str, Any]] = {}
     for number in range(rounds):
-        order = contestants if number % 2 == 0 else contestants[::-1]
-        for contestant in order:
-            samples.seconds[contestant.name].append(contestant.sample(case, repeat))
-    return samples
+        for turn in turns if number % 2 == 0 else turns[::-1]:
+            name = turn.entrant.name
+            if name in failed:
+                continue
+            time.sleep(PAUSE)
+            answer = turn.entrant.ask("sample", repeat=turn.repeat, warm=turn.warm)
+            if answer["status"] == "ready":
+                seconds[name].append(answer["seconds"])
+            else:
+                failed[name] = answer
+    return {name: taken for name, taken in seconds.items() if name not in failed}, failed
+
+
+class Spread(NamedTuple):
+    """The middle of samples, and where a tenth of them lies below and above."""
+
+    median: float
+    low: float
+    high: float
+
+
+def spread(samples: Sequence[float]) -> Spread:
+    """Median, 10th and 90th percentile, between samples by proportion."""
+    ordered = sorted(samples)
+
+    def at(share: float) -> float:
+        place = share * (len(ordered) - 1)
+        below = ordered[math.floor(place)]
+        return below + (ordered[math.ceil(place)] - below) * (place - math.floor(place))
+
+    return Spread(at(0.5), at(0.1), at(0.9))
+
+
+def ratio(ours: Sequence[float], theirs: Sequence[float]) -> float:
+    """The median of the ratios of samples of the same round: above 1 where we are slower."""
+    return statistics.median([a / b for a, b in zip(ours, theirs, strict=True)])

@@ -1,0 +1,172 @@
+"""Single operators, and a chain that a compiler can fuse."""
+
+from __future__ import annotations
+
+from rushlight.bench.records import Case, moved, normal
+
+ATTENTION = (1, 12, 1024, 64)
+
+
+def gemm(rows: int, inner: int, columns: int, name: str, dtype: str = "float32") -> Case:
+    """A product of two matrices."""
+    shapes = (rows, inner), (inner, columns), (rows, columns)
+    return Case(
+        name,
+        "ops",
+        "matmul",
+        lambda rng: {"a": normal(rng, rows, inner), "b": normal(rng, inner, columns)},
+        flops=2.0 * rows * inner * columns,
+        bytes=moved(*shapes, size=2 if dtype == "bfloat16" else 4),
+        dtype=dtype,
+    )
+
+
+def int8_gemm(size: int) -> Case:
+    """A product of matrices of int8, accumulated in int32."""
+    return Case(
+        f"gemm-int8-{size}",
+        "ops",
+        "int8_matmul",
+        lambda rng: {name: rng.integers(-128, 128, (size, size), dtype="int8") for name in ("a", "b")},
+        flops=2.0 * size**3,
+        bytes=6.0 * size**2,
+        dtype="int8",
+    )
+
+
+def pointwise(rows: int, columns: int) -> Case:
+    """gelu(x * w + b) + residual: eight operations for each element, one pass when fused."""
+    return Case(
+        f"gelu-chain-{rows}x{columns}",
+        "ops",
+        "pointwise",
+        lambda rng: {
+            "x": normal(rng, rows, columns),
+            "w": normal(rng, columns),
+            "b": normal(rng, columns),
+            "residual": normal(rng, rows, columns),
+        },
+        flops=8.0 * rows * columns,
+        bytes=moved((3 * rows, columns), (2, columns)),
+    )
+
+
+def softmax(rows: int, columns: int) -> Case:
+    """Along the last dim."""
+    return Case(
+        f"softmax-{rows}x{columns}",
+        "ops",
+        "softmax",
+        lambda rng: {"x": normal(rng, rows, columns)},
+        flops=5.0 * rows * columns,
+        bytes=moved((2 * rows, columns)),
+    )
+
+
+def layer_norm(rows: int, columns: int) -> Case:
+    """With weight and bias, along the last dim."""
+    return Case(
+        f"layernorm-{rows}x{columns}",
+        "ops",
+        "layer_norm",
+        lambda rng: {"x": normal(rng, rows, columns), "w": normal(rng, columns), "b": normal(rng, columns)},
+        flops=8.0 * rows * columns,
+        bytes=moved((2 * rows, columns), (2, columns)),
+    )
+
+
+def layer_norm_gradients(rows: int, columns: int) -> Case:
+    """Forward, and the gradients of x, w and b."""
+    return Case(
+        f"layernorm-backward-{rows}x{columns}",
+        "ops",
+        "layer_norm_gradients",
+        lambda rng: {
+            "x": normal(rng, rows, columns),
+            "w": normal(rng, columns),
+            "b": normal(rng, columns),
+            "g": normal(rng, rows, columns),
+        },
+        flops=20.0 * rows * columns,
+        bytes=moved((4 * rows, columns), (4, columns)),
+    )
+
+
+def rms_norm(rows: int, columns: int) -> Case:
+    """With weight, along the last dim."""
+    return Case(
+        f"rmsnorm-{rows}x{columns}",
+        "ops",
+        "rms_norm",
+        lambda rng: {"x": normal(rng, rows, columns), "w": normal(rng, columns)},
+        flops=4.0 * rows * columns,
+        bytes=moved((2 * rows, columns), (1, columns)),
+    )
+
+
+def cross_entropy(rows: int, classes: int) -> Case:
+    """The mean loss, and the gradient of the logits."""
+    return Case(
+        f"cross-entropy-backward-{rows}x{classes}",
+        "ops",
+        "cross_entropy_gradients",
+        lambda rng: {"logits": normal(rng, rows, classes), "targets": rng.integers(0, classes, rows)},
+        flops=8.0 * rows * classes,
+        bytes=moved((2 * rows, classes)) + 8.0 * rows,
+    )
+
+
+def attention(backward: bool) -> Case:
+    """Causal: half of the products are counted. Backward has five products where forward has two."""
+    batch, heads, length, width = ATTENTION
+    names = ("q", "k", "v", "g") if backward else ("q", "k", "v")
+    return Case(
+        f"attention{'-backward' if backward else ''}-{heads}x{length}x{width}",
+        "ops",
+        "attention_gradients" if backward else "attention",
+        lambda rng: {name: normal(rng, *ATTENTION) for name in names},
+        flops=(7 if backward else 2) * 2.0 * batch * heads * length**2 * width / 2,
+        bytes=moved(*[ATTENTION] * (8 if backward else 4)),
+    )
+
+
+def sum_rows(rows: int, columns: int) -> Case:
+    """A sum over the first dim: one result for each column."""
+    return Case(
+        f"sum-dim0-{rows}x{columns}",
+        "ops",
+        "sum_rows",
+        lambda rng: {"x": normal(rng, rows, columns)},
+        flops=1.0 * rows * columns,
+        bytes=moved((rows, columns), (1, columns)),
+    )
+
+
+def convolution(channels: int, size: int) -> Case:
+    """3x3 with a border of one, as many channels out as in, batch 1."""
+    return Case(
+        f"conv3x3-{size}x{size}x{channels}",
+        "ops",
+        "convolution",
+        lambda rng: {"x": normal(rng, 1, channels, size, size), "w": normal(rng, channels, channels, 3, 3)},
+        flops=2.0 * 9 * channels**2 * size**2,
+        bytes=moved((2 * channels, size, size), (channels, channels, 9)),
+    )
+
+
+OPS: tuple[Case, ...] = (
+    *[gemm(size, size, size, f"gemm-{size}") for size in (256, 512, 1024, 2048, 4096)],
+    *[gemm(rows, 4096, 4096, f"gemm-{rows}x4096x4096") for rows in (1, 16, 64)],
+    *[gemm(size, size, size, f"gemm-bf16-{size}", "bfloat16") for size in (512, 2048)],
+    int8_gemm(1024),
+    pointwise(4096, 4096),
+    softmax(4096, 4096),
+    layer_norm(8192, 1024),
+    layer_norm_gradients(8192, 1024),
+    rms_norm(8192, 1024),
+    cross_entropy(2048, 32000),
+    attention(backward=False),
+    attention(backward=True),
+    sum_rows(32768, 1024),
+    convolution(64, 56),
+)

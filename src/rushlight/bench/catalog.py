@@ -1,0 +1,16 @@
+"""All cases by name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rushlight.bench.cases_ops import OPS
+from rushlight.bench.cases_overhead import OVERHEAD
+from rushlight.bench.records import Case
+
+CASES: dict[str, Case] = {case.name: case for case in (*OPS, *OVERHEAD)}
+
+
+def family(name: str) -> Sequence[Case]:
+    """The cases of a family, in their order."""
+    return [case for case in CASES.values() if case.family == name]

@@ -1,0 +1,56 @@
+"""Is what a contestant computed right? Its results are compared with numpy's in float64 before any time is taken."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from rushlight.bench.programs import numpy_models, numpy_ops
+from rushlight.bench.records import Array, Case, Inputs, Work
+
+TOLERANCES: dict[str, float] = {"float32": 1e-4, "bfloat16": 1e-2, "int8": 0.0}
+"""By the dtype of the inputs: the largest difference allowed, as a share of the largest value expected."""
+
+
+def numpy_work(case: Case, inputs: Inputs) -> Work:
+    """The case in numpy, in the dtype of the inputs."""
+    if case.program in numpy_ops.FUNCTIONS:
+        return functools.partial(numpy_ops.FUNCTIONS[case.program], *inputs.values(), **case.options)
+    return numpy_models.MODELS[case.program](inputs, **case.options)
+
+
+def flat(result: Any) -> list[Array]:
+    """The arrays of a result: one, or nested lists of them."""
+    if isinstance(result, list | tuple):
+        return [array for one in result for array in flat(one)]
+    return [np.asarray(result)]
+
+
+def reference(case: Case, inputs: Inputs) -> list[Array]:
+    """The results of the first calls, computed in float64."""
+    wide = {name: value.astype(np.float64) if value.dtype == np.float32 else value for name, value in inputs.items()}
+    work = numpy_work(case, wide)
+    return [array for _ in range(case.calls) for array in flat(work())]
+
+
+def worst_difference(found: Sequence[Array], expected: Sequence[Array]) -> tuple[float, str]:
+    """The largest difference as a share of the largest value expected, over all results; and where it is."""
+    if len(found) != len(expected):
+        return math.inf, f"{len(found)} results where {len(expected)} are expected"
+    worst, where = 0.0, ""
+    for number, (one, other) in enumerate(zip(found, expected, strict=True)):
+        if one.shape != other.shape:
+            return math.inf, f"result {number} has shape {one.shape}, expected {other.shape}"
+        if not one.size:
+            continue
+        scale = float(np.abs(other).max())
+        difference = float(np.abs(one.astype(np.float64) - other).max()) / (scale or 1.0)
+        if not difference <= worst:
+            worst, where = difference, f"result {number} is off by {difference:.1e} of the largest value expected"
+        if math.isnan(worst):
+            return math.inf, f"result {number} has NaN"
+    return worst, where

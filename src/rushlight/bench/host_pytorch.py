@@ -1,0 +1,66 @@
+"""Rushlight and torch as contestants: one text for both, in PyTorch's API.
+
+`eager` calls functions as they are. `compiled` compiles them: Rushlight takes whole steps with their back-propagation
+and optimizer; torch.compile takes what is between.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import rushlight as rl
+from rushlight.bench.programs import pytorch_models, pytorch_ops
+from rushlight.bench.programs.pytorch_ops import Function, Modes
+from rushlight.bench.records import Array, Case, Inputs, Work
+from rushlight.bench.serving import Absent
+
+
+def as_is(function: Function) -> Function:
+    """The function itself."""
+    return function
+
+
+def make_modes(framework: str, mode: str) -> Modes:
+    """What to compile."""
+    if mode == "eager":
+        return Modes(as_is, as_is, as_is)
+    whole = framework == "rushlight"
+    return Modes(rl.compile, rl.compile if whole else as_is, as_is if whole else rl.compile)
+
+
+class PyTorchApi:
+    """A framework with PyTorch's API."""
+
+    def __init__(self, modes: Modes) -> None:
+        self.version: str = rl.__version__
+        self.modes = modes
+
+    def prepare(self, case: Case, inputs: Inputs) -> Work:
+        """See `Host`."""
+        tensors = {name: tensor_of(value, case.dtype) for name, value in inputs.items()}
+        if case.program in pytorch_models.MODELS:
+            return pytorch_models.MODELS[case.program](self.modes, tensors, **case.options)
+        if case.program not in pytorch_ops.FUNCTIONS:
+            raise Absent("not written in PyTorch's API")
+        function = pytorch_ops.FUNCTIONS[case.program](self.modes)
+        operands = tuple(tensors.values())
+        return lambda: function(*operands)
+
+    def arrays(self, result: Any) -> list[Array]:
+        """See `Host`."""
+        if isinstance(result, list | tuple):
+            return [array for one in result for array in self.arrays(one)]
+        tensor = result.detach()
+        return [(tensor.to(rl.float32) if tensor.is_floating_point() else tensor).numpy().copy()]
+
+
+def tensor_of(value: Array, dtype: str) -> Any:
+    """A tensor in memory of the framework's own; float32 values become bfloat16 where that is measured."""
+    tensor = rl.from_numpy(value).clone()
+    return tensor.to(rl.bfloat16) if dtype == "bfloat16" and tensor.is_floating_point() else tensor
+
+
+def make_host(framework: str, mode: str, threads: int) -> PyTorchApi:
+    """The host."""
+    rl.set_num_threads(threads)
+    return PyTorchApi(make_modes(framework, mode))

@@ -1,0 +1,9 @@
+"""Models in numpy, for whatever dtype the inputs have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rushlight.bench.records import Work
+
+MODELS: dict[str, Callable[..., Work]] = {}

@@ -1,0 +1,62 @@
+"""What a benchmark is: inputs, what to do with them, and how much that computes and moves."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+Inputs = dict[str, Array]
+Work = Callable[[], Any]
+"""One call of what is measured. It returns when the result is there."""
+
+SEED = 20240611
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One thing to measure.
+
+    `program` names what each framework has under that name in its table of programs; `make` draws the inputs, which
+    are the same for all; floating inputs are handed over in `dtype`. `flops` and `bytes` are those of one call, with
+    each operand and result moved once. A program with state is checked by the results of its first `calls` calls.
+    """
+
+    name: str
+    family: str
+    program: str
+    make: Callable[[np.random.Generator], Inputs]
+    flops: float
+    bytes: float
+    dtype: str = "float32"
+    calls: int = 1
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def inputs(self) -> Inputs:
+        """The arrays that every contestant gets: float32 ones are rounded to what `dtype` can represent."""
+        made = self.make(np.random.default_rng(SEED))
+        return {name: rounded(value) if self.dtype == "bfloat16" else value for name, value in made.items()}
+
+
+def normal(rng: np.random.Generator, *shape: int, scale: float = 1.0) -> Array:
+    """Normally distributed float32 values."""
+    return rng.standard_normal(shape, dtype=np.float32) * np.float32(scale)
+
+
+def rounded(values: Array) -> Array:
+    """float32 values rounded to the nearest bfloat16, ties to even; other arrays as they are."""
+    if values.dtype != np.float32:
+        return values
+    bits = values.view(np.uint32)
+    bits = (bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) & np.uint32(0xFFFF0000)
+    return bits.view(np.float32)
+
+
+def moved(*shapes: tuple[int, ...], size: int = 4) -> float:
+    """Bytes of arrays of these shapes with elements of `size` bytes."""
+    return float(size * sum([math.prod(shape) for shape in shapes]))

@@ -1,0 +1,142 @@
+"""A worker's answers: lines of JSON in, lines of JSON out. Nothing here knows which framework is measured."""
+
+from __future__ import annotations
+
+import gc
+import json
+import time
+import traceback
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Protocol, TextIO
+
+import numpy as np
+
+from rushlight.bench.catalog import CASES
+from rushlight.bench.checking import TOLERANCES, worst_difference
+from rushlight.bench.records import Array, Case, Inputs, Work
+
+MORE_CALLS = 3
+SHORT = 0.1  # seconds: shorter calls are called again before their time is estimated
+
+
+class Absent(Exception):
+    """The framework cannot do this, or nobody has written it for the framework."""
+
+
+class Host(Protocol):
+    """A framework as a worker sees it."""
+
+    version: str
+
+    def prepare(self, case: Case, inputs: Inputs) -> Work:
+        """The case's program, ready to be called. Raises `Absent` where there is none."""
+        ...
+
+    def arrays(self, result: Any) -> list[Array]:
+        """What a call returned, in numpy's arrays."""
+        ...
+
+
+class Caught:
+    """Keeps the exception that its block ended with, whatever it is, and goes on."""
+
+    def __init__(self) -> None:
+        self.answer: dict[str, Any] = {}
+
+    def __enter__(self) -> Caught:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, _: TracebackType | None) -> bool:
+        if kind is None or value is None or not issubclass(kind, Exception):
+            return False
+        status = "absent" if issubclass(kind, Absent) else "error"
+        reason = str(value) if status == "absent" else "".join(traceback.format_exception_only(value)).strip()
+        self.answer = {"status": status, "reason": reason, "trace": "".join(traceback.format_exception(value))}
+        value.__traceback__ = None  # frames hold the inputs
+        return True
+
+
+class Server:
+    """One framework, and the case that it is ready for."""
+
+    def __init__(self, host: Host) -> None:
+        self.host = host
+        self.work: Work | None = None
+
+    def answer(self, question: dict[str, Any]) -> dict[str, Any]:
+        """The answer to `hello`, `prepare`, `sample` or `forget`."""
+        with Caught() as caught:
+            return {"status": "ready", **ANSWERS[question.pop("do")](self, **question)}
+        self.work = None
+        return caught.answer
+
+    def hello(self) -> dict[str, Any]:
+        """Who this is."""
+        return {"version": self.host.version}
+
+    def prepare(self, case: str, folder: str) -> dict[str, Any]:
+        """Makes the case ready, checks the results of its first calls, and estimates how long a call takes."""
+        self.forget()
+        self.work = work = self.host.prepare(CASES[case], load(folder, "inputs"))
+        started = time.perf_counter()
+        found = self.host.arrays(work())
+        first = time.perf_counter() - started
+        for _ in range(CASES[case].calls - 1):
+            found += self.host.arrays(work())
+        worst, where = worst_difference(found, list(load(folder, "expected").values()))
+        answer = {"first_call_s": first, "difference": worst}
+        if not worst <= TOLERANCES[CASES[case].dtype]:
+            self.forget()
+            return {**answer, "status": "wrong", "reason": where}
+        return {**answer, "call_s": estimate(work)}
+
+    def sample(self, repeat: int, warm: bool) -> dict[str, Any]:
+        """Seconds of one call, as the mean of `repeat` calls; where `warm`, after one that is not timed."""
+        assert self.work is not None
+        if warm:
+            self.work()
+        return {"seconds": time_calls(self.work, repeat)}
+
+    def forget(self) -> dict[str, Any]:
+        """Lets go of the case's memory."""
+        self.work = None
+        gc.collect()
+        return {}
+
+
+ANSWERS: dict[str, Callable[..., dict[str, Any]]] = {
+    "hello": Server.hello,
+    "prepare": Server.prepare,
+    "sample": Server.sample,
+    "forget": Server.forget,
+}
+
+
+def load(folder: str, name: str) -> Inputs:
+    """The arrays of a file that the harness wrote."""
+    with np.load(Path(folder) / f"{name}.npz") as stored:
+        return {key: stored[key] for key in stored.files}
+
+
+def estimate(work: Work) -> float:
+    """Seconds of one call."""
+    seconds = time_calls(work, 1)
+    return min([time_calls(work, 1) for _ in range(MORE_CALLS)]) if seconds < SHORT else seconds
+
+
+def time_calls(work: Work, repeat: int) -> float:
+    """Seconds of one call, as the mean of several."""
+    started = time.perf_counter()
+    for _ in range(repeat):
+        work()
+    return (time.perf_counter() - started) / repeat
+
+
+def serve(host: Host, questions: Iterable[str], answers: TextIO) -> None:
+    """Answers until there are no more questions."""
+    server = Server(host)
+    for line in questions:
+        answers.write(json.dumps(server.answer(json.loads(line))) + "\n")
+        answers.flush()

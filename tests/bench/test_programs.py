@@ -1,0 +1,102 @@
+"""Every program, small: in Rushlight it gives what numpy gives in float64, eagerly and compiled."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import rushlight as rl
+from rushlight.bench import cases_ops, host_pytorch
+from rushlight.bench.cases_overhead import add
+from rushlight.bench.catalog import CASES
+from rushlight.bench.checking import TOLERANCES, reference, worst_difference
+from rushlight.bench.host_numpy import Numpy
+from rushlight.bench.programs import numpy_ops, pytorch_ops
+from rushlight.bench.records import Case, rounded
+from rushlight.bench.serving import Absent
+
+SMALL = [
+    cases_ops.gemm(5, 7, 3, "gemm"),
+    cases_ops.gemm(8, 16, 8, "gemm-bf16", "bfloat16"),
+    cases_ops.pointwise(5, 8),
+    cases_ops.softmax(5, 9),
+    cases_ops.layer_norm(5, 8),
+    cases_ops.layer_norm_gradients(5, 8),
+    cases_ops.rms_norm(5, 8),
+    cases_ops.cross_entropy(6, 11),
+    cases_ops.sum_rows(7, 5),
+    cases_ops.convolution(4, 6),
+    add(10),
+]
+
+
+@pytest.mark.parametrize("mode", ["eager", "compiled"])
+@pytest.mark.parametrize("case", SMALL, ids=lambda case: case.name)
+def test_rushlight_agrees_with_numpy(case: Case, mode: str):
+    host = host_pytorch.make_host("rushlight", mode, rl.get_num_threads())
+    inputs = case.inputs()
+    work = host.prepare(case, inputs)
+    found = [array for _ in range(case.calls) for array in host.arrays(work())]
+    worst, where = worst_difference(found, reference(case, inputs))
+    assert worst <= TOLERANCES[case.dtype], where
+
+
+@pytest.mark.parametrize("mode", ["eager", "compiled"])
+@pytest.mark.parametrize("backward", [False, True])
+def test_attention_agrees_with_numpy(backward: bool, mode: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(cases_ops, "ATTENTION", (1, 2, 9, 4))
+    test_rushlight_agrees_with_numpy(cases_ops.attention(backward), mode)
+
+
+def test_every_case_states_its_work_and_is_written_in_numpy_and_in_pytorchs_api():
+    assert {"gemm-1024", "gemm-bf16-2048", "gelu-chain-4096x4096", "add-2-tensors-of-4"} <= set(CASES)
+    for case in CASES.values():
+        assert case.flops > 0
+        assert case.bytes > 0
+        assert case.family in ("ops", "models", "overhead")
+        assert case.dtype in TOLERANCES
+
+
+def test_inputs_are_the_same_every_time():
+    case = cases_ops.layer_norm_gradients(3, 4)
+    first, second = case.inputs(), case.inputs()
+    assert list(first) == ["x", "w", "b", "g"]
+    assert all(np.array_equal(first[name], second[name]) for name in first)
+
+
+def test_inputs_of_bfloat16_cases_are_bfloat16_values():
+    inputs = cases_ops.gemm(4, 4, 4, "small", "bfloat16").inputs()
+    assert not np.any(inputs["a"].view(np.uint32) & 0xFFFF)
+    assert rounded(np.float32([1 + 2**-8, 1 + 3 * 2**-8, -3.0])).tolist() == [1.0, 1 + 2**-6, -3.0]
+
+
+def test_numpy_is_not_measured_where_that_would_be_unfair():
+    with pytest.raises(Absent, match="bfloat16"):
+        Numpy().prepare(SMALL[1], SMALL[1].inputs())
+    with pytest.raises(Absent, match="error function"):
+        Numpy().prepare(SMALL[2], SMALL[2].inputs())
+    assert set(numpy_ops.UNFAIR) <= set(numpy_ops.FUNCTIONS)
+
+
+def test_products_of_int8_are_exact():
+    case = cases_ops.int8_gemm(6)
+    inputs = case.inputs()
+    assert np.array_equal(reference(case, inputs)[0], inputs["a"].astype(np.int64) @ inputs["b"].astype(np.int64))
+
+
+def test_a_program_that_nobody_wrote_is_absent():
+    host = host_pytorch.make_host("rushlight", "eager", rl.get_num_threads())
+    with pytest.raises(Absent):
+        host.prepare(replace(SMALL[0], program="fold_laundry"), {})
+
+
+def test_what_is_compiled_depends_on_what_a_framework_can_compile():
+    def function() -> None: ...
+
+    ours = host_pytorch.make_modes("rushlight", "compiled")
+    theirs = host_pytorch.make_modes("torch", "compiled")
+    assert ours.part(function) is function
+    assert ours.step(function) is not function
+    assert theirs.step(function) is function
+    assert theirs.part(function) is not function
+    assert host_pytorch.make_modes("torch", "eager") == pytorch_ops.Modes(*[host_pytorch.as_is] * 3)
