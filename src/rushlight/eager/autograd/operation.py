@@ -12,7 +12,7 @@ from rushlight.eager.autograd.node import Node
 from rushlight.eager.autograd.saved import SavedTensor
 from rushlight.eager.dispatch import STATE, Key, Memo, bit, keys_of
 from rushlight.eager.execution.decompose import replay
-from rushlight.eager.execution.operands import attribute_key, flatten, form_key, form_of_operand, structure_of
+from rushlight.eager.execution.operands import PLAIN, attribute_key, flatten, form_key, form_of_operand, structure_of
 from rushlight.eager.form import Form
 from rushlight.eager.handle import AUTOGRAD, Handle
 from rushlight.support.errors import fail
@@ -103,7 +103,11 @@ def recipe_for(
     for result in results:
         parts.append(result.form)
     for operand in operands:
-        parts.append(operand.form if isinstance(operand, Handle) else form_key(operand))
+        if isinstance(operand, Handle):
+            parts.append(operand.form)
+        else:
+            kind = operand.__class__
+            parts.append(kind if kind in PLAIN else form_key(operand))
     key = tuple(parts)
     found = _recipes.get(key)
     if found is None:

@@ -12,6 +12,7 @@ from rushlight.eager.execution.bounds import checks_of, run_checks
 from rushlight.eager.execution.decompose import run_decomposition, single_view
 from rushlight.eager.execution.mutate import run_mutation
 from rushlight.eager.execution.operands import (
+    PLAIN,
     attribute_key,
     flatten,
     form_key,
@@ -39,8 +40,6 @@ Run = Callable[[tuple[Any, ...]], Any]
 """What a call does, once and for all operands of the same forms: from operands to the result."""
 
 _plans: dict[Hashable, Run] = {}
-# Classes of operands that a plan depends on as they are; those of others are asked for.
-_PLAIN = frozenset([type(None), bool, int, float, complex])
 
 
 def run_on_cpu(op: Any, active: int, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
@@ -53,7 +52,7 @@ def run_on_cpu(op: Any, active: int, operands: tuple[Any, ...], attrs: Mapping[s
             parts.append(operand.form)
         else:
             kind = operand.__class__
-            parts.append(kind if kind in _PLAIN else form_key(operand))
+            parts.append(kind if kind in PLAIN else form_key(operand))
     key = tuple(parts)
     run = _plans.get(key)
     if run is None:

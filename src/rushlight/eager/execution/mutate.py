@@ -8,6 +8,7 @@ from typing import Any
 from rushlight.eager.execution.artifact import artifact_for, with_run_time_sizes
 from rushlight.eager.execution.attributes import split_sizes, with_sizes
 from rushlight.eager.execution.operands import (
+    PLAIN,
     attribute_key,
     flatten,
     form_key,
@@ -51,7 +52,8 @@ def _write(op: Mutation, base: tuple[Any, ...], attrs: Mapping[str, Any], target
             relations = [relation(one, target) if isinstance(one, Handle) else _APART for one in item]
             parts += (form_key(item), *relations)
         else:
-            parts.append(form_key(item))
+            kind = item.__class__
+            parts.append(kind if kind in PLAIN else form_key(item))
     key = tuple(parts)
     try:
         write = _plans[key]

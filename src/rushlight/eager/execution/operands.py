@@ -16,6 +16,9 @@ NUMBER_FORMS: dict[type, Form] = {
     kind: form_of((), dtype, weak=True)
     for kind, dtype in ((bool, bool_), (int, int64), (float, float64), (complex, complex128))
 }
+PLAIN: frozenset[type] = frozenset([type(None), *NUMBER_FORMS])
+"""Classes of operands of which plans depend on nothing else."""
+
 _INT = frozenset([int])
 Structure = tuple[Any, ...]
 

@@ -1,0 +1,154 @@
+"""What a call costs in Python calls, and that calls at once, within each other, or broken off do not mix."""
+
+import gc
+import signal
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+import rushlight as rl
+from rushlight.runtime.allocator import CPU
+
+A, B, M = rl.ones(4), rl.full((4,), 2.0), rl.ones(4, 4)
+WEIGHT = rl.ones(4, requires_grad=True)
+add = rl.compile(lambda x, y: x + y)
+scale = rl.compile(lambda x: (x * 2 + 1).relu())
+
+# One Python call is about 0.1 us, and this is what a call of four elements consists of.
+CEILINGS = {
+    "a + b": (lambda: A + B, 8),
+    "a * 2.0": (lambda: A * 2.0, 8),
+    "rl.add": (lambda: rl.add(A, B), 12),
+    "add_": (lambda: B.add_(0), 14),
+    "sum": (lambda: A.sum(), 11),
+    "matmul": (lambda: M @ M, 8),
+    "relu": (lambda: A.relu(), 8),
+    "x.T": (lambda: M.T, 13),
+    "x[0]": (lambda: M[0], 10),
+    "view": (lambda: M.view(16), 10),
+    "recorded": (lambda: WEIGHT + A, 29),
+    "compiled": (lambda: add(A, B), 5),
+    "compiled chain": (lambda: scale(A), 5),
+}
+
+
+@pytest.mark.parametrize("name", CEILINGS)
+def test_a_later_call_makes_few_python_calls(name):
+    work, most = CEILINGS[name]
+    work()
+    work()
+    calls = []
+    gc.disable()  # what it finds may call Python
+    sys.setprofile(lambda frame, event, _arg: calls.append(frame.f_code.co_name) if event == "call" else None)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+        gc.enable()
+    assert len(calls) - 1 <= most, calls[1:]
+
+
+@pytest.fixture
+def eager_switches():
+    """Threads that take turns as often as they can."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+@pytest.mark.usefixtures("eager_switches")
+@pytest.mark.parametrize("function", [lambda x, y: x + y, add], ids=["eager", "compiled"])
+def test_eight_threads_share_a_plan(function):
+    function(A, A)
+    wrong = []
+
+    def work(seed):
+        x, y = rl.full((4,), float(seed)), rl.full((4,), 100.0)
+        for _ in range(300):
+            result = function(x, y) * 2.0
+            if result.tolist() != [2.0 * (seed + 100)] * 4:
+                wrong.append(seed)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+@pytest.fixture
+def alarms():
+    """`alarms(handler)` has the handler called every few microseconds of this process's work."""
+    before = signal.getsignal(signal.SIGVTALRM)
+
+    def start(handler):
+        signal.signal(signal.SIGVTALRM, handler)
+        signal.setitimer(signal.ITIMER_VIRTUAL, 1e-5, 1e-5)
+
+    yield start
+    signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+    signal.signal(signal.SIGVTALRM, before)
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGVTALRM"), reason="no interval timers on this system")
+@pytest.mark.parametrize("function", [lambda x, y: x + y, add], ids=["eager", "compiled"])
+def test_a_handler_may_call_what_it_interrupts(function, alarms):
+    function(A, A)
+    inner, outer = rl.full((4,), 7.0), rl.full((4,), 3.0)
+    seen = []
+    alarms(lambda *_: seen.append(function(inner, inner).tolist()))
+    rounds = 0
+    while len(seen) < 20:
+        assert function(outer, outer).tolist() == [6.0] * 4
+        rounds += 1
+    assert all(found == [14.0] * 4 for found in seen)
+
+
+class Stop(Exception):
+    """What the handler raises."""
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGVTALRM"), reason="no interval timers on this system")
+def test_a_handler_may_raise_anywhere(alarms):
+    x, armed, stops = rl.full((4,), 3.0), [False], 0
+
+    def handler(*_):
+        if armed[0]:
+            armed[0] = False
+            raise Stop
+
+    used = CPU.statistics().used_bytes
+    alarms(handler)
+    for _ in range(200):
+        try:
+            armed[0] = True
+            while True:
+                x + x
+                add(x, x)
+        except Stop:
+            stops += 1
+    signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+    assert stops == 200
+    assert (x + x).tolist() == add(x, x).tolist() == [6.0] * 4
+    # The lock is free for others. A block that was just changing hands may be lost; most are not.
+    other = threading.Thread(target=lambda: rl.ones(4) + 1)
+    other.start()
+    other.join(10)
+    assert not other.is_alive()
+    assert CPU.statistics().used_bytes - used <= 64 * stops // 2
+
+
+def test_a_number_that_does_not_fit_leaves_the_plan_usable():
+    with pytest.raises(rl.RushlightError, match="mul: the number does not fit int64"):
+        A * (1 << 70)
+    assert (A * 3).tolist() == [3.0] * 4
+
+
+@pytest.mark.parametrize("value", [True, 3, -2.5, 1 + 2j, np.float64(0.5), np.int64(-7)])
+def test_numbers_of_every_class_arrive(value):
+    np.testing.assert_array_equal((B * value).numpy(), B.numpy() * value)
+    np.testing.assert_array_equal((value * B).numpy(), value * B.numpy())
