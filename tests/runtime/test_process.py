@@ -97,7 +97,7 @@ assert all((storage.view() == 1).all() for storage in storages)
 @pytest.mark.parametrize("ending", ["", "sys.exit(0)", "time.sleep(0.05); print(time.time(), flush=True)"])
 def test_exit_is_prompt(run_script, ending):
     took = []
-    for _ in range(2):
+    while len(took) < 8 and min(took, default=1) >= 0.2:  # other tests run at the same time
         output = run_script(f"start(); compute(); print(time.time(), flush=True); {ending}")
         took.append(time.time() - float(output.split()[-1]))
     assert min(took) < 0.2
