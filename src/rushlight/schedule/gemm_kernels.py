@@ -92,11 +92,10 @@ def _stored_product(group: Group, shape: GemmShape, placed: Mapping[Buffer, Buff
     node = group.nodes[0]
     if len(group.nodes) > 1 or node.contraction is not node.body:
         return None
-    buffer = placed.get(node.buffer, node.buffer)
     offset: Size = 0
-    for item, stride in zip(node.index(), buffer.type.strides, strict=True):
+    for item, stride in zip(node.index(), node.buffer.type.strides, strict=True):
         offset = offset + item * stride
-    return buffer, offset
+    return placed.get(node.buffer, node.buffer), offset
 
 
 def _packed_format(term: Scalar, shape: GemmShape) -> Format:
