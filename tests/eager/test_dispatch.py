@@ -161,7 +161,7 @@ def test_the_order_of_registration_does_not_matter():
     seen = set()
     for order in itertools.permutations(slots):
         made = [register(op, key, functions[name]) for key, name in order]
-        seen.add(tuple(kernel and kernel.function for kernel in table_of(op)))
+        seen.add(tuple(kernel and kernel.function for kernel in table_of(op).kernels))
         for registration in made:
             registration.remove()
     assert len(seen) == 1
@@ -175,7 +175,7 @@ def test_the_order_of_registration_does_not_matter():
 def test_an_implicit_composite_is_seen_through_by_autograd(registered):
     op = Op("test::implicit")
     registered(op, Alias.ALL, lambda *args: "parts")
-    assert table_of(op)[Key.AUTOGRAD].function is table_of(op)[Key.DEVICE_2].function
+    assert table_of(op).kernels[Key.AUTOGRAD].function is table_of(op).kernels[Key.DEVICE_2].function
 
 
 def test_a_second_kernel_in_one_place_is_refused_and_removal_frees_it(registered):

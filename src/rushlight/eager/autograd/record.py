@@ -37,7 +37,10 @@ def record(op: Any, active: int, operands: tuple[Any, ...], attrs: Mapping[str, 
         return run_decomposition(op, Key.AUTOGRAD, operands, attrs)
     result = call_below(Key.AUTOGRAD, op, active, operands, attrs)
     results = result if isinstance(result, tuple) else (result,)
-    outputs = [output for output, item in enumerate(results) if differentiable(item)]
+    outputs: list[int] = []
+    for output, item in enumerate(results):
+        if differentiable(item):
+            outputs.append(output)
     if not outputs:
         return result
     node: Node

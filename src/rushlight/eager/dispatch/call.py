@@ -98,10 +98,11 @@ def call_below(limit: int, op: Any, active: int, operands: tuple[Any, ...], attr
         entries = table_of(op)
     if entries.prepare is not None and limit == _TOP:
         operands = entries.prepare(operands, active)
+    kernels = entries.kernels
     left = active & ((1 << limit) - 1)
     while left:
         key = left.bit_length() - 1
-        kernel = entries[key]
+        kernel = kernels[key]
         if kernel is not None:
             if kernel.leaf:
                 result = kernel.function(op, active, operands, attrs)

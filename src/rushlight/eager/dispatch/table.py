@@ -9,18 +9,20 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from rushlight.eager.dispatch.keys import BACKENDS, IMPLICIT, Alias, Key, bit
 from rushlight.ops import record
 from rushlight.support.errors import fail
+from rushlight.support.frozen import frozen
 from rushlight.term import Op
 
 # A boxed kernel takes (op, active keys, operands, attributes); a plain one takes operands and named attributes.
 Boxed = Callable[[Any, int, tuple[Any, ...], Any], Any]
 
 
-class Kernel(NamedTuple):
+@frozen
+class Kernel:
     """One registered kernel. A `leaf` never calls an operator, so that the thread's state need not change around it.
 
     `reenters`: its own key stays active while it runs.
@@ -57,10 +59,12 @@ FALLTHROUGH = _fall_through
 Preparation = Callable[[tuple[Any, ...], int], tuple[Any, ...]]  # of the operands and the active keys
 
 
-class Entries(tuple[Kernel | None, ...]):
-    """What answers an operator, by key; `prepare`, if not None, completes the operands before anyone answers."""
+@frozen
+class Entries:
+    """What answers an operator: `kernels` by key; `prepare`, if not None, completes the operands before anyone does."""
 
-    prepare: Preparation | None = None
+    kernels: tuple[Kernel | None, ...]
+    prepare: Preparation | None
 
 
 _lock = threading.Lock()
@@ -141,9 +145,8 @@ def table_of(op: Op) -> Entries:
             tables_generation[0] = record.generation
     entries = tables.get(op)
     if entries is None:
-        entries = Entries([_resolve(op, key) for key in Key])
-        entries.prepare = next((found for choose in _preparations if (found := choose(op)) is not None), None)
-        tables[op] = entries
+        prepare = next((found for choose in _preparations if (found := choose(op)) is not None), None)
+        entries = tables[op] = Entries(tuple([_resolve(op, key) for key in Key]), prepare)
     return entries
 
 
