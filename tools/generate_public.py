@@ -31,7 +31,8 @@ def operator_names() -> list[str]:
     """Return the operators' functions that PyTorch has at its top and that are not written by hand."""
     tree = ast.parse((ROOT / FUNCTIONS).read_text(encoding="utf-8"))
     functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
-    return sorted((functions & peer_names("rushlight")) - written_by_hand(), key=order)
+    private = {name for name in functions if name.startswith("_")}  # PyTorch's too, but its lists leave them out
+    return sorted((functions & peer_names("rushlight") | private) - written_by_hand(), key=order)
 
 
 def written_by_hand() -> set[str]:

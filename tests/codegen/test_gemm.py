@@ -15,6 +15,7 @@ import pytest
 from rushlight.codegen.llvm.gemm import TASK_WORDS, choose_tile, emit_core, emit_plan, emit_task, plan_tiles
 from rushlight.codegen.llvm.gemm_pack import PACK_WORDS, emit_pack_b
 from rushlight.ir.gemm_tile import GemmTile, narrow_products
+from rushlight.ir.scalar import dtype_named
 from rushlight.runtime import llvm
 
 _ORACLE = """
@@ -352,8 +353,9 @@ def test_packing_b_follows_the_formula(dtype: str, transposed: bool) -> None:
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="guards memory with Linux's mprotect")
 @pytest.mark.parametrize(("a_format", "b_format"), [("row", "row"), ("column", "column")])
-def test_plain_operands_are_not_read_past_their_end(a_format: Any, b_format: Any) -> None:
-    tile = choose_tile("float32", llvm.host_target().vector_bytes, a_packed=False, b_packed=False)
+@pytest.mark.parametrize("dtype", ["float32", *sorted(narrow_products(llvm.host_target()))])
+def test_plain_operands_are_not_read_past_their_end(dtype: str, a_format: Any, b_format: Any) -> None:
+    tile = choose_tile(dtype, llvm.host_target().vector_bytes, a_packed=False, b_packed=False)
     tile = replace(tile, a_format=a_format, b_format=b_format)
     product = Product(tile)
     pages, page = [], mmap.PAGESIZE
@@ -371,14 +373,15 @@ def test_plain_operands_are_not_read_past_their_end(a_format: Any, b_format: Any
         return placed
 
     for m, n, k in ((13, 35, 257), (12, 32, 256), (1, 1, 1), (7, 17, 9)):
-        a, b = operands(m, n, k, "float32")
+        a, b = (np.rint(4 * x).astype(dtype_named(dtype).numpy) for x in operands(m, n, k, "float32"))
         left, a_ld = packed_a(a, tile)
-        memory = [before_a_hole(left), before_a_hole(packed_b(b, tile)), before_a_hole(np.zeros((m, n), np.float32))]
+        total = np.zeros((m, n), np.int32 if dtype == "int8" else np.float32)
+        memory = [before_a_hole(x) for x in (left, packed_b(b, tile), total)]
         addresses = [x.ctypes.data for x in memory]
         words = [*addresses, m, n, k, a_ld, b_ld(b, tile), n, 0, 0, 0, *ONE_BATCH, 0, 0]
         args = np.array(words, np.int64)
         product.task(args.ctypes.data, 0, product.plan(args.ctypes.data, 1, 1))
-        assert_same_bits(memory[2].reshape(m, n), oracle(a, b))
+        assert np.array_equal(memory[2].reshape(m, n), a.astype(np.int64) @ b.astype(np.int64))  # exact in any order
 
 
 @pytest.mark.parametrize("scratch", [False, True])
@@ -431,17 +434,21 @@ def test_hot_loops_keep_everything_in_registers(target_name: str, a_format: Any)
 
 
 @pytest.mark.parametrize(("a_format", "b_format"), [("row", "row"), ("column", "column")])
-def test_pairs_of_bfloat16_are_one_instruction(a_format: Any, b_format: Any) -> None:
+@pytest.mark.parametrize(
+    ("dtype", "feature", "instruction"),
+    [("bfloat16", "+avx512bf16", "vdpbf16ps"), ("int8", "+avx512vnni", "vpdpbusd")],
+)
+def test_groups_of_narrow_elements_are_one_instruction(
+    dtype: str, feature: str, instruction: str, a_format: Any, b_format: Any
+) -> None:
     level = llvm.target_named("x86-64-v4")
-    target = replace(level, features="+avx512bf16")
-    assert narrow_products(target) == {"bfloat16"}
+    target = replace(level, features=feature)
+    assert narrow_products(target) == {dtype}
     assert not narrow_products(level)
-    tile = choose_tile(
-        "bfloat16", target.vector_bytes, a_format=a_format, b_format=b_format, a_packed=False, b_packed=False
-    )
+    tile = choose_tile(dtype, target.vector_bytes, a_format=a_format, b_format=b_format, a_packed=False, b_packed=False)
     text = llvm.assembly(emit_core(tile, "core"), target)
     (loop,) = [loop for name, loop in innermost_loops(text) if "_full" in name]
-    assert sum("vdpbf16ps" in line for line in loop) == tile.unroll * tile.mr * tile.vectors
+    assert sum(instruction in line for line in loop) == tile.unroll * tile.mr * tile.vectors
     assert not [line for line in loop if "prefetch" not in line and re.search(r"\(%[re]sp\)", line)], "\n".join(loop)
 
 

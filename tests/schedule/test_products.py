@@ -147,3 +147,16 @@ def test_batches_of_bfloat16_have_the_bits_of_their_matrices() -> None:
     found = (rl.tensor(a) @ rl.tensor(b)).numpy()
     for outer, inner in itertools.product(range(2), range(3)):
         assert_same_bits(rl.tensor(found[outer, inner]), product_of_order(a[outer, inner], b[inner]))
+
+
+@pytest.mark.parametrize("layouts", list(itertools.product(LAYOUTS[:3], LAYOUTS[:3])), ids="-".join)
+def test_products_of_int8_are_exact(layouts: tuple[str, str], threads: int) -> None:
+    random = np.random.default_rng(12)
+    shapes = [(1, 1, 1), (3, 5, 0), (1, 300, 513), (300, 1, 257), (7, 16, 255), (13, 33, 1030), (130, 70, 258)]
+    for m, n, k in shapes:
+        a, b = (random.integers(-128, 128, shape).astype(np.int8) for shape in ((m, k), (k, n)))
+        wanted = a.astype(np.int32) @ b.astype(np.int32)
+        left, right = laid_out(a, layouts[0]), laid_out(b, layouts[1])
+        assert np.array_equal(rl._int_mm(left, right).numpy(), wanted)
+        assert np.array_equal((left @ right).numpy(), wanted.astype(np.int8))
+        assert np.array_equal((left @ right[:, 0]).numpy(), wanted[:, 0].astype(np.int8))

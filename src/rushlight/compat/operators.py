@@ -2,6 +2,7 @@
 """Operators under the names that they have in the public namespace."""
 
 from rushlight.eager.functions import (
+    _int_mm,
     abs,
     acos,
     acosh,
@@ -188,6 +189,7 @@ from rushlight.eager.functions import (
 )
 
 __all__ = [
+    "_int_mm",
     "abs",
     "acos",
     "acosh",

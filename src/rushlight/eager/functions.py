@@ -21,6 +21,7 @@ from rushlight.eager.mutation import out_form
 from rushlight.eager.results import named_results
 from rushlight.ops import OPERATORS
 
+__int_mm = OPERATORS["_int_mm"]
 _abs = OPERATORS["abs"]
 _abs_out = out_form(OPERATORS["abs"])
 _acos = OPERATORS["acos"]
@@ -353,6 +354,11 @@ _view_as = OPERATORS["view_as"]
 _where = OPERATORS["where"]
 _zeros = OPERATORS["zeros"]
 _zeros_like = OPERATORS["zeros_like"]
+
+
+def _int_mm(input: Any, mat2: Any) -> Any:
+    """Product of two matrices of integers, summed in int32."""
+    return call_function(__int_mm, (required_operand(input), required_operand(mat2)), {})
 
 
 def abs(input: Any, *, out: Any = None) -> Any:
@@ -2361,6 +2367,7 @@ def zeros_like(input: Any, *, dtype: Any = None, device: Any = None) -> Any:
 
 
 __all__ = [
+    "_int_mm",
     "abs",
     "acos",
     "acosh",

@@ -20,7 +20,8 @@ blocks of `mc` x 256 and a `b` by panels of 256 x `nr`, on its stack, which cost
 a transposed `b` ("column") meets many rows.
 
 Where one instruction multiplies a `group` of elements along k for each sum, operands are never packed up front, and the
-core packs groups: they take the place of elements above, and a last group is filled up with zeros.
+core packs groups: they take the place of elements above, and a last group is filled up with zeros. The instruction for
+groups of int8 takes an unsigned factor: 128 is added to each element of `a`, and sums start at minus what that adds.
 """
 
 from __future__ import annotations
@@ -35,9 +36,10 @@ Format = Literal["row", "column"]
 BLOCK = 256
 # How operands of a dtype are multiplied: the LLVM type and bytes of a sum, those of an operand's element, and how many
 # elements along k one instruction multiplies for each sum.
-_SUMS = {"float32": ("float", 4), "float64": ("double", 8), "bfloat16": ("float", 4)}
-_SOURCES = {"float32": ("float", 4), "float64": ("double", 8), "bfloat16": ("i16", 2)}
-_GROUPS = {"float32": 1, "float64": 1, "bfloat16": 2}
+_SUMS = {"float32": ("float", 4), "float64": ("double", 8), "bfloat16": ("float", 4), "int8": ("i32", 4)}
+_SOURCES = {"float32": ("float", 4), "float64": ("double", 8), "bfloat16": ("i16", 2), "int8": ("i8", 1)}
+_GROUPS = {"float32": 1, "float64": 1, "bfloat16": 2, "int8": 4}
+_FEATURES = {"bfloat16": "+avx512bf16", "int8": "+avx512vnni"}
 _MICRO_SHAPES = {64: (12, 2), 32: (6, 2), 16: (8, 3)}
 _L2_BYTES = 1 << 20
 _SCRATCH_BYTES = 384 << 10
@@ -97,6 +99,16 @@ class GemmTile:
     def group(self) -> int:
         """Elements along k that lie side by side in a packed operand and are multiplied by one instruction."""
         return _GROUPS[self.dtype]
+
+    @property
+    def is_offset(self) -> bool:
+        """Whether 128 is added to the elements of a packed `a`, and sums start at what a packed `b` has at its end."""
+        return self.dtype == "int8"
+
+    @property
+    def panel_elements(self) -> int:
+        """Elements of a packed panel of `b` in the core's own memory."""
+        return self.nr * (self.block_steps + self.is_offset)
 
     @property
     def block_steps(self) -> int:
@@ -160,8 +172,8 @@ def choose_tile(
 
 def narrow_products(target: Target) -> frozenset[str]:
     """The narrow dtypes whose products a machine has instructions for; others are widened first."""
-    has_pairs = target.vector_bytes == 64 and "+avx512bf16" in target.features.split(",")
-    return frozenset(["bfloat16"] if has_pairs else [])
+    features = target.features.split(",") if target.vector_bytes == 64 else []
+    return frozenset([name for name, feature in _FEATURES.items() if feature in features])
 
 
 def plan_tiles(

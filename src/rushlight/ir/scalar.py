@@ -344,13 +344,14 @@ def reduce(kind: str, axes: tuple[SizeExpr, ...], body: Scalar, order: Order) ->
     return _term("reduce", (body,), (("kind", kind), ("axes", tuple(axes)), ("order", order)), body.type)
 
 
-def contract(axes: tuple[SizeExpr, ...], a: Scalar, b: Scalar, order: Order) -> Scalar:
+def contract(axes: tuple[SizeExpr, ...], a: Scalar, b: Scalar, order: Order, total: DType | None = None) -> Scalar:
     """Sum of a*b over `axes`, by chains of fma for floats: acc = fma(a, b, acc).
 
     16-bit floats are summed in float32: exactly widened, or as the machine's own instruction for pairs of them does.
+    `total` is a wider type for the sum of integers.
     """
     assert a.type is b.type, f"contract: {a.type.name} and {b.type.name}"
-    return _term("contract", (a, b), (("axes", tuple(axes)), ("order", order)), compute_dtype(a.type))
+    return _term("contract", (a, b), (("axes", tuple(axes)), ("order", order)), total or compute_dtype(a.type))
 
 
 def is_nan(value: Scalar) -> Scalar:

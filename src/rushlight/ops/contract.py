@@ -2,7 +2,7 @@
 
 16-bit floats are multiplied and summed in float32 and rounded once. Products with a vector on the right, and of two
 vectors, are sums along rows, so they state LANES; all others state BLOCKED. Those of bfloat16 are stated as products of
-bfloat16, which many a machine has an instruction for.
+bfloat16, which many a machine has an instruction for; those of int8 are summed in int32, and the last bits kept.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from rushlight.ir.dtype import DType, bfloat16, bool_, compute_dtype
+from rushlight.ir.dtype import DType, bfloat16, bool_, compute_dtype, int8, int32
 from rushlight.ir.loops import Operand
 from rushlight.ir.scalar import BLOCKED, LANES, Scalar, cast, contract
 from rushlight.ir.type import TensorType
@@ -24,7 +24,7 @@ from rushlight.ops.reduce import sum_
 from rushlight.ops.view import mT, squeeze, unsqueeze
 from rushlight.ops.view_shape import reshape
 from rushlight.support.errors import fail, require
-from rushlight.sym import Size, axis_symbol, product
+from rushlight.sym import Size, SizeExpr, axis_symbol, product
 
 
 def common_dtype(op: str, **types: TensorType | None) -> DType:
@@ -101,8 +101,17 @@ def wide_contract(axes: At, left: Scalar, right: Scalar, vector: bool = False) -
     """The sum of products over the axes in the dtype in which it is computed."""
     if left.type is bfloat16 and not vector:
         return contract(tuple(axes), left, right, BLOCKED)
+    if left.type is int8:
+        return _integer_contract(tuple(axes), left, right)
     wide = compute_dtype(left.type)
     return contract(tuple(axes), cast(left, wide), cast(right, wide), LANES if vector else BLOCKED)
+
+
+def _integer_contract(axes: tuple[SizeExpr, ...], left: Scalar, right: Scalar) -> Scalar:
+    """The sum of products of integers in int32, which wraps."""
+    if left.type is int8:
+        return contract(axes, left, right, BLOCKED, int32)
+    return contract(axes, cast(left, int32), cast(right, int32), BLOCKED)
 
 
 @matmul.vjp
@@ -142,6 +151,39 @@ def matmul_samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield Sample(normal(rng, 2, 300), normal(rng, 300, 3))
     yield Sample(normal(rng, 3, 0), normal(rng, 0, 4))
     yield Sample(integers(rng, -9, 9, 3, 5), integers(rng, -9, 9, 5, 2))
+
+
+_int_mm = define(
+    "_int_mm(Tensor input, Tensor mat2) -> Tensor",
+    "Product of two matrices of integers, summed in int32.",
+    facts=Fact.REDUCTION,
+    dtypes="int",
+    variants="function",
+)
+
+
+@_int_mm.meta
+def _int_mm_meta(input: TensorType, mat2: TensorType) -> TensorType:
+    _require_ndim("_int_mm", 2, input=input, mat2=mat2)
+    common_dtype("_int_mm", input=input, mat2=mat2)
+    _inner("_int_mm", input.shape[1], mat2.shape[0], input=input, mat2=mat2)
+    return TensorType((input.shape[0], mat2.shape[1]), int32, device_of(input, mat2))
+
+
+@_int_mm.ref
+def _int_mm_ref(input: Array, mat2: Array) -> Array:
+    return np.matmul(input.astype(np.int32), mat2.astype(np.int32))
+
+
+@_int_mm.lower
+def _int_mm_lower(at: At, input: Operand, mat2: Operand) -> Scalar:
+    k = axis_symbol(input.shape[1], "k")
+    return _integer_contract((k,), input[at[0], k], mat2[k, at[1]])
+
+
+@_int_mm.samples
+def _int_mm_samples(rng: np.random.Generator) -> Iterator[Sample]:
+    yield Sample(integers(rng, -100, 100, 3, 5), integers(rng, -100, 100, 5, 4))
 
 
 mm = define("mm(Tensor input, Tensor mat2) -> Tensor", "Product of two matrices.", autocast="lower", dtypes="number")

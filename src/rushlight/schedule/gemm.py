@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rushlight.ir.dtype import bfloat16, float32, float64
+from rushlight.ir.dtype import float32, float64
 from rushlight.ir.loops import Definition, ScatterDefinition
 from rushlight.ir.scalar import BLOCKED, OPS, Scalar, cast, contract
 from rushlight.schedule.matrices import Axes, matrices
@@ -71,7 +71,7 @@ def match_gemm(node: Node) -> GemmShape | None:
     if contraction is None or contraction.attr("order") != BLOCKED:
         return None
     a, b = contraction.operands
-    if a.type not in (float32, float64, bfloat16):
+    if a.type not in (float32, float64) and a.type is contraction.type:
         return None
     inner = contraction.attr("axes")
     in_a, in_b = free_axes(a), free_axes(b)

@@ -19,7 +19,7 @@ from rushlight.codegen.llvm.gemm_micro import (
     full_kernel,
     reads_in_place,
 )
-from rushlight.codegen.llvm.gemm_pack import emit_pack_a_block, emit_pack_b_panel
+from rushlight.codegen.llvm.gemm_pack import emit_pack_a_block, emit_pack_b_panel, emit_starts
 from rushlight.ir.gemm_tile import SMALLEST_TASK, GemmTile, choose_tile, plan_tiles
 from rushlight.ir.kernel import TASK_WORDS
 
@@ -48,8 +48,11 @@ _USE_B = """\
 
 _PACK_B = """\
   call void @{name}_pack_b(ptr %b_panel, ptr %b_there, i64 %b_ld, i64 %columns, i64 %steps)
+{starts}
   %b_at = getelementptr i8, ptr %b_panel, i64 0
   %b_stride = add i64 0, {nr}"""
+
+_SET_STARTS = "  call void @{name}_starts(ptr %b_panel, i64 %groups)"
 
 # Few rows meet each element of b so seldom that packing it would cost more than it saves.
 _PACK_OR_USE_B = """\
@@ -192,7 +195,9 @@ def emit_core(tile: GemmTile, name: str, linkage: str = "") -> str:
         group_less=tile.group - 1,
         scratch="\n".join(_scratch(tile)),
         pack_a=(_USE_A if tile.a_packed else _PACK_A).format(name=name),
-        pack_b=_b_panel_template(tile).format(name=name, nr=tile.nr),
+        pack_b=_b_panel_template(tile).format(
+            name=name, nr=tile.nr, starts=_SET_STARTS.format(name=name) if tile.is_offset else ""
+        ),
         row_from="%ready" if reads_in_place(tile) else "%column",
         ahead=(_AHEAD_OF_A_AND_B if tile.a_packed else _AHEAD_OF_B).format(**sources),
     )
@@ -203,6 +208,8 @@ def emit_core(tile: GemmTile, name: str, linkage: str = "") -> str:
         parts.append(emit_pack_a_block(tile, f"{name}_pack_a"))
     if not tile.b_packed:
         parts.append(emit_pack_b_panel(tile, f"{name}_pack_b", transposed=tile.b_format == "column"))
+    if tile.is_offset:
+        parts.append(emit_starts(tile, f"{name}_starts"))
     return "\n".join((*parts, core))
 
 
@@ -216,7 +223,7 @@ def _scratch(tile: GemmTile) -> Iterator[str]:
     if not tile.a_packed:
         yield f"  %a_block = alloca [{tile.mc * tile.block_steps} x {tile.element}], align 64"
     if not tile.b_packed:
-        yield f"  %b_panel = alloca [{tile.nr * tile.block_steps} x {tile.element}], align 64"
+        yield f"  %b_panel = alloca [{tile.panel_elements} x {tile.element}], align 64"
     if reads_in_place(tile):
         yield f"  %in_place = icmp sle i64 %m, {2 * tile.mr}"
 

@@ -21,6 +21,10 @@ PARAMETERS = (
     "ptr %ahead, i64 %ahead_step"
 )
 LINE_BYTES = 64
+_GROUP_PRODUCTS = {
+    "bfloat16": ("bfloat", "llvm.x86.avx512bf16.dpbf16ps.512"),
+    "int8": ("i8", "llvm.x86.avx512.vpdpbusd.512"),
+}
 _EDGE_ROWS = {64: (4, 8), 32: (3, 6), 16: (4, 8)}
 
 
@@ -154,6 +158,7 @@ def _full_lines(kernel: MicroKernel, name: str) -> Iterator[str]:
     )
     yield f"define internal void @{name}({PARAMETERS}) noinline {tile.attributes} {{"
     yield "entry:"
+    yield from _starts(kernel)
     c_rows = yield from _rows_in_order(kernel)
     yield from _prefetch_c(kernel, c_rows)
     yield "  br label %loop"
@@ -193,6 +198,7 @@ def _edge_lines(kernel: MicroKernel, name: str) -> Iterator[str]:
     yield f"define internal void @{name}({PARAMETERS}, i64 %rows, i64 %columns) noinline {tile.attributes} {{"
     yield "entry:"
     yield from mask_lines(tile.lanes, "%columns")
+    yield from _starts(kernel)
     yield "  %last = sub i64 %rows, 1"
     for row in range(kernel.rows):
         yield f"  %row{row} = call i64 @llvm.umin.i64(i64 %last, i64 {row})"
@@ -244,10 +250,24 @@ def _ask_ahead(tile: GemmTile, name: str, after: str) -> Iterator[str]:
 
 def _sums(kernel: MicroKernel) -> tuple[_Carried, ...]:
     return tuple(
-        _Carried(f"%sum{row}_{vector}", kernel.tile.vector, "zeroinitializer")
+        _Carried(f"%sum{row}_{vector}", kernel.tile.vector, _start(kernel.tile, vector))
         for row in range(kernel.rows)
         for vector in range(kernel.vectors)
     )
+
+
+def _start(tile: GemmTile, vector: int) -> str:
+    """What the sums of a vector of columns start from."""
+    return f"%start{vector}" if tile.is_offset else "zeroinitializer"
+
+
+def _starts(kernel: MicroKernel) -> Iterator[str]:
+    tile = kernel.tile
+    if tile.is_offset:
+        for vector in range(kernel.vectors):
+            place = tile.nr * tile.block_steps + vector * tile.lanes
+            yield f"  %start{vector}_at = getelementptr {tile.element}, ptr %b, i64 {place}"
+            yield load_vector(sum_vectors(tile), f"%start{vector}", f"%start{vector}_at")
 
 
 def _phis(name: str, type_: str, start: str) -> Iterator[str]:
@@ -296,22 +316,23 @@ def _step(kernel: MicroKernel, names: dict[str, str], a_rows: list[str], step: i
         )
         for vector in range(kernel.vectors):
             total = f"%sum{row}_{vector}"
-            yield from _multiply_add(tile, f"{total}{after}", (f"{scalar}_all", f"%b{step}_{vector}", names[total]))
+            yield from multiply_add(tile, f"{total}{after}", (f"{scalar}_all", f"%b{step}_{vector}", names[total]))
     b_step = "%b_stride" if reads_in_place(tile) else tile.nr
     yield f"  %b_at{after} = getelementptr {tile.element}, ptr {names['%b_at']}, i64 {b_step}"
 
 
-def _multiply_add(tile: GemmTile, name: str, operands: tuple[str, str, str]) -> Iterator[str]:
+def multiply_add(tile: GemmTile, name: str, operands: tuple[str, str, str]) -> Iterator[str]:
     """The product of two vectors, of groups or of elements, added to a third."""
     if tile.group == 1:
         typed = ", ".join(f"{tile.vector} {operand}" for operand in operands)
         yield f"  {name} = call {tile.vector} @llvm.fma.{tile.suffix}({typed})"
         return
-    groups = f"<{tile.group * tile.lanes} x bfloat>"
+    element, instruction = _GROUP_PRODUCTS[tile.dtype]
+    groups = f"<{tile.group * tile.lanes} x {element}>"
     for place, operand in enumerate(operands[:2]):
         yield f"  {name}_{place} = bitcast {tile.vector} {operand} to {groups}"
     typed = f"{tile.vector} {operands[2]}, {groups} {name}_0, {groups} {name}_1"
-    yield f"  {name} = call {tile.vector} @llvm.x86.avx512bf16.dpbf16ps.512({typed})"
+    yield f"  {name} = call {tile.vector} @{instruction}({typed})"
 
 
 def _load_b(kernel: MicroKernel, name: str, address: str, vector: int) -> Iterator[str]:
@@ -336,7 +357,8 @@ def _write(kernel: MicroKernel, rows: list[str], sums: tuple[str, ...]) -> Itera
     may be the same, loads all before it stores any.
     """
     tile = kernel.tile
-    minus_zero = f"{tile.vector} splat ({tile.element} -0.0)"
+    is_float = tile.element != "i32"
+    nothing = f"{tile.vector} " + (f"splat ({tile.element} -0.0)" if is_float else "zeroinitializer")
     flags = f"<{tile.lanes} x i1>"
     yield f"  %first_one = insertelement {flags} poison, i1 %first, i32 0"
     yield f"  %firsts = shufflevector {flags} %first_one, {flags} poison, <{tile.lanes} x i32> zeroinitializer"
@@ -347,8 +369,9 @@ def _write(kernel: MicroKernel, rows: list[str], sums: tuple[str, ...]) -> Itera
             name = f"%c{row}_{vector}"
             yield f"  {name}_at = getelementptr {tile.element}, ptr {start}, i64 {vector * tile.lanes}"
             yield load_vector(sum_vectors(tile), f"{name}_stored", f"{name}_at", mask)
-            yield f"  {name}_old = select {flags} %firsts, {minus_zero}, {tile.vector} {name}_stored"
-            yield f"  {name} = fadd {tile.vector} {name}_old, {sums[row * kernel.vectors + vector]}"
+            yield f"  {name}_old = select {flags} %firsts, {nothing}, {tile.vector} {name}_stored"
+            total = sums[row * kernel.vectors + vector]
+            yield f"  {name} = {'fadd' if is_float else 'add'} {tile.vector} {name}_old, {total}"
             stores.append(store_vector(sum_vectors(tile), name, f"{name}_at", mask))
         if not kernel.edge:
             yield from stores

@@ -5,7 +5,15 @@ from __future__ import annotations
 import itertools
 from collections.abc import Generator, Iterator
 
-from rushlight.codegen.llvm.gemm_micro import load_vector, mask_lines, source_vectors, store_vector, sum_vectors
+from rushlight.codegen.llvm.gemm_micro import (
+    Vectors,
+    load_vector,
+    mask_lines,
+    multiply_add,
+    source_vectors,
+    store_vector,
+    sum_vectors,
+)
 from rushlight.ir.gemm_tile import GemmTile
 
 _PACK_A_ROWS = """\
@@ -110,9 +118,9 @@ def emit_pack_a_block(tile: GemmTile, name: str) -> str:
         lanes=kind.lanes,
         mask="\n".join(mask_lines(kind.lanes, "%rest")),
         load=load_vector(kind, "%value", "%from_at"),
-        store=store_vector(kind, "%value", "%to_at"),
+        store="\n".join(_store_of_a(tile, kind, "%value", "%to_at")),
         load_last=load_vector(kind, "%value_last", "%from_last", "%mask"),
-        store_last=store_vector(kind, "%value_last", "%to_last", "%mask" if tile.group == 1 else None),
+        store_last="\n".join(_store_of_a(tile, kind, "%value_last", "%to_last", "%mask" if tile.group == 1 else None)),
     )
 
 
@@ -154,7 +162,16 @@ def _panel_copies(tile: GemmTile) -> Iterator[str]:
                 members.append((name, f"%exists{step}"))
             value = yield from _grouped(tile, members, f"<{tile.lanes} x ")
             yield f"  %to_at{at} = getelementptr {tile.element}, ptr %to{number}, i64 %place{at}"
-            yield store_vector(sum_vectors(tile), value, f"%to_at{at}", f"%mask{vector}")
+            yield from _store_of_a(tile, sum_vectors(tile), value, f"%to_at{at}", f"%mask{vector}")
+
+
+def _store_of_a(tile: GemmTile, kind: Vectors, value: str, address: str, mask: str | None = None) -> Iterator[str]:
+    """Store a vector of a packed `a`, with 128 added to each element where the tile wants that."""
+    if tile.is_offset:
+        bits = int.from_bytes(b"\x80" * kind.itemsize, signed=True)
+        yield f"  {value}_offset = xor {kind.type} {value}, splat ({kind.element} {bits})"
+        value = f"{value}_offset"
+    yield store_vector(kind, value, address, mask)
 
 
 def _grouped(tile: GemmTile, members: list[tuple[str, str]], prefix: str = "") -> Generator[str, None, str]:
@@ -175,6 +192,45 @@ def _grouped(tile: GemmTile, members: list[tuple[str, str]], prefix: str = "") -
         total = f"{name}_total" if total else f"{name}_moved"
     yield f"  {total}_group = bitcast {wide} {total} to {prefix}{tile.element}{end}"
     return f"{total}_group"
+
+
+def emit_starts(tile: GemmTile, name: str) -> str:
+    """IR of the internal function `void @name(panel, groups)`: what 128 in each element of `a` adds, negated.
+
+    It goes behind a packed panel of `b`, one element for each column.
+    """
+    element, vector = tile.element, tile.vector
+    totals = [f"%total{place}" for place in range(tile.vectors)]
+    lines = [
+        f"define internal void @{name}(ptr %panel, i64 %groups) noinline {tile.attributes} {{",
+        "entry:",
+        "  %none = icmp eq i64 %groups, 0",
+        "  br i1 %none, label %done, label %loop",
+        "loop:",
+        "  %t = phi i64 [ 0, %entry ], [ %t_next, %loop ]",
+        *(f"  {total} = phi {vector} [ zeroinitializer, %entry ], [ {total}_next, %loop ]" for total in totals),
+        f"  %start = mul i64 %t, {tile.nr}",
+        f"  %all = select i1 true, {vector} splat ({element} -2139062144), {vector} zeroinitializer",
+    ]
+    for place, total in enumerate(totals):
+        lines.append(f"  %index{place} = add i64 %start, {place * tile.lanes}")
+        lines.append(f"  %at{place} = getelementptr {element}, ptr %panel, i64 %index{place}")
+        lines.append(load_vector(sum_vectors(tile), f"%b{place}", f"%at{place}"))
+        lines += multiply_add(tile, f"{total}_next", ("%all", f"%b{place}", total))
+    lines += [
+        "  %t_next = add i64 %t, 1",
+        "  %more = icmp slt i64 %t_next, %groups",
+        "  br i1 %more, label %loop, label %done",
+    ]
+    lines.append("done:")
+    for place, total in enumerate(totals):
+        lines.append(f"  %sum{place} = phi {vector} [ zeroinitializer, %entry ], [ {total}_next, %loop ]")
+    for place in range(tile.vectors):
+        end = tile.nr * tile.block_steps + place * tile.lanes
+        lines.append(f"  %minus{place} = sub {vector} zeroinitializer, %sum{place}")
+        lines.append(f"  %end{place} = getelementptr {element}, ptr %panel, i64 {end}")
+        lines.append(store_vector(sum_vectors(tile), f"%minus{place}", f"%end{place}"))
+    return "\n".join([*lines, "  ret void", "}"]) + "\n"
 
 
 PACK_WORDS = ("b", "packed", "n", "k", "b_ld", "b_batch", "packed_batch")
