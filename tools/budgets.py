@@ -45,6 +45,7 @@ DOORS: dict[str, tuple[str, ...]] = {
         "rushlight.bench.host_numpy",
         "rushlight.bench.serving",
     ),
+    "rushlight.bench.peers": ("jax", "jax.numpy", "onnx.helper", "onnx.numpy_helper", "onnxruntime", "tinygrad"),
     "rushlight.demo.curve": ("matplotlib.figure",),
 }
 # The one module that reads the environment.

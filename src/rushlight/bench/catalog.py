@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rushlight.bench.cases_models import MODELS
 from rushlight.bench.cases_ops import OPS
 from rushlight.bench.cases_overhead import OVERHEAD
 from rushlight.bench.records import Case
 
-CASES: dict[str, Case] = {case.name: case for case in (*OPS, *OVERHEAD)}
+CASES: dict[str, Case] = {case.name: case for case in (*OPS, *MODELS, *OVERHEAD)}
 
 
 def family(name: str) -> Sequence[Case]:

@@ -12,9 +12,6 @@ import numpy as np
 from rushlight.bench.programs import numpy_models, numpy_ops
 from rushlight.bench.records import Array, Case, Inputs, Work
 
-TOLERANCES: dict[str, float] = {"float32": 1e-4, "bfloat16": 1e-2, "int8": 0.0}
-"""By the dtype of the inputs: the largest difference allowed, as a share of the largest value expected."""
-
 
 def numpy_work(case: Case, inputs: Inputs) -> Work:
     """The case in numpy, in the dtype of the inputs."""

@@ -16,6 +16,8 @@ Work = Callable[[], Any]
 """One call of what is measured. It returns when the result is there."""
 
 SEED = 20240611
+TOLERANCES: dict[str, float] = {"float32": 1e-4, "bfloat16": 1e-2, "int8": 0.0}
+"""By the dtype of the inputs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +27,7 @@ class Case:
     `program` names what each framework has under that name in its table of programs; `make` draws the inputs, which
     are the same for all; floating inputs are handed over in `dtype`. `flops` and `bytes` are those of one call, with
     each operand and result moved once. A program with state is checked by the results of its first `calls` calls.
+    `tolerance` is the largest difference allowed, as a share of the largest value expected, where the dtype's is not.
     """
 
     name: str
@@ -35,7 +38,13 @@ class Case:
     bytes: float
     dtype: str = "float32"
     calls: int = 1
+    tolerance: float | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def allowed(self) -> float:
+        """The largest difference allowed, as a share of the largest value expected."""
+        return TOLERANCES[self.dtype] if self.tolerance is None else self.tolerance
 
     def inputs(self) -> Inputs:
         """The arrays that every contestant gets: float32 ones are rounded to what `dtype` can represent."""

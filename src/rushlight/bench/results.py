@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rushlight.bench.checking import TOLERANCES, reference
+from rushlight.bench.checking import reference
 from rushlight.bench.contestants import OURS
 from rushlight.bench.records import Array, Case
 from rushlight.bench.timing import Entrant, Turn, ratio, rounds_within, spread, take_turns
@@ -42,6 +42,7 @@ class Ceilings(NamedTuple):
 
 def measure(case: Case, entrants: Sequence[Entrant], rounds: int, budget: float, say: Callable[[str], None]) -> Record:
     """Prepares and checks everyone, then times those whose results are right, in turns."""
+    say(f"{case.name}:")
     inputs = case.inputs()
     about = {name: f"{value.dtype}{list(value.shape)}" for name, value in inputs.items()}
     with tempfile.TemporaryDirectory(prefix="rushlight-bench-") as folder:
@@ -50,10 +51,10 @@ def measure(case: Case, entrants: Sequence[Entrant], rounds: int, budget: float,
         inputs.clear()
         answers: dict[str, Record] = {}
         for entrant in entrants:
-            say(f"{case.name}: {entrant.name}")
+            say(f" {entrant.name}")
             answers[entrant.name] = entrant.ask("prepare", case=case.name, folder=folder)
     turns = [Turn(one, answers[one.name]["call_s"]) for one in entrants if answers[one.name]["status"] == "ready"]
-    say(f"{case.name}: samples")
+    say(" samples\n")
     seconds, failed = take_turns(turns, rounds_within(turns, rounds, budget))
     for entrant in entrants:
         if answers[entrant.name]["status"] == "ready":
@@ -89,7 +90,7 @@ def to_record(
         "inputs": dict(about),
         "flops": case.flops,
         "bytes": case.bytes,
-        "tolerance": TOLERANCES[case.dtype],
+        "tolerance": case.allowed,
         "contestants": filled,
         "best_peer": best,
         "ratios": ratios,

@@ -14,7 +14,7 @@ from typing import Any, Protocol, TextIO
 import numpy as np
 
 from rushlight.bench.catalog import CASES
-from rushlight.bench.checking import TOLERANCES, worst_difference
+from rushlight.bench.checking import worst_difference
 from rushlight.bench.records import Array, Case, Inputs, Work
 
 MORE_CALLS = 3
@@ -87,7 +87,7 @@ class Server:
             found += self.host.arrays(work())
         worst, where = worst_difference(found, list(load(folder, "expected").values()))
         answer = {"first_call_s": first, "difference": worst}
-        if not worst <= TOLERANCES[CASES[case].dtype]:
+        if not worst <= CASES[case].allowed:
             self.forget()
             return {**answer, "status": "wrong", "reason": where}
         return {**answer, "call_s": estimate(work)}

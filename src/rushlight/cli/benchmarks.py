@@ -142,7 +142,7 @@ def _run(
 
 
 def _progress(text: str) -> None:
-    typer.echo(text, err=True)
+    typer.echo(text, err=True, nl=False)
 
 
 def _machine(threads: int) -> dict[str, Any]:

@@ -1,0 +1,106 @@
+"""Operators in JAX, each compiled by jax.jit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from rushlight.bench.peers import jax, jnp
+
+EPSILON = 1e-5
+Function = Callable[..., Any]
+
+
+def matmul(a: Any, b: Any) -> Any:
+    """a @ b."""
+    return a @ b
+
+
+def int8_matmul(a: Any, b: Any) -> Any:
+    """a @ b of int8, in int32."""
+    return jax.lax.dot(a, b, preferred_element_type=jnp.int32)
+
+
+def pointwise(x: Any, w: Any, b: Any, residual: Any) -> Any:
+    """gelu(x * w + b) + residual."""
+    return jax.nn.gelu(x * w + b, approximate=False) + residual
+
+
+def softmax(x: Any) -> Any:
+    """Along the last dim."""
+    return jax.nn.softmax(x, -1)
+
+
+def layer_norm(x: Any, w: Any, b: Any) -> Any:
+    """Along the last dim."""
+    centered = x - x.mean(-1, keepdims=True)
+    return centered * jax.lax.rsqrt(jnp.square(centered).mean(-1, keepdims=True) + EPSILON) * w + b
+
+
+def rms_norm(x: Any, w: Any) -> Any:
+    """Along the last dim."""
+    return x * jax.lax.rsqrt(jnp.square(x).mean(-1, keepdims=True) + EPSILON) * w
+
+
+def cross_entropy(logits: Any, targets: Any) -> Any:
+    """The mean loss."""
+    chances = jax.nn.log_softmax(logits, -1)
+    return -jnp.take_along_axis(chances, targets[:, None], 1).mean()
+
+
+def cross_entropy_gradients(logits: Any, targets: Any) -> Any:
+    """The mean loss, and the gradient of the logits."""
+    return jax.value_and_grad(cross_entropy)(logits, targets)
+
+
+def attention(q: Any, k: Any, v: Any) -> Any:
+    """Causal. JAX's own function wants [batch, length, heads, width]."""
+    q, k, v = (operand.swapaxes(1, 2) for operand in (q, k, v))
+    return jax.nn.dot_product_attention(q, k, v, is_causal=True).swapaxes(1, 2)
+
+
+def with_gradients(forward: Function) -> Function:
+    """The result, and the gradients of the operands, given the gradient of the result as the last operand."""
+
+    def step(*operands: Any) -> Any:
+        *inputs, slope = operands
+        result, back = jax.vjp(forward, *inputs)
+        return (result, *back(slope))
+
+    return step
+
+
+def sum_rows(x: Any) -> Any:
+    """Over the first dim."""
+    return x.sum(0)
+
+
+def convolution(x: Any, w: Any, stride: int = 1) -> Any:
+    """With a border that keeps the size."""
+    border = (w.shape[-1] // 2,) * 2
+    return jax.lax.conv_general_dilated(x, w, (stride, stride), (border, border))
+
+
+def add(*operands: Any) -> Any:
+    """The sum, from left to right."""
+    total = operands[0]
+    for operand in operands[1:]:
+        total = total + operand
+    return total
+
+
+FUNCTIONS: dict[str, Function] = {
+    "matmul": matmul,
+    "int8_matmul": int8_matmul,
+    "pointwise": pointwise,
+    "softmax": softmax,
+    "layer_norm": layer_norm,
+    "layer_norm_gradients": with_gradients(layer_norm),
+    "rms_norm": rms_norm,
+    "cross_entropy_gradients": cross_entropy_gradients,
+    "attention": attention,
+    "attention_gradients": with_gradients(attention),
+    "sum_rows": sum_rows,
+    "convolution": convolution,
+    "add": add,
+}
