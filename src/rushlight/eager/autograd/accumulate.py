@@ -57,22 +57,26 @@ def accumulated(variable: Handle, before: Any, new: Any, create_graph: bool, own
     wanted = gradient_form(variable.form, new.form)
     if owned and not create_graph and new.form is wanted and new.storage is not None:
         return new
-    return dispatch(COPY, (allocate_like(wanted, new), new), {})
+    return dispatch(COPY, (_allocated(wanted, variable, new), new), {})
 
 
 def gradient_form(variable: Form, new: Form) -> Form:
     """The form in which a leaf keeps its gradient: the leaf's strides if it is dense, else row-major."""
-    if variable.symbolic or new.symbolic:
+    if variable.symbolic:
         return new
     strides = variable.strides if variable.extent == variable.numel else None
-    return form_of(tuple(new.shape), new.dtype, new.device, strides)
+    return form_of(tuple(variable.shape), new.dtype, new.device, strides)
 
 
-def allocate_like(form: Form, like: Handle) -> Any:
-    """A tensor of undefined contents, without data where `like` has none."""
-    if like.storage is None:
-        return OPERATORS["full_like"](like, 0)
-    return allocate(form)
+def _allocated(form: Form, variable: Handle, new: Handle) -> Any:
+    """A tensor of undefined contents, without data where the gradient has none."""
+    if new.storage is not None:
+        return allocate(form)
+    if form.strides == new.form.strides:
+        return OPERATORS["full_like"](new, 0)
+    if form.strides == variable.form.strides:
+        return OPERATORS["full_like"](variable, 0, dtype=form.dtype)
+    return OPERATORS["full"](form.shape, 0, dtype=form.dtype)
 
 
 def sink_of(leaf: Any) -> Any:
