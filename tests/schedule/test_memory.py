@@ -196,3 +196,26 @@ def test_places_hold_for_sizes_that_were_not_met_first(batch: int):
     assert rl.equal(compiled(first), compiled.function(first))
     x = rl.rand(batch, 24)
     assert rl.equal(compiled(x), compiled.function(x))
+
+
+def outer_of_sums(x: Any, w: Any) -> Any:
+    """A small program whose result is large and made last."""
+    made = ((x @ w) @ w).sum(0)
+    return made[:, None] * made
+
+
+def test_values_lie_in_a_result_until_it_is_written(monkeypatch: pytest.MonkeyPatch):
+    plan = captured(monkeypatch, outer_of_sums, rl.rand(64, 512), rl.rand(512, 512))
+    large = [slot for slot in plan.slots if slot.buffer.type.shape == (64, 512)]
+    assert len(large) == 2
+    assert all(slot.within is plan.outputs[0] for slot in large)
+
+
+@pytest.mark.parametrize("rows", [1, 64, 256, 257, 2000])
+def test_values_that_do_not_fit_into_a_result_lie_in_the_arena(rows: int):
+    compiled = rl.compile(outer_of_sums)
+    w = rl.rand(512, 512)
+    compiled(rl.rand(64, 512), w)
+    x = rl.rand(rows, 512)
+    assert rl.equal(compiled(x, w), outer_of_sums(x, w))
+    assert len(compiled.entries) == 1

@@ -102,7 +102,8 @@ def plan_outline(plan: Plan) -> str:
     for slot in plan.slots:
         below = ", ".join([plan.slots[place].buffer.name for place in slot.after])
         where = f"after {below}" if below else "at 0"
-        lines.append(f"arena {slot.buffer.name} {where}: {format_size(slot.size_bytes)} bytes")
+        memory = "arena" if slot.within is None else f"within {slot.within.name}"
+        lines.append(f"{memory} {slot.buffer.name} {where}: {format_size(slot.size_bytes)} bytes")
     if plan.slots:
         lines.append(f"arena of {plan.arena_hints()[1]} bytes")
     return "\n".join(lines)

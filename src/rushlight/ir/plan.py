@@ -38,15 +38,17 @@ class Assertion:
 
 @frozen
 class ArenaSlot:
-    """A buffer that lives in the arena.
+    """A buffer that lives in the arena, or in the memory of an output until this is written (`within`).
 
-    It begins at the first multiple of 64 bytes where the slots at the positions `after`, all before its own, have
-    ended; with none of these, at 0.
+    It begins at the first multiple of 64 bytes where the slots at the positions `after`, all before its own and of the
+    same memory, have ended; with none of these, at 0. Slots within an output that is too short for them all lie in the
+    arena, behind its own.
     """
 
     buffer: Buffer
     size_bytes: Size
     after: tuple[int, ...] = ()
+    within: Buffer | None = None
 
 
 @frozen
@@ -137,11 +139,12 @@ class Plan:
         return tuple(dict.fromkeys([kernel.tile for kernel in self.kernels if isinstance(kernel, GemmKernel)]))
 
     def arena_hints(self) -> tuple[list[int], int]:
-        """Where the slots begin, and how long the arena is, in bytes, for sizes as hints give them."""
+        """Where the slots begin in their memory, and how long the arena is, for sizes as hints give them, in bytes."""
         starts: list[int] = []
         ends: list[int] = []
         for slot in self.slots:
             start = max([ends[place] for place in slot.after], default=0)
             starts.append(start)
             ends.append(start - -optimization_hint(slot.size_bytes) // ALIGNMENT * ALIGNMENT)
-        return starts, max(ends, default=0)
+        own = [end for slot, end in zip(self.slots, ends, strict=True) if slot.within is None]
+        return starts, max(own, default=0)

@@ -213,20 +213,29 @@ def verify_plan(plan: Plan) -> None:
 
 
 def _verify_places(plan: Plan) -> None:
-    """Values that are needed at the same time lie in different places of the arena, for the sizes that hints give."""
+    """Values that are needed at the same time lie in different places, for the sizes that hints give.
+
+    Those within an output are needed no more when it is first used.
+    """
     spans: dict[Buffer, tuple[int, int]] = {}
     for step, launch in enumerate(plan.launches):
         for buffer in launch.buffers:
             first, _ = spans.get(buffer, (step, step))
             spans[buffer] = (first, step)
-    places = [
-        (slot.buffer, start, optimization_hint(slot.size_bytes))
-        for slot, start in zip(plan.slots, plan.arena_hints()[0], strict=True)
-        if slot.buffer in spans
-    ]
-    places.sort(key=lambda place: place[1])
-    for number, (buffer, start, size) in enumerate(places):
-        for other, other_start, _ in places[number + 1 :]:
+    memories: dict[Buffer | None, list[tuple[int, int, Buffer]]] = {}
+    for slot, start in zip(plan.slots, plan.arena_hints()[0], strict=True):
+        if slot.buffer in spans:
+            place = (start, optimization_hint(slot.size_bytes), slot.buffer)
+            memories.setdefault(slot.within, []).append(place)
+            if slot.within is not None and spans[slot.within][0] <= spans[slot.buffer][1]:
+                broken("arena", "a value lies in an output that is in use", value=slot.buffer, output=slot.within)
+    for places in memories.values():
+        _verify_memory(sorted(places, key=lambda place: place[0]), spans)
+
+
+def _verify_memory(places: list[tuple[int, int, Buffer]], spans: dict[Buffer, tuple[int, int]]) -> None:
+    for number, (start, size, buffer) in enumerate(places):
+        for other_start, _, other in places[number + 1 :]:
             if other_start >= start + size:
                 break
             (first, last), (other_first, other_last) = spans[buffer], spans[other]

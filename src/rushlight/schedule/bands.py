@@ -274,7 +274,7 @@ def band_launch(
     most = {loop.length: loop.step for loop in local.loops}
     places: dict[Buffer, Size] = {}
     ends: list[Size] = []
-    for slot in plan_memory(launches, outside):
+    for slot in plan_memory(launches, (), outside):
         start = places[slot.buffer] = _largest([ends[place] for place in slot.after])
         ends.append(start + ceildiv(substitute(slot.size_bytes, most), ALIGNMENT) * ALIGNMENT)
     slot_bytes = _largest(ends)

@@ -1,13 +1,20 @@
-"""Memory planning: intermediate values share an arena; a value's place is free again after its last reader."""
+"""Memory planning: intermediate values share an arena and outputs to come; a place is free after its last reader."""
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from bisect import bisect_right
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rushlight.ir.plan import ALIGNMENT, ArenaSlot, Launch
 from rushlight.ir.scalar import Buffer
+from rushlight.ir.type import dense_order
 from rushlight.sym import Size, optimization_hint, product
+
+# Outputs of fewer bytes are not worth the question whether something fits into them.
+LENT_BYTES = 1 << 20
+# Launches after which a value is no longer in the processor's caches.
+SHORT_WHILE = 16
 
 
 def buffer_bytes(buffer: Buffer) -> Size:
@@ -15,73 +22,118 @@ def buffer_bytes(buffer: Buffer) -> Size:
     return product(buffer.type.shape) * buffer.type.dtype.itemsize
 
 
+def _is_dense(buffer: Buffer) -> bool:
+    """Whether a buffer's elements lie side by side, in any order of its dims."""
+    return dense_order(buffer.type.shape, buffer.type.strides) is not None
+
+
 @dataclass(slots=True)
 class _Place:
-    """A buffer's place by hints, [start, end), and the buffers that end where it may begin."""
+    """A buffer's place by hints, [start, end) of some memory, and the places that end where it may begin."""
 
     buffer: Buffer
     size: Size
+    memory: _Memory
     start: int
     end: int
     below: list[_Place] = field(default_factory=list)
 
 
-def plan_memory(launches: Sequence[Launch], outside: Container[Buffer] = ()) -> tuple[ArenaSlot, ...]:
-    """The places of all arena buffers but those that have one `outside`.
+def plan_memory(
+    launches: Sequence[Launch], outputs: Sequence[Buffer], outside: Container[Buffer] = ()
+) -> tuple[ArenaSlot, ...]:
+    """The places of all arena buffers: in the arena, or in large outputs as long as nothing has been written to these.
+
+    Buffers `outside` have a place already.
 
     By hints each buffer takes, at its first use, the smallest gap that it fits in. What holds at run time is only the
-    order that this gives: of two buffers that lie in the arena at once, one begins after the other has ended, whatever
-    their sizes. So hints choose places, and sizes are exact.
+    order that this gives: of two buffers that lie in one memory at once, one begins after the other has ended,
+    whatever their sizes. So hints choose places, and sizes are exact.
     """
+    first: dict[Buffer, int] = {}
     last: dict[Buffer, int] = {}
     for step, launch in enumerate(launches):
         for buffer in launch.buffers:
-            if buffer.scope == "arena" and buffer not in outside:
-                last[buffer] = step
-    arena = _Arena()
+            first.setdefault(buffer, step)
+            last[buffer] = step
+    memories = _Memories(first, outputs)
     places: dict[Buffer, _Place] = {}
     for step, launch in enumerate(launches):
-        used = [buffer for buffer in dict.fromkeys(launch.buffers) if buffer in last]
+        buffers = dict.fromkeys(launch.buffers)
+        used = [buffer for buffer in buffers if buffer.scope == "arena" and buffer not in outside]
         for buffer in used:
             if buffer not in places:
-                places[buffer] = arena.take(buffer)
+                places[buffer] = memories.take(buffer, step, last[buffer])
         for buffer in used:
             if last[buffer] == step:
-                arena.free(places[buffer])
+                places[buffer].memory.free(places[buffer])
     ordered = sorted(places.values(), key=lambda place: place.start)
     numbers = {place.buffer: number for number, place in enumerate(ordered)}
-    return tuple(
-        [
-            ArenaSlot(place.buffer, place.size, tuple([numbers[other.buffer] for other in place.below]))
-            for place in ordered
-        ]
-    )
+    slots: list[ArenaSlot] = []
+    for place in ordered:
+        after = tuple([numbers[other.buffer] for other in place.below])
+        slots.append(ArenaSlot(place.buffer, place.size, after, place.memory.output))
+    return tuple(slots)
 
 
-class _Arena:
-    """Who lies where by hints. Every gap is bounded by living places, or by the arena's ends."""
+class _Memories:
+    """The arena, and outputs in the order in which they are first written."""
 
-    def __init__(self) -> None:
+    def __init__(self, first: Mapping[Buffer, int], outputs: Sequence[Buffer]) -> None:
+        self.arena = _Memory(None, None)
+        found = [(first[buffer], place) for place, buffer in enumerate(outputs) if buffer in first]
+        lent: list[tuple[int, _Memory]] = []
+        for step, place in sorted(found):
+            size = optimization_hint(buffer_bytes(outputs[place]))
+            if size >= LENT_BYTES and _is_dense(outputs[place]):
+                lent.append((step, _Memory(outputs[place], size)))
+        self.steps = [step for step, _ in lent]
+        self.outputs = [memory for _, memory in lent]
+
+    def take(self, buffer: Buffer, step: int, last: int) -> _Place:
+        """A place for a buffer that is used from one launch to another.
+
+        For a short while it lies best where something was a moment ago.
+        """
+        size = buffer_bytes(buffer)
+        length = max(1, -(-optimization_hint(size) // ALIGNMENT)) * ALIGNMENT
+        lent = self.outputs[bisect_right(self.steps, last) :]
+        order = [*lent, self.arena] if last - step > SHORT_WHILE else [self.arena, *lent]
+        for memory in order:
+            gap = memory.gap(length)
+            if gap is not None:
+                return memory.take(buffer, size, length, gap)
+        return self.arena.take(buffer, size, length, None)
+
+
+class _Memory:
+    """Who lies where by hints in the arena or an output. Every gap is bounded by living places, or by the ends."""
+
+    def __init__(self, output: Buffer | None, length: int | None) -> None:
+        self.output = output
         self.starts: dict[int, _Place] = {}
         self.ends: dict[int, _Place] = {}
         self.gaps: dict[int, int] = {}  # from start to end
         self.gap_starts: dict[int, int] = {}  # and from end to start
-        self.top = 0
+        self.top = length or 0
+        if length:
+            self._open(0, length)
 
-    def take(self, buffer: Buffer) -> _Place:
-        """A place for a buffer."""
-        size = buffer_bytes(buffer)
-        length = max(1, -(-optimization_hint(size) // ALIGNMENT)) * ALIGNMENT
+    def gap(self, length: int) -> int | None:
+        """Where the smallest gap of some length starts, if there is one."""
         fitting = [(end - start, start) for start, end in self.gaps.items() if end - start >= length]
-        if fitting:
-            start = min(fitting)[1]
-            end = self._close(start)
+        return min(fitting)[1] if fitting else None
+
+    def take(self, buffer: Buffer, size: Size, length: int, gap: int | None) -> _Place:
+        """A place in a gap, or behind everything."""
+        if gap is not None:
+            start, end = gap, self._close(gap)
             if end > start + length:
                 self._open(start + length, end)
         else:
             start = self._close_last()
             end = self.top = start + length
-        place = _Place(buffer, size, start, start + length)
+        place = _Place(buffer, size, self, start, start + length)
         if start in self.ends:
             place.below.append(self.ends[start])
         if end in self.starts:

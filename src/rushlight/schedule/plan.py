@@ -75,7 +75,7 @@ def schedule(graph: Graph, vector_bytes: int, products: frozenset[str] = frozens
         tuple([call.type for call in graph.outputs]),
         symbols,
         _assertions(symbols),
-        plan_memory(maker.launches),
+        plan_memory(maker.launches, outputs[: len(graph.outputs)]),
         tuple(maker.kernels),
         tuple(maker.launches),
     )

@@ -17,7 +17,7 @@ from rushlight.ir.kernel import TASK_WORDS, GemmKernel, Kernel
 from rushlight.ir.plan import ALIGNMENT, Address, Assertion, BandKernel, Launch, Plan
 from rushlight.ir.plan import THREADS as THREAD_COUNT
 from rushlight.ir.scalar import Buffer
-from rushlight.sym import Size, ceildiv
+from rushlight.sym import Size, ceildiv, product
 
 ARENA, ARENA_BYTES, ARENA_NEED, PARALLEL_FOR, INTERRUPT, THREADS = range(6)
 """Words of ctx."""
@@ -46,7 +46,9 @@ class _Entry:
         self.ctx = Context(Kernel("entry", (), (), ()), target, {})
         self.scope: Scope = self.ctx.entry
         self.descriptors = {buffer: place for place, buffer in enumerate((*plan.inputs, *plan.outputs))}
+        self.slots = {slot.buffer: slot for slot in plan.slots}
         self.starts: dict[Buffer, str] = {}
+        self.bases: dict[Buffer, str] = {}
         self.addresses: dict[Buffer, str] = {}
         self.pointers: dict[int, str] = {}
         self.words: dict[int, str] = {}
@@ -134,12 +136,28 @@ class _Entry:
             start = self.starts[slot.buffer] = self.largest([ends[place] for place in slot.after])
             size = sizes.size_text(self.ctx, ceildiv(slot.size_bytes, ALIGNMENT) * ALIGNMENT, scope)
             ends.append(self.total(start, size))
-        within = {place for slot in self.plan.slots for place in slot.after}
-        need = self.largest([end for place, end in enumerate(ends) if place not in within])
+        below = {place for slot in self.plan.slots for place in slot.after}
+        needs: dict[Buffer | None, list[str]] = {None: []}
+        for place, (slot, end) in enumerate(zip(self.plan.slots, ends, strict=True)):
+            if place not in below:
+                needs.setdefault(slot.within, []).append(end)
+        need = self.largest(needs.pop(None))
+        for output, texts in needs.items():
+            if output is not None:
+                need = self.place_within(output, self.largest(texts), need)
         have = self.word(ARENA_BYTES, "i64")
         at = scope.let(f"getelementptr i64, ptr %ctx, i64 {ARENA_NEED}")
         scope.do(f"store i64 {need}, ptr {at}, align 8")
         self.leave_unless(scope.let(f"icmp ule i64 {need}, {have}"), STATUS_ARENA)
+
+    def place_within(self, output: Buffer, length: str, arena: str) -> str:
+        """Where slots lie that may be within an output: there, or in the arena from `arena` on; the arena's length."""
+        scope = self.scope
+        size = sizes.size_text(self.ctx, product(output.type.shape) * output.type.dtype.itemsize, scope)
+        fits = scope.let(f"icmp ule i64 {length}, {size}")
+        behind = scope.let(f"getelementptr i8, ptr {self.word(ARENA, 'ptr')}, i64 {arena}")
+        self.bases[output] = scope.let(f"select i1 {fits}, ptr {self.address(output)}, ptr {behind}")
+        return self.total(arena, scope.let(f"select i1 {fits}, i64 0, i64 {length}"))
 
     def total(self, a: str, b: str) -> str:
         """The sum of two sizes."""
@@ -167,8 +185,9 @@ class _Entry:
             if buffer in self.descriptors:
                 known = self.descriptor_word(self.descriptors[buffer], 0, "ptr")
             else:
-                start = self.starts[buffer]
-                known = self.scope.let(f"getelementptr i8, ptr {self.word(ARENA, 'ptr')}, i64 {start}")
+                within, start = self.slots[buffer].within, self.starts[buffer]
+                base = self.word(ARENA, "ptr") if within is None else self.bases[within]
+                known = self.scope.let(f"getelementptr i8, ptr {base}, i64 {start}")
             self.addresses[buffer] = known
         return known
 
