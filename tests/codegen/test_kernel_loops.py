@@ -166,6 +166,16 @@ def test_vectors_end_where_rows_end(rng, sizes):
         check(k, arrays, {m: columns, n: count, p: rows})
 
 
+def test_a_quotient_may_jump_where_a_row_ends(rng, sizes):
+    m, n, p = sizes
+    i, x, out = axis_symbol(n, "i"), buffer("x", float32), buffer("out", float32)
+    row = floordiv(i, m)
+    k = kernel(vector(i, Store(out, i, load(x, 500 + row + floordiv(i - row * p, 2)))))
+    for columns, step, count in ((7, 7, 49), (7, 3, 49), (5, 8, 64), (16, 1, 40), (1, 2, 20)):
+        arrays = {x: floats(rng, 2000), out: np.zeros(count, np.float32)}
+        check(k, arrays, {m: columns, n: count, p: step})
+
+
 def test_lanes_divide_exactly(sizes):
     m, n, p = sizes
     i, out = axis_symbol(n, "i"), buffer("out", int64)

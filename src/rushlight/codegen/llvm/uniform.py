@@ -7,7 +7,7 @@ masked turns, each up to the end of a row at most: quotients are scalars in it, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from rushlight.codegen.llvm import sizes
 from rushlight.codegen.llvm.analysis import INDEX
@@ -96,7 +96,8 @@ def _is_linear(ctx: Context, size: Size, lanes: int, uniform: Iterable[SizeExpr]
 class Rows:
     """The turns of a loop over `symbol` from `start`: how many lanes each has, and the quotients in it.
 
-    Quotients of dividends that grow by one are divided out once, before the loop, and carried; others once a turn.
+    Quotients of dividends that grow by one, and never jump with another quotient, are divided out once, before the
+    loop, and carried; others once a turn.
     `scope.vector.uniform` names them all already. `length` becomes the lanes of a turn, before the loop's end is seen.
     """
 
@@ -113,7 +114,7 @@ class Rows:
         first.sizes[symbol] = start
         for atom in quotients:
             stride = sizes.affine(ctx, parts(atom.operands[0]), scope).stride
-            if stride == 1:
+            if stride == 1 and not _jumps(atom.operands[0], quotients):
                 self._carry(ctx, atom, first)
             elif stride != 0:
                 self._shorten(_lanes_left(ctx, atom, scope, int(stride)))
@@ -143,6 +144,10 @@ class Rows:
             later = scope.let(f"add i64 {end.name}, {size}")
             end.result = scope.let(f"select i1 {ended}, i64 {later}, i64 {end.name}")
         return self.carries
+
+
+def _jumps(dividend: Size, quotients: Collection[SizeExpr]) -> bool:
+    return not isinstance(dividend, int) and any(atom in quotients for _, atoms in parts(dividend) for atom in atoms)
 
 
 def _lanes_left(ctx: Context, atom: SizeExpr, scope: Scope, stride: int) -> str:
