@@ -169,7 +169,7 @@ def test_contractions_chain_fma(order, dtype, rng, sizes):
         check(kern, arrays, {m: x, n: y, p: z})
 
 
-def test_an_fma_that_underflows_keeps_its_negative_zero(sizes):
+def test_products_that_underflow_are_plus_zero(sizes):
     m, n, _ = sizes
     for order in (LANES, BLOCKED, Order(4, 2)):
         i, k, j, e = axis_symbol(m, "i"), axis_symbol(n, "k"), axis_symbol(m, "j"), axis_symbol(n, "e")

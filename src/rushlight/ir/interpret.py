@@ -303,7 +303,7 @@ def _fold_blocks(
     counted: Array | None,
 ) -> Array:
     *kept, count = shape
-    total: Array | None = None
+    total = np.full(kept, identity, dtype)
     for begin in range(0, count, order.block):
         end = min(begin + order.block, count)
         lanes = np.full((*kept, order.lanes), identity, dtype)
@@ -316,12 +316,9 @@ def _fold_blocks(
             half = lanes.shape[-1] // 2
             lanes = combine(lanes[..., :half], lanes[..., half:])
         block = lanes[..., 0]
-        if total is None:
-            total = block
-        else:
-            joined = combine(total, block)
-            total = joined if counted is None else np.where(counted[..., begin], joined, total)
-    return np.full(kept, identity, dtype) if total is None else total
+        joined = combine(total, block)
+        total = joined if counted is None else np.where(counted[..., begin], joined, total)
+    return total
 
 
 def integer_limits(dtype: DType) -> tuple[int, int]:

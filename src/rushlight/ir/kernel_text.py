@@ -167,6 +167,10 @@ def _band_text(kernel: BandKernel) -> str:
     lines = [f"bands ({words}) {{"]
     for loop in kernel.loops:
         lines.append(f"  {loop.start}, {loop.length} of {format_size(loop.extent)} by {format_size(loop.step)}")
+    if kernel.reach is not None:
+        reach = kernel.reach
+        flag = f"{reach.flags.name}[{format_size(reach.at)}]"
+        lines.append(f"  {reach.symbol} = {format_size(reach.near)} if {flag} else {format_size(reach.far)}")
     lines += [f"  {buffer.name} at {format_size(place)}" for buffer, place in kernel.places]
     return "\n".join([*lines, *[f"  {_launch_text(launch)}" for launch in kernel.launches], "}"])
 

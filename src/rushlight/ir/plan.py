@@ -96,19 +96,31 @@ class BandLoop:
 
 
 @frozen
+class Reach:
+    """A size that a band looks up: `near` where the element `at` of `flags` is true, else `far`."""
+
+    symbol: SizeExpr
+    flags: Buffer
+    at: Size
+    near: Size
+    far: Size
+
+
+@frozen
 class BandKernel:
     """Launches that one thread runs one after the other for each band, over scratch memory of its own.
 
     A band is one value of each loop's `start`. Bands are dealt out in turn to as many shares as the scratch memory has
     slots, `slot_bytes` each, in which a band's own buffers have `places`, in bytes. `launches` number the kernels of
     the plan. A launch of it has as arguments the scratch memory, the addresses of `buffers`, the values of `sizes`, the
-    number of shares, `slot_bytes`, and each loop's `step` and `extent`.
+    number of shares, `slot_bytes`, and each loop's `step` and `extent`. A band's launches may use its `reach`.
     """
 
     name: str
     buffers: tuple[Buffer, ...]
     sizes: tuple[SizeExpr, ...]
     loops: tuple[BandLoop, ...]
+    reach: Reach | None
     launches: tuple[Launch, ...]
     places: tuple[tuple[Buffer, Size], ...]
     slot_bytes: Size

@@ -38,6 +38,11 @@ def verify_kernel(kernel: AnyKernel) -> None:
 def _verify_band(kernel: BandKernel) -> None:
     symbols = {symbol for loop in kernel.loops for symbol in (loop.start, loop.length)}
     known = {*kernel.sizes, *symbols}
+    reach = kernel.reach
+    if reach is not None:
+        for size in (reach.at, reach.near, reach.far):
+            _known(size, known, kernel.name)
+        known.add(reach.symbol)
     placed = {*kernel.buffers, *[buffer for buffer, _ in kernel.places]}
     for launch in kernel.launches:
         for buffer in launch.buffers:

@@ -9,15 +9,60 @@ from typing import Any
 import numpy as np
 
 from rushlight.ir.dtype import bool_
+from rushlight.ir.type import TensorType
 from rushlight.ir.value import Value
 from rushlight.ops.contract import matmul
 from rushlight.ops.create import count_of, positions
-from rushlight.ops.dims import Array, compute_array, normal, same_size
+from rushlight.ops.dims import Array, compute_array, convert, normal, same_size, widened
+from rushlight.ops.extreme import amax
 from rushlight.ops.record import OPERATORS, Sample, define
-from rushlight.ops.softmax import softmax
+from rushlight.ops.reduce import sum_
+from rushlight.ops.softmax import softmax, softmax_backward
 from rushlight.ops.view import expand, mT, unsqueeze
 from rushlight.ops.view_shape import reshape
 from rushlight.support.errors import require
+
+causal_softmax = define(
+    "causal_softmax(Tensor input) -> Tensor",
+    "softmax over the last dim of the elements up to the diagonal; the others are 0.",
+    dtypes="float",
+    variants="function",
+)
+
+
+@causal_softmax.decompose
+def causal_softmax_decompose(input: Value) -> Any:
+    where, x, seen = OPERATORS["where"], widened(input), _up_to_diagonal(input)
+    x = where(seen, x, float("-inf"))
+    weights = where(seen, OPERATORS["exp"](x - amax(x, -1, True)), 0.0)
+    return convert(where(seen, weights * (1.0 / sum_(weights, -1, True)), 0.0), input.dtype)
+
+
+def _up_to_diagonal(matrix: Value) -> Any:
+    rows, columns = positions(matrix, matrix.shape[-2]), positions(matrix, matrix.shape[-1])
+    return OPERATORS["ge"](unsqueeze(rows, 1), columns)
+
+
+@causal_softmax.ref
+def causal_softmax_ref(input: Array) -> Array:
+    seen = np.tri(*input.shape[-2:], dtype=np.bool_)
+    x = np.where(seen, compute_array(input), -np.inf)
+    weights = np.where(seen, np.exp(x - np.max(x, -1, keepdims=True)), 0)
+    return np.where(seen, weights / np.sum(weights, -1, keepdims=True), 0).astype(input.dtype)
+
+
+@causal_softmax.vjp
+def causal_softmax_vjp(g: Value, out: Value, input: TensorType) -> Any:
+    where, seen = OPERATORS["where"], _up_to_diagonal(out)
+    return where(seen, softmax_backward(where(seen, g, 0.0), out, -1), 0.0)
+
+
+@causal_softmax.samples
+def causal_softmax_samples(rng: np.random.Generator) -> Iterator[Sample]:
+    yield Sample(normal(rng, 4, 4))
+    yield Sample(normal(rng, 2, 5, 3) * 50)
+    yield Sample(normal(rng, 2, 1, 3, 6))
+
 
 scaled_dot_product_attention = define(
     "scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0.0, "
@@ -44,13 +89,10 @@ def scaled_dot_product_attention_decompose(
     if enable_gqa:
         key, value = _repeated_heads(key, query), _repeated_heads(value, query)
     scores = matmul(query, mT(key)) * _scale(query, scale)
-    where = OPERATORS["where"]
-    if is_causal:
-        rows, columns = positions(query, query.shape[-2]), positions(query, key.shape[-2])
-        scores = where(OPERATORS["ge"](unsqueeze(rows, 1), columns), scores, float("-inf"))
     if attn_mask is not None:
+        where = OPERATORS["where"]
         scores = where(attn_mask, scores, float("-inf")) if attn_mask.dtype is bool_ else scores + attn_mask
-    weights = softmax(scores, -1)
+    weights = causal_softmax(scores) if is_causal else softmax(scores, -1)
     if dropout_p > 0.0:
         weights = OPERATORS["dropout"](weights, dropout_p, True)
     return matmul(weights, value)

@@ -12,13 +12,14 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from rushlight.ir.dtype import uint8
-from rushlight.ir.plan import ALIGNMENT, THREADS, Address, BandKernel, BandLoop, Launch
+from rushlight.ir.plan import ALIGNMENT, THREADS, Address, BandKernel, BandLoop, Launch, Reach
 from rushlight.ir.scalar import Buffer, Scalar, index, load
 from rushlight.ir.type import TensorType
 from rushlight.schedule.fuse import Group
 from rushlight.schedule.gemm import match_gemm
 from rushlight.schedule.memory import plan_memory
 from rushlight.schedule.nodes import Node, only_contraction
+from rushlight.schedule.reach import Limits, finite_flags, reach_of
 from rushlight.schedule.terms import Index, Substitution, as_size
 from rushlight.sym import (
     Scope,
@@ -179,9 +180,11 @@ class Local:
     groups: list[Group]
     loops: tuple[BandLoop, ...]
     bands: Size
+    flags: Node | None = None
+    reach: Reach | None = None
 
 
-def localise(chain: Chain) -> Local:
+def localise(chain: Chain, name: str) -> Local:
     """Leading axes become sizes that a band knows, and private values get buffers of a band's size."""
     lead = chain.groups[0].nodes[0].axes[: chain.batch + chain.rows]
     scope = Scope()
@@ -192,7 +195,14 @@ def localise(chain: Chain) -> Local:
         loops.append(BandLoop(start, length, step, axis_size(axis)))
     maker = _Localiser(chain, loops)
     groups = [maker.group(group) for group in chain.groups]
-    return Local(groups, tuple(loops), product([ceildiv(loop.extent, loop.step) for loop in loops]))
+    local = Local(groups, tuple(loops), product([ceildiv(loop.extent, loop.step) for loop in loops]))
+    limits = Limits(groups, set(maker.buffers.values()), loops[-1]) if chain.rows else None
+    if limits is not None and len(limits.products) == 1:
+        whole = chain.groups[groups.index(limits.products[0])]
+        local.flags = finite_flags(whole, chain.batch, f"{name}_finite")
+        local.reach = reach_of(limits, local.flags, loops)
+        local.groups = limits.applied()
+    return local
 
 
 def _block_rows(chain: Chain, rows: Size) -> Size:
@@ -279,16 +289,23 @@ def band_launch(
         ends.append(start + ceildiv(substitute(slot.size_bytes, most), ALIGNMENT) * ALIGNMENT)
     slot_bytes = _largest(ends)
     inside = places
-    buffers = tuple(dict.fromkeys([item for launch in launches for item in launch.buffers if item not in inside]))
+    used = [item for launch in launches for item in launch.buffers]
     bound = {symbol for loop in local.loops for symbol in (loop.start, loop.length)}
     words = [word for launch in launches for word in (*launch.arguments, launch.count)]
+    if local.reach is not None:
+        used.append(local.reach.flags)
+        bound.add(local.reach.symbol)
+        words += [local.reach.at, local.reach.near, local.reach.far]
+    buffers = tuple(dict.fromkeys([item for item in used if item not in inside]))
     words += places.values()
     symbols: dict[SizeExpr, None] = {}
     for word in words:
         if not isinstance(word, Buffer):
             symbols.update(dict.fromkeys(free_symbols(word.offset if isinstance(word, Address) else word)))
     sizes = tuple([symbol for symbol in symbols if symbol not in bound])
-    kernel = BandKernel(name, buffers, sizes, local.loops, tuple(launches), tuple(places.items()), slot_bytes)
+    kernel = BandKernel(
+        name, buffers, sizes, local.loops, local.reach, tuple(launches), tuple(places.items()), slot_bytes
+    )
     shares = minimum(local.bands, THREADS * SHARES)
     scratch = Buffer(f"{name}_scratch", TensorType((shares * slot_bytes,), uint8), "arena")
     loops = [word for loop in local.loops for word in (loop.step, loop.extent)]

@@ -101,7 +101,9 @@ class _LaunchMaker:
             for group in chain.groups:
                 self.add(group)
             return
-        local = localise(chain)
+        local = localise(chain, f"k{len(self.kernels)}")
+        if local.flags is not None:
+            self.add(Group(chain.groups[0].number, [local.flags], len(local.flags.axes)))
         launches = [launch for group in local.groups for launch in self.make(group)]
         outside = {
             buffer for group in chain.groups for buffer in (*group.reads, *[node.buffer for node in group.nodes])

@@ -13,7 +13,7 @@ from rushlight.codegen.llvm.scope import Context
 from rushlight.codegen.llvm.target import CodeTarget
 from rushlight.ir.dtype import uint8
 from rushlight.ir.kernel import GemmKernel, Kernel
-from rushlight.ir.plan import Address, AnyKernel, BandKernel, Launch
+from rushlight.ir.plan import Address, AnyKernel, BandKernel, Launch, Reach
 from rushlight.ir.scalar import Buffer
 from rushlight.ir.type import TensorType
 from rushlight.sym import Size
@@ -119,6 +119,8 @@ def _emit_one(
     kernel: BandKernel, kernels: Sequence[AnyKernel], functions: Sequence[str], target: CodeTarget, name: str
 ) -> str:
     band = _Band(kernel, target)
+    if kernel.reach is not None:
+        band.look_up(kernel.reach)
     most = max([len(launch.arguments) for launch in kernel.launches])
     arguments = band.ctx.allocate("i64", most)
     for launch in kernel.launches:
@@ -151,6 +153,14 @@ class _Band:
     def size(self, size: Size) -> str:
         """The text of a size."""
         return sizes.size_text(self.ctx, size, self.scope)
+
+    def look_up(self, reach: Reach) -> None:
+        """Gives the reach its value."""
+        scope = self.scope
+        at = scope.let(f"getelementptr i8, ptr {self.address(reach.flags)}, i64 {self.size(reach.at)}")
+        flag = scope.let(f"icmp ne i8 {scope.let(f'load i8, ptr {at}, align 1')}, 0")
+        near, far = self.size(reach.near), self.size(reach.far)
+        scope.sizes[reach.symbol] = scope.let(f"select i1 {flag}, i64 {near}, i64 {far}")
 
     def address(self, buffer: Buffer) -> str:
         """A buffer's address: an argument, or in the scratch memory."""

@@ -61,25 +61,11 @@ class Fold:
             return text
         return _decode(scope, shape_of(self.term.type, shape.lanes), shape, text, self.kind == "min")
 
-    def join_block(self, scope: Scope, shape: Shape, first: str, total: str, block: str) -> str:
-        """The total with a block's result, which is the total if the block is the first."""
-        joined = self.join(scope, shape, total, block)
-        if not self.may_be_negative_zero:
-            return joined
-        is_first = scope.let(f"icmp eq i64 {first}, 0")
-        return scope.let(f"select i1 {is_first}, {shape.type} {block}, {shape.type} {joined}")
-
-    def with_idle_lanes(self, scope: Scope, shape: Shape, text: str, idle: str) -> str:
-        """A tree's result as if lanes without elements had taken part; `idle` says whether there are any."""
-        if not self.may_be_negative_zero:
+    def only_block(self, scope: Scope, shape: Shape, text: str) -> str:
+        """The total of a single block: blocks are added to +0.0, which tells from a sum of products that is -0.0."""
+        if len(self.term.operands) < 2 or not shape.is_float:
             return text
-        joined = self.join(scope, shape, text, self.identity(shape))
-        return scope.let(f"select i1 {idle}, {shape.type} {joined}, {shape.type} {text}")
-
-    @property
-    def may_be_negative_zero(self) -> bool:
-        """Whether a fold from +0.0 can end in -0.0: sums cannot, an fma may underflow to it."""
-        return self.ordered and len(self.term.operands) == 2
+        return self.join(scope, shape, self.identity(shape), text)
 
 
 def is_ordered(term: Scalar) -> bool:

@@ -353,12 +353,10 @@ def _load_b(kernel: MicroKernel, name: str, address: str, vector: int) -> Iterat
 def _write(kernel: MicroKernel, rows: list[str], sums: tuple[str, ...]) -> Iterator[str]:
     """Store the sums, or add them to what is stored, and return.
 
-    To add a number to -0.0 does not change it, so the first block needs no code of its own. An edge kernel, whose rows
-    may be the same, loads all before it stores any.
+    The first block is added to +0.0. An edge kernel, whose rows may be the same, loads all before it stores any.
     """
     tile = kernel.tile
-    is_float = tile.element != "i32"
-    nothing = f"{tile.vector} " + (f"splat ({tile.element} -0.0)" if is_float else "zeroinitializer")
+    add = "add" if tile.element == "i32" else "fadd"
     flags = f"<{tile.lanes} x i1>"
     yield f"  %first_one = insertelement {flags} poison, i1 %first, i32 0"
     yield f"  %firsts = shufflevector {flags} %first_one, {flags} poison, <{tile.lanes} x i32> zeroinitializer"
@@ -369,9 +367,8 @@ def _write(kernel: MicroKernel, rows: list[str], sums: tuple[str, ...]) -> Itera
             name = f"%c{row}_{vector}"
             yield f"  {name}_at = getelementptr {tile.element}, ptr {start}, i64 {vector * tile.lanes}"
             yield load_vector(sum_vectors(tile), f"{name}_stored", f"{name}_at", mask)
-            yield f"  {name}_old = select {flags} %firsts, {nothing}, {tile.vector} {name}_stored"
-            total = sums[row * kernel.vectors + vector]
-            yield f"  {name} = {'fadd' if is_float else 'add'} {tile.vector} {name}_old, {total}"
+            yield f"  {name}_old = select {flags} %firsts, {tile.vector} zeroinitializer, {tile.vector} {name}_stored"
+            yield f"  {name} = {add} {tile.vector} {name}_old, {sums[row * kernel.vectors + vector]}"
             stores.append(store_vector(sum_vectors(tile), name, f"{name}_at", mask))
         if not kernel.edge:
             yield from stores

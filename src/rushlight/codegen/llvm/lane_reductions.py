@@ -13,7 +13,7 @@ from rushlight.codegen.llvm.folds import Fold, Group
 from rushlight.codegen.llvm.masks import lanes_below
 from rushlight.codegen.llvm.scope import Context, Lanes, Scope
 from rushlight.codegen.llvm.segments import Segments
-from rushlight.codegen.llvm.shapes import Shape, shape_of, vector_type
+from rushlight.codegen.llvm.shapes import Shape, vector_type
 from rushlight.codegen.llvm.widths import is_light, register_lanes, value_terms, vectors_at_once, work
 from rushlight.sym import Size, bounds
 
@@ -61,7 +61,10 @@ class _LaneReduction:
         """Emits the blocks; returns the results."""
         if self.block is None:
             segments = Segments(self.ctx, self.group, scope, None) if self.several else None
-            return self._block(scope, "0", length, segments)
+            texts = self._block(scope, "0", length, segments)
+            return [
+                fold.only_block(scope, fold.shape(1), text) for fold, text in zip(self.group.folds, texts, strict=True)
+            ]
         names = scope.names
         block = scope.inner(names.label())
         first = names.value()
@@ -73,7 +76,7 @@ class _LaneReduction:
         for fold, text in zip(self.group.folds, texts, strict=True):
             shape = fold.shape(1)
             total = Carry(shape.type, fold.identity(shape), names.value())
-            total.result = fold.join_block(block, shape, first, total.name, text)
+            total.result = fold.join(block, shape, total.name, text)
             totals.append(total)
         carries = [*(segments.carries if segments is not None else ()), *totals]
         close_loop(scope, block, first, ("0", length), self.block, carries, runs=True)
@@ -192,10 +195,7 @@ class _LaneReduction:
         """The results in accumulators of some lanes."""
         results: list[str] = []
         for fold, text in zip(self.group.folds, texts, strict=True):
-            result = self._halve(scope, fold, text, lanes, 1)
-            if self.lanes < self.ordered_lanes:
-                result = fold.with_idle_lanes(scope, shape_of(fold.term.type), result, "true")
-            results.append(result)
+            results.append(self._halve(scope, fold, text, lanes, 1))
         return results
 
     def _halve(self, scope: Scope, fold: Fold, text: str, lanes: int, least: int) -> str:

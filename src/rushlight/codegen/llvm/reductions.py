@@ -1,7 +1,7 @@
 """Reductions: chains of scalars or of vectors of outputs. Those along the lanes of vectors are in `lane_reductions`.
 
 The order of a reduction is kept to the bit. Lanes that hold no element are left out of the tree: they add +0.0, which
-matters only to the -0.0 that an fma may underflow to.
+would matter only to the -0.0 that an fma may underflow to, and a block that is -0.0 is added to +0.0.
 """
 
 from __future__ import annotations
@@ -110,6 +110,10 @@ class _Chain:
         most = count if isinstance(count, int) else bounds(count)[1]
         if self.block is None or (self.lanes == 1 and most is not None and most <= self.block):
             texts = self._block(inside, "0", length, ragged, None)
+            texts = [
+                fold.only_block(inside, fold.shape(self.width), text)
+                for fold, text in zip(self.group.folds, texts, strict=True)
+            ]
         else:
             texts = self._blocks(inside, length, ragged)
         return close_guard(scope, inside, self.group, texts, length, self.width)
@@ -146,7 +150,7 @@ class _Chain:
 
     def _add_block(self, block: Scope, fold: Fold, first: str, ragged: str | None, total: str, text: str) -> str:
         shape = fold.shape(self.width)
-        joined = fold.join_block(block, shape, first, total, text)
+        joined = fold.join(block, shape, total, text)
         if ragged is None:
             return joined
         kind = vector_type(self.width, "i64")
@@ -261,6 +265,5 @@ class _Chain:
             scope.take(level)
             scope.branch(scope.let(f"icmp sgt i64 {half}, 1"), level.first, after)
             scope.open(after)
-            text = scope.let(f"load {shape.type}, ptr {table}, align {shape.itemsize}")
-            texts.append(fold.with_idle_lanes(scope, shape, text, scope.let(f"icmp slt i64 {used}, {self.lanes}")))
+            texts.append(scope.let(f"load {shape.type}, ptr {table}, align {shape.itemsize}"))
         return texts

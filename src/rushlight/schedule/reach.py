@@ -1,0 +1,175 @@
+"""How far a block of rows reaches along the columns, where a condition on indices leaves only zeros beyond.
+
+In causal attention the rows of a band see the columns up to their own. Beyond, scores are minus infinity and weights
+zero: sums and maxima over them are the identity, and a product with a weight of zero adds nothing, if only the other
+factor is finite. So a band's columns end at its `reach`: the last row's column where the values are finite, which is
+looked up when the band runs, else all of them. No bit depends on it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+
+from rushlight.ir.dtype import bool_
+from rushlight.ir.plan import BandLoop, Reach
+from rushlight.ir.scalar import LANES, OPS, Buffer, Scalar, apply, bound_axes, constant, reduce
+from rushlight.ir.type import TensorType
+from rushlight.schedule.fuse import Group
+from rushlight.schedule.gemm import match_gemm
+from rushlight.schedule.nodes import Node, only_contraction
+from rushlight.schedule.terms import Index, Substitution, as_size, loads
+from rushlight.sym import (
+    Scope,
+    Size,
+    SizeExpr,
+    axis_size,
+    axis_symbol,
+    coefficient,
+    lt,
+    minimum,
+    statically_known,
+    substitute,
+)
+from rushlight.term import postorder
+
+_IDENTITIES = {"sum": 0.0, "max": -math.inf, "min": math.inf}
+
+
+def finite_flags(group: Group, batch: int, name: str) -> Node:
+    """For each value of the batch axes, whether all elements of a product's right operand are finite."""
+    shape, node = group.gemm, group.nodes[0]
+    assert shape is not None
+    axes = node.axes[:batch]
+    flags = Buffer(name, TensorType(tuple([axis_size(axis) for axis in axes]), bool_), "arena")
+    inner = (*shape.inner, *shape.columns)
+    images: dict[SizeExpr, Index] = {axis: axis_symbol(axis_size(axis), "k") for axis in (*axes, *inner)}
+    finite = apply("lt", apply("abs", shape.b), constant(math.inf, shape.b.type))
+    renewed = tuple([axis for axis in (images[axis] for axis in inner) if isinstance(axis, SizeExpr)])
+    kept = tuple([axis for axis in (images[axis] for axis in axes) if isinstance(axis, SizeExpr)])
+    body = reduce("all", renewed, Substitution(images)(finite), LANES)
+    return Node(flags, node.order, kept, body, None, True, True, None)
+
+
+class Limits:
+    """What a band's groups leave out beyond the last of its rows. Without a product to shorten there are none."""
+
+    def __init__(self, groups: Sequence[Group], private: Collection[Buffer], rows: BandLoop) -> None:
+        self.groups = groups
+        self.private = private
+        self.end = rows.start + rows.length
+        self.beyond: dict[Buffer, Scalar] = {}
+        for node in self.nodes():
+            value = self.value_beyond(node.body, node.axes[-1]) if len(node.axes) > 1 else None
+            if value is not None:
+                self.beyond[node.buffer] = value
+        self.products = [group for group in groups if self.is_short(group)]
+        self.reach = Scope().symbol("reach", optimization_hint=64)
+
+    @property
+    def columns(self) -> Size:
+        """The number of columns of the values that end."""
+        shape = self.products[0].gemm
+        assert shape is not None
+        return axis_size(shape.inner[0])
+
+    def nodes(self) -> list[Node]:
+        """The nodes in program order."""
+        return [node for group in self.groups for node in group.nodes]
+
+    def value_beyond(self, term: Scalar, axis: SizeExpr) -> Scalar | None:
+        """The constant that a term is wherever an axis is past the end."""
+        while term.op is OPS["select"] and self.never(term.operands[0], axis):
+            term = term.operands[2]
+        if term.op is OPS["load"] and term.operands and as_size(term.operands[-1]) is axis:
+            return self.beyond.get(term.attr("buffer"))
+        return term if term.op is OPS["constant"] else None
+
+    def never(self, condition: Scalar, axis: SizeExpr) -> bool:
+        """Whether a condition, an order of indices, holds nowhere past the end."""
+        if condition.op not in (OPS["lt"], OPS["le"]):
+            return False
+        a, b = (as_size(operand) for operand in condition.operands)
+        if a is None or b is None:
+            return False
+        gap = a - b if condition.op is OPS["le"] else a - b + 1
+        if not isinstance(gap, SizeExpr) or coefficient(gap, axis) != 1:
+            return False
+        return statically_known(lt(0, substitute(gap, {axis: self.end})))
+
+    def is_short(self, group: Group) -> bool:
+        """Whether a product's left operand is zero past the end of its only inner axis."""
+        shape = group.gemm
+        if shape is None or len(shape.inner) != 1:
+            return False
+        value = self.value_beyond(shape.a, shape.inner[0])
+        return value is not None and value.attr("value") == 0.0
+
+    def applied(self) -> list[Group]:
+        """The groups with shorter axes."""
+        size = self.columns
+        images: dict[int, dict[SizeExpr, Index]] = {}
+        for group in self.groups:
+            for node in group.nodes:
+                found = [axis for axis in self.ending_axes(group, node) if axis_size(axis) == size]
+                images[id(node)] = {axis: axis_symbol(self.reach, "j") for axis in found}
+        short = self.short_columns(images)
+        return [self.shortened(group, images, short) for group in self.groups]
+
+    def ending_axes(self, group: Group, node: Node) -> list[SizeExpr]:
+        """Bound axes past whose end nothing counts."""
+        found: list[SizeExpr] = []
+        for term in postorder([node.body]):
+            axes = bound_axes(term)
+            if term.op is OPS["contract"] and group in self.products:
+                found += axes
+            elif term.op is OPS["reduce"] and len(axes) == 1:
+                value = self.value_beyond(term.operands[0], axes[0])
+                if value is not None and value.attr("value") == _IDENTITIES.get(term.attr("kind")):
+                    found += axes
+        return found
+
+    def short_columns(self, images: Mapping[int, dict[SizeExpr, Index]]) -> set[Buffer]:
+        """Private values that nobody reads past the end: they are not computed there."""
+        short: set[Buffer] = set()
+        for made in reversed(self.nodes()):
+            if made.buffer not in self.private or len(made.axes) < 2 or axis_size(made.axes[-1]) != self.columns:
+                continue
+            readers = [(node, load) for node in self.nodes() for load in loads(node.body)]
+            ends = [
+                self.ends(node, load, images[id(node)], short)
+                for node, load in readers
+                if load.attr("buffer") is made.buffer
+            ]
+            if ends and all(ends):
+                short.add(made.buffer)
+                images[id(made)][made.axes[-1]] = axis_symbol(self.reach, "j")
+        return short
+
+    def ends(self, node: Node, load: Scalar, images: Mapping[SizeExpr, Index], short: set[Buffer]) -> bool:
+        """Whether a load's last index ends at the reach."""
+        axis = as_size(load.operands[-1])
+        return isinstance(axis, SizeExpr) and (axis in images or (node.buffer in short and axis is node.axes[-1]))
+
+    def shortened(self, group: Group, images: Mapping[int, dict[SizeExpr, Index]], short: set[Buffer]) -> Group:
+        """A group with shorter axes."""
+        nodes: list[Node] = []
+        for node in group.nodes:
+            mine = images[id(node)]
+            sizes = {axis: image for axis, image in mine.items() if not isinstance(image, Scalar)}
+            axes = tuple([axis for axis in (sizes.get(axis, axis) for axis in node.axes) if isinstance(axis, SizeExpr)])
+            body = Substitution(mine)(node.body) if mine else node.body
+            place = None if node.place is None else tuple([substitute(item, sizes) for item in node.place])
+            nodes.append(
+                replace(node, axes=axes, body=body, contraction=only_contraction(body), place=place, _reads=None)
+            )
+        return Group(group.number, nodes, group.outer, None if group.gemm is None else match_gemm(nodes[0]))
+
+
+def reach_of(limits: Limits, flags: Node, loops: Sequence[BandLoop]) -> Reach:
+    """Where a band looks up its reach."""
+    at: Size = 0
+    for size, loop in zip(flags.buffer.type.shape, loops, strict=False):
+        at = at * size + loop.start
+    return Reach(limits.reach, flags.buffer, at, minimum(limits.columns, limits.end), limits.columns)
