@@ -81,6 +81,7 @@ _bitwise_xor_out = out_form(OPERATORS["bitwise_xor"])
 _bmm = OPERATORS["bmm"]
 _broadcast_to = OPERATORS["broadcast_to"]
 _cat = OPERATORS["cat"]
+_causal_softmax = OPERATORS["causal_softmax"]
 _ceil = OPERATORS["ceil"]
 _ceil_out = out_form(OPERATORS["ceil"])
 _celu = OPERATORS["celu"]
@@ -752,6 +753,11 @@ def broadcast_to(input: Any, size: Any) -> Any:
 def cat(tensors: Any, dim: Any = 0) -> Any:
     """Tensors joined along a dim."""
     return call_function(_cat, (operands(tensors),), {"dim": integer(dim)})
+
+
+def causal_softmax(input: Any) -> Any:
+    """softmax over the last dim of the elements up to the diagonal; the others are 0."""
+    return call_function(_causal_softmax, (required_operand(input),), {})
 
 
 def ceil(input: Any, *, out: Any = None) -> Any:
@@ -2410,6 +2416,7 @@ __all__ = [
     "bmm",
     "broadcast_to",
     "cat",
+    "causal_softmax",
     "ceil",
     "celu",
     "chunk",

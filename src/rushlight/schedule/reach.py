@@ -131,10 +131,11 @@ class Limits:
         return found
 
     def short_columns(self, images: Mapping[int, dict[SizeExpr, Index]]) -> set[Buffer]:
-        """Private values that nobody reads past the end: they are not computed there."""
+        """Values of the chain alone that it never reads past the end: they are not computed there."""
         short: set[Buffer] = set()
         for made in reversed(self.nodes()):
-            if made.buffer not in self.private or len(made.axes) < 2 or axis_size(made.axes[-1]) != self.columns:
+            whole = made.stored and made.buffer not in self.private
+            if whole or len(made.axes) < 2 or axis_size(made.axes[-1]) != self.columns:
                 continue
             readers = [(node, load) for node in self.nodes() for load in loads(node.body)]
             ends = [

@@ -1,0 +1,100 @@
+"""Bands of causal attention leave out what is zero, and nobody can tell."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import rushlight as rl
+from rushlight.build.pipeline import run_passes
+from rushlight.eager.functions import causal_softmax
+from rushlight.ir.graph_parse import parse_graph
+from rushlight.ir.outline import plan_outline
+from rushlight.ir.plan import BandKernel
+from rushlight.ir.target import Target
+from rushlight.nn import functional as F
+from rushlight.ops.record import OPERATORS
+
+TARGET = Target("x86_64-unknown-linux-gnu", "x86-64-v4", "", 64)
+CAUSAL = """\
+g(%q: f32[s0, s1, 64], %k: f32[s0, s1, 64], %v: f32[s0, s1, 64]) {
+  size s0 = 12
+  size s1 = 1024
+  %0 = transpose(%k) {dim0=-2, dim1=-1} : f32[s0, 64, s1] strides [s1*64, 1, 64]
+  %1 = matmul(%q, %0) : f32[s0, s1, s1]
+  %2 = causal_softmax(%1) : f32[s0, s1, s1]
+  %3 = matmul(%2, %v) : f32[s0, s1, 64]
+  return RESULTS
+}"""
+
+
+def bands(results: str) -> tuple[Any, BandKernel]:
+    """The plan of causal attention that returns some of its values, and its bands."""
+    plan = run_passes(parse_graph(CAUSAL.replace("RESULTS", results), OPERATORS), TARGET, until="07-tiled.ir")
+    (found,) = (kernel for kernel in plan.kernels if isinstance(kernel, BandKernel))
+    return plan, found
+
+
+def test_all_launches_of_a_band_end_at_its_reach(golden: Callable[[str, str], None]):
+    plan, found = bands("%3")
+    assert found.reach is not None
+    for launch in found.launches:
+        assert found.reach.symbol in launch.arguments
+    golden("causal_attention.txt", f"{CAUSAL.replace('RESULTS', '%3')}\n\n{plan_outline(plan)}")
+
+
+def test_what_others_read_is_whole():
+    _, found = bands("%3, %2")
+    assert found.reach is not None
+    scores, _weights, product = found.launches
+    assert found.reach.symbol not in scores.arguments, "weights beyond the reach are zeros, but they are written"
+    assert found.reach.symbol in product.arguments
+
+
+def causal(q: Any, k: Any, v: Any) -> Any:
+    return F.scaled_dot_product_attention(q, k, v, is_causal=True)
+
+
+def parts(q: Any, k: Any, v: Any) -> Any:
+    """The same in steps, each a kernel of its own when run eagerly."""
+    return causal_softmax(q @ k.mT * (1.0 / q.shape[-1] ** 0.5)) @ v
+
+
+def operands(rows: int, keys: int, special: float | None) -> list[Any]:
+    rng = np.random.default_rng(rows)
+    arrays = [rng.standard_normal((2, 3, size, 16)).astype("float32") for size in (rows, keys, keys)]
+    if special is not None:
+        for place, array in enumerate(arrays):
+            array[0, place, -1, 3] = special
+            array[1, place, array.shape[2] // 2, 0] = special
+    return [rl.from_numpy(array) for array in arrays]
+
+
+@pytest.mark.parametrize("special", [None, float("inf"), float("nan"), -0.0, 1e-42, 3e38])
+@pytest.mark.parametrize(("rows", "keys"), [(1, 1), (7, 7), (200, 200), (300, 130), (130, 300), (700, 700)])
+def test_bits_are_those_of_the_whole(rows: int, keys: int, special: float | None):
+    given = operands(rows, keys, special)
+    whole = parts(*given)
+    for threads in (1, 2):
+        before = rl.get_num_threads()
+        try:
+            rl.set_num_threads(threads)
+            found = (rl.compile(causal)(*given), causal(*given), rl.compile(parts)(*given))
+        finally:
+            rl.set_num_threads(before)
+        for one in found:
+            np.testing.assert_array_equal(one.numpy(), whole.numpy())
+            np.testing.assert_array_equal(
+                np.signbit(one.nan_to_num(0.0).numpy()), np.signbit(whole.nan_to_num(0.0).numpy())
+            )
+
+
+def test_products_that_underflow_do_not_tell():
+    q = rl.zeros(1, 1, 120, 16)
+    v = rl.full((1, 1, 120, 16), -1e-45)
+    v[..., 60:, :] = 1.0
+    whole = causal_softmax(q @ q.mT) @ v
+    found = rl.compile(causal)(q, q, v)
+    np.testing.assert_array_equal(np.signbit(found.numpy()), np.signbit(whole.numpy()))
+    np.testing.assert_array_equal(found.numpy(), whole.numpy())
