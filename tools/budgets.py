@@ -37,7 +37,12 @@ DOORS: dict[str, tuple[str, ...]] = {
     "rushlight.autodiff.cut": ("networkx",),
     "rushlight.ops.einsum": ("opt_einsum",),
     "rushlight.bench.worker": (
+        "rushlight",
         "torch",
+        "jax",
+        "onnxruntime",
+        "tinygrad",
+        "numpy",
         "rushlight.bench.host_pytorch",
         "rushlight.bench.host_jax",
         "rushlight.bench.host_onnx",

@@ -6,15 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from rushlight.bench import copying
+from rushlight.bench import contestants, copying
 
 CASE = "add-2-tensors-of-4"
 
 
 @pytest.fixture(autouse=True)
-def _little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The copy's size is of no interest here."""
+def _small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The copy's size is of no interest here, and no peer but numpy is there."""
     monkeypatch.setattr(copying, "BYTES", 1 << 20)
+    monkeypatch.setattr(contestants, "frameworks_of", lambda python: {"numpy": "2"})
 
 
 def test_bench_prints_a_table_and_writes_samples(rushlight: Callable, tmp_path: Path):
@@ -24,7 +25,7 @@ def test_bench_prints_a_table_and_writes_samples(rushlight: Callable, tmp_path: 
     )
     assert ended.status == 0, ended.err
     assert CASE in ended.out
-    assert "of peak" in ended.out
+    assert "peak of multiply-adds" in ended.out
     assert "tinygrad was not measured" in ended.out
     content = json.loads(out.read_text())
     assert content["machine"]["threads"] == 1
@@ -32,6 +33,30 @@ def test_bench_prints_a_table_and_writes_samples(rushlight: Callable, tmp_path: 
     assert list(entries) == ["rushlight", "numpy"]
     assert len(entries["rushlight"]["samples_s"]) == len(entries["numpy"]["samples_s"]) == 2
     assert content["ceilings"]["gflop_per_s"] > 1
+
+
+def test_what_was_written_can_be_shown_again(rushlight: Callable, tmp_path: Path):
+    out, page = tmp_path / "overhead.json", tmp_path / "page.html"
+    measured = rushlight("bench", "overhead", CASE, "--rounds", "1", "--peers", "numpy", "--json", str(out))
+    shown = rushlight("bench", "show", str(out), "--html", str(page))
+    assert shown.status == 0, shown.err
+    assert shown.out == measured.out
+    assert CASE in page.read_text()
+    assert rushlight("bench", "show", str(page)).err.startswith("error A002: ")
+
+
+def test_first_calls_run_in_new_processes(rushlight: Callable, tmp_path: Path):
+    out = tmp_path / "starts.json"
+    case = "mlp-784-256-10-step-64"
+    arguments = ("--rounds", "1", "--peers", "jax.jit", "--threads", "1", "--json", str(out))
+    ended = rushlight("bench", "compile-time", case, *arguments)
+    assert ended.status == 0, ended.err
+    entry = json.loads(out.read_text())["starts"][0]["contestants"]["rushlight"]
+    states = entry["states"]
+    assert list(states) == ["off", "empty", "filled"]
+    assert all(times["wall_s"][0] > entry["import_s"][0] > 0 for times in states.values())
+    # A filled cache saves most of the work. The processor's seconds do not depend on what else runs.
+    assert 0 < states["filled"]["cpu_s"][0] < 0.7 * states["empty"]["cpu_s"][0]
 
 
 def test_bench_prints_markdown(rushlight: Callable):

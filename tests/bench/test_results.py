@@ -1,12 +1,14 @@
 """From samples to a record, and from a record to tables."""
 
 import json
+import xml.etree.ElementTree as ElementTree
 from typing import Any
 
 import pytest
 
 from rushlight.bench.cases_ops import gemm
 from rushlight.bench.catalog import CASES
+from rushlight.bench.reports.page import as_html
 from rushlight.bench.reports.tables import as_markdown, as_text, duration
 from rushlight.bench.results import Ceilings, measure, to_record
 
@@ -75,6 +77,59 @@ def test_a_table_has_times_ratio_and_shares(record: dict[str, Any]):
 
 def test_a_record_is_json(record: dict[str, Any]):
     assert json.loads(json.dumps(record)) == record
+
+
+def page_of(*records: dict[str, Any]) -> ElementTree.Element:
+    """The page, parsed: it is well-formed after its first line."""
+    kind, _, text = as_html(records).partition("\n")
+    assert kind == "<!DOCTYPE html>"
+    return ElementTree.fromstring(text)
+
+
+def test_a_page_has_a_bar_for_everyone_who_has_times(record: dict[str, Any]):
+    page = page_of(record)
+    svg = "{http://www.w3.org/2000/svg}"
+    widths = [float(bar.get("width", 0)) for bar in page.iter(f"{svg}rect")]
+    assert len(widths) == 2
+    assert widths[1] == pytest.approx(2 * widths[0], abs=0.2)
+    assert [one.get("class") for one in page.iter(f"{svg}rect")] == ["ours", "bar"]
+    assert [title.text for title in page.iter(f"{svg}title")] == ["result 0 is off", "ValueError: <no>\nmore"]
+    assert "gemm-1024" in [cell.text for cell in page.iter("td")]
+
+
+def test_a_page_needs_nothing_from_elsewhere(record: dict[str, Any]):
+    text = as_html([record]).replace('xmlns="http://www.w3.org/2000/svg"', "")
+    assert "http" not in text
+    assert "<script" not in text
+
+
+@pytest.fixture
+def starts() -> dict[str, Any]:
+    """First calls of three contestants."""
+    off, empty = {"wall_s": [1.0, 3.0, 2.0], "cpu_s": [4.0]}, {"wall_s": [0.5], "cpu_s": [0.25]}
+    entries = {
+        "rushlight": {"status": "ready", "import_s": [0.1, 0.2, 0.3], "states": {"off": off, "empty": empty}},
+        "jax.jit": {"status": "dead", "reason": "its process ended", "import_s": [], "states": {}},
+    }
+    return {
+        "machine": {"processor": "abacus", "python": "3", "threads": 2},
+        "contestants": {name: {"version": "", "interpreter": "python"} for name in entries},
+        "missing": {"tinygrad": "no interpreter here has tinygrad"},
+        "starts": [{"case": "demo-step", "contestants": entries}],
+    }
+
+
+def test_first_calls_are_a_table(starts: dict[str, Any]):
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in as_markdown(starts).splitlines()]
+    assert ["import", "", "200 ms", ""] in rows
+    assert ["demo-step", "off", "2.00 s (cpu 4.00 s)", "dead [1]"] in rows
+    assert ["demo-step", "empty", "500 ms (cpu 250 ms)", "dead [1]"] in rows
+    assert ["demo-step", "filled", "no cache", "dead [1]"] in rows
+    assert ["- tinygrad was not measured: no interpreter here has tinygrad"] in rows
+
+
+def test_runs_of_both_kinds_share_a_page(record: dict[str, Any], starts: dict[str, Any]):
+    assert [head.text for head in page_of(record, starts).iter("h2")] == ["ops", "compile-time"]
 
 
 def test_durations():

@@ -16,6 +16,7 @@ from rushlight.bench.contestants import KINDS, Contestant, Kind, find, framework
 from rushlight.bench.records import Case, Inputs, Work
 from rushlight.bench.results import store
 from rushlight.bench.serving import Absent, Server, serve
+from rushlight.bench.startup import cache_variables, first_call
 from rushlight.support.errors import RushlightError
 
 ADD = "add-2-tensors-of-4"
@@ -174,6 +175,24 @@ def test_what_a_framework_prints_does_not_disturb(tmp_path: Path, folder: Path):
         assert contestant.version == "0"
     finally:
         contestant.close()
+
+
+def test_a_first_call_that_fails_says_why(tmp_path: Path):
+    broken = fake_python(tmp_path, "echo cannot load it >&2; exit 3")
+    answer = first_call([broken], 60.0)
+    assert (answer["status"], answer["reason"]) == ("dead", "its process ended with status 3: cannot load it")
+    assert first_call([fake_python(tmp_path, "exec sleep 60")], 0.2)["status"] == "late"
+
+
+def test_caches_have_their_states():
+    for framework in ("rushlight", "torch", "jax", "tinygrad"):
+        off, on = (cache_variables(framework, state, "/cache") for state in ("off", "filled"))
+        assert off is not None
+        assert on is not None
+        assert off != on
+        assert any("/cache" in value for value in on.values())
+    assert cache_variables("onnxruntime", "off", "/cache") == {}
+    assert cache_variables("onnxruntime", "filled", "/cache") is None
 
 
 def test_an_interpreter_says_what_it_has(tmp_path: Path):

@@ -134,6 +134,14 @@ def time_calls(work: Work, repeat: int) -> float:
     return (time.perf_counter() - started) / repeat
 
 
+def first(host: Host, case: str, inputs: Inputs) -> dict[str, Any]:
+    """Makes a case ready and calls it once."""
+    with Caught() as caught:
+        host.prepare(CASES[case], inputs)()
+        return {"status": "ready", "version": host.version}
+    return caught.answer
+
+
 def serve(host: Host, questions: Iterable[str], answers: TextIO) -> None:
     """Answers until there are no more questions."""
     server = Server(host)

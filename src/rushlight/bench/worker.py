@@ -1,7 +1,9 @@
 """One framework in an interpreter of its own: `python worker.py FRAMEWORK MODE THREADS`, driven over pipes.
 
+With a case and the folder of its inputs as further arguments it makes one call and says how long that took.
+
 `python worker.py` alone says which frameworks the interpreter has. This is a script: a peer's interpreter need not
-have Rushlight. There the name `rushlight` means a package with our modules and the attributes of torch, or none.
+have Rushlight. There the name `rushlight` means a package with our modules and the peer's attributes.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import importlib.util
 import json
 import os
 import sys
+import time
 from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
@@ -29,7 +32,7 @@ FRAMEWORKS: dict[str, tuple[str, ...]] = {
 
 
 class Namesake(ModuleType):
-    """A module under Rushlight's name: our files, and the attributes of a peer that has our API."""
+    """A module under Rushlight's name: our files, and the attributes of a peer, which may have our API."""
 
     def __init__(self, peer: Any) -> None:
         super().__init__("rushlight")
@@ -47,7 +50,15 @@ def found() -> dict[str, str]:
     return {name: metadata.version(name) for name in there}
 
 
-LOADERS: dict[str, Callable[[], Any]] = {
+IMPORTS: dict[str, Callable[[], Any]] = {
+    "rushlight": lambda: importlib.import_module("rushlight"),
+    "torch": lambda: importlib.import_module("torch"),
+    "jax": lambda: importlib.import_module("jax"),
+    "onnxruntime": lambda: importlib.import_module("onnxruntime"),
+    "tinygrad": lambda: importlib.import_module("tinygrad"),
+    "numpy": lambda: importlib.import_module("numpy"),
+}
+HOSTS: dict[str, Callable[[], Any]] = {
     "rushlight": lambda: importlib.import_module("rushlight.bench.host_pytorch"),
     "torch": lambda: importlib.import_module("rushlight.bench.host_pytorch"),
     "jax": lambda: importlib.import_module("rushlight.bench.host_jax"),
@@ -57,20 +68,33 @@ LOADERS: dict[str, Callable[[], Any]] = {
 }
 
 
-def load_host(framework: str, mode: str, threads: int) -> Any:
-    """The framework, imported, with our programs for it."""
+def import_framework(name: str) -> None:
+    """The framework, and under Rushlight's name what our programs need."""
     del sys.path[0]  # this script's folder: its modules are not top-level ones
-    if framework == "rushlight":
+    if name == "rushlight":
         sys.path.insert(0, str(PACKAGE.parent))
-    else:
-        sys.modules["rushlight"] = Namesake(importlib.import_module("torch") if framework == "torch" else None)
-    return LOADERS[framework]().make_host(framework, mode, threads)
+    module = IMPORTS[name]()
+    if name != "rushlight":
+        sys.modules["rushlight"] = Namesake(module)
 
 
 def keep_processors(count: int) -> None:
     """Leaves this process `count` of its processors: what every library takes as the number of threads."""
     if sys.platform == "linux":
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:count])
+
+
+def first_call(framework: str, mode: str, threads: int, case: str, folder: str) -> dict[str, Any]:
+    """Seconds from the start of the framework's import to its end, and to the end of the first call."""
+    with importlib.import_module("numpy").load(Path(folder) / "inputs.npz") as stored:
+        inputs = {name: stored[name] for name in stored.files}
+    cpu, started = time.process_time(), time.perf_counter()
+    import_framework(framework)
+    imported = time.perf_counter()
+    host = HOSTS[framework]().make_host(framework, mode, threads)
+    answer = importlib.import_module("rushlight.bench.serving").first(host, case, inputs)
+    times = {"import_s": imported - started, "wall_s": time.perf_counter() - started, "cpu_before_s": cpu}
+    return {**answer, **times}
 
 
 def main() -> None:
@@ -83,7 +107,11 @@ def main() -> None:
     # What libraries print goes to standard error: standard output is for answers.
     with open(os.dup(1), "w", encoding="utf-8") as answers:
         os.dup2(2, 1)
-        host = load_host(framework, mode, threads)
+        if sys.argv[4:]:
+            answers.write(json.dumps(first_call(framework, mode, threads, *sys.argv[4:])) + "\n")
+            return
+        import_framework(framework)
+        host = HOSTS[framework]().make_host(framework, mode, threads)
         importlib.import_module("rushlight.bench.serving").serve(host, sys.stdin, answers)
 
 

@@ -1,4 +1,4 @@
-"""`rushlight bench ops|models|overhead`."""
+"""`rushlight bench`."""
 
 from __future__ import annotations
 
@@ -18,8 +18,10 @@ from rushlight.bench.contestants import Contestant, find
 from rushlight.bench.copying import CopyBandwidth
 from rushlight.bench.peak import FmaPeak
 from rushlight.bench.records import Case
+from rushlight.bench.reports.page import as_html
 from rushlight.bench.reports.tables import as_markdown, as_text
 from rushlight.bench.results import Ceilings, Record, measure
+from rushlight.bench.startup import measure_starts
 from rushlight.runtime import llvm
 from rushlight.support.errors import error, fail
 
@@ -36,7 +38,10 @@ Budget = Annotated[float, typer.Option(min=0, help="Seconds of sampling per case
 Limit = Annotated[float, typer.Option(min=1, help="Seconds after which a contestant without an answer is out.")]
 Threads = Annotated[int, typer.Option(min=0, help="Threads for each contestant; 0 for all processors.")]
 Json = Annotated[Path | None, typer.Option("--json", help="Write all samples to this file.")]
+Html = Annotated[Path | None, typer.Option("--html", help="Write a page with charts to this file.")]
 Markdown = Annotated[bool, typer.Option("--markdown", help="Print the table in Markdown.")]
+# What the first call is timed of.
+FIRST_CALLS = ("demo-step", "gpt2-forward-128", "gpt2-step-2x256")
 
 
 @app.command()
@@ -50,11 +55,12 @@ def ops(
     limit: Limit = 300.0,
     threads: Threads = 0,
     out: Json = None,
+    html: Html = None,
     markdown: Markdown = False,
 ) -> None:
     """Time single operators."""
     found = _run("ops", _split(only, cases), peer_python, peers, (rounds, budget, limit, threads))
-    _show(found, out, markdown)
+    _show([found], out, html, markdown)
 
 
 @app.command()
@@ -68,11 +74,12 @@ def models(
     limit: Limit = 600.0,
     threads: Threads = 0,
     out: Json = None,
+    html: Html = None,
     markdown: Markdown = False,
 ) -> None:
     """Time whole models: training steps and inference."""
     found = _run("models", _split(only, cases), peer_python, peers, (rounds, budget, limit, threads))
-    _show(found, out, markdown)
+    _show([found], out, html, markdown)
 
 
 @app.command()
@@ -86,11 +93,53 @@ def overhead(
     limit: Limit = 300.0,
     threads: Threads = 0,
     out: Json = None,
+    html: Html = None,
     markdown: Markdown = False,
 ) -> None:
     """Time calls on four elements."""
     found = _run("overhead", _split(only, cases), peer_python, peers, (rounds, budget, limit, threads))
-    _show(found, out, markdown)
+    _show([found], out, html, markdown)
+
+
+@app.command("compile-time")
+def compile_time(
+    only: Only = None,
+    cases: Cases = None,
+    peer_python: PeerPython = None,
+    peers: Peers = None,
+    rounds: Annotated[int, typer.Option(min=1, help="Runs of each, taken in turns.")] = 3,
+    limit: Limit = 600.0,
+    threads: Threads = 0,
+    out: Json = None,
+    html: Html = None,
+    markdown: Markdown = False,
+) -> None:
+    """Time the import and the first call, each in a new process, with the cache off, empty and filled."""
+    chosen = _cases("models", _split(only, cases) or FIRST_CALLS)
+    field = find(peer_python or (), peers.split(",") if peers else None)
+    pythons = {kind: python for kind, python in field.pythons.items() if kind.mode == "compiled"}
+    count = threads or rl.get_num_threads()
+    starts = [measure_starts(case, pythons, rounds, count, limit, _progress) for case in chosen]
+    versions = {name: entry.get("version", "") for start in starts for name, entry in start["contestants"].items()}
+    record = {
+        "machine": _machine(count),
+        "contestants": {
+            kind.name: {"version": versions[kind.name], "interpreter": python} for kind, python in pythons.items()
+        },
+        "missing": field.missing,
+        "starts": starts,
+    }
+    _show([record], out, html, markdown)
+
+
+@app.command()
+def show(
+    files: Annotated[list[Path], typer.Argument(help="What --json has written.")],
+    html: Html = None,
+    markdown: Markdown = False,
+) -> None:
+    """Show measurements that were written to files, without measuring."""
+    _show([_read(file) for file in files], None, html, markdown)
 
 
 def _split(only: Sequence[str] | None, cases: str | None) -> list[str]:
@@ -149,9 +198,18 @@ def _machine(threads: int) -> dict[str, Any]:
     return {"processor": llvm.host_target().cpu, "python": platform.python_version(), "threads": threads}
 
 
-def _show(record: Record, out: Path | None, markdown: bool) -> None:
-    typer.echo(as_markdown(record) if markdown else as_text(record))
-    _write(out, json.dumps(record, indent=2) + "\n")
+def _show(records: Sequence[Record], out: Path | None, html: Path | None, markdown: bool) -> None:
+    for record in records:
+        typer.echo(as_markdown(record) if markdown else as_text(record))
+        _write(out, json.dumps(record, indent=2) + "\n")
+    _write(html, as_html(records))
+
+
+def _read(file: Path) -> Record:
+    try:
+        return json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as cause:
+        raise error("A002", f"bench: {file} is no record of measurements", cause=str(cause)) from cause
 
 
 def _write(out: Path | None, content: str) -> None:

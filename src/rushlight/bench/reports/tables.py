@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -54,10 +55,12 @@ def contestants(record: Record) -> list[str]:
     return list(record["contestants"])
 
 
-def family_tables(record: Record) -> list[Table]:
-    """A table for each family of cases."""
-    families = dict.fromkeys([case["family"] for case in record["cases"]])
-    return [cases_table(record, [case for case in record["cases"] if case["family"] == name]) for name in families]
+def tables_of(record: Record) -> list[Table]:
+    """A table for each family of cases, and one of first calls."""
+    cases = record.get("cases", [])
+    families = dict.fromkeys([case["family"] for case in cases])
+    tables = [cases_table(record, [case for case in cases if case["family"] == name]) for name in families]
+    return [*tables, *([starts_table(record)] if "starts" in record else [])]
 
 
 def cases_table(record: Record, cases: Sequence[Record]) -> Table:
@@ -75,8 +78,40 @@ def cases_table(record: Record, cases: Sequence[Record]) -> Table:
             row += [f"{ours['gflop_per_s']:.1f}", f"{ours['gflop_per_s'] / ceilings['gflop_per_s']:.0%}"]
             row += [f"{ours['gb_per_s']:.1f}", f"{ours['gb_per_s'] / ceilings['gb_per_s']:.0%}"]
         rows.append(row + [""] * (len(rows[0]) - len(row)))
-    missing = [f"{name} was not measured: {reason}" for name, reason in record["missing"].items()]
-    return Table(cases[0]["family"], rows, [*notes.lines(), *missing])
+    if cases[0]["family"] == "overhead":  # rates say nothing about calls on next to nothing
+        rows = [row[:-4] for row in rows]
+    return Table(cases[0]["family"], rows, [*notes.lines(), *missing(record)])
+
+
+def starts_table(record: Record) -> Table:
+    """Medians of the seconds until the end of the first call, and of the processor's; of imports alone, first."""
+    names = contestants(record)
+    notes = Notes()
+    everything = [case["contestants"] for case in record["starts"]]
+    imports = {name: [one for entries in everything for one in entries[name].get("import_s", ())] for name in names}
+    texts = [duration(statistics.median(imports[name])) if imports[name] else "" for name in names]
+    rows = [["first call", "cache", *names], ["import", "", *texts]]
+    for case in record["starts"]:
+        for state in ("off", "empty", "filled"):
+            entries = [case["contestants"][name] for name in names]
+            rows.append([case["case"], state, *[start_cell(entry, state, notes) for entry in entries]])
+    return Table("compile-time", rows, [*notes.lines(), *missing(record)])
+
+
+def start_cell(entry: Record, state: str, notes: Notes) -> str:
+    """Seconds, and those of the processor; or why there are none."""
+    if entry["status"] != "ready":
+        return cell(entry, notes)
+    times = entry["states"].get(state)
+    if times is None:
+        return "no cache"
+    wall, processor = (duration(statistics.median(times[key])) for key in ("wall_s", "cpu_s"))
+    return f"{wall} (cpu {processor})"
+
+
+def missing(record: Record) -> list[str]:
+    """Who is not there at all, and why."""
+    return [f"{name} was not measured: {reason}" for name, reason in record["missing"].items()]
 
 
 def machine_line(record: Record) -> str:
@@ -93,7 +128,7 @@ def machine_line(record: Record) -> str:
 def as_text(record: Record) -> str:
     """All tables with aligned columns."""
     lines = [machine_line(record)]
-    for table in family_tables(record):
+    for table in tables_of(record):
         widths = [max([len(row[column]) for row in table.rows]) for column in range(len(table.rows[0]))]
         lines.append("")
         for row in table.rows:
@@ -108,7 +143,7 @@ def as_text(record: Record) -> str:
 def as_markdown(record: Record) -> str:
     """All tables as Markdown shows them."""
     lines = [machine_line(record)]
-    for table in family_tables(record):
+    for table in tables_of(record):
         head, *rows = table.rows
         lines += ["", "| " + " | ".join(head) + " |", "|---" + "|---:" * (len(head) - 1) + "|"]
         lines += ["| " + " | ".join(row) + " |" for row in rows]
