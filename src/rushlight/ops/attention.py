@@ -15,6 +15,7 @@ from rushlight.ops.contract import matmul
 from rushlight.ops.create import count_of, positions
 from rushlight.ops.dims import Array, compute_array, convert, normal, same_size, widened
 from rushlight.ops.extreme import amax
+from rushlight.ops.join import tril
 from rushlight.ops.record import OPERATORS, Sample, define
 from rushlight.ops.reduce import sum_
 from rushlight.ops.softmax import softmax, softmax_backward
@@ -32,15 +33,11 @@ causal_softmax = define(
 
 @causal_softmax.decompose
 def causal_softmax_decompose(input: Value) -> Any:
-    where, x, seen = OPERATORS["where"], widened(input), _up_to_diagonal(input)
-    x = where(seen, x, float("-inf"))
-    weights = where(seen, OPERATORS["exp"](x - amax(x, -1, True)), 0.0)
+    rows, columns = positions(input, input.shape[-2]), positions(input, input.shape[-1])
+    where, seen = OPERATORS["where"], OPERATORS["ge"](unsqueeze(rows, 1), columns)
+    x = where(seen, widened(input), float("-inf"))
+    weights = tril(OPERATORS["exp"](x - amax(x, -1, True)), 0)
     return convert(where(seen, weights * (1.0 / sum_(weights, -1, True)), 0.0), input.dtype)
-
-
-def _up_to_diagonal(matrix: Value) -> Any:
-    rows, columns = positions(matrix, matrix.shape[-2]), positions(matrix, matrix.shape[-1])
-    return OPERATORS["ge"](unsqueeze(rows, 1), columns)
 
 
 @causal_softmax.ref
@@ -53,8 +50,7 @@ def causal_softmax_ref(input: Array) -> Array:
 
 @causal_softmax.vjp
 def causal_softmax_vjp(g: Value, out: Value, input: TensorType) -> Any:
-    where, seen = OPERATORS["where"], _up_to_diagonal(out)
-    return where(seen, softmax_backward(where(seen, g, 0.0), out, -1), 0.0)
+    return tril(softmax_backward(tril(g, 0), out, -1), 0)
 
 
 @causal_softmax.samples

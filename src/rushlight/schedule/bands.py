@@ -282,6 +282,8 @@ def band_launch(
     `outside` are the buffers that have a place already.
     """
     most = {loop.length: loop.step for loop in local.loops}
+    if local.reach is not None:
+        most[local.reach.symbol] = local.reach.far
     places: dict[Buffer, Size] = {}
     ends: list[Size] = []
     for slot in plan_memory(launches, (), outside):
