@@ -377,16 +377,16 @@ def without_unused_parameters(graph: Graph, last: int, asked: set[SizeExpr]) -> 
     attributes = [value for call in graph.calls for _, value in call.attrs]
     needed = asked | set(symbols_in([*types, *attributes]))
     given: set[SizeExpr] = set()
-    kept: list[int] = []
+    found: set[int] = set()
     for first in (True, False):  # parameters that are only asked for their sizes come last
         for place, call in enumerate(graph.parameters):
             symbols = set(symbols_in([call.type]))
             wanted = id(call) in used or place >= count - last
-            if place not in kept and (wanted if first else symbols & needed - given):
-                kept.append(place)
+            if place not in found and (wanted if first else symbols & needed - given):
+                found.add(place)
                 if place < count - last:  # tangents are no inputs of the forward graph
                     given |= symbols
-    kept.sort()
+    kept = sorted(found)
     places = {old: new for new, old in enumerate(kept)}
     mutations = tuple([(places[position], call) for position, call in graph.mutations])
     return replace(graph, parameters=tuple([graph.parameters[place] for place in kept]), mutations=mutations), kept

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from rushlight.capture.aliasing import alias_guards
@@ -173,6 +174,9 @@ class Writer:
         self.executable = executable
         self.arguments = arguments
         self.names = names
+        types = (*executable.input_types, *executable.output_types)
+        words = [descriptor.HEADER_WORDS + 2 * len(type_.shape) for type_ in types]
+        self.starts = [0, *accumulate(words)]
         self.planner = Planner(executable, program.sources, [guard.condition for guard in program.guards])
         changed = {(id(effect.container), effect.key) for effect in program.effects}
         self.guards = [*argument_guards(arguments, names), *state_guards(walk, program, names, changed)]
@@ -251,23 +255,19 @@ class Writer:
             lines.append(f"if {seed} >> 63: {seed} -= {1 << 64}")  # operators take signed 64-bit integers
         lines += sheet_text("plan.free", "plan.fresh")
         kinds = dict(numbers_among(sources))
-        for slot in number_slots(kinds.items(), self._start(len(sources) + len(self.executable.output_types))):
+        for slot in number_slots(kinds.items(), self.starts[len(sources) + len(self.executable.output_types)]):
             lines += number_text(self._input_text(sources[slot.position]), kinds[slot.position], slot)
         for place, source in enumerate(sources):
             if isinstance(source, (ArgumentSource, GradientSource)):
                 itemsize = self.executable.input_types[place].dtype.itemsize
-                lines.append(tensor_text(self._input_text(source), self._start(place), itemsize))
+                lines.append(tensor_text(self._input_text(source), self.starts[place], itemsize))
         return lines
-
-    def _start(self, place: int) -> int:
-        """Where the descriptor of an input, or then of an output, begins: ranks are fixed, so this is too."""
-        types = (*self.executable.input_types, *self.executable.output_types)
-        return sum([descriptor.HEADER_WORDS + 2 * len(type_.shape) for type_ in types[:place]])
 
     def _outputs(self, attach: Any) -> list[str]:
         tensor = self.names(_tensor_class(self.program))
         count = len(self.executable.output_types)
-        lines = output_text([self._start(len(self.program.sources) + place) for place in range(count)], "plan.nbytes")
+        starts = [self.starts[len(self.program.sources) + place] for place in range(count)]
+        lines = [*self._dropped_gradients(), *output_text(starts, "plan.nbytes")]
         lines += ["plan.launch(sheet)", "plan.free.append(sheet)"]
         for place, type_ in enumerate(self.executable.output_types):
             keys = bit(backend_key(type_.device.type))
@@ -277,13 +277,24 @@ class Writer:
         if self.program.written:
             versions = self.names(tuple([item.version for item in self.program.written if item.storage is not None]))
             lines += [f"for version in {versions}:", "    version.value += 1"]
+        written = dict(self.program.graph.mutations)
         for position, source in enumerate(self.program.sources):
-            if isinstance(source, ArgumentSource) and position in dict(self.program.graph.mutations):
+            if isinstance(source, ArgumentSource) and position in written:
                 lines.append(f"{self._input_text(source)}.version.value += 1")
         if attach is not None:
             inputs = "".join([f"{self._input_text(source)}, " for source in self.program.sources])
             lines.append(f"attach(outputs, ({inputs}), plan)")
         return lines
+
+    def _dropped_gradients(self) -> list[str]:
+        """Gradients that the program replaces without reading them go before there are new ones: these may lie there.
+
+        A program that drops its gradients itself, as `zero_grad` does, has none either if it fails later on.
+        """
+        sources = [source for source in self.program.sources if isinstance(source, GradientSource)]
+        read = {id(source.owner) for source in sources}
+        owners = [owner for owner, _ in self.program.gradients if id(owner) not in read]
+        return [f"{self._owner(owner)}.gradient.grad = None" for owner in owners]
 
     def _effects(self) -> list[str]:
         lines: list[str] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from rushlight.ir.loops import Definition, Scatter, ScatterDefinition
@@ -15,6 +16,10 @@ from rushlight.term import postorder
 CHEAP_TERMS = 6
 # Beyond this a body is stored rather than folded into its user: code size, registers and compile time grow with it.
 LARGE_TERMS = 400
+
+
+ReadCounts = list[tuple[Buffer, bool]]
+"""Buffers that are read, and whether each of their elements is read more than once."""
 
 
 @dataclass(slots=True)
@@ -70,7 +75,7 @@ class Node:
 
 def make_nodes(definitions: list[Definition | ScatterDefinition], results: set[Buffer]) -> list[Node]:
     """Decides what is folded into its users, and folds it."""
-    folded = _choose_folded(definitions, results)
+    folded = _choose_folded(definitions, results, {item.buffer: _read_counts(item) for item in definitions})
     bodies: dict[Buffer, tuple[tuple[SizeExpr, ...], Scalar]] = {}
     nodes: list[Node] = []
 
@@ -112,12 +117,14 @@ def only_contraction(body: Scalar) -> Scalar | None:
     return found[0] if len(found) == 1 and found[0].op is OPS["contract"] else None
 
 
-def _choose_folded(definitions: list[Definition | ScatterDefinition], results: set[Buffer]) -> set[Buffer]:
+def _choose_folded(
+    definitions: list[Definition | ScatterDefinition], results: set[Buffer], reads: Mapping[Buffer, ReadCounts]
+) -> set[Buffer]:
     numbers = _made_of_indices(definitions)
     # Users come after producers, so walking backwards knows how often each value ends up being read.
     uses: dict[Buffer, int] = {}
     recomputed: set[Buffer] = set()
-    turned = _read_turned(definitions, results)
+    turned = _read_turned(definitions, results, reads)
     folded: set[Buffer] = set(turned.values())
     for definition in reversed(definitions):
         mine = 1
@@ -128,7 +135,7 @@ def _choose_folded(definitions: list[Definition | ScatterDefinition], results: s
         ):
             folded.add(definition.buffer)
             mine = uses.get(definition.buffer, 1) + (definition.buffer in results)
-        for buffer, repeated in _read_counts(definition):
+        for buffer, repeated in reads[definition.buffer]:
             uses[buffer] = uses.get(buffer, 0) + mine
             if repeated or (definition.buffer in folded and definition.buffer in recomputed):
                 recomputed.add(buffer)
@@ -151,14 +158,16 @@ def _reads_outside(term: Scalar, inside: set[Buffer]) -> bool:
     return term.op is OPS["load"] and term.attr("buffer") not in inside
 
 
-def _read_turned(definitions: list[Definition | ScatterDefinition], results: set[Buffer]) -> dict[Buffer, Buffer]:
+def _read_turned(
+    definitions: list[Definition | ScatterDefinition], results: set[Buffer], reads: Mapping[Buffer, ReadCounts]
+) -> dict[Buffer, Buffer]:
     """Reductions of which only a transposed view is read, by the views: computed in its place, they lie as it does.
 
     That is so where the view is a result, or where other values are computed at its own index.
     """
     readers: dict[Buffer, list[Definition | ScatterDefinition]] = {}
     for definition in definitions:
-        for buffer in dict.fromkeys([buffer for buffer, _ in _read_counts(definition)]):
+        for buffer in dict.fromkeys([buffer for buffer, _ in reads[definition.buffer]]):
             readers.setdefault(buffer, []).append(definition)
     turned: dict[Buffer, Buffer] = {}
     for definition in definitions:
@@ -210,7 +219,7 @@ def _foldable(definition: Definition, uses: dict[Buffer, int], recomputed: set[B
     return uses.get(definition.buffer, 0) == 1 and definition.buffer not in recomputed and len(terms) <= LARGE_TERMS
 
 
-def _read_counts(definition: Definition | ScatterDefinition) -> list[tuple[Buffer, bool]]:
+def _read_counts(definition: Definition | ScatterDefinition) -> ReadCounts:
     """The buffers a definition reads, and whether it reads each element more than once."""
     if isinstance(definition, ScatterDefinition):
         scatter = definition.scatter
