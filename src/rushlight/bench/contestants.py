@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
@@ -112,7 +113,8 @@ class Contestant:
         if process is None:
             return
         assert process.stdin is not None and process.stdout is not None
-        process.stdin.close()
+        with contextlib.suppress(BrokenPipeError):  # of a worker that died with a question before it
+            process.stdin.close()
         try:
             process.wait(FAREWELL)
         except subprocess.TimeoutExpired:
