@@ -200,11 +200,15 @@ def _flat(nest: Nest, name: str) -> Step:
 
 
 def _vector_last(nest: Nest) -> tuple[SizeExpr, ...]:
-    """The outer axes with the one that most addresses walk with step 1 moved to the end."""
+    """The outer axes with the one moved to the end that fewest addresses walk with long steps, and most with step 1.
 
-    def score(axis: SizeExpr) -> int:
-        stores = sum(2 for item in nest.items if _offset_step(item.offset, axis) == 1)
-        return stores + sum(1 for item in nest.items for read in loads(item.value) if _step(read, axis) == 1)
+    Addresses that do not depend on it are read once a row.
+    """
+
+    def score(axis: SizeExpr) -> tuple[int, int]:
+        steps = [step for item in nest.items for step in (_offset_step(item.offset, axis),) * 2]
+        steps += [_step(read, axis) for item in nest.items for read in loads(item.value)]
+        return -sum(1 for step in steps if step not in (0, 1)), steps.count(1)
 
     best = max(reversed(nest.outer), key=score)
     return (*[axis for axis in nest.outer if axis is not best], best)
