@@ -126,7 +126,9 @@ class Contestant:
         arguments = (self.kind.framework, self.kind.mode, str(self.threads))
         line = command(self.python, *arguments, **variables(self.kind.framework, self.threads))
         with self._said.open("wb") as errors:
-            self._process = subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors)
+            self._process = subprocess.Popen(
+                line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, bufsize=0
+            )
         return self._exchange({"do": "hello"})
 
     def _exchange(self, question: dict[str, Any]) -> dict[str, Any]:

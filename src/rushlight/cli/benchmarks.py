@@ -40,6 +40,7 @@ Threads = Annotated[int, typer.Option(min=0, help="Threads for each contestant; 
 Json = Annotated[Path | None, typer.Option("--json", help="Write all samples to this file.")]
 Html = Annotated[Path | None, typer.Option("--html", help="Write a page with charts to this file.")]
 Markdown = Annotated[bool, typer.Option("--markdown", help="Print the table in Markdown.")]
+CEILING_SAMPLES = 5  # before each case and after the last
 # What the first call is timed of.
 FIRST_CALLS = ("demo-step", "gpt2-forward-128", "gpt2-step-2x256")
 
@@ -175,11 +176,9 @@ def _run(
         for entrant in entrants:
             stack.callback(entrant.close)
         for case in chosen:
-            ceilings.gflop_per_s.append(peak.sample(count))
-            ceilings.gb_per_s.append(copies.sample(count))
+            _sample(ceilings, peak, copies, count)
             results.append(measure(case, entrants, rounds, budget, _progress))
-        ceilings.gflop_per_s.append(peak.sample(count))
-        ceilings.gb_per_s.append(copies.sample(count))
+        _sample(ceilings, peak, copies, count)
         who = {one.name: {"version": one.version, "interpreter": one.python} for one in entrants}
     return {
         "machine": _machine(count),
@@ -188,6 +187,12 @@ def _run(
         "ceilings": ceilings.to_record(),
         "cases": results,
     }
+
+
+def _sample(ceilings: Ceilings, peak: FmaPeak, copies: CopyBandwidth, threads: int) -> None:
+    for _ in range(CEILING_SAMPLES):
+        ceilings.gflop_per_s.append(peak.sample(threads))
+        ceilings.gb_per_s.append(copies.sample(threads))
 
 
 def _progress(text: str) -> None:

@@ -70,7 +70,8 @@ def view_plan(op: Operator, operands: tuple[Any, ...], attrs: Mapping[str, Any])
     shown = form_of(layout.shape, form.dtype, form.device, layout.strides, form.type.weak)
     distance = layout.offset
     absolute = layout_at(1).offset == distance
-    checked = not form.symbolic and not shown.symbolic and (absolute or distance + shown.extent > form.extent)
+    known = not form.symbolic and not shown.symbolic and isinstance(distance, int)
+    checked = known and (absolute or distance + shown.extent > form.extent)
     return ViewPlan((op, operands[1:], dict(attrs)), shown, distance, absolute, checked)
 
 
