@@ -469,6 +469,16 @@ def test_a_tensor_that_the_function_reaches_may_be_an_argument_too():
     assert graphs() == 2
 
 
+def test_a_size_may_be_an_index_into_a_tensor_of_the_program():
+    rows = rl.arange(24.0).reshape(12, 2)
+    compiled = rl.compile(lambda x: (rows[x.shape[0]], rows[x.shape[0] : x.shape[0] + 1]))
+    for size in (3, 7):
+        one, part = compiled(rl.zeros(size, 4))
+        assert one.tolist() == rows[size].tolist()
+        assert part.tolist() == [rows[size].tolist()]
+    assert rl.compiler.graph_count() == 1
+
+
 def test_views_that_do_not_overlap_may_be_written_to():
     compiled = rl.compile(lambda x, y: x.add_(y))
     base = rl.tensor([0.0, 1.0, 2.0, 3.0])
