@@ -7,16 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rushlight.codegen.llvm import sizes
 from rushlight.codegen.llvm.gemm_kernel import plan_name
 from rushlight.codegen.llvm.scope import Context
 from rushlight.codegen.llvm.target import CodeTarget
+from rushlight.codegen.llvm.words import LaunchWords
 from rushlight.ir.dtype import uint8
 from rushlight.ir.kernel import GemmKernel, Kernel
-from rushlight.ir.plan import Address, AnyKernel, BandKernel, Launch, Reach
+from rushlight.ir.plan import AnyKernel, BandKernel, Launch, Reach
 from rushlight.ir.scalar import Buffer
 from rushlight.ir.type import TensorType
-from rushlight.sym import Size
 
 _DEAL = """\
 define void @{name}(ptr noalias %args, i64 %begin, i64 %end) {attributes} {{
@@ -139,7 +138,7 @@ def _emit_one(
     return "\n".join(lines)
 
 
-class _Band:
+class _Band(LaunchWords):
     """The launches of one band: their arguments are computed from the band's words."""
 
     def __init__(self, kernel: BandKernel, target: CodeTarget) -> None:
@@ -147,12 +146,7 @@ class _Band:
         self.places = dict(kernel.places)
         symbols = [symbol for loop in kernel.loops for symbol in (loop.start, loop.length)]
         words = Kernel(kernel.name, (self.scratch, *kernel.buffers), (*kernel.sizes, *symbols), ())
-        self.ctx = Context(words, target, {})
-        self.scope = self.ctx.entry
-
-    def size(self, size: Size) -> str:
-        """The text of a size."""
-        return sizes.size_text(self.ctx, size, self.scope)
+        super().__init__(Context(words, target, {}))
 
     def look_up(self, reach: Reach) -> None:
         """Gives the reach its value."""
@@ -169,22 +163,10 @@ class _Band:
             return self.ctx.base(buffer)
         return self.scope.let(f"getelementptr i8, ptr {self.ctx.base(self.scratch)}, i64 {self.size(place)}")
 
-    def word(self, item: Buffer | Address | Size) -> tuple[str, str]:
-        """The LLVM type and text of an argument word."""
-        if isinstance(item, Buffer):
-            return "ptr", self.address(item)
-        if isinstance(item, Address):
-            offset = self.size(item.offset * item.buffer.type.dtype.itemsize)
-            return "ptr", self.scope.let(f"getelementptr i8, ptr {self.address(item.buffer)}, i64 {offset}")
-        return "i64", self.size(item)
-
     def launch(self, launch: Launch, function: str, arguments: str, product: bool) -> None:
         """Runs all iterations of one kernel."""
         scope = self.scope
-        for place, item in enumerate(launch.arguments):
-            kind, text = self.word(item)
-            at = scope.let(f"getelementptr i64, ptr {arguments}, i64 {place}")
-            scope.do(f"store {kind} {text}, ptr {at}, align 8")
+        self.store(arguments, [self.argument(item) for item in launch.arguments])
         count = self.size(launch.count)
         if product:
             count = scope.let(f"call i64 @{plan_name(function)}(ptr {arguments}, i64 {count}, i64 1)")

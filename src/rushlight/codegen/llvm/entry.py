@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rushlight.codegen.llvm import sizes
 from rushlight.codegen.llvm.gemm_kernel import plan_name
 from rushlight.codegen.llvm.launch_table import LaunchTable
-from rushlight.codegen.llvm.scope import Context, Scope
+from rushlight.codegen.llvm.scope import Context
 from rushlight.codegen.llvm.target import CodeTarget
+from rushlight.codegen.llvm.words import LaunchWords
 from rushlight.ir.kernel import TASK_WORDS, GemmKernel, Kernel
 from rushlight.ir.plan import ALIGNMENT, Address, Assertion, BandKernel, Launch, Plan
 from rushlight.ir.plan import THREADS as THREAD_COUNT
 from rushlight.ir.scalar import Buffer
-from rushlight.sym import Size, ceildiv, product
+from rushlight.sym import ceildiv, product
 
 ARENA, ARENA_BYTES, ARENA_NEED, PARALLEL_FOR, INTERRUPT, THREADS = range(6)
 """Words of ctx."""
@@ -38,13 +38,12 @@ def emit_entry(plan: Plan, target: CodeTarget, functions: Sequence[str], name: s
     return _Entry(plan, target, functions).emit(name)
 
 
-class _Entry:
+class _Entry(LaunchWords):
     def __init__(self, plan: Plan, target: CodeTarget, functions: Sequence[str]) -> None:
         self.plan = plan
         self.target = target
         self.functions = functions
-        self.ctx = Context(Kernel("entry", (), (), ()), target, {})
-        self.scope: Scope = self.ctx.entry
+        super().__init__(Context(Kernel("entry", (), (), ()), target, {}))
         self.descriptors = {buffer: place for place, buffer in enumerate((*plan.inputs, *plan.outputs))}
         self.slots = {slot.buffer: slot for slot in plan.slots}
         self.starts: dict[Buffer, str] = {}
@@ -122,7 +121,7 @@ class _Entry:
 
     def check(self, number: int, assertion: Assertion) -> None:
         """One assertion."""
-        left, right = (sizes.size_text(self.ctx, side, self.scope) for side in (assertion.left, assertion.right))
+        left, right = (self.size(side) for side in (assertion.left, assertion.right))
         holds = self.scope.let(f"icmp {_RELATIONS[assertion.relation]} i64 {left}, {right}")
         self.leave_unless(holds, STATUS_ASSERTION + number)
 
@@ -134,7 +133,7 @@ class _Entry:
         ends: list[str] = []
         for slot in self.plan.slots:
             start = self.starts[slot.buffer] = self.largest([ends[place] for place in slot.after])
-            size = sizes.size_text(self.ctx, ceildiv(slot.size_bytes, ALIGNMENT) * ALIGNMENT, scope)
+            size = self.size(ceildiv(slot.size_bytes, ALIGNMENT) * ALIGNMENT)
             ends.append(self.total(start, size))
         below = {place for slot in self.plan.slots for place in slot.after}
         needs: dict[Buffer | None, list[str]] = {None: []}
@@ -153,7 +152,7 @@ class _Entry:
     def place_within(self, output: Buffer, length: str, arena: str) -> str:
         """Where slots lie that may be within an output: there, or in the arena from `arena` on; the arena's length."""
         scope = self.scope
-        size = sizes.size_text(self.ctx, product(output.type.shape) * output.type.dtype.itemsize, scope)
+        size = self.size(product(output.type.shape) * output.type.dtype.itemsize)
         fits = scope.let(f"icmp ule i64 {length}, {size}")
         behind = scope.let(f"getelementptr i8, ptr {self.word(ARENA, 'ptr')}, i64 {arena}")
         self.bases[output] = scope.let(f"select i1 {fits}, ptr {self.address(output)}, ptr {behind}")
@@ -191,25 +190,14 @@ class _Entry:
             self.addresses[buffer] = known
         return known
 
-    def argument(self, item: Buffer | Address | Size) -> tuple[str, str]:
-        """The LLVM type and text of an argument word."""
-        if isinstance(item, Buffer):
-            return "ptr", self.address(item)
-        if isinstance(item, Address):
-            offset = sizes.size_text(self.ctx, item.offset * item.buffer.type.dtype.itemsize, self.scope)
-            return "ptr", self.scope.let(f"getelementptr i8, ptr {self.address(item.buffer)}, i64 {offset}")
-        return "i64", sizes.size_text(self.ctx, item, self.scope)
-
     def launch(self, launch: Launch, arguments: str, poll: bool) -> None:
         """Fills the arguments and runs one kernel: directly where there is no more than one share of work."""
-        ctx, scope = self.ctx, self.scope
+        scope = self.scope
         if poll:
             self.poll()
         words = [self.argument(item) for item in launch.arguments]
-        count, grain = (sizes.size_text(ctx, size, scope) for size in (launch.count, launch.grain))
-        for place, (kind, text) in enumerate(words):
-            at = arguments if place == 0 else scope.let(f"getelementptr i64, ptr {arguments}, i64 {place}")
-            scope.do(f"store {kind} {text}, ptr {at}, align 8")
+        count, grain = (self.size(size) for size in (launch.count, launch.grain))
+        self.store(arguments, words)
         function = self.functions[launch.kernel]
         if isinstance(self.plan.kernels[launch.kernel], GemmKernel):
             threads = self.word(THREADS, "i64")
@@ -220,7 +208,7 @@ class _Entry:
     def add_row(self, table: LaunchTable, launch: Launch, poll: bool) -> None:
         """The row of a launch."""
         words = [self.argument(item) for item in launch.arguments]
-        count, grain = (sizes.size_text(self.ctx, size, self.scope) for size in (launch.count, launch.grain))
+        count, grain = (self.size(size) for size in (launch.count, launch.grain))
         function = self.functions[launch.kernel]
         tiles = plan_name(function) if isinstance(self.plan.kernels[launch.kernel], GemmKernel) else ""
         table.add(poll, function, tiles, count, grain, words)
@@ -229,9 +217,7 @@ class _Entry:
         """Stores the values of a table and works it off; the status."""
         scope = self.scope
         values = self.ctx.allocate("i64", len(table.values))
-        for (kind, text), place in table.values.items():
-            at = scope.let(f"getelementptr i64, ptr {values}, i64 {place}")
-            scope.do(f"store {kind} {text}, ptr {at}, align 8")
+        self.store(values, table.values)
         end = scope.let(f"getelementptr i32, ptr @{name}_rows, i64 {len(table.rows)}")
         ends = f"ptr @{name}_rows, ptr {end}"
         threads = self.word(THREADS, "i64")
