@@ -1,4 +1,4 @@
-"""From calls to definitions: each call's lowering rule is run once, on fresh axes."""
+"""From calls to definitions: each call's lowering rule is run once, on the axes of its result."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any
 
 from rushlight.ir.dtype import DType
 from rushlight.ir.graph import NUMBER, PARAMETER, RELAYOUT, RESULT, Call, Graph
-from rushlight.ir.loops import Definition, Index, Scatter, ScatterDefinition, axes_of
+from rushlight.ir.loops import Definition, Index, Scatter, ScatterDefinition
 from rushlight.ir.scalar import Buffer, Scalar, constant, load
 from rushlight.ir.type import TensorType
 from rushlight.ir.value import map_operands
 from rushlight.support.errors import fail
-from rushlight.sym import Size, SizeExpr
+from rushlight.sym import Size, SizeExpr, axis_symbol
 
 
 class BufferOperand:
@@ -77,6 +77,21 @@ class Lowered:
     operands: dict[int, Any]
 
 
+class SharedAxes:
+    """One loop axis for each dim and size, whatever value it belongs to: most are read at their reader's own index."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, Size], SizeExpr] = {}
+
+    def __call__(self, shape: tuple[Size, ...]) -> tuple[SizeExpr, ...]:
+        """The axes of a shape."""
+        known = self._known
+        for place in enumerate(shape):
+            if place not in known:
+                known[place] = axis_symbol(place[1], f"i{place[0]}")
+        return tuple([known[place] for place in enumerate(shape)])
+
+
 def lower_graph(graph: Graph) -> Lowered:
     """Runs the lowering rule of every call, in order."""
     lowered = Lowered([], {}, {})
@@ -86,6 +101,7 @@ def lower_graph(graph: Graph) -> Lowered:
         lowered.buffers[id(call)] = buffer
         operands[id(call)] = BufferOperand(buffer)
     results: dict[int, tuple[Any, ...]] = {}
+    axes_of = SharedAxes()
     for call in graph.calls:
         if call.op is NUMBER:
             operands[id(call)] = NumberOperand(call.attr("value"), call.type)

@@ -74,9 +74,9 @@ def make_nodes(definitions: list[Definition | ScatterDefinition], results: set[B
         if buffer not in bodies:
             return None
         axes, body = bodies[buffer]
-        sizes = [as_size(item) for item in indices]
-        images = {axis: item if size is None else size for axis, item, size in zip(axes, indices, sizes, strict=True)}
-        return Substitution(images)(body)
+        at = [(axis, item, as_size(item)) for axis, item in zip(axes, indices, strict=True)]
+        images = {axis: item if size is None else size for axis, item, size in at if size is not axis}
+        return Substitution(images)(body) if images else body
 
     for order, item in enumerate(items):
         definition = item.definition
