@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import rushlight as rl
-from rushlight import build, nn
+from rushlight import nn
 from rushlight.build.pipeline import run_passes
 from rushlight.ir.graph import Graph
 from rushlight.ir.graph_parse import parse_graph
@@ -21,25 +21,14 @@ from rushlight.ir.text import format_graph
 from rushlight.nn import functional as F
 from rushlight.ops.record import OPERATORS
 
+Capture = Callable[..., Graph]
+
 TARGET = Target("x86_64-unknown-linux-gnu", "x86-64-v4", "", 64)
-
-
-def captured(monkeypatch: pytest.MonkeyPatch, function: Callable[..., Any], *args: Any) -> Graph:
-    """The graph that capture hands to the compiler for one call."""
-    graphs: list[Graph] = []
-    compile_graph = build.compile_graph
-
-    def spy(graph: Graph, backend: str | None = None) -> Any:
-        graphs.append(graph)
-        return compile_graph(graph, backend)
-
-    monkeypatch.setattr(build, "compile_graph", spy, raising=False)
-    rl.compile(function)(*args)
-    return parse_graph(format_graph(graphs[-1], facts=True), OPERATORS)  # so that sizes have their printed names
 
 
 def stages(graph: Graph) -> str:
     """The graph, its primitives, and its kernels in outline."""
+    graph = parse_graph(format_graph(graph, facts=True), OPERATORS)  # so that sizes have their printed names
     primitives = run_passes(graph, TARGET, until="02-merged.ir")
     plan = run_passes(graph, TARGET, until="07-tiled.ir")
     parts = (
@@ -78,12 +67,12 @@ CASES: dict[str, tuple[Callable[..., Any], Callable[[], tuple[Any, ...]]]] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_kernels_are_golden(name: str, monkeypatch: pytest.MonkeyPatch, golden: Callable[[str, str], None]):
+def test_kernels_are_golden(name: str, captured: Capture, golden: Callable[[str, str], None]):
     function, args = CASES[name]
-    golden(f"{name}.ir", stages(captured(monkeypatch, function, *args())))
+    golden(f"{name}.ir", stages(captured(function, *args())))
 
 
-def test_one_optimizer_step_is_one_kernel(monkeypatch: pytest.MonkeyPatch, golden: Callable[[str, str], None]):
+def test_one_optimizer_step_is_one_kernel(captured: Capture, golden: Callable[[str, str], None]):
     weight = nn.Parameter(rl.ones(64))
     optimizer = rl.optim.AdamW([weight], lr=0.01, weight_decay=0.1)
 
@@ -91,7 +80,7 @@ def test_one_optimizer_step_is_one_kernel(monkeypatch: pytest.MonkeyPatch, golde
         weight.grad = gradient
         optimizer.step()
 
-    golden("adamw_step.ir", stages(captured(monkeypatch, step, rl.ones(64))))
+    golden("adamw_step.ir", stages(captured(step, rl.ones(64))))
 
 
 # Verdicts: why values share a kernel, or do not.

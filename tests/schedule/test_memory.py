@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import rushlight as rl
-from rushlight import build, nn, optim
+from rushlight import nn, optim
 from rushlight.build.pipeline import run_passes
 from rushlight.ir.graph import Graph
 from rushlight.ir.graph_parse import parse_graph
@@ -20,6 +20,8 @@ from rushlight.nn import functional as F
 from rushlight.ops.record import OPERATORS
 from rushlight.sym import optimization_hint, product
 
+Capture = Callable[..., Graph]
+
 TARGET = Target("x86_64-unknown-linux-gnu", "x86-64-v4", "", 64)
 BATCH, WIDTH = 64, 32
 ACTIVATION = BATCH * WIDTH * 4
@@ -27,22 +29,12 @@ ACTIVATION = BATCH * WIDTH * 4
 
 def plan_of(text: str) -> Plan:
     """The plan of a program in text."""
-    return run_passes(parse_graph(text, OPERATORS), TARGET, until="07-tiled.ir")
+    return tiled(parse_graph(text, OPERATORS))
 
 
-def captured(monkeypatch: pytest.MonkeyPatch, function: Callable[..., Any], *args: Any) -> Plan:
-    """The plan of the one graph that a call is captured as."""
-    graphs: list[Graph] = []
-    compile_graph = build.compile_graph
-
-    def spy(graph: Graph, backend: str | None = None) -> Any:
-        graphs.append(graph)
-        return compile_graph(graph, backend)
-
-    monkeypatch.setattr(build, "compile_graph", spy, raising=False)
-    rl.compile(function, dynamic=False)(*args)
-    monkeypatch.undo()
-    return run_passes(graphs[-1], TARGET, until="07-tiled.ir")
+def tiled(graph: Graph) -> Plan:
+    """The plan of a graph."""
+    return run_passes(graph, TARGET, until="07-tiled.ir")
 
 
 def training_step(depth: int, activation: Callable[[], nn.Module]) -> Callable[[Any, Any], Any]:
@@ -62,11 +54,9 @@ def training_step(depth: int, activation: Callable[[], nn.Module]) -> Callable[[
     return step
 
 
-def plan_of_training(
-    monkeypatch: pytest.MonkeyPatch, depth: int, activation: Callable[[], nn.Module] = nn.ReLU
-) -> Plan:
+def plan_of_training(captured: Capture, depth: int, activation: Callable[[], nn.Module] = nn.ReLU) -> Plan:
     step = training_step(depth, activation)
-    return captured(monkeypatch, step, rl.rand(BATCH, WIDTH), rl.randint(0, 10, (BATCH,)))
+    return tiled(captured(step, rl.rand(BATCH, WIDTH), rl.randint(0, 10, (BATCH,)), dynamic=False))
 
 
 def large_slots(plan: Plan) -> list[str]:
@@ -83,14 +73,14 @@ def is_copy(kernel: Kernel | GemmKernel) -> bool:
 
 @pytest.mark.parametrize(("activation", "kept"), [(nn.ReLU, 1), (partial(nn.GELU, approximate="tanh"), 2)])
 def test_a_layer_more_keeps_no_more_than_its_activations(
-    activation: Callable[[], nn.Module], kept: int, monkeypatch: pytest.MonkeyPatch
+    activation: Callable[[], nn.Module], kept: int, captured: Capture
 ):
-    few, many = (plan_of_training(monkeypatch, depth, activation).arena_hints()[1] for depth in (4, 12))
+    few, many = (plan_of_training(captured, depth, activation).arena_hints()[1] for depth in (4, 12))
     assert (many - few) / 8 <= kept * ACTIVATION
 
 
-def test_parameters_and_their_state_are_updated_in_place(monkeypatch: pytest.MonkeyPatch):
-    plan = plan_of_training(monkeypatch, 3)
+def test_parameters_and_their_state_are_updated_in_place(captured: Capture):
+    plan = plan_of_training(captured, 3)
     assert not any(is_copy(plan.kernels[launch.kernel]) for launch in plan.launches)
     written = {
         buffer for launch in plan.launches for buffer in launch.buffers if buffer in plan.inputs and buffer.type.ndim
@@ -204,8 +194,8 @@ def outer_of_sums(x: Any, w: Any) -> Any:
     return made[:, None] * made
 
 
-def test_values_lie_in_a_result_until_it_is_written(monkeypatch: pytest.MonkeyPatch):
-    plan = captured(monkeypatch, outer_of_sums, rl.rand(64, 512), rl.rand(512, 512))
+def test_values_lie_in_a_result_until_it_is_written(captured: Capture):
+    plan = tiled(captured(outer_of_sums, rl.rand(64, 512), rl.rand(512, 512), dynamic=False))
     large = [slot for slot in plan.slots if slot.buffer.type.shape == (64, 512)]
     assert len(large) == 2
     assert all(slot.within is plan.outputs[0] for slot in large)

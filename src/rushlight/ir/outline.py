@@ -11,6 +11,8 @@ Buffers and sizes have their own names, so that they can be found in the graph: 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from rushlight.ir.kernel import Kernel, Store
 from rushlight.ir.kernel_text import KernelPrinter
 from rushlight.ir.plan import AnyKernel, BandKernel, Launch, Plan
@@ -95,10 +97,11 @@ def plan_outline(plan: Plan) -> str:
     """A plan in outline: its kernels, its launches in order, and what lies where in the arena."""
     lines = [kernel_outline(kernel) for kernel in plan.kernels]
     for launch in plan.launches:
-        lines.append(_launch_outline(plan, launch, ""))
+        lines.append(_launch_outline(plan, launch, "", {}))
         kernel = plan.kernels[launch.kernel]
         if isinstance(kernel, BandKernel):
-            lines.extend([_launch_outline(plan, inner, "  ") for inner in kernel.launches])
+            given = kernel.given(launch)
+            lines.extend([_launch_outline(plan, inner, "  ", given) for inner in kernel.launches])
     for slot in plan.slots:
         below = ", ".join([plan.slots[place].buffer.name for place in slot.after])
         where = f"after {below}" if below else "at 0"
@@ -109,6 +112,6 @@ def plan_outline(plan: Plan) -> str:
     return "\n".join(lines)
 
 
-def _launch_outline(plan: Plan, launch: Launch, indent: str) -> str:
-    buffers = ", ".join([buffer.name for buffer in launch.buffers])
+def _launch_outline(plan: Plan, launch: Launch, indent: str, given: Mapping[Buffer, Buffer]) -> str:
+    buffers = ", ".join([given.get(buffer, buffer).name for buffer in launch.buffers])
     return f"{indent}launch {plan.kernels[launch.kernel].name} ({buffers}) x {format_size(launch.count)}"

@@ -125,6 +125,10 @@ class BandKernel:
     places: tuple[tuple[Buffer, Size], ...]
     slot_bytes: Size
 
+    def given(self, launch: Launch) -> dict[Buffer, Buffer]:
+        """What a launch of it gives for each of `buffers`."""
+        return dict(zip(self.buffers, launch.buffers[1:], strict=True))
+
 
 AnyKernel = Kernel | GemmKernel | BandKernel
 

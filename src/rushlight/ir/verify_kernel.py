@@ -262,8 +262,9 @@ def _accesses(plan: Plan, launch: Launch, name: str) -> tuple[set[Buffer], set[B
         if len(words) != 3 + len(kernel.buffers) + len(kernel.sizes) + 2 * len(kernel.loops):
             broken(name, "the number of arguments is not the kernel's", words=len(words), kernel=kernel.name)
         inner = [_accesses(plan, item, f"{name} in bands") for item in kernel.launches]
-        writes = {buffer for _, written in inner for buffer in written}
-        return {buffer for read, _ in inner for buffer in read} - writes, writes
+        given = kernel.given(launch)
+        writes = {given.get(buffer, buffer) for _, written in inner for buffer in written}
+        return {given.get(buffer, buffer) for read, _ in inner for buffer in read} - writes, writes
     if isinstance(kernel, Kernel):
         return _kernel_accesses(kernel, kernel.buffers, words, len(kernel.sizes), name)
     epilogue = kernel.epilogue

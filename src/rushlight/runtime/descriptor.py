@@ -19,11 +19,6 @@ def describe(address: int, dtype_code: int, shape: Sequence[int], strides: Seque
     return words, words.buffer_info()[0]
 
 
-def layout(dtype_code: int, shape: Sequence[int], strides: Sequence[int]) -> "array[int]":
-    """A descriptor without an address, to make many of one shape from with `at`: half the cost of `describe`."""
-    return array("q", [0, len(shape) | dtype_code << 8, *shape, *strides])
-
-
 def read(address: int, rank: int) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
     """What a descriptor says: the address of the first element, the sizes, the strides in elements."""
     words = (ctypes.c_int64 * (HEADER_WORDS + 2 * rank)).from_address(address)
@@ -34,13 +29,6 @@ def read(address: int, rank: int) -> tuple[int, tuple[int, ...], tuple[int, ...]
 def extent(shape: Sequence[int], strides: Sequence[int]) -> int:
     """Elements of memory from the first to the last element of a tensor."""
     return 0 if 0 in shape else 1 + sum([(size - 1) * stride for size, stride in zip(shape, strides, strict=True)])
-
-
-def at(form: "array[int]", address: int) -> tuple["array[int]", int]:
-    """A copy of a layout with its address filled in, and where the copy lies."""
-    words = form[:]
-    words[0] = address
-    return words, words.buffer_info()[0]
 
 
 def pointers(addresses: Iterable[int]) -> tuple["array[int]", int]:

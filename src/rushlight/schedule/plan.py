@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 
 from rushlight.ir.graph import Graph
@@ -17,6 +17,7 @@ from rushlight.schedule.gemm import widen_products
 from rushlight.schedule.gemm_kernels import build_gemm
 from rushlight.schedule.keep import keep_row_values
 from rushlight.schedule.kernels import Step, build_kernel, collapse, open_group
+from rushlight.schedule.likeness import Likeness, launches_again
 from rushlight.schedule.lowering import lower_graph
 from rushlight.schedule.memory import plan_memory
 from rushlight.schedule.nodes import make_nodes
@@ -64,7 +65,7 @@ def schedule(graph: Graph, vector_bytes: int, products: frozenset[str] = frozens
     share_places(groups, placed, commits, made_in_chains(parts))
     maker = _LaunchMaker(vector_bytes, placed)
     for part in parts:
-        maker.add_chain(part) if isinstance(part, Chain) else maker.add(part)
+        maker.add(part)
     for buffer, place in commits:
         maker.copy(buffer, place)
     inputs = tuple([lowered.buffers[id(call)] for call in graph.parameters])
@@ -83,19 +84,33 @@ def schedule(graph: Graph, vector_bytes: int, products: frozenset[str] = frozens
 
 
 class _LaunchMaker:
-    """Turns groups into kernels and launches; equal kernels are kept once by the code generator."""
+    """Turns groups into kernels and launches; of groups that are alike, those of one serve all."""
 
     def __init__(self, vector_bytes: int, placed: dict[Buffer, Buffer]) -> None:
         self.vector_bytes = vector_bytes
         self.placed = placed
         self.kernels: list[AnyKernel] = []
         self.launches: list[Launch] = []
+        self._known: dict[Hashable, tuple[Likeness, list[Launch]]] = {}
 
-    def add(self, group: Group) -> None:
-        """The launches of one group."""
-        self.launches += self.make(group)
+    def add(self, part: Group | Chain) -> None:
+        """The launches of a group or a chain."""
+        if isinstance(part, Group):
+            likeness = Likeness([part], self.placed)
+        else:
+            likeness = Likeness(part.groups, self.placed, part.batch, part.rows, tuple(part.private))
+        known = self._known.get(likeness.key)
+        first = len(self.launches)
+        if known is not None:
+            self.launches += launches_again(known[1], known[0], likeness, f"_{first}")
+            return
+        if isinstance(part, Group):
+            self.launches += self.make(part)
+        else:
+            self._add_chain(part)
+        self._known[likeness.key] = (likeness, self.launches[first:])
 
-    def add_chain(self, chain: Chain) -> None:
+    def _add_chain(self, chain: Chain) -> None:
         """One launch of bands; the groups' own where a mutated parameter is written in place."""
         if any(node.buffer in self.placed for group in chain.groups for node in group.nodes):
             for group in chain.groups:

@@ -1,0 +1,32 @@
+"""Graphs of programs, as the compiler gets them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import rushlight as rl
+from rushlight import build
+from rushlight.ir.graph import Graph
+
+
+@pytest.fixture
+def captured(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Graph]:
+    """`captured(function, *args, **options)`: the graph that capture hands to the compiler last for one call."""
+    compile_graph = build.compile_graph
+
+    def capture(function: Callable[..., Any], *args: Any, **options: Any) -> Graph:
+        graphs: list[Graph] = []
+
+        def spy(graph: Graph, backend: str | None = None) -> Any:
+            graphs.append(graph)
+            return compile_graph(graph, backend)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(build, "compile_graph", spy, raising=False)
+            rl.compile(function, **options)(*args)
+        return graphs[-1]
+
+    return capture
