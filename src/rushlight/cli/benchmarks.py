@@ -45,61 +45,31 @@ CEILING_SAMPLES = 5  # before each case and after the last
 FIRST_CALLS = ("demo-step", "gpt2-forward-128", "gpt2-step-2x256")
 
 
-@app.command()
-def ops(
-    only: Only = None,
-    cases: Cases = None,
-    peer_python: PeerPython = None,
-    peers: Peers = None,
-    rounds: Rounds = 15,
-    budget: Budget = 60.0,
-    limit: Limit = 300.0,
-    threads: Threads = 0,
-    out: Json = None,
-    html: Html = None,
-    markdown: Markdown = False,
-) -> None:
-    """Time single operators."""
-    found = _run("ops", _split(only, cases), peer_python, peers, (rounds, budget, limit, threads))
-    _show([found], out, html, markdown)
+def _add_family(family: str, about: str, slowest: float) -> None:
+    """The command that times the cases of a family; a contestant may take `slowest` seconds for an answer."""
+
+    def command(
+        only: Only = None,
+        cases: Cases = None,
+        peer_python: PeerPython = None,
+        peers: Peers = None,
+        rounds: Rounds = 15,
+        budget: Budget = 60.0,
+        limit: Limit = slowest,
+        threads: Threads = 0,
+        out: Json = None,
+        html: Html = None,
+        markdown: Markdown = False,
+    ) -> None:
+        found = _run(family, _split(only, cases), peer_python, peers, (rounds, budget, limit, threads))
+        _show([found], out, html, markdown)
+
+    app.command(family, help=about)(command)
 
 
-@app.command()
-def models(
-    only: Only = None,
-    cases: Cases = None,
-    peer_python: PeerPython = None,
-    peers: Peers = None,
-    rounds: Rounds = 15,
-    budget: Budget = 60.0,
-    limit: Limit = 600.0,
-    threads: Threads = 0,
-    out: Json = None,
-    html: Html = None,
-    markdown: Markdown = False,
-) -> None:
-    """Time whole models: training steps and inference."""
-    found = _run("models", _split(only, cases), peer_python, peers, (rounds, budget, limit, threads))
-    _show([found], out, html, markdown)
-
-
-@app.command()
-def overhead(
-    only: Only = None,
-    cases: Cases = None,
-    peer_python: PeerPython = None,
-    peers: Peers = None,
-    rounds: Rounds = 15,
-    budget: Budget = 60.0,
-    limit: Limit = 300.0,
-    threads: Threads = 0,
-    out: Json = None,
-    html: Html = None,
-    markdown: Markdown = False,
-) -> None:
-    """Time calls on four elements."""
-    found = _run("overhead", _split(only, cases), peer_python, peers, (rounds, budget, limit, threads))
-    _show([found], out, html, markdown)
+_add_family("ops", "Time single operators.", 300.0)
+_add_family("models", "Time whole models: training steps and inference.", 600.0)
+_add_family("overhead", "Time calls on four elements.", 300.0)
 
 
 @app.command("compile-time")

@@ -83,10 +83,7 @@ def convolution(x: Any, w: Any, stride: int = 1) -> Any:
 
 def add(*operands: Any) -> Any:
     """The sum, from left to right."""
-    total = operands[0]
-    for operand in operands[1:]:
-        total = total + operand
-    return total
+    return sum(operands[1:], operands[0])
 
 
 FUNCTIONS: dict[str, Function] = {

@@ -126,10 +126,7 @@ def convolution(x: Array, w: Array, stride: int = 1) -> Array:
 
 def add(*operands: Array) -> Array:
     """The sum, from left to right."""
-    total = operands[0]
-    for operand in operands[1:]:
-        total = total + operand
-    return total
+    return sum(operands[1:], operands[0])
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {

@@ -56,10 +56,7 @@ def cross_entropy_gradients(logits: Any, targets: Any) -> Any:
 
 def add(*operands: Any) -> Any:
     """The sum, from left to right."""
-    total = operands[0]
-    for operand in operands[1:]:
-        total = total + operand
-    return total
+    return sum(operands[1:], operands[0])
 
 
 FUNCTIONS: dict[str, Function] = {
