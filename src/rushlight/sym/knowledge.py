@@ -42,6 +42,7 @@ from rushlight.sym.prover import proves_nonnegative
 from rushlight.sym.query import free_symbols, symbols_of
 
 _LONGEST = 64  # parts of a fact that is indexed by its symbols, to be read anew when one of them is replaced
+_MOST_ANSWERS = 4096
 _SHORT = 16  # parts of expressions, and number of facts, that proofs deal with
 
 
@@ -58,6 +59,7 @@ class Knowledge:
         self._true: dict[Condition, None] = {}  # facts as they were when they were learned, resolved
         self._facts_about: dict[SizeExpr, list[Condition]] = {}
         self._bounds: dict[SizeExpr, Interval] = {}  # memo
+        self._answers: dict[Condition, bool | None] = {}  # memo, since the last fact
 
     def resolve(self, e: Size) -> Size:
         """`e` with each symbol replaced by what it is known to equal."""
@@ -120,6 +122,16 @@ class Knowledge:
         """Whether the condition is known to be true, or to be false; None if neither."""
         if isinstance(asked, bool):
             return asked
+        try:
+            return self._answers[asked]
+        except KeyError:
+            pass
+        if len(self._answers) >= _MOST_ANSWERS:
+            self._answers.clear()
+        answer = self._answers[asked] = self._answer(asked)
+        return answer
+
+    def _answer(self, asked: Condition) -> bool | None:
         if self.equalities.images:
             resolved = self.resolve(asked.expr)
             if resolved is not asked.expr:
@@ -195,9 +207,11 @@ class Knowledge:
             resolved = normalized(expr.relation, self.resolve(expr.expr))
             if not isinstance(resolved, bool):
                 pending.extend(self._take(resolved))
+        self._answers.clear()
 
     def _take(self, fact: Condition) -> list[Condition]:
         """Stores a resolved fact; returns older facts that must be read anew."""
+        self._answers.clear()
         self._true[fact] = None
         if fact.relation == "==":
             again = self._take_equality(fact.expr)
