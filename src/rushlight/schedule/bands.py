@@ -102,7 +102,7 @@ class _Growth:
         self.batch = len(first.gemm.batch)
         self.sizes = first.nodes[0].sizes
         self.level = _most_level(first, self.batch)
-        self.made: dict[Buffer, Node] = {node.buffer: node for node in first.nodes}
+        self.made: dict[Buffer, Group] = {node.buffer: first for node in first.nodes}
 
     def grow(self, waiting: Sequence[Group]) -> tuple[list[Group], Chain] | None:
         """The groups that come before, and the chain; None where nothing is kept from leaving it."""
@@ -117,7 +117,7 @@ class _Growth:
             if level is not None:
                 self.level = level
                 self.members.append(group)
-                self.made.update({node.buffer: node for node in group.nodes})
+                self.made.update({node.buffer: group for node in group.nodes})
                 inside |= bit
                 before, passed = before + passed, []
             elif bound or group.ancestors & inside:
@@ -135,8 +135,7 @@ class _Growth:
         """Whether other groups of the chain need a value, and nobody else."""
         inside = {id(group) for group in self.members}
         readers = {id(group) for group in self.readers.get(buffer, ())}
-        maker = next(group for group in self.members if any(node.buffer is buffer for node in group.nodes))
-        apart = bool(readers - {id(maker)}) and readers <= inside
+        apart = bool(readers - {id(self.made[buffer])}) and readers <= inside
         return apart and buffer.scope == "arena"
 
     def joined_level(self, group: Group) -> int | None:
@@ -147,7 +146,7 @@ class _Growth:
         for node in group.nodes:
             level = min(level, _common(node.sizes, self.sizes))
             for buffer, indices in node.reads():
-                if buffer in self.made and all(buffer is not member.buffer for member in group.nodes):
+                if buffer in self.made:
                     level = min(level, _matching(node, buffer, indices))
         return level if level >= self.batch else None
 
@@ -161,16 +160,20 @@ def _most_level(group: Group, batch: int) -> int:
     return batch + 1 if shape.rows == group.nodes[0].axes[batch : batch + 1] else batch
 
 
-def _common(sizes: Sequence[Size], others: Sequence[Size]) -> int:
-    pairs = list(zip(sizes, others, strict=False))
-    return next((place for place, (size, other) in enumerate(pairs) if size != other), len(pairs))
+def _common(items: Sequence[object], others: Sequence[object]) -> int:
+    """How many leading items are equal."""
+    pairs = list(zip(items, others, strict=False))
+    return next((place for place, (item, other) in enumerate(pairs) if item != other), len(pairs))
 
 
 def _matching(node: Node, buffer: Buffer, indices: tuple[Scalar, ...]) -> int:
     """How many leading axes of a node stand at the same place in what it reads."""
-    found = [as_size(item) for item, size in zip(indices, buffer.type.shape, strict=True) if size != 1]
-    pairs = list(zip(found, node.axes, strict=False))
-    return next((place for place, (item, axis) in enumerate(pairs) if item is not axis), len(pairs))
+    return _common([as_size(indices[dim]) for dim in _dims(buffer)], node.axes)
+
+
+def _dims(buffer: Buffer) -> list[int]:
+    """The dims that have an axis."""
+    return [dim for dim, size in enumerate(buffer.type.shape) if size != 1]
 
 
 @dataclass(slots=True)
@@ -220,11 +223,14 @@ class _Localiser:
         self.loops = loops
         self.buffers = {buffer: self.buffer(buffer) for buffer in chain.private}
 
+    def lead(self, buffer: Buffer) -> list[int]:
+        """The dims of a private value that the loops run over."""
+        return _dims(buffer)[: len(self.loops)]
+
     def buffer(self, buffer: Buffer) -> Buffer:
         """What a band keeps of a private value: batch dims have size 1, rows are those of the band."""
         shape = list(buffer.type.shape)
-        lead = [dim for dim, size in enumerate(shape) if size != 1][: len(self.loops)]
-        for place, dim in enumerate(lead):
+        for place, dim in enumerate(self.lead(buffer)):
             shape[dim] = 1 if place < self.chain.batch else self.loops[place].length
         return Buffer(buffer.name, TensorType(tuple(shape), buffer.type.dtype, buffer.type.device), "arena")
 
@@ -256,7 +262,6 @@ class _Localiser:
             body=body,
             contraction=only_contraction(body),
             place=where,
-            stored=node.stored,
             _reads=None,
         )
 
@@ -265,9 +270,8 @@ class _Localiser:
         local = self.buffers.get(buffer)
         if local is None:
             return None
-        lead = [dim for dim, size in enumerate(buffer.type.shape) if size != 1][: len(self.loops)]
         found = list(indices)
-        for place, dim in enumerate(lead):
+        for place, dim in enumerate(self.lead(buffer)):
             at = as_size(indices[dim])
             assert at is not None
             found[dim] = index(0 if place < self.chain.batch else at - self.loops[place].start)
