@@ -18,7 +18,7 @@ from rushlight.ir.type import TensorType
 from rushlight.schedule.fuse import Group
 from rushlight.schedule.gemm import match_gemm
 from rushlight.schedule.memory import plan_memory
-from rushlight.schedule.nodes import Node, only_contraction
+from rushlight.schedule.nodes import Node
 from rushlight.schedule.reach import Limits, finite_flags, reach_of
 from rushlight.schedule.terms import Index, Substitution, as_size
 from rushlight.sym import (
@@ -255,15 +255,7 @@ class _Localiser:
         local = self.buffers.get(node.buffer)
         sizes = {axis: image for axis, image in images.items() if not isinstance(image, Scalar)}
         where = None if local is not None else tuple([substitute(item, sizes) for item in node.index()])
-        return replace(
-            node,
-            buffer=local or node.buffer,
-            axes=tuple(axes),
-            body=body,
-            contraction=only_contraction(body),
-            place=where,
-            _reads=None,
-        )
+        return replace(node.with_body(tuple(axes), body, where), buffer=local or node.buffer)
 
     def on_load(self, buffer: Buffer, indices: tuple[Scalar, ...]) -> Scalar | None:
         """The load of a private value from the band's memory."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rushlight.ir.loops import Definition, Scatter, ScatterDefinition
 from rushlight.ir.scalar import OPS, Buffer, Scalar, bound_axes
@@ -44,6 +44,10 @@ class Node:
             return self.place
         axes = iter(self.axes)
         return tuple([0 if size == 1 else next(axes) for size in self.buffer.type.shape])
+
+    def with_body(self, axes: tuple[SizeExpr, ...], body: Scalar, place: tuple[Size, ...] | None) -> Node:
+        """The node with another body over other axes."""
+        return replace(self, axes=axes, body=body, contraction=only_contraction(body), place=place, _reads=None)
 
     def roots(self) -> tuple[Scalar, ...]:
         """All bodies of the node."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 
 from rushlight.ir.dtype import bool_
 from rushlight.ir.plan import BandLoop, Reach
@@ -18,7 +17,7 @@ from rushlight.ir.scalar import LANES, OPS, Buffer, Scalar, apply, bound_axes, c
 from rushlight.ir.type import TensorType
 from rushlight.schedule.fuse import Group
 from rushlight.schedule.gemm import match_gemm
-from rushlight.schedule.nodes import Node, only_contraction
+from rushlight.schedule.nodes import Node
 from rushlight.schedule.terms import Index, Substitution, as_size, loads
 from rushlight.sym import (
     Scope,
@@ -162,9 +161,7 @@ class Limits:
             axes = tuple([axis for axis in (sizes.get(axis, axis) for axis in node.axes) if isinstance(axis, SizeExpr)])
             body = Substitution(mine)(node.body) if mine else node.body
             place = None if node.place is None else tuple([substitute(item, sizes) for item in node.place])
-            nodes.append(
-                replace(node, axes=axes, body=body, contraction=only_contraction(body), place=place, _reads=None)
-            )
+            nodes.append(node.with_body(axes, body, place))
         return Group(group.number, nodes, group.outer, None if group.gemm is None else match_gemm(nodes[0]))
 
 
