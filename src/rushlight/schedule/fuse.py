@@ -41,6 +41,10 @@ class Group:
         """The number of outer axes."""
         return len(self.nodes[0].axes) if self.outer is None else self.outer
 
+    def read_buffers(self) -> list[Buffer]:
+        """What its nodes read, in order, each buffer once."""
+        return list(dict.fromkeys([buffer for node in self.nodes for buffer, _ in node.reads()]))
+
 
 @dataclass(slots=True)
 class Missed:

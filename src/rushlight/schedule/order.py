@@ -49,7 +49,7 @@ class _Order:
 
     def _add(self, group: Group) -> None:
         number = group.number
-        buffers = dict.fromkeys([buffer for node in group.nodes for buffer, _ in node.reads()])
+        buffers = group.read_buffers()
         producers = {self.home[buffer] for buffer in buffers if buffer in self.home} - {number}
         for buffer in buffers:
             if self.home.get(buffer) != number:
@@ -85,7 +85,7 @@ class _Order:
             heappush(self.light if self.freed[number] >= self.made[number] else self.ready, item)
 
     def _leave(self, number: int) -> None:
-        for buffer in dict.fromkeys([buffer for node in self.groups[number].nodes for buffer, _ in node.reads()]):
+        for buffer in self.groups[number].read_buffers():
             readers = self.readers.get(buffer)
             if readers is not None:
                 readers.discard(number)

@@ -112,7 +112,7 @@ def share_places(
     for position, group in enumerate(groups):
         ending = [
             buffer
-            for buffer in dict.fromkeys([buffer for node in group.nodes for buffer, _ in node.reads()])
+            for buffer in group.read_buffers()
             if buffer in made and buffer.scope == "arena" and last[buffer] == position and buffer not in kept
         ]
         for node in group.nodes if ending else ():
