@@ -164,7 +164,7 @@ def plan_text(plan: Plan) -> str:
 
 def _band_text(kernel: BandKernel) -> str:
     words = ", ".join([*[buffer.name for buffer in kernel.buffers], *map(format_size, kernel.sizes)])
-    lines = [f"bands ({words}) {{"]
+    lines = [f"bands ({words}){' in order' if kernel.in_order else ''} {{"]
     for loop in kernel.loops:
         lines.append(f"  {loop.start}, {loop.length} of {format_size(loop.extent)} by {format_size(loop.step)}")
     if kernel.reach is not None:

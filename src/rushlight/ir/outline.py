@@ -84,7 +84,7 @@ def kernel_outline(kernel: AnyKernel) -> str:
         loops = ", ".join(
             [f"{loop.start} < {format_size(loop.extent)} by {format_size(loop.step)}" for loop in kernel.loops]
         )
-        return f"bands {kernel.name} ({loops})"
+        return f"bands {kernel.name} ({loops})" + (" in order" if kernel.in_order else "")
     tile = kernel.tile
     packed = [word for word, there in (("a", tile.a_packed), ("b", tile.b_packed)) if there]
     text = f"gemm {kernel.name} {tile.dtype}" + (f" packed {' and '.join(packed)}" if packed else "")

@@ -114,12 +114,15 @@ class BandKernel:
     slots, `slot_bytes` each, in which a band's own buffers have `places`, in bytes. `launches` number the kernels of
     the plan. A launch of it has as arguments the scratch memory, the addresses of `buffers`, the values of `sizes`, the
     number of shares, `slot_bytes`, and each loop's `step` and `extent`. A band's launches may use its `reach`.
+
+    Bands of the last loop that are to run `in_order` are one share's, first to last, and at least one, if an empty one.
     """
 
     name: str
     buffers: tuple[Buffer, ...]
     sizes: tuple[SizeExpr, ...]
     loops: tuple[BandLoop, ...]
+    in_order: bool
     reach: Reach | None
     launches: tuple[Launch, ...]
     places: tuple[tuple[Buffer, Size], ...]

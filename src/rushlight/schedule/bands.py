@@ -9,14 +9,16 @@ attention keeps a block of scores instead of all of them, whether it is one oper
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from rushlight.ir.dtype import uint8
 from rushlight.ir.plan import ALIGNMENT, THREADS, Address, BandKernel, BandLoop, Launch, Reach
 from rushlight.ir.scalar import Buffer, Scalar, index, load
 from rushlight.ir.type import TensorType
+from rushlight.schedule.band_sums import add_shares, common, dims_with_axes, matching, sums_over_rows
 from rushlight.schedule.fuse import Group
 from rushlight.schedule.gemm import match_gemm
+from rushlight.schedule.gemm_kernels import BLOCK
 from rushlight.schedule.memory import plan_memory
 from rushlight.schedule.nodes import Node
 from rushlight.schedule.reach import Limits, finite_flags, reach_of
@@ -48,12 +50,16 @@ WINDOW = 12
 
 @dataclass(slots=True)
 class Chain:
-    """Groups to run band by band: over `batch` leading axes, and blocks of rows of the next one if `rows`."""
+    """Groups to run band by band: over `batch` leading axes, and blocks of rows of the next one if `rows`.
+
+    The groups `sums` sum over the rows: their bands run in order.
+    """
 
     groups: list[Group]
     batch: int
     rows: bool
     private: list[Buffer]
+    sums: list[Group]
 
 
 def find_chains(groups: Sequence[Group], overwrites: Container[Buffer] = ()) -> list[Group | Chain]:
@@ -99,6 +105,7 @@ class _Growth:
         self.readers = readers
         self.overwrites = overwrites
         self.members = [first]
+        self.sums: list[Group] = []
         self.batch = len(first.gemm.batch)
         self.sizes = first.nodes[0].sizes
         self.level = _most_level(first, self.batch)
@@ -113,13 +120,20 @@ class _Growth:
         for group in waiting:
             bit = 1 << group.number
             bound = group.ancestors & after or any(node.buffer in self.overwrites for node in group.nodes)
-            level = None if bound else self.joined_level(group)
-            if level is not None:
-                self.level = level
+            adds = not bound and self.adds_up(group)
+            level = None if bound or adds else self.joined_level(group)
+            if adds:
                 self.members.append(group)
-                self.made.update({node.buffer: group for node in group.nodes})
-                inside |= bit
+                self.sums.append(group)
+                after |= bit
                 before, passed = before + passed, []
+            elif level is not None:
+                self.level = level
+                for other in [*self.helpers(group, passed), group]:
+                    self.members.append(other)
+                    self.made.update({node.buffer: other for node in other.nodes})
+                    inside |= 1 << other.number
+                before, passed = before + [other for other in passed if not inside >> other.number & 1], []
             elif bound or group.ancestors & inside:
                 after |= bit
             else:
@@ -129,7 +143,27 @@ class _Growth:
         private = [buffer for buffer in self.made if self.is_private(buffer)]
         if not private:
             return None
-        return before, Chain(self.members, self.batch, self.level > self.batch, private)
+        rows = self.level > self.batch
+        return before, Chain(self.members, self.batch, rows, private, self.sums if rows else [])
+
+    def adds_up(self, group: Group) -> bool:
+        """Whether a group sums over the rows of values that the chain has made."""
+        fits = self.level > self.batch and bool(group.reads & self.made.keys())
+        return fits and sums_over_rows(group, self.sizes[: self.batch + 1], self.made)
+
+    def helpers(self, group: Group, passed: Sequence[Group]) -> list[Group]:
+        """Products among the groups before one that joins, which need nothing of the chain and can run just then."""
+        found: list[Group] = []
+        for other in passed:
+            wanted = {node.buffer for node in other.nodes} & group.reads
+            if not wanted or not _leads(other) or any(node.buffer in self.overwrites for node in other.nodes):
+                continue
+            level = min(_most_level(other, self.batch), common(other.nodes[0].sizes, self.sizes))
+            reads = [(node, buffer, at) for node in group.nodes for buffer, at in node.reads() if buffer in wanted]
+            level = min([level, *[matching(node.axes, buffer, at) for node, buffer, at in reads]])
+            if level >= self.level and not any(later.ancestors >> other.number & 1 for later in passed):
+                found.append(other)
+        return found
 
     def is_private(self, buffer: Buffer) -> bool:
         """Whether other groups of the chain need a value, and nobody else."""
@@ -144,10 +178,10 @@ class _Growth:
             return None
         level = min(self.level, _most_level(group, self.batch))
         for node in group.nodes:
-            level = min(level, _common(node.sizes, self.sizes))
+            level = min(level, common(node.sizes, self.sizes))
             for buffer, indices in node.reads():
                 if buffer in self.made:
-                    level = min(level, _matching(node, buffer, indices))
+                    level = min(level, matching(node.axes, buffer, indices))
         return level if level >= self.batch else None
 
 
@@ -160,22 +194,6 @@ def _most_level(group: Group, batch: int) -> int:
     return batch + 1 if shape.rows == group.nodes[0].axes[batch : batch + 1] else batch
 
 
-def _common(items: Sequence[object], others: Sequence[object]) -> int:
-    """How many leading items are equal."""
-    pairs = list(zip(items, others, strict=False))
-    return next((place for place, (item, other) in enumerate(pairs) if item != other), len(pairs))
-
-
-def _matching(node: Node, buffer: Buffer, indices: tuple[Scalar, ...]) -> int:
-    """How many leading axes of a node stand at the same place in what it reads."""
-    return _common([as_size(indices[dim]) for dim in _dims(buffer)], node.axes)
-
-
-def _dims(buffer: Buffer) -> list[int]:
-    """The dims that have an axis."""
-    return [dim for dim, size in enumerate(buffer.type.shape) if size != 1]
-
-
 @dataclass(slots=True)
 class Local:
     """A chain as one band sees it: its groups over local axes, and the loops over bands."""
@@ -185,6 +203,9 @@ class Local:
     bands: Size
     flags: Node | None = None
     reach: Reach | None = None
+    in_order: bool = False
+    """Whether bands of rows run one after the other on one thread."""
+    shared_places: dict[Buffer, Buffer] = field(default_factory=dict)
 
 
 def localise(chain: Chain, name: str) -> Local:
@@ -197,18 +218,25 @@ def localise(chain: Chain, name: str) -> Local:
         start, length = (scope.symbol(f"{name}{place}", optimization_hint=1) for name in ("band", "length"))
         loops.append(BandLoop(start, length, step, axis_size(axis)))
     maker = _Localiser(chain, loops)
-    groups = [maker.group(group) for group in chain.groups]
-    local = Local(groups, tuple(loops), product([ceildiv(loop.extent, loop.step) for loop in loops]))
-    limits = Limits(groups, set(maker.buffers.values()), loops[-1]) if chain.rows else None
-    if limits is not None and len(limits.products) == 1:
-        whole = chain.groups[groups.index(limits.products[0])]
-        local.flags = finite_flags(whole, chain.batch, f"{name}_finite")
+    made = [(group, whole) for whole in chain.groups for group in maker.groups(whole)]
+    groups = [group for group, _ in made]
+    dealt = loops[:-1] if chain.sums else loops
+    bands = product([ceildiv(loop.extent, loop.step) for loop in dealt])
+    local = Local(groups, tuple(loops), bands, in_order=bool(chain.sums), shared_places=maker.shared_places)
+    sums = [group for group, whole in made if whole in chain.sums and group.gemm is not None]
+    limits = Limits(groups, set(maker.buffers.values()), sums, loops[-1]) if chain.rows else None
+    if limits is not None and limits.ends:
+        wholes = {group.number: whole for group, whole in made}
+        factors = [(wholes[end.group.number], end.factor) for end in limits.ends]
+        local.flags = finite_flags(factors, chain.batch, f"{name}_finite")
         local.reach = reach_of(limits, local.flags, loops)
         local.groups = limits.applied()
     return local
 
 
 def _block_rows(chain: Chain, rows: Size) -> Size:
+    if chain.sums:
+        return maximum(1, minimum(rows, BLOCK))
     row_bytes: Size = 0
     for buffer in chain.private:
         sizes = [size for size in buffer.type.shape if size != 1][chain.batch + 1 :]
@@ -222,10 +250,11 @@ class _Localiser:
         self.chain = chain
         self.loops = loops
         self.buffers = {buffer: self.buffer(buffer) for buffer in chain.private}
+        self.shared_places: dict[Buffer, Buffer] = {}
 
     def lead(self, buffer: Buffer) -> list[int]:
         """The dims of a private value that the loops run over."""
-        return _dims(buffer)[: len(self.loops)]
+        return dims_with_axes(buffer)[: len(self.loops)]
 
     def buffer(self, buffer: Buffer) -> Buffer:
         """What a band keeps of a private value: batch dims have size 1, rows are those of the band."""
@@ -233,6 +262,22 @@ class _Localiser:
         for place, dim in enumerate(self.lead(buffer)):
             shape[dim] = 1 if place < self.chain.batch else self.loops[place].length
         return Buffer(buffer.name, TensorType(tuple(shape), buffer.type.dtype, buffer.type.device), "arena")
+
+    def groups(self, group: Group) -> list[Group]:
+        """What a group is in a band."""
+        return self.sum(group) if group in self.chain.sums else [self.group(group)]
+
+    def sum(self, group: Group) -> list[Group]:
+        """A sum over rows: zeros at first, then the band's share."""
+        (node,) = group.nodes
+        starts: dict[SizeExpr, Index] = {
+            axis: loop.start for axis, loop in zip(node.axes, self.loops[: self.chain.batch], strict=False)
+        }
+        shares = add_shares(node, starts, self.loops[-1], self.on_load)
+        self.shared_places[shares.before] = node.buffer
+        gemm = match_gemm(shares.share)
+        assert gemm is not None
+        return [Group(group.number, [shares.zeros], None), Group(group.number, [shares.share], group.outer, gemm)]
 
     def group(self, group: Group) -> Group:
         """A group over the axes of a band."""
@@ -301,8 +346,9 @@ def band_launch(
         if not isinstance(word, Buffer):
             symbols.update(dict.fromkeys(free_symbols(word.offset if isinstance(word, Address) else word)))
     sizes = tuple([symbol for symbol in symbols if symbol not in bound])
+    own = tuple(places.items())
     kernel = BandKernel(
-        name, buffers, sizes, local.loops, local.reach, tuple(launches), tuple(places.items()), slot_bytes
+        name, buffers, sizes, local.loops, local.in_order, local.reach, tuple(launches), own, slot_bytes
     )
     shares = minimum(local.bands, THREADS * SHARES)
     scratch = Buffer(f"{name}_scratch", TensorType((shares * slot_bytes,), uint8), "arena")

@@ -20,7 +20,7 @@ from rushlight.schedule.fuse import Group
 from rushlight.schedule.gemm import GemmShape
 from rushlight.schedule.kernels import Item, Nest, Step, build_kernel, linearise, open_group
 from rushlight.schedule.matrices import Matrices, matrices, plain_load
-from rushlight.schedule.terms import Substitution, as_size, rebuild
+from rushlight.schedule.terms import Substitution, as_size, fresh_axes, rebuild
 from rushlight.sym import (
     Scope,
     Size,
@@ -155,17 +155,13 @@ def _delinearise(position: Size, axes: Sequence[SizeExpr], sizes: Sequence[Size]
     return images
 
 
-def _fresh(axes: Sequence[SizeExpr], name: str) -> dict[SizeExpr, SizeExpr]:
-    return {axis: axis_symbol(axis_size(axis), f"{name}{place}") for place, axis in enumerate(axes)}
-
-
 def _pack_a(term: Scalar, shape: GemmShape, tile: GemmTile, split: int, name: str) -> Generator[Step, None, Matrices]:
     m, k = (product([axis_size(axis) for axis in axes]) for axes in (shape.rows, shape.inner))
-    batch = _fresh(shape.batch, "b")
+    batch = fresh_axes(shape.batch, "b")
     flat, batches = _flat_batch(shape)
     if tile.a_format == "row":
         images, block, within, k_at = _split(shape.inner, BLOCK, "k")
-        rows = _fresh(shape.rows, "m")
+        rows = fresh_axes(shape.rows, "m")
         m_at: Size = 0
         for axis in shape.rows:
             m_at = m_at * axis_size(axis) + rows[axis]
@@ -198,7 +194,7 @@ def _store_matrix(
     """Writes an operand as a batch of plain matrices, along the axis that it is read along."""
     by_columns = not second or (bool(first) and _unit_step(term, first) and not _unit_step(term, second))
     outer, inner = (second, first) if by_columns else (first, second)
-    batch, far, near = _fresh(shape.batch, "b"), _fresh(outer, "i"), _fresh(inner, "j")
+    batch, far, near = fresh_axes(shape.batch, "b"), fresh_axes(outer, "i"), fresh_axes(inner, "j")
     images = {**batch, **far, **near}
     position: Size = 0
     for axis in (*shape.batch, *outer, *inner):
@@ -212,7 +208,7 @@ def _store_matrix(
 
 
 def _walk(axes: Sequence[SizeExpr]) -> tuple[dict[SizeExpr, SizeExpr], tuple[SizeExpr, ...], Size]:
-    images = _fresh(axes, "k")
+    images = fresh_axes(axes, "k")
     position: Size = 0
     for axis in axes:
         position = position * axis_size(axis) + images[axis]
@@ -221,7 +217,7 @@ def _walk(axes: Sequence[SizeExpr]) -> tuple[dict[SizeExpr, SizeExpr], tuple[Siz
 
 def _pack_b(term: Scalar, shape: GemmShape, tile: GemmTile, split: int, name: str) -> Generator[Step, None, Matrices]:
     n, k = (product([axis_size(axis) for axis in axes]) for axes in (shape.columns, shape.inner))
-    batch = _fresh(shape.batch, "b")
+    batch = fresh_axes(shape.batch, "b")
     flat, batches = _flat_batch(shape)
     images, block, within, n_at = _split(shape.columns, tile.nr, "n")
     k_images, k_axes, k_at = _walk(shape.inner)

@@ -117,6 +117,7 @@ class _LaunchMaker:
                 self.add(group)
             return
         local = localise(chain, f"k{len(self.kernels)}")
+        self.placed.update(local.shared_places)
         if local.flags is not None:
             self.add(Group(chain.groups[0].number, [local.flags], len(local.flags.axes)))
         launches = [launch for group in local.groups for launch in self.make(group)]

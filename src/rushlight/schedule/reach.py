@@ -9,7 +9,8 @@ looked up when the band runs, else all of them. No bit depends on it.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from rushlight.ir.dtype import bool_
 from rushlight.ir.plan import BandLoop, Reach
@@ -18,7 +19,7 @@ from rushlight.ir.type import TensorType
 from rushlight.schedule.fuse import Group
 from rushlight.schedule.gemm import match_gemm
 from rushlight.schedule.nodes import Node
-from rushlight.schedule.terms import Index, Substitution, as_size, loads
+from rushlight.schedule.terms import Index, Substitution, as_size, free_axes, fresh_axes, loads
 from rushlight.sym import (
     Scope,
     Size,
@@ -36,26 +37,44 @@ from rushlight.term import postorder
 _IDENTITIES = {"sum": 0.0, "max": -math.inf, "min": math.inf}
 
 
-def finite_flags(group: Group, batch: int, name: str) -> Node:
-    """For each value of the batch axes, whether all elements of a product's right operand are finite."""
-    shape, node = group.gemm, group.nodes[0]
-    assert shape is not None
-    axes = node.axes[:batch]
+@dataclass(frozen=True, slots=True)
+class End:
+    """A product one of whose operands is zero beyond the end of an axis, and the position of the other operand."""
+
+    group: Group
+    axis: SizeExpr
+    factor: int
+
+
+def finite_flags(factors: Sequence[tuple[Group, int]], batch: int, name: str) -> Node:
+    """For each value of the batch axes, whether all elements of some operands of products are finite."""
+    first = factors[0][0].nodes[0]
+    axes = fresh_axes(first.axes[:batch], "b")
     flags = Buffer(name, TensorType(tuple([axis_size(axis) for axis in axes]), bool_), "arena")
-    inner = (*shape.inner, *shape.columns)
-    images: dict[SizeExpr, Index] = {axis: axis_symbol(axis_size(axis), "k") for axis in (*axes, *inner)}
-    finite = apply("lt", apply("abs", shape.b), constant(math.inf, shape.b.type))
-    renewed = tuple([axis for axis in (images[axis] for axis in inner) if isinstance(axis, SizeExpr)])
-    kept = tuple([axis for axis in (images[axis] for axis in axes) if isinstance(axis, SizeExpr)])
-    body = reduce("all", renewed, Substitution(images)(finite), LANES)
-    return Node(flags, node.order, kept, body, None, True, True, None)
+    found: list[Scalar] = []
+    for group, factor in factors:
+        node = group.nodes[0]
+        assert node.contraction is not None
+        term, mentioned = node.contraction.operands[factor], free_axes(node.contraction.operands[factor])
+        all_axes = (*node.contraction.attr("axes"), *node.axes[batch:])
+        inner = fresh_axes([axis for axis in all_axes if axis in mentioned], "k")
+        images: dict[SizeExpr, Index] = dict(zip(node.axes[:batch], axes.values(), strict=True))
+        finite = apply("lt", apply("abs", term), constant(math.inf, term.type))
+        found.append(reduce("all", tuple(inner.values()), Substitution({**images, **inner})(finite), LANES))
+    body, *rest = dict.fromkeys(found)
+    for other in rest:
+        body = apply("and", body, other)
+    return Node(flags, first.order, tuple(axes.values()), body, None, True, True, None)
 
 
 class Limits:
     """What a band's groups leave out beyond the last of its rows. Without a product to shorten there are none."""
 
-    def __init__(self, groups: Sequence[Group], private: Collection[Buffer], rows: BandLoop) -> None:
+    def __init__(
+        self, groups: Sequence[Group], private: Collection[Buffer], sums: Collection[Group], rows: BandLoop
+    ) -> None:
         self.groups = groups
+        self.sums = sums
         self.private = private
         self.end = rows.start + rows.length
         self.beyond: dict[Buffer, Scalar] = {}
@@ -63,15 +82,14 @@ class Limits:
             value = self.value_beyond(node.body, node.axes[-1]) if len(node.axes) > 1 else None
             if value is not None:
                 self.beyond[node.buffer] = value
-        self.products = [group for group in groups if self.is_short(group)]
+        ends = [end for group in groups for end in self.ends_of(group)]
+        self.ends = [end for end in ends if axis_size(end.axis) == axis_size(ends[0].axis)]
         self.reach = Scope().symbol("reach", optimization_hint=64)
 
     @property
     def columns(self) -> Size:
         """The number of columns of the values that end."""
-        shape = self.products[0].gemm
-        assert shape is not None
-        return axis_size(shape.inner[0])
+        return axis_size(self.ends[0].axis)
 
     def nodes(self) -> list[Node]:
         """The nodes in program order."""
@@ -83,6 +101,9 @@ class Limits:
             term = term.operands[2]
         if term.op is OPS["load"] and term.operands and as_size(term.operands[-1]) is axis:
             return self.beyond.get(term.attr("buffer"))
+        if term.op is OPS["mul"]:
+            a, b = (self.value_beyond(operand, axis) for operand in term.operands)
+            return a if a is b and _is_zero(a) else None
         return term if term.op is OPS["constant"] else None
 
     def never(self, condition: Scalar, axis: SizeExpr) -> bool:
@@ -97,13 +118,16 @@ class Limits:
             return False
         return statically_known(lt(0, substitute(gap, {axis: self.end})))
 
-    def is_short(self, group: Group) -> bool:
-        """Whether a product's left operand is zero past the end of its only inner axis."""
-        shape = group.gemm
-        if shape is None or len(shape.inner) != 1:
-            return False
-        value = self.value_beyond(shape.a, shape.inner[0])
-        return value is not None and value.attr("value") == 0.0
+    def ends_of(self, group: Group) -> Iterator[End]:
+        """Where a product's operand is zero past the end of its only inner axis, or of any axis of a sum over rows."""
+        contraction = group.nodes[0].contraction
+        if group.gemm is None or contraction is None or len(contraction.attr("axes")) != 1:
+            return
+        axes = group.nodes[0].axes if group in self.sums else contraction.attr("axes")
+        for place, operand in enumerate(contraction.operands):
+            for axis in axes:
+                if axis in free_axes(operand) and _is_zero(self.value_beyond(operand, axis)):
+                    yield End(group, axis, 1 - place)
 
     def applied(self) -> list[Group]:
         """The groups with shorter axes."""
@@ -121,8 +145,8 @@ class Limits:
         found: list[SizeExpr] = []
         for term in postorder([node.body]):
             axes = bound_axes(term)
-            if term.op is OPS["contract"] and group in self.products:
-                found += axes
+            if term.op is OPS["contract"]:
+                found += [end.axis for end in self.ends if end.group is group]
             elif term.op is OPS["reduce"] and len(axes) == 1:
                 value = self.value_beyond(term.operands[0], axes[0])
                 if value is not None and value.attr("value") == _IDENTITIES.get(term.attr("kind")):
@@ -138,7 +162,7 @@ class Limits:
                 continue
             readers = [(node, load) for node in self.nodes() for load in loads(node.body)]
             ends = [
-                self.ends(node, load, images[id(node)], short)
+                self.ends_in(node, load, images[id(node)], short)
                 for node, load in readers
                 if load.attr("buffer") is made.buffer
             ]
@@ -147,7 +171,7 @@ class Limits:
                 images[id(made)][made.axes[-1]] = axis_symbol(self.reach, "j")
         return short
 
-    def ends(self, node: Node, load: Scalar, images: Mapping[SizeExpr, Index], short: set[Buffer]) -> bool:
+    def ends_in(self, node: Node, load: Scalar, images: Mapping[SizeExpr, Index], short: set[Buffer]) -> bool:
         """Whether a load's last index ends at the reach."""
         axis = as_size(load.operands[-1])
         return isinstance(axis, SizeExpr) and (axis in images or (node.buffer in short and axis is node.axes[-1]))
@@ -171,3 +195,7 @@ def reach_of(limits: Limits, flags: Node, loops: Sequence[BandLoop]) -> Reach:
     for size, loop in zip(flags.buffer.type.shape, loops, strict=False):
         at = at * size + loop.start
     return Reach(limits.reach, flags.buffer, at, minimum(limits.columns, limits.end), limits.columns)
+
+
+def _is_zero(value: Scalar | None) -> bool:
+    return value is not None and value.attr("value") == 0.0

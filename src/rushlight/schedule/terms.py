@@ -168,3 +168,8 @@ def free_axes(term: Scalar) -> set[SizeExpr]:
             found.update([symbol for symbol in free_symbols(part.attr("expr")) if is_axis(symbol)])
         bound.update(bound_axes(part))
     return found - bound
+
+
+def fresh_axes(axes: Iterable[SizeExpr], name: str) -> dict[SizeExpr, SizeExpr]:
+    """New axes of the same sizes, numbered."""
+    return {axis: axis_symbol(axis_size(axis), f"{name}{place}") for place, axis in enumerate(axes)}

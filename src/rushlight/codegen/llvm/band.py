@@ -38,9 +38,11 @@ share:
   %some = icmp slt i64 %slot, %bands
   br i1 %some, label %band, label %share_end
 band:
-  %number = phi i64 [ %slot, %share ], [ %number_next, %band ]
+  %number = phi i64 [ %slot, %share ], [ %number_next, %band_end ]
 {indices}
-  call void @{name}_one(ptr %words)
+{run}
+  br label %band_end
+band_end:
   %number_next = add i64 %number, %shares
   %more = icmp slt i64 %number_next, %bands
   br i1 %more, label %band, label %share_end
@@ -53,6 +55,19 @@ done:
 }}
 """
 
+_RUN = "  call void @{name}_one(ptr %words)"
+
+_RUN_IN_ORDER = """\
+  br label %row
+row:
+  %from{place} = phi i64 [ 0, %band ], [ %from{place}_next, %row ]
+{words}
+  call void @{name}_one(ptr %words)
+  %from{place}_next = add i64 %from{place}, %step{place}
+  %more_rows = icmp slt i64 %from{place}_next, %extent{place}
+  br i1 %more_rows, label %row, label %rows_end
+rows_end:"""
+
 _COUNT = """\
   %over{place} = add i64 %extent{place}, %step{place}
   %last{place} = sub i64 %over{place}, 1
@@ -63,6 +78,9 @@ _INDEX = """\
   %index{place} = urem i64 {rest}, %count{place}
   %rest{place} = udiv i64 {rest}, %count{place}
   %from{place} = mul i64 %index{place}, %step{place}
+{words}"""
+
+_WORDS = """\
   %left{place} = sub i64 %extent{place}, %from{place}
   %length{place} = call i64 @llvm.smin.i64(i64 %left{place}, i64 %step{place})
   %from_at{place} = getelementptr i64, ptr %words, i64 {word}
@@ -84,16 +102,23 @@ def _emit_deal(kernel: BandKernel, target: CodeTarget, name: str) -> str:
     counts: list[str] = []
     indices: list[str] = []
     before = "1"
+    last = len(kernel.loops) - 1
+    dealt = last if kernel.in_order else last + 1
     for place in range(len(kernel.loops)):
         counts += [_load(f"step{place}", given + 2 + 2 * place), _load(f"extent{place}", given + 3 + 2 * place)]
+    for place in range(dealt):
         counts.append(_COUNT.format(place=place, before=before))
         before = f"%bands{place}"
     counts.append(f"  %bands = add i64 {before}, 0")
     rest = "%number"
-    for place in reversed(range(len(kernel.loops))):
-        word = given + 2 * place
-        indices.append(_INDEX.format(place=place, rest=rest, word=word, word_after=word + 1))
+    words = [
+        _WORDS.format(place=place, word=given + 2 * place, word_after=given + 2 * place + 1)
+        for place in range(last + 1)
+    ]
+    for place in reversed(range(dealt)):
+        indices.append(_INDEX.format(place=place, rest=rest, words=words[place]))
         rest = f"%rest{place}"
+    run = _RUN_IN_ORDER.format(name=name, place=last, words=words[last]) if kernel.in_order else _RUN.format(name=name)
     return _DEAL.format(
         name=name,
         attributes=target.attributes,
@@ -103,6 +128,7 @@ def _emit_deal(kernel: BandKernel, target: CodeTarget, name: str) -> str:
         slot_bytes=_load("slot_bytes", given + 1),
         counts="\n".join(counts),
         indices="\n".join(indices),
+        run=run,
     )
 
 
