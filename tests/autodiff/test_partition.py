@@ -91,6 +91,23 @@ def test_without_recompute_only_views_are_made_again():
     assert len(split.saved) == 2 and split.inputs == (2,)
 
 
+WAITING = """\
+joint(%x: f32[64, 8], %w: f32[8, 512], %t: f32[64, 512]) {
+  %0 = sum(%x) {dim=[1], keepdim=false} : f32[64]
+  %1 = matmul(%x, %w) : f32[64, 512]
+  %2 = mul(%t, %1) : f32[64, 512]
+  return %0, %2
+}"""
+
+
+@pytest.mark.parametrize("recompute", [False, True])
+def test_what_only_the_backward_pass_needs_is_made_there_if_it_is_larger_than_what_it_is_made_of(recompute: bool):
+    split = _joint(WAITING, 1, 1, recompute=recompute)
+    assert split.inputs == (0, 1)
+    assert split.saved == ()
+    assert [call.op.name for call in split.backward.calls] == ["matmul", "mul"]
+
+
 def test_parameters_that_live_on_are_free():
     text = """\
 joint(%x: f32[64], %w: f32[64], %t: f32[64]) {

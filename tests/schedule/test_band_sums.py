@@ -1,12 +1,19 @@
 """Bands that come in order add up to what whole products are, bit for bit."""
 
 from collections.abc import Callable
+from typing import Any
 
+import numpy as np
+import pytest
+
+import rushlight as rl
 from rushlight.build.pipeline import run_passes
+from rushlight.eager.functions import causal_softmax
 from rushlight.ir.graph_parse import parse_graph
 from rushlight.ir.outline import plan_outline
 from rushlight.ir.plan import BandKernel, Plan
 from rushlight.ir.target import Target
+from rushlight.nn import functional as F
 from rushlight.ops.record import OPERATORS
 
 TARGET = Target("x86_64-unknown-linux-gnu", "x86-64-v4", "", 64)
@@ -60,3 +67,60 @@ def test_what_is_made_of_a_sum_runs_after_all_bands():
     text = text.replace("return RESULTS", "%5 = exp(%4) : f32[s0, s2, 64]\n  return %5")
     plan = run_passes(parse_graph(text, OPERATORS), TARGET, until="07-tiled.ir")
     assert not bands(plan).in_order, "the product stores what its epilogue makes of the whole sum"
+
+
+def attention(q: Any, k: Any, v: Any, causal: bool) -> Any:
+    return F.scaled_dot_product_attention(q, k, v, is_causal=causal)
+
+
+def whole(q: Any, k: Any, v: Any, g: Any, causal: bool) -> tuple[Any, ...]:
+    """The result and the gradients in steps, each a kernel of its own over whole matrices."""
+    scale = 1.0 / q.shape[-1] ** 0.5
+    scores = q @ k.mT * scale
+    weights = causal_softmax(scores) if causal else rl.softmax(scores, -1)
+    slope = g @ v.mT
+    slope = slope.tril() if causal else slope
+    difference = slope - (slope * weights).sum(-1, True)
+    slope = weights * (difference.tril() if causal else difference)
+    return weights @ v, slope @ (k * scale), slope.mT @ (q * scale), weights.mT @ g
+
+
+def operands(rows: int, keys: int, special: float | None) -> list[Any]:
+    rng = np.random.default_rng(rows)
+    arrays = [rng.standard_normal((2, 3, size, 16)).astype("float32") for size in (rows, keys, keys, rows)]
+    if special is not None:
+        for place, array in enumerate(arrays[: 3 if rows % 2 else 4]):
+            array[0, place % 3, -1:, 3] = special
+            array[1, place % 3, array.shape[2] // 2 :, 0] = special
+    return [rl.from_numpy(array) for array in arrays]
+
+
+def assert_same_bits(one: Any, other: Any) -> None:
+    """All but those of NaN."""
+    np.testing.assert_array_equal(one.numpy(), other.numpy())
+    signs = [np.signbit(item.nan_to_num(0.0).numpy()) for item in (one, other)]
+    np.testing.assert_array_equal(*signs)
+
+
+SHAPES = [(0, 5), (1, 1), (7, 7), (256, 256), (257, 257), (700, 700), (300, 130), (130, 600), (1100, 300)]
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("special", [None, float("inf"), float("nan"), -0.0, 1e-42, 3e38])
+@pytest.mark.parametrize(("rows", "keys"), SHAPES)
+def test_gradients_have_the_bits_of_whole_products(rows: int, keys: int, special: float | None, causal: bool):
+    *given, g = operands(rows, keys, special)
+    wanted = whole(*given, g, causal)
+    for item in given:
+        item.requires_grad_()
+    before = rl.get_num_threads()
+    for threads in (1, 2, 3):
+        try:
+            rl.set_num_threads(threads)
+            for function in (rl.compile(attention), attention):
+                result = function(*given, causal)
+                found = (result, *rl.autograd.grad(result, given, g))
+                for one, other in zip(found, wanted, strict=True):
+                    assert_same_bits(one.detach(), other.detach())
+        finally:
+            rl.set_num_threads(before)

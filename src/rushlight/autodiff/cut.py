@@ -51,6 +51,13 @@ def is_cheap(call: Call) -> bool:
     return False
 
 
+def can_wait(call: Call) -> bool:
+    """Whether a value that nothing but the backward pass needs may be made there."""
+    if call.op in (PARAMETER, RESULT) or isinstance(call.type, tuple):
+        return False
+    return call.op in (NUMBER, RELAYOUT) or not getattr(call.op, "facts", Fact.NONE) & (Fact.HOST | Fact.DATA_DEPENDENT)
+
+
 def kept_bytes(call: Call) -> int:
     """What keeping a value costs, by hints; a view a little more than its base, if that is no larger."""
     size = optimization_hint(product(call.type.shape)) * call.type.dtype.itemsize

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
-from rushlight.autodiff.cut import is_cheap, is_view, minimum_cut
+from rushlight.autodiff.cut import can_wait, is_cheap, is_view, minimum_cut
 from rushlight.ir.graph import RELAYOUT, Call, Graph, parameter
 from rushlight.ir.sizes import hidden_symbols, sizes_parameter
 from rushlight.ir.type import TensorType
@@ -50,12 +50,19 @@ def split_joint(
     needed.update({id(call): call for call in gradients})
     required = [call for key, call in needed.items() if key not in late]
     free = [joint.parameters[position] for position in living]
-    kept = minimum_cut(early, required, free, is_cheap if recompute else is_view)
+    results = [*joint.outputs[:outputs], *[value for _, value in joint.mutations]]
+    once = {id(call) for call in postorder(results, lambda call: tuple(call.inputs()))}
+
+    def may_wait(call: Call) -> bool:
+        """Whether the backward pass may make a value: it is cheap to repeat, or the forward pass does not need it."""
+        return (is_cheap if recompute else is_view)(call) or (id(call) not in once and can_wait(call))
+
+    kept = minimum_cut(early, required, free, may_wait)
     cut = _Backward(joint, count, outputs, kept)
     for call in joint.calls:
         if id(call) in late:
             cut.build(call)
-    results = [cut.image(call) for call in gradients]
+    images = [cut.image(call) for call in gradients]
     forward = Graph(
         joint.parameters[:count],
         (*[call for call in joint.calls if id(call) not in late], *cut.relayouts),
@@ -64,7 +71,7 @@ def split_joint(
         joint.views,
         f"{joint.name}_forward",
     ).without_dead_calls()
-    backward, sizes = cut.graph(results, f"{joint.name}_backward")
+    backward, sizes = cut.graph(images, f"{joint.name}_backward")
     return Split(forward, backward, tuple(cut.inputs), tuple(cut.saved), sizes)
 
 

@@ -58,6 +58,7 @@ _atan2 = OPERATORS["atan2"]
 _atan2_out = out_form(OPERATORS["atan2"])
 _atanh = OPERATORS["atanh"]
 _atanh_out = out_form(OPERATORS["atanh"])
+_attend = OPERATORS["attend"]
 _avg_pool1d = OPERATORS["avg_pool1d"]
 _avg_pool2d = OPERATORS["avg_pool2d"]
 _avg_pool3d = OPERATORS["avg_pool3d"]
@@ -560,6 +561,15 @@ def atanh(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         return dispatch(_atanh_out, (required_operand(input), out), {})
     return call_function(_atanh, (required_operand(input),), {})
+
+
+def attend(query: Any, key: Any, value: Any, mask: Any, scale: Any, is_causal: Any) -> Any:
+    """softmax(query @ key.mT * scale + mask) @ value, whose gradient makes the weights again: nobody keeps them."""
+    return call_function(
+        _attend,
+        (required_operand(query), required_operand(key), required_operand(value), optional_operand(mask)),
+        {"scale": number(scale), "is_causal": bool(is_causal)},
+    )
 
 
 def avg_pool1d(
@@ -2399,6 +2409,7 @@ __all__ = [
     "atan",
     "atan2",
     "atanh",
+    "attend",
     "avg_pool1d",
     "avg_pool2d",
     "avg_pool3d",

@@ -13,7 +13,7 @@ from rushlight.ir.type import TensorType
 from rushlight.ir.value import Value
 from rushlight.ops.contract import matmul
 from rushlight.ops.create import count_of, positions
-from rushlight.ops.dims import Array, compute_array, convert, normal, same_size, widened
+from rushlight.ops.dims import Array, compute_array, convert, normal, same_size, sum_to, widened
 from rushlight.ops.extreme import amax
 from rushlight.ops.join import tril
 from rushlight.ops.record import OPERATORS, Sample, define
@@ -50,7 +50,12 @@ def causal_softmax_ref(input: Array) -> Array:
 
 @causal_softmax.vjp
 def causal_softmax_vjp(g: Value, out: Value, input: TensorType) -> Any:
-    return tril(softmax_backward(tril(g, 0), out, -1), 0)
+    return _causal_softmax_gradient(g, out)
+
+
+def _causal_softmax_gradient(g: Value, out: Value) -> Any:
+    slope, weights = tril(widened(g), 0), widened(out)
+    return convert(weights * tril(slope - sum_(slope * weights, -1, True), 0), g.dtype)
 
 
 @causal_softmax.samples
@@ -58,6 +63,67 @@ def causal_softmax_samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield Sample(normal(rng, 4, 4))
     yield Sample(normal(rng, 2, 5, 3) * 50)
     yield Sample(normal(rng, 2, 1, 3, 6))
+
+
+attend = define(
+    "attend(Tensor query, Tensor key, Tensor value, Tensor? mask, float? scale, bool is_causal) -> Tensor",
+    "softmax(query @ key.mT * scale + mask) @ value, whose gradient makes the weights again: nobody keeps them.",
+    dtypes="float",
+    variants="function",
+)
+
+
+@attend.decompose
+def attend_decompose(
+    query: Value, key: Value, value: Value, mask: Value | None, scale: float | None, is_causal: bool
+) -> Any:
+    return matmul(_weights(query, key, mask, scale, is_causal), value)
+
+
+def _weights(query: Value, key: Value, mask: Value | None, scale: float | None, is_causal: bool) -> Any:
+    """How much each query sees of each key."""
+    scores = matmul(query, mT(key)) * _scale(query, scale)
+    if mask is not None:
+        scores = OPERATORS["where"](mask, scores, float("-inf")) if mask.dtype is bool_ else scores + mask
+    return causal_softmax(scores) if is_causal else softmax(scores, -1)
+
+
+@attend.ref
+def attend_ref(
+    query: Array, key: Array, value: Array, mask: Array | None, scale: float | None, is_causal: bool
+) -> Array:
+    return scaled_dot_product_attention_ref(query, key, value, mask, 0.0, is_causal, scale, False)
+
+
+@attend.vjp
+def attend_vjp(
+    g: Value, query: Value, key: Value, value: Value, mask: Value | None, scale: float | None, is_causal: bool
+) -> Any:
+    weights = _weights(query, key, mask, scale, is_causal)
+    grad = matmul(g, mT(value))
+    grad = _causal_softmax_gradient(grad, weights) if is_causal else softmax_backward(grad, weights, -1)
+    grad_mask = None
+    if mask is not None and mask.dtype is bool_:
+        grad = OPERATORS["where"](mask, grad, 0.0)
+    elif mask is not None:
+        grad_mask = sum_to(grad, mask.shape)
+    # Not of the scores' gradient: these are fewer.
+    query_scaled, key_scaled = (item * _scale(query, scale) for item in (query, key))
+    return (
+        sum_to(matmul(grad, key_scaled), query.shape),
+        sum_to(matmul(mT(grad), query_scaled), key.shape),
+        sum_to(matmul(mT(weights), g), value.shape),
+        grad_mask,
+    )
+
+
+@attend.samples
+def attend_samples(rng: np.random.Generator) -> Iterator[Sample]:
+    q, k, v = normal(rng, 2, 3, 5, 4), normal(rng, 2, 3, 6, 4), normal(rng, 2, 3, 6, 2)
+    yield Sample(q, k, v, None, None, False)
+    yield Sample(q, k[:, :, :5], v[:, :, :5], None, None, True)
+    yield Sample(q, k[:, :1], v[0], np.tri(5, 6, 1, dtype=np.bool_), 0.3, False)
+    yield Sample(q[0, 0], k[0, 0], v[0, 0], normal(rng, 5, 6), None, False)
 
 
 scaled_dot_product_attention = define(
@@ -84,13 +150,9 @@ def scaled_dot_product_attention_decompose(
     require(not (is_causal and attn_mask is not None), "A004", "attention: is_causal and attn_mask exclude each other")
     if enable_gqa:
         key, value = _repeated_heads(key, query), _repeated_heads(value, query)
-    scores = matmul(query, mT(key)) * _scale(query, scale)
-    if attn_mask is not None:
-        where = OPERATORS["where"]
-        scores = where(attn_mask, scores, float("-inf")) if attn_mask.dtype is bool_ else scores + attn_mask
-    weights = causal_softmax(scores) if is_causal else softmax(scores, -1)
-    if dropout_p > 0.0:
-        weights = OPERATORS["dropout"](weights, dropout_p, True)
+    if dropout_p == 0.0:
+        return attend(query, key, value, attn_mask, scale, is_causal)
+    weights = OPERATORS["dropout"](_weights(query, key, attn_mask, scale, is_causal), dropout_p, True)
     return matmul(weights, value)
 
 
