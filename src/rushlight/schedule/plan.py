@@ -98,7 +98,8 @@ class _LaunchMaker:
         if isinstance(part, Group):
             likeness = Likeness([part], self.placed)
         else:
-            likeness = Likeness(part.groups, self.placed, part.batch, part.rows, tuple(part.private))
+            sums = tuple([any(group is item for item in part.sums) for group in part.groups])
+            likeness = Likeness(part.groups, self.placed, part.batch, part.rows, tuple(part.private), sums)
         known = self._known.get(likeness.key)
         first = len(self.launches)
         if known is not None:
