@@ -116,6 +116,12 @@ def edited_stage_breaks_a_rule(tmp_path: Path):
         rl.compile(step)(rl.ones(3))
 
 
+@triggers("C016")
+def batch_norm_trains_frozen():
+    norm = rl.nn.BatchNorm1d(3)
+    rl.compile(norm, freeze=True)(rl.ones(2, 3))
+
+
 @triggers("C003", "list")
 def list_grows_while_traced():
     kept = []

@@ -60,6 +60,7 @@ def test_a_sound_graph_is_accepted():
         ("%1 = relu(%0) : f32[s0, 4]", "%1 = relu(%0) : (f32[s0, 4], f32[4])", "the number of results is wrong"),
         ("write %b <- %2", "write %b <- %1", "overwritten by a value of another type: 2 and 1 dims"),
         ("write %b <- %2", "write %b <- %2\n  write %b <- %2", "the second one to it"),
+        ("%b: f32[4]", "%b: frozen f32[4]", "a write is to no parameter or a frozen one"),
         ("write %b <- %2", "view 1 of output 1 [4] [1] + 0", "an output is a view of what is not there"),
         ("write %b <- %2", "view 2 of parameter 0 [4] [1] + 0", "an output is a view of what is not there"),
         ("write %b <- %2", "view 1 of parameter 3 [4] [1] + 0", "an output is a view of what is not there"),
@@ -148,6 +149,16 @@ def _plan() -> Plan:
 
 def test_a_sound_plan_is_accepted():
     verify_plan(_plan())
+
+
+def test_what_runs_once_is_checked_too():
+    frozen = "g(%x: f32[s0, 64], %w: frozen f32[64, 64]) {\n%0 = matmul(%x, %w) : f32[s0, 64]\nreturn %0\n}"
+    plan = schedule(_graph(frozen), 64).plan
+    assert plan.once is not None
+    verify_plan(plan)
+    assert "what is made once is no input" in _message(verify_plan, replace(plan, inputs=plan.inputs[:-1]))
+    lost = replace(plan.once, inputs=())
+    assert "a buffer is read before it is written" in _message(verify_plan, replace(plan, once=lost))
 
 
 def _first(plan: Plan, **parts: Any) -> Plan:

@@ -106,6 +106,26 @@ def test_verdicts_are_golden(golden: Callable[[str, str], None]):
     golden("verdicts.txt", "\n".join([VERDICTS, "", plan_outline(scheduled.plan), "", *lines]))
 
 
+# Frozen inputs: what is made of them alone runs once, in a plan of its own.
+
+FROZEN = """\
+g(%x: f32[s0, 256], %w: frozen f32[128, 256], %b: frozen f32[128], %v: frozen f32[128]) {
+  size s0 = 16
+  %0 = transpose(%w) {dim0=0, dim1=1} : f32[256, 128] strides [1, 256]
+  %1 = matmul(%x, %0) : f32[s0, 128]
+  %2 = exp(%v) : f32[128]
+  %3 = rsqrt(%2) : f32[128]
+  %4 = mul(%1, %3) : f32[s0, 128]
+  %5 = maximum(%4, %b) : f32[s0, 128]
+  return %5
+}"""
+
+
+def test_frozen_inputs_are_golden(golden: Callable[[str, str], None]):
+    plan = run_passes(parse_graph(FROZEN, OPERATORS), TARGET, until="07-tiled.ir")
+    golden("frozen.txt", f"{FROZEN}\n\n{plan_outline(plan)}")
+
+
 # Memory: values that are not needed at the same time share a place.
 
 CHAIN = """\

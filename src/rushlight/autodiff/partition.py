@@ -70,6 +70,7 @@ def split_joint(
         joint.mutations,
         joint.views,
         f"{joint.name}_forward",
+        tuple([place for place in joint.frozen if place < count]),
     ).without_dead_calls()
     backward, sizes = cut.graph(images, f"{joint.name}_backward")
     return Split(forward, backward, tuple(cut.inputs), tuple(cut.saved), sizes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from rushlight.ir.graph import NUMBER, RELAYOUT, RESULT, Call, Graph, GraphBuilder, Node
@@ -52,7 +53,7 @@ def to_primitives(graph: Graph) -> Graph:
             images[id(call)] = builder.apply(call.op, operands, attrs)
     outputs = [_with_layout(builder, images[id(call)], resolve_type(call.type)) for call in graph.outputs]
     mutations = [(position, images[id(call)]) for position, call in graph.mutations]
-    return builder.graph(outputs, mutations, graph.views)
+    return replace(builder.graph(outputs, mutations, graph.views), frozen=graph.frozen)
 
 
 def _with_layout(builder: GraphBuilder, node: Node, type_: TensorType) -> Node:
@@ -103,11 +104,9 @@ def merge_equal_calls(graph: Graph) -> Graph:
             seen[key] = found
             calls.append(found)
         images[id(call)] = found
-    return Graph(
-        graph.parameters,
-        tuple(calls),
-        tuple([renamed(call) for call in graph.outputs]),
-        tuple([(position, renamed(call)) for position, call in graph.mutations]),
-        graph.views,
-        graph.name,
+    return replace(
+        graph,
+        calls=tuple(calls),
+        outputs=tuple([renamed(call) for call in graph.outputs]),
+        mutations=tuple([(position, renamed(call)) for position, call in graph.mutations]),
     ).without_dead_calls()

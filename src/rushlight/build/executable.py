@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import NoReturn
 
+from rushlight.ir.dtype import BY_NAME
 from rushlight.ir.gemm_tile import GemmTile
 from rushlight.ir.graph import Graph
 from rushlight.ir.type import TensorType
@@ -19,8 +20,25 @@ from rushlight.support.frozen import frozen
 from rushlight.sym import SizeExpr, free_symbols, is_symbol, to_python
 
 ENTRY = "entry"
+ONCE = "once"
 Shapes = Sequence[Sequence[int]]
 Layouts = tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
+
+
+@frozen
+class Once:
+    """What runs before an executable of frozen inputs: the parameters it `reads`, by position, and its results' types.
+
+    Types are dtype names and shapes; results lie row-major.
+    """
+
+    reads: tuple[int, ...]
+    results: tuple[tuple[str, tuple[int, ...]], ...]
+
+    @property
+    def types(self) -> tuple[TensorType, ...]:
+        """The results' types."""
+        return tuple([TensorType(shape, BY_NAME[name]) for name, shape in self.results])
 
 
 @frozen
@@ -33,6 +51,7 @@ class Summary:
     messages: tuple[str, ...] = ()
     tiles: tuple[GemmTile, ...] = ()
     compile_ns: int = 0
+    once: Once | None = None
 
     def to_json(self) -> bytes:
         """As JSON text."""
@@ -44,6 +63,10 @@ class Summary:
         values = json.loads(text)
         values["messages"] = tuple(values["messages"])
         values["tiles"] = tuple([GemmTile(**tile) for tile in values["tiles"]])
+        once = values["once"]
+        if once is not None:
+            results = tuple([(name, tuple(shape)) for name, shape in once["results"]])
+            values["once"] = Once(tuple(once["reads"]), results)
         return Summary(**values)
 
 
@@ -52,13 +75,20 @@ class Executable(ABC):
 
     `launch` takes the addresses of descriptors, inputs then outputs. `infer_outputs` gives the outputs' shapes and
     strides for concrete shapes of the inputs. `cached` says that nothing was compiled for it.
+
+    Where `once` is an executable, it runs on the inputs that it `reads` before the first launch, and again after one of
+    them has changed; its outputs are further inputs, behind the graph's.
     """
 
-    __slots__ = ("_infer", "cached", "input_types", "output_types", "summary")
+    __slots__ = ("_infer", "cached", "input_types", "once", "output_types", "reads", "summary")
 
-    def __init__(self, graph: Graph, summary: Summary, cached: bool) -> None:
-        self.input_types: tuple[TensorType, ...] = tuple([call.type for call in graph.parameters])
-        self.output_types: tuple[TensorType, ...] = tuple([call.type for call in graph.outputs])
+    def __init__(
+        self, inputs: Sequence[TensorType], outputs: Sequence[TensorType], summary: Summary, cached: bool
+    ) -> None:
+        self.input_types = tuple(inputs)
+        self.output_types = tuple(outputs)
+        self.once: Executable | None = None
+        self.reads: tuple[int, ...] = ()
         self.summary = summary
         self.cached = cached
         self._infer: Callable[[Shapes], Layouts] | None = None
@@ -102,15 +132,40 @@ class Executable(ABC):
         return function
 
 
+def types_of(graph: Graph) -> tuple[list[TensorType], list[TensorType]]:
+    """The types of a graph's inputs and outputs."""
+    return [call.type for call in graph.parameters], [call.type for call in graph.outputs]
+
+
 class NativeExecutable(Executable):
     """Compiled code: one native entry point."""
 
     __slots__ = ("_entry", "_module")
 
-    def __init__(self, graph: Graph, module: LoadedModule, summary: Summary, cached: bool) -> None:
-        super().__init__(graph, summary, cached)
+    def __init__(
+        self,
+        inputs: Sequence[TensorType],
+        outputs: Sequence[TensorType],
+        module: LoadedModule,
+        summary: Summary,
+        cached: bool,
+        entry: str = ENTRY,
+    ) -> None:
+        super().__init__(inputs, outputs, summary, cached)
         self._module = module
-        self._entry = module.address(ENTRY)
+        self._entry = module.address(entry)
+
+    @staticmethod
+    def of_graph(graph: Graph, module: LoadedModule, summary: Summary, cached: bool) -> NativeExecutable:
+        """The executable of a graph, with what runs once before it."""
+        inputs, outputs = types_of(graph)
+        once = summary.once
+        if once is None:
+            return NativeExecutable(inputs, outputs, module, summary, cached)
+        found = NativeExecutable([*inputs, *once.types], outputs, module, summary, cached)
+        found.once = NativeExecutable([inputs[at] for at in once.reads], once.types, module, summary, cached, ONCE)
+        found.reads = once.reads
+        return found
 
     def launch(self, addresses: Sequence[int], work: int) -> None:
         """Runs natively; a failed run-time assert is error R002 with its message."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from rushlight import build
 from rushlight.build.cores import load_cores
-from rushlight.build.executable import NativeExecutable, Summary
+from rushlight.build.executable import NativeExecutable, Once, Summary
 from rushlight.build.key import graph_key
 from rushlight.build.stages import Stages, stages_of
 from rushlight.ir.graph import Graph
@@ -19,6 +19,7 @@ from rushlight.support import events, settings
 
 if TYPE_CHECKING:
     from rushlight.build.pipeline import Code
+    from rushlight.ir.plan import Plan
 
 _loaded: dict[str, tuple[llvm.LoadedModule, Summary]] = {}
 _lock = threading.Lock()
@@ -35,11 +36,11 @@ def compile_native(graph: Graph) -> NativeExecutable:
     stages = stages_of(graph)
     if stages.any_edited:
         obj, summary = _compile(graph, target, stages)
-        return NativeExecutable(graph, _load(obj, summary, target), summary, cached=False)
+        return NativeExecutable.of_graph(graph, _load(obj, summary, target), summary, cached=False)
     key = graph_key(graph, target)
     found = None if stages.lacking else _loaded.get(key)
     if found is not None:
-        return NativeExecutable(graph, *found, cached=True)
+        return NativeExecutable.of_graph(graph, *found, cached=True)
     stored = None if stages.lacking else objects.shared().get(key)
     if stored is not None:
         obj, summary = stored["object"], Summary.from_json(stored["summary"])
@@ -51,12 +52,21 @@ def compile_native(graph: Graph) -> NativeExecutable:
     module = _load(obj, summary, target)
     with _lock:
         kept = _loaded.setdefault(key, (module, summary))
-    return NativeExecutable(graph, *kept, cached=stored is not None)
+    return NativeExecutable.of_graph(graph, *kept, cached=stored is not None)
 
 
 def _load(obj: bytes, summary: Summary, target: Target) -> llvm.LoadedModule:
     load_cores(summary.tiles, target)
     return llvm.load_object(obj)
+
+
+def _once(plan: Plan) -> Once | None:
+    once = plan.once
+    if once is None:
+        return None
+    reads = tuple([plan.inputs.index(buffer) for buffer in once.inputs])
+    results = [(type_.dtype.name, [int(size) for size in type_.shape]) for type_ in once.output_types]
+    return Once(reads, tuple([(name, tuple(shape)) for name, shape in results]))
 
 
 def _compile(graph: Graph, target: Target, stages: Stages) -> tuple[bytes, Summary]:
@@ -72,5 +82,6 @@ def _compile(graph: Graph, target: Target, stages: Stages) -> tuple[bytes, Summa
         messages=code.messages,
         tiles=plan.tiles,
         compile_ns=time.perf_counter_ns() - start,
+        once=_once(plan),
     )
     return obj, summary

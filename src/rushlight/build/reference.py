@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from rushlight.build.decompose import to_primitives
-from rushlight.build.executable import Executable, Summary
+from rushlight.build.executable import Executable, Summary, types_of
 from rushlight.ir.dtype import DType
 from rushlight.ir.graph import NUMBER, PARAMETER, RELAYOUT, RESULT, Call, Graph
 from rushlight.ir.sizes import bind_symbols
@@ -30,7 +30,7 @@ class ReferenceExecutable(Executable):
     __slots__ = ("_graph",)
 
     def __init__(self, graph: Graph) -> None:
-        super().__init__(graph, Summary(launches=0, kernels=0, arena_hint_bytes=0), cached=False)
+        super().__init__(*types_of(graph), Summary(launches=0, kernels=0, arena_hint_bytes=0), cached=False)
         self._graph = graph if all(_has_ref(call) for call in graph.calls) else to_primitives(graph)
 
     def launch(self, addresses: Sequence[int], work: int) -> None:

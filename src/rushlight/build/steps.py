@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rushlight.build.executable import Executable, NativeExecutable, Summary
+from rushlight.build.executable import Executable, NativeExecutable, Summary, types_of
 from rushlight.build.native import compile_native
 from rushlight.ir.graph import NUMBER, RELAYOUT, RESULT, Call, Graph, parameter
 from rushlight.ir.sizes import bind_symbols, hidden_symbols, sizes_parameter
@@ -100,7 +100,7 @@ class StepExecutable(Executable):
             arena_hint_bytes=max([item.arena_hint_bytes for item in summaries], default=0),
             compile_ns=sum([item.compile_ns for item in summaries]),
         )
-        super().__init__(graph, summary, cached=all(executable.cached for executable in used))
+        super().__init__(*types_of(graph), summary, cached=all(executable.cached for executable in used))
         self._parameters = graph.parameters
         self._steps = tuple(maker.steps)
         self._copies = tuple(maker.copies)

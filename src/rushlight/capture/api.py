@@ -6,12 +6,14 @@ import functools
 import threading
 import weakref
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from rushlight import build
 from rushlight.autodiff.partition import split_joint
 from rushlight.capture.backward import BackwardPart
 from rushlight.capture.entry import Entry
+from rushlight.capture.freezing import Frozen
 from rushlight.capture.program import Program, Recorder, with_dense_outputs
 from rushlight.capture.source import TensorSource
 from rushlight.capture.state import StateWalk, walk_function
@@ -33,9 +35,12 @@ _count = [0]
 class CompiledFunction:
     """A function whose calls run compiled traces. Each trace serves all inputs that pass its guards."""
 
-    def __init__(self, function: Callable[..., Any], dynamic: bool | None, backend: str | None = None) -> None:
+    def __init__(
+        self, function: Callable[..., Any], dynamic: bool | None, backend: str | None = None, freeze: bool = False
+    ) -> None:
         functools.update_wrapper(self, function, updated=())
         self.function = function
+        self.freeze = freeze
         self.dynamic = dynamic is not False
         self.backend = backend
         self.entries: tuple[Entry, ...] = ()
@@ -92,6 +97,9 @@ class CompiledFunction:
             if not missing:
                 break
             unset |= missing
+        if self.freeze:
+            frozen = [place for place, source in enumerate(program.sources) if isinstance(source, TensorSource)]
+            program.graph = replace(program.graph, frozen=tuple(frozen))
         entry = _build(program, arguments, walk, names, self.backend)
         self.entries = (entry, *self.entries)
         _count[0] += 1
@@ -100,7 +108,7 @@ class CompiledFunction:
     def _record(
         self, args: Any, kwargs: Any, arguments: Arguments, walk: StateWalk, names: Names, unset: set[int]
     ) -> Program:
-        recorder = Recorder(self.function, walk, names)
+        recorder = Recorder(self.function, walk, names, Frozen(walk, self.freeze))
         try:
             leaves: list[Any] = []
             for place, (name, value) in enumerate(arguments.leaves):
@@ -122,9 +130,9 @@ class CompiledFunction:
 class CompiledModule:
     """A module whose call runs compiled traces; everything else is the module's."""
 
-    def __init__(self, module: Any, dynamic: bool | None, backend: str | None = None) -> None:
+    def __init__(self, module: Any, dynamic: bool | None, backend: str | None = None, freeze: bool = False) -> None:
         object.__setattr__(self, "_orig_mod", module)
-        object.__setattr__(self, "_compiled", CompiledFunction(module, dynamic, backend))
+        object.__setattr__(self, "_compiled", CompiledFunction(module, dynamic, backend, freeze))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the compiled module."""
@@ -149,6 +157,7 @@ def compile(
     mode: str | None = None,
     options: dict[str, Any] | None = None,
     disable: bool = False,
+    freeze: bool = False,
 ) -> Any:
     """Compiles a function or module when it is first called; also a decorator, as `torch.compile`.
 
@@ -156,18 +165,32 @@ def compile(
     What runs it is `backend`, by default the setting of that name: "rushlight" (or "inductor"), "eager" (kernels call
     by call, nothing is recomputed for the backward pass), "aot_eager" (kernels call by call, after the partition), or
     "reference" (numpy). The results of the first three are the same to the last bit.
+
+    `freeze=True` is for inference: tensors that the model reaches by itself, such as its parameters, are constants.
+    What is made of them alone is made at the first call, and kept: weights in the order in which products read them
+    (which takes their memory once more), or the factors of a normalization. Results are the same to the last bit, and
+    writes to the tensors are noticed: what they concern is made again at the next call. (Not those that go past
+    Rushlight, through a numpy array that shares their memory: call `rushlight.compiler.reset` after these.) Gradients
+    do not flow to the tensors, and the function may not write to them (C016), as batch norm does while training.
     """
     if model is None:
         return functools.partial(
-            compile, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode, options=options, disable=disable
+            compile,
+            fullgraph=fullgraph,
+            dynamic=dynamic,
+            backend=backend,
+            mode=mode,
+            options=options,
+            disable=disable,
+            freeze=freeze,
         )
     if backend is not None and backend not in build.BACKENDS:
         fail("C001", "compile: there is no such backend", backend=backend, hint=f"one of {', '.join(build.BACKENDS)}")
     if disable:
         return model
     if hasattr(type(model), "forward"):
-        return CompiledModule(model, dynamic, backend)
-    return CompiledFunction(model, dynamic, backend)
+        return CompiledModule(model, dynamic, backend, freeze)
+    return CompiledFunction(model, dynamic, backend, freeze)
 
 
 def reset() -> None:

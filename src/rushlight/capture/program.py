@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rushlight.capture.aliasing import refuse_overlaps
+from rushlight.capture.freezing import Frozen
 from rushlight.capture.source import ArgumentSource, GradientSource, NumberSource, Source, TensorSource, ViewSource
 from rushlight.capture.state import Leaf, StateWalk
 from rushlight.capture.values import Container, Effect, SizeOf, Taken, Template, flatten_value
@@ -57,8 +58,9 @@ class Program:
 class Recorder:
     """Runs a function once on tensors without data."""
 
-    def __init__(self, function: Callable[..., Any], walk: StateWalk, names: Callable[[Any], str]) -> None:
+    def __init__(self, function: Any, walk: StateWalk, names: Callable[[Any], str], frozen: Frozen) -> None:
         self.function = function
+        self.frozen = frozen
         self.walk = walk
         self.names = names
         self.scope = Scope()
@@ -138,6 +140,7 @@ class Recorder:
                 text = self._text(leaf)
                 leaf.place(tuple([self.number(f"{text}[{at}]", item) for at, item in enumerate(leaf.value)]))
         self.tensors.extend(self.walk.tensors)
+        self.frozen.enter(self.tensors)
         for tensor in {id(item): item for item in self.tensors}.values():
             record = tensor.gradient
             if record is None or not record.required:
@@ -165,6 +168,7 @@ class Recorder:
 
     def leave(self) -> None:
         """Puts everything back."""
+        self.frozen.leave()
         self.walk.restore_lists()
         for leaf in self.walk.leaves:
             leaf.container[leaf.key] = leaf.value
@@ -208,11 +212,10 @@ class Recorder:
             return ViewSource(source, binding.steps) if binding.steps else source
 
         template = flatten_value(result, classify)
-        effects = [
-            Effect(leaf.container, leaf.key, flatten_value(now, classify), leaf.path) for leaf, now in self._changed()
-        ]
+        changed = self._changed()
+        self.frozen.refuse([leaf.value for leaf, _ in changed if isinstance(leaf.value, Handle)], self.given)
+        effects = [Effect(leaf.container, leaf.key, flatten_value(now, classify), leaf.path) for leaf, now in changed]
         gradients: list[tuple[Any, Any]] = []
-        unset: set[int] = set()
         for tensor in {id(item): item for item in self.tensors}.values():
             if id(tensor) not in self.before or tensor.gradient is None:
                 continue
@@ -229,12 +232,7 @@ class Recorder:
                 if before is None:
                     self.absent.append(owner)
         program = self._finish(nodes, handles, template, effects, gradients)
-        used = {id(item) for call in program.graph.calls for item in call.inputs()}
-        used |= {id(call) for call in program.graph.results()}
-        for key, placeholder in self.placeholders.items():
-            if id(placeholder.node.cell.node.call) in used or id(placeholder.node.node.call) in used:
-                unset.add(key)
-        program.unset_gradients = unset
+        program.unset_gradients = _read_placeholders(program.graph, self.placeholders)
         program.absent = self.absent
         program.same = self.same
         return program
@@ -262,7 +260,7 @@ class Recorder:
         found: list[Any] = []
         if differentiable and STATE.grad:
             inputs = [item for item in self.tracer.lifted if not isinstance(item, TracedNumber)]
-            wanted = [item for item in inputs if item.gradient is not None and item.gradient.required]
+            wanted = self.frozen.wanted(inputs, self.given)
             tangents = [self.tracer.fake(row_major(nodes[place].type)) for place in differentiable]
             roots = [handles[place] for place in differentiable]
             grads = run_backward(roots, tangents, False, False, inputs=wanted, accumulate=False, allow_unused=True)
@@ -278,6 +276,7 @@ class Recorder:
                 mutations.append((position, cell.node))
                 written.append(tensor)
         inputs = [self.given.get(id(tensor), tensor) for tensor in self.tracer.lifted]
+        self.frozen.refuse(written, self.given)
         refuse_overlaps([self.given.get(id(tensor), tensor) for tensor in written], inputs)
         graph, kept = without_unused_parameters(
             self.builder.graph([*nodes, *found], mutations),
@@ -304,6 +303,13 @@ class Recorder:
             differentiable=differentiable if tangents else [],
             guards=list(self.scope.guards),
         )
+
+
+def _read_placeholders(graph: Graph, placeholders: dict[int, Any]) -> set[int]:
+    """The tensors, by identity, whose gradients the graph reads although they may not be there."""
+    used = {id(item) for call in graph.calls for item in call.inputs()} | {id(call) for call in graph.results()}
+    bindings = [(key, placeholder.node) for key, placeholder in placeholders.items()]
+    return {key for key, node in bindings if id(node.cell.node.call) in used or id(node.node.call) in used}
 
 
 def _has_history(handle: Handle) -> bool:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rushlight.capture.aliasing import alias_guards
 from rushlight.capture.entry import Entry, Planner, numbers_among
 from rushlight.capture.guard import Guard
+from rushlight.capture.kept import Kept
 from rushlight.capture.program import Program, random_names
 from rushlight.capture.source import ArgumentSource, GradientSource, NumberSource, Source, TensorSource, ViewSource
 from rushlight.capture.state import StateWalk
@@ -171,13 +172,17 @@ class Writer:
         self, program: Program, executable: Executable, arguments: Arguments, walk: StateWalk, names: Names
     ) -> None:
         self.program = program
+        self.kept = _kept(program, executable)
+        self.sources: list[Source] = [*program.sources]
+        if self.kept is not None:
+            self.sources += [TensorSource(item) for item in self.kept.results]
         self.executable = executable
         self.arguments = arguments
         self.names = names
         types = (*executable.input_types, *executable.output_types)
         words = [descriptor.HEADER_WORDS + 2 * len(type_.shape) for type_ in types]
         self.starts = [0, *accumulate(words)]
-        self.planner = Planner(executable, program.sources, [guard.condition for guard in program.guards])
+        self.planner = Planner(executable, self.sources, [guard.condition for guard in program.guards])
         changed = {(id(effect.container), effect.key) for effect in program.effects}
         self.guards = [*argument_guards(arguments, names), *state_guards(walk, program, names, changed)]
         self.guards.append(Guard("grad mode", "grad mode", str(STATE.grad), f"state.grad is not {STATE.grad}"))
@@ -245,10 +250,10 @@ class Writer:
         return self.arguments.leaves[owner.position][0] if isinstance(owner, ArgumentSource) else self.names(owner)
 
     def _inputs(self) -> list[str]:
-        sources = self.program.sources
+        sources = self.sources
         dynamic = [source for source in sources if isinstance(source, (ArgumentSource, GradientSource))]
         lines = [f"key = ({''.join([f'{self._input_text(source)}.form, ' for source in dynamic])})"]
-        lines += ["plan = plans.get(key) or make_plan(key)", "if plan is None: return MISS"]
+        lines += ["plan = plans.get(key) or make_plan(key)", "if plan is None: return MISS", *self._refresh()]
         for place, (generator, count) in enumerate(self.program.draws.items()):
             seed, ordinal = random_names(place)
             lines.append(f"{seed}, {ordinal} = {self.names(generator)}.next_ordinal({count})")
@@ -263,10 +268,17 @@ class Writer:
                 lines.append(tensor_text(self._input_text(source), self.starts[place], itemsize))
         return lines
 
+    def _refresh(self) -> list[str]:
+        """What is kept is made again where a tensor that it was made of has been written to."""
+        if self.kept is None:
+            return []
+        kept, counters = self.names(self.kept), self.names(self.kept.counters)
+        return [f"if {kept}.seen != [counter.value for counter in {counters}]: {kept}.refresh()"]
+
     def _outputs(self, attach: Any) -> list[str]:
         tensor = self.names(_tensor_class(self.program))
         count = len(self.executable.output_types)
-        starts = [self.starts[len(self.program.sources) + place] for place in range(count)]
+        starts = [self.starts[len(self.sources) + place] for place in range(count)]
         lines = [*self._dropped_gradients(), *output_text(starts, "plan.nbytes")]
         lines += ["plan.launch(sheet)", "plan.free.append(sheet)"]
         for place, type_ in enumerate(self.executable.output_types):
@@ -338,6 +350,13 @@ class Writer:
         inner = f"({''.join([f'{item}, ' for item in items])})"
         named = hasattr(kind, "_fields")  # a NamedTuple takes its items one by one, other sequences take one sequence
         return inner if kind is tuple else f"{self.names(kind)}({'*' if named else ''}{inner})"
+
+
+def _kept(program: Program, executable: Executable) -> Kept | None:
+    if executable.once is None:
+        return None
+    sources = [program.sources[place] for place in executable.reads]
+    return Kept(executable.once, [source.tensor for source in sources if isinstance(source, TensorSource)])
 
 
 def replay_view(base: Any, steps: Any, values: Mapping[SizeExpr, int]) -> Any:

@@ -24,6 +24,26 @@ class Version:
         self.value = 0
 
 
+HIDDEN = Version()
+"""Counts the writes that are not counted as a tensor's although they change its elements: those to its `data`."""
+
+
+class HiddenVersion(Version):
+    """Counts the writes to a tensor's `data`."""
+
+    __slots__ = ("_value",)
+
+    @property
+    def value(self) -> int:
+        """The number of writes."""
+        return self._value
+
+    @value.setter
+    def value(self, value: int) -> None:
+        self._value = value
+        HIDDEN.value += 1
+
+
 Step = tuple[Any, tuple[Any, ...], Mapping[str, Any]]
 
 
@@ -177,7 +197,7 @@ def share(tensor: Handle, *, own_version: bool = False) -> Any:
     result = make_view(tensor, tensor.form, tensor.offset)
     result.node = tensor.node
     if own_version:
-        result.version = Version()
+        result.version = HiddenVersion()
     result.keys = tensor.keys & ~AUTOGRAD
     return result
 

@@ -108,7 +108,7 @@ class Graph:
     The alias table says which parameters are overwritten and which outputs are views.
 
     `mutations` maps a parameter's position to the value its storage holds at the end; `views` are outputs rebuilt as
-    views.
+    views; `frozen` are positions of parameters that have the same elements at each call, or the caller says so.
     """
 
     parameters: tuple[Call, ...]
@@ -117,6 +117,7 @@ class Graph:
     mutations: tuple[tuple[int, Call], ...] = ()
     views: tuple[OutputView, ...] = ()
     name: str = "graph"
+    frozen: tuple[int, ...] = ()
 
     def results(self) -> tuple[Call, ...]:
         """Everything the graph must compute: outputs, then mutated parameters' values."""

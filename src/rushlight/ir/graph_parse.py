@@ -168,6 +168,7 @@ class GraphReader(TypeReader):
         self.values: dict[str, Call] = {}
         self.numbers: dict[tuple[type, str], Call] = {}
         self.parameters: list[Call] = []
+        self.frozen: list[int] = []
         self.calls: list[Call] = []
         self.outputs: tuple[Call, ...] | None = None
         self.mutations: list[tuple[int, Call]] = []
@@ -182,6 +183,7 @@ class GraphReader(TypeReader):
             tuple(self.mutations),
             tuple(self.views),
             self.name,
+            tuple(self.frozen),
         )
 
     def line(self, line: str) -> None:
@@ -219,6 +221,8 @@ class GraphReader(TypeReader):
         while not reader.accept(")"):
             name = reader.next()
             reader.expect(":")
+            if reader.accept("frozen"):
+                self.frozen.append(len(self.parameters))
             call = parameter(name.removeprefix("%"), self._type(reader))
             self._define(name, call)
             self.parameters.append(call)

@@ -15,6 +15,7 @@ generator's choice.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from rushlight.ir.dtype import SHORT_NAMES, DType
@@ -157,7 +158,13 @@ def kernel_text(kernel: AnyKernel) -> str:
 
 
 def plan_text(plan: Plan) -> str:
-    """All kernels of a plan, then its launches in order, with their arguments and number of parallel iterations."""
+    """All kernels of a plan, then its launches in order, with their arguments and number of parallel iterations.
+
+    What runs once before comes first.
+    """
+    if plan.once is not None:
+        words = ", ".join([buffer.name for buffer in plan.once.outputs])
+        return f"{plan_text(plan.once)}\nkeep {words}\n\n{plan_text(replace(plan, once=None))}"
     lines = [f"# kernel {number}: {kernel.name}\n{kernel_text(kernel)}" for number, kernel in enumerate(plan.kernels)]
     return "\n".join([*lines, *[_launch_text(launch) for launch in plan.launches]])
 

@@ -12,6 +12,7 @@ Buffers and sizes have their own names, so that they can be found in the graph: 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from rushlight.ir.kernel import Kernel, Store
 from rushlight.ir.kernel_text import KernelPrinter
@@ -94,7 +95,13 @@ def kernel_outline(kernel: AnyKernel) -> str:
 
 
 def plan_outline(plan: Plan) -> str:
-    """A plan in outline: its kernels, its launches in order, and what lies where in the arena."""
+    """A plan in outline: its kernels, its launches in order, and what lies where in the arena.
+
+    What runs once before comes first.
+    """
+    if plan.once is not None:
+        kept = [f"keep {buffer.name}: {buffer.type}" for buffer in plan.once.outputs]
+        return "\n".join([plan_outline(plan.once), *kept, "", plan_outline(replace(plan, once=None))])
     lines = [kernel_outline(kernel) for kernel in plan.kernels]
     for launch in plan.launches:
         lines.append(_launch_outline(plan, launch, "", {}))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from rushlight.ir.gemm_tile import GemmTile
 from rushlight.ir.kernel import GemmKernel, Kernel
 from rushlight.ir.scalar import Buffer
@@ -81,6 +83,16 @@ class Launch:
         found = [item.buffer if isinstance(item, Address) else item for item in self.arguments]
         return tuple([item for item in found if isinstance(item, Buffer)])
 
+    def with_buffers(self, images: Mapping[Buffer, Buffer]) -> Launch:
+        """The launch on other buffers, where `images` has them."""
+
+        def image(word: Buffer | Address | Size) -> Buffer | Address | Size:
+            if isinstance(word, Address):
+                return Address(images.get(word.buffer, word.buffer), word.offset)
+            return images.get(word, word) if isinstance(word, Buffer) else word
+
+        return Launch(self.kernel, tuple([image(word) for word in self.arguments]), self.count, self.grain)
+
 
 @frozen
 class BandLoop:
@@ -141,7 +153,11 @@ THREADS = Scope().symbol("threads", optimization_hint=2)
 
 @frozen
 class Plan:
-    """Everything that an entry point needs: inputs and outputs are the descriptors, in order, as buffers."""
+    """Everything that an entry point needs: inputs and outputs are the descriptors, in order, as buffers.
+
+    `once` is a plan of its own that runs before, and again when a frozen input has changed: its inputs are frozen ones,
+    its outputs are the last inputs of this one.
+    """
 
     inputs: tuple[Buffer, ...]
     outputs: tuple[Buffer, ...]
@@ -151,11 +167,14 @@ class Plan:
     slots: tuple[ArenaSlot, ...]
     kernels: tuple[AnyKernel, ...]
     launches: tuple[Launch, ...]
+    once: Plan | None = None
 
     @property
     def tiles(self) -> tuple[GemmTile, ...]:
         """The tiles whose cores it calls."""
-        return tuple(dict.fromkeys([kernel.tile for kernel in self.kernels if isinstance(kernel, GemmKernel)]))
+        before = () if self.once is None else self.once.tiles
+        mine = [kernel.tile for kernel in self.kernels if isinstance(kernel, GemmKernel)]
+        return tuple(dict.fromkeys([*before, *mine]))
 
     def arena_hints(self) -> tuple[list[int], int]:
         """Where the slots begin in their memory, and how long the arena is, for sizes as hints give them, in bytes."""

@@ -72,15 +72,17 @@ class Buffer:
     """Memory that scalars are loaded from; compared by identity. `type` gives shape, dtype and strides.
 
     scope: "global" (a descriptor's storage), "arena" (scratch of one call), "local" (a share's own, such as a tile),
-    "shared" (a block's own).
+    "shared" (a block's own). `constant`: each call finds the same elements there, those of a frozen input or of values
+    that are made of frozen inputs alone.
     """
 
-    __slots__ = ("name", "scope", "type")
+    __slots__ = ("constant", "name", "scope", "type")
 
     def __init__(self, name: str, type: Any, scope: str = "global") -> None:
         self.name = name
         self.type = type
         self.scope = scope
+        self.constant = False
 
     def __repr__(self) -> str:
         return f"@{self.name}"

@@ -9,9 +9,9 @@
     }
 
 Names are canonical: values are numbered in order, symbols are renamed s0, s1, ... in order of appearance; Python
-numbers stand where they are used. Equal graphs print equal, whatever scope or process they come from, so a digest of
-the text identifies a graph. The lines `size` and `given` are printed on demand: hints and what is known of each
-symbol, and the conditions that tracing guarded.
+numbers stand where they are used. A parameter that is frozen says so before its type. Equal graphs print equal,
+whatever scope or process they come from, so a digest of the text identifies a graph. The lines `size` and `given` are
+printed on demand: hints and what is known of each symbol, and the conditions that tracing guarded.
 """
 
 from __future__ import annotations
@@ -79,7 +79,9 @@ class GraphPrinter:
         """The lines of a graph."""
         for call in graph.parameters:
             self.values[id(call)] = f"%{call.attr('name')}"
-        header = ", ".join([f"{self.values[id(call)]}: {self.type(call.type)}" for call in graph.parameters])
+        words = ["frozen " if place in graph.frozen else "" for place in range(len(graph.parameters))]
+        pairs = zip(words, graph.parameters, strict=True)
+        header = ", ".join([f"{self.values[id(call)]}: {word}{self.type(call.type)}" for word, call in pairs])
         body: list[str] = []
         for call in graph.calls:
             if self.name(call).startswith("%"):

@@ -102,10 +102,12 @@ class _Verifier:
             raise
 
     def _mutations(self) -> None:
-        seen: set[int] = set()
+        seen = set(self.graph.frozen)
+        if not seen.issubset(range(len(self.graph.parameters))):
+            self.fail("what is frozen is no parameter", frozen=self.graph.frozen)
         for position, value in self.graph.mutations:
             if not 0 <= position < len(self.graph.parameters) or position in seen:
-                self.fail("a write is to no parameter, or the second one to it", parameter=position)
+                self.fail("a write is to no parameter or a frozen one, or the second one to it", parameter=position)
             seen.add(position)
             if id(value) not in self.defined or not isinstance(value.type, TensorType):
                 self.fail("what is written is no tensor of the graph", value=value.op.name)

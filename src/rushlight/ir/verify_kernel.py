@@ -180,6 +180,10 @@ def verify_plan(plan: Plan) -> None:
 
     Errors: C015.
     """
+    if plan.once is not None:
+        verify_plan(plan.once)
+        if plan.inputs[-len(plan.once.outputs) :] != plan.once.outputs:
+            broken("plan", "what is made once is no input")
     for kernel in plan.kernels:
         verify_kernel(kernel)
     known = {THREADS, *[source.symbol for source in plan.symbols]}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 
 from rushlight.ir.loops import Definition, ScatterDefinition
@@ -97,8 +97,8 @@ class Dissected:
         return sum(1 for term in self.terms if term.op not in _FREE)
 
 
-def choose_folded(items: list[Dissected], results: set[Buffer]) -> set[Buffer]:
-    """The values that are folded into their users. Users come after producers."""
+def choose_folded(items: list[Dissected], results: set[Buffer], kept: Container[Buffer]) -> set[Buffer]:
+    """The values that are folded into their users, which come after them; those that are `kept` are not."""
     reads = {item.buffer: item.reads() for item in items}
     numbers = _made_of_indices(items)
     turned = _read_turned(items, results, reads)
@@ -108,7 +108,7 @@ def choose_folded(items: list[Dissected], results: set[Buffer]) -> set[Buffer]:
     folded: set[Buffer] = set(turned.values())
     for item in reversed(items):
         buffer, mine = item.buffer, 1
-        if buffer in turned or buffer in folded:
+        if buffer in turned or buffer in folded or buffer in kept:
             pass
         elif buffer in numbers or _is_folded(item, uses, recomputed, results):
             folded.add(buffer)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from rushlight.ir.dtype import float32, float64
 from rushlight.ir.loops import Definition, ScatterDefinition
 from rushlight.ir.scalar import BLOCKED, OPS, Scalar, cast, contract
+from rushlight.schedule.constants import is_constant
 from rushlight.schedule.matrices import Axes, matrices
 from rushlight.schedule.nodes import Node
 from rushlight.schedule.terms import as_size, free_axes, linear_offset, rebuild
@@ -20,7 +21,7 @@ MIN_WORK = 16384
 MIN_COLUMNS = 8
 # Shorter sums are over before a transposed result has paid.
 MIN_INNER = 64
-# With fewer rows there is no use for a packed `b`: it must lie in memory as a matrix does.
+# With fewer rows there is no use for packing `b` at each call: it must lie in memory as a matrix does, or be constant.
 MIN_ROWS = 4
 
 
@@ -88,7 +89,8 @@ def match_gemm(node: Node) -> GemmShape | None:
         return shape
     if _is_below(n, MIN_COLUMNS) or _is_below(product((m, n, k)), MIN_WORK):
         return None
-    if _is_below(m, MIN_ROWS) and not _is_matrix(b, batch, inner, columns):
+    packed = is_constant(b, (*batch, *inner, *columns))
+    if _is_below(m, MIN_ROWS) and not packed and not _is_matrix(b, batch, inner, columns):
         return None
     return shape
 

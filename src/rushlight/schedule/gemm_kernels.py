@@ -16,6 +16,7 @@ from rushlight.ir.loops import Index
 from rushlight.ir.plan import Address
 from rushlight.ir.scalar import OPS, Buffer, Scalar, index, load
 from rushlight.ir.type import TensorType
+from rushlight.schedule.constants import is_constant
 from rushlight.schedule.fuse import Group
 from rushlight.schedule.gemm import GemmShape
 from rushlight.schedule.kernels import Item, Nest, Step, build_kernel, linearise, open_group
@@ -50,9 +51,13 @@ def build_gemm(group: Group, vector_bytes: int, placed: Mapping[Buffer, Buffer],
     name = f"k{number}"
     a_term, b_term = (_linear(term, placed) for term in (shape.a, shape.b))
     stored = _stored_product(group, shape, placed)
-    split, a, b, c = _place_operands(shape, a_term, b_term, stored)
     dtype = node.contraction.operands[0].type
-    if dtype is not node.contraction.type:
+    widens = dtype is not node.contraction.type
+    # What is constant is packed once: a product streams it as it needs it, with however few rows.
+    a_once = not widens and is_constant(a_term, (*shape.batch, *shape.rows, *shape.inner))
+    b_once = not widens and is_constant(b_term, (*shape.batch, *shape.inner, *shape.columns))
+    split, a, b, c = _place_operands(shape, None if a_once else a_term, None if b_once else b_term, stored)
+    if widens:
         a = a or (yield from _store_matrix(a_term, shape, split, f"{name}_a", shape.rows, shape.inner))
         b = b or (yield from _store_matrix(b_term, shape, split, f"{name}_b", shape.inner, shape.columns))
     tile = choose_tile(
@@ -69,17 +74,18 @@ def build_gemm(group: Group, vector_bytes: int, placed: Mapping[Buffer, Buffer],
 
 
 def _place_operands(
-    shape: GemmShape, a_term: Scalar, b_term: Scalar, stored: tuple[Buffer, Size] | None
+    shape: GemmShape, a_term: Scalar | None, b_term: Scalar | None, stored: tuple[Buffer, Size] | None
 ) -> tuple[int, Matrices | None, Matrices | None, Matrices | None]:
     """Where A, B and C lie as batches of matrices, None where they do not; and how many batch axes are outer ones.
 
-    A batch has two strides, of the outer axes walked as one and of the inner ones; the cut is where most operands fit.
+    Terms that are None are packed. A batch has two strides, of the outer axes walked as one and of the inner ones; the
+    cut is where most operands fit.
     """
     best: tuple[int, Matrices | None, Matrices | None, Matrices | None] = (0, None, None, None)
     for cut in range(len(shape.batch) + 1):
         batch = (shape.batch[:cut], shape.batch[cut:])
-        a = plain_load(a_term, batch, shape.rows, shape.inner)
-        b = plain_load(b_term, batch, shape.inner, shape.columns)
+        a = None if a_term is None else plain_load(a_term, batch, shape.rows, shape.inner)
+        b = None if b_term is None else plain_load(b_term, batch, shape.inner, shape.columns)
         c = None if stored is None else matrices(*stored, batch, shape.rows, shape.columns)
         found = (cut, a, b, None if c is None or c.format != "row" else c)
         if cut == 0 or sum(item is not None for item in found[1:]) > sum(item is not None for item in best[1:]):
@@ -245,7 +251,7 @@ def _pack_step(
     nest = Nest(tuple([axis for axis in axes if axis not in single]), [Item((within,), packed, index(offset), value)])
     if single:
         nest.map(Substitution(single))
-    return build_kernel(nest, name)
+    return replace(build_kernel(nest, name), once=is_constant(term, images))
 
 
 def _product(

@@ -151,12 +151,16 @@ def _all_axes(exprs: Iterable[SizeExpr]) -> list[SizeExpr]:
 
 @frozen
 class Step:
-    """One launch: a kernel, its argument words, its parallel iterations, and the scalar steps of one iteration."""
+    """One launch: a kernel, its argument words, its parallel iterations, and the scalar steps of one iteration.
+
+    One that packs constants is needed only `once`.
+    """
 
     kernel: Kernel | GemmKernel
     arguments: tuple[Buffer | Address | Size, ...]
     count: Size
     work: Size
+    once: bool = False
 
 
 def build_kernel(nest: Nest, name: str) -> Step:

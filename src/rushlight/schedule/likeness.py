@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
-from rushlight.ir.plan import Address, Launch
+from rushlight.ir.plan import Launch
 from rushlight.ir.scalar import Buffer, Scalar
 from rushlight.schedule.fuse import Group
 from rushlight.schedule.nodes import Node
@@ -86,7 +85,8 @@ class Likeness:
             type_ = buffer.type
             layout = (self._image(type_.shape), self._image(type_.strides), type_.dtype)
             place = self._placed.get(buffer)
-            self._parts.append(("buffer", layout, buffer.scope, None if place is None else self._buffer(place)))
+            placed = None if place is None else self._buffer(place)
+            self._parts.append(("buffer", layout, buffer.scope, buffer.constant, placed))
         return ("buffer", number)
 
     def _size(self, size: Size) -> Hashable:
@@ -108,18 +108,19 @@ class Likeness:
         return (atom.op, *[self._size(operand) for operand in atom.operands])
 
 
-def launches_again(launches: Sequence[Launch], made_for: Likeness, wanted: Likeness, mark: str) -> list[Launch]:
-    """The launches of groups for others that are alike; memory of their own is made anew, `mark` added to its name."""
-    images = dict(zip(made_for.buffers, wanted.buffers, strict=True))
+class Again:
+    """The launches of groups for others that are alike.
 
-    def image(word: Buffer | Address | Size) -> Buffer | Address | Size:
-        if isinstance(word, Address):
-            return Address(buffer(word.buffer), word.offset)
-        return buffer(word) if isinstance(word, Buffer) else word
+    Memory of their own, which no number stands for, is made anew, with `mark` added to its name.
+    """
 
-    def buffer(old: Buffer) -> Buffer:
-        if old not in images:
-            images[old] = Buffer(f"{old.name}{mark}", old.type, old.scope)
-        return images[old]
+    def __init__(self, made_for: Likeness, wanted: Likeness, mark: str) -> None:
+        self._images = dict(zip(made_for.buffers, wanted.buffers, strict=True))
+        self._mark = mark
 
-    return [replace(launch, arguments=tuple([image(word) for word in launch.arguments])) for launch in launches]
+    def __call__(self, launch: Launch) -> Launch:
+        """The launch with the others' buffers."""
+        for buffer in launch.buffers:
+            if buffer not in self._images:
+                self._images[buffer] = Buffer(f"{buffer.name}{self._mark}", buffer.type, buffer.scope)
+        return launch.with_buffers(self._images)

@@ -96,8 +96,9 @@ def lower_graph(graph: Graph) -> Lowered:
     """Runs the lowering rule of every call, in order."""
     lowered = Lowered([], {}, {})
     operands = lowered.operands
-    for call in graph.parameters:
+    for position, call in enumerate(graph.parameters):
         buffer = Buffer(call.attr("name"), call.type)
+        buffer.constant = position in graph.frozen
         lowered.buffers[id(call)] = buffer
         operands[id(call)] = BufferOperand(buffer)
     results: dict[int, tuple[Any, ...]] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass, replace
 
 from rushlight.ir.loops import Definition, Scatter, ScatterDefinition
@@ -67,10 +68,12 @@ class Node:
         return self._reads
 
 
-def make_nodes(definitions: list[Definition | ScatterDefinition], results: set[Buffer]) -> list[Node]:
-    """Decides what is folded into its users, and folds it."""
+def make_nodes(
+    definitions: list[Definition | ScatterDefinition], results: set[Buffer], kept: Container[Buffer] = ()
+) -> list[Node]:
+    """Decides what is folded into its users, and folds it; values that are `kept` are not."""
     items = [Dissected.of(definition) for definition in definitions]
-    folded = choose_folded(items, results)
+    folded = choose_folded(items, results, kept)
     bodies: dict[Buffer, tuple[tuple[SizeExpr, ...], Scalar]] = {}
     nodes: list[Node] = []
 

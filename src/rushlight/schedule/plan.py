@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from rushlight.ir.graph import Graph
-from rushlight.ir.kernel import GemmKernel
-from rushlight.ir.loops import Definition, axes_of
-from rushlight.ir.plan import AnyKernel, Assertion, Launch, Plan, SymbolSource
-from rushlight.ir.scalar import Buffer, load
-from rushlight.schedule.bands import Chain, band_launch, find_chains, localise, made_in_chains
-from rushlight.schedule.complex_parts import split_complex
-from rushlight.schedule.fuse import Group, Missed, fuse
+from rushlight.ir.loops import Definition, ScatterDefinition
+from rushlight.ir.plan import Assertion, Plan, SymbolSource
+from rushlight.ir.scalar import Buffer
+from rushlight.ir.type import TensorType
+from rushlight.schedule.bands import Chain, find_chains, made_in_chains
+from rushlight.schedule.constants import carried, kept_constants, mark_constants
+from rushlight.schedule.fuse import Missed, fuse
 from rushlight.schedule.gemm import widen_products
-from rushlight.schedule.gemm_kernels import build_gemm
-from rushlight.schedule.keep import keep_row_values
-from rushlight.schedule.kernels import Step, build_kernel, collapse, open_group
-from rushlight.schedule.likeness import Likeness, launches_again
+from rushlight.schedule.launches import LaunchMaker
 from rushlight.schedule.lowering import lower_graph
 from rushlight.schedule.memory import plan_memory
-from rushlight.schedule.nodes import make_nodes
+from rushlight.schedule.nodes import Node, make_nodes
 from rushlight.schedule.order import order_groups
 from rushlight.schedule.places import (
     mark_stored,
@@ -30,12 +27,8 @@ from rushlight.schedule.places import (
     place_results,
     share_places,
 )
-from rushlight.schedule.scatter import build_scatter
 from rushlight.schedule.split import split_full_reductions
-from rushlight.sym import Size, SizeExpr, floordiv, free_symbols, is_axis, is_symbol, maximum, scope_of, substitute
-
-# Scalar steps that are worth waking another thread for.
-GRAIN_STEPS = 16384
+from rushlight.sym import SizeExpr, free_symbols, is_symbol, scope_of
 
 
 @dataclass(slots=True)
@@ -54,123 +47,71 @@ def schedule(graph: Graph, vector_bytes: int, products: frozenset[str] = frozens
     lowered = lower_graph(graph)
     widen_products(lowered.definitions, products)
     outputs = place_results(graph, lowered)
-    nodes = split_full_reductions(make_nodes(lowered.definitions, set(outputs)))
-    fused = fuse(nodes)
-    mark_stored(fused.groups)
+    constant, nodes = _make_nodes(graph, lowered.definitions, set(outputs))
+    fused, before = fuse(nodes), fuse(constant)
+    mark_stored([*before.groups, *fused.groups])
     mutations = mutated_values(graph, lowered, outputs[len(graph.outputs) :])
     written_over = overwrites(mutations, fused.groups)
     parts = find_chains(order_groups(fused.groups, written_over), written_over)
     groups = [group for part in parts for group in (part.groups if isinstance(part, Chain) else [part])]
     placed, commits = place_mutations(mutations, groups)
     share_places(groups, placed, commits, made_in_chains(parts))
-    maker = _LaunchMaker(vector_bytes, placed)
+    first = LaunchMaker(vector_bytes, {})
+    for group in order_groups(before.groups, {}):
+        first.add(group)
+    maker = LaunchMaker(vector_bytes, placed, first)
     for part in parts:
         maker.add(part)
     for buffer, place in commits:
         maker.copy(buffer, place)
-    inputs = tuple([lowered.buffers[id(call)] for call in graph.parameters])
-    symbols = _symbol_sources(graph, outputs)
-    plan = Plan(
-        inputs,
-        tuple(outputs[: len(graph.outputs)]),
+    maker.share_packs()
+    inputs = [lowered.buffers[id(call)] for call in graph.parameters]
+    once = _once_plan(first, inputs, carried(maker.launches, first.launches, inputs)) if first.launches else None
+    return Scheduled(_main_plan(graph, maker, inputs, outputs, once), [*before.missed, *fused.missed])
+
+
+def _make_nodes(
+    graph: Graph, definitions: list[Definition | ScatterDefinition], results: set[Buffer]
+) -> tuple[list[Node], list[Node]]:
+    """The nodes whose values are constant, and those that are computed at each call."""
+    if not graph.frozen:
+        return [], split_full_reductions(make_nodes(definitions, results))
+    mark_constants(definitions, results)
+    nodes = make_nodes(definitions, results, kept_constants(definitions))
+    constant, others = ([node for node in nodes if node.buffer.constant is wanted] for wanted in (True, False))
+    return split_full_reductions(constant), split_full_reductions(others)
+
+
+def _main_plan(
+    graph: Graph, maker: LaunchMaker, inputs: list[Buffer], outputs: list[Buffer], once: Plan | None
+) -> Plan:
+    results = outputs[: len(graph.outputs)]
+    inputs = inputs if once is None else [*inputs, *once.outputs]
+    symbols = _symbol_sources([*[buffer.type for buffer in inputs], *[buffer.type for buffer in results]])
+    return Plan(
+        tuple(inputs),
+        tuple(results),
         tuple([call.type for call in graph.outputs]),
         symbols,
         _assertions(symbols),
-        plan_memory(maker.launches, outputs[: len(graph.outputs)]),
+        plan_memory(maker.launches, results),
         tuple(maker.kernels),
         tuple(maker.launches),
+        once,
     )
-    return Scheduled(plan, fused.missed)
 
 
-class _LaunchMaker:
-    """Turns groups into kernels and launches; of groups that are alike, those of one serve all."""
-
-    def __init__(self, vector_bytes: int, placed: dict[Buffer, Buffer]) -> None:
-        self.vector_bytes = vector_bytes
-        self.placed = placed
-        self.kernels: list[AnyKernel] = []
-        self.launches: list[Launch] = []
-        self._known: dict[Hashable, tuple[Likeness, list[Launch]]] = {}
-
-    def add(self, part: Group | Chain) -> None:
-        """The launches of a group or a chain."""
-        if isinstance(part, Group):
-            likeness = Likeness([part], self.placed)
-        else:
-            sums = tuple([any(group is item for item in part.sums) for group in part.groups])
-            likeness = Likeness(part.groups, self.placed, part.batch, part.rows, tuple(part.private), sums)
-        known = self._known.get(likeness.key)
-        first = len(self.launches)
-        if known is not None:
-            self.launches += launches_again(known[1], known[0], likeness, f"_{first}")
-            return
-        if isinstance(part, Group):
-            self.launches += self.make(part)
-        else:
-            self._add_chain(part)
-        self._known[likeness.key] = (likeness, self.launches[first:])
-
-    def _add_chain(self, chain: Chain) -> None:
-        """One launch of bands; the groups' own where a mutated parameter is written in place."""
-        if any(node.buffer in self.placed for group in chain.groups for node in group.nodes):
-            for group in chain.groups:
-                self.add(group)
-            return
-        local = localise(chain, f"k{len(self.kernels)}")
-        self.placed.update(local.shared_places)
-        if local.flags is not None:
-            self.add(Group(chain.groups[0].number, [local.flags], len(local.flags.axes)))
-        launches = [launch for group in local.groups for launch in self.make(group)]
-        outside = {
-            buffer for group in chain.groups for buffer in (*group.reads, *[node.buffer for node in group.nodes])
-        }
-        kernel, arguments, shares = band_launch(f"k{len(self.kernels)}", local, launches, outside)
-        self.launches.append(Launch(len(self.kernels), arguments, shares, 1))
-        self.kernels.append(kernel)
-
-    def make(self, group: Group) -> list[Launch]:
-        """The launches of one group, their kernels noted."""
-        return [self.launch(step) for step in self.steps(group)]
-
-    def steps(self, group: Group) -> Iterator[Step]:
-        """The kernels of one group."""
-        name = f"k{len(self.kernels)}"
-        if group.gemm is not None:
-            yield from build_gemm(group, self.vector_bytes, self.placed, len(self.kernels))
-        elif group.nodes[0].scatter is not None:
-            yield from build_scatter(group.nodes[0], self.placed, len(self.kernels))
-        else:
-            nest = open_group(group, self.placed)
-            collapse(nest)
-            keep_row_values(nest)
-            yield build_kernel(nest, name)
-
-    def launch(self, step: Step) -> Launch:
-        """The launch of a kernel, which is noted."""
-        grain = 1 if isinstance(step.kernel, GemmKernel) else _grain(step.work)
-        self.kernels.append(split_complex(step.kernel))
-        return Launch(len(self.kernels) - 1, step.arguments, step.count, grain)
-
-    def copy(self, source: Buffer, target: Buffer) -> None:
-        """A plain copy."""
-        axes = axes_of(source.type.shape)
-        at = tuple([0 if size == 1 else axis for axis, size in zip(axes, source.type.shape, strict=True)])
-        (node,) = make_nodes([Definition(target, axes, load(source, *at))], {target})
-        self.add(Group(0, [node], None))
+def _once_plan(maker: LaunchMaker, inputs: list[Buffer], outputs: list[Buffer]) -> Plan:
+    used = {buffer for launch in maker.launches for buffer in launch.buffers}
+    types = tuple([buffer.type for buffer in outputs])
+    slots = plan_memory(maker.launches, outputs)
+    read = tuple([buffer for buffer in inputs if buffer in used])
+    return Plan(read, tuple(outputs), types, (), (), slots, tuple(maker.kernels), tuple(maker.launches))
 
 
-def _grain(work: Size) -> Size:
-    """Iterations of some work each that are worth a share of their own."""
-    # The work of an iteration may depend on which one it is: the first is as long as any.
-    first = substitute(work, {symbol: 0 for symbol in free_symbols(work) if is_axis(symbol)})
-    return maximum(1, floordiv(GRAIN_STEPS, maximum(1, first)))
-
-
-def _symbol_sources(graph: Graph, outputs: list[Buffer]) -> tuple[SymbolSource, ...]:
+def _symbol_sources(types: Sequence[TensorType]) -> tuple[SymbolSource, ...]:
     """Where each symbol's value stands at a call: in the inputs' sizes and strides, then in the outputs' strides."""
     sources: dict[SizeExpr, SymbolSource] = {}
-    types = [call.type for call in graph.parameters] + [buffer.type for buffer in outputs[: len(graph.outputs)]]
     for descriptor, type_ in enumerate(types):
         for field_name, sizes in (("size", type_.shape), ("stride", type_.strides)):
             for dim, size in enumerate(sizes):

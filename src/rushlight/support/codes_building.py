@@ -106,6 +106,13 @@ register_code(
     "RUSHLIGHT_VERIFY=1 checks the result of every pass, and edited stages are always checked. The message says which.",
     "if the stage was not edited this is a defect of Rushlight: please report it with the dump",
 )
+register_code(
+    "C016",
+    CompileError,
+    "A function that was compiled with freeze=True changes a tensor that it reaches by itself",
+    "Such tensors are constants of the program. Batch norm counts what it sees while it trains; an optimizer writes.",
+    "call eval() on the module first, or compile without freeze=True",
+)
 
 register_code(
     "K001",

@@ -1,7 +1,8 @@
-"""One module for a plan: its kernels, each distinct one once, and its entry point."""
+"""One module for a plan: its kernels, each distinct one once, its entry point, and that of what runs once before."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from rushlight.codegen.llvm.band import emit_band
@@ -10,9 +11,11 @@ from rushlight.codegen.llvm.gemm import declare_core
 from rushlight.codegen.llvm.gemm_kernel import core_name, emit_gemm_kernel
 from rushlight.codegen.llvm.kernel import emit_kernel
 from rushlight.codegen.llvm.target import CodeTarget
-from rushlight.ir.kernel import GemmKernel
+from rushlight.ir.kernel import GemmKernel, Kernel
 from rushlight.ir.kernel_text import kernel_text
 from rushlight.ir.plan import BandKernel, Plan
+
+ONCE = "once"
 
 
 class MachineTarget(Protocol):
@@ -34,28 +37,49 @@ def emit_module(plan: Plan, target: MachineTarget, name: str = "entry") -> tuple
 
     Kernels that differ in nothing but names are one function. Cores of matrix products are declared, not defined.
     """
-    code_target = CodeTarget(target.architecture, target.vector_bytes)
-    texts: list[str] = []
-    functions: list[str] = []
-    known: dict[str, str] = {}
-    cores: dict[str, None] = {}
-    for kernel in plan.kernels:
-        if isinstance(kernel, BandKernel):
-            text = emit_band(kernel, plan.kernels, functions, code_target, "bands")
-            if text not in known:
-                known[text] = f"bands_{len(known)}"
-                texts.append(text.replace("@bands", f"@{known[text]}"))
-            functions.append(known[text])
-            continue
+    module = _Module(CodeTarget(target.architecture, target.vector_bytes))
+    if plan.once is not None:
+        module.add(plan.once, ONCE)
+    module.add(plan, name)
+    return module.text(), tuple([assertion.message for assertion in plan.assertions])
+
+
+class _Module:
+    def __init__(self, target: CodeTarget) -> None:
+        self.target = target
+        self.texts: list[str] = []
+        self.known: dict[str, str] = {}
+        self.cores: dict[str, None] = {}
+
+    def add(self, plan: Plan, name: str) -> None:
+        """The entry of a plan, and those of its kernels that are not there yet."""
+        functions: list[str] = []
+        for kernel in plan.kernels:
+            functions.append(
+                self.band(plan, kernel, functions) if isinstance(kernel, BandKernel) else self.kernel(kernel)
+            )
+        self.texts.append(emit_entry(plan, self.target, functions, name))
+
+    def band(self, plan: Plan, kernel: BandKernel, functions: Sequence[str]) -> str:
+        """The name of the function that runs bands; `functions` are those of the kernels before it."""
+        text = emit_band(kernel, plan.kernels, functions, self.target, "bands")
+        if text not in self.known:
+            self.known[text] = f"bands_{len(self.known)}"
+            self.texts.append(text.replace("@bands", f"@{self.known[text]}"))
+        return self.known[text]
+
+    def kernel(self, kernel: Kernel | GemmKernel) -> str:
+        """The name of a kernel's function."""
         key = kernel_text(kernel)
-        if key not in known:
-            known[key] = f"kernel_{len(known)}"
+        if key not in self.known:
+            name = self.known[key] = f"kernel_{len(self.known)}"
             if isinstance(kernel, GemmKernel):
-                cores[core_name(kernel.tile)] = None
-                texts.append(emit_gemm_kernel(kernel, code_target, known[key]))
+                self.cores[core_name(kernel.tile)] = None
+                self.texts.append(emit_gemm_kernel(kernel, self.target, name))
             else:
-                texts.append(emit_kernel(kernel, code_target, known[key]))
-        functions.append(known[key])
-    texts.append(emit_entry(plan, code_target, functions, name))
-    texts[:0] = [declare_core(core) for core in cores]
-    return "\n".join(texts), tuple([assertion.message for assertion in plan.assertions])
+                self.texts.append(emit_kernel(kernel, self.target, name))
+        return self.known[key]
+
+    def text(self) -> str:
+        """All of it, what is defined elsewhere first."""
+        return "\n".join([*[declare_core(core) for core in self.cores], *self.texts])

@@ -1,0 +1,44 @@
+"""What a program with frozen inputs keeps from call to call: the results of what runs once before it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from rushlight.eager.form import form_of
+from rushlight.eager.handle import HIDDEN, Handle, allocate
+from rushlight.runtime.descriptor import Sheets
+
+if TYPE_CHECKING:
+    from rushlight.build import Executable
+
+
+class Kept:
+    """The results of an executable that reads `tensors`.
+
+    `seen` are the values that `counters` had when the results were made: those of writes to the tensors, and of writes
+    that no tensor counts.
+    """
+
+    __slots__ = ("_launch", "_lock", "_sheets", "counters", "results", "seen")
+
+    def __init__(self, executable: Executable, tensors: Sequence[Handle]) -> None:
+        forms = [form_of(type_.shape, type_.dtype, type_.device) for type_ in executable.output_types]
+        self.results: list[Any] = [allocate(form) for form in forms]
+        self.counters = [*[tensor.version for tensor in tensors], HIDDEN]
+        self.seen: list[int] | None = None
+        self._lock = threading.Lock()
+        used = [*tensors, *self.results]
+        self._sheets = Sheets([item.form.words for item in used])
+        for position, item in enumerate(used):
+            self._sheets.fix(position, item.address())
+        self._launch = executable.launcher(executable.work_of([tuple(item.form.shape) for item in used]))
+
+    def refresh(self) -> None:
+        """Makes the results anew, unless another thread just did."""
+        with self._lock:
+            seen = [counter.value for counter in self.counters]
+            if seen != self.seen:
+                self._launch(self._sheets.fresh())
+                self.seen = seen

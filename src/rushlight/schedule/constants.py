@@ -1,0 +1,85 @@
+"""What a graph makes of frozen inputs alone: values that are computed once, and kept from call to call."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+
+from rushlight.ir.loops import Definition, ScatterDefinition
+from rushlight.ir.plan import Launch
+from rushlight.ir.scalar import OPS, Buffer, Scalar, bound_axes
+from rushlight.schedule.terms import index_exprs, loads
+from rushlight.sym import Size, SizeExpr, axis_size, free_symbols, is_axis, product
+from rushlight.term import postorder
+
+_LEAVES = (OPS["constant"], OPS["index"], OPS["load"])
+# A value of fewer steps for each element is not worth memory of its own: a view, a cast, a number added.
+MIN_STEPS = 2
+
+
+def mark_constants(definitions: Iterable[Definition | ScatterDefinition], results: Collection[Buffer]) -> None:
+    """Says of values, in program order, that they are constant. A result is made anew at each call."""
+    for definition in definitions:
+        if isinstance(definition, Definition) and definition.buffer not in results:
+            definition.buffer.constant = is_constant(definition.body, definition.axes)
+
+
+def is_constant(term: Scalar, axes: Iterable[SizeExpr]) -> bool:
+    """Whether a body over some axes is made of constant values, and of no size that is known at a call only."""
+    read = loads(term)
+    if not read or not all(item.attr("buffer").constant for item in read):
+        return False
+    over = {*axes, *[axis for part in postorder([term]) for axis in bound_axes(part)]}
+    over.update([symbol for expr in index_exprs([term]) for symbol in free_symbols(expr)])
+    return all(is_axis(symbol) and isinstance(axis_size(symbol), int) for symbol in over)
+
+
+def kept_constants(definitions: Sequence[Definition | ScatterDefinition]) -> set[Buffer]:
+    """The constant values that are worth memory of their own: others are made of them, which calls compute.
+
+    No value is kept that is larger than what it is made of: it would be read for longer than it is computed.
+    """
+    exposed: set[Buffer] = set()
+    for definition in reversed(definitions):
+        if not definition.buffer.constant or (definition.buffer in exposed and _steps(definition) == 0):
+            exposed.update(_read(definition))
+    steps: dict[Buffer, int] = {}
+    kept: set[Buffer] = set()
+    for definition in definitions:
+        if not definition.buffer.constant:
+            continue
+        read = _read(definition)
+        mine = steps[definition.buffer] = _steps(definition)
+        total = mine + sum([steps.get(buffer, 0) for buffer in read])
+        steps[definition.buffer] = total
+        small = _elements(definition.buffer) <= sum([_elements(buffer) for buffer in read])
+        if mine and total >= MIN_STEPS and small and definition.buffer in exposed:
+            kept.add(definition.buffer)
+    return kept
+
+
+def carried(launches: Iterable[Launch], once: Iterable[Launch], inputs: Collection[Buffer]) -> list[Buffer]:
+    """The buffers that launches need of those that run once: these keep them."""
+    made = {buffer for launch in once for buffer in launch.buffers if buffer not in inputs}
+    found = dict.fromkeys([buffer for launch in launches for buffer in launch.buffers if buffer in made])
+    for buffer in found:
+        buffer.scope = "global"
+    return list(found)
+
+
+def _read(definition: Definition | ScatterDefinition) -> set[Buffer]:
+    if isinstance(definition, Definition):
+        roots = [definition.body]
+    else:
+        scatter = definition.scatter
+        roots = [scatter.initial, scatter.value, *[item for item in scatter.index if isinstance(item, Scalar)]]
+    return {item.attr("buffer") for root in roots for item in loads(root)}
+
+
+def _steps(definition: Definition | ScatterDefinition) -> int:
+    assert isinstance(definition, Definition)
+    return sum([part.op not in _LEAVES for part in postorder([definition.body])])
+
+
+def _elements(buffer: Buffer) -> int:
+    count: Size = product(buffer.type.shape)
+    return count if isinstance(count, int) else 0
