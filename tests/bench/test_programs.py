@@ -117,4 +117,4 @@ def test_what_is_compiled_depends_on_what_a_framework_can_compile():
     assert ours.step(function) is not function
     assert theirs.step(function) is function
     assert theirs.part(function) is not function
-    assert host_pytorch.make_modes("torch", "eager") == pytorch_ops.Modes(*[host_pytorch.as_is] * 3)
+    assert host_pytorch.make_modes("torch", "eager") == pytorch_ops.Modes(*[host_pytorch.as_is] * 4)

@@ -1,11 +1,12 @@
 """Rushlight and torch as contestants: one text for both, in PyTorch's API.
 
 `eager` calls functions as they are. `compiled` compiles them: Rushlight takes whole steps with their back-propagation
-and optimizer; torch.compile takes what is between.
+and optimizer; torch.compile takes what is between. Both are told of weights that are constant.
 """
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import rushlight as rl
@@ -23,9 +24,10 @@ def as_is(function: Function) -> Function:
 def make_modes(framework: str, mode: str) -> Modes:
     """What to compile."""
     if mode == "eager":
-        return Modes(as_is, as_is, as_is)
-    whole = framework == "rushlight"
-    return Modes(rl.compile, rl.compile if whole else as_is, as_is if whole else rl.compile)
+        return Modes(as_is, as_is, as_is, as_is)
+    if framework == "rushlight":
+        return Modes(rl.compile, functools.partial(rl.compile, freeze=True), rl.compile, as_is)
+    return Modes(rl.compile, functools.partial(rl.compile, options={"freezing": True}), as_is, rl.compile)
 
 
 class PyTorchApi:

@@ -118,14 +118,14 @@ def without_gradients(function: Function) -> Function:
 def gpt_forward(modes: Modes, tensors: Tensors, heads: int, gelu: str) -> Work:
     """Logits of every token."""
     model = make_gpt(tensors, heads, gelu).eval()
-    function, tokens = modes.function(without_gradients(model)), tensors["tokens"]
+    function, tokens = without_gradients(modes.frozen(model)), tensors["tokens"]
     return lambda: function(tokens)
 
 
 def gpt_decode(modes: Modes, tensors: Tensors, heads: int, gelu: str) -> Work:
     """Logits of one token after cached ones, and its own keys and values."""
     model = make_gpt(tensors, heads, gelu).eval()
-    function = modes.function(without_gradients(model.decode))
+    function = without_gradients(modes.frozen(model.decode))
     tokens, keys, values = tensors["tokens"], tensors["keys"], tensors["values"]
     return lambda: function(tokens, keys, values)
 
@@ -213,7 +213,7 @@ def resnet(modes: Modes, tensors: Tensors) -> Work:
     """Logits of an image."""
     model = ResNet18()
     load(model, tensors)
-    function, image = modes.function(without_gradients(model.eval())), tensors["image"]
+    function, image = without_gradients(modes.frozen(model.eval())), tensors["image"]
     return lambda: function(image)
 
 

@@ -15,11 +15,12 @@ Function = Callable[..., Any]
 class Modes(NamedTuple):
     """How functions are made ready in a process.
 
-    `function` is for those that only compute. A step that also back-propagates is given to `step` as a whole, and the
+    `function` is for those that only compute, and `frozen` for those whose weights never change. A step that also back-propagates is given to `step` as a whole, and the
     parts of it without back-propagation to `part`: one of the two compiles, depending on what the framework can do.
     """
 
     function: Callable[[Function], Function]
+    frozen: Callable[[Function], Function]
     step: Callable[[Function], Function]
     part: Callable[[Function], Function]
 
