@@ -286,6 +286,20 @@ def test_writes_are_seen(write: Callable[[Any], None]):
         assert same(frozen(x), after)
 
 
+@pytest.mark.parametrize("freeze", [True, False])
+def test_another_part_of_the_same_storage_is_seen(freeze: bool):
+    both = rl.randn(2, 64, 48)
+    layer = nn.Linear(48, 64, bias=False)
+    layer.weight.data = both[0]
+    compiled = rl.compile(layer, freeze=freeze)
+    x = rows(3)
+    with rl.no_grad():
+        first = compiled(x)
+        layer.weight.data = both[1]
+        assert not same(compiled(x), first)
+        assert same(compiled(x), layer(x))
+
+
 def test_deep_copies_and_states_are_their_own():
     model = mlp()
     frozen = rl.compile(model, freeze=True)

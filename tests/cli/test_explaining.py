@@ -32,6 +32,15 @@ def test_explain_runs_the_script_and_says_what_was_compiled(tmp_path: Path, rush
     assert "cache:" in ended.err
 
 
+def test_explain_says_what_is_kept(tmp_path: Path, rushlight: Callable):
+    script = tmp_path / "script.py"
+    model = "model = rl.compile(rl.nn.Linear(128, 256), freeze=True)"
+    script.write_text(f"import rushlight as rl\n{model}\nmodel(rl.ones(2, 128))\n")
+    ended = rushlight("explain", str(script))
+    assert ended.status == 0, ended.err
+    assert "keeps 1 values made of frozen tensors, 131,072 bytes" in ended.err
+
+
 def test_a_script_that_fails_is_shown_and_explained(tmp_path: Path, rushlight: Callable):
     script = tmp_path / "script.py"
     script.write_text("import rushlight as rl\nrl.compile(lambda x: x + 1)(rl.ones(2))\nraise ValueError('mine')\n")

@@ -40,6 +40,11 @@ class Once:
         """The results' types."""
         return tuple([TensorType(shape, BY_NAME[name]) for name, shape in self.results])
 
+    @property
+    def nbytes(self) -> int:
+        """The memory that the results take."""
+        return sum([math.prod(shape) * BY_NAME[name].itemsize for name, shape in self.results])
+
 
 @frozen
 class Summary:

@@ -203,9 +203,10 @@ class Writer:
         if isinstance(source, TensorSource):
             tensor = source.tensor
             text = self.names(tensor)
-            failed = (
-                f"{text}.storage is not {self.names(tensor.storage)} or {text}.form is not {self.names(tensor.form)}"
-            )
+            storage, form = self.names(tensor.storage), self.names(tensor.form)
+            failed = f"{text}.storage is not {storage} or {text}.form is not {form}"
+            if tensor.storage is None or tensor.form.nbytes < tensor.storage.nbytes:  # it may show another part
+                failed += f" or {text}.offset != {tensor.offset}"
             self.guards.append(Guard("tensor", text, str(tensor.form.type), failed))
         elif isinstance(source, GradientSource):
             text = f"{self._owner(source.owner)}.gradient.grad"

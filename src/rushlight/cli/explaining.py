@@ -84,6 +84,9 @@ def _function(function: api.CompiledFunction) -> list[str]:
                 f"    graph {number}: {summary.kernels} kernels in {summary.launches} launches, "
                 f"arena {summary.arena_hint_bytes:,} bytes, {origin}"
             )
+            if summary.once is not None:
+                kept = len(summary.once.results)
+                lines.append(f"      keeps {kept} values made of frozen tensors, {summary.once.nbytes:,} bytes")
         kinds = Counter([guard.kind for guard in entry.guards])
         lines.append(f"      guards: {', '.join([f'{count} {kind}' for kind, count in sorted(kinds.items())])}")
     return lines

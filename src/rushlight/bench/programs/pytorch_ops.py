@@ -15,8 +15,9 @@ Function = Callable[..., Any]
 class Modes(NamedTuple):
     """How functions are made ready in a process.
 
-    `function` is for those that only compute, and `frozen` for those whose weights never change. A step that also back-propagates is given to `step` as a whole, and the
-    parts of it without back-propagation to `part`: one of the two compiles, depending on what the framework can do.
+    `function` is for those that only compute, and `frozen` for those whose weights never change. A step that also
+    back-propagates is given to `step` as a whole, and the parts of it without back-propagation to `part`: one of the
+    two compiles, depending on what the framework can do.
     """
 
     function: Callable[[Function], Function]
