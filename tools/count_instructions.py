@@ -24,9 +24,10 @@ from typing import Any
 
 import rushlight as rl
 from rushlight import build
-from rushlight.build.pipeline import PIPELINE
+from rushlight.build.pipeline import PIPELINE, Making
 from rushlight.demo.model import GPT
 from rushlight.demo.training import make_optimizer, make_step
+from rushlight.ir.choice import by_model
 from rushlight.runtime import llvm
 from rushlight.support import settings
 
@@ -70,10 +71,10 @@ class Captures:
         self._compile_graph = build.compile_graph
         build.compile_graph = self.stop
 
-    def stop(self, graph: Any, backend: str | None = None) -> Any:
+    def stop(self, graph: Any, *others: Any) -> Any:
         """Stands in for `build.compile_graph`."""
         if graph.name != "step":
-            return self._compile_graph(graph, backend)
+            return self._compile_graph(graph, *others)
         self.graph = graph
         raise Stopped
 
@@ -98,9 +99,10 @@ def compile_stages(counter: Counter) -> None:
     gc.disable()
     counter.count("capture", capture)
     target = llvm.target_named(settings.get().target)
+    making = Making(target, by_model)
     value = captures.graph
     for stage in PIPELINE[1:]:
-        value = counter.count(stage.name, functools.partial(stage.run, value, target))
+        value = counter.count(stage.name, functools.partial(stage.run, value, making))
     counter.count("LLVM", functools.partial(llvm.compile_object, value.text, target))
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from rushlight.ir.choice import Machine
 from rushlight.ir.dtype import bool_, float32, float64, int64
 from rushlight.ir.graph import RESULT, Call, Graph, OutputView, parameter
 from rushlight.ir.graph_parse import parse_graph
@@ -153,7 +154,7 @@ def test_a_sound_plan_is_accepted():
 
 def test_what_runs_once_is_checked_too():
     frozen = "g(%x: f32[s0, 64], %w: frozen f32[64, 64]) {\n%0 = matmul(%x, %w) : f32[s0, 64]\nreturn %0\n}"
-    plan = schedule(_graph(frozen), 64).plan
+    plan = schedule(_graph(frozen), Machine(64)).plan
     assert plan.once is not None
     verify_plan(plan)
     assert "what is made once is no input" in _message(verify_plan, replace(plan, inputs=plan.inputs[:-1]))

@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from rushlight.build.executable import Executable
 from rushlight.build.finite import FiniteExecutable
-from rushlight.build.native import compile_native
+from rushlight.build.native import Chooser, compile_native
 from rushlight.build.reference import ReferenceExecutable
 from rushlight.build.steps import compile_by_calls
 from rushlight.ir.graph import Graph
@@ -25,12 +25,15 @@ BACKENDS: Mapping[str, Callable[[Graph], Executable]] = MappingProxyType(
 )
 
 
-def compile_graph(graph: Graph, backend: str | None = None) -> Executable:
+def compile_graph(graph: Graph, backend: str | None = None, chooser: Chooser | None = None) -> Executable:
     """The executable of a functional graph. `backend` names a row of BACKENDS, by default the setting of that name.
 
-    With the setting `nan_asserts` a graph runs call by call, so that what makes the first NaN can be named.
+    `chooser` chooses the tiles of our compiler in place of the cost model. With the setting `nan_asserts` a graph runs call by call, so that what makes the first NaN can be named.
     """
     if settings.get().nan_asserts:
         return FiniteExecutable(graph)
     with garbage.uncollected():
-        return BACKENDS[backend or settings.get().backend](graph)
+        compile_with = BACKENDS[backend or settings.get().backend]
+        if chooser is not None and compile_with is compile_native:
+            return compile_native(graph, chooser)
+        return compile_with(graph)

@@ -14,9 +14,9 @@ from rushlight.support import settings
 from rushlight.term import structural_digest
 
 
-def graph_key(graph: Graph, target: Target) -> str:
+def graph_key(graph: Graph, target: Target, choices: str = "") -> str:
     """A digest of the graph's text, the settings that matter, our own source, llvmlite's version and the target."""
-    return _key(target, format_graph(graph), settings.key())
+    return _key(target, format_graph(graph), settings.key(), choices)
 
 
 def core_key(tile: GemmTile, target: Target) -> str:

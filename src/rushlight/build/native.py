@@ -5,13 +5,15 @@ from __future__ import annotations
 import functools
 import threading
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from rushlight import build
 from rushlight.build.cores import load_cores
 from rushlight.build.executable import NativeExecutable, Once, Summary
 from rushlight.build.key import graph_key
 from rushlight.build.stages import Stages, stages_of
+from rushlight.ir.choice import Choose, Product, by_model
+from rushlight.ir.gemm_tile import GemmTile
 from rushlight.ir.graph import Graph
 from rushlight.ir.target import Target
 from rushlight.runtime import llvm, objects
@@ -25,19 +27,36 @@ _loaded: dict[str, tuple[llvm.LoadedModule, Summary]] = {}
 _lock = threading.Lock()
 
 
+class Chooser(Protocol):
+    """Who chooses the tiles of matrix products."""
+
+    def key(self, graph: Graph) -> str | None:
+        """What the choices for a graph depend on beside it; None for code that is not to be kept."""
+        ...
+
+    def choose(self, product: Product) -> GemmTile:
+        """The tile of a product."""
+        ...
+
+
 @functools.lru_cache(maxsize=8)
 def _target(name: str) -> Target:
     return llvm.target_named(name)
 
 
-def compile_native(graph: Graph) -> NativeExecutable:
-    """The executable of a functional graph; equal graphs share native code, over processes too."""
+def compile_native(graph: Graph, chooser: Chooser | None = None) -> NativeExecutable:
+    """The executable of a functional graph; equal graphs share native code, over processes too.
+
+    `chooser` chooses tiles in place of the cost model.
+    """
     target = _target(settings.get().target)
     stages = stages_of(graph)
-    if stages.any_edited:
-        obj, summary = _compile(graph, target, stages)
+    choices = "" if chooser is None else chooser.key(graph)
+    choose = by_model if chooser is None else chooser.choose
+    if stages.any_edited or choices is None:
+        obj, summary = _compile(graph, target, stages, choose)
         return NativeExecutable.of_graph(graph, _load(obj, summary, target), summary, cached=False)
-    key = graph_key(graph, target)
+    key = graph_key(graph, target, choices)
     found = None if stages.lacking else _loaded.get(key)
     if found is not None:
         return NativeExecutable.of_graph(graph, *found, cached=True)
@@ -47,7 +66,7 @@ def compile_native(graph: Graph) -> NativeExecutable:
         events.record("cache_hit", "disk", f"{graph.name} {key[:12]}")
     else:
         events.record("cache_miss", "disk", f"{graph.name} {key[:12]}")
-        obj, summary = _compile(graph, target, stages)
+        obj, summary = _compile(graph, target, stages, choose)
         objects.shared().put(key, {"object": obj, "summary": summary.to_json()})
     module = _load(obj, summary, target)
     with _lock:
@@ -69,9 +88,9 @@ def _once(plan: Plan) -> Once | None:
     return Once(reads, tuple([(name, tuple(shape)) for name, shape in results]))
 
 
-def _compile(graph: Graph, target: Target, stages: Stages) -> tuple[bytes, Summary]:
+def _compile(graph: Graph, target: Target, stages: Stages, choose: Choose) -> tuple[bytes, Summary]:
     start = time.perf_counter_ns()
-    code: Code = build.pipeline.run_passes(graph, target, stages)
+    code: Code = build.pipeline.run_passes(graph, target, stages, choose=choose)
     obj = llvm.compile_object(code.text, target)
     stages.dump("08-kernels.s", lambda: llvm.assembly(code.text, target))
     plan = code.plan

@@ -15,6 +15,7 @@ from typing import Any
 from rushlight.build.decompose import merge_equal_calls, to_primitives
 from rushlight.build.stages import NO_STAGES, Stages
 from rushlight.codegen.llvm.module import emit_module
+from rushlight.ir.choice import Choose, Machine, by_model
 from rushlight.ir.gemm_tile import narrow_products
 from rushlight.ir.graph import Call, Graph
 from rushlight.ir.graph_parse import parse_graph
@@ -42,6 +43,14 @@ class Code:
 
 
 @frozen
+class Making:
+    """What passes make a stage for: a target, and who chooses the tiles of matrix products."""
+
+    target: Target
+    choose: Choose
+
+
+@frozen
 class Pass:
     """One pass: `run` makes a stage from the one before, `show` prints it under the file name `stage`.
 
@@ -50,7 +59,7 @@ class Pass:
 
     name: str
     stage: str
-    run: Callable[[Any, Target], Any]
+    run: Callable[[Any, Making], Any]
     show: Callable[[Any], str]
     verify: Callable[[Any], None] | None = None
     read: Callable[[str, Any], Any] | None = None
@@ -59,11 +68,17 @@ class Pass:
         return f"{self.name} -> {self.stage}"
 
 
-def run_passes(graph: Graph, target: Target, stages: Stages = NO_STAGES, until: str = "") -> Any:
-    """The stage named `until`, by default the last one: a `Code`. `stages` are dumped and, where edited, taken over."""
+def run_passes(
+    graph: Graph, target: Target, stages: Stages = NO_STAGES, until: str = "", choose: Choose = by_model
+) -> Any:
+    """The stage named `until`, by default the last one: a `Code`. `stages` are dumped and, where edited, taken over.
+
+    `choose` chooses the tiles of matrix products.
+    """
     value: Any = graph
+    making = Making(target, choose)
     for step in PIPELINE:
-        value = step.run(value, target)
+        value = step.run(value, making)
         edited = stages.edited(step.stage) if step.read is not None else None
         if edited is not None and step.read is not None:
             value = _taken_over(step.stage, step.read, edited, value)
@@ -83,20 +98,20 @@ def _taken_over(stage: str, read: Callable[[str, Any], Any], text: str, value: A
         raise
 
 
-def _as_captured(graph: Graph, target: Target) -> Graph:
+def _as_captured(graph: Graph, making: Making) -> Graph:
     return graph
 
 
-def _decompose(graph: Graph, target: Target) -> Graph:
+def _decompose(graph: Graph, making: Making) -> Graph:
     return to_primitives(graph)
 
 
-def _merge(graph: Graph, target: Target) -> Graph:
+def _merge(graph: Graph, making: Making) -> Graph:
     return merge_equal_calls(graph)
 
 
-def _schedule(graph: Graph, target: Target) -> Scheduled:
-    scheduled = schedule(graph, target.vector_bytes, narrow_products(target))
+def _schedule(graph: Graph, making: Making) -> Scheduled:
+    scheduled = schedule(graph, Machine(making.target.vector_bytes, narrow_products(making.target), making.choose))
     for reason, count in Counter([item.verdict.reason for item in scheduled.missed]).items():
         events.record("missed_fusion", "fuse", f"{graph.name}: {reason} ({count} times)")
     return scheduled
@@ -112,12 +127,12 @@ def _fused_text(scheduled: Scheduled) -> str:
     return "\n".join([*lines, ""])
 
 
-def _plan_of(scheduled: Scheduled, target: Target) -> Plan:
+def _plan_of(scheduled: Scheduled, making: Making) -> Plan:
     return scheduled.plan
 
 
-def _emit(plan: Plan, target: Target) -> Code:
-    return Code(*emit_module(plan, target), plan)
+def _emit(plan: Plan, making: Making) -> Code:
+    return Code(*emit_module(plan, making.target), plan)
 
 
 def _graph_text(graph: Graph) -> str:

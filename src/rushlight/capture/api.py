@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from rushlight import build
+from rushlight import build, tune
 from rushlight.autodiff.partition import split_joint
 from rushlight.capture.backward import BackwardPart
 from rushlight.capture.entry import Entry
@@ -22,27 +22,43 @@ from rushlight.eager.dispatch import STATE
 from rushlight.eager.handle import Handle
 from rushlight.support import events, garbage, settings
 from rushlight.support.errors import fail, warn
+from rushlight.support.frozen import frozen
 
 if TYPE_CHECKING:
     from rushlight.build import Executable
+    from rushlight.ir.graph import Graph
 
 PREPARE = "__rushlight_prepare__"
+MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
+SEARCHING = ("max-autotune", "max-autotune-no-cudagraphs")
 QUIET_GRAPHS = 8  # of one function; beyond these a warning says which guard keeps failing
 _compiled: weakref.WeakSet[CompiledFunction] = weakref.WeakSet()
 _count = [0]
 
 
+@frozen
+class Options:
+    """How a function is compiled: sizes as symbols, for a backend, with tiles searched, and with frozen tensors."""
+
+    dynamic: bool
+    backend: str | None
+    search: bool
+    freeze: bool
+
+    def compile_graph(self, graph: Graph) -> Executable:
+        """The executable of a graph."""
+        if not self.search:
+            return build.compile_graph(graph, self.backend)
+        return build.compile_graph(graph, self.backend, tune.tuner_here())
+
+
 class CompiledFunction:
     """A function whose calls run compiled traces. Each trace serves all inputs that pass its guards."""
 
-    def __init__(
-        self, function: Callable[..., Any], dynamic: bool | None, backend: str | None = None, freeze: bool = False
-    ) -> None:
+    def __init__(self, function: Callable[..., Any], options: Options) -> None:
         functools.update_wrapper(self, function, updated=())
         self.function = function
-        self.freeze = freeze
-        self.dynamic = dynamic is not False
-        self.backend = backend
+        self.options = options
         self.entries: tuple[Entry, ...] = ()
         self.dynamic_numbers: set[str] = set()
         self._lock = threading.RLock()
@@ -97,10 +113,10 @@ class CompiledFunction:
             if not missing:
                 break
             unset |= missing
-        if self.freeze:
+        if self.options.freeze:
             frozen = [place for place, source in enumerate(program.sources) if isinstance(source, TensorSource)]
             program.graph = replace(program.graph, frozen=tuple(frozen))
-        entry = _build(program, arguments, walk, names, self.backend)
+        entry = _build(program, arguments, walk, names, self.options)
         self.entries = (entry, *self.entries)
         _count[0] += 1
         return entry
@@ -108,12 +124,12 @@ class CompiledFunction:
     def _record(
         self, args: Any, kwargs: Any, arguments: Arguments, walk: StateWalk, names: Names, unset: set[int]
     ) -> Program:
-        recorder = Recorder(self.function, walk, names, Frozen(walk, self.freeze))
+        recorder = Recorder(self.function, walk, names, Frozen(walk, self.options.freeze))
         try:
             leaves: list[Any] = []
             for place, (name, value) in enumerate(arguments.leaves):
                 if isinstance(value, Handle):
-                    leaves.append(recorder.argument(place, value, self.dynamic))
+                    leaves.append(recorder.argument(place, value, self.options.dynamic))
                 elif type(value) in (int, float):
                     leaves.append(recorder.number(name, value))
                 else:
@@ -130,9 +146,9 @@ class CompiledFunction:
 class CompiledModule:
     """A module whose call runs compiled traces; everything else is the module's."""
 
-    def __init__(self, module: Any, dynamic: bool | None, backend: str | None = None, freeze: bool = False) -> None:
+    def __init__(self, module: Any, options: Options) -> None:
         object.__setattr__(self, "_orig_mod", module)
-        object.__setattr__(self, "_compiled", CompiledFunction(module, dynamic, backend, freeze))
+        object.__setattr__(self, "_compiled", CompiledFunction(module, options))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the compiled module."""
@@ -166,6 +182,10 @@ def compile(
     by call, nothing is recomputed for the backward pass), "aot_eager" (kernels call by call, after the partition), or
     "reference" (numpy). The results of the first three are the same to the last bit.
 
+    `mode="max-autotune"` searches the tiles of matrix products that are fastest here, for the sizes of the first call:
+    some seconds for each product that is new to the machine, which `rushlight tune` shows. What is found is kept as
+    text beside the cache. The other modes of PyTorch, "default" and "reduce-overhead", are the same here.
+
     `freeze=True` is for inference: tensors that the model reaches by itself, such as its parameters, are constants.
     What is made of them alone is made at the first call, and kept: weights in the order in which products read them
     (which takes their memory once more), or the factors of a normalization. Results are the same to the last bit, and
@@ -186,11 +206,14 @@ def compile(
         )
     if backend is not None and backend not in build.BACKENDS:
         fail("C001", "compile: there is no such backend", backend=backend, hint=f"one of {', '.join(build.BACKENDS)}")
+    if mode not in (None, *MODES):
+        fail("C001", "compile: there is no such mode", mode=mode, hint=f"one of {', '.join(MODES)}")
     if disable:
         return model
+    chosen = Options(dynamic is not False, backend, mode in SEARCHING, freeze)
     if hasattr(type(model), "forward"):
-        return CompiledModule(model, dynamic, backend, freeze)
-    return CompiledFunction(model, dynamic, backend, freeze)
+        return CompiledModule(model, chosen)
+    return CompiledFunction(model, chosen)
 
 
 def reset() -> None:
@@ -247,17 +270,17 @@ def _rebuild(value: Any, leaves: Any) -> Any:
     return next(leaves)
 
 
-def _build(program: Program, arguments: Arguments, walk: StateWalk, names: Names, backend: str | None) -> Entry:
+def _build(program: Program, arguments: Arguments, walk: StateWalk, names: Names, options: Options) -> Entry:
     count = len(program.graph.outputs)
     if not program.wanted:
-        executable = build.compile_graph(with_dense_outputs(program.graph), backend)
+        executable = options.compile_graph(with_dense_outputs(program.graph))
         return Writer(program, executable, arguments, walk, names).entry(None)
     count -= len(program.wanted)
     living = [place for place, source in enumerate(program.sources) if isinstance(source, TensorSource)]
-    recompute = (backend or settings.get().backend) != "eager"
+    recompute = (options.backend or settings.get().backend) != "eager"
     split = split_joint(program.graph, count, program.tangents, living=living, recompute=recompute)
     program.sources = program.sources[: len(program.graph.parameters) - program.tangents]
     program.graph = split.forward
-    forward: Executable = build.compile_graph(with_dense_outputs(split.forward), backend)
-    part = BackwardPart(program, split, backend)
+    forward: Executable = options.compile_graph(with_dense_outputs(split.forward))
+    part = BackwardPart(program, split, options.compile_graph)
     return Writer(program, forward, arguments, walk, names).entry(part.attach)

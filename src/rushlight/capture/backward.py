@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from rushlight import build
 from rushlight.autodiff.partition import Split
 from rushlight.capture.entry import RunPlan
 from rushlight.capture.program import Program, with_dense_outputs
@@ -24,14 +23,15 @@ from rushlight.sym import SizeExpr, evaluate
 
 if TYPE_CHECKING:
     from rushlight.build import Executable
+    from rushlight.ir.graph import Graph
 
 
 class BackwardPart:
     """What a compiled forward needs to be differentiated. The executable is made at the first backward pass."""
 
-    def __init__(self, program: Program, split: Split, backend: str | None) -> None:
+    def __init__(self, program: Program, split: Split, compile_graph: Callable[[Graph], Executable]) -> None:
         self.split = split
-        self.backend = backend
+        self.compile_graph = compile_graph
         self.differentiable = program.differentiable
         self.wanted_places = [_place_of(program, item) for item in program.wanted]
         self.returned = len(program.outputs)
@@ -51,7 +51,7 @@ class BackwardPart:
     def run(self, saved: Sequence[Any], gradients: Sequence[Any], values: dict[SizeExpr, int]) -> list[Any]:
         """The gradients of the wanted inputs."""
         if self._executable is None:
-            self._executable = build.compile_graph(with_dense_outputs(self.split.backward), self.backend)
+            self._executable = self.compile_graph(with_dense_outputs(self.split.backward))
         executable = self._executable
         flat = [*saved, *gradients]
         if self.split.sizes:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from rushlight.ir.choice import Machine, Product
 from rushlight.ir.gemm_tile import Format, GemmTile, choose_tile
 from rushlight.ir.kernel import TILE_WORDS, GemmKernel, Kernel
 from rushlight.ir.loops import Index
@@ -42,7 +43,7 @@ BLOCK = 256  # of the reduction; the packed formats are made of such blocks
 TILE_HINT = 128
 
 
-def build_gemm(group: Group, vector_bytes: int, placed: Mapping[Buffer, Buffer], number: int) -> Iterator[Step]:
+def build_gemm(group: Group, machine: Machine, placed: Mapping[Buffer, Buffer], number: int) -> Iterator[Step]:
     """The launches of a group led by a matrix product."""
     shape = group.gemm
     assert shape is not None
@@ -62,12 +63,14 @@ def build_gemm(group: Group, vector_bytes: int, placed: Mapping[Buffer, Buffer],
         b = b or (yield from _store_matrix(b_term, shape, split, f"{name}_b", shape.inner, shape.columns))
     tile = choose_tile(
         dtype.name,
-        vector_bytes,
+        machine.vector_bytes,
         a_format=_packed_format(a_term, shape) if a is None else a.format,
         a_packed=a is None,
         b_packed=b is None,
         b_format="row" if b is None else b.format,
     )
+    sizes = (_count(shape.batch), _count(shape.rows), _count(shape.columns), _count(shape.inner))
+    tile = machine.choose(Product(tile, sizes, c is None))
     a = a or (yield from _pack_a(a_term, shape, tile, split, name))
     b = b or (yield from _pack_b(b_term, shape, tile, split, name))
     yield _product(group, shape, tile, (a, b, c), split, placed, name)

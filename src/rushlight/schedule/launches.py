@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 
+from rushlight.ir.choice import Machine
 from rushlight.ir.kernel import GemmKernel, Kernel
 from rushlight.ir.kernel_text import kernel_text
 from rushlight.ir.loops import Definition, axes_of
@@ -30,8 +31,8 @@ class LaunchMaker:
     Those that pack constant operands of products are `packs`, if there is a maker `first` of what runs once.
     """
 
-    def __init__(self, vector_bytes: int, placed: dict[Buffer, Buffer], first: LaunchMaker | None = None) -> None:
-        self.vector_bytes = vector_bytes
+    def __init__(self, machine: Machine, placed: dict[Buffer, Buffer], first: LaunchMaker | None = None) -> None:
+        self.machine = machine
         self.placed = placed
         self.first = first
         self.kernels: list[AnyKernel] = []
@@ -109,7 +110,7 @@ class LaunchMaker:
         """The kernels of one group."""
         name = f"k{len(self.kernels)}"
         if group.gemm is not None:
-            yield from build_gemm(group, self.vector_bytes, self.placed, len(self.kernels))
+            yield from build_gemm(group, self.machine, self.placed, len(self.kernels))
         elif group.nodes[0].scatter is not None:
             yield from build_scatter(group.nodes[0], self.placed, len(self.kernels))
         else:

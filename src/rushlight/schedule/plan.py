@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from rushlight.ir.choice import Machine
 from rushlight.ir.graph import Graph
 from rushlight.ir.loops import Definition, ScatterDefinition
 from rushlight.ir.plan import Assertion, Plan, SymbolSource
@@ -39,13 +40,10 @@ class Scheduled:
     missed: list[Missed] = field(default_factory=list)
 
 
-def schedule(graph: Graph, vector_bytes: int, products: frozenset[str] = frozenset()) -> Scheduled:
-    """Lowers, fuses and places a graph of primitives.
-
-    `products` are the narrow dtypes that the machine multiplies without widening them first.
-    """
+def schedule(graph: Graph, machine: Machine) -> Scheduled:
+    """Lowers, fuses and places a graph of primitives."""
     lowered = lower_graph(graph)
-    widen_products(lowered.definitions, products)
+    widen_products(lowered.definitions, machine.products)
     outputs = place_results(graph, lowered)
     constant, nodes = _make_nodes(graph, lowered.definitions, set(outputs))
     fused, before = fuse(nodes), fuse(constant)
@@ -56,10 +54,10 @@ def schedule(graph: Graph, vector_bytes: int, products: frozenset[str] = frozens
     groups = [group for part in parts for group in (part.groups if isinstance(part, Chain) else [part])]
     placed, commits = place_mutations(mutations, groups)
     share_places(groups, placed, commits, made_in_chains(parts))
-    first = LaunchMaker(vector_bytes, {})
+    first = LaunchMaker(machine, {})
     for group in order_groups(before.groups, {}):
         first.add(group)
-    maker = LaunchMaker(vector_bytes, placed, first)
+    maker = LaunchMaker(machine, placed, first)
     for part in parts:
         maker.add(part)
     for buffer, place in commits:

@@ -103,6 +103,9 @@ class Settings:
         "Where compiled code is kept; empty for `rushlight` in the user's cache folder (`$XDG_CACHE_HOME`).",
     )
     cache_limit_mb = Setting(whole_number(1), 1024, "Size in MiB above which the oldest cache entries are removed.")
+    tuning_s = Setting(
+        whole_number(0), 10, 'Seconds that `mode="max-autotune"` may search for the tile of one matrix product.'
+    )
     log = Setting(topics(), (), "What to write to standard error.")
     dump = Setting(folder(), "", "Write every stage of each compilation to this folder.")
     edit = Setting(folder(), "", "Read stages back from this folder, edited.")

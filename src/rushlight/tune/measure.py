@@ -1,0 +1,167 @@
+"""Races of two tiles: the same product, compiled with each, compared bit by bit, then timed in turns."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rushlight.build.native import compile_native
+from rushlight.ir.choice import Product
+from rushlight.ir.dtype import BY_NAME
+from rushlight.ir.gemm_tile import GemmTile
+from rushlight.ir.graph import Graph, GraphBuilder, Node
+from rushlight.ir.type import TensorType
+from rushlight.ops.record import OPERATORS
+from rushlight.runtime import descriptor
+from rushlight.support.frozen import frozen
+from rushlight.sym import Size, optimization_hint
+from rushlight.tune.records import with_sizes_of
+
+Array = npt.NDArray[Any]
+ROUNDS, LEAST_ROUNDS = 8, 2
+MOST_S = 1.0  # for a race, if rounds are left
+SAMPLE_S = 0.003  # a sample is so many runs that it takes about so long
+
+
+def up_to(size: int) -> int:
+    """The power of two that ends the range of a size."""
+    return 1 << max(0, size - 1).bit_length()
+
+
+@frozen
+class Problem:
+    """A product to tune for: the model's tile, what its sizes are taken to be, and its name in the records."""
+
+    tile: GemmTile
+    sizes: tuple[int, int, int, int]
+    epilogue: bool
+    name: str
+
+    @staticmethod
+    def of(product: Product) -> Problem:
+        """The problem that a product is: a size that is not known stands for its range."""
+        tile = product.tile
+        operands = [
+            f"{letter} {'packed' if packed else 'plain'} {form}"
+            for letter, packed, form in (("a", tile.a_packed, tile.a_format), ("b", tile.b_packed, tile.b_format))
+        ]
+        sizes = [f"{letter}{_range(size)}" for letter, size in zip("BMNK", product.sizes, strict=True)]
+        words = [tile.dtype, *sizes, *operands, *(["epilogue"] if product.epilogue else [])]
+        batches, rows, columns, inner = [optimization_hint(size) for size in product.sizes]
+        return Problem(tile, (batches, rows, columns, inner), product.epilogue, ", ".join(words))
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def _range(size: Size) -> str:
+    return f"={size}" if isinstance(size, int) else f"<={up_to(optimization_hint(size))}"
+
+
+class Race:
+    """Runs tiles of one problem against each other, on operands that are made once."""
+
+    def __init__(self, problem: Problem) -> None:
+        self._graph = graph_of(problem)
+        random = np.random.default_rng(0)
+        self._operands = [_operand(call.type, random) for call in self._graph.parameters]
+        self._runners: dict[GemmTile, _Runner] = {}
+
+    def run(self, tile: GemmTile, best: GemmTile) -> tuple[float | None, float]:
+        """The seconds of a tile and of the best so far; None where their results differ.
+
+        They are the least of samples that are taken in turns: what else the machine does only adds to a time.
+        """
+        mine, other = self._runner(tile), self._runner(best)
+        if mine.result.tobytes() != other.result.tobytes():
+            return None, other.sample()
+        end = time.perf_counter() + MOST_S
+        samples = [(mine.sample(), other.sample())]
+        while len(samples) < LEAST_ROUNDS or (len(samples) < ROUNDS and time.perf_counter() < end):
+            samples.append((mine.sample(), other.sample()))
+        return min([pair[0] for pair in samples]), min([pair[1] for pair in samples])
+
+    def _runner(self, tile: GemmTile) -> _Runner:
+        if tile not in self._runners:
+            self._runners[tile] = _Runner(self._graph, self._operands, tile)
+        return self._runners[tile]
+
+
+class _Always:
+    """Chooses the sizes of one tile, for code that is not kept."""
+
+    def __init__(self, tile: GemmTile) -> None:
+        self.tile = tile
+
+    def key(self, graph: Graph) -> None:
+        """There is none."""
+
+    def choose(self, product: Product) -> GemmTile:
+        """The product's tile with the sizes of this one."""
+        return with_sizes_of(product.tile, self.tile)
+
+
+class _Runner:
+    """One tile's code on the operands; `result` is what the first run gave."""
+
+    def __init__(self, graph: Graph, operands: Sequence[Array], tile: GemmTile) -> None:
+        self._executable = compile_native(graph, _Always(tile))
+        (output,) = [call.type for call in graph.outputs]
+        self.result = np.empty([int(size) for size in output.shape], output.dtype.numpy)
+        arrays = [*operands, self.result]
+        types = [*[call.type for call in graph.parameters], output]
+        self._words = [_described(array, type_) for array, type_ in zip(arrays, types, strict=True)]
+        self._work = self._executable.work_of([array.shape for array in arrays])
+        self.run()
+        start = time.perf_counter()
+        self.run()
+        self._times = max(1, round(SAMPLE_S / max(time.perf_counter() - start, 1e-6)))
+
+    def run(self) -> None:
+        """One run."""
+        self._executable.launch([address for _, address in self._words], self._work)
+
+    def sample(self) -> float:
+        """Seconds of a run, over as many as make a sample."""
+        start = time.perf_counter()
+        for _ in range(self._times):
+            self.run()
+        return (time.perf_counter() - start) / self._times
+
+
+def graph_of(problem: Problem) -> Graph:
+    """The graph of a problem. Operands that are packed are those of an expression: here, negative ones."""
+    tile = problem.tile
+    batches, rows, columns, inner = problem.sizes
+    lead = (batches,) if batches != 1 else ()
+    builder = GraphBuilder("product")
+    operands: list[Node] = []
+    for letter, sizes, form, packed in (
+        ("a", (rows, inner), tile.a_format, tile.a_packed),
+        ("b", (inner, columns), tile.b_format, tile.b_packed),
+    ):
+        stored = (*lead, *sizes) if form == "row" else (*lead, *reversed(sizes))
+        operand = builder.parameter(letter, TensorType(stored, BY_NAME[tile.dtype]))
+        if packed:
+            operand = builder.apply(OPERATORS["neg"], (operand,), {})
+        if form == "column":
+            operand = builder.apply(OPERATORS["transpose"], (operand,), {"dim0": -2, "dim1": -1})
+        operands.append(operand)
+    product = builder.apply(OPERATORS["_int_mm" if tile.dtype == "int8" else "matmul"], tuple(operands), {})
+    if problem.epilogue:
+        product = builder.apply(OPERATORS["relu"], (product,), {})
+    return builder.graph([product])
+
+
+def _operand(type_: TensorType, random: np.random.Generator) -> Array:
+    """Random elements, few enough different ones that a product of integers stays exact."""
+    return random.integers(-8, 8, [int(size) for size in type_.shape]).astype(type_.dtype.numpy)
+
+
+def _described(array: Array, type_: TensorType) -> tuple[Any, int]:
+    strides = [stride // array.itemsize for stride in array.strides]
+    return descriptor.describe(array.ctypes.data, type_.dtype.code, array.shape, strides)
