@@ -211,11 +211,14 @@ def test_it_is_made_once(monkeypatch: pytest.MonkeyPatch):
     times: list[int] = []
     refresh = Kept.refresh
     monkeypatch.setattr(Kept, "refresh", lambda self: times.append(1) or refresh(self))
-    model = mlp()
+    model, other = mlp(), mlp()
     frozen = rl.compile(model, freeze=True)
     with rl.no_grad():
         for count in (2, 2, 5, 1):
             frozen(rows(count))
+            other[0].weight.mul_(2)
+            other[0].weight.data.mul_(2)
+            model[0].bias.mul_(2)  # is read where it lies
     assert len(times) == 1
 
 
@@ -232,6 +235,10 @@ def write_to_a_view(model: Any) -> None:
 
 def write_to_data(model: Any) -> None:
     model[0].weight.data.add_(1)
+
+
+def write_to_data_of_data(model: Any) -> None:
+    model[2].weight.data[1:].data.add_(1)
 
 
 def give_other_data(model: Any) -> None:
@@ -265,6 +272,7 @@ WRITES = [
     write_in_place,
     write_to_a_view,
     write_to_data,
+    write_to_data_of_data,
     give_other_data,
     load_state,
     take_a_step,

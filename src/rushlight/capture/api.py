@@ -188,10 +188,11 @@ def compile(
 
     `freeze=True` is for inference: tensors that the model reaches by itself, such as its parameters, are constants.
     What is made of them alone is made at the first call, and kept: weights in the order in which products read them
-    (which takes their memory once more), or the factors of a normalization. Results are the same to the last bit, and
-    writes to the tensors are noticed: what they concern is made again at the next call. (Not those that go past
-    Rushlight, through a numpy array that shares their memory: call `rushlight.compiler.reset` after these.) Gradients
-    do not flow to the tensors, and the function may not write to them (C016), as batch norm does while training.
+    (which takes their memory once more), or the factors of a normalization. Results are the same to the last bit.
+    After a write to such a tensor all of it is made again at the next call; writes through a numpy array that shares
+    its memory, or through another tensor that was assigned to its `data`, are not noticed: `rushlight.compiler.reset`
+    forgets what is kept. No gradients flow to these tensors, and the function may not write to them (C016), as batch
+    norm does while training.
     """
     if model is None:
         return functools.partial(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from rushlight.eager.form import form_of
-from rushlight.eager.handle import HIDDEN, Handle, allocate
+from rushlight.eager.handle import Handle, allocate, hidden_writes
 from rushlight.runtime.descriptor import Sheets
 
 if TYPE_CHECKING:
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 class Kept:
     """The results of an executable that reads `tensors`.
 
-    `seen` are the values that `counters` had when the results were made: those of writes to the tensors, and of writes
-    that no tensor counts.
+    `seen` are the values that `counters` had when the results were made: those of writes to the tensors, and to their
+    `data`.
     """
 
     __slots__ = ("_launch", "_lock", "_sheets", "counters", "results", "seen")
@@ -26,7 +26,8 @@ class Kept:
     def __init__(self, executable: Executable, tensors: Sequence[Handle]) -> None:
         forms = [form_of(type_.shape, type_.dtype, type_.device) for type_ in executable.output_types]
         self.results: list[Any] = [allocate(form) for form in forms]
-        self.counters = [*[tensor.version for tensor in tensors], HIDDEN]
+        versions = [tensor.version for tensor in tensors]
+        self.counters = [*versions, *[hidden_writes(version) for version in versions]]
         self.seen: list[int] | None = None
         self._lock = threading.Lock()
         used = [*tensors, *self.results]

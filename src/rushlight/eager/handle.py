@@ -16,22 +16,27 @@ AUTOGRAD = bit(Key.AUTOGRAD)
 
 
 class Version:
-    """Counts the writes to a storage; shared by all tensors that are views of each other."""
+    """Counts the writes to a storage; shared by all tensors that are views of each other.
 
-    __slots__ = ("value",)
+    `hidden` is there once `hidden_writes` was asked for.
+    """
+
+    __slots__ = ("hidden", "value")
+
+    hidden: Version
 
     def __init__(self) -> None:
         self.value = 0
 
 
-HIDDEN = Version()
-"""Counts the writes that are not counted as a tensor's although they change its elements: those to its `data`."""
-
-
 class HiddenVersion(Version):
-    """Counts the writes to a tensor's `data`."""
+    """Counts the writes to a tensor's `data`, of which autograd knows nothing."""
 
     __slots__ = ("_value",)
+
+    def __init__(self, of: Version) -> None:
+        self.hidden = hidden_writes(of)
+        self._value = 0
 
     @property
     def value(self) -> int:
@@ -41,7 +46,15 @@ class HiddenVersion(Version):
     @value.setter
     def value(self, value: int) -> None:
         self._value = value
-        HIDDEN.value += 1
+        self.hidden.value += 1
+
+
+def hidden_writes(version: Version) -> Version:
+    """Counts the writes that a counter leaves out: those to what was ever taken as `data` of its tensors."""
+    found: Version | None = getattr(version, "hidden", None)
+    if found is None:
+        found = version.hidden = Version()
+    return found
 
 
 Step = tuple[Any, tuple[Any, ...], Mapping[str, Any]]
@@ -197,7 +210,7 @@ def share(tensor: Handle, *, own_version: bool = False) -> Any:
     result = make_view(tensor, tensor.form, tensor.offset)
     result.node = tensor.node
     if own_version:
-        result.version = HiddenVersion()
+        result.version = HiddenVersion(tensor.version)
     result.keys = tensor.keys & ~AUTOGRAD
     return result
 
