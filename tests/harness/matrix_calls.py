@@ -71,6 +71,17 @@ def fused_call(op, structure, attrs):
     return run
 
 
+def times_ones(op, structure, attrs, tensors):
+    """A function of ones alone: the results of the call on these tensors, times ones."""
+    plain = call_without(op, structure, attrs)
+    return lambda ones: tuple(_times_one(result, ones) for result in outputs_of(plain(*tensors)))
+
+
+def frozen_call(function):
+    """The compiled form of a function whose tensors are frozen."""
+    return compile_function(function, freeze=True)
+
+
 def _times_one(tensor, ones):
     one = ones.get(tensor.dtype.name)
     return tensor if one is None else tensor * one

@@ -7,6 +7,7 @@ layout       eager's strides are those that `meta` says
 zeros        zeros have the signs that `ref` gives them, where it computes in the same dtype
 compiled     `rl.compile` of the call gives eager's bits
 fused        so does that of the call between multiplications by ones that only run time knows to be ones
+frozen       so does that of the call on frozen operands, before such multiplications
 vjp          gradients are those of finite differences, in float64
 vjp_twice    and gradients of gradients
 vjp_compiled forward and backward of that compiled give eager's bits
@@ -23,6 +24,7 @@ from matrix_calls import (
     compiled_call,
     compiled_fused_call,
     flat_tensors,
+    frozen_call,
     fused_call,
     key_of,
     kind_of,
@@ -35,6 +37,7 @@ from matrix_calls import (
     steps_of,
     structure_of,
     tensors_of,
+    times_ones,
 )
 from matrix_cases import (
     VARIED,
@@ -207,6 +210,17 @@ def ask_fused(case: Case) -> str | None:
     return same_tensors(found, wanted, same_types if _undefined(op) else same_bits)
 
 
+def ask_frozen(case: Case) -> str | None:
+    """Bits of the call on frozen operands, times ones, against eager's."""
+    op, arguments = case.operator, materialise(case)
+    operands = tensors_of(arguments)
+    tensors, structure, attrs = flat_tensors(operands), structure_of(operands), key_of(arguments.attrs)
+    ones = ones_for(outputs_of(call(op, operands, arguments.attrs)))
+    function = times_ones(op, structure, attrs, tensors)
+    wanted, found = function(ones), frozen_call(function)(ones)
+    return same_tensors(found, wanted, same_types if _undefined(op) else same_bits)
+
+
 def _undefined(op):
     return op.name in ("empty", "empty_like")
 
@@ -276,6 +290,12 @@ def _fusable(case):
     return case.dtype in ("bfloat16", "complex64") and case.values == "given"
 
 
+def _freezable(case):
+    """The operator's own values in two layouts, where it does not draw new ones at each call."""
+    own = _plain(case) and case.dtype == base_of(case) and case.layout in ("contiguous", "transposed")
+    return own and _leads(case) and Fact.RANDOM not in case.operator.facts
+
+
 QUESTIONS = {
     "meta": (ask_meta, lambda case: True),
     "symbolic": (
@@ -288,6 +308,7 @@ QUESTIONS = {
     "zeros": (ask_zeros, _has_zeros),
     "compiled": (ask_compiled, _compilable),
     "fused": (ask_fused, _fusable),
+    "frozen": (ask_frozen, _freezable),
     "vjp": (ask_vjp, has_gradient),
     "vjp_twice": (ask_vjp_twice, lambda case: has_gradient(case) and _leads(case)),
     "vjp_compiled": (ask_vjp_compiled, lambda case: has_gradient(case) and _leads(case)),
