@@ -124,3 +124,54 @@ def test_gradients_have_the_bits_of_whole_products(rows: int, keys: int, special
                     assert_same_bits(one.detach(), other.detach())
         finally:
             rl.set_num_threads(before)
+
+
+def gradients(function: Callable[..., Any], given: list[Any], g: Any) -> tuple[Any, ...]:
+    result = function(*given)
+    return result, *rl.autograd.grad(result, given, g)
+
+
+@pytest.mark.parametrize("batch", [(), (1,), (2, 3)])
+@pytest.mark.parametrize("kind", ["bool", "float"])
+def test_a_dense_mask_has_the_bits_of_whole_products(batch: tuple[int, ...], kind: str):
+    rng = np.random.default_rng(len(batch))
+    q, k, v, g = (rl.from_numpy(rng.standard_normal((*batch, n, 16)).astype("float32")) for n in (300, 270, 270, 300))
+    mask = rl.from_numpy(rng.standard_normal((300, 270)).astype("float32"))
+    if kind == "bool":
+        mask = (mask < 1.0).logical_or(rl.ones(300, 270, dtype=rl.bool).triu())
+    scores = q @ k.mT * 0.25
+    scores = rl.where(mask, scores, float("-inf")) if kind == "bool" else scores + mask
+    weights = rl.softmax(scores, -1)
+    slope = g @ v.mT
+    slope = weights * (slope - (slope * weights).sum(-1, True))
+    sums = slope.sum(tuple(range(len(batch)))) if batch else slope
+    slope = rl.where(mask, slope, 0.0) if kind == "bool" else slope
+    wanted = [weights @ v, slope @ (k * 0.25), slope.mT @ (q * 0.25), weights.mT @ g]
+    given = [item.requires_grad_() for item in (q, k, v)]
+    if kind == "float":
+        wanted.append(sums)
+        given.append(mask.requires_grad_())
+
+    def attend(q: Any, k: Any, v: Any, bias: Any = None) -> Any:
+        return F.scaled_dot_product_attention(q, k, v, mask if bias is None else bias)
+
+    for function in (attend, rl.compile(attend)):
+        for one, other in zip(gradients(function, given, g), wanted, strict=True):
+            assert_same_bits(one.detach(), other.detach())
+
+
+def test_heads_that_share_keys_have_the_bits_of_repeated_ones():
+    rng = np.random.default_rng(0)
+    shapes = [(2, 6, 300, 16), (2, 2, 300, 16), (2, 2, 300, 16), (2, 6, 300, 16)]
+    q, k, v, g = (rl.from_numpy(rng.standard_normal(shape).astype("float32")) for shape in shapes)
+    repeated = [item.repeat_interleave(3, 1) for item in (k, v)]
+    *wanted, keys, values = whole(q, *repeated, g, causal=True)
+    wanted += [item.reshape(2, 2, 3, 300, 16).sum(2) for item in (keys, values)]
+    given = [item.requires_grad_() for item in (q, k, v)]
+
+    def attend(q: Any, k: Any, v: Any) -> Any:
+        return F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+
+    for function in (attend, rl.compile(attend)):
+        for one, other in zip(gradients(function, given, g), wanted, strict=True):
+            assert_same_bits(one.detach(), other.detach())

@@ -14,7 +14,7 @@ from rushlight.ir.scalar import Buffer, Scalar, constant, contract, load
 from rushlight.schedule.fuse import Group
 from rushlight.schedule.nodes import Node
 from rushlight.schedule.terms import Index, Substitution, as_size
-from rushlight.sym import Size, SizeExpr, axis_size, axis_symbol, maximum, substitute
+from rushlight.sym import Size, SizeExpr, axis_size, axis_symbol, coefficient, maximum, substitute
 
 OnLoad = Callable[[Buffer, tuple[Scalar, ...]], Scalar | None]
 
@@ -51,6 +51,15 @@ def sums_over_rows(group: Group, sizes: Sequence[Size], made: Container[Buffer])
     return all(matching(place, buffer, found) == len(place) for buffer, found in node.reads() if buffer in made)
 
 
+def _as_they_lie(node: Node) -> tuple[SizeExpr, ...]:
+    """The axes of a node, the one last that walks its buffer with step 1: what is added to is read and written so."""
+    offset: Size = 0
+    for item, stride in zip(node.index(), node.buffer.type.strides, strict=True):
+        offset = offset + item * stride
+    near = [axis for axis in node.axes if isinstance(offset, SizeExpr) and coefficient(offset, axis) == 1]
+    return (*[axis for axis in node.axes if axis not in near], *near)
+
+
 @dataclass(frozen=True, slots=True)
 class Shares:
     """A sum over rows as bands see it: zeros before the first one, then what is there and a band's own share.
@@ -67,7 +76,7 @@ def add_shares(node: Node, batch: Mapping[SizeExpr, Index], rows: BandLoop, on_l
     """The sum that a node is, over the axes of a band; `batch` says where these stand, `on_load` what a band keeps."""
     contraction = node.contraction
     assert contraction is not None
-    axes = node.axes[len(batch) :]
+    axes = _as_they_lie(node)[len(batch) :]
     sizes = {axis: image for axis, image in batch.items() if not isinstance(image, Scalar)}
     place = tuple([substitute(item, sizes) for item in node.index()])
     within = axis_symbol(rows.length, "k")
