@@ -145,7 +145,7 @@ def test_an_axis_that_one_use_does_not_bind_is_found():
 
 
 def _plan() -> Plan:
-    return schedule(_graph(), 64).plan
+    return schedule(_graph(), Machine(64)).plan
 
 
 def test_a_sound_plan_is_accepted():
@@ -197,7 +197,7 @@ def test_values_that_share_a_place_at_the_same_time_are_found():
 
 def _chain() -> Plan:
     lines = [f"  %{n} = matmul(%{n - 1 if n else 'x'}, %x) : f32[64, 64]" for n in range(4)]
-    return schedule(_graph("\n".join(["g(%x: f32[64, 64]) {", *lines, "  return %3", "}"])), 64).plan
+    return schedule(_graph("\n".join(["g(%x: f32[64, 64]) {", *lines, "  return %3", "}"])), Machine(64)).plan
 
 
 def test_a_buffer_without_a_place_in_the_arena_is_found():

@@ -45,11 +45,13 @@ def test_all_launches_of_a_band_end_at_its_reach(golden: Callable[[str, str], No
 
 
 def test_what_others_read_is_whole():
-    _, found = bands("%3, %2")
+    plan, found = bands("%3, %2")
     assert found.reach is not None
-    scores, _weights, product = found.launches
-    assert found.reach.symbol not in scores.arguments, "weights beyond the reach are zeros, but they are written"
-    assert found.reach.symbol in product.arguments
+    for launch in found.launches:
+        assert found.reach.symbol in launch.arguments
+    weights, zeros = found.launches[1:3]
+    assert plan.outputs[1] in weights.buffers
+    assert zeros.buffers == (plan.outputs[1],), "weights beyond the reach are zeros, but they are written"
 
 
 def causal(q: Any, k: Any, v: Any) -> Any:
@@ -98,3 +100,47 @@ def test_products_that_underflow_do_not_tell():
     found = rl.compile(causal)(q, q, v)
     np.testing.assert_array_equal(np.signbit(found.numpy()), np.signbit(whole.numpy()))
     np.testing.assert_array_equal(found.numpy(), whole.numpy())
+
+
+def kept(q: Any, k: Any, v: Any) -> tuple[Any, ...]:
+    """Weights that others read: an output, and the bands of a gradient that waits for all of the result."""
+    weights = causal_softmax(q @ k.mT)
+    result = weights @ v
+    slope = ((result + result.sum()) @ v.mT).tril()
+    slope = weights * (slope - (slope * weights).sum(-1, True)).tril()
+    return result, weights, slope @ k, slope.mT @ q, weights.mT @ result
+
+
+@pytest.mark.parametrize("special", [None, float("inf"), float("nan"), -0.0])
+@pytest.mark.parametrize(("rows", "keys"), [(7, 7), (300, 130), (130, 300), (700, 700)])
+def test_bits_are_those_of_the_whole_where_weights_are_kept(rows: int, keys: int, special: float | None):
+    given = operands(rows, keys, special)
+    for one, other in zip(rl.compile(kept)(*given), kept(*given), strict=True):
+        np.testing.assert_array_equal(one.numpy(), other.numpy())
+
+
+KEPT = """\
+g(%q: f32[s0, s1, 64], %k: f32[s0, s1, 64], %v: f32[s0, s1, 64]) {
+  size s0 = 12
+  size s1 = 1024
+  %0 = transpose(%k) {dim0=-2, dim1=-1} : f32[s0, 64, s1] strides [s1*64, 1, 64]
+  %1 = matmul(%q, %0) : f32[s0, s1, s1]
+  %2 = causal_softmax(%1) : f32[s0, s1, s1]
+  %3 = matmul(%2, %v) : f32[s0, s1, 64]
+  %4 = sum(%3) {dim=[], keepdim=false} : f32[]
+  %5 = add(%3, %4, none) : f32[s0, s1, 64]
+  %6 = transpose(%v) {dim0=-2, dim1=-1} : f32[s0, 64, s1] strides [s1*64, 1, 64]
+  %7 = matmul(%5, %6) : f32[s0, s1, s1]
+  %8 = tril(%7) {diagonal=0} : f32[s0, s1, s1]
+  %9 = mul(%8, %2) : f32[s0, s1, s1]
+  %10 = matmul(%9, %k) : f32[s0, s1, 64]
+  return %10
+}"""
+
+
+def test_zeros_that_other_bands_have_written_are_known():
+    plan = run_passes(parse_graph(KEPT, OPERATORS), TARGET, until="07-tiled.ir")
+    first, second = (kernel for kernel in plan.kernels if isinstance(kernel, BandKernel))
+    assert first.reach is not None
+    assert second.reach is not None
+    assert all(second.reach.symbol in launch.arguments for launch in second.launches)

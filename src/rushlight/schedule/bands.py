@@ -208,8 +208,11 @@ class Local:
     shared_places: dict[Buffer, Buffer] = field(default_factory=dict)
 
 
-def localise(chain: Chain, name: str) -> Local:
-    """Leading axes become sizes that a band knows, and private values get buffers of a band's size."""
+def localise(chain: Chain, name: str, makers: Mapping[Buffer, Node]) -> Local:
+    """Leading axes become sizes that a band knows, and private values get buffers of a band's size.
+
+    `makers` are the nodes of the program by what they make.
+    """
     lead = chain.groups[0].nodes[0].axes[: chain.batch + chain.rows]
     scope = Scope()
     loops: list[BandLoop] = []
@@ -224,7 +227,7 @@ def localise(chain: Chain, name: str) -> Local:
     bands = product([ceildiv(loop.extent, loop.step) for loop in dealt])
     local = Local(groups, tuple(loops), bands, in_order=bool(chain.sums), shared_places=maker.shared_places)
     sums = [group for group, whole in made if whole in chain.sums and group.gemm is not None]
-    limits = Limits(groups, set(maker.buffers.values()), sums, loops[-1]) if chain.rows else None
+    limits = Limits(groups, set(maker.buffers.values()), sums, makers, loops[-1]) if chain.rows else None
     if limits is not None and limits.ends:
         wholes = {group.number: whole for group, whole in made}
         factors = [(wholes[end.group.number], end.factor) for end in limits.ends]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 
 from rushlight.ir.choice import Machine
 from rushlight.ir.kernel import GemmKernel, Kernel
@@ -31,9 +31,12 @@ class LaunchMaker:
     Those that pack constant operands of products are `packs`, if there is a maker `first` of what runs once.
     """
 
-    def __init__(self, machine: Machine, placed: dict[Buffer, Buffer], first: LaunchMaker | None = None) -> None:
+    def __init__(
+        self, machine: Machine, placed: dict[Buffer, Buffer], groups: Sequence[Group], first: LaunchMaker | None = None
+    ) -> None:
         self.machine = machine
         self.placed = placed
+        self.makers = {node.buffer: node for group in groups for node in group.nodes if node.scatter is None}
         self.first = first
         self.kernels: list[AnyKernel] = []
         self.launches: list[Launch] = []
@@ -45,8 +48,7 @@ class LaunchMaker:
         if isinstance(part, Group):
             likeness = Likeness([part], self.placed)
         else:
-            sums = tuple([any(group is item for item in part.sums) for group in part.groups])
-            likeness = Likeness(part.groups, self.placed, part.batch, part.rows, tuple(part.private), sums)
+            likeness = self._likeness_of_chain(part)
         known = self._known.get(likeness.key)
         pack, place = len(self.packs), len(self.launches)
         if known is not None:
@@ -60,13 +62,20 @@ class LaunchMaker:
             self._add_chain(part)
         self._known[likeness.key] = (likeness, self.packs[pack:], self.launches[place:])
 
+    def _likeness_of_chain(self, chain: Chain) -> Likeness:
+        """What a chain's bands are made from, the makers of what it reads among it."""
+        read = dict.fromkeys([buffer for group in chain.groups for buffer in group.read_buffers()])
+        makers = [self.makers[buffer] for buffer in read if buffer in self.makers]
+        sums = tuple([any(group is item for item in chain.sums) for group in chain.groups])
+        return Likeness(chain.groups, self.placed, makers, chain.batch, chain.rows, tuple(chain.private), sums)
+
     def _add_chain(self, chain: Chain) -> None:
         """One launch of bands; the groups' own where a mutated parameter is written in place."""
         if any(node.buffer in self.placed for group in chain.groups for node in group.nodes):
             for group in chain.groups:
                 self.add(group)
             return
-        local = localise(chain, f"k{len(self.kernels)}")
+        local = localise(chain, f"k{len(self.kernels)}", self.makers)
         self.placed.update(local.shared_places)
         if local.flags is not None:
             self.add(Group(chain.groups[0].number, [local.flags], len(local.flags.axes)))

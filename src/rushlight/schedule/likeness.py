@@ -16,10 +16,12 @@ from rushlight.term import attr_key, postorder
 class Likeness:
     """What scheduling sees of groups, with buffers and axes by number: equal `key`s, equal kernels.
 
-    `other` is what else matters. `buffers` are those that the numbers stand for.
+    `makers` of what the groups read, and `other` things, matter too. `buffers` are those that the numbers stand for.
     """
 
-    def __init__(self, groups: Sequence[Group], placed: Mapping[Buffer, Buffer], *other: Any) -> None:
+    def __init__(
+        self, groups: Sequence[Group], placed: Mapping[Buffer, Buffer], makers: Sequence[Node] = (), *other: Any
+    ) -> None:
         self._placed = placed
         self._buffers: dict[Buffer, int] = {}
         self._axes: dict[SizeExpr, int] = {}
@@ -33,6 +35,8 @@ class Likeness:
                 gemm = group.gemm
                 axes = [self._image(axes) for axes in (gemm.batch, gemm.rows, gemm.columns, gemm.inner)]
                 self._parts.append((*axes, self._term(gemm.a), self._term(gemm.b)))
+        for node in makers:
+            self._add_node(node)
         self._parts.append(self._image(other))
 
     @property

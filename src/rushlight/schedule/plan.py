@@ -54,10 +54,10 @@ def schedule(graph: Graph, machine: Machine) -> Scheduled:
     groups = [group for part in parts for group in (part.groups if isinstance(part, Chain) else [part])]
     placed, commits = place_mutations(mutations, groups)
     share_places(groups, placed, commits, made_in_chains(parts))
-    first = LaunchMaker(machine, {})
+    first = LaunchMaker(machine, {}, ())
     for group in order_groups(before.groups, {}):
         first.add(group)
-    maker = LaunchMaker(machine, placed, first)
+    maker = LaunchMaker(machine, placed, groups, first)
     for part in parts:
         maker.add(part)
     for buffer, place in commits:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rushlight.ir.dtype import bool_
 from rushlight.ir.plan import BandLoop, Reach
@@ -71,9 +71,15 @@ class Limits:
     """What a band's groups leave out beyond the last of its rows. Without a product to shorten there are none."""
 
     def __init__(
-        self, groups: Sequence[Group], private: Collection[Buffer], sums: Collection[Group], rows: BandLoop
+        self,
+        groups: Sequence[Group],
+        private: Collection[Buffer],
+        sums: Collection[Group],
+        makers: Mapping[Buffer, Node],
+        rows: BandLoop,
     ) -> None:
         self.groups = groups
+        self.makers = makers
         self.sums = sums
         self.private = private
         self.end = rows.start + rows.length
@@ -100,10 +106,24 @@ class Limits:
         while term.op is OPS["select"] and self.never(term.operands[0], axis):
             term = term.operands[2]
         if term.op is OPS["load"] and term.operands and as_size(term.operands[-1]) is axis:
-            return self.beyond.get(term.attr("buffer"))
+            found = self.beyond.get(term.attr("buffer"))
+            return self.made_beyond(term, axis) if found is None else found
         if term.op is OPS["mul"]:
             a, b = (self.value_beyond(operand, axis) for operand in term.operands)
             return a if a is b and _is_zero(a) else None
+        return term if term.op is OPS["constant"] else None
+
+    def made_beyond(self, load: Scalar, axis: SizeExpr) -> Scalar | None:
+        """The constant that was written before the bands run where a load's last index is past the end."""
+        maker = self.makers.get(load.attr("buffer"))
+        if maker is None:
+            return None
+        sizes = load.attr("buffer").type.shape
+        at = [operand for operand, size in zip(load.operands, sizes, strict=True) if size != 1]
+        place = Substitution(dict(zip(maker.axes, at, strict=True)))
+        term = maker.body
+        while term.op is OPS["select"] and self.never(place(term.operands[0]), axis):
+            term = term.operands[2]
         return term if term.op is OPS["constant"] else None
 
     def never(self, condition: Scalar, axis: SizeExpr) -> bool:
@@ -119,12 +139,18 @@ class Limits:
         return statically_known(lt(0, substitute(gap, {axis: self.end})))
 
     def ends_of(self, group: Group) -> Iterator[End]:
-        """Where a product's operand is zero past the end of its only inner axis, or of any axis of a sum over rows."""
+        """Where a product's operand is zero past the end of its only inner axis, or of any axis of a sum over rows.
+
+        The other operand is there before the bands run: so it can be known whether it is finite.
+        """
         contraction = group.nodes[0].contraction
         if group.gemm is None or contraction is None or len(contraction.attr("axes")) != 1:
             return
         axes = group.nodes[0].axes if group in self.sums else contraction.attr("axes")
+        made = {node.buffer for node in self.nodes()}
         for place, operand in enumerate(contraction.operands):
+            if any(load.attr("buffer") in made for load in loads(contraction.operands[1 - place])):
+                continue
             for axis in axes:
                 if axis in free_axes(operand) and _is_zero(self.value_beyond(operand, axis)):
                     yield End(group, axis, 1 - place)
@@ -138,7 +164,22 @@ class Limits:
                 found = [axis for axis in self.ending_axes(group, node) if axis_size(axis) == size]
                 images[id(node)] = {axis: axis_symbol(self.reach, "j") for axis in found}
         short = self.short_columns(images)
-        return [self.shortened(group, images, short) for group in self.groups]
+        groups: list[Group] = []
+        for group in self.groups:
+            rests = [self.rest(node) for node in group.nodes if node.buffer in short and self.is_whole(node)]
+            groups += [self.shortened(group, images, short), *[Group(group.number, [rest], None) for rest in rests]]
+        return groups
+
+    def is_whole(self, node: Node) -> bool:
+        """Whether others than the chain read a value."""
+        return node.stored and node.buffer not in self.private
+
+    def rest(self, node: Node) -> Node:
+        """The constants past the end of a value that others read."""
+        *rows, columns = node.axes
+        axis = axis_symbol(self.columns - self.reach, "j")
+        place = tuple([substitute(item, {columns: axis + self.reach}) for item in node.index()])
+        return replace(node.with_body((*rows, axis), self.beyond[node.buffer], place), reduces=False)
 
     def ending_axes(self, group: Group, node: Node) -> list[SizeExpr]:
         """Bound axes past whose end nothing counts."""
@@ -154,11 +195,15 @@ class Limits:
         return found
 
     def short_columns(self, images: Mapping[int, dict[SizeExpr, Index]]) -> set[Buffer]:
-        """Values of the chain alone that it never reads past the end: they are not computed there."""
+        """Values that are not computed past the end: the chain's own that it never reads there, and known constants."""
         short: set[Buffer] = set()
         for made in reversed(self.nodes()):
-            whole = made.stored and made.buffer not in self.private
-            if whole or len(made.axes) < 2 or axis_size(made.axes[-1]) != self.columns:
+            if len(made.axes) < 2 or axis_size(made.axes[-1]) != self.columns:
+                continue
+            if self.is_whole(made):
+                if made.buffer in self.beyond:
+                    short.add(made.buffer)
+                    images[id(made)][made.axes[-1]] = axis_symbol(self.reach, "j")
                 continue
             readers = [(node, load) for node in self.nodes() for load in loads(node.body)]
             ends = [
