@@ -167,6 +167,6 @@ OPS: tuple[Case, ...] = (
     cross_entropy(2048, 32000),
     attention(backward=False),
     attention(backward=True),
-    sum_rows(32768, 1024),
+    *[sum_rows(32768, columns) for columns in (512, 1024, 4096)],
     convolution(64, 56),
 )

@@ -18,6 +18,7 @@ from rushlight.schedule.keep import keep_row_values
 from rushlight.schedule.kernels import Step, build_kernel, collapse, open_group
 from rushlight.schedule.likeness import Again, Likeness
 from rushlight.schedule.nodes import make_nodes
+from rushlight.schedule.row_sums import sum_rows
 from rushlight.schedule.scatter import build_scatter
 from rushlight.sym import Size, floordiv, free_symbols, is_axis, maximum, substitute
 
@@ -126,7 +127,7 @@ class LaunchMaker:
             nest = open_group(group, self.placed)
             collapse(nest)
             keep_row_values(nest)
-            yield build_kernel(nest, name)
+            yield sum_rows(nest, name) or build_kernel(nest, name)
 
     def _launch(self, step: Step) -> Launch:
         """The launch of a kernel, which is noted."""

@@ -28,7 +28,7 @@ from rushlight.schedule.places import (
     place_results,
     share_places,
 )
-from rushlight.schedule.split import split_full_reductions
+from rushlight.schedule.split import split_reductions
 from rushlight.sym import SizeExpr, free_symbols, is_symbol, scope_of
 
 
@@ -73,11 +73,11 @@ def _make_nodes(
 ) -> tuple[list[Node], list[Node]]:
     """The nodes whose values are constant, and those that are computed at each call."""
     if not graph.frozen:
-        return [], split_full_reductions(make_nodes(definitions, results))
+        return [], split_reductions(make_nodes(definitions, results))
     mark_constants(definitions, results)
     nodes = make_nodes(definitions, results, kept_constants(definitions))
     constant, others = ([node for node in nodes if node.buffer.constant is wanted] for wanted in (True, False))
-    return split_full_reductions(constant), split_full_reductions(others)
+    return split_reductions(constant), split_reductions(others)
 
 
 def _main_plan(

@@ -1,4 +1,4 @@
-"""Splitting large reductions to few results, so that more than one thread can work on them.
+"""Splitting large reductions to few results, so that more than one thread can work on them, each on whole rows.
 
 The split is at the block edges that the reduction's Order fixes, so the bits are those of the unsplit form.
 """
@@ -9,13 +9,14 @@ from rushlight.ir.loops import Index
 from rushlight.ir.scalar import OPS, Buffer, Order, Scalar, bound_axes, load, reduce
 from rushlight.ir.type import TensorType
 from rushlight.schedule.nodes import Node
-from rushlight.schedule.terms import Substitution, rebuild
+from rushlight.schedule.terms import Substitution, as_size, linear_offset, loads, rebuild
 from rushlight.sym import (
     Size,
     SizeExpr,
     axis_size,
     axis_symbol,
     ceildiv,
+    coefficient,
     floordiv,
     minimum,
     mod,
@@ -26,25 +27,49 @@ from rushlight.term import postorder
 # Blocks are folded one after the other: each is one element to the second stage.
 FOLD = Order(1, 1)
 MIN_BLOCKS = 4
+# Kinds of reductions that may go row by row, and what they start from.
+ROW_SUMS = {"sum": 0, "prod": 1}
 
 
-def split_full_reductions(nodes: list[Node]) -> list[Node]:
-    """Nodes without axes that reduce many blocks become two: one result per block, then the fold over them."""
+def split_reductions(nodes: list[Node]) -> list[Node]:
+    """Reductions of many blocks become two nodes: one result per block, then the fold over them.
+
+    That is done where there are no axes, and where an axis of the results runs along the rows that are summed up.
+    """
+    spread = _spread_out(nodes)
     result: list[Node] = []
     for node in nodes:
         reduction = _splittable(node)
-        if reduction is None:
+        if reduction is None or (node.axes and (node.buffer in spread or not _sums_rows(node, reduction))):
             result.append(node)
         else:
             result.extend(_split(node, reduction))
     return result
 
 
+def _spread_out(nodes: list[Node]) -> set[Buffer]:
+    """Values that are read while a reduction runs, or for more elements than they have: best made where they are."""
+    rank = {node.buffer: len(node.axes) for node in nodes}
+    return {
+        buffer for node in nodes for buffer, _ in node.reads() if node.reduces or len(node.axes) > rank.get(buffer, 0)
+    }
+
+
+def _sums_rows(node: Node, reduction: Scalar) -> bool:
+    """Whether sums of many columns each read rows: the last axis walks by one, and the elements are numbers."""
+    if reduction.attr("kind") not in ROW_SUMS or reduction.attr("order").lanes != 1:
+        return False
+    reads = [read for read in loads(reduction) if read.operands]
+    offsets = [as_size(linear_offset(read.operands, read.attr("buffer").type.strides)) for read in reads]
+    last = node.axes[-1]
+    return any(isinstance(offset, SizeExpr) and coefficient(offset, last) == 1 for offset in offsets)
+
+
 def _splittable(node: Node) -> Scalar | None:
     root = node.body
     if root.op is OPS["cast"]:
         root = root.operands[0]
-    if node.axes or node.scatter is not None or root.op is not OPS["reduce"]:
+    if node.scatter is not None or root.op is not OPS["reduce"]:
         return None
     if any(bound_axes(term) for term in postorder(root.operands)):
         return None
@@ -63,13 +88,13 @@ def _split(node: Node, reduction: Scalar) -> tuple[Node, Node]:
     step = axis_symbol(minimum(order.block, count - block * order.block), "t")
     images = _delinearise(block * order.block + step, axes, sizes)
     body = Substitution(images)(reduction.operands[0])
-    partial = Buffer(f"{node.buffer.name}_blocks", TensorType((blocks,), reduction.type), "arena")
+    partial = Buffer(f"{node.buffer.name}_blocks", TensorType((blocks, *node.sizes), reduction.type), "arena")
     kind = reduction.attr("kind")
-    first = Node(partial, node.order, (block,), reduce(kind, (step,), body, order), None, False, True, None)
+    first = Node(partial, node.order, (block, *node.axes), reduce(kind, (step,), body, order), None, False, True, None)
     fold = axis_symbol(blocks, "q")
-    total = reduce(kind, (fold,), load(partial, fold), FOLD)
+    total = reduce(kind, (fold,), load(partial, fold, *node.axes), FOLD)
     body = total if node.body is reduction else rebuild(node.body, (total,))
-    return first, Node(node.buffer, node.order, (), body, None, node.stored, True, None)
+    return first, Node(node.buffer, node.order, node.axes, body, None, node.stored, True, None, node.place)
 
 
 def _delinearise(position: Size, axes: tuple[SizeExpr, ...], sizes: list[Size]) -> dict[SizeExpr, Index]:
