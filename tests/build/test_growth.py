@@ -74,5 +74,5 @@ def measured(depth: int, monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 def test_stages_grow_linearly_with_layers(monkeypatch: pytest.MonkeyPatch):
     few, some, many = (measured(depth, monkeypatch) for depth in (4, 8, 16))
     for name in few:
-        assert many[name] - some[name] <= 2.1 * (some[name] - few[name]), name
+        assert many[name] - some[name] <= 2.15 * (some[name] - few[name]), name
     assert many["functions"] == some["functions"]

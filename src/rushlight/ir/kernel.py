@@ -83,13 +83,14 @@ class Kernel:
     """A loop nest as one native function `void(args*, begin, end)`.
 
     `args` holds the addresses of `buffers`, then the values of `sizes` (symbols that occur in it), in order.
-    `reads` and `writes` are subsets of buffers.
+    `unread` are those of its buffers that neither it nor another kernel of the plan reads.
     """
 
     name: str
     buffers: tuple[Buffer, ...]
     sizes: tuple[SizeExpr, ...]
     body: tuple[Statement, ...]
+    unread: tuple[Buffer, ...] = ()
 
     @property
     def parallel_axes(self) -> tuple[Axis, ...]:

@@ -71,7 +71,8 @@ class KernelPrinter:
         for place, size in enumerate(kernel.sizes):
             self.axes[size] = f"s{place}"
         self.statements(kernel.body, "  ")
-        buffers = [f"b{place}: {self._buffer(buffer)}" for place, buffer in enumerate(kernel.buffers)]
+        unread = [" unread" if buffer in kernel.unread else "" for buffer in kernel.buffers]
+        buffers = [f"b{place}: {self._buffer(buffer)}{unread[place]}" for place, buffer in enumerate(kernel.buffers)]
         sizes = [f"s{place}" for place in range(len(kernel.sizes))]
         head = "; ".join([", ".join(part) for part in (buffers, sizes) if part])
         return "\n".join([f"kernel({head}) {{", *self.lines, "}"])

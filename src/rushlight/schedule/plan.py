@@ -29,6 +29,7 @@ from rushlight.schedule.places import (
     share_places,
 )
 from rushlight.schedule.split import split_reductions
+from rushlight.schedule.unread import mark_unread
 from rushlight.sym import SizeExpr, free_symbols, is_symbol, scope_of
 
 
@@ -93,7 +94,7 @@ def _main_plan(
         symbols,
         _assertions(symbols),
         plan_memory(maker.launches, results),
-        tuple(maker.kernels),
+        mark_unread(maker.kernels, maker.launches, outputs),
         tuple(maker.launches),
         once,
     )

@@ -7,6 +7,7 @@ from rushlight.codegen.llvm.memory import emit_keep, emit_load
 from rushlight.codegen.llvm.reductions import emit_reduction
 from rushlight.codegen.llvm.scaling import emit_scale
 from rushlight.codegen.llvm.scope import Context, Handler, Scope
+from rushlight.codegen.llvm.streaming import close_streams
 from rushlight.codegen.llvm.target import CodeTarget
 from rushlight.codegen.llvm.terms import TERM_HANDLERS
 from rushlight.codegen.llvm.widths import prefers_reduced_lanes
@@ -38,6 +39,7 @@ def emit_kernel(kernel: Kernel, target: CodeTarget, function_name: str) -> str:
         run(ctx, body, ctx.entry)
     else:
         _run_shares(ctx, axes, body)
+    close_streams(ctx)
     lines = [
         f"define void @{function_name}(ptr noalias %args, i64 %begin, i64 %end) {target.attributes} {{",
         "entry:",

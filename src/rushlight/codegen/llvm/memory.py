@@ -9,6 +9,7 @@ from rushlight.codegen.llvm.analysis import CONSTANT, INDEX
 from rushlight.codegen.llvm.scope import Context, Mask, Scope, Value, widen
 from rushlight.codegen.llvm.shapes import Shape, shape_of, vector_type
 from rushlight.codegen.llvm.sizes import Affine, Part
+from rushlight.codegen.llvm.streaming import LINE, store_streamed, stream_bit
 from rushlight.codegen.llvm.terms import value
 from rushlight.ir.dtype import bool_, float32, int64
 from rushlight.ir.kernel import Store
@@ -361,7 +362,13 @@ def _store_lanes(
         if combine is not None:
             old = from_memory(scope, shape, load_run(ctx, scope, shape, place.pointer, active))
             text = _combined(scope, shape, combine, old, text)
-        _store_run(ctx, scope, shape, place.pointer, to_memory(scope, shape, text), active)
+        text = to_memory(scope, shape, text)
+        lines = active is None and combine is None and shape.lanes * shape.itemsize % LINE == 0
+        bit = stream_bit(ctx, store.buffer) if lines else None
+        if bit is None:
+            _store_run(ctx, scope, shape, place.pointer, text, active)
+        else:
+            store_streamed(scope, shape, place.pointer, text, bit)
         return
     addresses = _addresses(scope, shape, place)
     if combine is None and shape.itemsize >= 4 and ctx.target.has_masks:

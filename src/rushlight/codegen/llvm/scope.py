@@ -172,10 +172,23 @@ Handler = Callable[["Context", Scalar, Scope, "Mask | None"], Value]
 class Context:
     """What emitting one kernel shares: the kernel, its analysis, the target, the outermost region, the functions by op.
 
-    `certain` are the terms that no guard may leave out; `busy` the reductions whose loops are being written.
+    `certain` are the terms that no guard may leave out; `busy` the reductions whose loops are being written; `streams`
+    what tells at run time whether stores to a buffer go past the caches.
     """
 
-    __slots__ = ("allocations", "analysis", "busy", "certain", "entry", "handlers", "kernel", "names", "safe", "target")
+    __slots__ = (
+        "allocations",
+        "analysis",
+        "busy",
+        "certain",
+        "entry",
+        "handlers",
+        "kernel",
+        "names",
+        "safe",
+        "streams",
+        "target",
+    )
 
     def __init__(self, kernel: Kernel, target: CodeTarget, handlers: dict[str, Handler]) -> None:
         self.kernel = kernel
@@ -187,6 +200,7 @@ class Context:
         self.allocations: list[str] = []
         self.safe: str | None = None
         self.busy: set[Scalar] = set()
+        self.streams: dict[Buffer, str | None] = {}
         self.certain: set[Scalar] = set()
         if len(self.analysis.reductions) > 1:
             analysis = self.analysis

@@ -1,0 +1,42 @@
+"""Results that no launch of a plan reads: code may keep them out of the caches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from rushlight.ir.kernel import Kernel
+from rushlight.ir.plan import AnyKernel, Launch
+from rushlight.ir.scalar import OPS, Buffer
+from rushlight.term import postorder
+
+
+def mark_unread(
+    kernels: Sequence[AnyKernel], launches: Sequence[Launch], results: Sequence[Buffer]
+) -> tuple[AnyKernel, ...]:
+    """The kernels, each told which of its buffers are results that one launch writes and none reads, at all launches."""
+    uses: dict[Buffer, int] = {}
+    for launch in launches:
+        for buffer in launch.buffers:
+            uses[buffer] = uses.get(buffer, 0) + 1
+    alone = {buffer for buffer in results if uses.get(buffer) == 1}
+    found: dict[int, set[Buffer]] = {}
+    for launch in launches:
+        kernel = kernels[launch.kernel]
+        if isinstance(kernel, Kernel):
+            places = zip(kernel.buffers, launch.arguments, strict=False)
+            here = {inner for inner, outer in places if outer in alone}
+            found[launch.kernel] = here & found.get(launch.kernel, here)
+    marked = list(kernels)
+    for number, unread in found.items():
+        kernel = kernels[number]
+        if unread and isinstance(kernel, Kernel):
+            loaded = _loaded(kernel)
+            unread_in_order = [buffer for buffer in kernel.buffers if buffer in unread and buffer not in loaded]
+            marked[number] = replace(kernel, unread=tuple(unread_in_order))
+    return tuple(marked)
+
+
+def _loaded(kernel: Kernel) -> set[Buffer]:
+    values = [store.value for store in kernel.stores()]
+    return {term.attr("buffer") for term in postorder(values) if term.op in (OPS["load"], OPS["keep"])}
