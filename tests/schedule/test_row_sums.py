@@ -80,6 +80,13 @@ def test_what_is_made_of_sums_and_what_they_are_made_of():
         np.testing.assert_array_equal(found, x / in_order(x))
 
 
+def test_a_mean_over_everything_is_the_sum_by_the_count():
+    for shape in [(3, 5), (700, 97), (100_003,)]:
+        array = normal(*shape)
+        for mean, total in zip(both(lambda x: x.mean(), array), both(lambda x: x.sum(), array), strict=True):
+            assert mean == total / np.float32(array.size)
+
+
 def test_views_that_are_no_matrices():
     array = normal(900, 131)
     for found in both(lambda x: x[:, 1:].sum(0), array):

@@ -23,6 +23,7 @@ from rushlight.sym import (
     product,
 )
 from rushlight.term import postorder
+from rushlight.term import substitute as replace_terms
 
 # Blocks are folded one after the other: each is one element to the second stage.
 FOLD = Order(1, 1)
@@ -66,16 +67,15 @@ def _sums_rows(node: Node, reduction: Scalar) -> bool:
 
 
 def _splittable(node: Node) -> Scalar | None:
-    root = node.body
-    if root.op is OPS["cast"]:
-        root = root.operands[0]
-    if node.scatter is not None or root.op is not OPS["reduce"]:
+    """The one reduction of a node, if it is needed whatever the data and may be of many blocks."""
+    reductions = [term for term in postorder([node.body]) if bound_axes(term)]
+    if node.scatter is not None or len(reductions) != 1 or reductions[0].op is not OPS["reduce"]:
         return None
-    if any(bound_axes(term) for term in postorder(root.operands)):
-        return None
-    count = product([axis_size(axis) for axis in bound_axes(root)])
-    few = isinstance(count, int) and count < MIN_BLOCKS * root.attr("order").block
-    return None if few else root
+    (reduction,) = reductions
+    around = postorder([node.body], lambda term: () if term is reduction else term.operands)
+    count = product([axis_size(axis) for axis in bound_axes(reduction)])
+    few = isinstance(count, int) and count < MIN_BLOCKS * reduction.attr("order").block
+    return None if few or any(term.op is OPS["guard"] for term in around) else reduction
 
 
 def _split(node: Node, reduction: Scalar) -> tuple[Node, Node]:
@@ -93,7 +93,7 @@ def _split(node: Node, reduction: Scalar) -> tuple[Node, Node]:
     first = Node(partial, node.order, (block, *node.axes), reduce(kind, (step,), body, order), None, False, True, None)
     fold = axis_symbol(blocks, "q")
     total = reduce(kind, (fold,), load(partial, fold, *node.axes), FOLD)
-    body = total if node.body is reduction else rebuild(node.body, (total,))
+    (body,) = replace_terms([node.body], {reduction: total}, rebuild)
     return first, Node(node.buffer, node.order, node.axes, body, None, node.stored, True, None, node.place)
 
 
