@@ -8,6 +8,7 @@ register.
 
 from __future__ import annotations
 
+from rushlight.codegen.llvm.ahead import LONG_WORK, ask_for_next_rows
 from rushlight.codegen.llvm.counting import Carry, close_loop
 from rushlight.codegen.llvm.folds import Fold, Group
 from rushlight.codegen.llvm.masks import lanes_below
@@ -36,6 +37,7 @@ class _LaneReduction:
         width = register_lanes(ctx, terms, bits, [fold.term.type for fold in group.folds])
         cost = work(ctx, terms, bits)
         vectors, short = vectors_at_once(cost), is_light(cost, ctx.target)
+        self.later_pass = cost >= LONG_WORK and any(_waits(ctx, fold) for fold in group.folds)
         order = group.order
         self.ordered_lanes = min(vectors * width, _MOST_LANES) if order is None else order.lanes
         self.lanes = self.ordered_lanes
@@ -115,6 +117,8 @@ class _LaneReduction:
         assert main.vector is not None
         assert tail.vector is not None
         carries = self._step(main, first, self.in_memory)
+        if self.later_pass:
+            ask_for_next_rows(self.ctx, [fold.term for fold in self.group.folds], main)
         tail.vector.mask = lanes_below(tail, tail.vector.base, end, self.width)
         tail_carries = self._step(tail, first, bool(self.tables))
         results = close_loop(outer, main, main.vector.base, (first, middle), self.step, carries)
@@ -212,6 +216,11 @@ class _LaneReduction:
             text = fold.join(scope, shape, low, high)
             lanes, kind = half, shape.type
         return text
+
+
+def _waits(ctx: Context, fold: Fold) -> bool:
+    """Whether a reduction needs the result of another one."""
+    return ctx.analysis.below[fold.term].bit_count() > 1
 
 
 def _take(scope: Scope, kind: str, text: str, start: int, count: int) -> str:
