@@ -29,7 +29,7 @@ class Kept:
         versions = [tensor.version for tensor in tensors]
         self.counters = [*versions, *[hidden_writes(version) for version in versions]]
         self.seen: list[int] | None = None
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal handler may call the function too
         used = [*tensors, *self.results]
         self._sheets = Sheets([item.form.words for item in used])
         for position, item in enumerate(used):
