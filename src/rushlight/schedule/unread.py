@@ -14,7 +14,7 @@ from rushlight.term import postorder
 def mark_unread(
     kernels: Sequence[AnyKernel], launches: Sequence[Launch], results: Sequence[Buffer]
 ) -> tuple[AnyKernel, ...]:
-    """The kernels, each told which of its buffers are results that one launch writes and none reads, at all launches."""
+    """The kernels, each told which of its buffers are, at all its launches, results that these write and none reads."""
     uses: dict[Buffer, int] = {}
     for launch in launches:
         for buffer in launch.buffers:
