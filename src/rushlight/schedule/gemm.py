@@ -8,10 +8,10 @@ from rushlight.ir.dtype import float32, float64
 from rushlight.ir.loops import Definition, ScatterDefinition
 from rushlight.ir.scalar import BLOCKED, OPS, Scalar, cast, contract
 from rushlight.schedule.constants import is_constant
-from rushlight.schedule.matrices import Axes, matrices
+from rushlight.schedule.matrices import Axes, count, matrices
 from rushlight.schedule.nodes import Node
 from rushlight.schedule.terms import as_size, free_axes, linear_offset, rebuild
-from rushlight.sym import Size, SizeExpr, axis_size, product
+from rushlight.sym import Size, SizeExpr, product
 from rushlight.term import postorder
 from rushlight.term import substitute as replace_terms
 
@@ -81,7 +81,7 @@ def match_gemm(node: Node) -> GemmShape | None:
     columns = tuple([axis for axis in node.axes if axis in in_b and axis not in in_a])
     if node.axes and node.axes[-1] in rows:  # the columns are what lies close together in the result
         a, b, rows, columns = b, a, columns, rows
-    m, n, k = _count(rows), _count(columns), _count(inner)
+    m, n, k = count(rows), count(columns), count(inner)
     if _is_below(n, MIN_COLUMNS) and not _is_below(m, MIN_COLUMNS) and not _is_below(k, MIN_INNER):
         a, b, rows, columns, m, n = b, a, columns, rows, n, m
     shape = GemmShape(batch, rows, columns, inner, a, b)
@@ -105,7 +105,3 @@ def _is_matrix(term: Scalar, batch: Axes, inner: Axes, columns: Axes) -> bool:
 
 def _is_below(size: Size, least: int) -> bool:
     return isinstance(size, int) and size < least
-
-
-def _count(axes: Axes) -> Size:
-    return product([axis_size(axis) for axis in axes])

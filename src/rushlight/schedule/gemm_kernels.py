@@ -21,7 +21,7 @@ from rushlight.schedule.constants import is_constant
 from rushlight.schedule.fuse import Group
 from rushlight.schedule.gemm import GemmShape
 from rushlight.schedule.kernels import Item, Nest, Step, build_kernel, linearise, open_group
-from rushlight.schedule.matrices import Matrices, matrices, plain_load
+from rushlight.schedule.matrices import Matrices, count, matrices, plain_load
 from rushlight.schedule.terms import Substitution, as_size, fresh_axes, rebuild
 from rushlight.sym import (
     Scope,
@@ -34,7 +34,6 @@ from rushlight.sym import (
     floordiv,
     minimum,
     mod,
-    product,
     substitute,
 )
 from rushlight.term import substitute as replace_terms
@@ -130,15 +129,11 @@ def _flat_batch(shape: GemmShape) -> tuple[Size, Size]:
     position: Size = 0
     for axis in shape.batch:
         position = position * axis_size(axis) + axis
-    return position, _count(shape.batch)
-
-
-def _count(axes: Sequence[SizeExpr]) -> Size:
-    return product([axis_size(axis) for axis in axes])
+    return position, count(shape.batch)
 
 
 def _packed(buffer: Buffer, leading: Size, storage: Size, shape: GemmShape, split: int) -> Matrices:
-    return Matrices(buffer, 0, leading, storage * _count(shape.batch[split:]), storage)
+    return Matrices(buffer, 0, leading, storage * count(shape.batch[split:]), storage)
 
 
 def _split(axes: Sequence[SizeExpr], width: int, name: str) -> tuple[dict[SizeExpr, Index], Size, SizeExpr, Size]:
@@ -147,10 +142,10 @@ def _split(axes: Sequence[SizeExpr], width: int, name: str) -> tuple[dict[SizeEx
     Images of the axes, the block axis, the axis within, the flat position.
     """
     sizes = [axis_size(axis) for axis in axes]
-    count = product(sizes)
-    blocks = ceildiv(count, width)
+    total = count(axes)
+    blocks = ceildiv(total, width)
     block = 0 if blocks == 1 else axis_symbol(blocks, f"{name}_block")
-    within = axis_symbol(minimum(width, count - block * width), name)
+    within = axis_symbol(minimum(width, total - block * width), name)
     position = block * width + within
     return _delinearise(position, axes, sizes), block, within, position
 
@@ -165,7 +160,7 @@ def _delinearise(position: Size, axes: Sequence[SizeExpr], sizes: Sequence[Size]
 
 
 def _pack_a(term: Scalar, shape: GemmShape, tile: GemmTile, split: int, name: str) -> Generator[Step, None, Matrices]:
-    m, k = (product([axis_size(axis) for axis in axes]) for axes in (shape.rows, shape.inner))
+    m, k = (count(axes) for axes in (shape.rows, shape.inner))
     batch = fresh_axes(shape.batch, "b")
     flat, batches = _flat_batch(shape)
     if tile.a_format == "row":
@@ -208,11 +203,11 @@ def _store_matrix(
     position: Size = 0
     for axis in (*shape.batch, *outer, *inner):
         position = position * axis_size(axis) + images[axis]
-    storage = _count(first) * _count(second)
-    buffer = Buffer(name, TensorType((_count(shape.batch), storage), term.type), "arena")
+    storage = count(first) * count(second)
+    buffer = Buffer(name, TensorType((count(shape.batch), storage), term.type), "arena")
     axes = tuple(images.values())
     yield _pack_step(term, images, buffer, axes[:-1], axes[-1], position, f"{name}_store")
-    found = _packed(buffer, _count(inner), storage, shape, split)
+    found = _packed(buffer, count(inner), storage, shape, split)
     return replace(found, format="column") if by_columns else found
 
 
@@ -225,7 +220,7 @@ def _walk(axes: Sequence[SizeExpr]) -> tuple[dict[SizeExpr, SizeExpr], tuple[Siz
 
 
 def _pack_b(term: Scalar, shape: GemmShape, tile: GemmTile, split: int, name: str) -> Generator[Step, None, Matrices]:
-    n, k = (product([axis_size(axis) for axis in axes]) for axes in (shape.columns, shape.inner))
+    n, k = (count(axes) for axes in (shape.columns, shape.inner))
     batch = fresh_axes(shape.batch, "b")
     flat, batches = _flat_batch(shape)
     images, block, within, n_at = _split(shape.columns, tile.nr, "n")
@@ -267,8 +262,8 @@ def _product(
     name: str,
 ) -> Step:
     a, b, c = operands
-    m, n, k, batches = (_count(axes) for axes in (shape.rows, shape.columns, shape.inner, shape.batch))
-    inner_batches = _count(shape.batch[split:])
+    m, n, k, batches = (count(axes) for axes in (shape.rows, shape.columns, shape.inner, shape.batch))
+    inner_batches = count(shape.batch[split:])
     tile_words = (0, 0)  # chosen when the product runs
     words: tuple[Buffer | Address | Size, ...] = (
         *(a.address, b.address, 0 if c is None else c.address),

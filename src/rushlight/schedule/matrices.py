@@ -9,7 +9,7 @@ from rushlight.ir.gemm_tile import Format
 from rushlight.ir.plan import Address
 from rushlight.ir.scalar import OPS, Buffer, Scalar
 from rushlight.schedule.terms import as_size
-from rushlight.sym import Size, SizeExpr, axis_size, coefficient, substitute
+from rushlight.sym import Size, SizeExpr, axis_size, coefficient, product, substitute
 
 Axes = Sequence[SizeExpr]
 
@@ -54,6 +54,11 @@ def plain_load(term: Scalar, batch: tuple[Axes, Axes], first: Axes, second: Axes
     """`matrices` of an operand that is one load with a linear address."""
     offset = as_size(term.operands[0]) if term.op is OPS["load"] else None
     return None if offset is None else matrices(term.attr("buffer"), offset, batch, first, second)
+
+
+def count(axes: Axes) -> Size:
+    """How many values some axes have together."""
+    return product([axis_size(axis) for axis in axes])
 
 
 def joint_step(offset: Size, axes: Axes) -> Size | None:
