@@ -135,11 +135,16 @@ def _step_addresses(tile: GemmTile) -> Iterator[str]:
         yield f"  %to{number} = getelementptr {tile.element}, ptr %to, i64 %to_start{number}"
         yield f"  %group_step{number} = mul i64 %group{number}, {tile.group}"
         for step in range(number * tile.group, (number + 1) * tile.group):
-            yield f"  %wish{step} = add i64 %group_step{number}, {step - number * tile.group}"
-            yield f"  %exists{step} = icmp slt i64 %wish{step}, %steps"
-            yield f"  %t{step} = call i64 @llvm.smin.i64(i64 %wish{step}, i64 %last)"
+            yield from _existing_step(f"%group_step{number}", step - number * tile.group, "%last", f"%t{step}")
             yield f"  %from_start{step} = mul i64 %t{step}, %from_ld"
             yield f"  %from{step} = getelementptr {tile.source}, ptr %from, i64 %from_start{step}"
+
+
+def _existing_step(first: str, number: int, last: str, name: str) -> Iterator[str]:
+    """`name`: step `first + number` along k, or the `last` one where it does not exist, as `name_exists` says."""
+    yield f"  {name}_wish = add i64 {first}, {number}"
+    yield f"  {name}_exists = icmp slt i64 {name}_wish, %steps"
+    yield f"  {name} = call i64 @llvm.smin.i64(i64 {name}_wish, i64 {last})"
 
 
 def _panel_copies(tile: GemmTile) -> Iterator[str]:
@@ -159,7 +164,7 @@ def _panel_copies(tile: GemmTile) -> Iterator[str]:
                 name = f"%value{step}_{vector}"
                 yield f"  {name}_at = getelementptr {tile.source}, ptr %from{step}, i64 %row{at}"
                 yield load_vector(source_vectors(tile, tile.lanes), name, f"{name}_at", f"%mask{vector}")
-                members.append((name, f"%exists{step}"))
+                members.append((name, f"%t{step}_exists"))
             value = yield from _grouped(tile, members, f"<{tile.lanes} x ")
             yield f"  %to_at{at} = getelementptr {tile.element}, ptr %to{number}, i64 %place{at}"
             yield from _store_of_a(tile, sum_vectors(tile), value, f"%to_at{at}", f"%mask{vector}")
@@ -441,9 +446,7 @@ def _row_addresses(tile: GemmTile) -> Iterator[str]:
     """`%from_step0` …: where the steps of a group start; steps that do not exist are the last one again."""
     yield "  %step_last = sub i64 %steps, 1"
     for row in range(tile.group):
-        yield f"  %step_wish{row} = add i64 %t, {row}"
-        yield f"  %exists{row} = icmp slt i64 %step_wish{row}, %steps"
-        yield f"  %step{row} = call i64 @llvm.smin.i64(i64 %step_wish{row}, i64 %step_last)"
+        yield from _existing_step("%t", row, "%step_last", f"%step{row}")
         yield f"  %step_start{row} = mul i64 %step{row}, %from_ld"
         yield f"  %from_step{row} = getelementptr {tile.source}, ptr %from, i64 %step_start{row}"
 
@@ -454,7 +457,7 @@ def _masked_step(tile: GemmTile) -> Iterator[str]:
     for row in range(tile.group):
         yield f"  %value_at{row} = getelementptr {tile.source}, ptr %from_step{row}, i64 %j"
         yield load_vector(source_vectors(tile, tile.lanes), f"%part{row}", f"%value_at{row}", "%mask")
-        members.append((f"%part{row}", f"%exists{row}"))
+        members.append((f"%part{row}", f"%step{row}_exists"))
     value = yield from _grouped(tile, members, f"<{tile.lanes} x ")
     yield store_vector(sum_vectors(tile), value, "%to_at")
 
@@ -545,9 +548,7 @@ def _shuffle(
 def _one_step(tile: GemmTile) -> Iterator[str]:
     """Gather one group of steps along k from the columns of a group."""
     for step in range(tile.group):
-        yield f"  %one_wish{step} = add i64 %u, {step}"
-        yield f"  %one_exists{step} = icmp slt i64 %one_wish{step}, %steps"
-        yield f"  %one_k{step} = call i64 @llvm.smin.i64(i64 %one_wish{step}, i64 %step_last)"
+        yield from _existing_step("%u", step, "%step_last", f"%one_k{step}")
     value = "poison"
     for lane in range(tile.lanes):
         members = []
@@ -555,7 +556,7 @@ def _one_step(tile: GemmTile) -> Iterator[str]:
             name = f"%one{lane}_{step}"
             yield f"  {name}_at = getelementptr {tile.source}, ptr %from{lane}, i64 %one_k{step}"
             yield f"  {name} = load {tile.source}, ptr {name}_at, align {tile.source_bytes}"
-            members.append((name, f"%one_exists{step}"))
+            members.append((name, f"%one_k{step}_exists"))
         one = yield from _grouped(tile, members)
         yield f"  %ones{lane} = insertelement {tile.vector} {value}, {tile.element} {one}, i32 {lane}"
         value = f"%ones{lane}"
