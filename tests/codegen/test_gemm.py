@@ -3,7 +3,6 @@
 import ctypes
 import functools
 import itertools
-import mmap
 import re
 import sys
 from dataclasses import replace
@@ -11,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.codegen.guarded_memory import before_a_hole
 
 from rushlight.codegen.llvm.gemm import TASK_WORDS, choose_tile, emit_core, emit_plan, emit_task, plan_tiles
 from rushlight.codegen.llvm.gemm_pack import PACK_WORDS, emit_pack_b
@@ -358,20 +358,6 @@ def test_plain_operands_are_not_read_past_their_end(dtype: str, a_format: Any, b
     tile = choose_tile(dtype, llvm.host_target().vector_bytes, a_packed=False, b_packed=False)
     tile = replace(tile, a_format=a_format, b_format=b_format)
     product = Product(tile)
-    pages, page = [], mmap.PAGESIZE
-    protect = ctypes.CDLL(None).mprotect
-    protect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
-
-    def before_a_hole(values: np.ndarray) -> np.ndarray:
-        size = -(-values.nbytes // page) * page
-        memory = mmap.mmap(-1, size + page)
-        pages.append(memory)
-        whole = np.frombuffer(memory, np.uint8)
-        assert protect(whole.ctypes.data + size, page, 0) == 0
-        placed = whole[size - values.nbytes : size].view(values.dtype)
-        placed[:] = values.ravel()
-        return placed
-
     for m, n, k in ((13, 35, 257), (12, 32, 256), (1, 1, 1), (7, 17, 9)):
         a, b = (np.rint(4 * x).astype(dtype_named(dtype).numpy) for x in operands(m, n, k, "float32"))
         left, a_ld = packed_a(a, tile)

@@ -1,8 +1,23 @@
 """Loops, addresses and stores: every way to walk memory gives what the kernel means, for any share and width."""
 
+import itertools
+import sys
+
 import numpy as np
 import pytest
-from tests.codegen.kernel_oracle import buffer, check, compile_kernel, kernel, loop, parallel, run, targets, vector
+from tests.codegen.guarded_memory import before_a_hole
+from tests.codegen.kernel_oracle import (
+    buffer,
+    check,
+    compile_kernel,
+    kernel,
+    loop,
+    parallel,
+    run,
+    same_bits,
+    targets,
+    vector,
+)
 
 from rushlight.codegen.llvm import CodeTarget, emit_kernel
 from rushlight.ir.dtype import (
@@ -116,6 +131,38 @@ def test_strides_broadcasts_and_transposes(rng, sizes):
             check(k, arrays, {m: a, n: b, p: step})
 
 
+@pytest.mark.parametrize("name", ["float32", "float64", "int64", "int8"])
+def test_elements_a_few_apart_are_not_gathered(name, rng, sizes):
+    dtype, (m, n, _) = BY_NAME[name], sizes
+    i, x, out = axis_symbol(n, "i"), buffer("x", dtype), buffer("out", dtype)
+    for step in (2, 3, 4, 5):
+        whole = kernel(parallel(i, Store(out, i, load(x, step * i))))
+        inside = apply("lt", index(i), index(m))
+        partly = kernel(parallel(i, Store(out, i, guard(inside, load(x, step * i), constant(0, dtype)))))
+        for k in (whole, partly):
+            assert name == "int8" or ("gather" in emit_kernel(k, CodeTarget(), "k")) is (step > 4)
+        for count in SIZES:
+            values, zeros = rng.integers(-99, 99, step * count).astype(dtype.numpy), np.zeros(count, dtype.numpy)
+            check(whole, {x: values, out: zeros}, {n: count}, shares=2)
+            check(partly, {x: values, out: zeros}, {n: count, m: count // 2})
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="guards memory with Linux's mprotect")
+def test_elements_a_few_apart_are_not_read_past_the_last(rng, sizes):
+    n = sizes[1]
+    i, x, out = axis_symbol(n, "i"), buffer("x", float32), buffer("out", float32)
+    for step, count in itertools.product((2, 3, 4), (1, 16, 17, 64)):
+        k = kernel(parallel(i, Store(out, i, load(x, step * i))))
+        values = before_a_hole(floats(rng, step * (count - 1) + 1))
+        found = np.zeros(count, np.float32)
+        for width in targets():
+            function, _keep = compile_kernel(k, width)
+            addresses = {x: values.ctypes.data, out: found.ctypes.data}
+            args = np.array([*[addresses[item] for item in k.buffers], count], np.int64)
+            function(args.ctypes.data, 0, count)
+            assert same_bits(found, values[::step])
+
+
 def test_strided_and_transposed_stores(rng, sizes):
     m, n, _ = sizes
     for dtype in (float32, int8, bool_):
@@ -174,6 +221,39 @@ def test_a_quotient_may_jump_where_a_row_ends(rng, sizes):
     for columns, step, count in ((7, 7, 49), (7, 3, 49), (5, 8, 64), (16, 1, 40), (1, 2, 20)):
         arrays = {x: floats(rng, 2000), out: np.zeros(count, np.float32)}
         check(k, arrays, {m: columns, n: count, p: step})
+
+
+def test_rows_of_a_few_elements_are_gathered(rng, sizes):
+    n = sizes[1]
+    i, x, out = axis_symbol(n, "i"), buffer("x", float32), buffer("out", float32)
+    for size in (2, 3, 4, 5):
+        k = kernel(vector(i, Store(out, i, load(x, 7 * floordiv(i, size) + mod(i, size)))))
+        text = emit_kernel(k, CodeTarget(), "k")
+        assert ("gather" in text) is (size in (2, 4))
+        assert "fdiv" not in text
+        for count in SIZES:
+            check(k, {x: floats(rng, 1000), out: np.zeros(count, np.float32)}, {n: count})
+
+
+def test_vectors_are_no_longer_than_a_loop_can_be(rng, sizes):
+    n = sizes[1]
+    i, x, out = axis_symbol(minimum(n, 32), "i"), buffer("x", float32), buffer("out", float32)
+    k = kernel(vector(i, Store(out, i, load(x, i))))
+    text = emit_kernel(k, CodeTarget(), "k")
+    assert "load <32 x float>" in text
+    assert "<64 x float>" not in text
+    for count in (0, 1, 31, 32, 100):
+        check(k, {x: floats(rng, 32), out: np.zeros(32, np.float32)}, {n: count})
+
+
+def test_what_an_index_is_multiplied_with_is_added_up_first(rng, sizes):
+    m, n, p = sizes
+    i, j, x, out = axis_symbol(m, "i"), axis_symbol(n, "j"), buffer("x", float32), buffer("out", float32)
+    k = kernel(parallel(i, vector(j, Store(out, i * n + j, load(x, i * (m * p + 3 * m - p + 2) + j)))))
+    assert emit_kernel(k, CodeTarget(), "k").count("mul i64") <= 6
+    for a, b, c in ((1, 1, 1), (3, 20, 4), (5, 64, 0)):
+        row = a * c + 3 * a - c + 2
+        check(k, {x: floats(rng, a * row + b), out: np.zeros(a * b, np.float32)}, {m: a, n: b, p: c})
 
 
 def test_lanes_divide_exactly(sizes):

@@ -107,7 +107,7 @@ def _vector_loop(
     start, end = bounds_
     wide, narrow = loop_lanes(ctx, body, symbol, fixed)
     if ctx.analysis.has_quotients and least_bytes(ctx, body) >= ctx.target.masked_bytes:
-        quotients = find_quotients(ctx, body, outer, ctx.analysis.axis_bits[symbol])
+        quotients = find_quotients(ctx, body, outer, ctx.analysis.axis_bits[symbol], narrow)
         if quotients:
             _loop_by_rows(ctx, symbol, body, outer, bounds_, quotients, narrow)
             return

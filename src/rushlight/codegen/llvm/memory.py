@@ -16,6 +16,9 @@ from rushlight.ir.kernel import Store
 from rushlight.ir.scalar import Buffer, Scalar
 from rushlight.sym import Size, parts
 
+# Distance of elements up to which loads of all between them, and shuffles, cost less than a gather.
+_MOST_SPREAD = 4
+
 
 class Offset:
     """An element offset split into parts of sizes and data-dependent scalars, all added up."""
@@ -156,6 +159,8 @@ def _load(ctx: Context, buffer: Buffer, place: Place, scope: Scope, mask: Mask |
         raw = scope.let(
             f"shufflevector {shape.memory_type} {run}, {shape.memory_type} poison, <{lanes.width} x i32> <{order}>"
         )
+    elif _is_spread(ctx, shape, place):
+        raw = _load_spread(scope, shape, place, active)
     else:
         raw = _gather(ctx, scope, shape, _addresses(scope, shape, place), active)
     return Value(from_memory(scope, shape, raw), lanes.width, scope)
@@ -209,6 +214,33 @@ def load_run(ctx: Context, scope: Scope, shape: Shape, pointer: str, active: str
 
 def _letters(shape: Shape) -> str:
     return {"float": "f32", "double": "f64"}.get(shape.memory, shape.memory)
+
+
+def _is_spread(ctx: Context, shape: Shape, place: Place) -> bool:
+    """Whether elements lie so close together that it is quicker to load all between them than to gather them."""
+    near = place.extra is None and isinstance(place.stride, int) and 1 < place.stride <= _MOST_SPREAD
+    return near and shape.itemsize >= max(4, ctx.target.masked_bytes)
+
+
+def _load_spread(scope: Scope, shape: Shape, place: Place, active: str | None) -> str:
+    """Elements that lie a constant number of elements apart; none beyond the last one, or of other lanes, is read."""
+    stride, width = int(place.stride), shape.lanes
+    kind, flags = f"<{stride * width} x {shape.memory}>", f"<{stride * width} x i1>"
+    if active is None:
+        bits = ["true" if lane <= stride * (width - 1) else "false" for lane in range(stride * width)]
+        mask = f"<{', '.join(f'i1 {bit}' for bit in bits)}>"
+    else:
+        lanes = ", ".join(f"i32 {width if lane % stride else lane // stride}" for lane in range(stride * width))
+        mask = scope.let(
+            f"shufflevector {shape.mask_type} {active}, {shape.mask_type} zeroinitializer, "
+            f"<{stride * width} x i32> <{lanes}>"
+        )
+    loaded = scope.let(
+        f"call {kind} @llvm.masked.load.v{stride * width}{_letters(shape)}.p0(ptr {place.pointer}, "
+        f"i32 {shape.itemsize}, {flags} {mask}, {kind} zeroinitializer)"
+    )
+    order = ", ".join(f"i32 {lane * stride}" for lane in range(width))
+    return scope.let(f"shufflevector {kind} {loaded}, {kind} poison, <{width} x i32> <{order}>")
 
 
 def _gather(ctx: Context, scope: Scope, shape: Shape, addresses: str, active: str | None) -> str:

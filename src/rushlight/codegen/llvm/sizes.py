@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 
 from rushlight.codegen.llvm.scope import Context, Scope, splat
@@ -36,7 +37,7 @@ def sum_text(ctx: Context, summands: Iterable[Part], scope: Scope) -> str:
     total = ""
     for place in sorted(by_scope, key=_depth):
         # Keyed by values, not symbols: axes that count together in one loop have one value.
-        texts = [part_text(ctx, part, place) for part in by_scope[place]]
+        texts = [_common_text(ctx, mine, others, place) for mine, others in _by_factors(ctx, by_scope[place], place)]
         key = (total, "+", *texts)
         known = place.sizes.get(key)
         if known is None:
@@ -46,6 +47,34 @@ def sum_text(ctx: Context, summands: Iterable[Part], scope: Scope) -> str:
             place.sizes[key] = known
         total = known
     return total if constant == 0 else _plus(scope, total, str(constant))
+
+
+def _by_factors(
+    ctx: Context, summands: Iterable[Part], scope: Scope
+) -> Iterable[tuple[tuple[SizeExpr, ...], list[Part]]]:
+    """Parts that agree in what a region is the first to know, as that and as what it is multiplied with."""
+    found: dict[tuple[SizeExpr, ...], list[Part]] = {}
+    for coefficient, atoms in summands:
+        mine = tuple([atom for atom in atoms if ctx.place(ctx.analysis.size_axes(atom), 0, scope) is scope])
+        others = tuple([atom for atom in atoms if atom not in mine])
+        found.setdefault(mine, []).append((coefficient, others))
+    return found.items()
+
+
+def _common_text(ctx: Context, factors: tuple[SizeExpr, ...], cofactors: list[Part], scope: Scope) -> str:
+    """The value of some factors times a sum of parts, which is known further out."""
+    if len(cofactors) == 1 or not factors:
+        texts = [part_text(ctx, (coefficient, (*others, *factors)), scope) for coefficient, others in cofactors]
+        return functools.reduce(functools.partial(_plus, scope), texts)
+    axes = 0
+    for _, others in cofactors:
+        axes |= ctx.analysis.atoms_axes(others)
+    total = sum_text(ctx, cofactors, ctx.place(axes, 0, scope))
+    key = (total, "*", factors)
+    known = scope.sizes.get(key)
+    if known is None:
+        known = scope.sizes[key] = scope.let(f"mul i64 {part_text(ctx, (1, factors), scope)}, {total}")
+    return known
 
 
 def _depth(scope: Scope) -> int:
@@ -243,8 +272,11 @@ def _atom_lanes(ctx: Context, atom: SizeExpr, scope: Scope) -> str:
     key = (atom, "lanes")
     known = scope.sizes.get(key)
     if known is None:
+        divisor = atom.operands[-1]
         known, *rest = [_size_lanes(ctx, operand, scope) for operand in atom.operands]
-        if atom.op.name == "floordiv":
+        if atom.op.name == "floordiv" and isinstance(divisor, int) and divisor.bit_count() == 1:
+            known = scope.let(f"ashr <{lanes.width} x i64> {known}, splat (i64 {divisor.bit_length() - 1})")
+        elif atom.op.name == "floordiv":
             known = _floordiv_lanes(scope, known, rest[0], lanes.width)
         else:
             vector, name = f"<{lanes.width} x i64>", f"@llvm.s{atom.op.name}.v{lanes.width}i64"

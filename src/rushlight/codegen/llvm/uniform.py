@@ -19,13 +19,16 @@ from rushlight.sym import Size, SizeExpr, parts
 from rushlight.term import postorder
 
 _MOST_QUOTIENTS = 6
+# Turns within a vector's width that cost about as much as a gather, and divisors for which that takes no division.
+_MOST_TURNS = 4
+_SHORT = (2, 4)
 
 
-def find_quotients(ctx: Context, body: Iterable[Statement], scope: Scope, lanes: int) -> list[SizeExpr]:
+def find_quotients(ctx: Context, body: Iterable[Statement], scope: Scope, lanes: int, width: int) -> list[SizeExpr]:
     """The floor divisions in a body of a loop of the axis `lanes` in `scope` that can end its turns, inner ones first.
 
-    Their dividend grows linearly with the axis, by a constant; their divisor does not depend on it; and all their other
-    axes are known in `scope`.
+    Their dividend grows linearly with the axis, by a constant; their divisor does not depend on it, and is none of so
+    few lanes, of `width`, that a shift and a gather cost less; and all their other axes are known in `scope`.
     """
     known = _bound(scope) | lanes
     found: dict[SizeExpr, None] = {}
@@ -35,6 +38,8 @@ def find_quotients(ctx: Context, body: Iterable[Statement], scope: Scope, lanes:
             if not axes & lanes or axes & ~known or atom in found:
                 continue
             dividend, divisor = atom.operands
+            if divisor in _SHORT and divisor * _MOST_TURNS <= width:
+                continue
             if not ctx.analysis.size_axes(divisor) & lanes and _is_linear(ctx, dividend, lanes, found):
                 found[atom] = None
     return list(found) if len(found) <= _MOST_QUOTIENTS else []

@@ -11,7 +11,7 @@ from rushlight.codegen.llvm.target import CodeTarget
 from rushlight.ir.dtype import DType
 from rushlight.ir.kernel import Statement, Store
 from rushlight.ir.scalar import Scalar, bound_axes
-from rushlight.sym import SizeExpr, coefficient
+from rushlight.sym import SizeExpr, axis_size, bounds, coefficient
 from rushlight.term import postorder
 
 _MOST_LANES = 64
@@ -60,7 +60,10 @@ def is_light(cost: int, target: CodeTarget) -> bool:
 
 
 def loop_lanes(ctx: Context, statements: tuple[Statement, ...], axis: SizeExpr, extent: int | None) -> tuple[int, int]:
-    """Lanes of the main loop's and of the tail's vectors; `extent` is the number of iterations where it is constant."""
+    """Lanes of the main loop's and of the tail's vectors; `extent` is the number of iterations where it is constant.
+
+    The main loop's are no more than there can be iterations.
+    """
     bit = ctx.analysis.axis_bits[axis]
     terms = list(value_terms(statement_scalars(statements)))
     stored = [statement.buffer.type.dtype for statement in statements if isinstance(statement, Store)]
@@ -75,7 +78,8 @@ def loop_lanes(ctx: Context, statements: tuple[Statement, ...], axis: SizeExpr, 
         elif term.op is LOAD and not _walks_by_one(ctx, term, axis, bit):
             wide = 1
     wide = min(narrow * wide, _MOST_LANES)
-    while extent is not None and wide > narrow and wide > extent:
+    most = bounds(axis_size(axis))[1] if extent is None else extent
+    while most is not None and wide > narrow and wide > most:
         wide //= 2
     return max(wide, narrow), narrow
 
