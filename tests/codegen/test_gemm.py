@@ -115,6 +115,43 @@ exit:
 }
 """
 
+_PANEL = """
+define void @panel(ptr %args, ptr %to, i64 %batch, i64 %k0, i64 %n0, i64 %steps, i64 %columns) {
+entry:
+  %from_word = getelementptr i64, ptr %args, i64 18
+  %from = load ptr, ptr %from_word
+  %ld_word = getelementptr i64, ptr %args, i64 19
+  %ld = load i64, ptr %ld_word
+  %none = icmp eq i64 %steps, 0
+  br i1 %none, label %exit, label %step
+step:
+  %t = phi i64 [ 0, %entry ], [ %t_next, %step_end ]
+  br label %column
+column:
+  %j = phi i64 [ 0, %step ], [ %j_next, %column ]
+  %k = add i64 %k0, %t
+  %n = add i64 %n0, %j
+  %row = mul i64 %k, %ld
+  %index = add i64 %row, %n
+  %from_at = getelementptr FLOAT, ptr %from, i64 %index
+  %value = load FLOAT, ptr %from_at
+  %t_start = mul i64 %t, T_STEP
+  %j_start = mul i64 %j, J_STEP
+  %to_index = add i64 %t_start, %j_start
+  %to_at = getelementptr FLOAT, ptr %to, i64 %to_index
+  store FLOAT %value, ptr %to_at
+  %j_next = add i64 %j, 1
+  %more_columns = icmp slt i64 %j_next, %columns
+  br i1 %more_columns, label %column, label %step_end
+step_end:
+  %t_next = add i64 %t, 1
+  %more = icmp slt i64 %t_next, %steps
+  br i1 %more, label %step, label %exit
+exit:
+  ret void
+}
+"""
+
 SIZES = (
     *((1, 1, 1), (2, 7, 13), (7, 16, 31), (16, 33, 100), (13, 31, 255), (31, 100, 256), (33, 255, 257), (100, 13, 511)),
     *((255, 1, 513), (257, 2, 700), (1, 513, 33), (511, 7, 16), (12, 32, 2), (12, 32, 512), (130, 520, 300), (3, 5, 0)),
@@ -140,7 +177,17 @@ def tiles_of_this_machine() -> list[GemmTile]:
             tiles.append(choose_tile("float32", vector_bytes))
             tiles.append(choose_tile("float64", vector_bytes, a_format="column", a_packed=False))
             for b_format in ("row", "column"):
-                tiles.append(choose_tile("float32", vector_bytes, a_packed=False, b_format=b_format, b_packed=False))
+                for b_made in (False, True):
+                    tiles.append(
+                        choose_tile(
+                            "float32",
+                            vector_bytes,
+                            a_packed=False,
+                            b_format=b_format,
+                            b_packed=False,
+                            b_made=b_made,
+                        )
+                    )
     tiles.append(choose_tile("float32", widest, a_format="column"))
     tiles.append(choose_tile("float32", widest, a_format="column", a_packed=False))
     tiles.append(replace(choose_tile("float64", widest), unroll=1, mc=12, nc=16))
@@ -150,7 +197,7 @@ def tiles_of_this_machine() -> list[GemmTile]:
 def name_of(tile: GemmTile) -> str:
     return (
         f"{tile.dtype}-{tile.vector_bytes}-{tile.a_format}-a{'' if tile.a_packed else 'un'}packed"
-        f"-b{'' if tile.b_packed else 'un'}packed-{tile.b_format}"
+        f"-b{'made' if tile.b_made else 'packed' if tile.b_packed else 'unpacked'}-{tile.b_format}"
     )
 
 
@@ -193,6 +240,13 @@ def oracle(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return c
 
 
+def panel_of(tile: GemmTile) -> str:
+    """A function that makes panels of `b` from a matrix in memory, whose address and step follow the task's words."""
+    steps = (tile.made_ld, 1) if tile.b_format == "row" else (1, tile.made_ld)
+    text = _PANEL.replace("FLOAT", tile.source)
+    return text.replace("T_STEP", str(steps[0])).replace("J_STEP", str(steps[1]))
+
+
 ONE_BATCH = (1, 0, 0, 0)  # no inner batches: their number, and the steps of a, b and c
 
 
@@ -201,7 +255,9 @@ class Product:
 
     def __init__(self, tile: GemmTile) -> None:
         self.tile = tile
-        module = load(emit_core(tile, "core") + emit_task(tile, "task", "core") + emit_plan(tile, "plan"))
+        panel = panel_of(tile) if tile.b_made else ""
+        task = emit_task(tile, "task", "core", panel="panel" if panel else None)
+        module = load(panel + emit_core(tile, "core") + task + emit_plan(tile, "plan"))
         self.task = function(module, "task", ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
         self.plan = function(module, "plan", ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, result=ctypes.c_int64)
 
@@ -209,11 +265,12 @@ class Product:
         """The product; as many shares of the tiles as threads are run in reverse order."""
         (m, k), n = a.shape, b.shape[1]
         left, a_ld = packed_a(a, self.tile)
-        right = packed_b(b, self.tile)
+        right = np.ascontiguousarray(b) if self.tile.b_made else packed_b(b, self.tile)
         ldc = ldc or n
         c = np.full((m, ldc), 7, a.dtype)
-        addresses = (left.ctypes.data, right.ctypes.data, c.ctypes.data)
-        args = np.array([*addresses, m, n, k, a_ld, b_ld(b, self.tile), ldc, 0, 0, 0, *ONE_BATCH, 0, 0], np.int64)
+        addresses = (left.ctypes.data, 0 if self.tile.b_made else right.ctypes.data, c.ctypes.data)
+        sizes = (m, n, k, a_ld, b_ld(b, self.tile), ldc, 0, 0, 0, *ONE_BATCH, 0, 0)
+        args = np.array([*addresses, *sizes, right.ctypes.data, n], np.int64)
         tasks = self.plan(args.ctypes.data, 1, threads)
         edges = [tasks * share // threads for share in range(threads + 1)]
         for begin, end in reversed(list(itertools.pairwise(edges))):

@@ -12,7 +12,7 @@ from rushlight.ir.choice import Machine
 from rushlight.ir.dtype import bool_, float32, float64, int64
 from rushlight.ir.graph import RESULT, Call, Graph, OutputView, parameter
 from rushlight.ir.graph_parse import parse_graph
-from rushlight.ir.kernel import Axis, AxisKind, Kernel, Loop, Store
+from rushlight.ir.kernel import Axis, AxisKind, GemmKernel, Kernel, Loop, Store
 from rushlight.ir.plan import Plan
 from rushlight.ir.scalar import Buffer, Scalar, cast, constant, load, select
 from rushlight.ir.type import TensorType
@@ -186,6 +186,22 @@ BROKEN_PLANS: dict[str, Callable[[Plan], Plan]] = {
 @pytest.mark.parametrize("message", BROKEN_PLANS)
 def test_a_broken_plan_is_found(message: str):
     assert message in _message(verify_plan, BROKEN_PLANS[message](_plan()))
+
+
+def test_a_product_that_lacks_what_makes_its_operand_is_found():
+    made = "g(%x: f32[64, 64]) {\n%0 = neg(%x) : f32[64, 64]\n%1 = matmul(%x, %0) : f32[64, 64]\nreturn %1\n}"
+    plan = schedule(_graph(made), 64).plan
+    verify_plan(plan)
+    (kernel,) = plan.kernels
+    assert isinstance(kernel, GemmKernel)
+    assert kernel.prologue is not None
+    assert "a prologue is what makes b" in _message(verify_kernel, replace(kernel, prologue=None))
+    bare = replace(kernel.prologue, buffers=kernel.prologue.buffers[::-1])
+    assert "its first buffer is the product's" in _message(verify_kernel, replace(kernel, prologue=bare))
+    words = plan.launches[0].arguments
+    assert "the number of arguments is not the product's" in _message(verify_plan, _first(plan, arguments=words[:-1]))
+    doubled = (words[0], words[0], *words[2:])
+    assert "two operands, or a prologue" in _message(verify_plan, _first(plan, arguments=doubled))
 
 
 def test_values_that_share_a_place_at_the_same_time_are_found():

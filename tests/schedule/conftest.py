@@ -1,4 +1,4 @@
-"""Graphs of programs, as the compiler gets them."""
+"""Fixtures of tests of what the scheduler makes: graphs of programs as the compiler gets them, threads."""
 
 from __future__ import annotations
 
@@ -30,3 +30,11 @@ def captured(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Graph]:
         return graphs[-1]
 
     return capture
+
+
+@pytest.fixture(params=[1, 2], ids=["one thread", "two threads"])
+def threads(request: pytest.FixtureRequest) -> Any:
+    before = rl.get_num_threads()
+    rl.set_num_threads(request.param)
+    yield request.param
+    rl.set_num_threads(before)

@@ -106,6 +106,22 @@ def test_verdicts_are_golden(golden: Callable[[str, str], None]):
     golden("verdicts.txt", "\n".join([VERDICTS, "", plan_outline(scheduled.plan), "", *lines]))
 
 
+# Products of what is not in memory: a prologue makes panels of shifted pixels.
+
+CONVOLUTION = """\
+g(%x: f32[1, 64, s0, s0], %w: f32[32, 64, 3, 3], %b: f32[32]) {
+  size s0 = 56
+  %0 = convolution(%x, %w, %b) {stride=[1, 1], padding=[1, 1], dilation=[1, 1], groups=1} : f32[1, 32, s0, s0]
+  %1 = relu(%0) : f32[1, 32, s0, s0]
+  return %1
+}"""
+
+
+def test_convolutions_are_golden(golden: Callable[[str, str], None]):
+    plan = run_passes(parse_graph(CONVOLUTION, OPERATORS), TARGET, until="07-tiled.ir")
+    golden("convolution.txt", f"{CONVOLUTION}\n\n{plan_outline(plan)}")
+
+
 # Frozen inputs: what is made of them alone runs once, in a plan of its own.
 
 FROZEN = """\

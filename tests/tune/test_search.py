@@ -31,7 +31,7 @@ def folder(tmp_path: Path) -> Iterator[str]:
 
 
 def model(dtype: str = "float32", a: str = "plain row", b: str = "plain row") -> GemmTile:
-    """The cost model's tile for operands that are packed or plain, by row or by column."""
+    """The cost model's tile for operands that are packed, made or plain, by row or by column."""
     (a_packed, a_format), (b_packed, b_format) = (text.split() for text in (a, b))
     formats: dict[str, Format] = {"row": "row", "column": "column"}
     return choose_tile(
@@ -41,6 +41,7 @@ def model(dtype: str = "float32", a: str = "plain row", b: str = "plain row") ->
         a_format=formats[a_format],
         b_packed=b_packed == "packed",
         b_format=formats[b_format],
+        b_made=b_packed == "made",
     )
 
 
@@ -71,6 +72,8 @@ class Scripted:
     [
         ("float32", "plain row", "plain row", False),
         ("float32", "packed row", "packed row", True),
+        ("float32", "plain row", "made row", True),
+        ("float32", "plain row", "made column", False),
         ("float32", "plain column", "plain column", False),
         ("float64", "packed column", "plain row", True),
     ],

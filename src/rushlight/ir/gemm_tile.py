@@ -19,6 +19,10 @@ elements apart, so the inner kernel addresses all of them from one register; the
 blocks of `mc` x 256 and a `b` by panels of 256 x `nr`, on its stack, which costs less than a pass over memory unless
 a transposed `b` ("column") meets many rows.
 
+A `b` that does not lie in memory is *made*: a function writes what the core asks for, one panel at a time, into the
+core's own memory, as a plain matrix of 256 x `nr`, whose rows ("row") or columns ("column") it can write in one piece.
+So the shifted pixels that a convolution multiplies are never in memory together.
+
 Where one instruction multiplies a `group` of elements along k for each sum, operands are never packed up front, and the
 core packs groups: they take the place of elements above, and a last group is filled up with zeros. The instruction for
 groups of int8 takes an unsigned factor: 128 is added to each element of `a`, and sums start at minus what that adds.
@@ -69,6 +73,7 @@ class GemmTile:
     b_packed: bool = True
     unroll: int = 2
     kc: int = BLOCK
+    b_made: bool = False
 
     @property
     def scratch_nc(self) -> int:
@@ -109,6 +114,21 @@ class GemmTile:
     def panel_elements(self) -> int:
         """Elements of a packed panel of `b` in the core's own memory."""
         return self.nr * (self.block_steps + self.is_offset)
+
+    @property
+    def made_ld(self) -> int:
+        """The distance of rows, or of columns, in a panel of `b` as it is made."""
+        return self.nr if self.b_format == "row" else self.kc
+
+    @property
+    def makes_packed(self) -> bool:
+        """Whether a panel of `b` is made as the inner kernels read it."""
+        return self.b_made and self.b_format == "row" and self.group == 1
+
+    @property
+    def few_rows(self) -> int:
+        """Rows of a macro tile that are not shared out while columns can be: each share makes its panels of `b`."""
+        return self.mc if self.b_made else 4 * self.mr
 
     @property
     def block_steps(self) -> int:
@@ -152,12 +172,14 @@ def choose_tile(
     a_packed: bool = True,
     b_format: Format = "row",
     b_packed: bool = True,
+    b_made: bool = False,
 ) -> GemmTile:
     """The tile for float32, float64 or one of `narrow_products`, on a machine with vectors of 16, 32 or 64 bytes.
 
     A block of a packed `b`, 256 x `nc`, fills half of the cache. A plain `b` is packed again for each macro tile, and
     only a panel of it need stay in the cache: such a tile is larger. A task needs less than 1 MiB of stack: up to 384
-    KiB for a block of a plain `a`, and as much for a macro tile that waits for its epilogue.
+    KiB for a block of a plain `a`, and as much for a macro tile that waits for its epilogue. A `b` that is made is not
+    packed.
     """
     itemsize = _SUMS[dtype][1]
     mr, vectors = _MICRO_SHAPES[vector_bytes]
@@ -167,7 +189,7 @@ def choose_tile(
     row_bytes = _L2_BYTES // 2 // BLOCK if b_packed else _ROW_BYTES
     nc = max(1, row_bytes // itemsize // nr) * nr
     unroll = 2 if vector_bytes == 64 else 4
-    return GemmTile(mr, nr, mc, nc, vector_bytes, dtype, a_format, a_packed, b_format, b_packed, unroll)
+    return GemmTile(mr, nr, mc, nc, vector_bytes, dtype, a_format, a_packed, b_format, b_packed, unroll, b_made=b_made)
 
 
 def narrow_products(target: Target) -> frozenset[str]:
@@ -192,7 +214,7 @@ def plan_tiles(
         spent = -(-tasks // threads) * threads * area
         if 7 * batches * m * n >= 6 * spent or area * k < SMALLEST_TASK:
             break
-        if columns > tile.nr and (columns >= 2 * rows or rows <= 4 * tile.mr):
+        if columns > tile.nr and (columns >= 2 * rows or rows <= tile.few_rows):
             columns = _even(n, columns // 2, tile.nr)
         elif rows > tile.mr:
             rows = _even(m, rows // 2, tile.mr)

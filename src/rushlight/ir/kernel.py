@@ -121,17 +121,60 @@ TASK_WORDS = (
 )
 # What an epilogue is told of its tile: the first sizes of its kernel.
 TILE_WORDS = ("tile_ld", "batch", "row", "column", "rows", "columns")
+# What a prologue is told of the panel of `b` that it makes: the first sizes of its kernel.
+PANEL_WORDS = ("batch", "step", "column", "steps", "columns")
+
+
+@frozen
+class Attached:
+    """A kernel that a product calls on a tile or panel in its own memory: the kernel's first buffer.
+
+    The product gives the kernel's first sizes, `words`; the other buffers and sizes are argument words of the product,
+    from `place` on.
+    """
+
+    kernel: Kernel
+    role: str
+    words: tuple[str, ...]
+    place: int
+
+    @property
+    def buffers(self) -> int:
+        """The number of addresses among the product's arguments."""
+        return len(self.kernel.buffers) - 1
+
+    @property
+    def sizes(self) -> int:
+        """The number of sizes among the product's arguments."""
+        return len(self.kernel.sizes) - len(self.words)
 
 
 @frozen
 class GemmKernel:
     """The GEMM template: C[b, m, n] = sum over k of A[b, m, k] * B[b, k, n], operands laid out as `tile` says.
 
-    Its argument words are TASK_WORDS, then the addresses and sizes that the epilogue needs. With an epilogue there is
-    no C (its word is 0): the epilogue is a kernel over the rows of one finished macro tile, whose first buffer is the
-    tile and whose first sizes are TILE_WORDS.
+    Its argument words are TASK_WORDS, then the addresses and sizes that the epilogue needs, then those of the prologue.
+    With an epilogue there is no C (its word is 0): the epilogue is a kernel over the rows of one finished macro tile,
+    whose first buffer is the tile and whose first sizes are TILE_WORDS. A prologue makes a B that is not in memory (its
+    word is 0): a kernel that writes one panel, its first buffer, and whose first sizes are PANEL_WORDS.
     """
 
     name: str
     tile: GemmTile
     epilogue: Kernel | None = None
+    prologue: Kernel | None = None
+
+    @property
+    def attached(self) -> tuple[Attached, ...]:
+        """Its epilogue and its prologue, as far as there are any."""
+        found: list[Attached] = []
+        place = len(TASK_WORDS)
+        for kernel, role, words in (
+            (self.epilogue, "epilogue", TILE_WORDS),
+            (self.prologue, "prologue", PANEL_WORDS),
+        ):
+            if kernel is not None:
+                attached = Attached(kernel, role, words, place)
+                found.append(attached)
+                place += attached.buffers + attached.sizes
+        return tuple(found)

@@ -154,8 +154,7 @@ def kernel_text(kernel: AnyKernel) -> str:
         return KernelPrinter().kernel(kernel)
     if isinstance(kernel, BandKernel):
         return _band_text(kernel)
-    epilogue = "" if kernel.epilogue is None else f" {KernelPrinter().kernel(kernel.epilogue)}"
-    return f"gemm {kernel.tile!r}{epilogue}"
+    return " ".join([f"gemm {kernel.tile!r}", *[KernelPrinter().kernel(inner.kernel) for inner in kernel.attached]])
 
 
 def plan_text(plan: Plan) -> str:

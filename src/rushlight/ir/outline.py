@@ -89,9 +89,10 @@ def kernel_outline(kernel: AnyKernel) -> str:
     tile = kernel.tile
     packed = [word for word, there in (("a", tile.a_packed), ("b", tile.b_packed)) if there]
     text = f"gemm {kernel.name} {tile.dtype}" + (f" packed {' and '.join(packed)}" if packed else "")
-    if kernel.epilogue is None:
-        return text
-    return "\n".join([f"{text}, on each tile {{", *OutlinePrinter().outline(kernel.epilogue), "}"])
+    for inner, where in ((kernel.prologue, "for each panel of b"), (kernel.epilogue, "on each tile")):
+        if inner is not None:
+            text = "\n".join([f"{text}, {where} {{", *OutlinePrinter().outline(inner), "}"])
+    return text
 
 
 def plan_outline(plan: Plan) -> str:

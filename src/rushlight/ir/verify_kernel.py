@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any, NoReturn
 
 from rushlight.ir.dtype import Kind, bool_, int64, real_dtype
-from rushlight.ir.kernel import TASK_WORDS, TILE_WORDS, AxisKind, Barrier, Kernel, Loop, Statement, Store
+from rushlight.ir.kernel import TASK_WORDS, AxisKind, Barrier, Kernel, Loop, Statement, Store
 from rushlight.ir.plan import THREADS, Address, AnyKernel, BandKernel, Launch, Plan
 from rushlight.ir.scalar import OPS, REDUCTIONS, Buffer, Scalar, bound_axes
 from rushlight.ir.verify import broken
@@ -27,12 +27,12 @@ def verify_kernel(kernel: AnyKernel) -> None:
     if isinstance(kernel, BandKernel):
         _verify_band(kernel)
         return
-    epilogue = kernel.epilogue
-    if epilogue is None:
-        return
-    verify_kernel(epilogue)
-    if not epilogue.buffers or epilogue.buffers[0].scope != "local" or len(epilogue.sizes) < len(TILE_WORDS):
-        broken(kernel.name, "an epilogue's first buffer is the tile, and its first sizes say which")
+    if kernel.tile.b_made is (kernel.prologue is None):
+        broken(kernel.name, "a prologue is what makes b")
+    for inner in kernel.attached:
+        verify_kernel(inner.kernel)
+        if inner.buffers < 0 or inner.kernel.buffers[0].scope != "local" or inner.sizes < 0:
+            broken(kernel.name, "its first buffer is the product's, and its first sizes say which", role=inner.role)
 
 
 def _verify_band(kernel: BandKernel) -> None:
@@ -271,17 +271,18 @@ def _accesses(plan: Plan, launch: Launch, name: str) -> tuple[set[Buffer], set[B
         return {given.get(buffer, buffer) for read, _ in inner for buffer in read} - writes, writes
     if isinstance(kernel, Kernel):
         return _kernel_accesses(kernel, kernel.buffers, words, len(kernel.sizes), name)
-    epilogue = kernel.epilogue
-    if len(words) < len(TASK_WORDS):
-        broken(name, "a product lacks arguments", words=len(words))
+    if len(words) != len(TASK_WORDS) + sum([inner.buffers + inner.sizes for inner in kernel.attached]):
+        broken(name, "the number of arguments is not the product's", words=len(words))
     a, b, c = (_buffer_of(word) for word in words[:3])
-    if a is None or b is None or (c is None) is (epilogue is None):
-        broken(name, "a product has two operands, and a result or an epilogue", words=words[:3])
-    if epilogue is None or c is not None:
-        return {a, b}, {c} if c is not None else set()
-    sizes = len(epilogue.sizes) - len(TILE_WORDS)
-    reads, writes = _kernel_accesses(epilogue, epilogue.buffers[1:], words[len(TASK_WORDS) :], sizes, name)
-    return {a, b, *reads}, writes
+    if a is None or (b is None) is (kernel.prologue is None) or (c is None) is (kernel.epilogue is None):
+        broken(name, "a product has two operands, or a prologue, and a result or an epilogue", words=words[:3])
+    reads, writes = {item for item in (a, b) if item is not None}, {item for item in (c,) if item is not None}
+    for inner in kernel.attached:
+        given = words[inner.place : inner.place + inner.buffers + inner.sizes]
+        read, written = _kernel_accesses(inner.kernel, inner.kernel.buffers[1:], given, inner.sizes, name)
+        reads |= read
+        writes |= written
+    return reads, writes
 
 
 def _buffer_of(word: Any) -> Buffer | None:

@@ -29,8 +29,8 @@ def split_complex(kernel: Kernel | GemmKernel) -> Kernel | GemmKernel:
     Errors: D006 for scalars that have no form in parts, such as products over an axis.
     """
     if isinstance(kernel, GemmKernel):
-        epilogue = kernel.epilogue and _split_loops(kernel.epilogue)
-        return kernel if epilogue is kernel.epilogue else replace(kernel, epilogue=epilogue)
+        parts = [inner and _split_loops(inner) for inner in (kernel.epilogue, kernel.prologue)]
+        return replace(kernel, epilogue=parts[0], prologue=parts[1])
     return _split_loops(kernel)
 
 

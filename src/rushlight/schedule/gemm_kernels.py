@@ -1,8 +1,8 @@
-"""The GEMM template's launches: packing, the product, and an epilogue on each finished tile.
+"""The GEMM template's launches: packing, the product, what makes its operand, and an epilogue on each finished tile.
 
 Packing is an ordinary kernel whose body is the operand's own expression, so casts, views, padding and any producer
-that was folded into the operand cost nothing of their own: a convolution is a product whose packing reads shifted
-pixels.
+that was folded into the operand cost nothing of their own. A `b` that is no matrix in memory is made by such a kernel
+too, a prologue, but panel by panel inside the product: a convolution is a product whose prologue reads shifted pixels.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from rushlight.ir.choice import Machine, Product
 from rushlight.ir.gemm_tile import Format, GemmTile, choose_tile
-from rushlight.ir.kernel import TILE_WORDS, GemmKernel, Kernel
+from rushlight.ir.kernel import PANEL_WORDS, TILE_WORDS, Axis, AxisKind, GemmKernel, Kernel, Loop, Store
 from rushlight.ir.loops import Index
 from rushlight.ir.plan import Address
 from rushlight.ir.scalar import OPS, Buffer, Scalar, index, load
@@ -20,9 +20,9 @@ from rushlight.ir.type import TensorType
 from rushlight.schedule.constants import is_constant
 from rushlight.schedule.fuse import Group
 from rushlight.schedule.gemm import GemmShape
-from rushlight.schedule.kernels import Item, Nest, Step, build_kernel, linearise, open_group
+from rushlight.schedule.kernels import Item, Nest, Step, build_kernel, finish_kernel, linearise, open_group, span_loops
 from rushlight.schedule.matrices import Matrices, count, matrices, plain_load
-from rushlight.schedule.terms import Substitution, as_size, fresh_axes, rebuild
+from rushlight.schedule.terms import Substitution, as_size, fresh_axes, loads, rebuild
 from rushlight.sym import (
     Scope,
     Size,
@@ -40,6 +40,10 @@ from rushlight.term import substitute as replace_terms
 
 BLOCK = 256  # of the reduction; the packed formats are made of such blocks
 TILE_HINT = 128
+# Each macro tile of rows makes the panels of `b` again: with more rows it is packed once, but takes memory.
+MANY_ROWS = 1536
+MOST_STEP = 4  # between elements that lie close together
+LARGE = 1 << 30
 
 
 def build_gemm(group: Group, machine: Machine, placed: Mapping[Buffer, Buffer], number: int) -> Iterator[Step]:
@@ -58,21 +62,28 @@ def build_gemm(group: Group, machine: Machine, placed: Mapping[Buffer, Buffer], 
     b_once = not widens and is_constant(b_term, (*shape.batch, *shape.inner, *shape.columns))
     split, a, b, c = _place_operands(shape, None if a_once else a_term, None if b_once else b_term, stored)
     if widens:
-        a = a or (yield from _store_matrix(a_term, shape, split, f"{name}_a", shape.rows, shape.inner))
-        b = b or (yield from _store_matrix(b_term, shape, split, f"{name}_b", shape.inner, shape.columns))
+        a = a or (yield from _store_matrix(a_term, shape, split, f"{name}_a"))
+    rows = count(shape.rows)
+    many_rows = isinstance(rows, int) and rows > MANY_ROWS
+    is_made = b is None and (widens or not (many_rows or b_once))
     tile = choose_tile(
         dtype.name,
         machine.vector_bytes,
         a_format=_packed_format(a_term, shape) if a is None else a.format,
         a_packed=a is None,
-        b_packed=b is None,
-        b_format="row" if b is None else b.format,
+        b_packed=b is None and not is_made,
+        b_format=b.format if b is not None else _made_format(b_term, shape) if is_made else "row",
+        b_made=is_made,
     )
-    sizes = (_count(shape.batch), _count(shape.rows), _count(shape.columns), _count(shape.inner))
+    sizes = (count(shape.batch), count(shape.rows), count(shape.columns), count(shape.inner))
     tile = machine.choose(Product(tile, sizes, c is None))
     a = a or (yield from _pack_a(a_term, shape, tile, split, name))
-    b = b or (yield from _pack_b(b_term, shape, tile, split, name))
-    yield _product(group, shape, tile, (a, b, c), split, placed, name)
+    prologue = _prologue(b_term, shape, tile, name) if is_made else None
+    if b is None and prologue is None:
+        b = yield from _pack_b(b_term, shape, tile, split, name)
+    epilogue = _epilogue(group, shape, placed, name) if c is None else None
+    kernel = GemmKernel(name, tile, epilogue, prologue)
+    yield _product(kernel, shape, (a, b, c), split)
 
 
 def _place_operands(
@@ -104,6 +115,21 @@ def _stored_product(group: Group, shape: GemmShape, placed: Mapping[Buffer, Buff
     for item, stride in zip(node.index(), node.buffer.type.strides, strict=True):
         offset = offset + item * stride
     return placed.get(node.buffer, node.buffer), offset
+
+
+def _made_format(term: Scalar, shape: GemmShape) -> Format:
+    """Whether a panel of `b` is made by rows or by columns: along the longer pieces that lie close together."""
+    return "column" if _piece(term, shape.inner) > _piece(term, shape.columns) else "row"
+
+
+def _piece(term: Scalar, axes: Sequence[SizeExpr]) -> int:
+    """How many elements of an operand lie close together along the last of some axes; a size is large until known."""
+    offsets = [as_size(read.operands[0]) for read in loads(term)]
+    steps = [coefficient(offset, axes[-1]) if isinstance(offset, SizeExpr) else None for offset in offsets if axes]
+    size = axis_size(axes[-1]) if axes else 1
+    if not steps or not all(isinstance(step, int) and 1 <= step <= MOST_STEP for step in steps):
+        return 1
+    return size // max(step for step in steps if isinstance(step, int)) if isinstance(size, int) else LARGE
 
 
 def _packed_format(term: Scalar, shape: GemmShape) -> Format:
@@ -187,23 +213,16 @@ def _pack_a(term: Scalar, shape: GemmShape, tile: GemmTile, split: int, name: st
     return _packed(packed, m, storage, shape, split)
 
 
-def _store_matrix(
-    term: Scalar,
-    shape: GemmShape,
-    split: int,
-    name: str,
-    first: tuple[SizeExpr, ...],
-    second: tuple[SizeExpr, ...],
-) -> Generator[Step, None, Matrices]:
-    """Writes an operand as a batch of plain matrices, along the axis that it is read along."""
-    by_columns = not second or (bool(first) and _unit_step(term, first) and not _unit_step(term, second))
-    outer, inner = (second, first) if by_columns else (first, second)
+def _store_matrix(term: Scalar, shape: GemmShape, split: int, name: str) -> Generator[Step, None, Matrices]:
+    """Writes `a` as a batch of plain matrices, along the axis that it is read along."""
+    by_columns = bool(shape.rows) and _unit_step(term, shape.rows) and not _unit_step(term, shape.inner)
+    outer, inner = (shape.inner, shape.rows) if by_columns else (shape.rows, shape.inner)
     batch, far, near = fresh_axes(shape.batch, "b"), fresh_axes(outer, "i"), fresh_axes(inner, "j")
     images = {**batch, **far, **near}
     position: Size = 0
     for axis in (*shape.batch, *outer, *inner):
         position = position * axis_size(axis) + images[axis]
-    storage = count(first) * count(second)
+    storage = count(shape.rows) * count(shape.inner)
     buffer = Buffer(name, TensorType((count(shape.batch), storage), term.type), "arena")
     axes = tuple(images.values())
     yield _pack_step(term, images, buffer, axes[:-1], axes[-1], position, f"{name}_store")
@@ -253,28 +272,38 @@ def _pack_step(
 
 
 def _product(
-    group: Group,
-    shape: GemmShape,
-    tile: GemmTile,
-    operands: tuple[Matrices, Matrices, Matrices | None],
-    split: int,
-    placed: Mapping[Buffer, Buffer],
-    name: str,
+    kernel: GemmKernel, shape: GemmShape, operands: tuple[Matrices, Matrices | None, Matrices | None], split: int
 ) -> Step:
     a, b, c = operands
     m, n, k, batches = (count(axes) for axes in (shape.rows, shape.columns, shape.inner, shape.batch))
-    inner_batches = count(shape.batch[split:])
     tile_words = (0, 0)  # chosen when the product runs
-    words: tuple[Buffer | Address | Size, ...] = (
-        *(a.address, b.address, 0 if c is None else c.address),
-        *(m, n, k, a.leading, b.leading, 0 if c is None else c.leading),
-        *(a.outer, b.outer, 0 if c is None else c.outer, inner_batches, a.inner, b.inner, 0 if c is None else c.inner),
+    words: list[Buffer | Address | Size] = [
+        *(a.address, 0 if b is None else b.address, 0 if c is None else c.address),
+        *(m, n, k, a.leading, 0 if b is None else b.leading, 0 if c is None else c.leading),
+        *(a.outer, 0 if b is None else b.outer, 0 if c is None else c.outer, count(shape.batch[split:])),
+        *(a.inner, 0 if b is None else b.inner, 0 if c is None else c.inner),
         *tile_words,
-    )
-    epilogue = _epilogue(group, shape, placed, name) if c is None else None
-    if epilogue is not None:
-        words = (*words, *epilogue.buffers[1:], *epilogue.sizes[len(TILE_WORDS) :])
-    return Step(GemmKernel(name, tile, epilogue), words, batches, m * n * k)
+    ]
+    for inner in kernel.attached:
+        words += [*inner.kernel.buffers[1:], *inner.kernel.sizes[len(inner.words) :]]
+    return Step(kernel, tuple(words), batches, m * n * k)
+
+
+def _prologue(term: Scalar, shape: GemmShape, tile: GemmTile, name: str) -> Kernel:
+    """Writes a panel of `b`, by rows or by columns: pieces that lie close together in the lanes of vectors."""
+    panel = Buffer(f"{name}_panel", TensorType((0,), term.type), "local")
+    first = _given(PANEL_WORDS)
+    batch, step, column, steps, columns = first
+    spans = ((shape.columns, column, columns), (shape.inner, step, steps))
+    (near, near_at, near_count), (far, far_at, far_count) = spans if tile.b_format == "row" else spans[::-1]
+    within = axis_symbol(minimum(near_count, tile.made_ld), "i")
+    counted, far_axes, position = _walk(far)
+    images = {**_at_positions(((shape.batch, batch), (near, near_at + within))), **counted}
+    offset = index((position - far_at) * tile.made_ld + within)
+    nest = Nest((), [Item((within, *far_axes), panel, offset, Substitution(images)(term))])
+    rows = span_loops(far_axes, far_at, far_at + far_count, (Store(panel, offset, nest.items[0].value),))
+    body = (Loop(Axis(within, axis_size(within), AxisKind.VECTOR), rows),)
+    return _attached(finish_kernel(nest, f"{name}_prologue", (), body, 1), panel, first)
 
 
 def _epilogue(group: Group, shape: GemmShape, placed: Mapping[Buffer, Buffer], name: str) -> Kernel:
@@ -282,24 +311,40 @@ def _epilogue(group: Group, shape: GemmShape, placed: Mapping[Buffer, Buffer], n
     node = group.nodes[0]
     assert node.contraction is not None
     tile = Buffer(f"{name}_tile", TensorType((0,), node.contraction.type), "local")
-    first = tuple([Scope().symbol(text, optimization_hint=TILE_HINT) for text in TILE_WORDS])
+    first = _given(TILE_WORDS)
     leading, batch, row, column, rows, columns = first
     m_in, n_in = axis_symbol(rows, "m"), axis_symbol(columns, "n")
     product_load = load(tile, m_in * leading + n_in)
     (body,) = replace_terms([node.body], {node.contraction: product_load}, rebuild)
     led = Group(group.number, [replace(node, body=body), *group.nodes[1:]], None)
     nest = open_group(led, placed, frozenset({tile}))
-    images: dict[SizeExpr, Index] = {}
-    for axes, position in ((shape.batch, batch), (shape.rows, row + m_in), (shape.columns, column + n_in)):
-        if axes:
-            new = [nest.outer[node.axes.index(axis)] for axis in axes]
-            images.update(_delinearise(position, new, [axis_size(axis) for axis in new]))
-    nest.map(Substitution(images))
+    new = dict(zip(node.axes, nest.outer, strict=True))
+    positions = ((shape.batch, batch), (shape.rows, row + m_in), (shape.columns, column + n_in))
+    nest.map(Substitution(_at_positions([([new[axis] for axis in axes], at) for axes, at in positions])))
     nest.outer = (m_in,)
     for item in nest.items:
         item.inner = (n_in,)
-    built = build_kernel(nest, f"{name}_epilogue").kernel
+    return _attached(build_kernel(nest, f"{name}_epilogue"), tile, first)
+
+
+def _given(words: Sequence[str]) -> tuple[SizeExpr, ...]:
+    """The sizes that a product gives a kernel that is attached to it."""
+    return tuple([Scope().symbol(text, optimization_hint=TILE_HINT) for text in words])
+
+
+def _at_positions(positions: Sequence[tuple[Sequence[SizeExpr], Size]]) -> dict[SizeExpr, Index]:
+    """Images of several axes each, from their flat positions."""
+    images: dict[SizeExpr, Index] = {}
+    for axes, position in positions:
+        if axes:
+            images.update(_delinearise(position, axes, [axis_size(axis) for axis in axes]))
+    return images
+
+
+def _attached(step: Step, memory: Buffer, first: tuple[SizeExpr, ...]) -> Kernel:
+    """The kernel of a step, the product's own memory its first buffer, and what the product gives its first sizes."""
+    built = step.kernel
     assert isinstance(built, Kernel)
     sizes = (*first, *[symbol for symbol in built.sizes if symbol not in first])
-    buffers = (tile, *[buffer for buffer in built.buffers if buffer is not tile])
+    buffers = (memory, *[buffer for buffer in built.buffers if buffer is not memory])
     return Kernel(built.name, buffers, sizes, built.body)

@@ -16,14 +16,25 @@ from rushlight.sym import (
     SizeExpr,
     axis_size,
     axis_symbol,
+    ceildiv,
     coefficient,
     depends_on,
+    floordiv,
     free_symbols,
     is_axis,
+    maximum,
+    minimum,
     product,
     substitute,
 )
 from rushlight.term import postorder
+
+# Values of axes that a span has, at the most that is common.
+SPAN = 256
+# Lines that a cache keeps of addresses that are a power of two apart.
+WAYS = 8
+
+Body = tuple[Statement, ...]
 
 
 @dataclass(slots=True)
@@ -278,6 +289,49 @@ def finish_kernel(nest: Nest, name: str, parallel: Sequence[SizeExpr], body: tup
         _collect(axis_size(axis), symbols)
     kernel = Kernel(name, tuple(buffers), tuple(symbols), body)
     return Step(kernel, (*kernel.buffers, *kernel.sizes), product([axis_size(axis) for axis in parallel]), work)
+
+
+def span_loops(axes: Sequence[SizeExpr], low: Size, high: Size, body: Body) -> Body:
+    """Serial loops, in any order, over those values of some axes, row-major, whose flat position is in [low, high)."""
+    if not axes:
+        return body
+    axis, *others = axes
+    rest = product([axis_size(other) for other in others])
+    start, end = floordiv(low, rest), ceildiv(high, rest)
+    if others and _is_longest(axis, rest, others[-1]):
+        return _first_inside(axis, others, (start, end), (low, high), body)
+    inner = span_loops(others, maximum(0, low - axis * rest), minimum(rest, high - axis * rest), body)
+    return (Loop(Axis(axis, end - start, AxisKind.SERIAL, start), inner),)
+
+
+def _first_inside(
+    axis: SizeExpr, others: Sequence[SizeExpr], values: tuple[Size, Size], span: tuple[Size, Size], body: Body
+) -> Body:
+    """Loops over a span with the first axis innermost, in blocks, so that memory is still near for all the others.
+
+    What depends on the others alone, as a condition on a window's place does, is computed once for a block.
+    """
+    before: Size = 0
+    for other in others:
+        before = before * axis_size(other) + other
+    rest = product([axis_size(other) for other in others])
+    start, end = (ceildiv(maximum(0, bound - before), rest) for bound in span)
+    first, last = floordiv(values[0], WAYS), ceildiv(values[1], WAYS)
+    block = axis_symbol(ceildiv(axis_size(axis), WAYS), "block")
+    start, end = maximum(block * WAYS, start), minimum(block * WAYS + WAYS, end)
+    loops: Body = (Loop(Axis(axis, end - start, AxisKind.SERIAL, start), body),)
+    for other in others:
+        loops = (Loop(Axis(other, axis_size(other), AxisKind.SERIAL), loops),)
+    return (Loop(Axis(block, last - first, AxisKind.SERIAL, first), loops),)
+
+
+def _is_longest(axis: SizeExpr, rest: Size, last: SizeExpr) -> bool:
+    """Whether a span of a panel has more values of its first axis, for all of the `rest`, than of its last one."""
+    first, last_size = axis_size(axis), axis_size(last)
+    if not isinstance(rest, int) or not isinstance(last_size, int) or rest == 0:
+        return False
+    turns = SPAN // rest
+    return last_size <= (min(turns, first) if isinstance(first, int) else turns)
 
 
 def _loop_axes(body: tuple[Statement, ...]) -> list[SizeExpr]:

@@ -66,6 +66,8 @@ def joint_step(offset: Size, axes: Axes) -> Size | None:
     step: Size = 0
     expected: Size | None = None
     for axis in reversed(axes):
+        if axis_size(axis) == 1:
+            continue
         mine = coefficient(offset, axis) if isinstance(offset, SizeExpr) else 0
         if mine is None or (expected is not None and mine != expected):
             return None

@@ -46,8 +46,11 @@ class Problem:
         """The problem that a product is: a size that is not known stands for its range."""
         tile = product.tile
         operands = [
-            f"{letter} {'packed' if packed else 'plain'} {form}"
-            for letter, packed, form in (("a", tile.a_packed, tile.a_format), ("b", tile.b_packed, tile.b_format))
+            f"{letter} {'made' if made else 'packed' if packed else 'plain'} {form}"
+            for letter, made, packed, form in (
+                ("a", False, tile.a_packed, tile.a_format),
+                ("b", tile.b_made, tile.b_packed, tile.b_format),
+            )
         ]
         sizes = [f"{letter}{_range(size)}" for letter, size in zip("BMNK", product.sizes, strict=True)]
         words = [tile.dtype, *sizes, *operands, *(["epilogue"] if product.epilogue else [])]
@@ -134,7 +137,7 @@ class _Runner:
 
 
 def graph_of(problem: Problem) -> Graph:
-    """The graph of a problem. Operands that are packed are those of an expression: here, negative ones."""
+    """The graph of a problem. Operands that are packed or made are those of an expression: here, negative ones."""
     tile = problem.tile
     batches, rows, columns, inner = problem.sizes
     lead = (batches,) if batches != 1 else ()
@@ -142,7 +145,7 @@ def graph_of(problem: Problem) -> Graph:
     operands: list[Node] = []
     for letter, sizes, form, packed in (
         ("a", (rows, inner), tile.a_format, tile.a_packed),
-        ("b", (inner, columns), tile.b_format, tile.b_packed),
+        ("b", (inner, columns), tile.b_format, tile.b_packed or tile.b_made),
     ):
         stored = (*lead, *sizes) if form == "row" else (*lead, *reversed(sizes))
         operand = builder.parameter(letter, TensorType(stored, BY_NAME[tile.dtype]))

@@ -52,6 +52,27 @@ _PACK_B = """\
   %b_at = getelementptr i8, ptr %b_panel, i64 0
   %b_stride = add i64 0, {nr}"""
 
+# What `b` points to where it is made: the function, its arguments, the batch, and the tile's first column.
+_FIND_MAKER = """\
+  %panel = load ptr, ptr %b, align 8
+  %words_at = getelementptr i64, ptr %b, i64 1
+  %words = load ptr, ptr %words_at, align 8
+  %batch_at = getelementptr i64, ptr %b, i64 2
+  %batch = load i64, ptr %batch_at, align 8
+  %first_at = getelementptr i64, ptr %b, i64 3
+  %first_column = load i64, ptr %first_at, align 8"""
+
+_MAKE_B = """\
+  %made_column = add i64 %first_column, %j
+  call void %panel(ptr %words, ptr {made}, i64 %batch, i64 %k0, i64 %made_column, i64 %steps, i64 %columns)
+{pack}  %b_at = getelementptr i8, ptr %b_panel, i64 0
+  %b_stride = add i64 0, {nr}"""
+
+_PACK_MADE_B = """\
+  call void @{name}_pack_b(ptr %b_panel, ptr %b_made, i64 {made_ld}, i64 %columns, i64 %steps)
+{starts}
+"""
+
 _SET_STARTS = "  call void @{name}_starts(ptr %b_panel, i64 %groups)"
 
 # Few rows meet each element of b so seldom that packing it would cost more than it saves.
@@ -164,9 +185,10 @@ def emit_core(tile: GemmTile, name: str, linkage: str = "") -> str:
     """IR of `void @name(a, b, c, a_ld, b_ld, ldc, m, n, k)` and of the internal functions `@name_…` that it calls.
 
     It computes `c[i * ldc + j]` for i in [0, m) and j in [0, n) over all of k, +0.0 where k = 0. `a` and `b` point
-    where the tile's elements (0, 0) are. `a_ld` is the number M of rows of the whole operand in the packed format
-    "row", the stride of an `a` that is not packed, else unused; `b_ld` is the stride of a `b` that is not packed, else
-    unused. `m` is at most `mc` where `a` is not packed; else any sizes are right, and those of a macro tile fast.
+    where the tile's elements (0, 0) are; where `b` is made, it points to the function, its arguments, the batch and the
+    tile's first column. `a_ld` is the number M of rows of the whole operand in the packed format "row", the stride of
+    an `a` that is not packed, else unused; `b_ld` is the stride of a `b` that is not packed, else unused. `m` is at
+    most `mc` where `a` is not packed; else any sizes are right, and those of a macro tile fast.
     """
     sources = {
         "element": tile.element,
@@ -187,7 +209,7 @@ def emit_core(tile: GemmTile, name: str, linkage: str = "") -> str:
         a_per_k=_a_per_k(tile),
         b_per_k=_b_per_k(tile),
         b_per_n=_b_per_n(tile),
-        b_asking_row=-1 if not tile.b_packed and tile.b_format == "column" else 0,
+        b_asking_row=-1 if tile.b_made or (not tile.b_packed and tile.b_format == "column") else 0,
         a_element=_operand(tile, tile.a_packed),
         b_element=_operand(tile, tile.b_packed),
         b_step=tile.itemsize if tile.b_packed else tile.source_bytes,
@@ -195,9 +217,7 @@ def emit_core(tile: GemmTile, name: str, linkage: str = "") -> str:
         group_less=tile.group - 1,
         scratch="\n".join(_scratch(tile)),
         pack_a=(_USE_A if tile.a_packed else _PACK_A).format(name=name),
-        pack_b=_b_panel_template(tile).format(
-            name=name, nr=tile.nr, starts=_SET_STARTS.format(name=name) if tile.is_offset else ""
-        ),
+        pack_b=_take_b(tile, name),
         row_from="%ready" if reads_in_place(tile) else "%column",
         ahead=(_AHEAD_OF_A_AND_B if tile.a_packed else _AHEAD_OF_B).format(**sources),
     )
@@ -206,7 +226,7 @@ def emit_core(tile: GemmTile, name: str, linkage: str = "") -> str:
     parts.append(_emit_edge(tile, name))
     if not tile.a_packed:
         parts.append(emit_pack_a_block(tile, f"{name}_pack_a"))
-    if not tile.b_packed:
+    if not (tile.b_packed or tile.makes_packed):
         parts.append(emit_pack_b_panel(tile, f"{name}_pack_b", transposed=tile.b_format == "column"))
     if tile.is_offset:
         parts.append(emit_starts(tile, f"{name}_starts"))
@@ -224,18 +244,29 @@ def _scratch(tile: GemmTile) -> Iterator[str]:
         yield f"  %a_block = alloca [{tile.mc * tile.block_steps} x {tile.element}], align 64"
     if not tile.b_packed:
         yield f"  %b_panel = alloca [{tile.panel_elements} x {tile.element}], align 64"
+    if tile.b_made:
+        yield _FIND_MAKER
+        if not tile.makes_packed:
+            yield f"  %b_made = alloca [{tile.nr * tile.kc} x {tile.source}], align 64"
     if reads_in_place(tile):
         yield f"  %in_place = icmp sle i64 %m, {2 * tile.mr}"
 
 
-def _b_panel_template(tile: GemmTile) -> str:
+def _take_b(tile: GemmTile, name: str) -> str:
+    """How a panel of `b` comes to lie as the inner kernels read it."""
+    fields = {"name": name, "nr": tile.nr, "starts": _SET_STARTS.format(name=name) if tile.is_offset else ""}
+    if tile.b_made:
+        made, pack = ("%b_panel", "") if tile.makes_packed else ("%b_made", _PACK_MADE_B)
+        return _MAKE_B.format(**fields, made=made, pack=pack.format(**fields, made_ld=tile.made_ld))
     if tile.b_packed:
-        return _USE_B
-    return _PACK_OR_USE_B if reads_in_place(tile) else _PACK_B
+        return _USE_B.format(**fields)
+    return (_PACK_OR_USE_B if reads_in_place(tile) else _PACK_B).format(**fields)
 
 
 def _b_per_k(tile: GemmTile) -> int | str:
     """Elements by which a step along k moves the start of a block of `b`."""
+    if tile.b_made:
+        return 0
     if tile.b_packed:
         return tile.nr
     return "%b_ld" if tile.b_format == "row" else 1
@@ -243,6 +274,8 @@ def _b_per_k(tile: GemmTile) -> int | str:
 
 def _b_per_n(tile: GemmTile) -> int | str:
     """Elements by which a column moves the start of a panel of `b`."""
+    if tile.b_made:
+        return 0
     if tile.b_packed:
         return "%k"
     return 1 if tile.b_format == "row" else "%b_ld"
@@ -357,12 +390,7 @@ task:
   %a_start = mul i64 %m0, {a_per_m}
   %a_index = add i64 %a_first, %a_start
   %a_at = getelementptr {a_element}, ptr %a, i64 %a_index
-  %b_outer_at = mul i64 %outer, %b_batch
-  %b_inner_at = mul i64 %inner, %b_inner
-  %b_first = add i64 %b_outer_at, %b_inner_at
-  %b_start = mul i64 %n0, {b_per_n}
-  %b_index = add i64 %b_first, %b_start
-  %b_at = getelementptr {b_element}, ptr %b, i64 %b_index
+{operand}
 {tile}
   call void @{core}(ptr %a_at, ptr %b_at, ptr %c_at, i64 %a_ld, i64 %b_ld, i64 {ldc}, \
 i64 %rows, i64 %columns, i64 %k)
@@ -375,6 +403,27 @@ exit:
 }}
 """
 
+_B_IN_MEMORY = """\
+  %b_outer_at = mul i64 %outer, %b_batch
+  %b_inner_at = mul i64 %inner, %b_inner
+  %b_first = add i64 %b_outer_at, %b_inner_at
+  %b_start = mul i64 %n0, {b_per_n}
+  %b_index = add i64 %b_first, %b_start
+  %b_at = getelementptr {b_element}, ptr %b, i64 %b_index"""
+
+_B_MADE = """\
+  store ptr @{panel}, ptr %b_at, align 8
+  store ptr %args, ptr %words_at, align 8
+  store i64 %batch, ptr %batch_at, align 8
+  store i64 %n0, ptr %first_at, align 8"""
+
+_MAKER = """\
+  %b_at = alloca [4 x i64], align 8
+  %words_at = getelementptr i64, ptr %b_at, i64 1
+  %batch_at = getelementptr i64, ptr %b_at, i64 2
+  %first_at = getelementptr i64, ptr %b_at, i64 3
+"""
+
 _TILE_IN_C = """\
   %c_outer_at = mul i64 %outer, %c_batch
   %c_inner_at = mul i64 %inner, %c_inner
@@ -385,7 +434,15 @@ _TILE_IN_C = """\
   %c_at = getelementptr {element}, ptr %c, i64 %c_index"""
 
 
-def emit_task(tile: GemmTile, name: str, core: str, epilogue: str | None = None, *, scratch: bool = False) -> str:
+def emit_task(
+    tile: GemmTile,
+    name: str,
+    core: str,
+    epilogue: str | None = None,
+    *,
+    scratch: bool = False,
+    panel: str | None = None,
+) -> str:
     """IR of the kernel `void @name(args, begin, end)`: macro tiles [begin, end) of a batch of products.
 
     Tiles are numbered `(batch * n_tiles + n_tile) * m_tiles + m_tile`. The arguments begin with `TASK_WORDS`; where `a`
@@ -395,6 +452,9 @@ def emit_task(tile: GemmTile, name: str, core: str, epilogue: str | None = None,
     With an `epilogue`, the function `void @epilogue(args, tile, tile_ld, batch, m0, n0, rows, columns)` is called on
     each finished tile, `tile[i * tile_ld + j]`. The tile is in `c`, or with `scratch` in memory of the task's own: its
     stack, `mc * scratch_nc` elements; `c` is then left alone.
+
+    Where `b` is made, `void @panel(args, to, batch, k0, n0, steps, columns)` writes its elements (k0, n0) and so on, as
+    many as it is told, to `to[t * made_ld + j]`, or to `to[t + j * made_ld]` in the format "column".
     """
     loads = []
     for index, word in enumerate(TASK_WORDS):
@@ -408,11 +468,13 @@ def emit_task(tile: GemmTile, name: str, core: str, epilogue: str | None = None,
         core=core,
         attributes=tile.attributes,
         a_element=_operand(tile, tile.a_packed),
-        b_element=_operand(tile, tile.b_packed),
         loads="\n".join(loads),
         a_per_m=_a_tile_per_m(tile),
-        b_per_n=_b_per_n(tile),
-        scratch=f"  %c_at = alloca [{tile.mc * tile.scratch_nc} x {tile.element}], align 64" if scratch else "",
+        operand=_B_MADE.format(panel=panel)
+        if tile.b_made
+        else _B_IN_MEMORY.format(b_per_n=_b_per_n(tile), b_element=_operand(tile, tile.b_packed)),
+        scratch=(_MAKER if tile.b_made else "")
+        + (f"  %c_at = alloca [{tile.mc * tile.scratch_nc} x {tile.element}], align 64" if scratch else ""),
         tile="" if scratch else _TILE_IN_C.format(element=tile.element),
         ldc=ldc,
         epilogue=call,
@@ -521,7 +583,7 @@ def emit_plan(tile: GemmTile, name: str, *, scratch: bool = False) -> str:
         nr=tile.nr,
         mc=tile.mc,
         nc=tile.scratch_nc if scratch else tile.nc,
-        few_rows=4 * tile.mr,
+        few_rows=tile.few_rows,
         smallest_task=SMALLEST_TASK,
         **{f"{word}_word": TASK_WORDS.index(word) for word in ("m", "n", "k", "tile_m", "tile_n")},
     )

@@ -1,4 +1,4 @@
-"""GEMM kernels of a plan: the task over macro tiles, its tiling function, and the epilogue's entrance."""
+"""GEMM kernels of a plan: the task over macro tiles, its tiling function, and the kernels that are attached to it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from rushlight.codegen.llvm.gemm import emit_plan, emit_task
 from rushlight.codegen.llvm.kernel import emit_kernel
 from rushlight.codegen.llvm.target import CodeTarget
 from rushlight.ir.gemm_tile import GemmTile
-from rushlight.ir.kernel import TASK_WORDS, TILE_WORDS, GemmKernel
+from rushlight.ir.kernel import Attached, GemmKernel
 
 
 def core_name(tile: GemmTile) -> str:
@@ -22,33 +22,28 @@ def plan_name(name: str) -> str:
 
 
 def emit_gemm_kernel(kernel: GemmKernel, target: CodeTarget, name: str) -> str:
-    """IR of the kernel function `@name`, of `plan_name(name)` and of the epilogue. The core is external."""
-    core = core_name(kernel.tile)
-    if kernel.epilogue is None:
-        return "\n".join((emit_plan(kernel.tile, plan_name(name)), emit_task(kernel.tile, name, core)))
-    epilogue = f"{name}_epilogue"
-    return "\n".join(
-        (
-            emit_plan(kernel.tile, plan_name(name), scratch=True),
-            emit_kernel(kernel.epilogue, target, f"{epilogue}_rows"),
-            _emit_entrance(kernel, target, epilogue),
-            emit_task(kernel.tile, name, core, epilogue, scratch=True),
-        )
-    )
+    """IR of the kernel function `@name`, of `plan_name(name)` and of what is attached. The core is external."""
+    scratch = kernel.epilogue is not None
+    texts = [emit_plan(kernel.tile, plan_name(name), scratch=scratch)]
+    functions = {inner.role: f"{name}_{inner.role}" for inner in kernel.attached}
+    for inner in kernel.attached:
+        function = functions[inner.role]
+        texts.append(emit_kernel(inner.kernel, target, f"{function}_rows"))
+        texts.append(_emit_entrance(inner, target, function))
+    epilogue, panel = functions.get("epilogue"), functions.get("prologue")
+    texts.append(emit_task(kernel.tile, name, core_name(kernel.tile), epilogue, scratch=scratch, panel=panel))
+    return "\n".join(texts)
 
 
-def _emit_entrance(kernel: GemmKernel, target: CodeTarget, name: str) -> str:
-    """IR of the function that the task calls on a tile: it arranges the words that the epilogue's kernel expects."""
-    epilogue = kernel.epilogue
-    assert epilogue is not None
-    buffers, sizes = len(epilogue.buffers) - 1, len(epilogue.sizes) - len(TILE_WORDS)
-    total = 1 + buffers + len(epilogue.sizes)
+def _emit_entrance(inner: Attached, target: CodeTarget, name: str) -> str:
+    """IR of the function that is called on a tile or panel: it arranges the words that the attached kernel expects."""
+    total = len(inner.kernel.buffers) + len(inner.kernel.sizes)
+    parameters = ", ".join(f"i64 %{word}" for word in inner.words)
     lines = [
-        f"define internal void @{name}(ptr %args, ptr %tile, i64 %tile_ld, i64 %batch, i64 %row, i64 %column, "
-        f"i64 %rows, i64 %columns) {target.attributes} {{",
+        f"define internal void @{name}(ptr %args, ptr %memory, {parameters}) {target.attributes} {{",
         f"  %words = alloca [{total} x i64], align 8",
-        "  %tile_word = ptrtoint ptr %tile to i64",
-        "  store i64 %tile_word, ptr %words, align 8",
+        "  %memory_word = ptrtoint ptr %memory to i64",
+        "  store i64 %memory_word, ptr %words, align 8",
     ]
     place = 1
 
@@ -63,11 +58,12 @@ def _emit_entrance(kernel: GemmKernel, target: CodeTarget, name: str) -> str:
         lines.append(f"  %word{place} = load i64, ptr %from{place}, align 8")
         put(f"%word{place}")
 
-    for item in range(buffers):
-        copy(len(TASK_WORDS) + item)
-    for word in TILE_WORDS:
+    for item in range(inner.buffers):
+        copy(inner.place + item)
+    for word in inner.words:
         put(f"%{word}")
-    for item in range(sizes):
-        copy(len(TASK_WORDS) + buffers + item)
-    lines += [f"  call void @{name}_rows(ptr %words, i64 0, i64 %rows)", "  ret void", "}"]
+    for item in range(inner.sizes):
+        copy(inner.place + inner.buffers + item)
+    count = "%rows" if inner.kernel.parallel_axes else "1"
+    lines += [f"  call void @{name}_rows(ptr %words, i64 0, i64 {count})", "  ret void", "}"]
     return "\n".join(lines) + "\n"

@@ -68,7 +68,7 @@ def edge_rows(tile: GemmTile) -> tuple[int, int]:
 
 def reads_in_place(tile: GemmTile) -> bool:
     """Whether a kernel may read `b` where it lies, with memory beyond its edges that is not ours."""
-    return not tile.b_packed and tile.b_format == "row" and tile.group == 1
+    return not (tile.b_packed or tile.b_made) and tile.b_format == "row" and tile.group == 1
 
 
 def edge_kernels(tile: GemmTile) -> tuple[MicroKernel, ...]:

@@ -1,0 +1,249 @@
+"""Convolutions as products whose pixels are made panel by panel: the bits of the order, and no copy of the pixels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.schedule.product_order import assert_same_bits, numpy_dtype, product_of_order
+
+import rushlight as rl
+from rushlight.build.pipeline import run_passes
+from rushlight.ir.gemm_tile import GemmTile, choose_tile, plan_tiles
+from rushlight.ir.graph_parse import parse_graph
+from rushlight.ir.kernel import GemmKernel
+from rushlight.ir.plan import Plan
+from rushlight.ir.target import Target
+from rushlight.nn import functional as F
+from rushlight.ops.record import OPERATORS
+
+Array = np.ndarray[Any, Any]
+TARGET = Target("x86_64-unknown-linux-gnu", "x86-64-v4", "", 64)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One convolution: sizes as in `conv2d`."""
+
+    input: tuple[int, int, int, int]
+    weight: tuple[int, int, int, int]
+    stride: tuple[int, int] = (1, 1)
+    padding: tuple[int, int] = (0, 0)
+    dilation: tuple[int, int] = (1, 1)
+
+    @property
+    def out(self) -> tuple[int, int]:
+        """The sizes of the result's images."""
+        rules = zip(self.input[2:], self.weight[2:], self.stride, self.padding, self.dilation, strict=True)
+        first, second = [(size + 2 * pad - gap * (width - 1) - 1) // step + 1 for size, width, step, pad, gap in rules]
+        return first, second
+
+
+CASES = {
+    "3x3": Case((1, 9, 13, 11), (20, 9, 3, 3), padding=(1, 1)),
+    "images": Case((3, 7, 9, 10), (13, 7, 3, 3), padding=(1, 1)),
+    "strides": Case((2, 5, 14, 13), (9, 5, 3, 2), stride=(2, 3), padding=(1, 0)),
+    "dilated": Case((1, 6, 12, 17), (8, 6, 3, 3), padding=(2, 3), dilation=(2, 3)),
+    "stem": Case((1, 3, 31, 30), (16, 3, 7, 7), stride=(2, 2), padding=(3, 3)),
+    "pointwise": Case((2, 40, 6, 7), (12, 40, 1, 1)),
+    "pointwise strides": Case((1, 33, 15, 9), (12, 33, 1, 1), stride=(2, 4)),
+    "few rows": Case((1, 8, 16, 16), (2, 8, 5, 5), padding=(2, 2)),
+    "all of the image": Case((20, 6, 4, 5), (24, 6, 4, 5)),
+    "far padding": Case((1, 5, 3, 4), (8, 5, 3, 3), padding=(4, 6)),
+    "many steps": Case((1, 75, 5, 6), (14, 75, 3, 3), padding=(1, 1)),
+}
+EMPTY = {
+    "no image": Case((0, 4, 6, 6), (8, 4, 3, 3), padding=(1, 1)),
+    "no channel": Case((2, 0, 6, 6), (8, 0, 3, 3), padding=(1, 1)),
+    "no result": Case((2, 4, 6, 6), (0, 4, 3, 3), padding=(1, 1)),
+    "one pixel": Case((1, 4, 1, 1), (8, 4, 3, 3), padding=(1, 1)),
+}
+
+
+def operands(case: Case, dtype: str) -> tuple[Array, Array, Array]:
+    """An input, a weight, and a gradient of the result."""
+    random = np.random.default_rng(11)
+    shapes = (case.input, case.weight, (case.input[0], case.weight[0], *case.out))
+    x, weight, gradient = (random.standard_normal(shape).astype(numpy_dtype(dtype)) for shape in shapes)
+    return x, weight, gradient
+
+
+def windows(case: Case) -> Iterator[tuple[tuple[int, int], tuple[slice, slice]]]:
+    """Each place in the weight, and which pixels of the padded input it meets."""
+    for place in np.ndindex(*case.weight[2:]):
+        starts = [index * gap for index, gap in zip(place, case.dilation, strict=True)]
+        ends = [start + step * (size - 1) + 1 for start, step, size in zip(starts, case.stride, case.out, strict=True)]
+        rows, columns = (slice(start, end, step) for start, end, step in zip(starts, ends, case.stride, strict=True))
+        yield (place[0], place[1]), (rows, columns)
+
+
+def margins(case: Case) -> tuple[tuple[int, int], ...]:
+    """How much an input is padded by."""
+    return ((0, 0), (0, 0), *[(pad, pad) for pad in case.padding])
+
+
+def pixels(case: Case, x: Array) -> Array:
+    """What each place in the weight meets: channels, places, images, pixels of the result."""
+    padded = np.pad(x, margins(case))
+    found = np.zeros((x.shape[1], *case.weight[2:], x.shape[0], *case.out), x.dtype)
+    for place, (rows, columns) in windows(case):
+        found[:, place[0], place[1]] = padded[:, :, rows, columns].transpose(1, 0, 2, 3)
+    return found
+
+
+def shadows(case: Case, gradient: Array) -> Array:
+    """What of a gradient meets each pixel of the input: its channels, places in the weight, images, pixels."""
+    n, _, height, width = case.input
+    (top, _), (left, _) = margins(case)[2:]
+    padded = np.zeros((case.weight[0], *case.weight[2:], n, height + 2 * top, width + 2 * left), gradient.dtype)
+    for place, (rows, columns) in windows(case):
+        padded[:, place[0], place[1], :, rows, columns] = gradient.transpose(1, 0, 2, 3)
+    return padded[..., top : top + height, left : left + width]
+
+
+def flat(array: Array, leading: int) -> Array:
+    """A matrix whose rows are the first axes."""
+    return array.reshape(int(np.prod(array.shape[:leading])), int(np.prod(array.shape[leading:])))
+
+
+def wanted(case: Case, x: Array, weight: Array, gradient: Array) -> tuple[Array, Array, Array]:
+    """The result and both gradients, as products in the order that is defined."""
+    deep = x.shape[1]
+    met = pixels(case, x)
+    result = product(flat(weight, 1), flat(met, 3)).reshape(case.weight[0], x.shape[0], *case.out)
+    turned = flat(np.ascontiguousarray(weight.transpose(1, 0, 2, 3)), 1)
+    to_input = product(turned, flat(shadows(case, gradient), 3)).reshape(deep, x.shape[0], *x.shape[2:])
+    rows = flat(np.ascontiguousarray(gradient.transpose(1, 0, 2, 3)), 1)
+    return (
+        result.transpose(1, 0, 2, 3),
+        to_input.transpose(1, 0, 2, 3),
+        product(rows, np.ascontiguousarray(flat(met, 3).T)).reshape(weight.shape),
+    )
+
+
+def product(a: Array, b: Array) -> Array:
+    """A product of elements that are widened first, in the order that is defined."""
+    if a.dtype.itemsize >= 4:
+        return product_of_order(a, b)
+    return product_of_order(a.astype(np.float32), b.astype(np.float32)).astype(a.dtype)
+
+
+def outcomes(case: Case, mode: str, arrays: tuple[Array, Array, Array]) -> tuple[Any, Any, Any]:
+    """The result and both gradients."""
+    x, weight = (rl.tensor(array, requires_grad=True) for array in arrays[:2])
+
+    def convolve(x: Any, weight: Any) -> Any:
+        return F.conv2d(x, weight, None, case.stride, case.padding, case.dilation)
+
+    function = convolve if mode == "eager" else rl.compile(convolve, dynamic=None if mode == "compiled" else False)
+    result = function(x, weight)
+    result.backward(rl.tensor(arrays[2]))
+    return result.detach(), x.grad, weight.grad
+
+
+@pytest.mark.parametrize("mode", ["eager", "compiled", "static"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
+@pytest.mark.parametrize("case", list(CASES.values()), ids=list(CASES))
+def test_convolutions_have_the_bits_of_the_order(case: Case, dtype: str, mode: str, threads: int) -> None:
+    arrays = operands(case, dtype)
+    for got, expected in zip(outcomes(case, mode, arrays), wanted(case, *arrays), strict=True):
+        assert_same_bits(got, expected)
+
+
+@pytest.mark.parametrize("mode", ["eager", "compiled", "static"])
+@pytest.mark.parametrize("case", list(EMPTY.values()), ids=list(EMPTY))
+def test_convolutions_of_nothing_are_zero(case: Case, mode: str) -> None:
+    arrays = operands(case, "float32")
+    for got, expected in zip(outcomes(case, mode, arrays), wanted(case, *arrays), strict=True):
+        assert_same_bits(got, expected)
+
+
+@pytest.mark.parametrize("freeze", [False, True], ids=["weights read", "weights packed once"])
+def test_one_compiled_convolution_serves_all_sizes_of_images(freeze: bool) -> None:
+    random = np.random.default_rng(12)
+    weight = random.standard_normal((10, 6, 3, 3)).astype(np.float32)
+    right = rl.tensor(weight)
+    convolve = rl.compile(lambda x: F.relu(F.conv2d(x, right, None, 2, 1)), dynamic=True, freeze=freeze)
+    for n, height, width in ((1, 7, 40), (4, 8, 9), (2, 33, 3), (1, 1, 1), (5, 16, 16)):
+        case = Case((n, 6, height, width), (10, 6, 3, 3), stride=(2, 2), padding=(1, 1))
+        x, _, gradient = operands(case, "float32")
+        assert_same_bits(convolve(rl.tensor(x)), np.maximum(wanted(case, x, weight, gradient)[0], 0))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
+def test_operands_of_products_are_made_whatever_they_are(dtype: str) -> None:
+    random = np.random.default_rng(13)
+    a, b = (random.standard_normal(shape).astype(numpy_dtype(dtype)) for shape in ((30, 300), (300, 70)))
+    rows = random.integers(0, 300, 280)
+    cases = {
+        "halves": (lambda x, y: x @ (y * 0.5), b * b.dtype.type(0.5)),
+        "turned halves": (lambda x, y: x[:, :70] @ (y.mT * 0.5), b.T * b.dtype.type(0.5)),
+        "flipped": (lambda x, y: x @ y.flip(1), b[:, ::-1]),
+        "every third": (lambda x, y: x[:, :100] @ y[::3], b[::3]),
+        "rows": (lambda x, y: x[:, :280] @ y[rl.tensor(rows)], b[rows]),
+        "rolled": (lambda x, y: x @ y.roll(3, 0), np.roll(b, 3, 0)),
+    }
+    for name, (function, right) in cases.items():
+        expected = product_of_order(a[:, : len(right)], np.ascontiguousarray(right))
+        for run in (function, rl.compile(function), rl.compile(function, dynamic=False)):
+            assert run(rl.tensor(a), rl.tensor(b)).numpy().tobytes() == expected.tobytes(), name
+
+
+def test_operands_of_int8_products_are_made() -> None:
+    random = np.random.default_rng(14)
+    a, b = (random.integers(-128, 128, shape).astype(np.int8) for shape in ((30, 301), (301, 70)))
+    wanted = a.astype(np.int32) @ b[:, ::-1].astype(np.int32)
+    found = rl.compile(lambda x, y: rl._int_mm(x, y.flip(1)))(rl.tensor(a), rl.tensor(b))
+    assert np.array_equal(found.numpy(), wanted)
+    turned = rl.compile(lambda x, y: rl._int_mm(x[:, :70], y.mT.flip(1)))(rl.tensor(a), rl.tensor(b))
+    assert np.array_equal(turned.numpy(), a[:, :70].astype(np.int32) @ b.T[:, ::-1].astype(np.int32))
+
+
+def test_what_many_rows_meet_is_packed_once() -> None:
+    text = """step(%in0: f32[ROWS, 32], %in1: f32[32, 40]) {
+  %0 = neg(%in1) : f32[32, 40]
+  %1 = matmul(%in0, %0) : f32[ROWS, 40]
+  return %1
+}
+"""
+    few, many = (plan_of(text.replace("ROWS", rows)) for rows in ("1500", "1600"))
+    assert [tile.b_made for tile in (*few.tiles, *many.tiles)] == [True, False]
+    assert (len(few.launches), len(many.launches)) == (1, 2)
+    random = np.random.default_rng(15)
+    a, b = (random.standard_normal(shape).astype(np.float32) for shape in ((1600, 32), (32, 40)))
+    found = rl.compile(lambda x, y: x @ -y, dynamic=False)(rl.tensor(a), rl.tensor(b))
+    assert_same_bits(found, product_of_order(a, -b))
+
+
+CONVOLUTION = """step(%in0: f32[1, 64, 56, 56], %in1: f32[64, 64, 3, 3], %in2: f32[1, 64, 56, 56]) {
+  %0 = convolution(%in0, %in1, none) {stride=[1, 1], padding=[1, 1], dilation=[1, 1], groups=1} : f32[1, 64, 56, 56]
+  %1 = convolution_weight(%in2, %in0) {kernel=[3, 3], stride=[1, 1], padding=[1, 1], dilation=[1, 1], groups=1} : \
+f32[64, 64, 3, 3]
+  return %0, %1
+}
+"""
+
+
+def plan_of(text: str) -> Plan:
+    return run_passes(parse_graph(text, OPERATORS), TARGET, until="07-tiled.ir")
+
+
+def test_pixels_are_never_in_memory_together() -> None:
+    plan = plan_of(CONVOLUTION)
+    assert plan.slots == ()
+    kernels = [kernel for kernel in plan.kernels if isinstance(kernel, GemmKernel)]
+    assert [kernel.tile.b_format for kernel in kernels] == ["row", "column"]
+    assert len(kernels) == len(plan.kernels)
+
+
+def test_threads_share_columns_before_rows_where_panels_are_made() -> None:
+    def tiles(tile: GemmTile) -> tuple[int, int]:
+        return plan_tiles(tile, 384, 256, 512, 1, 4)
+
+    made = choose_tile("float32", 64, a_packed=False, b_packed=False, b_made=True)
+    plain = choose_tile("float32", 64, a_packed=False, b_packed=False)
+    assert tiles(made) == (384, 64)
+    assert tiles(plain)[0] < 384
