@@ -18,6 +18,8 @@ from rushlight.sym import (
     ceildiv,
     coefficient,
     floordiv,
+    free_symbols,
+    is_axis,
     minimum,
     mod,
     product,
@@ -67,7 +69,7 @@ def _sums_rows(node: Node, reduction: Scalar) -> bool:
 
 
 def _splittable(node: Node) -> Scalar | None:
-    """The one reduction of a node, if it is needed whatever the data and may be of many blocks."""
+    """The one reduction of a node, if it is needed whatever the data, as long everywhere and may be of many blocks."""
     reductions = [term for term in postorder([node.body]) if bound_axes(term)]
     if node.scatter is not None or len(reductions) != 1 or reductions[0].op is not OPS["reduce"]:
         return None
@@ -75,7 +77,8 @@ def _splittable(node: Node) -> Scalar | None:
     around = postorder([node.body], lambda term: () if term is reduction else term.operands)
     count = product([axis_size(axis) for axis in bound_axes(reduction)])
     few = isinstance(count, int) and count < MIN_BLOCKS * reduction.attr("order").block
-    return None if few or any(term.op is OPS["guard"] for term in around) else reduction
+    ragged = isinstance(count, SizeExpr) and any(is_axis(symbol) for symbol in free_symbols(count))
+    return None if few or ragged or any(term.op is OPS["guard"] for term in around) else reduction
 
 
 def _split(node: Node, reduction: Scalar) -> tuple[Node, Node]:
