@@ -87,6 +87,20 @@ def test_a_mean_over_everything_is_the_sum_by_the_count():
             assert mean == total / np.float32(array.size)
 
 
+def test_sums_of_some_rows_only():
+    array = normal(300, 33)
+    for found in both(lambda x: x.cumsum(0), array):
+        np.testing.assert_array_equal(found[:2], [array[0], array[0] + array[1]])
+
+    def gradient(x: Any) -> Any:
+        x = x.detach().requires_grad_()
+        x.cumsum(0).sum().backward()
+        return x.grad
+
+    for found in both(gradient, array):
+        np.testing.assert_array_equal(found, np.repeat(np.arange(300.0, 0.0, -1.0)[:, None], 33, 1))
+
+
 def test_views_that_are_no_matrices():
     array = normal(900, 131)
     for found in both(lambda x: x[:, 1:].sum(0), array):

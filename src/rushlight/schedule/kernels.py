@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rushlight.ir.kernel import Axis, AxisKind, GemmKernel, Kernel, Loop, Statement, Store
@@ -135,7 +135,7 @@ def _collapse_axes(nest: Nest, axes: tuple[SizeExpr, ...], bound: bool = False) 
     place = len(kept) - 2
     while place >= 0:
         a, b = kept[place], kept[place + 1]
-        if _walk_as_one(a, b, index_exprs(nest.roots())):
+        if _walk_as_one(nest, a, b):
             merged = axis_symbol(axis_size(a) * axis_size(b), "k" if bound else "i")
             nest.map(Substitution({a: 0, b: merged}))
             kept[place : place + 2] = [merged]
@@ -143,21 +143,17 @@ def _collapse_axes(nest: Nest, axes: tuple[SizeExpr, ...], bound: bool = False) 
     return tuple(kept)
 
 
-def _walk_as_one(a: SizeExpr, b: SizeExpr, exprs: Iterable[SizeExpr]) -> bool:
-    size = axis_size(b)
+def _walk_as_one(nest: Nest, a: SizeExpr, b: SizeExpr) -> bool:
+    size, exprs = axis_size(b), index_exprs(nest.roots())
     for expr in exprs:
         step_a, step_b = coefficient(expr, a), coefficient(expr, b)
         if step_a is None or step_b is None or step_b * size != step_a:
             return False
-    return not any(depends_on(axis_size(axis), a) or depends_on(axis_size(axis), b) for axis in _all_axes(exprs))
-
-
-def _all_axes(exprs: Iterable[SizeExpr]) -> list[SizeExpr]:
-    return [
-        symbol
-        for symbol in dict.fromkeys(symbol for expr in exprs for symbol in free_symbols(expr))
-        if is_axis(symbol) and isinstance(axis_size(symbol), SizeExpr)
-    ]
+    # An axis that no address mentions, as where strides are 0, may still be of another length at each place.
+    bound = [axis for term in postorder(nest.roots()) for axis in bound_axes(term)]
+    mentioned = [symbol for expr in exprs for symbol in free_symbols(expr) if is_axis(symbol)]
+    lengths = [axis_size(axis) for axis in dict.fromkeys(bound + mentioned)]
+    return not any(depends_on(length, a) or depends_on(length, b) for length in lengths)
 
 
 @frozen
