@@ -29,6 +29,7 @@ DOORS: dict[str, tuple[str, ...]] = {
         "rushlight.build.executable",
         "rushlight.build.pipeline",
     ),
+    "rushlight.tune": ("rushlight.tune.records", "rushlight.tune.search"),
     "rushlight.support.log": ("rushlight.support.log_output",),
     "rushlight.support.lazy": ("hashlib", "json"),
     "rushlight.runtime": ("rushlight.runtime.limits", "rushlight.runtime.native"),

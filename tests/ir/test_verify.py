@@ -190,7 +190,7 @@ def test_a_broken_plan_is_found(message: str):
 
 def test_a_product_that_lacks_what_makes_its_operand_is_found():
     made = "g(%x: f32[64, 64]) {\n%0 = neg(%x) : f32[64, 64]\n%1 = matmul(%x, %0) : f32[64, 64]\nreturn %1\n}"
-    plan = schedule(_graph(made), 64).plan
+    plan = schedule(_graph(made), Machine(64)).plan
     verify_plan(plan)
     (kernel,) = plan.kernels
     assert isinstance(kernel, GemmKernel)

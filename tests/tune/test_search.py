@@ -10,14 +10,16 @@ import pytest
 
 import rushlight as rl
 from rushlight import tune
+from rushlight.build.native import compile_native
 from rushlight.ir.choice import Product
 from rushlight.ir.gemm_tile import Format, GemmTile, choose_tile
+from rushlight.ir.graph import Graph
 from rushlight.ir.graph_parse import parse_graph
 from rushlight.ops.record import OPERATORS
 from rushlight.runtime import llvm
 from rushlight.support import events, settings
 from rushlight.tune import search
-from rushlight.tune.measure import Problem, Race
+from rushlight.tune.measure import Problem, Race, graph_of
 from rushlight.tune.records import Records, is_tile, tile_text
 from rushlight.tune.search import Trial, Tuner, neighbours
 
@@ -50,6 +52,21 @@ def searches() -> int:
     return events.counters().get(("tuning", "search"), 0)
 
 
+class Watching:
+    """Sees what there is to choose, and follows the model."""
+
+    def __init__(self, seen: list[Product]) -> None:
+        self.seen = seen
+
+    def key(self, graph: Graph) -> None:
+        """There is none."""
+
+    def choose(self, product: Product) -> GemmTile:
+        """The model's tile."""
+        self.seen.append(product)
+        return product.tile
+
+
 class Scripted:
     """A race in which a tile takes as many seconds as a test says."""
 
@@ -76,11 +93,17 @@ class Scripted:
         ("float32", "plain row", "made column", False),
         ("float32", "plain column", "plain column", False),
         ("float64", "packed column", "plain row", True),
+        ("float32", "plain row", "made column", True),
     ],
 )
 def test_every_candidate_gives_the_same_bits(dtype: str, a: str, b: str, epilogue: bool):
     tile = model(dtype, a, b)
-    race = Race(Problem.of(Product(tile, (2, 37, 75, 300), epilogue)))
+    problem = Problem.of(Product(tile, (2, 37, 75, 300), epilogue))
+    assert f"a {a}, b {b}" in problem.name
+    race = Race(problem)
+    seen: list[Product] = []
+    compile_native(graph_of(problem), Watching(seen))
+    assert [(product.tile, product.epilogue) for product in seen] == [(tile, epilogue)]
     candidates = [one for one in neighbours(tile) if one != tile and is_tile(one)]
     assert len({(one.mr, one.nr) for one in candidates}) >= 4
     for one in dict.fromkeys(candidates[::3]):

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from rushlight.build.executable import NativeExecutable
 from rushlight.build.native import compile_native
 from rushlight.ir.choice import Product
-from rushlight.ir.dtype import BY_NAME
+from rushlight.ir.dtype import BY_NAME, from_numpy_dtype
 from rushlight.ir.gemm_tile import GemmTile
 from rushlight.ir.graph import Graph, GraphBuilder, Node
 from rushlight.ir.type import TensorType
+from rushlight.ops.dims import convert
 from rushlight.ops.record import OPERATORS
 from rushlight.runtime import descriptor
 from rushlight.support.frozen import frozen
@@ -24,6 +27,7 @@ from rushlight.tune.records import with_sizes_of
 Array = npt.NDArray[Any]
 ROUNDS, LEAST_ROUNDS = 8, 2
 MOST_S = 1.0  # for a race, if rounds are left
+_OTHERS = {"float32": "float64", "float64": "float32", "bfloat16": "float32", "int8": "int32"}
 SAMPLE_S = 0.003  # a sample is so many runs that it takes about so long
 
 
@@ -46,11 +50,8 @@ class Problem:
         """The problem that a product is: a size that is not known stands for its range."""
         tile = product.tile
         operands = [
-            f"{letter} {'made' if made else 'packed' if packed else 'plain'} {form}"
-            for letter, made, packed, form in (
-                ("a", False, tile.a_packed, tile.a_format),
-                ("b", tile.b_made, tile.b_packed, tile.b_format),
-            )
+            f"a {'packed' if tile.a_packed else 'plain'} {tile.a_format}",
+            f"b {'made' if tile.b_made else 'packed' if tile.b_packed else 'plain'} {tile.b_format}",
         ]
         sizes = [f"{letter}{_range(size)}" for letter, size in zip("BMNK", product.sizes, strict=True)]
         words = [tile.dtype, *sizes, *operands, *(["epilogue"] if product.epilogue else [])]
@@ -115,10 +116,9 @@ class _Runner:
         self._executable = compile_native(graph, _Always(tile))
         (output,) = [call.type for call in graph.outputs]
         self.result = np.empty([int(size) for size in output.shape], output.dtype.numpy)
-        arrays = [*operands, self.result]
-        types = [*[call.type for call in graph.parameters], output]
-        self._words = [_described(array, type_) for array, type_ in zip(arrays, types, strict=True)]
-        self._work = self._executable.work_of([array.shape for array in arrays])
+        self._arrays = [*operands, *_kept(self._executable, operands), self.result]  # descriptors do not hold them
+        self._words = [_described(array) for array in self._arrays]
+        self._work = self._executable.work_of([array.shape for array in self._arrays])
         self.run()
         start = time.perf_counter()
         self.run()
@@ -143,21 +143,23 @@ def graph_of(problem: Problem) -> Graph:
     lead = (batches,) if batches != 1 else ()
     builder = GraphBuilder("product")
     operands: list[Node] = []
-    for letter, sizes, form, packed in (
+    for letter, sizes, form, computed in (
         ("a", (rows, inner), tile.a_format, tile.a_packed),
-        ("b", (inner, columns), tile.b_format, tile.b_packed or tile.b_made),
+        ("b", (inner, columns), tile.b_format, tile.b_made),
     ):
         stored = (*lead, *sizes) if form == "row" else (*lead, *reversed(sizes))
-        operand = builder.parameter(letter, TensorType(stored, BY_NAME[tile.dtype]))
-        if packed:
-            operand = builder.apply(OPERATORS["neg"], (operand,), {})
+        operand = builder.parameter(
+            letter, TensorType(stored, BY_NAME[_OTHERS[tile.dtype] if computed else tile.dtype])
+        )
+        if computed:
+            operand = convert(operand, BY_NAME[tile.dtype])
         if form == "column":
             operand = builder.apply(OPERATORS["transpose"], (operand,), {"dim0": -2, "dim1": -1})
         operands.append(operand)
     product = builder.apply(OPERATORS["_int_mm" if tile.dtype == "int8" else "matmul"], tuple(operands), {})
     if problem.epilogue:
         product = builder.apply(OPERATORS["relu"], (product,), {})
-    return builder.graph([product])
+    return replace(builder.graph([product]), frozen=(1,) if tile.b_packed else ())
 
 
 def _operand(type_: TensorType, random: np.random.Generator) -> Array:
@@ -165,6 +167,19 @@ def _operand(type_: TensorType, random: np.random.Generator) -> Array:
     return random.integers(-8, 8, [int(size) for size in type_.shape]).astype(type_.dtype.numpy)
 
 
-def _described(array: Array, type_: TensorType) -> tuple[Any, int]:
+def _kept(executable: NativeExecutable, operands: Sequence[Array]) -> list[Array]:
+    """What is made of frozen operands, once."""
+    once = executable.once
+    if once is None:
+        return []
+    kept = [np.empty([int(size) for size in type_.shape], type_.dtype.numpy) for type_ in once.output_types]
+    words = [_described(array) for array in (*[operands[place] for place in executable.reads], *kept)]
+    once.launch([address for _, address in words], once.work_of([array.shape for array in kept]))
+    return kept
+
+
+def _described(array: Array) -> tuple[Any, int]:
     strides = [stride // array.itemsize for stride in array.strides]
-    return descriptor.describe(array.ctypes.data, type_.dtype.code, array.shape, strides)
+    dtype = from_numpy_dtype(array.dtype)
+    assert dtype is not None
+    return descriptor.describe(array.ctypes.data, dtype.code, array.shape, strides)
