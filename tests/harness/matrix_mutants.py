@@ -4,8 +4,10 @@ Each child asks the cells of one operator and question as they are, breaks a rul
 nothing, so a child's kernels are its own; nothing is kept on disk.
 """
 
+import ctypes
 import dataclasses
 import json
+import math
 import os
 import sys
 import warnings
@@ -19,6 +21,7 @@ from matrix_questions import cells
 from matrix_tiers import is_plain
 from rushlight.build import native
 from rushlight.capture.backward import CompiledBackward
+from rushlight.capture.kept import Kept
 from rushlight.eager import Tensor
 from rushlight.ir.dtype import float64
 from rushlight.ir.type import Layout, TensorType, contiguous_strides
@@ -144,6 +147,17 @@ def _compile_negated(op):
     matrix_calls.call_without = negated
 
 
+def _spoil_what_is_kept(op):
+    made = Kept.refresh
+
+    def refresh(kept):
+        made(kept)
+        for tensor in kept.results:
+            ctypes.memset(tensor.address(), 0x55, math.prod(tensor.shape) * tensor.dtype.itemsize)
+
+    Kept.refresh = refresh
+
+
 META, REF, LOWER, DECOMPOSE, VIEW, VJP = (
     lambda change, kind=kind: changed_rule(kind, _first(change))
     for kind in ("meta", "ref", "lower", "decompose", "view", "vjp")
@@ -171,6 +185,8 @@ MUTANTS = (
     *(Mutant("unmoved", op, "eager", VIEW(_unmoved)) for op in ("transpose", "permute")),
     *(Mutant("lower-off", op, "fused", LOWER(_off), True) for op in ("mul", "sum", "exp", "matmul")),
     *(Mutant("decompose-off", op, "fused", DECOMPOSE(_off), True) for op in ("softmax", "layer_norm")),
+    *(Mutant("lower-off", op, "frozen", LOWER(_off), True) for op in ("mul", "sum", "matmul")),
+    *(Mutant("spoilt", op, "frozen", _spoil_what_is_kept) for op in ("matmul", "layer_norm")),
     *(Mutant("compiles-another", op, "compiled", _compile_negated, True) for op in ("mul", "transpose")),
     *(
         Mutant("vjp-off", op, "vjp", VJP(_far_off))
