@@ -32,6 +32,22 @@ def test_explain_runs_the_script_and_says_what_was_compiled(tmp_path: Path, rush
     assert "cache:" in ended.err
 
 
+def test_explain_says_what_stages_took_cold_and_warm(tmp_path: Path, cache: Path, rushlight: Callable):
+    script = tmp_path / "script.py"
+    script.write_text("import rushlight as rl\nrl.compile(lambda x: (x * 3).exp())(rl.ones(2))\n")
+    cold, warm = (_stages(rushlight("explain", str(script)).err) for _ in range(2))
+    assert {"capture", "key", "cache", "schedule", "emit", "LLVM", "cores", "load"} <= set(cold)
+    assert all(ms >= 0 for ms in cold.values())
+    assert cold["LLVM"] > 1
+    assert "capture" in warm
+    assert {"schedule", "emit", "LLVM"}.isdisjoint(warm)
+
+
+def _stages(text: str) -> dict[str, float]:
+    lines = text.split("CPU time by stage, in ms:\n")[1].splitlines()
+    return {name.strip(): float(ms) for name, ms in (line.split(":") for line in lines)}
+
+
 def test_explain_says_what_is_kept(tmp_path: Path, rushlight: Callable):
     script = tmp_path / "script.py"
     model = "model = rl.compile(rl.nn.Linear(128, 256), freeze=True)"

@@ -17,7 +17,7 @@ from rushlight.ir.gemm_tile import GemmTile
 from rushlight.ir.graph import Graph
 from rushlight.ir.target import Target
 from rushlight.runtime import llvm, objects
-from rushlight.support import events, settings
+from rushlight.support import clock, events, settings
 
 if TYPE_CHECKING:
     from rushlight.build.pipeline import Code
@@ -56,18 +56,21 @@ def compile_native(graph: Graph, chooser: Chooser | None = None) -> NativeExecut
     if stages.any_edited or choices is None:
         obj, summary = _compile(graph, target, stages, choose)
         return NativeExecutable.of_graph(graph, _load(obj, summary, target), summary, cached=False)
-    key = graph_key(graph, target, choices)
+    with clock.stage("key"):
+        key = graph_key(graph, target, choices)
     found = None if stages.lacking else _loaded.get(key)
     if found is not None:
         return NativeExecutable.of_graph(graph, *found, cached=True)
-    stored = None if stages.lacking else objects.shared().get(key)
+    with clock.stage("cache"):
+        stored = None if stages.lacking else objects.shared().get(key)
     if stored is not None:
         obj, summary = stored["object"], Summary.from_json(stored["summary"])
         events.record("cache_hit", "disk", f"{graph.name} {key[:12]}")
     else:
         events.record("cache_miss", "disk", f"{graph.name} {key[:12]}")
         obj, summary = _compile(graph, target, stages, choose)
-        objects.shared().put(key, {"object": obj, "summary": summary.to_json()})
+        with clock.stage("cache"):
+            objects.shared().put(key, {"object": obj, "summary": summary.to_json()})
     module = _load(obj, summary, target)
     with _lock:
         kept = _loaded.setdefault(key, (module, summary))
@@ -75,8 +78,10 @@ def compile_native(graph: Graph, chooser: Chooser | None = None) -> NativeExecut
 
 
 def _load(obj: bytes, summary: Summary, target: Target) -> llvm.LoadedModule:
-    load_cores(summary.tiles, target)
-    return llvm.load_object(obj)
+    with clock.stage("cores"):
+        load_cores(summary.tiles, target)
+    with clock.stage("load"):
+        return llvm.load_object(obj)
 
 
 def _once(plan: Plan) -> Once | None:
@@ -91,7 +96,8 @@ def _once(plan: Plan) -> Once | None:
 def _compile(graph: Graph, target: Target, stages: Stages, choose: Choose) -> tuple[bytes, Summary]:
     start = time.perf_counter_ns()
     code: Code = build.pipeline.run_passes(graph, target, stages, choose=choose)
-    obj = llvm.compile_object(code.text, target)
+    with clock.stage("LLVM"):
+        obj = llvm.compile_object(code.text, target)
     stages.dump("08-kernels.s", lambda: llvm.assembly(code.text, target))
     plan = code.plan
     summary = Summary(

@@ -28,7 +28,7 @@ from rushlight.ir.verify import broken, verify_graph
 from rushlight.ir.verify_kernel import verify_plan
 from rushlight.ops.record import OPERATORS
 from rushlight.schedule.plan import Scheduled, schedule
-from rushlight.support import events, settings
+from rushlight.support import clock, events, settings
 from rushlight.support.errors import RushlightError
 from rushlight.support.frozen import frozen
 
@@ -78,7 +78,8 @@ def run_passes(
     value: Any = graph
     making = Making(target, choose)
     for step in PIPELINE:
-        value = step.run(value, making)
+        with clock.stage(step.name):
+            value = step.run(value, making)
         edited = stages.edited(step.stage) if step.read is not None else None
         if edited is not None and step.read is not None:
             value = _taken_over(step.stage, step.read, edited, value)

@@ -20,7 +20,7 @@ from rushlight.capture.state import StateWalk, walk_function
 from rushlight.capture.writer import MISS, Arguments, Names, Writer
 from rushlight.eager.dispatch import STATE
 from rushlight.eager.handle import Handle
-from rushlight.support import events, garbage, settings
+from rushlight.support import clock, events, garbage, settings
 from rushlight.support.errors import fail, warn
 from rushlight.support.frozen import frozen
 
@@ -77,7 +77,7 @@ class CompiledFunction:
                 result = entry.call(args, kwargs)
                 if result is not MISS:
                     return result
-            with garbage.uncollected():
+            with garbage.uncollected(), clock.stage("capture"):
                 entry = self._trace(args, kwargs)
             result = entry.call(args, kwargs)
         if result is MISS:
@@ -279,7 +279,8 @@ def _build(program: Program, arguments: Arguments, walk: StateWalk, names: Names
     count -= len(program.wanted)
     living = [place for place, source in enumerate(program.sources) if isinstance(source, TensorSource)]
     recompute = (options.backend or settings.get().backend) != "eager"
-    split = split_joint(program.graph, count, program.tangents, living=living, recompute=recompute)
+    with clock.stage("partition"):
+        split = split_joint(program.graph, count, program.tangents, living=living, recompute=recompute)
     program.sources = program.sources[: len(program.graph.parameters) - program.tangents]
     program.graph = split.forward
     forward: Executable = options.compile_graph(with_dense_outputs(split.forward))

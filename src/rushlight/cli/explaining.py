@@ -14,7 +14,7 @@ from rich.console import Console
 
 from rushlight import capture
 from rushlight.capture import api
-from rushlight.support import events
+from rushlight.support import clock, events
 from rushlight.support.errors import require
 
 MOST_REASONS = 12
@@ -35,6 +35,7 @@ def explain(
     require(script.is_file(), "A002", "explain: there is no such script", script=str(script))
     capture.reset()
     events.reset()
+    clock.reset()
     status, namespace = run_script(script, context.args)
     console = Console(stderr=True)
     for line in account():
@@ -67,7 +68,13 @@ def account() -> list[str]:
     for kind, title in TOLD.items():
         lines += _reasons(title, [str(event.reason) for event in events.events(kind)])
     hits, misses = events.count("cache_hit"), events.count("cache_miss")
-    return [*lines, f"cache: {hits} hits, {misses} misses"]
+    lines.append(f"cache: {hits} hits, {misses} misses")
+    spent = clock.spent_ms()
+    return (
+        [*lines, "CPU time by stage, in ms:", *[f"  {name}: {ms:.1f}" for name, ms in spent.items()]]
+        if spent
+        else lines
+    )
 
 
 def _name(function: api.CompiledFunction) -> str:
