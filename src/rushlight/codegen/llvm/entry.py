@@ -68,7 +68,7 @@ class _Entry(LaunchWords):
         arguments = self.ctx.allocate("i64", max(most, 1))
         inputs = frozenset(plan.inputs)
         committed = False
-        table = LaunchTable() if len(plan.launches) > FEW_LAUNCHES else None
+        table = LaunchTable(len(self.descriptors)) if len(plan.launches) > FEW_LAUNCHES else None
         for number, launch in enumerate(plan.launches):
             poll = number > 0 and not committed
             if table is None:
@@ -207,7 +207,10 @@ class _Entry(LaunchWords):
 
     def add_row(self, table: LaunchTable, launch: Launch, poll: bool) -> None:
         """The row of a launch."""
-        words = [self.argument(item) for item in launch.arguments]
+        words: list[int] = []
+        for item in launch.arguments:
+            place = self.descriptors.get(item) if isinstance(item, Buffer) else None
+            words.append(table.value(*self.argument(item)) if place is None else table.operand(place))
         count, grain = (self.size(size) for size in (launch.count, launch.grain))
         function = self.functions[launch.kernel]
         tiles = plan_name(function) if isinstance(self.plan.kernels[launch.kernel], GemmKernel) else ""
@@ -216,12 +219,14 @@ class _Entry(LaunchWords):
     def run_table(self, table: LaunchTable, name: str, arguments: str) -> str:
         """Stores the values of a table and works it off; the status."""
         scope = self.scope
-        values = self.ctx.allocate("i64", len(table.values))
-        self.store(values, table.values)
+        values = self.ctx.allocate("i64", table.first + len(table.values))
+        self.store(scope.let(f"getelementptr i64, ptr {values}, i64 {table.first}"), table.values)
         end = scope.let(f"getelementptr i32, ptr @{name}_rows, i64 {len(table.rows)}")
         ends = f"ptr @{name}_rows, ptr {end}"
         threads = self.word(THREADS, "i64")
-        return scope.let(f"call i64 @{name}_run(ptr %ctx, {ends}, ptr {values}, ptr {arguments}, i64 {threads})")
+        return scope.let(
+            f"call i64 @{name}_run(ptr %ctx, ptr %descriptors, {ends}, ptr {values}, ptr {arguments}, i64 {threads})"
+        )
 
     def run(self, function: str, arguments: str, count: str, grain: str) -> None:
         """Calls a kernel, or shares it among threads where there is more than one share of work."""

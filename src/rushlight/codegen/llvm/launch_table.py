@@ -15,15 +15,27 @@ ROW_HEAD = 6
 value if nothing does), the count, the grain; and how many arguments there are."""
 
 _RUN = """\
-define i64 @{name}_run(ptr %ctx, ptr %rows, ptr %end, ptr %values, ptr %arguments, i64 %threads) {attributes} {{
+define i64 @{name}_run(ptr %ctx, ptr %descriptors, ptr %rows, ptr %end, ptr %values, ptr %arguments, \
+i64 %threads) {attributes} {{
 start:
   %parallel_at = getelementptr i64, ptr %ctx, i64 {parallel_for}
   %parallel_for = load ptr, ptr %parallel_at, align 8
   %interrupt_at = getelementptr i64, ptr %ctx, i64 {interrupt}
   %interrupt = load ptr, ptr %interrupt_at, align 8
-  br label %next
+  store i64 0, ptr %values, align 8
+  br label %read
+read:
+  %operand = phi i64 [ 0, %start ], [ %operand_next, %read ]
+  %descriptor_at = getelementptr ptr, ptr %descriptors, i64 %operand
+  %descriptor = load ptr, ptr %descriptor_at, align 8
+  %address = load i64, ptr %descriptor, align 8
+  %operand_next = add i64 %operand, 1
+  %address_at = getelementptr i64, ptr %values, i64 %operand_next
+  store i64 %address, ptr %address_at, align 8
+  %unread = icmp slt i64 %operand_next, {operands}
+  br i1 %unread, label %read, label %next
 next:
-  %row = phi ptr [ %rows, %start ], [ %after, %ran ]
+  %row = phi ptr [ %rows, %read ], [ %after, %ran ]
   %finished = icmp eq ptr %row, %end
   br i1 %finished, label %leave, label %launch
 launch:
@@ -90,23 +102,35 @@ _FIELD = """\
 
 
 class LaunchTable:
-    """Rows of numbers, and the values that they number. Value 0 is the number 0."""
+    """Rows of numbers, and the values that they number.
 
-    def __init__(self) -> None:
-        self.values: dict[tuple[str, str], int] = {("i64", "0"): 0}
+    Value 0 is the number 0. The addresses of the `operands` follow, at least one, which are read from descriptors when
+    the table is worked off; then come `values`.
+    """
+
+    def __init__(self, operands: int) -> None:
+        self.operands = operands
+        self.values: dict[tuple[str, str], int] = {}
         self.rows: list[int] = []
+
+    @property
+    def first(self) -> int:
+        """The number of the first of `values`."""
+        return 1 + self.operands
+
+    def operand(self, place: int) -> int:
+        """The number of an operand's address."""
+        return 1 + place
 
     def value(self, llvm_type: str, text: str) -> int:
         """The number of a value."""
-        return self.values.setdefault((llvm_type, text), len(self.values))
+        return 0 if text == "0" else self.values.setdefault((llvm_type, text), self.first + len(self.values))
 
-    def add(
-        self, poll: bool, kernel: str, tiles: str, count: str, grain: str, arguments: Sequence[tuple[str, str]]
-    ) -> None:
-        """One launch; `tiles` may be empty."""
+    def add(self, poll: bool, kernel: str, tiles: str, count: str, grain: str, arguments: Sequence[int]) -> None:
+        """One launch on values; `tiles` may be empty."""
         counts = self.value("ptr", f"@{tiles}") if tiles else 0
         head = [self.value("ptr", f"@{kernel}"), counts, self.value("i64", count), self.value("i64", grain)]
-        self.rows += [int(poll), *head, len(arguments), *[self.value(*item) for item in arguments]]
+        self.rows += [int(poll), *head, len(arguments), *arguments]
 
     def text(self, name: str, target: CodeTarget, parallel_for: int, interrupt: int, interrupted: int) -> str:
         """The table `@<name>_rows`, and the function `@<name>_run` that works it off.
@@ -123,6 +147,7 @@ class LaunchTable:
             interrupt=interrupt,
             interrupted=interrupted,
             head=ROW_HEAD,
+            operands=self.operands,
             fields="\n".join(fields),
         )
 
