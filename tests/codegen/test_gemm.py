@@ -5,6 +5,7 @@ import functools
 import itertools
 import re
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -298,6 +299,54 @@ def test_product_has_the_bits_of_the_order(tile: GemmTile) -> None:
         assert_same_bits(product(a, b, ldc=n + 3), oracle(a, b))
 
 
+def tiles_in_all_formats() -> list[GemmTile]:
+    """Every combination of formats, of both dtypes, at each width of vectors where fma is native."""
+    native = [size for size in (16, 32, 64) if size <= llvm.host_target().vector_bytes]
+    widths = native if llvm.host_target().architecture == "aarch64" else native[1:]
+    operands = [("row", True), ("row", False), ("column", True), ("column", False)]
+    return [
+        choose_tile(dtype, width, a_format=a_format, a_packed=a_packed, b_format=b_format, b_packed=b_packed)
+        for dtype in ("float32", "float64")
+        for width in widths
+        for (a_format, a_packed), (b_format, b_packed) in itertools.product(operands, operands)
+        if not (b_packed and b_format == "column")
+    ]
+
+
+def sizes_of_few_rows() -> Iterator[tuple[int, int, int]]:
+    """One row of each number of columns, one column of each number of rows, and a few rows, of odd lengths."""
+    for n in range(1, 41):
+        k = (1, 7, 17, 255, 256, 257, 300, 513)[n % 8]
+        yield from ((1, n, k), (n, 1, k), (n % 13 + 1, n, k))
+    yield from ((1, 1030, 270), (1, 4, 0), (4, 1, 0), (1, 100, 512), (100, 1, 512))
+
+
+@pytest.mark.parametrize("tile", tiles_in_all_formats(), ids=lambda tile: f"{name_of(tile)}-{tile.vector_bytes}")
+def test_few_rows_have_the_bits_of_the_order_in_all_formats(tile: GemmTile) -> None:
+    product = Product(tile)
+    for m, n, k in sizes_of_few_rows():
+        a, b = operands(m, n, k, tile.dtype)
+        wanted = oracle(a, b)
+        for threads, ldc in ((1, n), (2, n + 3)):
+            assert_same_bits(product(a, b, threads, ldc), wanted)
+
+
+@pytest.mark.parametrize("tile", tiles_in_all_formats()[:13:4], ids=name_of)
+def test_special_numbers_in_one_row_stay_in_their_columns(tile: GemmTile) -> None:
+    tiny, huge = np.finfo(tile.dtype).smallest_subnormal, np.finfo(tile.dtype).max
+    numbers = np.array([0.0, -0.0, 1.0, -1.5, tiny, -tiny, huge, -huge, np.inf, -np.inf, np.nan], tile.dtype)
+    random, product = np.random.default_rng(3), Product(tile)
+    for count, m, n in itertools.product((6, 8, 10, 11), (1, 37), (1, 37)):
+        a, b = np.ones((m, 300), tile.dtype), np.ones((300, n), tile.dtype)
+        a[::3], b[:, ::3] = (
+            random.choice(numbers[:count], a[::3].shape),
+            random.choice(numbers[:count], b[:, ::3].shape),
+        )
+        assert_same_bits(product(a, b), oracle(a, b))
+        a[0, 5:], b[5:, 0] = -0.0, 0.0  # short sums, which stay small
+        assert_same_bits(product(a, b), oracle(a, b))
+
+
 def test_any_number_of_threads_gives_the_same_bits() -> None:
     tile = choose_tile("float32", llvm.host_target().vector_bytes)
     product = Product(tile)
@@ -415,7 +464,7 @@ def test_plain_operands_are_not_read_past_their_end(dtype: str, a_format: Any, b
     tile = choose_tile(dtype, llvm.host_target().vector_bytes, a_packed=False, b_packed=False)
     tile = replace(tile, a_format=a_format, b_format=b_format)
     product = Product(tile)
-    for m, n, k in ((13, 35, 257), (12, 32, 256), (1, 1, 1), (7, 17, 9)):
+    for m, n, k in ((13, 35, 257), (12, 32, 256), (1, 1, 1), (7, 17, 9), (1, 35, 257), (1, 64, 256), (35, 1, 257)):
         a, b = (np.rint(4 * x).astype(dtype_named(dtype).numpy) for x in operands(m, n, k, "float32"))
         left, a_ld = packed_a(a, tile)
         total = np.zeros((m, n), np.int32 if dtype == "int8" else np.float32)

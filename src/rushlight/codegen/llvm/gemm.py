@@ -20,6 +20,7 @@ from rushlight.codegen.llvm.gemm_micro import (
     reads_in_place,
 )
 from rushlight.codegen.llvm.gemm_pack import emit_pack_a_block, emit_pack_b_panel, emit_starts
+from rushlight.codegen.llvm.gemm_row import alone, emit_alone
 from rushlight.ir.gemm_tile import SMALLEST_TASK, GemmTile, choose_tile, plan_tiles
 from rushlight.ir.kernel import TASK_WORDS
 
@@ -93,9 +94,14 @@ entry:
   %no_m = icmp sle i64 %m, 0
   %no_n = icmp sle i64 %n, 0
   %empty = or i1 %no_m, %no_n
-  br i1 %empty, label %exit, label %block
+  br i1 %empty, label %exit, label %some
+some:
+{alone}
+  br label %start
+start:
+  br label %block
 block:
-  %k0 = phi i64 [ 0, %entry ], [ %k_next, %block_end ]
+  %k0 = phi i64 [ 0, %start ], [ %k_next, %block_end ]
   %first = icmp eq i64 %k0, 0
   %k_left = sub i64 %k, %k0
   %steps = call i64 @llvm.smin.i64(i64 %k_left, i64 {kc})
@@ -216,6 +222,7 @@ def emit_core(tile: GemmTile, name: str, linkage: str = "") -> str:
         group=tile.group,
         group_less=tile.group - 1,
         scratch="\n".join(_scratch(tile)),
+        alone="\n".join(alone(tile, name, _a_per_k(tile))),
         pack_a=(_USE_A if tile.a_packed else _PACK_A).format(name=name),
         pack_b=_take_b(tile, name),
         row_from="%ready" if reads_in_place(tile) else "%column",
@@ -223,7 +230,7 @@ def emit_core(tile: GemmTile, name: str, linkage: str = "") -> str:
     )
     kernels = (full_kernel(tile), *edge_kernels(tile))
     parts = [emit_micro(kernel, f"{name}_{kernel.name}") for kernel in kernels]
-    parts.append(_emit_edge(tile, name))
+    parts += [_emit_edge(tile, name), emit_alone(tile, name)]
     if not tile.a_packed:
         parts.append(emit_pack_a_block(tile, f"{name}_pack_a"))
     if not (tile.b_packed or tile.makes_packed):

@@ -336,12 +336,20 @@ def multiply_add(tile: GemmTile, name: str, operands: tuple[str, str, str]) -> I
 
 
 def _load_b(kernel: MicroKernel, name: str, address: str, vector: int) -> Iterator[str]:
-    """Load a vector of `b`; columns that do not exist are +0.0.
-
-    Where the machine has no masked loads, the padding of a packed `b` is loaded and discarded.
-    """
+    """Load a vector of `b`; columns that do not exist are +0.0."""
     tile, mask = kernel.tile, kernel.mask(vector)
-    if mask is None or tile.vector_bytes > 16 or reads_in_place(tile):
+    if mask is None or reads_in_place(tile):
+        yield load_vector(sum_vectors(tile), name, address, mask)
+    else:
+        yield from load_packed(tile, name, address, mask)
+
+
+def load_packed(tile: GemmTile, name: str, address: str, mask: str) -> Iterator[str]:
+    """Load a vector of a packed `b`; columns that a mask leaves out are +0.0.
+
+    Where the machine has no masked loads, the padding is loaded and discarded.
+    """
+    if tile.vector_bytes > 16:
         yield load_vector(sum_vectors(tile), name, address, mask)
     else:
         yield load_vector(sum_vectors(tile), f"{name}_padded", address)

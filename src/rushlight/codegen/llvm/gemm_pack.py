@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Generator, Iterator
 
 from rushlight.codegen.llvm.gemm_micro import (
@@ -14,6 +13,7 @@ from rushlight.codegen.llvm.gemm_micro import (
     store_vector,
     sum_vectors,
 )
+from rushlight.codegen.llvm.gemm_transpose import column_addresses, transpose, transpose_pieces
 from rushlight.ir.gemm_tile import GemmTile
 
 _PACK_A_ROWS = """\
@@ -409,7 +409,7 @@ def emit_pack_b_panel(tile: GemmTile, name: str, *, transposed: bool) -> str:
         return _PANEL_OF_COLUMNS.format(
             **fields,
             square_steps=tile.lanes * tile.group,
-            rows="\n".join(_column_addresses(tile)),
+            rows="\n".join(column_addresses(tile)),
             square="\n".join(_square(tile)),
             one="\n".join(_one_step(tile)),
         )
@@ -462,15 +462,6 @@ def _masked_step(tile: GemmTile) -> Iterator[str]:
     yield store_vector(sum_vectors(tile), value, "%to_at")
 
 
-def _column_addresses(tile: GemmTile) -> Iterator[str]:
-    """`%from0` …: where the columns of a group start; columns that do not exist are the last one again."""
-    for lane in range(tile.lanes):
-        yield f"  %column{lane}_wish = add i64 %j, {lane}"
-        yield f"  %column{lane} = call i64 @llvm.smin.i64(i64 %column{lane}_wish, i64 %column_last)"
-        yield f"  %from{lane}_start = mul i64 %column{lane}, %from_ld"
-        yield f"  %from{lane} = getelementptr {tile.source}, ptr %from, i64 %from{lane}_start"
-
-
 def _square(tile: GemmTile) -> Iterator[str]:
     """Transpose a square of `lanes` columns by `lanes` groups of steps along k."""
     names = []
@@ -478,71 +469,21 @@ def _square(tile: GemmTile) -> Iterator[str]:
         yield f"  %square{lane}_at = getelementptr {tile.source}, ptr %from{lane}, i64 %t"
         yield f"  %square{lane} = load {tile.vector}, ptr %square{lane}_at, align {tile.source_bytes}"
         names.append(f"%square{lane}")
-    names = yield from _transpose(tile, names)
+    pieces = yield from transpose(tile, names)
     yield f"  %t_group = udiv i64 %t, {tile.group}"
-    for lane, name in enumerate(names):
+    for number, piece in enumerate(pieces):
+        names = yield from transpose_pieces(tile, piece, number)
+        yield from _store_steps(tile, names, number * len(names))
+
+
+def _store_steps(tile: GemmTile, names: list[str], first: int) -> Iterator[str]:
+    """Store vectors of consecutive steps of a square, the first of which has a number."""
+    for lane, name in enumerate(names, first):
         yield f"  %step{lane} = add i64 %t_group, {lane}"
         yield f"  %step{lane}_start = mul i64 %step{lane}, {tile.nr}"
         yield f"  %step{lane}_index = add i64 %step{lane}_start, %j"
         yield f"  %step{lane}_at = getelementptr {tile.element}, ptr %to, i64 %step{lane}_index"
         yield store_vector(sum_vectors(tile), name, f"%step{lane}_at")
-
-
-def _transpose(tile: GemmTile, names: list[str]) -> Generator[str, None, list[str]]:
-    """Transpose as many vectors as they have lanes, with shuffles that are one short instruction each.
-
-    First within pieces of 16 bytes: to interleave the halves of vectors i and i + half, for all i in the lower half,
-    rotates the bits of (vector, lane) by one, so that as many rounds as a lane number has bits exchange the two. Then
-    pieces move as a whole: even pieces of two neighbours make one vector and odd ones another, which rotates the other
-    way.
-    """
-    lanes, piece = tile.lanes, 16 // tile.itemsize
-    groups, half = lanes // piece, piece // 2
-    for turn in range(piece.bit_length() - 1):
-        firsts = [group * piece + low for group in range(groups) for low in range(half)]
-        pairs = [(names[first], names[first + half]) for first in firsts]
-        names = yield from _shuffle(tile, f"%zip{turn}", pairs, _interleaved_halves(lanes, piece))
-    columns = [[names[group * piece + low] for group in range(groups)] for low in range(piece)]
-    for low in range(piece):
-        for turn in range(groups.bit_length() - 1):
-            pairs = list(zip(columns[low][::2], columns[low][1::2], strict=True))
-            both = yield from _shuffle(tile, f"%piece{turn}_{low}", pairs, _pieces(lanes, piece))
-            columns[low] = both[::2] + both[1::2]
-    return [columns[lane % piece][lane // piece] for lane in range(lanes)]
-
-
-def _interleaved_halves(lanes: int, piece: int) -> tuple[list[int], ...]:
-    """The lanes of two vectors with lower halves of their pieces interleaved, and those with upper halves."""
-    return tuple(
-        [
-            start + place + other
-            for start in range(0, lanes, piece)
-            for place in range(first, first + piece // 2)
-            for other in (0, lanes)
-        ]
-        for first in (0, piece // 2)
-    )
-
-
-def _pieces(lanes: int, piece: int) -> tuple[list[int], ...]:
-    """The lanes of the even pieces of two vectors, and of the odd ones."""
-    return tuple(
-        [start + place for start in range(first, 2 * lanes, 2 * piece) for place in range(piece)]
-        for first in (0, piece)
-    )
-
-
-def _shuffle(
-    tile: GemmTile, name: str, pairs: list[tuple[str, str]], masks: tuple[list[int], ...]
-) -> Generator[str, None, list[str]]:
-    """Shuffle each pair of vectors by each mask; the names of the results, those of a pair beside each other."""
-    names: list[str] = []
-    for pair, mask in itertools.product(pairs, masks):
-        names.append(f"{name}_{len(names)}")
-        numbers = ", ".join(f"i32 {lane}" for lane in mask)
-        operands = f"{tile.vector} {pair[0]}, {tile.vector} {pair[1]}"
-        yield f"  {names[-1]} = shufflevector {operands}, <{tile.lanes} x i32> <{numbers}>"
-    return names
 
 
 def _one_step(tile: GemmTile) -> Iterator[str]:
