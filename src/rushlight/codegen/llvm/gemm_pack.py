@@ -13,7 +13,7 @@ from rushlight.codegen.llvm.gemm_micro import (
     store_vector,
     sum_vectors,
 )
-from rushlight.codegen.llvm.gemm_transpose import column_addresses, transpose, transpose_pieces
+from rushlight.codegen.llvm.gemm_transpose import column_starts, load_start, transpose, transpose_pieces
 from rushlight.ir.gemm_tile import GemmTile
 
 _PACK_A_ROWS = """\
@@ -333,9 +333,10 @@ exit:
 """
 
 _PANEL_OF_COLUMNS = """\
-define internal void @{name}(ptr noalias %to, ptr noalias readonly %from, \
-i64 %from_ld, i64 %columns, i64 %steps) noinline {attributes} {{
+define internal void @{name}(ptr noalias %to, ptr noalias readonly %b, \
+i64 %b_ld, i64 %columns, i64 %steps) noinline {attributes} {{
 entry:
+  %starts = alloca [{lanes} x ptr], align 8
   %rest = urem i64 %steps, {square_steps}
   %whole = sub i64 %steps, %rest
   %step_last = sub i64 %steps, 1
@@ -343,11 +344,11 @@ entry:
   br label %group
 group:
   %j = phi i64 [ 0, %entry ], [ %j_next, %group_end ]
-{rows}
+{starts}
   %short = icmp eq i64 %whole, 0
   br i1 %short, label %tail, label %square
 square:
-  %t = phi i64 [ 0, %group ], [ %t_next, %square ]
+  %t = phi i64 [ 0, %lanes_end ], [ %t_next, %square ]
 {square}
   %t_next = add i64 %t, {square_steps}
   %more = icmp slt i64 %t_next, %whole
@@ -409,7 +410,7 @@ def emit_pack_b_panel(tile: GemmTile, name: str, *, transposed: bool) -> str:
         return _PANEL_OF_COLUMNS.format(
             **fields,
             square_steps=tile.lanes * tile.group,
-            rows="\n".join(column_addresses(tile)),
+            starts=column_starts(tile),
             square="\n".join(_square(tile)),
             one="\n".join(_one_step(tile)),
         )
@@ -466,7 +467,8 @@ def _square(tile: GemmTile) -> Iterator[str]:
     """Transpose a square of `lanes` columns by `lanes` groups of steps along k."""
     names = []
     for lane in range(tile.lanes):
-        yield f"  %square{lane}_at = getelementptr {tile.source}, ptr %from{lane}, i64 %t"
+        yield from load_start(f"%start{lane}", lane)
+        yield f"  %square{lane}_at = getelementptr {tile.source}, ptr %start{lane}, i64 %t"
         yield f"  %square{lane} = load {tile.vector}, ptr %square{lane}_at, align {tile.source_bytes}"
         names.append(f"%square{lane}")
     pieces = yield from transpose(tile, names)
@@ -493,9 +495,10 @@ def _one_step(tile: GemmTile) -> Iterator[str]:
     value = "poison"
     for lane in range(tile.lanes):
         members = []
+        yield from load_start(f"%one_start{lane}", lane)
         for step in range(tile.group):
             name = f"%one{lane}_{step}"
-            yield f"  {name}_at = getelementptr {tile.source}, ptr %from{lane}, i64 %one_k{step}"
+            yield f"  {name}_at = getelementptr {tile.source}, ptr %one_start{lane}, i64 %one_k{step}"
             yield f"  {name} = load {tile.source}, ptr {name}_at, align {tile.source_bytes}"
             members.append((name, f"%one_k{step}_exists"))
         one = yield from _grouped(tile, members)

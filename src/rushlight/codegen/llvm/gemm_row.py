@@ -19,7 +19,7 @@ from rushlight.codegen.llvm.gemm_micro import (
     store_vector,
     sum_vectors,
 )
-from rushlight.codegen.llvm.gemm_transpose import column_addresses, transpose, transpose_pieces
+from rushlight.codegen.llvm.gemm_transpose import column_starts, load_start, transpose, transpose_pieces
 from rushlight.ir.gemm_tile import GemmTile
 
 # More streams than this are slower than memory is (8 are 1.2 times as fast as 4), with rows of any distance.
@@ -36,20 +36,21 @@ _BLOCK = """\
   %a_block = getelementptr {element}, ptr %a, i64 %a_start"""
 
 _COLUMNS = """\
-define internal void @{name}(ptr noalias readonly %a, i64 %a_per_k, i64 %a_step, ptr noalias readonly %from, \
-i64 %from_ld, ptr noalias %c, i64 %c_step, i64 %n, i64 %k) noinline {attributes} {{
+define internal void @{name}(ptr noalias readonly %a, i64 %a_per_k, i64 %a_step, ptr noalias readonly %b, \
+i64 %b_ld, ptr noalias %c, i64 %c_step, i64 %n, i64 %k) noinline {attributes} {{
 entry:
   %results = alloca {vector}, align 64
+  %starts = alloca [{lanes} x ptr], align 8
   %column_last = sub i64 %n, 1
   %is_row = icmp eq i64 %c_step, 1
   br label %group
 group:
   %j = phi i64 [ 0, %entry ], [ %j_next, %group_end ]
-{addresses}
+{starts}
   br label %block
 block:
-  %k0 = phi i64 [ 0, %group ], [ %k0_next, %block_end ]
-  %total = phi {vector} [ zeroinitializer, %group ], [ %total_next, %block_end ]
+  %k0 = phi i64 [ 0, %lanes_end ], [ %k0_next, %block_end ]
+  %total = phi {vector} [ zeroinitializer, %lanes_end ], [ %total_next, %block_end ]
 {block}
   %rest = urem i64 %steps, {lanes}
   %whole = sub i64 %steps, %rest
@@ -59,22 +60,48 @@ square:
   %t = phi i64 [ 0, %block ], [ %t_next, %square ]
   %sum0 = phi {vector} [ zeroinitializer, %block ], [ %sum{lanes}, %square ]
   %t_next = add i64 %t, {lanes}
+  %a0_start = mul i64 %t, %a_step
+  %a0_at = getelementptr {element}, ptr %a_block, i64 %a0_start
 {square}
   %more_squares = icmp slt i64 %t_next, %whole
   br i1 %more_squares, label %square, label %tail
 tail:
   %sum_whole = phi {vector} [ zeroinitializer, %block ], [ %sum{lanes}, %square ]
   %no_tail = icmp eq i64 %rest, 0
-  br i1 %no_tail, label %block_end, label %one
+  br i1 %no_tail, label %block_end, label %some_tail
+some_tail:
+  store {vector} %sum_whole, ptr %results, align 64
+  br label %column
+column:
+  %v = phi i64 [ 0, %some_tail ], [ %v_next, %column_end ]
+  %v_at = getelementptr {element}, ptr %results, i64 %v
+  %v_before = load {element}, ptr %v_at, align {itemsize}
+  %start_at = getelementptr ptr, ptr %starts, i64 %v
+  %start = load ptr, ptr %start_at, align 8
+  %v_from = getelementptr {element}, ptr %start, i64 %k0
+  br label %one
 one:
-  %u = phi i64 [ %whole, %tail ], [ %u_next, %one ]
-  %sum_before = phi {vector} [ %sum_whole, %tail ], [ %sum_after, %one ]
+  %u = phi i64 [ %whole, %column ], [ %u_next, %one ]
+  %v_sum = phi {element} [ %v_before, %column ], [ %v_sum_next, %one ]
+  %b_one_at = getelementptr {element}, ptr %v_from, i64 %u
+  %b_one = load {element}, ptr %b_one_at, align {itemsize}
+  %a_one_start = mul i64 %u, %a_step
+  %a_one_at = getelementptr {element}, ptr %a_block, i64 %a_one_start
+  %a_one = load {element}, ptr %a_one_at, align {itemsize}
+  %v_sum_next = call {element} @llvm.fma.{suffix}({element} %a_one, {element} %b_one, {element} %v_sum)
   %u_next = add i64 %u, 1
-{one}
   %more_ones = icmp slt i64 %u_next, %steps
-  br i1 %more_ones, label %one, label %block_end
+  br i1 %more_ones, label %one, label %column_end
+column_end:
+  store {element} %v_sum_next, ptr %v_at, align {itemsize}
+  %v_next = add i64 %v, 1
+  %more_columns = icmp slt i64 %v_next, {lanes}
+  br i1 %more_columns, label %column, label %last
+last:
+  %sum_after = load {vector}, ptr %results, align 64
+  br label %block_end
 block_end:
-  %sum = phi {vector} [ %sum_whole, %tail ], [ %sum_after, %one ]
+  %sum = phi {vector} [ %sum_whole, %tail ], [ %sum_after, %last ]
   %total_next = fadd {vector} %total, %sum
   br i1 %more_blocks, label %block, label %store
 store:
@@ -122,10 +149,10 @@ def emit_columns(tile: GemmTile, name: str) -> str:
         itemsize=tile.itemsize,
         vector=tile.vector,
         lanes=tile.lanes,
-        addresses="\n".join(column_addresses(tile)),
+        starts=column_starts(tile),
         block=_BLOCK.format(kc=tile.kc, element=tile.element),
         square="\n".join(_square(tile)),
-        one="\n".join(_one_step(tile)),
+        suffix=f"f{8 * tile.itemsize}",
         mask="\n".join(mask_lines(tile.lanes, "%columns")),
         store=store_vector(sum_vectors(tile), "%total_next", "%c_at", "%mask"),
     )
@@ -134,40 +161,34 @@ def emit_columns(tile: GemmTile, name: str) -> str:
 def _square(tile: GemmTile) -> Iterator[str]:
     yield "  %k_at = add i64 %k0, %t"
     for lane in range(tile.lanes):
-        yield f"  %column{lane}_at = getelementptr {tile.element}, ptr %from{lane}, i64 %k_at"
+        yield from load_start(f"%start{lane}", lane)
+        yield f"  %column{lane}_at = getelementptr {tile.element}, ptr %start{lane}, i64 %k_at"
         yield load_vector(sum_vectors(tile), f"%column_of{lane}", f"%column{lane}_at")
     pieces = yield from transpose(tile, [f"%column_of{lane}" for lane in range(tile.lanes)])
     step = 0
     for number, piece in enumerate(pieces):
         names = yield from transpose_pieces(tile, piece, number)
         for name in names:
-            yield f"  %t{step} = add i64 %t, {step}"
-            yield from _element_of_a(tile, f"%a{step}", f"%t{step}")
+            yield from _broadcast(tile, f"%a{step}", f"%a{step}_at")
+            yield f"  %a{step + 1}_at = getelementptr {tile.element}, ptr %a{step}_at, i64 %a_step"
             yield from multiply_add(tile, f"%sum{step + 1}", (f"%a{step}", name, f"%sum{step}"))
             step += 1
 
 
-def _one_step(tile: GemmTile) -> Iterator[str]:
-    yield "  %k_one = add i64 %k0, %u"
-    value = "poison"
-    for lane in range(tile.lanes):
-        yield f"  %one{lane}_at = getelementptr {tile.element}, ptr %from{lane}, i64 %k_one"
-        yield f"  %one{lane} = load {tile.element}, ptr %one{lane}_at, align {tile.itemsize}"
-        yield f"  %ones{lane} = insertelement {tile.vector} {value}, {tile.element} %one{lane}, i32 {lane}"
-        value = f"%ones{lane}"
-    yield from _element_of_a(tile, "%a_one", "%u")
-    yield from multiply_add(tile, "%sum_after", ("%a_one", value, "%sum_before"))
+def _broadcast(tile: GemmTile, name: str, address: str) -> Iterator[str]:
+    """A vector with the element at an address in all its lanes."""
+    yield f"  {name}_scalar = load {tile.element}, ptr {address}, align {tile.itemsize}"
+    yield f"  {name}_one = insertelement {tile.vector} poison, {tile.element} {name}_scalar, i32 0"
+    yield (
+        f"  {name} = shufflevector {tile.vector} {name}_one, {tile.vector} poison, <{tile.lanes} x i32> zeroinitializer"
+    )
 
 
 def _element_of_a(tile: GemmTile, name: str, step: str) -> Iterator[str]:
     """A vector with an element of `a` in all its lanes, that of a step of the block."""
     yield f"  {name}_start = mul i64 {step}, %a_step"
     yield f"  {name}_at = getelementptr {tile.element}, ptr %a_block, i64 {name}_start"
-    yield f"  {name}_scalar = load {tile.element}, ptr {name}_at, align {tile.itemsize}"
-    yield f"  {name}_one = insertelement {tile.vector} poison, {tile.element} {name}_scalar, i32 0"
-    yield (
-        f"  {name} = shufflevector {tile.vector} {name}_one, {tile.vector} poison, <{tile.lanes} x i32> zeroinitializer"
-    )
+    yield from _broadcast(tile, name, f"{name}_at")
 
 
 _ROWS = """\

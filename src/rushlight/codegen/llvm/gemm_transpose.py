@@ -8,13 +8,35 @@ from collections.abc import Generator, Iterator
 from rushlight.ir.gemm_tile import GemmTile
 
 
-def column_addresses(tile: GemmTile) -> Iterator[str]:
-    """`%from0` …: where the columns of a group start; columns that do not exist are the last one again."""
-    for lane in range(tile.lanes):
-        yield f"  %column{lane}_wish = add i64 %j, {lane}"
-        yield f"  %column{lane} = call i64 @llvm.smin.i64(i64 %column{lane}_wish, i64 %column_last)"
-        yield f"  %from{lane}_start = mul i64 %column{lane}, %from_ld"
-        yield f"  %from{lane} = getelementptr {tile.source}, ptr %from, i64 %from{lane}_start"
+_COLUMN_STARTS = """\
+  br label %lane
+lane:
+  %lane_number = phi i64 [ 0, %group ], [ %lane_next, %lane ]
+  %lane_wish = add i64 %j, %lane_number
+  %lane_column = call i64 @llvm.smin.i64(i64 %lane_wish, i64 %column_last)
+  %lane_start = mul i64 %lane_column, %b_ld
+  %lane_from = getelementptr {source}, ptr %b, i64 %lane_start
+  %lane_at = getelementptr ptr, ptr %starts, i64 %lane_number
+  store ptr %lane_from, ptr %lane_at, align 8
+  %lane_next = add i64 %lane_number, 1
+  %more_lanes = icmp slt i64 %lane_next, {lanes}
+  br i1 %more_lanes, label %lane, label %lanes_end
+lanes_end:"""
+
+
+def column_starts(tile: GemmTile) -> str:
+    """The end of a block `group` that writes to `%starts` where as many columns as a vector has lanes start.
+
+    They are those of `%b` from column `%j` on; columns that do not exist are the last one again. In memory, since there
+    are more of them than a processor has registers.
+    """
+    return _COLUMN_STARTS.format(source=tile.source, lanes=tile.lanes)
+
+
+def load_start(name: str, lane: int) -> Iterator[str]:
+    """`name`: where a column starts, as `column_starts` wrote it."""
+    yield f"  {name}_at = getelementptr ptr, ptr %starts, i64 {lane}"
+    yield f"  {name} = load ptr, ptr {name}_at, align 8"
 
 
 def transpose(tile: GemmTile, names: list[str]) -> Generator[str, None, list[list[str]]]:
