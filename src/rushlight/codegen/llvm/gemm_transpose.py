@@ -7,7 +7,6 @@ from collections.abc import Generator, Iterator
 
 from rushlight.ir.gemm_tile import GemmTile
 
-
 _COLUMN_STARTS = """\
   br label %lane
 lane:
