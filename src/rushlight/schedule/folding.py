@@ -81,7 +81,7 @@ class Dissected:
 
     def is_view(self) -> bool:
         """Whether it is a view, a constant or a cast."""
-        return self._count() <= 1 and len(self.loads) <= 1
+        return self.count() <= 1 and len(self.loads) <= 1
 
     def is_cheap(self, uses: int, recomputed: bool) -> bool:
         """Whether it costs less to compute in each user, `uses` of them, than to store and read."""
@@ -89,16 +89,19 @@ class Dissected:
         if not recomputed:
             axes = {axis for axis in self.definition.axes if axis_size(axis) != 1}
             reads = [read for read in reads if _mentioned_axes(read) >= axes]
-        if self._count() <= CHEAP_TERMS and len(reads) <= 1:
+        if self.count() <= CHEAP_TERMS and len(reads) <= 1:
             return True
         return uses == 1 and not recomputed and len(self.terms) <= LARGE_TERMS
 
-    def _count(self) -> int:
+    def count(self) -> int:
+        """The terms that compute something."""
         return sum(1 for term in self.terms if term.op not in _FREE)
 
 
-def choose_folded(items: list[Dissected], results: set[Buffer], kept: Container[Buffer]) -> set[Buffer]:
-    """The values that are folded into their users, which come after them; those that are `kept` are not."""
+def choose_folded(
+    items: list[Dissected], results: set[Buffer], kept: Container[Buffer], chosen: Container[Buffer] = ()
+) -> set[Buffer]:
+    """The values that are folded into their users, which come after them: `chosen` ones are, `kept` ones are not."""
     reads = {item.buffer: item.reads() for item in items}
     numbers = _made_of_indices(items)
     turned = _read_turned(items, results, reads)
@@ -110,7 +113,7 @@ def choose_folded(items: list[Dissected], results: set[Buffer], kept: Container[
         buffer, mine = item.buffer, 1
         if buffer in turned or buffer in folded or buffer in kept:
             pass
-        elif buffer in numbers or _is_folded(item, uses, recomputed, results):
+        elif buffer in chosen or buffer in numbers or _is_folded(item, uses, recomputed, results):
             folded.add(buffer)
             mine = uses.get(buffer, 1) + (buffer in results)
         for read, repeated in reads[buffer]:

@@ -8,7 +8,7 @@ from rushlight.ir.dtype import float32, float64
 from rushlight.ir.loops import Definition, ScatterDefinition
 from rushlight.ir.scalar import BLOCKED, OPS, Scalar, cast, contract
 from rushlight.schedule.constants import is_constant
-from rushlight.schedule.matrices import Axes, count, matrices
+from rushlight.schedule.matrices import Axes, count, made_format, matrices
 from rushlight.schedule.nodes import Node
 from rushlight.schedule.terms import as_size, free_axes, linear_offset, rebuild
 from rushlight.sym import Size, SizeExpr, product
@@ -22,6 +22,7 @@ MIN_COLUMNS = 8
 # Shorter sums are over before a transposed result has paid.
 MIN_INNER = 64
 # With fewer rows there is no use for packing `b` at each call: it must lie in memory as a matrix does, or be constant.
+# Nor is there for making it, but by columns, which other kernels read from far apart.
 MIN_ROWS = 4
 
 
@@ -89,8 +90,8 @@ def match_gemm(node: Node) -> GemmShape | None:
         return shape
     if _is_below(n, MIN_COLUMNS) or _is_below(product((m, n, k)), MIN_WORK):
         return None
-    packed = is_constant(b, (*batch, *inner, *columns))
-    if _is_below(m, MIN_ROWS) and not packed and not _is_matrix(b, batch, inner, columns):
+    is_used = is_constant(b, (*batch, *inner, *columns)) or _is_matrix(b, batch, inner, columns)
+    if _is_below(m, MIN_ROWS) and not is_used and made_format(b, inner, columns) == "row":
         return None
     return shape
 

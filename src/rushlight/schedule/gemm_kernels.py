@@ -21,8 +21,8 @@ from rushlight.schedule.constants import is_constant
 from rushlight.schedule.fuse import Group
 from rushlight.schedule.gemm import GemmShape
 from rushlight.schedule.kernels import Item, Nest, Step, build_kernel, finish_kernel, linearise, open_group, span_loops
-from rushlight.schedule.matrices import Matrices, count, matrices, plain_load
-from rushlight.schedule.terms import Substitution, as_size, fresh_axes, loads, rebuild
+from rushlight.schedule.matrices import Matrices, count, made_format, matrices, plain_load
+from rushlight.schedule.terms import Substitution, as_size, fresh_axes, rebuild
 from rushlight.sym import (
     Scope,
     Size,
@@ -42,8 +42,6 @@ BLOCK = 256  # of the reduction; the packed formats are made of such blocks
 TILE_HINT = 128
 # Each macro tile of rows makes the panels of `b` again: with more rows it is packed once, but takes memory.
 MANY_ROWS = 1536
-MOST_STEP = 4  # between elements that lie close together
-LARGE = 1 << 30
 
 
 def build_gemm(group: Group, machine: Machine, placed: Mapping[Buffer, Buffer], number: int) -> Iterator[Step]:
@@ -72,7 +70,7 @@ def build_gemm(group: Group, machine: Machine, placed: Mapping[Buffer, Buffer], 
         a_format=_packed_format(a_term, shape) if a is None else a.format,
         a_packed=a is None,
         b_packed=b is None and not is_made,
-        b_format=b.format if b is not None else _made_format(b_term, shape) if is_made else "row",
+        b_format=b.format if b is not None else made_format(b_term, shape.inner, shape.columns) if is_made else "row",
         b_made=is_made,
     )
     sizes = (count(shape.batch), count(shape.rows), count(shape.columns), count(shape.inner))
@@ -115,21 +113,6 @@ def _stored_product(group: Group, shape: GemmShape, placed: Mapping[Buffer, Buff
     for item, stride in zip(node.index(), node.buffer.type.strides, strict=True):
         offset = offset + item * stride
     return placed.get(node.buffer, node.buffer), offset
-
-
-def _made_format(term: Scalar, shape: GemmShape) -> Format:
-    """Whether a panel of `b` is made by rows or by columns: along the longer pieces that lie close together."""
-    return "column" if _piece(term, shape.inner) > _piece(term, shape.columns) else "row"
-
-
-def _piece(term: Scalar, axes: Sequence[SizeExpr]) -> int:
-    """How many elements of an operand lie close together along the last of some axes; a size is large until known."""
-    offsets = [as_size(read.operands[0]) for read in loads(term)]
-    steps = [coefficient(offset, axes[-1]) if isinstance(offset, SizeExpr) else None for offset in offsets if axes]
-    size = axis_size(axes[-1]) if axes else 1
-    if not steps or not all(isinstance(step, int) and 1 <= step <= MOST_STEP for step in steps):
-        return 1
-    return size // max(step for step in steps if isinstance(step, int)) if isinstance(size, int) else LARGE
 
 
 def _packed_format(term: Scalar, shape: GemmShape) -> Format:
@@ -294,7 +277,8 @@ def _prologue(term: Scalar, shape: GemmShape, tile: GemmTile, name: str) -> Kern
     panel = Buffer(f"{name}_panel", TensorType((0,), term.type), "local")
     first = _given(PANEL_WORDS)
     batch, step, column, steps, columns = first
-    spans = ((shape.columns, column, columns), (shape.inner, step, steps))
+    start = floordiv(step, BLOCK) * BLOCK  # the same, and quotients of steps are known to begin with it
+    spans = ((shape.columns, column, columns), (shape.inner, start if tile.b_format == "column" else step, steps))
     (near, near_at, near_count), (far, far_at, far_count) = spans if tile.b_format == "row" else spans[::-1]
     within = axis_symbol(minimum(near_count, tile.made_ld), "i")
     counted, far_axes, position = _walk(far)

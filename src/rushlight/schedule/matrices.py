@@ -8,10 +8,13 @@ from dataclasses import dataclass
 from rushlight.ir.gemm_tile import Format
 from rushlight.ir.plan import Address
 from rushlight.ir.scalar import OPS, Buffer, Scalar
-from rushlight.schedule.terms import as_size
-from rushlight.sym import Size, SizeExpr, axis_size, coefficient, product, substitute
+from rushlight.schedule.terms import as_size, linear_offset, loads
+from rushlight.sym import Size, SizeExpr, axis_size, coefficient, free_symbols, parts, product, substitute
 
 Axes = Sequence[SizeExpr]
+
+MOST_STEP = 4  # between elements that lie close together
+_LARGE = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +57,38 @@ def plain_load(term: Scalar, batch: tuple[Axes, Axes], first: Axes, second: Axes
     """`matrices` of an operand that is one load with a linear address."""
     offset = as_size(term.operands[0]) if term.op is OPS["load"] else None
     return None if offset is None else matrices(term.attr("buffer"), offset, batch, first, second)
+
+
+def made_format(term: Scalar, inner: Axes, columns: Axes) -> Format:
+    """Whether a `b` that is made is so by rows or by columns: along the longer pieces that lie close together."""
+    offsets = [_offset(read) for read in loads(term)]
+    return "column" if _piece(offsets, inner) > _piece(offsets, columns) else "row"
+
+
+def _offset(read: Scalar) -> Size | None:
+    if len(read.operands) == 1:
+        return as_size(read.operands[0])
+    return as_size(linear_offset(read.operands, read.attr("buffer").type.strides))
+
+
+def _piece(offsets: Sequence[Size | None], axes: Axes) -> int:
+    """How many elements of an operand lie close together along the last of some axes; a size is large until known."""
+    steps = [_step(offset, axes[-1]) for offset in offsets if axes]
+    size = axis_size(axes[-1]) if axes else 1
+    if not steps or not all(isinstance(step, int) and 1 <= step <= MOST_STEP for step in steps):
+        return 1
+    return size // max(step for step in steps if isinstance(step, int)) if isinstance(size, int) else _LARGE
+
+
+def _step(offset: Size | None, axis: SizeExpr) -> int | None:
+    """How far apart elements lie along an axis, at most, where that is a constant; `axis // 2` grows by 1."""
+    step = 0
+    for factor, atoms in () if offset is None else parts(offset):
+        if atoms == (axis,) or (len(atoms) == 1 and atoms[0].op.name == "floordiv" and atoms[0].operands[0] is axis):
+            step += max(factor, 0)
+        elif any(axis in free_symbols(atom) for atom in atoms):
+            return None
+    return step
 
 
 def count(axes: Axes) -> Size:

@@ -9,6 +9,7 @@ from rushlight.ir.loops import Definition, Scatter, ScatterDefinition
 from rushlight.ir.scalar import OPS, Buffer, Scalar, bound_axes
 from rushlight.schedule.folding import Dissected, choose_folded
 from rushlight.schedule.terms import Substitution, as_size, loads
+from rushlight.schedule.unpacked import unpacked_in_products
 from rushlight.sym import Size, SizeExpr, axis_size
 from rushlight.term import postorder
 
@@ -73,7 +74,7 @@ def make_nodes(
 ) -> list[Node]:
     """Decides what is folded into its users, and folds it; values that are `kept` are not."""
     items = [Dissected.of(definition) for definition in definitions]
-    folded = choose_folded(items, results, kept)
+    folded = choose_folded(items, results, kept, unpacked_in_products(items, results, kept))
     bodies: dict[Buffer, tuple[tuple[SizeExpr, ...], Scalar]] = {}
     nodes: list[Node] = []
 

@@ -107,7 +107,8 @@ def _vector_loop(
     start, end = bounds_
     wide, narrow = loop_lanes(ctx, body, symbol, fixed)
     if ctx.analysis.has_quotients and least_bytes(ctx, body) >= ctx.target.masked_bytes:
-        quotients = find_quotients(ctx, body, outer, ctx.analysis.axis_bits[symbol], narrow)
+        vector = Lanes(ctx.analysis.axis_bits[symbol], narrow, start, None, start == "0")
+        quotients = find_quotients(ctx, body, outer, vector)
         if quotients:
             _loop_by_rows(ctx, symbol, body, outer, bounds_, quotients, narrow)
             return
@@ -120,10 +121,10 @@ def _vector_loop(
             middle = outer.let(f"add i64 {start}, {middle}")
     main, tail = None, None
     if fixed is None or fixed >= wide:
-        main = _lanes_scope(ctx, symbol, outer, hold, wide)
+        main = _lanes_scope(ctx, symbol, outer, hold, wide, start == "0")
         run(ctx, body, main)
     if fixed is None or fixed % wide:
-        tail = _lanes_scope(ctx, symbol, outer, hold, narrow)
+        tail = _lanes_scope(ctx, symbol, outer, hold, narrow, start == "0")
         assert tail.vector is not None
         tail.vector.mask = lanes_below(tail, tail.vector.base, end, narrow)
         run(ctx, body, tail)
@@ -157,10 +158,10 @@ def _loop_by_rows(
     close_loop(outer, scope, lanes.base, bounds_, length, rows.close(length), runs=True)
 
 
-def _lanes_scope(ctx: Context, symbol: SizeExpr, outer: Scope, hold: int, width: int) -> Scope:
+def _lanes_scope(ctx: Context, symbol: SizeExpr, outer: Scope, hold: int, width: int, aligned: bool = False) -> Scope:
     names = outer.names
     bit = ctx.analysis.axis_bits[symbol]
     base = names.value()
-    scope = outer.inner(names.label(), bit, hold, Lanes(bit, width, base, None))
+    scope = outer.inner(names.label(), bit, hold, Lanes(bit, width, base, None, aligned))
     scope.sizes[symbol] = base
     return scope

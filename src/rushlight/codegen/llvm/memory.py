@@ -48,11 +48,15 @@ class Offset:
 
 
 class Place:
-    """Where a region's lanes find their elements: lane 0's address, how lanes move on, a vector of extra offsets."""
+    """Where a region's lanes find their elements: lane 0's address, how lanes move on, a vector of extra offsets.
 
-    __slots__ = ("extra", "pointer", "stride")
+    Where `repeats` is not 0, as many lanes after each other find the same element, and the next find the next.
+    """
 
-    def __init__(self, pointer: str, stride: int | str, extra: str | None) -> None:
+    __slots__ = ("extra", "pointer", "repeats", "stride")
+
+    def __init__(self, pointer: str, stride: int | str, extra: str | None, repeats: int) -> None:
+        self.repeats = repeats
         self.pointer = pointer
         self.stride = stride
         self.extra = extra
@@ -63,12 +67,13 @@ def locate(ctx: Context, buffer: Buffer, offset: Scalar | Size, scope: Scope, ma
     split = Offset(offset)
     lanes = scope.vector
     affine = sizes.affine(ctx, split.parts, scope)
-    extra = affine.extra
+    extra, repeats = affine.extra, affine.repeats
     steps: dict[Scope, list[str]] = {}
     for factor, term in split.data:
         item = value(ctx, term, scope, mask)
         if item.lanes > 1:
             assert lanes is not None
+            repeats = 0
             text = item.text
             vector = vector_type(lanes.width, "i64")
             if factor != 1:
@@ -78,7 +83,7 @@ def locate(ctx: Context, buffer: Buffer, offset: Scalar | Size, scope: Scope, ma
             place = item.scope or scope
             text = item.text if factor == 1 else place.let(f"mul i64 {item.text}, {factor}")
             steps.setdefault(place, []).append(text)
-    return Place(_pointer(ctx, buffer, affine.base, steps, scope), affine.stride, extra)
+    return Place(_pointer(ctx, buffer, affine.base, steps, scope), affine.stride, extra, repeats)
 
 
 def _pointer(ctx: Context, buffer: Buffer, base: list[Part], data: dict[Scope, list[str]], scope: Scope) -> str:
@@ -159,6 +164,8 @@ def _load(ctx: Context, buffer: Buffer, place: Place, scope: Scope, mask: Mask |
         raw = scope.let(
             f"shufflevector {shape.memory_type} {run}, {shape.memory_type} poison, <{lanes.width} x i32> <{order}>"
         )
+    elif place.repeats:
+        raw = _load_repeated(ctx, scope, shape, place, active)
     elif _is_spread(ctx, shape, place):
         raw = _load_spread(scope, shape, place, active)
     else:
@@ -241,6 +248,26 @@ def _load_spread(scope: Scope, shape: Shape, place: Place, active: str | None) -
     )
     order = ", ".join(f"i32 {lane * stride}" for lane in range(width))
     return scope.let(f"shufflevector {kind} {loaded}, {kind} poison, <{width} x i32> <{order}>")
+
+
+def _load_repeated(ctx: Context, scope: Scope, shape: Shape, place: Place, active: str | None) -> str:
+    """Elements of which each is that of several lanes; none is read that no active lane has. 0 in inactive lanes."""
+    repeats, width = place.repeats, shape.lanes
+    few = shape_of(shape.dtype, width // repeats)
+    some: str | None = None
+    for first in range(repeats if active is not None else 0):
+        order = ", ".join([f"i32 {lane}" for lane in range(first, width, repeats)])
+        part = scope.let(
+            f"shufflevector {shape.mask_type} {active}, {shape.mask_type} poison, <{few.lanes} x i32> <{order}>"
+        )
+        some = part if some is None else scope.let(f"or {few.mask_type} {some}, {part}")
+    run = load_run(ctx, scope, few, place.pointer, some)
+    kind, order = few.memory_type, ", ".join([f"i32 {lane // repeats}" for lane in range(width)])
+    wide = scope.let(f"shufflevector {kind} {run}, {kind} poison, <{width} x i32> <{order}>")
+    if active is None:
+        return wide
+    kind = shape.memory_type
+    return scope.let(f"select {shape.mask_type} {active}, {kind} {wide}, {kind} zeroinitializer")
 
 
 def _gather(ctx: Context, scope: Scope, shape: Shape, addresses: str, active: str | None) -> str:

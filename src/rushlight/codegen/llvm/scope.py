@@ -32,15 +32,15 @@ class Value:
 class Lanes:
     """The axes that run in lanes of vectors: lane l stands for iteration `base + l`. `mask` names the active lanes.
 
-    `uniform` are size expressions that depend on these axes, yet are known to be equal in all lanes.
+    `uniform` are size expressions that depend on these axes, yet are known to be equal in all lanes. `aligned` says
+    that `base` is a multiple of `width`.
     """
 
-    __slots__ = ("axes", "base", "mask", "uniform", "width")
+    __slots__ = ("aligned", "axes", "base", "mask", "uniform", "width")
 
-    def __init__(
-        self, axes: int, width: int, base: str, mask: str | None, uniform: frozenset[SizeExpr] = frozenset()
-    ) -> None:
-        self.uniform = uniform
+    def __init__(self, axes: int, width: int, base: str, mask: str | None, aligned: bool = False) -> None:
+        self.uniform: frozenset[SizeExpr] = frozenset()
+        self.aligned = aligned
         self.axes = axes
         self.width = width
         self.base = base

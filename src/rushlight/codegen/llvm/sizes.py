@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable
 
-from rushlight.codegen.llvm.scope import Context, Scope, splat
+from rushlight.codegen.llvm.scope import Context, Lanes, Scope, splat
 from rushlight.codegen.llvm.shapes import lane_numbers
 from rushlight.sym import Size, SizeExpr, is_nonnegative, parts
 
@@ -168,15 +168,17 @@ def _divisor_double(ctx: Context, size: SizeExpr, scope: Scope) -> str:
 class Affine:
     """A size over the lanes of a region: lane l has `base + l * stride + extra[l]`.
 
-    `base` are parts for lane 0; `stride` an int or text of an i64; `extra` text of a vector of i64, or None.
+    `base` are parts for lane 0; `stride` an int or text of an i64; `extra` text of a vector of i64, or None. Where
+    `repeats` is not 0, lane l has `base + l // repeats`.
     """
 
-    __slots__ = ("base", "extra", "stride")
+    __slots__ = ("base", "extra", "repeats", "stride")
 
-    def __init__(self, base: list[Part], stride: int | str, extra: str | None) -> None:
+    def __init__(self, base: list[Part], stride: int | str, extra: str | None, repeats: int = 0) -> None:
         self.base = base
         self.stride = stride
         self.extra = extra
+        self.repeats = repeats
 
 
 def affine(ctx: Context, summands: Iterable[Part], scope: Scope) -> Affine:
@@ -187,6 +189,7 @@ def affine(ctx: Context, summands: Iterable[Part], scope: Scope) -> Affine:
     base: list[Part] = []
     steps: list[Part] = []
     extra: str | None = None
+    repeats: list[int] = []
     size_axes = ctx.analysis.size_axes
     for part in summands:
         coefficient, atoms = part
@@ -196,13 +199,51 @@ def affine(ctx: Context, summands: Iterable[Part], scope: Scope) -> Affine:
         elif len(moving) == 1 and moving[0].op.name == "symbol":
             base.append(part)
             steps.append((coefficient, tuple([atom for atom in atoms if atom is not moving[0]])))
+        elif len(moving) == 1 and is_aligned(ctx, moving[0], lanes):
+            base.append(part)
+            others = tuple([atom for atom in atoms if atom is not moving[0]])
+            product = _steps_of_quotient(ctx, (coefficient, others), moving[0], scope)
+            if product is not None:
+                repeats.append(moving[0].operands[1] if coefficient == 1 and not others else 0)
+                extra = product if extra is None else scope.let(f"add <{lanes.width} x i64> {extra}, {product}")
         else:
+            repeats.append(0)
             product = _part_lanes(ctx, part, ctx.place(ctx.analysis.atoms_axes(atoms), 0, scope))
             extra = product if extra is None else scope.let(f"add <{lanes.width} x i64> {extra}, {product}")
     stride: int | str = sum([step[0] for step in steps if not step[1]])
     if any(step[1] for step in steps):
         stride = sum_text(ctx, steps, scope)
-    return Affine(base, stride, extra)
+    only = repeats[0] if len(repeats) == 1 and stride == 0 else 0
+    return Affine(base, stride, extra, only if isinstance(only, int) else 0)
+
+
+def is_aligned(ctx: Context, atom: SizeExpr, lanes: Lanes) -> bool:
+    """Whether an atom is the axis in lanes, divided by a constant, and grows at constant lanes, or at none."""
+    if atom.op.name != "floordiv" or not lanes.aligned:
+        return False
+    dividend, divisor = atom.operands
+    if not isinstance(dividend, SizeExpr) or dividend.op.name != "symbol" or not isinstance(divisor, int):
+        return False
+    return (
+        ctx.analysis.size_axes(dividend) == lanes.axes
+        and divisor > 0
+        and 0 in (lanes.width % divisor, divisor % lanes.width)
+    )
+
+
+def _steps_of_quotient(ctx: Context, factor: Part, atom: SizeExpr, scope: Scope) -> str | None:
+    """What a part adds in each lane, a quotient times factors that do not move; None where that is nothing."""
+    lanes, (coefficient, others) = scope.vector, factor
+    divisor = atom.operands[1]
+    assert lanes is not None
+    assert isinstance(divisor, int)
+    if divisor >= lanes.width:
+        return None
+    steps = f"<{', '.join([f'i64 {coefficient * (lane // divisor)}' for lane in range(lanes.width)])}>"
+    if not others:
+        return steps
+    factors = splat_i64(scope, part_text(ctx, (1, others), scope), lanes.width)
+    return scope.let(f"mul <{lanes.width} x i64> {factors}, {steps}")
 
 
 def lanes_text(ctx: Context, summands: Iterable[Part], scope: Scope) -> str:

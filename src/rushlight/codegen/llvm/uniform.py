@@ -24,12 +24,14 @@ _MOST_TURNS = 4
 _SHORT = (2, 4)
 
 
-def find_quotients(ctx: Context, body: Iterable[Statement], scope: Scope, lanes: int, width: int) -> list[SizeExpr]:
-    """The floor divisions in a body of a loop of the axis `lanes` in `scope` that can end its turns, inner ones first.
+def find_quotients(ctx: Context, body: Iterable[Statement], scope: Scope, vector: Lanes) -> list[SizeExpr]:
+    """The floor divisions in a body of a loop in `scope` that can end its turns, inner ones first.
 
-    Their dividend grows linearly with the axis, by a constant; their divisor does not depend on it, and is none of so
-    few lanes, of `width`, that a shift and a gather cost less; and all their other axes are known in `scope`.
+    Their dividend grows linearly with the loop's axis, by a constant; their divisor does not depend on it, and is none
+    of so few of `vector`'s lanes that a shift and a gather cost less, nor one whose multiples are where vectors begin;
+    and all their other axes are known in `scope`.
     """
+    lanes, width = vector.axes, vector.width
     known = _bound(scope) | lanes
     found: dict[SizeExpr, None] = {}
     for size in _sizes(body):
@@ -38,6 +40,8 @@ def find_quotients(ctx: Context, body: Iterable[Statement], scope: Scope, lanes:
             if not axes & lanes or axes & ~known or atom in found:
                 continue
             dividend, divisor = atom.operands
+            if sizes.is_aligned(ctx, atom, vector):
+                continue
             if divisor in _SHORT and divisor * _MOST_TURNS <= width:
                 continue
             if not ctx.analysis.size_axes(divisor) & lanes and _is_linear(ctx, dividend, lanes, found):

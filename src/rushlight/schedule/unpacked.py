@@ -1,0 +1,100 @@
+"""Operands of products that are larger than what they are made of, as weights are that lie in memory as packed int4.
+
+A product reads each of their elements once for a block of rows. To compute it there, from fewer bytes, takes less than
+to write it to memory and to read it back; and the whole of the operand never exists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable
+from dataclasses import dataclass
+
+from rushlight.ir.dtype import float32, float64
+from rushlight.ir.loops import Definition
+from rushlight.ir.scalar import OPS, Buffer, Scalar
+from rushlight.schedule.folding import Dissected
+from rushlight.schedule.terms import free_axes, loads
+from rushlight.sym import SizeExpr, axis_size, optimization_hint, product
+
+# An element takes no more terms than this to compute, or the product waits for it.
+MOST_TERMS = 48
+# With fewer columns a product may be a loop over its rows that computes all elements in each.
+LEAST_COLUMNS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class _Recipe:
+    """How an element is computed: from which values in memory, through which others, and in how many terms."""
+
+    sources: frozenset[Buffer]
+    through: frozenset[Buffer]
+    terms: int
+
+
+def unpacked_in_products(items: list[Dissected], results: Container[Buffer], kept: Container[Buffer]) -> set[Buffer]:
+    """The values that are computed where a product reads an operand, for they take more memory than what they read."""
+    recipes: dict[Buffer, _Recipe] = {}
+    found: set[Buffer] = set()
+    for item in items:
+        recipe = _recipe(item, recipes)
+        if recipe is not None and item.buffer not in results and item.buffer not in kept:
+            recipes[item.buffer] = recipe
+        for term in item.terms:
+            if term.op is OPS["contract"] and isinstance(item.definition, Definition):
+                for operand in term.operands:
+                    if _is_read_in_blocks(term, operand, item.definition.axes):
+                        found |= _unpacked_in_operand(operand, recipes)
+    return found
+
+
+def _is_read_in_blocks(contraction: Scalar, operand: Scalar, axes: Iterable[SizeExpr]) -> bool:
+    """Whether a product reads each element of an operand once for many rows, or has few rows."""
+    if operand.type is contraction.type and operand.type not in (float32, float64):
+        return False
+    mine = free_axes(operand)
+    columns, rows = (_elements([axis for axis in axes if (axis in mine) is wanted]) for wanted in (True, False))
+    return columns >= LEAST_COLUMNS or rows < LEAST_COLUMNS
+
+
+def _recipe(item: Dissected, recipes: dict[Buffer, _Recipe]) -> _Recipe | None:
+    if not isinstance(item.definition, Definition) or item.bound:
+        return None
+    sources, through, terms = set[Buffer](), {item.buffer}, item.count()
+    for load in item.loads:
+        buffer = load.attr("buffer")
+        below = recipes.get(buffer, _Recipe(frozenset([buffer]), frozenset(), 0))
+        sources |= below.sources
+        through |= below.through
+        terms += below.terms
+    return _Recipe(frozenset(sources), frozenset(through), terms) if terms <= MOST_TERMS else None
+
+
+def _unpacked_in_operand(operand: Scalar, recipes: dict[Buffer, _Recipe]) -> frozenset[Buffer]:
+    """What an operand of a product reads and is made in its place."""
+    elements = _elements(free_axes(operand))
+    found: frozenset[Buffer] = frozenset()
+    for load in loads(operand):
+        recipe = recipes.get(load.attr("buffer"))
+        if recipe is None:
+            continue
+        for buffer in recipe.through:
+            if _count(buffer) >= elements and _is_larger(buffer, recipes[buffer].sources):
+                found |= recipes[buffer].through
+    return found
+
+
+def _elements(axes: Iterable[SizeExpr]) -> int:
+    return optimization_hint(product([axis_size(axis) for axis in axes]))
+
+
+def _is_larger(buffer: Buffer, sources: frozenset[Buffer]) -> bool:
+    """Whether a value takes at least a third more memory than what it is made of."""
+    return 4 * sum([_bytes(source) for source in sources]) <= 3 * _bytes(buffer)
+
+
+def _bytes(buffer: Buffer) -> int:
+    return _count(buffer) * buffer.type.dtype.itemsize
+
+
+def _count(buffer: Buffer) -> int:
+    return optimization_hint(product(buffer.type.shape))
