@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,7 @@ class Case:
     stride: tuple[int, int] = (1, 1)
     padding: tuple[int, int] = (0, 0)
     dilation: tuple[int, int] = (1, 1)
+    groups: int = 1
 
     @property
     def out(self) -> tuple[int, int]:
@@ -55,11 +56,28 @@ CASES = {
     "far padding": Case((1, 5, 3, 4), (8, 5, 3, 3), padding=(4, 6)),
     "many steps": Case((1, 75, 5, 6), (14, 75, 3, 3), padding=(1, 1)),
 }
+GROUPED = {
+    "two groups": Case((2, 14, 11, 13), (18, 7, 3, 3), padding=(1, 1), groups=2),
+    "four groups": Case((1, 20, 15, 14), (24, 5, 3, 2), stride=(2, 1), padding=(1, 2), groups=4),
+    "pointwise groups": Case((2, 12, 16, 17), (16, 6, 1, 1), groups=2),
+    "many steps in groups": Case((1, 70, 5, 6), (12, 35, 3, 3), padding=(1, 1), groups=2),
+    "each channel": Case((2, 6, 19, 37), (6, 1, 3, 3), padding=(1, 1), groups=6),
+    "each channel, strides": Case((1, 5, 18, 70), (5, 1, 3, 3), stride=(2, 2), padding=(1, 1), groups=5),
+    "each channel, dilated": Case(
+        (2, 3, 14, 40), (3, 1, 5, 3), stride=(1, 3), padding=(3, 2), dilation=(2, 2), groups=3
+    ),
+    "each channel, far padding": Case((1, 4, 2, 3), (4, 1, 3, 3), padding=(4, 5), groups=4),
+    "each channel, large kernel": Case((1, 3, 12, 20), (3, 1, 9, 9), padding=(4, 4), groups=3),
+    "two of each channel": Case((2, 5, 9, 35), (10, 1, 3, 3), padding=(1, 1), groups=5),
+    "six of each channel": Case((1, 3, 16, 16), (18, 1, 3, 3), padding=(1, 1), groups=3),
+}
 EMPTY = {
     "no image": Case((0, 4, 6, 6), (8, 4, 3, 3), padding=(1, 1)),
     "no channel": Case((2, 0, 6, 6), (8, 0, 3, 3), padding=(1, 1)),
     "no result": Case((2, 4, 6, 6), (0, 4, 3, 3), padding=(1, 1)),
     "one pixel": Case((1, 4, 1, 1), (8, 4, 3, 3), padding=(1, 1)),
+    "no image for groups": Case((0, 4, 6, 6), (8, 2, 3, 3), padding=(1, 1), groups=2),
+    "no image for each channel": Case((0, 4, 6, 6), (4, 1, 3, 3), padding=(1, 1), groups=4),
 }
 
 
@@ -110,7 +128,21 @@ def flat(array: Array, leading: int) -> Array:
 
 
 def wanted(case: Case, x: Array, weight: Array, gradient: Array) -> tuple[Array, Array, Array]:
-    """The result and both gradients, as products in the order that is defined."""
+    """The result and both gradients, as products in the order that is defined, one for each group."""
+    n, channels, height, width = case.input
+    out, deep, *kernel = case.weight
+    shapes = (n, channels // case.groups, height, width), (out // case.groups, deep, kernel[0], kernel[1])
+    part = replace(case, input=shapes[0], weight=shapes[1], groups=1)
+    parts = zip(
+        *[np.split(array, case.groups, axis) for array, axis in ((x, 1), (weight, 0), (gradient, 1))], strict=True
+    )
+    found = zip(*[wanted_of_group(part, *arrays) for arrays in parts], strict=True)
+    result, to_input, to_weight = (np.concatenate(item, axis) for item, axis in zip(found, (1, 1, 0), strict=True))
+    return result, to_input, to_weight
+
+
+def wanted_of_group(case: Case, x: Array, weight: Array, gradient: Array) -> tuple[Array, Array, Array]:
+    """The result and both gradients of one group."""
     deep = x.shape[1]
     met = pixels(case, x)
     result = product(flat(weight, 1), flat(met, 3)).reshape(case.weight[0], x.shape[0], *case.out)
@@ -136,7 +168,7 @@ def outcomes(case: Case, mode: str, arrays: tuple[Array, Array, Array]) -> tuple
     x, weight = (rl.tensor(array, requires_grad=True) for array in arrays[:2])
 
     def convolve(x: Any, weight: Any) -> Any:
-        return F.conv2d(x, weight, None, case.stride, case.padding, case.dilation)
+        return F.conv2d(x, weight, None, case.stride, case.padding, case.dilation, case.groups)
 
     function = convolve if mode == "eager" else rl.compile(convolve, dynamic=None if mode == "compiled" else False)
     result = function(x, weight)
@@ -146,7 +178,7 @@ def outcomes(case: Case, mode: str, arrays: tuple[Array, Array, Array]) -> tuple
 
 @pytest.mark.parametrize("mode", ["eager", "compiled", "static"])
 @pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
-@pytest.mark.parametrize("case", list(CASES.values()), ids=list(CASES))
+@pytest.mark.parametrize("case", [*CASES.values(), *GROUPED.values()], ids=[*CASES, *GROUPED])
 def test_convolutions_have_the_bits_of_the_order(case: Case, dtype: str, mode: str, threads: int) -> None:
     arrays = operands(case, dtype)
     for got, expected in zip(outcomes(case, mode, arrays), wanted(case, *arrays), strict=True):

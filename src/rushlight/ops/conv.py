@@ -21,7 +21,7 @@ from rushlight.ops.dims import Array, At, Shape, compute_array, divisible, guard
 from rushlight.ops.record import Fact, Sample, define
 from rushlight.ops.reduce import sum_
 from rushlight.support.errors import fail, require
-from rushlight.sym import Size, SizeExpr, axis_symbol
+from rushlight.sym import Size, SizeExpr, axis_symbol, eq, guard, guarding_hint_or_throw
 
 Ints = tuple[int, ...]
 
@@ -105,13 +105,24 @@ def convolution_meta(
         fail(
             "S014", "convolution: the input's channels do not fit the weight", input=input, weight=weight, groups=groups
         )
-    divides = same_size((weight.shape[0] // groups) * groups, weight.shape[0])
+    divides = _is_by_channel(weight.shape[0], weight.shape[2:], groups)
+    divides = divides or same_size((weight.shape[0] // groups) * groups, weight.shape[0])
     require(divides, "A002", "convolution: groups must divide the output channels", weight=weight, groups=groups)
     if bias is not None:
         fits = bias.ndim == 1 and same_size(bias.shape[0], weight.shape[0])
         require(fits, "S014", "convolution: the bias does not fit the weight", weight=weight, bias=bias)
     sizes = output_sizes(input.shape[2:], weight.shape[2:], stride, padding, dilation, "convolution")
     return TensorType((input.shape[0], weight.shape[0], *sizes), dtype, input.device)
+
+
+def _is_by_channel(out: Size, kernel: Shape, groups: int) -> bool:
+    """Whether each group has one output channel; the kernel's sizes are guarded then to be what they are.
+
+    There are no rows of a product then: what is left are short chains, which are written out step by step.
+    """
+    if groups == 1 or not same_size(out, groups):
+        return False
+    return all(isinstance(size, int) or guard(eq(size, guarding_hint_or_throw(size))) for size in kernel)
 
 
 def _windows(x: Array, kernel: Ints, stride: Ints, dilation: Ints, out: Ints) -> Array:
@@ -222,6 +233,7 @@ def convolution_input_meta(
     groups: int,
 ) -> TensorType:
     dtype = common_dtype("convolution_input", grad=grad, weight=weight)
+    _is_by_channel(weight.shape[0], weight.shape[2:], groups)
     return TensorType((grad.shape[0], weight.shape[1] * groups, *input_space), dtype, grad.device)
 
 
@@ -301,6 +313,7 @@ def convolution_weight_meta(
     grad: TensorType, input: TensorType, kernel: Shape, stride: Ints, padding: Shape, dilation: Ints, groups: int
 ) -> TensorType:
     dtype = common_dtype("convolution_weight", grad=grad, input=input)
+    _is_by_channel(grad.shape[1], kernel, groups)
     return TensorType((grad.shape[1], input.shape[1] // groups, *kernel), dtype, grad.device)
 
 

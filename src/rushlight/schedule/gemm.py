@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rushlight.ir.dtype import float32, float64
 from rushlight.ir.loops import Definition, ScatterDefinition
@@ -10,8 +10,18 @@ from rushlight.ir.scalar import BLOCKED, OPS, Scalar, cast, contract
 from rushlight.schedule.constants import is_constant
 from rushlight.schedule.matrices import Axes, count, made_format, matrices
 from rushlight.schedule.nodes import Node
-from rushlight.schedule.terms import as_size, free_axes, linear_offset, rebuild
-from rushlight.sym import Size, SizeExpr, product
+from rushlight.schedule.terms import Substitution, as_size, free_axes, index_exprs, linear_offset, rebuild
+from rushlight.sym import (
+    Size,
+    SizeExpr,
+    axis_size,
+    axis_symbol,
+    eq,
+    floordiv,
+    parts,
+    product,
+    statically_known,
+)
 from rushlight.term import postorder
 from rushlight.term import substitute as replace_terms
 
@@ -30,7 +40,8 @@ MIN_ROWS = 4
 class GemmShape:
     """A contraction seen as C[batch, m, n] = sum over k of A[batch, m, k] * B[batch, k, n].
 
-    Each letter is a set of axes; all but `inner` may be empty. A and B change places where columns are few.
+    Each letter is a set of axes; all but `inner` may be empty. A and B change places where columns are few. Axes of the
+    node that are `parted` in two stand for the sizes given, made of axes of this shape.
     """
 
     batch: tuple[SizeExpr, ...]
@@ -39,6 +50,7 @@ class GemmShape:
     inner: tuple[SizeExpr, ...]
     a: Scalar
     b: Scalar
+    parted: tuple[tuple[SizeExpr, Size], ...] = ()
 
 
 def widen_products(definitions: list[Definition | ScatterDefinition], products: frozenset[str]) -> None:
@@ -75,12 +87,56 @@ def match_gemm(node: Node) -> GemmShape | None:
     a, b = contraction.operands
     if a.type not in (float32, float64) and a.type is contraction.type:
         return None
+    return _as_product(contraction, node.axes, a, b) or _of_groups(contraction, node.axes)
+
+
+def _of_groups(contraction: Scalar, axes: tuple[SizeExpr, ...]) -> GemmShape | None:
+    """The GEMM that a contraction is once those axes are parted whose indices tell groups by a floor division.
+
+    In a convolution with groups an output channel tells the group, which both operands depend on, and its place in the
+    group, which only the weights do.
+    """
+    parted = _parted_axes(contraction, axes)
+    if not parted:
+        return None
+    images = {axis: group * axis_size(within) + within for axis, (group, within) in parted.items()}
+    a, b = (Substitution(images)(operand) for operand in contraction.operands)
+    new = tuple([item for axis in axes for item in parted.get(axis, (axis,))])
+    shape = _as_product(contraction, new, a, b)
+    return None if shape is None else replace(shape, parted=tuple(images.items()))
+
+
+def _parted_axes(contraction: Scalar, axes: Axes) -> dict[SizeExpr, tuple[SizeExpr, SizeExpr]]:
+    """The axes of groups and of places in them, by the axes that indices divide by a group's size."""
+    found: dict[SizeExpr, tuple[SizeExpr, SizeExpr]] = {}
+    for expr in index_exprs(contraction.operands):
+        for _, atoms in parts(expr):
+            for atom in atoms:
+                if atom.op.name != "floordiv" or atom.operands[0] not in axes or atom.operands[0] in found:
+                    continue
+                axis, width = atom.operands
+                groups = _quotient(axis_size(axis), width)
+                if groups is not None:
+                    found[axis] = axis_symbol(groups, "g"), axis_symbol(width, "w")
+    return found
+
+
+def _quotient(size: Size, width: Size) -> Size | None:
+    """How often a width fits into a size without a rest, None where there may be one."""
+    quotient = floordiv(size, width)
+    if isinstance(width, SizeExpr) and width.op.name == "floordiv" and width.operands[0] is size:
+        quotient = width.operands[1]
+    return quotient if statically_known(eq(quotient * width, size)) else None
+
+
+def _as_product(contraction: Scalar, axes: tuple[SizeExpr, ...], a: Scalar, b: Scalar) -> GemmShape | None:
+    """The GEMM that a contraction of `a` and `b` over its own axes is, for an index of some others."""
     inner = contraction.attr("axes")
     in_a, in_b = free_axes(a), free_axes(b)
-    batch = tuple([axis for axis in node.axes if (axis in in_a) == (axis in in_b)])
-    rows = tuple([axis for axis in node.axes if axis in in_a and axis not in in_b])
-    columns = tuple([axis for axis in node.axes if axis in in_b and axis not in in_a])
-    if node.axes and node.axes[-1] in rows:  # the columns are what lies close together in the result
+    batch = tuple([axis for axis in axes if (axis in in_a) == (axis in in_b)])
+    rows = tuple([axis for axis in axes if axis in in_a and axis not in in_b])
+    columns = tuple([axis for axis in axes if axis in in_b and axis not in in_a])
+    if axes and axes[-1] in rows:  # the columns are what lies close together in the result
         a, b, rows, columns = b, a, columns, rows
     m, n, k = count(rows), count(columns), count(inner)
     if _is_below(n, MIN_COLUMNS) and not _is_below(m, MIN_COLUMNS) and not _is_below(k, MIN_INNER):

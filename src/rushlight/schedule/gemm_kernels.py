@@ -112,7 +112,7 @@ def _stored_product(group: Group, shape: GemmShape, placed: Mapping[Buffer, Buff
     offset: Size = 0
     for item, stride in zip(node.index(), node.buffer.type.strides, strict=True):
         offset = offset + item * stride
-    return placed.get(node.buffer, node.buffer), offset
+    return placed.get(node.buffer, node.buffer), substitute(offset, dict(shape.parted))
 
 
 def _packed_format(term: Scalar, shape: GemmShape) -> Format:
@@ -145,7 +145,7 @@ def _packed(buffer: Buffer, leading: Size, storage: Size, shape: GemmShape, spli
     return Matrices(buffer, 0, leading, storage * count(shape.batch[split:]), storage)
 
 
-def _split(axes: Sequence[SizeExpr], width: int, name: str) -> tuple[dict[SizeExpr, Index], Size, SizeExpr, Size]:
+def _split(axes: Sequence[SizeExpr], width: int, name: str) -> tuple[dict[SizeExpr, Size], Size, SizeExpr, Size]:
     """Runs several axes as blocks of `width`.
 
     Images of the axes, the block axis, the axis within, the flat position.
@@ -159,8 +159,8 @@ def _split(axes: Sequence[SizeExpr], width: int, name: str) -> tuple[dict[SizeEx
     return _delinearise(position, axes, sizes), block, within, position
 
 
-def _delinearise(position: Size, axes: Sequence[SizeExpr], sizes: Sequence[Size]) -> dict[SizeExpr, Index]:
-    images: dict[SizeExpr, Index] = {}
+def _delinearise(position: Size, axes: Sequence[SizeExpr], sizes: Sequence[Size]) -> dict[SizeExpr, Size]:
+    images: dict[SizeExpr, Size] = {}
     for axis, size in list(zip(axes, sizes, strict=True))[:0:-1]:
         images[axis] = mod(position, size)
         position = floordiv(position, size)
@@ -304,7 +304,9 @@ def _epilogue(group: Group, shape: GemmShape, placed: Mapping[Buffer, Buffer], n
     nest = open_group(led, placed, frozenset({tile}))
     new = dict(zip(node.axes, nest.outer, strict=True))
     positions = ((shape.batch, batch), (shape.rows, row + m_in), (shape.columns, column + n_in))
-    nest.map(Substitution(_at_positions([([new[axis] for axis in axes], at) for axes, at in positions])))
+    images = _at_positions([([new.get(axis, axis) for axis in axes], at) for axes, at in positions])
+    parted = {new[axis]: substitute(image, images) for axis, image in shape.parted}
+    nest.map(Substitution({**images, **parted}))
     nest.outer = (m_in,)
     for item in nest.items:
         item.inner = (n_in,)
@@ -316,9 +318,9 @@ def _given(words: Sequence[str]) -> tuple[SizeExpr, ...]:
     return tuple([Scope().symbol(text, optimization_hint=TILE_HINT) for text in words])
 
 
-def _at_positions(positions: Sequence[tuple[Sequence[SizeExpr], Size]]) -> dict[SizeExpr, Index]:
+def _at_positions(positions: Sequence[tuple[Sequence[SizeExpr], Size]]) -> dict[SizeExpr, Size]:
     """Images of several axes each, from their flat positions."""
-    images: dict[SizeExpr, Index] = {}
+    images: dict[SizeExpr, Size] = {}
     for axes, position in positions:
         if axes:
             images.update(_delinearise(position, axes, [axis_size(axis) for axis in axes]))

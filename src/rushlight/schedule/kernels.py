@@ -9,7 +9,10 @@ from rushlight.ir.kernel import Axis, AxisKind, GemmKernel, Kernel, Loop, Statem
 from rushlight.ir.plan import Address
 from rushlight.ir.scalar import OPS, Buffer, Scalar, bound_axes, index, load
 from rushlight.schedule.fuse import Group
+from rushlight.schedule.matrices import NEAR
+from rushlight.schedule.phases import phases_of
 from rushlight.schedule.terms import Index, Substitution, as_size, index_exprs, linear_offset, loads
+from rushlight.schedule.unroll import unroll_chains
 from rushlight.support.frozen import frozen
 from rushlight.sym import (
     Size,
@@ -172,23 +175,46 @@ class Step:
 
 def build_kernel(nest: Nest, name: str) -> Step:
     """Chooses axis kinds and writes the loops."""
+    _part_last(nest)
     if any(item.inner for item in nest.items) or not nest.outer or _wants_inner_vector(nest):
         return _rows(nest, name)
     return _flat(nest, name)
 
 
+def _part_last(nest: Nest) -> None:
+    """Parts the last of the outer axes by a remainder that conditions ask for, each with a loop of its own."""
+    if not nest.outer or nest.conditions or any(item.inner for item in nest.items):
+        return
+    *outer, last = nest.outer
+    phases = phases_of([item.value for item in nest.items], last)
+    if not phases:
+        return
+    items: list[Item] = []
+    for axis, image in phases:
+        at = Substitution({last: image})
+        for item in nest.items:
+            value, offset = unroll_chains([at(item.value), at(item.offset)])
+            items.append(Item((axis,), item.buffer, offset, value))
+    nest.outer, nest.items = tuple(outer), items
+
+
 def _wants_inner_vector(nest: Nest) -> bool:
-    """Whether a nest without inner axes is best vectorised along its reductions."""
-    bound = [term for term in postorder(nest.roots()) if bound_axes(term)]
-    if not bound:
-        return False
+    """Whether a nest without inner axes is best vectorised along its reductions.
+
+    A single chain cannot be: it counts for that only where nothing lies close together along the results.
+    """
     last = nest.outer[-1]
     along_outer = along_inner = 0
-    for term in bound:
-        axis = bound_axes(term)[-1]
-        for read in [item for operand in term.operands for item in loads(operand)]:
-            along_inner += _step(read, axis) == 1
-            along_outer += _step(read, last) == 1
+    for term in [term for term in postorder(nest.roots()) if bound_axes(term)]:
+        reads = [item for operand in term.operands for item in loads(operand)]
+        inside = sum([_step(read, bound_axes(term)[-1]) == 1 for read in reads])
+        if term.attr("order").lanes == 1:
+            outside = sum([_step(read, last) in NEAR for read in reads])
+            inside = 0 if outside else inside
+        else:
+            outside = sum([_step(read, last) == 1 for read in reads])
+        along_inner += inside
+        along_outer += outside
     return along_inner > along_outer
 
 
@@ -200,6 +226,9 @@ def _step(read: Scalar, axis: SizeExpr) -> Size | None:
 def _flat(nest: Nest, name: str) -> Step:
     """All axes are outer: the innermost is vectorised, alone it is parallel too."""
     axes = _vector_last(nest)
+    reduced = _reduced(nest)
+    for item in nest.items:
+        item.value, item.offset = unroll_chains([item.value, item.offset])
     body: tuple[Statement, ...] = tuple([Store(item.buffer, item.offset, item.value) for item in nest.items])
     if len(axes) > 1:
         body = (Loop(Axis(axes[-1], axis_size(axes[-1]), AxisKind.VECTOR), body),)
@@ -207,7 +236,7 @@ def _flat(nest: Nest, name: str) -> Step:
         work = axis_size(axes[-1])
     else:
         parallel, work = axes, 1
-    return finish_kernel(nest, name, parallel, body, work * _reduced(nest))
+    return finish_kernel(nest, name, parallel, body, work * reduced)
 
 
 def _vector_last(nest: Nest) -> tuple[SizeExpr, ...]:

@@ -13,7 +13,7 @@ from rushlight.sym import Size, SizeExpr, axis_size, coefficient, free_symbols, 
 
 Axes = Sequence[SizeExpr]
 
-MOST_STEP = 4  # between elements that lie close together
+NEAR = range(1, 5)  # steps between elements that lie close together: those between are loaded with them
 _LARGE = 1 << 30
 
 
@@ -75,7 +75,7 @@ def _piece(offsets: Sequence[Size | None], axes: Axes) -> int:
     """How many elements of an operand lie close together along the last of some axes; a size is large until known."""
     steps = [_step(offset, axes[-1]) for offset in offsets if axes]
     size = axis_size(axes[-1]) if axes else 1
-    if not steps or not all(isinstance(step, int) and 1 <= step <= MOST_STEP for step in steps):
+    if not steps or not all(step in NEAR for step in steps):
         return 1
     return size // max(step for step in steps if isinstance(step, int)) if isinstance(size, int) else _LARGE
 

@@ -17,7 +17,7 @@ from rushlight.ir.scalar import Buffer, Scalar
 from rushlight.sym import Size, parts
 
 # Distance of elements up to which loads of all between them, and shuffles, cost less than a gather.
-_MOST_SPREAD = 4
+MOST_SPREAD = 4
 
 
 class Offset:
@@ -225,7 +225,7 @@ def _letters(shape: Shape) -> str:
 
 def _is_spread(ctx: Context, shape: Shape, place: Place) -> bool:
     """Whether elements lie so close together that it is quicker to load all between them than to gather them."""
-    near = place.extra is None and isinstance(place.stride, int) and 1 < place.stride <= _MOST_SPREAD
+    near = place.extra is None and isinstance(place.stride, int) and 1 < place.stride <= MOST_SPREAD
     return near and shape.itemsize >= max(4, ctx.target.masked_bytes)
 
 
@@ -237,11 +237,7 @@ def _load_spread(scope: Scope, shape: Shape, place: Place, active: str | None) -
         bits = ["true" if lane <= stride * (width - 1) else "false" for lane in range(stride * width)]
         mask = f"<{', '.join(f'i1 {bit}' for bit in bits)}>"
     else:
-        lanes = ", ".join(f"i32 {width if lane % stride else lane // stride}" for lane in range(stride * width))
-        mask = scope.let(
-            f"shufflevector {shape.mask_type} {active}, {shape.mask_type} zeroinitializer, "
-            f"<{stride * width} x i32> <{lanes}>"
-        )
+        mask = _spread(scope, shape.mask_type, active, width, stride)
     loaded = scope.let(
         f"call {kind} @llvm.masked.load.v{stride * width}{_letters(shape)}.p0(ptr {place.pointer}, "
         f"i32 {shape.itemsize}, {flags} {mask}, {kind} zeroinitializer)"
@@ -268,6 +264,23 @@ def _load_repeated(ctx: Context, scope: Scope, shape: Shape, place: Place, activ
         return wide
     kind = shape.memory_type
     return scope.let(f"select {shape.mask_type} {active}, {kind} {wide}, {kind} zeroinitializer")
+
+
+def _spread(scope: Scope, kind: str, text: str, width: int, stride: int) -> str:
+    """A vector's elements a constant number of lanes apart, with zeros between."""
+    lanes = ", ".join(f"i32 {width if lane % stride else lane // stride}" for lane in range(stride * width))
+    return scope.let(f"shufflevector {kind} {text}, {kind} zeroinitializer, <{stride * width} x i32> <{lanes}>")
+
+
+def _store_spread(scope: Scope, shape: Shape, place: Place, text: str, active: str | None) -> None:
+    """Stores elements that lie a constant number of elements apart."""
+    stride, width = int(place.stride), shape.lanes
+    mask = _spread(scope, shape.mask_type, active or "splat (i1 true)", width, stride)
+    apart = _spread(scope, shape.memory_type, text, width, stride)
+    scope.do(
+        f"call void @llvm.masked.store.v{stride * width}{_letters(shape)}.p0(<{stride * width} x {shape.memory}> "
+        f"{apart}, ptr {place.pointer}, i32 {shape.itemsize}, <{stride * width} x i1> {mask})"
+    )
 
 
 def _gather(ctx: Context, scope: Scope, shape: Shape, addresses: str, active: str | None) -> str:
@@ -428,6 +441,9 @@ def _store_lanes(
             _store_run(ctx, scope, shape, place.pointer, text, active)
         else:
             store_streamed(scope, shape, place.pointer, text, bit)
+        return
+    if combine is None and _is_spread(ctx, shape, place):
+        _store_spread(scope, shape, place, to_memory(scope, shape, text), active)
         return
     addresses = _addresses(scope, shape, place)
     if combine is None and shape.itemsize >= 4 and ctx.target.has_masks:

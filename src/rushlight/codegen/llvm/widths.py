@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from rushlight.codegen.llvm.analysis import CONSTANT, INDEX, LOAD, statement_scalars
-from rushlight.codegen.llvm.memory import Offset
+from rushlight.codegen.llvm.memory import MOST_SPREAD, Offset
 from rushlight.codegen.llvm.scope import Context
 from rushlight.codegen.llvm.target import CodeTarget
 from rushlight.ir.dtype import DType
@@ -18,6 +18,8 @@ _MOST_LANES = 64
 # Terms per element up to which 4, or 2, vectors at once pay: 1.25x on exp, for the latency of its chain of fma.
 _LIGHT, _MIDDLING = 50, 90
 _LIGHT_IN_FEW_REGISTERS = 50
+_ONE = range(1, 2)
+_NEAR = range(1, MOST_SPREAD + 1)
 
 
 def value_terms(roots: Iterable[Scalar]) -> Iterator[Scalar]:
@@ -104,16 +106,22 @@ def _walks_by_one(ctx: Context, term: Scalar, axis: SizeExpr, bit: int) -> bool:
 
 
 def prefers_reduced_lanes(ctx: Context, axis: SizeExpr) -> bool:
-    """Whether a kernel's reductions that depend on `axis` read along their own last axis rather than along `axis`."""
+    """Whether a kernel's reductions that depend on `axis` read along their own last axis rather than along `axis`.
+
+    A single chain has no lanes of its own: it does where nothing lies close together along `axis`.
+    """
     bit = ctx.analysis.axis_bits[axis]
     along_own = along_axis = 0
     for term in ctx.analysis.reductions:
         if ctx.analysis.free[term] & bit:
-            for load in [item for item in postorder(term.operands) if item.op is LOAD]:
-                along_own += _steps_by_one(load, bound_axes(term)[-1])
-                along_axis += _steps_by_one(load, axis)
+            loads = [item for item in postorder(term.operands) if item.op is LOAD]
+            own = sum([_step_is_in(load, bound_axes(term)[-1], _ONE) for load in loads])
+            is_chain = term.attr("order").lanes == 1
+            other = sum([_step_is_in(load, axis, _NEAR if is_chain else _ONE) for load in loads])
+            along_own += 0 if is_chain and other else own
+            along_axis += other
     return along_own > along_axis
 
 
-def _steps_by_one(load: Scalar, axis: SizeExpr) -> bool:
-    return any(term.op is INDEX and coefficient(term.attr("expr"), axis) == 1 for term in load.operands)
+def _step_is_in(load: Scalar, axis: SizeExpr, steps: range) -> bool:
+    return any(term.op is INDEX and coefficient(term.attr("expr"), axis) in steps for term in load.operands)
