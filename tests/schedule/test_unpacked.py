@@ -183,3 +183,13 @@ def test_what_each_of_many_rows_would_compute_again_is_stored(captured: Callable
     w = rl.tensor(pack(np.ones((32, 4), int), "halves"))
     plan = plan_of(captured(product, rl.ones(1000, 32), w, dynamic=False))
     assert [slot.buffer.type.shape for slot in plan.slots] == [(32, 4)]
+
+
+def test_what_takes_divisions_by_sizes_to_find_is_stored(captured: Callable[..., Graph]) -> None:
+    def product(x: Any, w: Any, scales: Any) -> Any:
+        numbers = unpack_pairs(w).reshape(scales.shape[0], -1, scales.shape[1])
+        return x @ (numbers.to(x.dtype) * scales[:, None]).reshape(-1, scales.shape[1])
+
+    arguments = rl.ones(16, 258), rl.tensor(pack(np.ones((258, 70), int), "pairs")), rl.ones(43, 70)
+    assert plan_of(captured(product, *arguments, dynamic=False)).slots == ()
+    assert plan_of(captured(product, *arguments, dynamic=True)).slots != ()

@@ -34,6 +34,22 @@ def int8_gemm(size: int) -> Case:
     )
 
 
+def int4_gemm(rows: int, size: int) -> Case:
+    """A product with a square of weights that are packed two to a byte, with a scale for each 128 rows."""
+    return Case(
+        f"gemm-int4-{rows}x{size}x{size}",
+        "ops",
+        "int4_matmul",
+        lambda rng: {
+            "x": normal(rng, rows, size),
+            "w": rng.integers(-128, 128, (size // 2, size), dtype="int8"),
+            "scales": normal(rng, size // 128, size),
+        },
+        flops=2.0 * rows * size**2,
+        bytes=moved((2 * rows, size), (size // 128, size)) + 0.5 * size**2,
+    )
+
+
 def pointwise(rows: int, columns: int) -> Case:
     """gelu(x * w + b) + residual: eight operations for each element, one pass when fused."""
     return Case(
@@ -159,6 +175,7 @@ OPS: tuple[Case, ...] = (
     *[gemm(rows, 4096, 4096, f"gemm-{rows}x4096x4096") for rows in (1, 16, 64)],
     *[gemm(size, size, size, f"gemm-bf16-{size}", "bfloat16") for size in (512, 2048)],
     int8_gemm(1024),
+    *[int4_gemm(rows, 4096) for rows in (1, 16)],
     pointwise(4096, 4096),
     softmax(4096, 4096),
     layer_norm(8192, 1024),

@@ -13,8 +13,8 @@ from rushlight.ir.dtype import float32, float64
 from rushlight.ir.loops import Definition
 from rushlight.ir.scalar import OPS, Buffer, Scalar
 from rushlight.schedule.folding import Dissected
-from rushlight.schedule.terms import free_axes, loads
-from rushlight.sym import SizeExpr, axis_size, optimization_hint, product
+from rushlight.schedule.terms import free_axes, index_exprs, loads
+from rushlight.sym import Size, SizeExpr, axis_size, free_symbols, is_axis, optimization_hint, parts, product
 
 # An element takes no more terms than this to compute, or the product waits for it.
 MOST_TERMS = 48
@@ -47,6 +47,22 @@ def unpacked_in_products(items: list[Dissected], results: Container[Buffer], kep
     return found
 
 
+def _divides_by_sizes(item: Dissected) -> bool:
+    """Whether to find an element takes a division by a size that is not known, as it does after some reshapes."""
+    waiting: list[Size] = [*index_exprs(item.terms)]
+    while waiting:
+        for _, atoms in parts(waiting.pop()):
+            for atom in atoms:
+                if atom.op.name == "floordiv" and isinstance(atom.operands[1], SizeExpr) and _moves(atom):
+                    return True
+                waiting += [] if atom.op.name == "symbol" else atom.operands
+    return False
+
+
+def _moves(size: SizeExpr) -> bool:
+    return any(is_axis(symbol) for symbol in free_symbols(size))
+
+
 def _is_read_in_blocks(contraction: Scalar, operand: Scalar, axes: Iterable[SizeExpr]) -> bool:
     """Whether a product reads each element of an operand once for many rows, or has few rows."""
     if operand.type is contraction.type and operand.type not in (float32, float64):
@@ -57,7 +73,7 @@ def _is_read_in_blocks(contraction: Scalar, operand: Scalar, axes: Iterable[Size
 
 
 def _recipe(item: Dissected, recipes: dict[Buffer, _Recipe]) -> _Recipe | None:
-    if not isinstance(item.definition, Definition) or item.bound:
+    if not isinstance(item.definition, Definition) or item.bound or _divides_by_sizes(item):
         return None
     sources, through, terms = set[Buffer](), {item.buffer}, item.count()
     for load in item.loads:

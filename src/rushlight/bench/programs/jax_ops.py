@@ -8,6 +8,7 @@ from typing import Any
 from rushlight.bench.peers import jax, jnp
 
 EPSILON = 1e-5
+GROUP = 128  # rows of packed weights that have one scale
 Function = Callable[..., Any]
 
 
@@ -19,6 +20,12 @@ def matmul(a: Any, b: Any) -> Any:
 def int8_matmul(a: Any, b: Any) -> Any:
     """a @ b of int8, in int32."""
     return jax.lax.dot(a, b, preferred_element_type=jnp.int32)
+
+
+def int4_matmul(x: Any, w: Any, scales: Any) -> Any:
+    """x @ (int4 * scale): each byte of w has two numbers, of rows 2k and 2k + 1; a scale for each group of rows."""
+    numbers = jnp.stack([w << 4 >> 4, w >> 4], 1).reshape(-1, GROUP, w.shape[1])
+    return x @ (numbers.astype(x.dtype) * scales[:, None]).reshape(-1, w.shape[1])
 
 
 def pointwise(x: Any, w: Any, b: Any, residual: Any) -> Any:
@@ -89,6 +96,7 @@ def add(*operands: Any) -> Any:
 FUNCTIONS: dict[str, Function] = {
     "matmul": matmul,
     "int8_matmul": int8_matmul,
+    "int4_matmul": int4_matmul,
     "pointwise": pointwise,
     "softmax": softmax,
     "layer_norm": layer_norm,

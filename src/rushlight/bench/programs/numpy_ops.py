@@ -11,6 +11,7 @@ import numpy as np
 from rushlight.bench.records import Array
 
 EPSILON = 1e-5
+GROUP = 128  # rows of packed weights that have one scale
 _erf: Any = np.frompyfunc(math.erf, 1, 1)
 
 
@@ -22,6 +23,12 @@ def matmul(a: Array, b: Array) -> Array:
 def int8_matmul(a: Array, b: Array) -> Array:
     """a @ b in int32. numpy has no fast product of integers: this one is exact in float64 up to 2^53."""
     return (a.astype(np.float64) @ b.astype(np.float64)).astype(np.int32)
+
+
+def int4_matmul(x: Array, w: Array, scales: Array) -> Array:
+    """x @ (int4 * scale): each byte of w has two numbers, of rows 2k and 2k + 1; a scale for each group of rows."""
+    numbers = np.stack([w << 4 >> 4, w >> 4], 1).reshape(-1, GROUP, w.shape[1])
+    return x @ (numbers.astype(x.dtype) * scales[:, None]).reshape(-1, w.shape[1])
 
 
 def gelu(x: Array) -> Array:
@@ -132,6 +139,7 @@ def add(*operands: Array) -> Array:
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "matmul": matmul,
     "int8_matmul": int8_matmul,
+    "int4_matmul": int4_matmul,
     "pointwise": pointwise,
     "softmax": softmax,
     "layer_norm": layer_norm,

@@ -9,6 +9,7 @@ import rushlight as rl
 
 F = rl.nn.functional
 EPSILON = 1e-5
+GROUP = 128  # rows of packed weights that have one scale
 Function = Callable[..., Any]
 
 
@@ -35,6 +36,13 @@ def int8_matmul(a: Any, b: Any) -> Any:
     """a @ b of int8, in int32."""
     framework: Any = rl
     return framework._int_mm(a, b)
+
+
+def int4_matmul(x: Any, w: Any, scales: Any) -> Any:
+    """x @ (int4 * scale): each byte of w has two numbers, of rows 2k and 2k + 1; a scale for each group of rows."""
+    low, high = w << 4 >> 4, w >> 4
+    numbers = rl.stack([low, high], 1).reshape(-1, GROUP, w.shape[1])
+    return x @ (numbers.to(x.dtype) * scales[:, None]).reshape(-1, w.shape[1])
 
 
 def pointwise(x: Any, w: Any, b: Any, residual: Any) -> Any:
@@ -114,6 +122,7 @@ def plain(function: Function) -> Callable[[Modes], Function]:
 FUNCTIONS: dict[str, Callable[[Modes], Function]] = {
     "matmul": plain(matmul),
     "int8_matmul": plain(int8_matmul),
+    "int4_matmul": plain(int4_matmul),
     "pointwise": plain(pointwise),
     "softmax": plain(softmax),
     "layer_norm": plain(layer_norm),
