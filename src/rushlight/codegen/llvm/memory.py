@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rushlight.codegen.llvm import arithmetic, casts, sizes
 from rushlight.codegen.llvm.analysis import CONSTANT, INDEX
-from rushlight.codegen.llvm.scope import Context, Mask, Scope, Value, widen
+from rushlight.codegen.llvm.scope import Context, Lanes, Mask, Scope, Value, widen
 from rushlight.codegen.llvm.shapes import Shape, shape_of, vector_type
 from rushlight.codegen.llvm.sizes import Affine, Part
 from rushlight.codegen.llvm.streaming import LINE, store_streamed, stream_bit
@@ -156,7 +156,11 @@ def _load(ctx: Context, buffer: Buffer, place: Place, scope: Scope, mask: Mask |
     shape = shape_of(buffer.type.dtype, lanes.width)
     active = active_lanes(scope, mask, lanes.width)
     if place.extra is None and place.stride == 1:
-        raw = load_run(ctx, scope, shape, place.pointer, active)
+        pointer = place.pointer
+        if mask is not None and active is not None and _is_whole(ctx, shape, lanes, mask):
+            pointer = scope.let(f"select i1 {mask.text}, ptr {pointer}, ptr {ctx.safe_address(shape.memory_type)}")
+            active = None
+        raw = load_run(ctx, scope, shape, pointer, active)
     elif place.extra is None and place.stride == -1 and active is None:
         last = scope.let(f"getelementptr {shape.memory}, ptr {place.pointer}, i64 {1 - lanes.width}")
         run = load_run(ctx, scope, shape, last, None)
@@ -171,6 +175,11 @@ def _load(ctx: Context, buffer: Buffer, place: Place, scope: Scope, mask: Mask |
     else:
         raw = _gather(ctx, scope, shape, _addresses(scope, shape, place), active)
     return Value(from_memory(scope, shape, raw), lanes.width, scope)
+
+
+def _is_whole(ctx: Context, shape: Shape, lanes: Lanes, mask: Mask) -> bool:
+    """Whether all lanes of a run are read or none, of elements that no instruction masks."""
+    return mask.lanes == 1 and lanes.mask is None and shape.itemsize < ctx.target.masked_bytes
 
 
 def _load_scalar(ctx: Context, buffer: Buffer, pointer: str, scope: Scope, mask: Mask | None) -> Value:

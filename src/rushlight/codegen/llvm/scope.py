@@ -198,7 +198,7 @@ class Context:
         self.names = Names()
         self.entry = Scope(self.names, "start", None)
         self.allocations: list[str] = []
-        self.safe: str | None = None
+        self.safe: dict[str, str] = {}
         self.busy: set[Scalar] = set()
         self.streams: dict[Buffer, str | None] = {}
         self.certain: set[Scalar] = set()
@@ -212,12 +212,12 @@ class Context:
         self.allocations.append(f"  {name} = alloca {llvm_type}, i64 {count}, align 64")
         return name
 
-    def safe_address(self) -> str:
-        """The address of zeros that masked scalar loads read instead."""
-        if self.safe is None:
-            self.safe = self.allocate("i64")
-            self.allocations.append(f"  store i64 0, ptr {self.safe}, align 8")
-        return self.safe
+    def safe_address(self, llvm_type: str = "i64") -> str:
+        """The address of zeros that loads read instead where a condition for all their lanes is false."""
+        if llvm_type not in self.safe:
+            self.safe[llvm_type] = self.allocate(llvm_type)
+            self.allocations.append(f"  store {llvm_type} zeroinitializer, ptr {self.safe[llvm_type]}, align 8")
+        return self.safe[llvm_type]
 
     def place(self, free: int, touched: int, scope: Scope, mask: Mask | None = None) -> Scope:
         """The outermost region, from `scope` outwards, in which a term may be computed."""
