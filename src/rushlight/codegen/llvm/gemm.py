@@ -1,9 +1,10 @@
 """Matrix products as LLVM IR text: the core that computes a macro tile, the task that a thread pool runs, and its plan.
 
 The core works over all of k: blocks of k outermost, then panels of columns, then panels of rows, so that one panel of
-`b` is used from the nearest caches for all rows of the tile. It has no epilogue and depends on nothing but its
-`GemmTile`, so one compiled core serves eager and compiled code. An epilogue is a function that the task calls on each
-finished tile while the tile is in the cache. `gemm_tile` says how operands lie in memory.
+`b` is used from the nearest caches for all rows of the tile; one row, or one column, is left to `gemm_row`. It has no
+epilogue and depends on nothing but its `GemmTile`, so one compiled core serves eager and compiled code. An epilogue is
+a function that the task calls on each finished tile while the tile is in the cache. `gemm_tile` says how operands lie
+in memory.
 """
 
 from __future__ import annotations
