@@ -184,7 +184,7 @@ def choose_tile(
     itemsize = _SUMS[dtype][1]
     mr, vectors = _MICRO_SHAPES[vector_bytes]
     nr = vectors * vector_bytes // itemsize
-    a_bytes = min(_A_BLOCK_BYTES // 3, _L2_BYTES // 4) if b_packed else _A_BLOCK_BYTES
+    a_bytes = _A_BLOCK_BYTES * 3 // 8 if b_packed else _A_BLOCK_BYTES
     mc = max(1, a_bytes // (BLOCK * itemsize) // mr) * mr
     row_bytes = _L2_BYTES // 2 // BLOCK if b_packed else _ROW_BYTES
     nc = max(1, row_bytes // itemsize // nr) * nr
