@@ -64,6 +64,14 @@ def test_facts_are_printed_on_demand_only():
     assert "size s0" not in text and "given" not in text and "%0 = linear" in text
 
 
+def test_graphs_traced_under_other_guards_have_other_keys():
+    text = "g(%x: f32[s0, 8]) {{\n size s0 = {}\n given s0 - 2 {} 0\n return %x\n}}"
+    one, other, again = (parse_graph(text.format(*fact), {}) for fact in ((2, "=="), (3, "!="), (5, "!=")))
+    assert format_graph(one) == format_graph(other)
+    one_key, other_key, again_key = (graph_key(graph, _target("native")) for graph in (one, other, again))
+    assert one_key != other_key == again_key
+
+
 def test_facts_are_known_again():
     scope = Scope()
     parse_graph(EVERYTHING, FAKES, scope)

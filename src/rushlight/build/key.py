@@ -8,15 +8,15 @@ import os
 from rushlight.ir.gemm_tile import GemmTile
 from rushlight.ir.graph import Graph
 from rushlight.ir.target import Target
-from rushlight.ir.text import format_graph
+from rushlight.ir.text import identity_of
 from rushlight.runtime import llvm
 from rushlight.support import settings
 from rushlight.term import structural_digest
 
 
 def graph_key(graph: Graph, target: Target, choices: str = "") -> str:
-    """A digest of the graph's text, the settings that matter, our own source, llvmlite's version and the target."""
-    return _key(target, format_graph(graph), settings.key(), choices)
+    """A digest of the graph's text and guards, the settings that matter, our own source, llvmlite's version and the target."""
+    return _key(target, identity_of(graph), settings.key(), choices)
 
 
 def core_key(tile: GemmTile, target: Target) -> str:

@@ -10,8 +10,8 @@
 
 Names are canonical: values are numbered in order, symbols are renamed s0, s1, ... in order of appearance; Python
 numbers stand where they are used. A parameter that is frozen says so before its type. Equal graphs print equal,
-whatever scope or process they come from, so a digest of the text identifies a graph. The lines `size` and `given` are
-printed on demand: hints and what is known of each symbol, and the conditions that tracing guarded.
+whatever scope or process they come from: a digest of the text and its conditions identifies a graph. The lines `size`
+and `given` are printed on demand: hints and what is known of each symbol, and the conditions that tracing guarded.
 """
 
 from __future__ import annotations
@@ -111,6 +111,11 @@ class GraphPrinter:
 
     def facts(self) -> list[str]:
         """What is known of the symbols that were printed: one line each, then the guards and checks of their scopes."""
+        conditions = self.conditions()
+        return [*[_symbol_line(symbol, name) for symbol, name in self.symbols.items()], *conditions]
+
+    def conditions(self) -> list[str]:
+        """The guards and checks of the scopes of the symbols that were printed."""
         scopes: dict[Scope, None] = {}
         for symbol in list(self.symbols):
             scope = scope_of(symbol)
@@ -118,8 +123,7 @@ class GraphPrinter:
                 scopes[scope] = None
         conditions = [("given", guard.condition) for scope in scopes for guard in scope.guards]
         conditions += [("check", check.condition) for scope in scopes for check in scope.asserts]
-        texts = [f"{word} {self.condition(condition)}" for word, condition in conditions]
-        return [*[_symbol_line(symbol, name) for symbol, name in self.symbols.items()], *texts]
+        return [f"{word} {self.condition(condition)}" for word, condition in conditions]
 
     def condition(self, condition: Condition) -> str:
         """A condition, its symbols renamed. Of its two forms, which differ in sign, names decide, not symbols' ages."""
@@ -162,3 +166,12 @@ def _symbol_line(symbol: SizeExpr, name: str) -> str:
 def format_graph(graph: Graph, *, facts: bool = False) -> str:
     """The text of a graph; with `facts`, of its sizes' hints and conditions too, so that nothing is lost."""
     return "\n".join(GraphPrinter().graph(graph, facts))
+
+
+def identity_of(graph: Graph) -> str:
+    """The text of a graph and the conditions under which it was traced, without hints: equal where code may be shared.
+
+    Operators are taken apart, and sizes resolved, by what was guarded, which types need not show.
+    """
+    printer = GraphPrinter()
+    return "\n".join([*printer.graph(graph, False), *printer.conditions()])
