@@ -205,6 +205,81 @@ def test_one_compiled_convolution_serves_all_sizes_of_images(freeze: bool) -> No
         assert_same_bits(convolve(rl.tensor(x)), np.maximum(wanted(case, x, weight, gradient)[0], 0))
 
 
+@pytest.mark.parametrize(("channels", "out", "groups"), [(6, 10, 2), (5, 5, 5), (4, 8, 4)])
+def test_one_compiled_convolution_in_groups_serves_all_sizes_of_images(channels: int, out: int, groups: int) -> None:
+    random = np.random.default_rng(16)
+    weight = random.standard_normal((out, channels // groups, 3, 3)).astype(np.float32)
+    right = rl.tensor(weight)
+    convolve = rl.compile(lambda x: F.relu(F.conv2d(x, right, None, 2, 1, 1, groups)), dynamic=True)
+    for n, height, width in ((1, 7, 40), (4, 8, 9), (2, 33, 3), (1, 1, 1), (0, 5, 5), (5, 16, 16)):
+        case = Case((n, channels, height, width), weight.shape, stride=(2, 2), padding=(1, 1), groups=groups)
+        x, _, gradient = operands(case, "float32")
+        assert_same_bits(convolve(rl.tensor(x)), np.maximum(wanted(case, x, weight, gradient)[0], 0))
+
+
+@pytest.mark.parametrize("mode", ["eager", "compiled"])
+def test_weights_of_other_sizes_have_code_of_their_own(mode: str) -> None:
+    for out in (2, 6, 2, 4):
+        case = Case((2, 6, 7, 9), (out, 3, 3, 3), padding=(1, 1), groups=2)
+        arrays = operands(case, "float32")
+        for got, expected in zip(outcomes(case, mode, arrays), wanted(case, *arrays), strict=True):
+            assert_same_bits(got, expected)
+
+
+@pytest.mark.parametrize("out", [1, 3], ids=["each channel", "three of each channel"])
+@pytest.mark.parametrize("groups", [2, 6])
+@pytest.mark.parametrize("space", [(37,), (7, 6, 11)], ids=["1d", "3d"])
+def test_groups_of_any_number_of_dims(space: tuple[int, ...], groups: int, out: int) -> None:
+    random = np.random.default_rng(17)
+    dims = len(space)
+    shapes = (2, 6, *space), (groups * out, 6 // groups, *(3,) * dims), (groups * out,)
+    arrays = [random.standard_normal(shape).astype(np.float32) for shape in shapes]
+    named = {1: F.conv1d, 3: F.conv3d}[dims]
+    rule = 2, 2, 2, groups  # stride, padding, dilation
+
+    def gradients(convolve: Any) -> list[Any]:
+        tensors = [rl.tensor(array, requires_grad=True) for array in arrays]
+        result = convolve(*tensors)
+        (result * result).sum().backward()
+        return [result.detach(), *[item.grad for item in tensors]]
+
+    eager = gradients(lambda x, w, b: named(x, w, b, *rule))
+    for dynamic in (None, False):
+        compiled = gradients(rl.compile(lambda x, w, b: named(x, w, b, *rule), dynamic=dynamic))
+        for got, expected in zip(compiled[:2], eager[:2], strict=True):
+            assert_same_bits(got, expected.numpy())
+    reference = OPERATORS[f"conv{dims}d"].ref_rule(*[array.astype(np.float64) for array in arrays], *rule)
+    np.testing.assert_allclose(eager[0].numpy(), reference, rtol=1e-4, atol=1e-4)
+    wide = [array.astype(np.float64) for array in arrays]
+    rules = OPERATORS["convolution_input"], OPERATORS["convolution_weight"]
+    filled = [(number,) * dims for number in rule[:3]]
+    to_input = rules[0].ref_rule(2 * reference, wide[1], space, *filled, groups)
+    to_weight = rules[1].ref_rule(2 * reference, wide[0], wide[1].shape[2:], *filled, groups)
+    np.testing.assert_allclose(eager[1].numpy(), to_input, rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(eager[2].numpy(), to_weight, rtol=1e-3, atol=1e-3)
+
+
+def test_convolutions_in_groups_are_products_and_those_of_channels_are_not() -> None:
+    text = """step(%in0: f32[s0, 32, s1, s1], %in1: f32[OUT, DEEP, 3, 3]) {
+  size s0 = 4
+  size s1 = 64
+  %0 = convolution(%in0, %in1, none) {stride=[1, 1], padding=[1, 1], dilation=[1, 1], groups=GROUPS} : \
+f32[s0, OUT, s1, s1]
+  %1 = relu(%0) : f32[s0, OUT, s1, s1]
+  return %1
+}
+"""
+    for out, groups, products in ((32, 4, 1), (64, 2, 1), (32, 32, 0)):
+        parts = {"OUT": out, "DEEP": 32 // groups, "GROUPS": groups}
+        written = text
+        for name, number in parts.items():
+            written = written.replace(name, str(number))
+        plan = plan_of(written)
+        assert plan.slots == ()
+        assert len(plan.kernels) == 1
+        assert sum(isinstance(kernel, GemmKernel) for kernel in plan.kernels) == products
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
 def test_operands_of_products_are_made_whatever_they_are(dtype: str) -> None:
     random = np.random.default_rng(13)
