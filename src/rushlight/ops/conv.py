@@ -313,7 +313,8 @@ def convolution_weight_meta(
     grad: TensorType, input: TensorType, kernel: Shape, stride: Ints, padding: Shape, dilation: Ints, groups: int
 ) -> TensorType:
     dtype = common_dtype("convolution_weight", grad=grad, input=input)
-    _is_by_channel(grad.shape[1], kernel, groups)
+    if _is_by_channel(grad.shape[1], kernel, groups):
+        same_size(input.shape[1], groups)
     return TensorType((grad.shape[1], input.shape[1] // groups, *kernel), dtype, grad.device)
 
 

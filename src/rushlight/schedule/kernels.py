@@ -34,6 +34,8 @@ from rushlight.term import postorder
 
 # Values of axes that a span has, at the most that is common.
 SPAN = 256
+# Values of an axis that may be written out.
+FEW = 8
 # Lines that a cache keeps of addresses that are a power of two apart.
 WAYS = 8
 
@@ -225,10 +227,10 @@ def _step(read: Scalar, axis: SizeExpr) -> Size | None:
 
 def _flat(nest: Nest, name: str) -> Step:
     """All axes are outer: the innermost is vectorised, alone it is parallel too."""
-    axes = _vector_last(nest)
-    reduced = _reduced(nest)
+    axes, reduced = _vector_last(nest), _reduced(nest)
     for item in nest.items:
         item.value, item.offset = unroll_chains([item.value, item.offset])
+    axes = _side_by_side(nest, axes)
     body: tuple[Statement, ...] = tuple([Store(item.buffer, item.offset, item.value) for item in nest.items])
     if len(axes) > 1:
         body = (Loop(Axis(axes[-1], axis_size(axes[-1]), AxisKind.VECTOR), body),)
@@ -237,6 +239,28 @@ def _flat(nest: Nest, name: str) -> Step:
     else:
         parallel, work = axes, 1
     return finish_kernel(nest, name, parallel, body, work * reduced)
+
+
+def _side_by_side(nest: Nest, axes: tuple[SizeExpr, ...]) -> tuple[SizeExpr, ...]:
+    """Axes of which one is written out where the last one fills few lanes: chains that run next to each other.
+
+    They share their loop and what they read in common; one alone would wait for each of its own steps.
+    """
+    short = [axis for axis in axes if _is_few(axis)]
+    chains = [term for term in postorder(nest.roots()) if bound_axes(term) and term.attr("order").lanes == 1]
+    if len(short) < 2 or short[-1] is not axes[-1] or len(axes) < 3 or not chains:
+        return axes
+    size = axis_size(short[-2])
+    assert isinstance(size, int)
+    turns = [Substitution({short[-2]: place}) for place in range(size)]
+    nest.items = [Item((), item.buffer, at(item.offset), at(item.value)) for at in turns for item in nest.items]
+    nest.outer = tuple([axis for axis in nest.outer if axis is not short[-2]])
+    return tuple([axis for axis in axes if axis is not short[-2]])
+
+
+def _is_few(axis: SizeExpr) -> bool:
+    size = axis_size(axis)
+    return isinstance(size, int) and size <= FEW
 
 
 def _vector_last(nest: Nest) -> tuple[SizeExpr, ...]:
