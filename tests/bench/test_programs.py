@@ -27,6 +27,8 @@ SMALL = [
     cases_ops.cross_entropy(6, 11),
     cases_ops.sum_rows(7, 5),
     cases_ops.convolution(4, 6),
+    cases_ops.convolution(6, 5, groups=3),
+    cases_ops.convolution(3, 7, groups=3),
     add(10),
     cases_models.gpt_step("gpt-step", TANH, 2, 7, 1e-3),
     cases_models.gpt_step("demo-step", TANH._replace(vocabulary=256, gelu="erf"), 2, 7, 1e-3),

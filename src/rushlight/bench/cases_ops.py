@@ -158,15 +158,18 @@ def sum_rows(rows: int, columns: int) -> Case:
     )
 
 
-def convolution(channels: int, size: int) -> Case:
-    """3x3 with a border of one, as many channels out as in, batch 1."""
+def convolution(channels: int, size: int, groups: int = 1) -> Case:
+    """3x3 with a border of one, as many channels out as in, batch 1; "depthwise" has a group for each channel."""
+    kind = "" if groups == 1 else "-depthwise" if groups == channels else f"-groups-{groups}"
+    deep = channels // groups
     return Case(
-        f"conv3x3-{size}x{size}x{channels}",
+        f"conv3x3{kind}-{size}x{size}x{channels}",
         "ops",
         "convolution",
-        lambda rng: {"x": normal(rng, 1, channels, size, size), "w": normal(rng, channels, channels, 3, 3)},
-        flops=2.0 * 9 * channels**2 * size**2,
-        bytes=moved((2 * channels, size, size), (channels, channels, 9)),
+        lambda rng: {"x": normal(rng, 1, channels, size, size), "w": normal(rng, channels, deep, 3, 3)},
+        flops=2.0 * 9 * channels * deep * size**2,
+        bytes=moved((2 * channels, size, size), (channels, deep, 9)),
+        options={"groups": groups},
     )
 
 
@@ -186,4 +189,6 @@ OPS: tuple[Case, ...] = (
     attention(backward=True),
     *[sum_rows(32768, columns) for columns in (512, 1024, 4096)],
     convolution(64, 56),
+    convolution(128, 56, groups=32),
+    convolution(128, 56, groups=128),
 )

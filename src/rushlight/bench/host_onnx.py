@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from rushlight.bench.peers import onnx_helper, onnxruntime
@@ -49,7 +50,7 @@ class OnnxRuntime:
         if case.program in onnx_models.MODELS:
             draw, fed = onnx_models.MODELS[case.program](inputs, **case.options)
         elif case.program in DRAWINGS:
-            draw, fed = DRAWINGS[case.program], inputs
+            draw, fed = partial(DRAWINGS[case.program], **case.options), inputs
         else:
             raise Absent("not written for ONNX Runtime, which does not train")
         return Session(model_of(draw, fed), self.options, fed)

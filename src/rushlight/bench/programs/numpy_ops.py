@@ -123,12 +123,14 @@ def sum_rows(x: Array) -> Array:
     return x.sum(0)
 
 
-def convolution(x: Array, w: Array, stride: int = 1) -> Array:
-    """With a border that keeps the size, by a product with all windows side by side."""
+def convolution(x: Array, w: Array, stride: int = 1, groups: int = 1) -> Array:
+    """With a border that keeps the size, by a product with all windows side by side for each group of channels."""
     border = w.shape[-1] // 2
     padded = np.pad(x, ((0, 0), (0, 0), (border, border), (border, border)))
     windows = np.lib.stride_tricks.sliding_window_view(padded, w.shape[2:], (2, 3))[:, :, ::stride, ::stride]
-    return np.tensordot(windows, w, ((1, 4, 5), (1, 2, 3))).transpose(0, 3, 1, 2)
+    pairs = zip(np.split(windows, groups, 1), np.split(w, groups), strict=True)
+    found = [np.tensordot(part, weights, ((1, 4, 5), (1, 2, 3))) for part, weights in pairs]
+    return np.concatenate(found, 3).transpose(0, 3, 1, 2)
 
 
 def add(*operands: Array) -> Array:

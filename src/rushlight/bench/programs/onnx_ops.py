@@ -55,6 +55,11 @@ def pointwise(drawing: Drawing, x: str, w: str, b: str, residual: str) -> str:
     return drawing.call("Add", drawing.call("Gelu", inner), residual)
 
 
+def convolution(drawing: Drawing, x: str, w: str, groups: int = 1) -> str:
+    """3x3 with a border of one."""
+    return drawing.call("Conv", x, w, pads=[1, 1, 1, 1], group=groups)
+
+
 def attention(drawing: Drawing, q: str, k: str, v: str) -> str:
     """Causal."""
     return drawing.call("Attention", q, k, v, is_causal=1)
@@ -82,6 +87,6 @@ DRAWINGS: dict[str, Draw] = {
     "rms_norm": node("RMSNormalization", axis=-1, epsilon=EPSILON),
     "attention": attention,
     "sum_rows": sum_rows,
-    "convolution": node("Conv", pads=[1, 1, 1, 1]),
+    "convolution": convolution,
     "add": add,
 }

@@ -71,6 +71,6 @@ FUNCTIONS: dict[str, Function] = {
     "attention": attention,
     "attention_gradients": with_gradients(attention),
     "sum_rows": lambda x: x.sum(0),
-    "convolution": lambda x, w: x.conv2d(w, padding=1),
+    "convolution": lambda x, w: x.conv2d(w, padding=1, groups=x.shape[1] // w.shape[1]),
     "add": add,
 }
