@@ -14,12 +14,13 @@ from rushlight.ir.loops import Definition
 from rushlight.ir.scalar import OPS, Buffer, Scalar
 from rushlight.schedule.folding import Dissected
 from rushlight.schedule.terms import free_axes, index_exprs, loads
-from rushlight.sym import Size, SizeExpr, axis_size, free_symbols, is_axis, optimization_hint, parts, product
+from rushlight.sym import Size, SizeExpr, axis_size, evaluate, free_symbols, is_axis, parts, product
 
 # An element takes no more terms than this to compute, or the product waits for it.
 MOST_TERMS = 48
 # With fewer columns a product may be a loop over its rows that computes all elements in each.
 LEAST_COLUMNS = 8
+LARGE = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +101,7 @@ def _unpacked_in_operand(operand: Scalar, recipes: dict[Buffer, _Recipe]) -> fro
 
 
 def _elements(axes: Iterable[SizeExpr]) -> int:
-    return optimization_hint(product([axis_size(axis) for axis in axes]))
+    return _typical(product([axis_size(axis) for axis in axes]))
 
 
 def _is_larger(buffer: Buffer, sources: frozenset[Buffer]) -> bool:
@@ -113,4 +114,9 @@ def _bytes(buffer: Buffer) -> int:
 
 
 def _count(buffer: Buffer) -> int:
-    return optimization_hint(product(buffer.type.shape))
+    return _typical(product(buffer.type.shape))
+
+
+def _typical(size: Size) -> int:
+    """A size where all that are not known are large: what is chosen serves every size, whichever came first."""
+    return evaluate(size, dict.fromkeys(free_symbols(size), LARGE))
