@@ -17,6 +17,7 @@ from rushlight.ir.plan import BandKernel
 from rushlight.ir.target import Target
 from rushlight.nn import functional as F
 from rushlight.ops.record import OPERATORS
+from rushlight.schedule.folding import Dissected
 from rushlight.schedule.fuse import fuse
 from rushlight.schedule.likeness import Likeness
 from rushlight.schedule.lowering import lower_graph
@@ -31,7 +32,8 @@ def likeness_of(call: str) -> Likeness:
     text = f"f(%x: f32[10, 64], %y: f32[10, 64], %z: f32[64]) {{\n  %0 = {call} : f32[10, 64]\n  return %0\n}}"
     graph = parse_graph(text, OPERATORS)
     lowered = lower_graph(graph)
-    nodes = make_nodes(lowered.definitions, set(place_results(graph, lowered)))
+    items = [Dissected.of(definition) for definition in lowered.definitions]
+    nodes = make_nodes(items, set(place_results(graph, lowered)))
     return Likeness(fuse(nodes).groups, {})
 
 

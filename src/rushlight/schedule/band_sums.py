@@ -53,9 +53,7 @@ def sums_over_rows(group: Group, sizes: Sequence[Size], made: Container[Buffer])
 
 def _as_they_lie(node: Node) -> tuple[SizeExpr, ...]:
     """The axes of a node, the one last that walks its buffer with step 1: what is added to is read and written so."""
-    offset: Size = 0
-    for item, stride in zip(node.index(), node.buffer.type.strides, strict=True):
-        offset = offset + item * stride
+    offset = node.offset()
     near = [axis for axis in node.axes if isinstance(offset, SizeExpr) and coefficient(offset, axis) == 1]
     return (*[axis for axis in node.axes if axis not in near], *near)
 

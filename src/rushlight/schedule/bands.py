@@ -12,13 +12,13 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from rushlight.ir.dtype import uint8
+from rushlight.ir.gemm_tile import BLOCK
 from rushlight.ir.plan import ALIGNMENT, THREADS, Address, BandKernel, BandLoop, Launch, Reach
 from rushlight.ir.scalar import Buffer, Scalar, index, load
 from rushlight.ir.type import TensorType
 from rushlight.schedule.band_sums import add_shares, common, dims_with_axes, matching, sums_over_rows
 from rushlight.schedule.fuse import Group
 from rushlight.schedule.gemm import match_gemm
-from rushlight.schedule.gemm_kernels import BLOCK
 from rushlight.schedule.memory import plan_memory
 from rushlight.schedule.nodes import Node
 from rushlight.schedule.reach import Limits, finite_flags, reach_of
@@ -80,8 +80,8 @@ def find_chains(groups: Sequence[Group], overwrites: Container[Buffer] = ()) -> 
             ordered.append(first)
             continue
         before, chain = found
-        taken = {id(group) for group in (*before, *chain.groups)}
-        waiting = [group for group in waiting if id(group) not in taken]
+        taken = {*before, *chain.groups}
+        waiting = [group for group in waiting if group not in taken]
         ordered += [*before, chain]
     return ordered
 
@@ -167,9 +167,8 @@ class _Growth:
 
     def is_private(self, buffer: Buffer) -> bool:
         """Whether other groups of the chain need a value, and nobody else."""
-        inside = {id(group) for group in self.members}
-        readers = {id(group) for group in self.readers.get(buffer, ())}
-        apart = bool(readers - {id(self.made[buffer])}) and readers <= inside
+        readers = set(self.readers.get(buffer, ()))
+        apart = bool(readers - {self.made[buffer]}) and readers <= set(self.members)
         return apart and buffer.scope == "arena"
 
     def joined_level(self, group: Group) -> int | None:

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
-from rushlight.ir.loops import Definition, ScatterDefinition
+from rushlight.ir.loops import Definition
 from rushlight.ir.plan import Launch
-from rushlight.ir.scalar import OPS, Buffer, Scalar, bound_axes
+from rushlight.ir.scalar import Buffer, Scalar, bound_axes
+from rushlight.schedule.folding import Dissected
 from rushlight.schedule.terms import index_exprs, loads
 from rushlight.sym import Size, SizeExpr, axis_size, free_symbols, is_axis, product
 from rushlight.term import postorder
 
-_LEAVES = (OPS["constant"], OPS["index"], OPS["load"])
 # A value of fewer steps for each element is not worth memory of its own: a view, a cast, a number added.
 MIN_STEPS = 2
 
 
-def mark_constants(definitions: Iterable[Definition | ScatterDefinition], results: Collection[Buffer]) -> None:
+def mark_constants(items: Iterable[Dissected], results: Collection[Buffer]) -> None:
     """Says of values, in program order, that they are constant. A result is made anew at each call."""
-    for definition in definitions:
-        if isinstance(definition, Definition) and definition.buffer not in results:
-            definition.buffer.constant = is_constant(definition.body, definition.axes)
+    for item in items:
+        definition = item.definition
+        if isinstance(definition, Definition) and item.buffer not in results:
+            item.buffer.constant = is_constant(definition.body, definition.axes)
 
 
 def is_constant(term: Scalar, axes: Iterable[SizeExpr]) -> bool:
@@ -33,27 +34,26 @@ def is_constant(term: Scalar, axes: Iterable[SizeExpr]) -> bool:
     return all(is_axis(symbol) and isinstance(axis_size(symbol), int) for symbol in over)
 
 
-def kept_constants(definitions: Sequence[Definition | ScatterDefinition]) -> set[Buffer]:
+def kept_constants(items: Sequence[Dissected]) -> set[Buffer]:
     """The constant values that are worth memory of their own: others are made of them, which calls compute.
 
     No value is kept that is larger than what it is made of: it would be read for longer than it is computed.
     """
     exposed: set[Buffer] = set()
-    for definition in reversed(definitions):
-        if not definition.buffer.constant or (definition.buffer in exposed and _steps(definition) == 0):
-            exposed.update(_read(definition))
+    for item in reversed(items):
+        if not item.buffer.constant or (item.buffer in exposed and item.count() == 0):
+            exposed.update(_read(item))
     steps: dict[Buffer, int] = {}
     kept: set[Buffer] = set()
-    for definition in definitions:
-        if not definition.buffer.constant:
+    for item in items:
+        if not item.buffer.constant:
             continue
-        read = _read(definition)
-        mine = steps[definition.buffer] = _steps(definition)
+        read, mine = _read(item), item.count()
         total = mine + sum([steps.get(buffer, 0) for buffer in read])
-        steps[definition.buffer] = total
-        small = _elements(definition.buffer) <= sum([_elements(buffer) for buffer in read])
-        if mine and total >= MIN_STEPS and small and definition.buffer in exposed:
-            kept.add(definition.buffer)
+        steps[item.buffer] = total
+        small = _elements(item.buffer) <= sum([_elements(buffer) for buffer in read])
+        if mine and total >= MIN_STEPS and small and item.buffer in exposed:
+            kept.add(item.buffer)
     return kept
 
 
@@ -66,18 +66,8 @@ def carried(launches: Iterable[Launch], once: Iterable[Launch], inputs: Collecti
     return list(found)
 
 
-def _read(definition: Definition | ScatterDefinition) -> set[Buffer]:
-    if isinstance(definition, Definition):
-        roots = [definition.body]
-    else:
-        scatter = definition.scatter
-        roots = [scatter.initial, scatter.value, *[item for item in scatter.index if isinstance(item, Scalar)]]
-    return {item.attr("buffer") for root in roots for item in loads(root)}
-
-
-def _steps(definition: Definition | ScatterDefinition) -> int:
-    assert isinstance(definition, Definition)
-    return sum([part.op not in _LEAVES for part in postorder([definition.body])])
+def _read(item: Dissected) -> set[Buffer]:
+    return {load.attr("buffer") for load in item.loads}
 
 
 def _elements(buffer: Buffer) -> int:

@@ -25,9 +25,12 @@ SERIAL_ELEMENTS = 4096
 FAR = 64
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Group:
-    """Nodes that make one kernel. `outer` is the number of shared leading axes, None while every node is pointwise."""
+    """Nodes that make one kernel; compared by identity.
+
+    `outer` is the number of shared leading axes, None while every node is pointwise.
+    """
 
     number: int
     nodes: list[Node]

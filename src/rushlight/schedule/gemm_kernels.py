@@ -11,7 +11,7 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from rushlight.ir.choice import Machine, Product
-from rushlight.ir.gemm_tile import Format, GemmTile, choose_tile
+from rushlight.ir.gemm_tile import BLOCK, Format, GemmTile, choose_tile
 from rushlight.ir.kernel import PANEL_WORDS, TILE_WORDS, Axis, AxisKind, GemmKernel, Kernel, Loop, Store
 from rushlight.ir.loops import Index
 from rushlight.ir.plan import Address
@@ -22,7 +22,7 @@ from rushlight.schedule.fuse import Group
 from rushlight.schedule.gemm import GemmShape
 from rushlight.schedule.kernels import Item, Nest, Step, build_kernel, finish_kernel, linearise, open_group, span_loops
 from rushlight.schedule.matrices import Matrices, count, made_format, matrices, plain_load
-from rushlight.schedule.terms import Substitution, as_size, fresh_axes, rebuild
+from rushlight.schedule.terms import Substitution, at_position, flat_position, fresh_axes, rebuild, step_along
 from rushlight.sym import (
     Scope,
     Size,
@@ -30,15 +30,12 @@ from rushlight.sym import (
     axis_size,
     axis_symbol,
     ceildiv,
-    coefficient,
     floordiv,
     minimum,
-    mod,
     substitute,
 )
 from rushlight.term import substitute as replace_terms
 
-BLOCK = 256  # of the reduction; the packed formats are made of such blocks
 TILE_HINT = 128
 # Each macro tile of rows makes the panels of `b` again: with more rows it is packed once, but takes memory.
 MANY_ROWS = 1536
@@ -109,10 +106,7 @@ def _stored_product(group: Group, shape: GemmShape, placed: Mapping[Buffer, Buff
     node = group.nodes[0]
     if len(group.nodes) > 1 or node.contraction is not node.body:
         return None
-    offset: Size = 0
-    for item, stride in zip(node.index(), node.buffer.type.strides, strict=True):
-        offset = offset + item * stride
-    return placed.get(node.buffer, node.buffer), substitute(offset, dict(shape.parted))
+    return placed.get(node.buffer, node.buffer), substitute(node.offset(), dict(shape.parted))
 
 
 def _packed_format(term: Scalar, shape: GemmShape) -> Format:
@@ -129,16 +123,12 @@ def _unit_step(term: Scalar, axes: Sequence[SizeExpr]) -> bool:
     """Whether an operand is one load that walks the last of some axes with step 1."""
     while term.op is OPS["cast"]:
         term = term.operands[0]
-    offset = as_size(term.operands[0]) if term.op is OPS["load"] else None
-    return isinstance(offset, SizeExpr) and coefficient(offset, axes[-1]) == 1
+    return term.op is OPS["load"] and step_along(term.operands[0], axes[-1]) == 1
 
 
 def _flat_batch(shape: GemmShape) -> tuple[Size, Size]:
     """The batch axes as one index, and their number of values."""
-    position: Size = 0
-    for axis in shape.batch:
-        position = position * axis_size(axis) + axis
-    return position, count(shape.batch)
+    return flat_position(shape.batch, {}), count(shape.batch)
 
 
 def _packed(buffer: Buffer, leading: Size, storage: Size, shape: GemmShape, split: int) -> Matrices:
@@ -150,22 +140,12 @@ def _split(axes: Sequence[SizeExpr], width: int, name: str) -> tuple[dict[SizeEx
 
     Images of the axes, the block axis, the axis within, the flat position.
     """
-    sizes = [axis_size(axis) for axis in axes]
     total = count(axes)
     blocks = ceildiv(total, width)
     block = 0 if blocks == 1 else axis_symbol(blocks, f"{name}_block")
     within = axis_symbol(minimum(width, total - block * width), name)
     position = block * width + within
-    return _delinearise(position, axes, sizes), block, within, position
-
-
-def _delinearise(position: Size, axes: Sequence[SizeExpr], sizes: Sequence[Size]) -> dict[SizeExpr, Size]:
-    images: dict[SizeExpr, Size] = {}
-    for axis, size in list(zip(axes, sizes, strict=True))[:0:-1]:
-        images[axis] = mod(position, size)
-        position = floordiv(position, size)
-    images[axes[0]] = position
-    return images
+    return at_position(position, axes), block, within, position
 
 
 def _pack_a(term: Scalar, shape: GemmShape, tile: GemmTile, split: int, name: str) -> Generator[Step, None, Matrices]:
@@ -175,9 +155,7 @@ def _pack_a(term: Scalar, shape: GemmShape, tile: GemmTile, split: int, name: st
     if tile.a_format == "row":
         images, block, within, k_at = _split(shape.inner, BLOCK, "k")
         rows = fresh_axes(shape.rows, "m")
-        m_at: Size = 0
-        for axis in shape.rows:
-            m_at = m_at * axis_size(axis) + rows[axis]
+        m_at = flat_position(shape.rows, rows)
         outer = (*batch.values(), block, *rows.values())
         images = {**images, **rows}
         storage = ceildiv(k, BLOCK) * BLOCK * m
@@ -202,9 +180,7 @@ def _store_matrix(term: Scalar, shape: GemmShape, split: int, name: str) -> Gene
     outer, inner = (shape.inner, shape.rows) if by_columns else (shape.rows, shape.inner)
     batch, far, near = fresh_axes(shape.batch, "b"), fresh_axes(outer, "i"), fresh_axes(inner, "j")
     images = {**batch, **far, **near}
-    position: Size = 0
-    for axis in (*shape.batch, *outer, *inner):
-        position = position * axis_size(axis) + images[axis]
+    position = flat_position((*shape.batch, *outer, *inner), images)
     storage = count(shape.rows) * count(shape.inner)
     buffer = Buffer(name, TensorType((count(shape.batch), storage), term.type), "arena")
     axes = tuple(images.values())
@@ -215,10 +191,7 @@ def _store_matrix(term: Scalar, shape: GemmShape, split: int, name: str) -> Gene
 
 def _walk(axes: Sequence[SizeExpr]) -> tuple[dict[SizeExpr, SizeExpr], tuple[SizeExpr, ...], Size]:
     images = fresh_axes(axes, "k")
-    position: Size = 0
-    for axis in axes:
-        position = position * axis_size(axis) + images[axis]
-    return images, tuple(images.values()), position
+    return images, tuple(images.values()), flat_position(axes, images)
 
 
 def _pack_b(term: Scalar, shape: GemmShape, tile: GemmTile, split: int, name: str) -> Generator[Step, None, Matrices]:
@@ -323,7 +296,7 @@ def _at_positions(positions: Sequence[tuple[Sequence[SizeExpr], Size]]) -> dict[
     images: dict[SizeExpr, Size] = {}
     for axes, position in positions:
         if axes:
-            images.update(_delinearise(position, axes, [axis_size(axis) for axis in axes]))
+            images.update(at_position(position, axes))
     return images
 
 

@@ -11,7 +11,16 @@ from rushlight.ir.scalar import OPS, Buffer, Scalar, bound_axes, index, load
 from rushlight.schedule.fuse import Group
 from rushlight.schedule.matrices import NEAR
 from rushlight.schedule.phases import phases_of
-from rushlight.schedule.terms import Index, Substitution, as_size, index_exprs, linear_offset, loads
+from rushlight.schedule.terms import (
+    Index,
+    Substitution,
+    as_size,
+    flat_position,
+    index_exprs,
+    linear_offset,
+    loads,
+    step_along,
+)
 from rushlight.schedule.unroll import unroll_chains
 from rushlight.support.frozen import frozen
 from rushlight.sym import (
@@ -209,20 +218,15 @@ def _wants_inner_vector(nest: Nest) -> bool:
     along_outer = along_inner = 0
     for term in [term for term in postorder(nest.roots()) if bound_axes(term)]:
         reads = [item for operand in term.operands for item in loads(operand)]
-        inside = sum([_step(read, bound_axes(term)[-1]) == 1 for read in reads])
+        inside = sum([step_along(read.operands[0], bound_axes(term)[-1]) == 1 for read in reads])
         if term.attr("order").lanes == 1:
-            outside = sum([_step(read, last) in NEAR for read in reads])
+            outside = sum([step_along(read.operands[0], last) in NEAR for read in reads])
             inside = 0 if outside else inside
         else:
-            outside = sum([_step(read, last) == 1 for read in reads])
+            outside = sum([step_along(read.operands[0], last) == 1 for read in reads])
         along_inner += inside
         along_outer += outside
     return along_inner > along_outer
-
-
-def _step(read: Scalar, axis: SizeExpr) -> Size | None:
-    expr = as_size(read.operands[0])
-    return None if expr is None else (coefficient(expr, axis) if isinstance(expr, SizeExpr) else 0)
 
 
 def _flat(nest: Nest, name: str) -> Step:
@@ -270,17 +274,12 @@ def _vector_last(nest: Nest) -> tuple[SizeExpr, ...]:
     """
 
     def score(axis: SizeExpr) -> tuple[int, int]:
-        steps = [step for item in nest.items for step in (_offset_step(item.offset, axis),) * 2]
-        steps += [_step(read, axis) for item in nest.items for read in loads(item.value)]
+        steps = [step for item in nest.items for step in (step_along(item.offset, axis),) * 2]
+        steps += [step_along(read.operands[0], axis) for item in nest.items for read in loads(item.value)]
         return -sum(1 for step in steps if step not in (0, 1)), steps.count(1)
 
     best = max(reversed(nest.outer), key=score)
     return (*[axis for axis in nest.outer if axis is not best], best)
-
-
-def _offset_step(offset: Scalar, axis: SizeExpr) -> Size | None:
-    expr = as_size(offset)
-    return None if expr is None else (coefficient(expr, axis) if isinstance(expr, SizeExpr) else 0)
 
 
 def _rows(nest: Nest, name: str) -> Step:
@@ -360,9 +359,7 @@ def _first_inside(
 
     What depends on the others alone, as a condition on a window's place does, is computed once for a block.
     """
-    before: Size = 0
-    for other in others:
-        before = before * axis_size(other) + other
+    before = flat_position(others, {})
     rest = product([axis_size(other) for other in others])
     start, end = (ceildiv(maximum(0, bound - before), rest) for bound in span)
     first, last = floordiv(values[0], WAYS), ceildiv(values[1], WAYS)

@@ -12,6 +12,7 @@ from rushlight.ir.plan import AnyKernel, Launch
 from rushlight.ir.scalar import Buffer, load
 from rushlight.schedule.bands import Chain, band_launch, localise
 from rushlight.schedule.complex_parts import split_complex
+from rushlight.schedule.folding import Dissected
 from rushlight.schedule.fuse import Group
 from rushlight.schedule.gemm_kernels import build_gemm
 from rushlight.schedule.keep import keep_row_values
@@ -67,7 +68,7 @@ class LaunchMaker:
         """What a chain's bands are made from, the makers of what it reads among it."""
         read = dict.fromkeys([buffer for group in chain.groups for buffer in group.read_buffers()])
         makers = [self.makers[buffer] for buffer in read if buffer in self.makers]
-        sums = tuple([any(group is item for item in chain.sums) for group in chain.groups])
+        sums = tuple([group in chain.sums for group in chain.groups])
         return Likeness(chain.groups, self.placed, makers, chain.batch, chain.rows, tuple(chain.private), sums)
 
     def _add_chain(self, chain: Chain) -> None:
@@ -139,7 +140,7 @@ class LaunchMaker:
         """A plain copy."""
         axes = axes_of(source.type.shape)
         at = tuple([0 if size == 1 else axis for axis, size in zip(axes, source.type.shape, strict=True)])
-        (node,) = make_nodes([Definition(target, axes, load(source, *at))], {target})
+        (node,) = make_nodes([Dissected.of(Definition(target, axes, load(source, *at)))], {target})
         self.add(Group(0, [node], None))
 
 

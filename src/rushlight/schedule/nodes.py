@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container
 from dataclasses import dataclass, replace
 
-from rushlight.ir.loops import Definition, Scatter, ScatterDefinition
+from rushlight.ir.loops import Scatter, ScatterDefinition
 from rushlight.ir.scalar import OPS, Buffer, Scalar, bound_axes
 from rushlight.schedule.folding import Dissected, choose_folded
 from rushlight.schedule.terms import Substitution, as_size, loads
@@ -14,7 +14,7 @@ from rushlight.sym import Size, SizeExpr, axis_size
 from rushlight.term import postorder
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Node:
     """One value to compute: `body` over `axes` (dims of literal size 1 have none), at position `order` in the graph.
 
@@ -47,6 +47,10 @@ class Node:
         axes = iter(self.axes)
         return tuple([0 if size == 1 else next(axes) for size in self.buffer.type.shape])
 
+    def offset(self) -> Size:
+        """The element offset in the buffer."""
+        return sum([item * stride for item, stride in zip(self.index(), self.buffer.type.strides, strict=True)], 0)
+
     def with_body(self, axes: tuple[SizeExpr, ...], body: Scalar, place: tuple[Size, ...] | None) -> Node:
         """The node with another body over other axes."""
         return replace(self, axes=axes, body=body, contraction=only_contraction(body), place=place, _reads=None)
@@ -69,11 +73,8 @@ class Node:
         return self._reads
 
 
-def make_nodes(
-    definitions: list[Definition | ScatterDefinition], results: set[Buffer], kept: Container[Buffer] = ()
-) -> list[Node]:
+def make_nodes(items: list[Dissected], results: set[Buffer], kept: Container[Buffer] = ()) -> list[Node]:
     """Decides what is folded into its users, and folds it; values that are `kept` are not."""
-    items = [Dissected.of(definition) for definition in definitions]
     folded = choose_folded(items, results, kept, unpacked_in_products(items, results, kept))
     bodies: dict[Buffer, tuple[tuple[SizeExpr, ...], Scalar]] = {}
     nodes: list[Node] = []

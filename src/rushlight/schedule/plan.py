@@ -13,6 +13,7 @@ from rushlight.ir.scalar import Buffer
 from rushlight.ir.type import TensorType
 from rushlight.schedule.bands import Chain, find_chains, made_in_chains
 from rushlight.schedule.constants import carried, kept_constants, mark_constants
+from rushlight.schedule.folding import Dissected
 from rushlight.schedule.fuse import Missed, fuse
 from rushlight.schedule.gemm import widen_products
 from rushlight.schedule.launches import LaunchMaker
@@ -73,10 +74,11 @@ def _make_nodes(
     graph: Graph, definitions: list[Definition | ScatterDefinition], results: set[Buffer]
 ) -> tuple[list[Node], list[Node]]:
     """The nodes whose values are constant, and those that are computed at each call."""
+    items = [Dissected.of(definition) for definition in definitions]
     if not graph.frozen:
-        return [], split_reductions(make_nodes(definitions, results))
-    mark_constants(definitions, results)
-    nodes = make_nodes(definitions, results, kept_constants(definitions))
+        return [], split_reductions(make_nodes(items, results))
+    mark_constants(items, results)
+    nodes = make_nodes(items, results, kept_constants(items))
     constant, others = ([node for node in nodes if node.buffer.constant is wanted] for wanted in (True, False))
     return split_reductions(constant), split_reductions(others)
 

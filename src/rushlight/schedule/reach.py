@@ -158,11 +158,11 @@ class Limits:
     def applied(self) -> list[Group]:
         """The groups with shorter axes."""
         size = self.columns
-        images: dict[int, dict[SizeExpr, Index]] = {}
+        images: dict[Node, dict[SizeExpr, Index]] = {}
         for group in self.groups:
             for node in group.nodes:
                 found = [axis for axis in self.ending_axes(group, node) if axis_size(axis) == size]
-                images[id(node)] = {axis: axis_symbol(self.reach, "j") for axis in found}
+                images[node] = {axis: axis_symbol(self.reach, "j") for axis in found}
         short = self.short_columns(images)
         groups: list[Group] = []
         for group in self.groups:
@@ -194,26 +194,21 @@ class Limits:
                     found += axes
         return found
 
-    def short_columns(self, images: Mapping[int, dict[SizeExpr, Index]]) -> set[Buffer]:
+    def short_columns(self, images: Mapping[Node, dict[SizeExpr, Index]]) -> set[Buffer]:
         """Values that are not computed past the end: the chain's own that it never reads there, and known constants."""
         short: set[Buffer] = set()
         for made in reversed(self.nodes()):
             if len(made.axes) < 2 or axis_size(made.axes[-1]) != self.columns:
                 continue
-            if self.is_whole(made):
-                if made.buffer in self.beyond:
-                    short.add(made.buffer)
-                    images[id(made)][made.axes[-1]] = axis_symbol(self.reach, "j")
-                continue
             readers = [(node, load) for node in self.nodes() for load in loads(node.body)]
             ends = [
-                self.ends_in(node, load, images[id(node)], short)
+                self.ends_in(node, load, images[node], short)
                 for node, load in readers
                 if load.attr("buffer") is made.buffer
             ]
-            if ends and all(ends):
+            if made.buffer in self.beyond if self.is_whole(made) else ends and all(ends):
                 short.add(made.buffer)
-                images[id(made)][made.axes[-1]] = axis_symbol(self.reach, "j")
+                images[made][made.axes[-1]] = axis_symbol(self.reach, "j")
         return short
 
     def ends_in(self, node: Node, load: Scalar, images: Mapping[SizeExpr, Index], short: set[Buffer]) -> bool:
@@ -221,11 +216,11 @@ class Limits:
         axis = as_size(load.operands[-1])
         return isinstance(axis, SizeExpr) and (axis in images or (node.buffer in short and axis is node.axes[-1]))
 
-    def shortened(self, group: Group, images: Mapping[int, dict[SizeExpr, Index]], short: set[Buffer]) -> Group:
+    def shortened(self, group: Group, images: Mapping[Node, dict[SizeExpr, Index]], short: set[Buffer]) -> Group:
         """A group with shorter axes."""
         nodes: list[Node] = []
         for node in group.nodes:
-            mine = images[id(node)]
+            mine = images[node]
             sizes = {axis: image for axis, image in mine.items() if not isinstance(image, Scalar)}
             axes = tuple([axis for axis in (sizes.get(axis, axis) for axis in node.axes) if isinstance(axis, SizeExpr)])
             body = Substitution(mine)(node.body) if mine else node.body

@@ -10,8 +10,8 @@ from rushlight.ir.kernel import Axis, AxisKind, Loop, Store
 from rushlight.ir.scalar import OPS, Scalar, bound_axes, constant
 from rushlight.schedule.kernels import Item, Nest, Step, finish_kernel
 from rushlight.schedule.split import ROW_SUMS
-from rushlight.schedule.terms import Substitution, as_size, loads
-from rushlight.sym import Size, SizeExpr, axis_size, axis_symbol, bounds, ceildiv, coefficient, minimum
+from rushlight.schedule.terms import Substitution, loads, step_along
+from rushlight.sym import SizeExpr, axis_size, axis_symbol, bounds, ceildiv, minimum
 from rushlight.term import postorder
 
 # Columns whose sums take half of a first-level cache.
@@ -62,12 +62,7 @@ def _is_row_sum(nest: Nest, item: Item) -> bool:
         return False
     if any(read.attr("buffer") is item.buffer for other in nest.items for read in loads(other.value)):
         return False
-    return _step(item.offset, last) == 1 and any(_step(read.operands[0], last) == 1 for read in loads(value))
-
-
-def _step(offset: Scalar, axis: SizeExpr) -> Size | None:
-    expr = as_size(offset)
-    return coefficient(expr, axis) if isinstance(expr, SizeExpr) else None
+    return step_along(item.offset, last) == 1 and any(step_along(read.operands[0], last) == 1 for read in loads(value))
 
 
 def _start(value: Scalar) -> Scalar:

@@ -5,23 +5,19 @@ The split is at the block edges that the reduction's Order fixes, so the bits ar
 
 from __future__ import annotations
 
-from rushlight.ir.loops import Index
 from rushlight.ir.scalar import OPS, Buffer, Order, Scalar, bound_axes, load, reduce
 from rushlight.ir.type import TensorType
 from rushlight.schedule.nodes import Node
-from rushlight.schedule.terms import Substitution, as_size, linear_offset, loads, rebuild
+from rushlight.schedule.terms import Substitution, as_size, at_position, linear_offset, loads, rebuild
 from rushlight.sym import (
-    Size,
     SizeExpr,
     axis_size,
     axis_symbol,
     ceildiv,
     coefficient,
-    floordiv,
     free_symbols,
     is_axis,
     minimum,
-    mod,
     product,
 )
 from rushlight.term import postorder
@@ -89,7 +85,7 @@ def _split(node: Node, reduction: Scalar) -> tuple[Node, Node]:
     blocks = ceildiv(count, order.block)
     block = axis_symbol(blocks, "q")
     step = axis_symbol(minimum(order.block, count - block * order.block), "t")
-    images = _delinearise(block * order.block + step, axes, sizes)
+    images = at_position(block * order.block + step, axes)
     body = Substitution(images)(reduction.operands[0])
     partial = Buffer(f"{node.buffer.name}_blocks", TensorType((blocks, *node.sizes), reduction.type), "arena")
     kind = reduction.attr("kind")
@@ -98,12 +94,3 @@ def _split(node: Node, reduction: Scalar) -> tuple[Node, Node]:
     total = reduce(kind, (fold,), load(partial, fold, *node.axes), FOLD)
     (body,) = replace_terms([node.body], {reduction: total}, rebuild)
     return first, Node(node.buffer, node.order, node.axes, body, None, node.stored, True, None, node.place)
-
-
-def _delinearise(position: Size, axes: tuple[SizeExpr, ...], sizes: list[Size]) -> dict[SizeExpr, Index]:
-    images: dict[SizeExpr, Index] = {}
-    for axis, size in list(zip(axes, sizes, strict=True))[:0:-1]:
-        images[axis] = mod(position, size)
-        position = floordiv(position, size)
-    images[axes[0]] = position
-    return images

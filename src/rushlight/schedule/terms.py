@@ -5,11 +5,23 @@ All iterative, all memoised per call.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from rushlight.ir.dtype import int64
 from rushlight.ir.scalar import OPS, Buffer, Scalar, apply, bound_axes, constant, index, lift
-from rushlight.sym import Size, SizeExpr, axis_size, axis_symbol, free_symbols, is_axis, parts, substitute
+from rushlight.sym import (
+    Size,
+    SizeExpr,
+    axis_size,
+    axis_symbol,
+    coefficient,
+    floordiv,
+    free_symbols,
+    is_axis,
+    mod,
+    parts,
+    substitute,
+)
 from rushlight.term import interned, postorder
 
 Index = Scalar | Size
@@ -34,11 +46,11 @@ def size_as_scalar(expr: Size, images: Mapping[SizeExpr, Index]) -> Scalar:
     if not any(isinstance(images.get(symbol), Scalar) for symbol in free_symbols(expr)):
         return index(substitute(expr, {key: value for key, value in images.items() if not isinstance(value, Scalar)}))
     total: Scalar | None = None
-    for coefficient, atoms in parts(expr):
-        term: Scalar = constant(coefficient, int64)
+    for scale, atoms in parts(expr):
+        term: Scalar = constant(scale, int64)
         for position, atom in enumerate(atoms):
             factor = _atom_as_scalar(atom, images)
-            term = factor if position == 0 and coefficient == 1 else term * factor
+            term = factor if position == 0 and scale == 1 else term * factor
         total = term if total is None else total + term
     return total if total is not None else constant(0, int64)
 
@@ -157,6 +169,30 @@ def as_size(term: Scalar) -> Size | None:
     if term.op.name == "constant" and term.type is int64:
         return term.attr("value")
     return None
+
+
+def step_along(offset: Scalar, axis: SizeExpr) -> Size | None:
+    """How far an offset moves when an axis moves by one; None where that depends on data or on the place."""
+    expr = as_size(offset)
+    return coefficient(expr, axis) if isinstance(expr, SizeExpr) else None if expr is None else 0
+
+
+def flat_position(axes: Iterable[SizeExpr], images: Mapping[SizeExpr, Size]) -> Size:
+    """The position of a place among all values of some axes, row-major; axes without an image are at themselves."""
+    position: Size = 0
+    for axis in axes:
+        position = position * axis_size(axis) + images.get(axis, axis)
+    return position
+
+
+def at_position(position: Size, axes: Sequence[SizeExpr]) -> dict[SizeExpr, Size]:
+    """What each of some axes is at a flat position, the inverse of `flat_position`; at least one axis."""
+    images: dict[SizeExpr, Size] = {}
+    for axis in axes[:0:-1]:
+        images[axis] = mod(position, axis_size(axis))
+        position = floordiv(position, axis_size(axis))
+    images[axes[0]] = position
+    return images
 
 
 def free_axes(term: Scalar) -> set[SizeExpr]:
