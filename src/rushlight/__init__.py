@@ -44,6 +44,7 @@ from rushlight.compat.functions import (
     nonzero,
     not_equal,
     quantile,
+    repeat_interleave,
     row_stack,
     sort,
     std,
@@ -122,7 +123,17 @@ from rushlight.eager.random import (
     seed,
     set_rng_state,
 )
-from rushlight.eager.symbols import SymBool, SymFloat, SymInt, sym_float, sym_int, sym_max, sym_min, sym_not
+from rushlight.eager.symbols import (
+    SymBool,
+    SymFloat,
+    SymInt,
+    check,
+    sym_float,
+    sym_int,
+    sym_max,
+    sym_min,
+    sym_not,
+)
 from rushlight.eager.tensor import Tensor
 from rushlight.ir.dtype import DType as _DType
 from rushlight.ir.dtype import (
@@ -195,6 +206,7 @@ e = 2.718281828459045
 inf = 1e999
 nan = inf - inf
 newaxis = None
+_check = check  # as PyTorch has it
 
 __all__ = [
     "ArgumentError",
@@ -259,6 +271,7 @@ __all__ = [
     "can_cast",
     "cdouble",
     "cfloat",
+    "check",
     "clip",
     "compile",
     "compiler",
@@ -347,6 +360,7 @@ __all__ = [
     "randn",
     "randn_like",
     "randperm",
+    "repeat_interleave",
     "row_stack",
     "save",
     "scalar_tensor",

@@ -2,13 +2,12 @@
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import rushlight as rl
 from errorcases import triggers
 from rushlight.ir.graph_parse import parse_graph
-from rushlight.ops.record import OPERATORS, Fact, define, undefine
+from rushlight.ops.record import OPERATORS, define, undefine
 from rushlight.schedule.lowering import lower_graph
 from rushlight.support import settings
 
@@ -21,24 +20,6 @@ class Batch:
 @triggers("C001")
 def backend_is_unknown():
     rl.compile(lambda x: x + 1, backend="cudagraphs")
-
-
-@triggers("C002", "mask")
-def mask_selects_an_unknown_number():
-    @rl.compile
-    def positive(x):
-        return x[x > 0]
-
-    positive(rl.ones(3))
-
-
-@triggers("C002", "nonzero")
-def places_are_an_unknown_number():
-    @rl.compile
-    def places(x):
-        return rl.nonzero(x)
-
-    places(rl.ones(3))
 
 
 @triggers("C002")
@@ -145,21 +126,6 @@ def shapes_of_every_rank():
 
     for rank in range(9):
         double(rl.ones(*[2] * rank))
-
-
-@triggers("C011")
-def operator_runs_on_the_host(request: pytest.FixtureRequest):
-    ranked = define("ranked(Tensor input) -> Tensor", "The order of the elements.", facts=Fact.HOST)
-    request.addfinalizer(lambda: undefine("ranked"))
-    ranked.meta(lambda input: input)
-    ranked.kernel("cpu")(lambda input: rl.tensor(np.argsort(input.numpy())))
-    assert ranked(rl.tensor([3.0, 1.0, 2.0])).tolist() == [1, 2, 0]
-
-    @rl.compile
-    def order(x):
-        return ranked(x * 2)
-
-    order(rl.ones(3))
 
 
 @triggers("X002", users_line=False)

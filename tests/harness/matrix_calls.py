@@ -14,8 +14,9 @@ from rushlight.ir.dtype import Kind
 
 
 def outputs_of(result):
-    """One result or several, as a tuple."""
-    return tuple(result) if isinstance(result, (tuple, list)) else (result,)
+    """One result or several, as a tuple; a number that was one of the graph's is a tensor."""
+    found = tuple(result) if isinstance(result, (tuple, list)) else (result,)
+    return tuple(from_numpy(np.asarray(item)) if type(item) in (int, float) else item for item in found)
 
 
 def tensors_of(arguments):

@@ -16,11 +16,13 @@ import numpy as np
 
 from rushlight.ir.dtype import BY_NAME, DTYPES, DType, Kind, from_numpy_dtype
 from rushlight.ir.graph import number_dtype
+from rushlight.ir.sizes import bind_symbols
 from rushlight.ir.type import CPU, TensorType
 from rushlight.ops import OPERATORS
 from rushlight.ops.pointwise import DOMAINS
 from rushlight.ops.record import FAMILIES, Fact, Operator
 from rushlight.support.errors import RushlightError
+from rushlight.sym import Scope
 
 NUMBERS = (bool, int, float, complex)
 LAYOUTS = ("transposed", "expanded", "offset", "strided", "overlapping")
@@ -196,7 +198,7 @@ def family(op: Operator) -> list[DType]:
 def refusal(arguments: Arguments, op: Operator) -> RushlightError | None:
     """The registered error that typing answers these arguments with, if it does."""
     try:
-        op.infer(types_of(arguments), arguments.attrs)
+        op.infer(types_of(arguments), {**arguments.attrs, **dict.fromkeys(op.births, 1)})
     except RushlightError as error:
         return error
     except Exception:
@@ -356,6 +358,19 @@ def reference(op: Operator, arguments: Arguments) -> tuple:
         warnings.simplefilter("ignore")
         found = op.ref_rule(**op.named(operands, arguments.attrs))
     return tuple(np.asarray(item) for item in found) if isinstance(found, (tuple, list)) else (np.asarray(found),)
+
+
+def typing_attrs(op: Operator, arguments: Arguments) -> dict:
+    """The attributes with which `infer` gives the types of one call: sizes that only values tell are filled in."""
+    scope = Scope()
+    born = {name: scope.symbol() for name in op.births}
+    if not born:
+        return arguments.attrs
+    found = op.infer(types_of(arguments), {**arguments.attrs, **born})
+    values: dict = {}
+    for type_, array in zip(found if isinstance(found, tuple) else (found,), reference(op, arguments), strict=True):
+        bind_symbols(type_, array.shape, type_.strides, values)
+    return {**arguments.attrs, **{name: values.get(symbol, 0) for name, symbol in born.items()}}
 
 
 def _arrays(items):

@@ -52,6 +52,7 @@ from matrix_cases import (
     richest_of,
     sample_arguments,
     types_of,
+    typing_attrs,
 )
 from matrix_gradients import ask_no_gradient, ask_vjp, ask_vjp_compiled, ask_vjp_twice
 from matrix_variants import ask_variants
@@ -65,7 +66,7 @@ from rushlight.sym import Scope, evaluate
 def ask_meta(case: Case) -> str | None:
     """Types of results against `ref`'s arrays."""
     op, arguments = case.operator, materialise(case)
-    inferred = outputs_of(op.infer(types_of(arguments), arguments.attrs))
+    inferred = outputs_of(op.infer(types_of(arguments), typing_attrs(op, arguments)))
     found = reference(op, arguments)
     if len(inferred) != len(found):
         return f"{len(inferred)} results, ref has {len(found)}"
@@ -98,10 +99,10 @@ def _in_dtype(case):
 def ask_symbolic(case: Case) -> str | None:
     """Types on symbols for every size above 1."""
     op, arguments = case.operator, materialise(case)
-    concrete = outputs_of(op.infer(types_of(arguments), arguments.attrs))
+    concrete = outputs_of(op.infer(types_of(arguments), typing_attrs(op, arguments)))
     scope, values = Scope(), {}
     types = _symbolic(types_of(arguments), scope, values)
-    inferred = outputs_of(op.infer(types, arguments.attrs))
+    inferred = outputs_of(op.infer(types, typing_attrs(op, arguments)))
     if len(inferred) != len(concrete):
         return f"{len(inferred)} results instead of {len(concrete)}"
     for at, (type_, wanted) in enumerate(zip(inferred, concrete, strict=True)):
@@ -136,7 +137,7 @@ def _symbolic(types, scope, values):
 def ask_eager(case: Case) -> str | None:
     """Results, layouts and side effects of eager."""
     op, arguments = case.operator, materialise(case)
-    types = outputs_of(op.infer(types_of(arguments), arguments.attrs))
+    types = outputs_of(op.infer(types_of(arguments), typing_attrs(op, arguments)))
     expected = expected_results(op, arguments, types)
     before = memory_of(arguments)
     operands = tensors_of(arguments)
@@ -159,7 +160,7 @@ def ask_eager(case: Case) -> str | None:
 def ask_layout(case: Case) -> str | None:
     """Strides of eager's results."""
     op, arguments = case.operator, materialise(case)
-    types = outputs_of(op.infer(types_of(arguments), arguments.attrs))
+    types = outputs_of(op.infer(types_of(arguments), typing_attrs(op, arguments)))
     return other_strides(outputs_of(call(op, tensors_of(arguments), arguments.attrs)), types)
 
 

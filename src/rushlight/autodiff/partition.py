@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
 from rushlight.autodiff.cut import can_wait, is_cheap, is_view, minimum_cut
-from rushlight.ir.graph import RELAYOUT, Call, Graph, parameter
+from rushlight.ir.graph import RELAYOUT, Call, Graph, births_of, parameter
 from rushlight.ir.sizes import hidden_symbols, sizes_parameter
 from rushlight.ir.type import TensorType
 from rushlight.ir.value import map_operands
@@ -63,6 +63,8 @@ def split_joint(
         if id(call) in late:
             cut.build(call)
     images = [cut.image(call) for call in gradients]
+    backward, sizes = cut.graph(images, f"{joint.name}_backward")
+    born = births_of(joint.calls)
     forward = Graph(
         joint.parameters[:count],
         (*[call for call in joint.calls if id(call) not in late], *cut.relayouts),
@@ -71,8 +73,8 @@ def split_joint(
         joint.views,
         f"{joint.name}_forward",
         tuple([place for place in joint.frozen if place < count]),
+        tuple(dict.fromkeys([*joint.sizes, *[symbol for symbol in sizes if symbol in born]])),
     ).without_dead_calls()
-    backward, sizes = cut.graph(images, f"{joint.name}_backward")
     return Split(forward, backward, tuple(cut.inputs), tuple(cut.saved), sizes)
 
 

@@ -53,7 +53,7 @@ def to_primitives(graph: Graph) -> Graph:
             images[id(call)] = builder.apply(call.op, operands, attrs)
     outputs = [_with_layout(builder, images[id(call)], resolve_type(call.type)) for call in graph.outputs]
     mutations = [(position, images[id(call)]) for position, call in graph.mutations]
-    return replace(builder.graph(outputs, mutations, graph.views), frozen=graph.frozen)
+    return replace(builder.graph(outputs, mutations, graph.views, graph.sizes), frozen=graph.frozen)
 
 
 def _with_layout(builder: GraphBuilder, node: Node, type_: TensorType) -> Node:

@@ -11,15 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 from rushlight import build, tune
 from rushlight.autodiff.partition import split_joint
+from rushlight.build.segments import is_segmented
 from rushlight.capture.backward import BackwardPart
 from rushlight.capture.entry import Entry
 from rushlight.capture.freezing import Frozen
-from rushlight.capture.program import Program, Recorder, with_dense_outputs
+from rushlight.capture.program import Program, Recorder
+from rushlight.capture.segmented import Segmented
 from rushlight.capture.source import TensorSource
 from rushlight.capture.state import StateWalk, walk_function
 from rushlight.capture.writer import MISS, Arguments, Names, Writer
 from rushlight.eager.dispatch import STATE
 from rushlight.eager.handle import Handle
+from rushlight.ir.graph import with_dense_outputs
 from rushlight.support import clock, events, garbage, settings
 from rushlight.support.errors import fail, warn
 from rushlight.support.frozen import frozen
@@ -274,8 +277,7 @@ def _rebuild(value: Any, leaves: Any) -> Any:
 def _build(program: Program, arguments: Arguments, walk: StateWalk, names: Names, options: Options) -> Entry:
     count = len(program.graph.outputs)
     if not program.wanted:
-        executable = options.compile_graph(with_dense_outputs(program.graph))
-        return Writer(program, executable, arguments, walk, names).entry(None)
+        return Writer(program, _runner(program.graph, options), arguments, walk, names).entry(None)
     count -= len(program.wanted)
     living = [place for place, source in enumerate(program.sources) if isinstance(source, TensorSource)]
     recompute = (options.backend or settings.get().backend) != "eager"
@@ -283,6 +285,13 @@ def _build(program: Program, arguments: Arguments, walk: StateWalk, names: Names
         split = split_joint(program.graph, count, program.tangents, living=living, recompute=recompute)
     program.sources = program.sources[: len(program.graph.parameters) - program.tangents]
     program.graph = split.forward
-    forward: Executable = options.compile_graph(with_dense_outputs(split.forward))
+    forward = _runner(split.forward, options)
     part = BackwardPart(program, split, options.compile_graph)
     return Writer(program, forward, arguments, walk, names).entry(part.attach)
+
+
+def _runner(graph: Graph, options: Options) -> Executable | Segmented:
+    """What runs a graph: one executable, or several with sizes born between them."""
+    if is_segmented(graph):
+        return Segmented(graph, options.compile_graph)
+    return options.compile_graph(with_dense_outputs(graph))

@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 from rushlight.autodiff.partition import Split
 from rushlight.capture.entry import RunPlan
-from rushlight.capture.program import Program, with_dense_outputs
+from rushlight.capture.launching import Launching
+from rushlight.capture.program import Program
+from rushlight.capture.segmented import Ran
 from rushlight.capture.source import ArgumentSource, TensorSource
 from rushlight.eager.autograd.accumulate import edge_of
 from rushlight.eager.autograd.history import attach
 from rushlight.eager.autograd.node import Node
-from rushlight.eager.execution.operands import form_of_operand
-from rushlight.eager.execution.plan import KernelPlan
-from rushlight.eager.form import Form, form_of
+from rushlight.eager.form import Form
 from rushlight.eager.handle import Handle, share
-from rushlight.ir.dtype import int64
+from rushlight.ir.graph import with_dense_outputs
 from rushlight.ops.record import OPERATORS
 from rushlight.support.errors import fail
-from rushlight.sym import SizeExpr, evaluate
+from rushlight.sym import SizeExpr
 
 if TYPE_CHECKING:
     from rushlight.build import Executable
@@ -31,14 +31,12 @@ class BackwardPart:
 
     def __init__(self, program: Program, split: Split, compile_graph: Callable[[Graph], Executable]) -> None:
         self.split = split
-        self.compile_graph = compile_graph
         self.differentiable = program.differentiable
         self.wanted_places = [_place_of(program, item) for item in program.wanted]
         self.returned = len(program.outputs)
-        self._executable: Executable | None = None
-        self._plans: dict[tuple[Form, ...], KernelPlan] = {}
+        self._launching = Launching(with_dense_outputs(split.backward), split.sizes, compile_graph)
 
-    def attach(self, outputs: list[Any], inputs: Sequence[Any], plan: RunPlan) -> None:
+    def attach(self, outputs: list[Any], inputs: Sequence[Any], plan: RunPlan | Ran) -> None:
         """Makes the outputs results of one node that keeps what is saved: inputs (tensors and numbers) and outputs."""
         # An output is kept without its history, which would be a cycle.
         kept = [share(outputs[place]) if place < self.returned else outputs[place] for place in self.split.saved]
@@ -50,27 +48,7 @@ class BackwardPart:
 
     def run(self, saved: Sequence[Any], gradients: Sequence[Any], values: dict[SizeExpr, int]) -> list[Any]:
         """The gradients of the wanted inputs."""
-        if self._executable is None:
-            self._executable = self.compile_graph(with_dense_outputs(self.split.backward))
-        executable = self._executable
-        flat = [*saved, *gradients]
-        if self.split.sizes:
-            sizes = _values(self.split.sizes, values)
-            flat.append(form_of(sizes, int64, strides=(0,) * len(sizes)))
-        forms = tuple([form_of_operand(item) for item in flat])
-        plan = self._plans.get(forms)
-        if plan is None:
-            outputs = [
-                form_of(_values(type_.shape, values), type_.dtype, type_.device, _values(type_.strides, values))
-                for type_ in executable.output_types
-            ]
-            words = [form.words for form in (*forms, *outputs)]
-            plan = self._plans[forms] = KernelPlan(executable, flat, words, outputs)
-        return plan.run(flat)
-
-
-def _values(sizes: tuple[Any, ...], values: dict[SizeExpr, int]) -> tuple[int, ...]:
-    return tuple([evaluate(size, values) for size in sizes])
+        return self._launching.run([*saved, *gradients], values)
 
 
 def _place_of(program: Program, tensor: Any) -> int:

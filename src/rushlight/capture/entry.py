@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rushlight.capture.guard import Guard
+from rushlight.capture.segmented import Ran, Segmented
 from rushlight.capture.source import ArgumentSource, GradientSource, NumberSource, TensorSource
 from rushlight.eager.form import Form, form_of
 from rushlight.eager.handle import Handle
@@ -39,16 +40,18 @@ class RunPlan:
 class Planner:
     """Makes RunPlans: checks that forms fit the traced types and conditions."""
 
-    def __init__(self, executable: Executable, sources: Sequence[Any], conditions: Sequence[Condition]) -> None:
+    def __init__(
+        self, executable: Executable | Segmented, sources: Sequence[Any], conditions: Sequence[Condition]
+    ) -> None:
         self.executable = executable
         self.sources = sources
         self.conditions = conditions
-        self.plans: dict[tuple[Form, ...], RunPlan] = {}
+        self.plans: dict[tuple[Form, ...], RunPlan | Ran] = {}
         self.dynamic = [
             place for place, source in enumerate(sources) if isinstance(source, (ArgumentSource, GradientSource))
         ]
 
-    def plan(self, forms: tuple[Form, ...]) -> RunPlan | None:
+    def plan(self, forms: tuple[Form, ...]) -> RunPlan | Ran | None:
         """The plan for dynamic inputs of these forms; None when the program was not made for them."""
         given = dict(zip(self.dynamic, forms, strict=True))
         values: dict[SizeExpr, int] = {}
@@ -68,23 +71,30 @@ class Planner:
             words.append(form.words)
         if not all(condition.holds(values) for condition in self.conditions):
             return None
-        plan = self._make(shapes, words, values)
+        if isinstance(self.executable, Segmented):
+            plan: RunPlan | Ran = Ran([], values)
+        else:
+            plan = self._make(self.executable, shapes, words, values)
         self.plans[forms] = plan
         return plan
 
     def _make(
-        self, shapes: list[tuple[int, ...]], words: list[tuple[int, ...]], values: dict[SizeExpr, int]
+        self,
+        executable: Executable,
+        shapes: list[tuple[int, ...]],
+        words: list[tuple[int, ...]],
+        values: dict[SizeExpr, int],
     ) -> RunPlan:
         forms: list[Form] = []
-        layouts = self.executable.infer_outputs(shapes)
-        for type_, (shape, strides) in zip(self.executable.output_types, layouts, strict=True):
+        layouts = executable.infer_outputs(shapes)
+        for type_, (shape, strides) in zip(executable.output_types, layouts, strict=True):
             forms.append(form_of(shape, type_.dtype, type_.device, strides))
         sheets = Sheets([*words, *[form.words for form in forms]], numbers_among(self.sources))
         for position, source in enumerate(self.sources):
             if isinstance(source, TensorSource):
                 sheets.fix(position, source.tensor.address())
-        work = self.executable.work_of([*shapes, *[shape for shape, _ in layouts]])
-        launch = self.executable.launcher(work)
+        work = executable.work_of([*shapes, *[shape for shape, _ in layouts]])
+        launch = executable.launcher(work)
         nbytes = tuple([form.nbytes for form in forms])
         return RunPlan(sheets.free, sheets.fresh, launch, nbytes, tuple(forms), values)
 

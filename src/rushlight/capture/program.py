@@ -17,9 +17,8 @@ from rushlight.eager.form import Form
 from rushlight.eager.handle import Handle
 from rushlight.eager.tracing import TracedNumber, Tracer
 from rushlight.eager.tracing.number import traced_number
-from rushlight.ir.graph import RELAYOUT, Call, Graph, GraphBuilder, Node
-from rushlight.ir.sizes import symbols_in
-from rushlight.ir.type import TensorType, dense_order
+from rushlight.ir.graph import Call, Graph, GraphBuilder, Node, births_of
+from rushlight.ir.type import TensorType, dense_order, symbols_in
 from rushlight.runtime.generator import Generator
 from rushlight.sym import Guard, Scope, SizeExpr, free_symbols, optimization_hint
 
@@ -65,7 +64,7 @@ class Recorder:
         self.names = names
         self.scope = Scope()
         self.builder = GraphBuilder("step")
-        self.tracer = Tracer(self.builder, self._lift, self._random_state)
+        self.tracer = Tracer(self.builder, self.scope, self._lift, self._random_state)
         self.draws: dict[Generator, int] = {}
         self.sources: dict[int, Source] = {}
         self.fixed: dict[str, Any] = {}
@@ -278,10 +277,12 @@ class Recorder:
         inputs = [self.given.get(id(tensor), tensor) for tensor in self.tracer.lifted]
         self.frozen.refuse(written, self.given)
         refuse_overlaps([self.given.get(id(tensor), tensor) for tensor in written], inputs)
+        told = _template_symbols([template, *[effect.value for effect in effects]])
+        births = births_of(self.builder.calls)
         graph, kept = without_unused_parameters(
-            self.builder.graph([*nodes, *found], mutations),
+            self.builder.graph([*nodes, *found], mutations, sizes=tuple([size for size in told if size in births])),
             len(tangents),
-            _template_symbols([template, *[effect.value for effect in effects]]) | _guarded_symbols(self.scope),
+            told | _guarded_symbols(self.scope),
         )
         lifted = [self.tracer.lifted[position] for position in kept]
         sources = [self.sources.get(id(tensor)) or TensorSource(tensor) for tensor in lifted]
@@ -356,19 +357,6 @@ def symbolic_type(scope: Scope, form: Form, name: str) -> TensorType:
 
 def _stride(scope: Scope, stride: Any, name: str) -> Any:
     return stride if stride in (0, 1) else scope.symbol(name, hint=stride)
-
-
-def with_dense_outputs(graph: Graph) -> Graph:
-    """The graph with outputs of other layouts (expanded, sliced) made row-major: an output owns all of its memory."""
-    calls = list(graph.calls)
-    outputs: list[Call] = []
-    for call in graph.outputs:
-        if dense_order(call.type.shape, call.type.strides) is None:
-            type_ = TensorType(call.type.shape, call.type.dtype, call.type.device)
-            call = Call(RELAYOUT, (call,), (), type_, call.frames, call.region)
-            calls.append(call)
-        outputs.append(call)
-    return replace(graph, calls=tuple(calls), outputs=tuple(outputs))
 
 
 def without_unused_parameters(graph: Graph, last: int, asked: set[SizeExpr]) -> tuple[Graph, list[int]]:

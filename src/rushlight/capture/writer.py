@@ -11,6 +11,7 @@ from rushlight.capture.entry import Entry, Planner, numbers_among
 from rushlight.capture.guard import Guard
 from rushlight.capture.kept import Kept
 from rushlight.capture.program import Program, random_names
+from rushlight.capture.segmented import Segmented, concrete
 from rushlight.capture.source import ArgumentSource, GradientSource, NumberSource, Source, TensorSource, ViewSource
 from rushlight.capture.state import StateWalk
 from rushlight.capture.values import Constant, Container, Number, Output, SizeOf, Taken, Template
@@ -26,7 +27,7 @@ from rushlight.eager.execution.plan import (
 from rushlight.eager.handle import AUTOGRAD, Handle
 from rushlight.runtime import descriptor
 from rushlight.runtime.descriptor import number_slots
-from rushlight.sym import SizeExpr, evaluate, free_symbols, to_python
+from rushlight.sym import SizeExpr, free_symbols, to_python
 
 if TYPE_CHECKING:
     from rushlight.build import Executable
@@ -169,7 +170,12 @@ class Writer:
     """Writes the function of one entry."""
 
     def __init__(
-        self, program: Program, executable: Executable, arguments: Arguments, walk: StateWalk, names: Names
+        self,
+        program: Program,
+        executable: Executable | Segmented,
+        arguments: Arguments,
+        walk: StateWalk,
+        names: Names,
     ) -> None:
         self.program = program
         self.kept = _kept(program, executable)
@@ -234,7 +240,12 @@ class Writer:
         exec(compile(text, f"<rushlight {self.program.graph.name}>", "exec"), space)  # noqa: S102 - our own text
         guards = (*self.arguments.guards, *self.guards)
         return Entry(
-            space["call"], tuple(self.arguments.unpack), guards, text, (self.executable,), tuple(self.program.written)
+            space["call"],
+            tuple(self.arguments.unpack),
+            guards,
+            text,
+            self.executable.executables if isinstance(self.executable, Segmented) else (self.executable,),
+            tuple(self.program.written),
         )
 
     def _input_text(self, source: Source) -> str:
@@ -259,7 +270,12 @@ class Writer:
             seed, ordinal = random_names(place)
             lines.append(f"{seed}, {ordinal} = {self.names(generator)}.next_ordinal({count})")
             lines.append(f"if {seed} >> 63: {seed} -= {1 << 64}")  # operators take signed 64-bit integers
-        lines += sheet_text("plan.free", "plan.fresh")
+        return lines
+
+    def _sheet(self) -> list[str]:
+        """A sheet of descriptors with the inputs filled in."""
+        sources = self.sources
+        lines = sheet_text("plan.free", "plan.fresh")
         kinds = dict(numbers_among(sources))
         for slot in number_slots(kinds.items(), self.starts[len(sources) + len(self.executable.output_types)]):
             lines += number_text(self._input_text(sources[slot.position]), kinds[slot.position], slot)
@@ -280,11 +296,17 @@ class Writer:
         tensor = self.names(_tensor_class(self.program))
         count = len(self.executable.output_types)
         starts = [self.starts[len(self.sources) + place] for place in range(count)]
-        lines = [*self._dropped_gradients(), *output_text(starts, "plan.nbytes")]
-        lines += ["plan.launch(sheet)", "plan.free.append(sheet)"]
-        for place, type_ in enumerate(self.executable.output_types):
-            keys = bit(backend_key(type_.device.type))
-            lines += result_text(f"r{place}", f"s{place}", f"plan.forms[{place}]", keys, tensor)
+        if isinstance(self.executable, Segmented):
+            inputs = "".join([f"{self._input_text(source)}, " for source in self.sources])
+            results = "".join([f"r{place}, " for place in range(count)])
+            lines = [f"plan = {self.names(self.executable)}.run(({inputs}), plan.values)", *self._dropped_gradients()]
+            lines += [f"({results}) = plan.outputs"] if count else []
+        else:
+            lines = [*self._sheet(), *self._dropped_gradients(), *output_text(starts, "plan.nbytes")]
+            lines += ["plan.launch(sheet)", "plan.free.append(sheet)"]
+            for place, type_ in enumerate(self.executable.output_types):
+                keys = bit(backend_key(type_.device.type))
+                lines += result_text(f"r{place}", f"s{place}", f"plan.forms[{place}]", keys, tensor)
         if attach is not None:
             lines.append(f"outputs = [{', '.join([f'r{place}' for place in range(count)])}]")
         if self.program.written:
@@ -324,7 +346,8 @@ class Writer:
 
     def _value(self, template: Template) -> str:
         if isinstance(template, Output):
-            return f"r{template.place}"
+            weak = self.executable.output_types[template.place].weak  # it counted as a Python number
+            return f"r{template.place}.item()" if weak else f"r{template.place}"
         if isinstance(template, Taken):
             source = template.source
             if isinstance(source, ViewSource):
@@ -353,8 +376,8 @@ class Writer:
         return inner if kind is tuple else f"{self.names(kind)}({'*' if named else ''}{inner})"
 
 
-def _kept(program: Program, executable: Executable) -> Kept | None:
-    if executable.once is None:
+def _kept(program: Program, executable: Executable | Segmented) -> Kept | None:
+    if isinstance(executable, Segmented) or executable.once is None:
         return None
     sources = [program.sources[place] for place in executable.reads]
     return Kept(executable.once, [source.tensor for source in sources if isinstance(source, TensorSource)])
@@ -363,14 +386,8 @@ def _kept(program: Program, executable: Executable) -> Kept | None:
 def replay_view(base: Any, steps: Any, values: Mapping[SizeExpr, int]) -> Any:
     """A view of a tensor made again by the steps that a trace recorded; sizes in their attributes take their values."""
     for op, others, attrs in steps:
-        base = base.apply(op, (base, *others), {name: _concrete(value, values) for name, value in attrs.items()})
+        base = base.apply(op, (base, *others), {name: concrete(value, values) for name, value in attrs.items()})
     return base
-
-
-def _concrete(value: Any, values: Mapping[SizeExpr, int]) -> Any:
-    if isinstance(value, SizeExpr):
-        return evaluate(value, values)
-    return tuple([_concrete(item, values) for item in value]) if isinstance(value, tuple) else value
 
 
 def _tensor_class(program: Program) -> type:

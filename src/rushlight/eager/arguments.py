@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from rushlight.eager.dispatch import backend_key
+from rushlight.eager.dispatch import STATE, backend_key
 from rushlight.eager.handle import Handle
 from rushlight.eager.symbols import SymFloat, SymInt, unwrap_size
 from rushlight.ir.dtype import BY_NAME, DType, bool_, complex64, float32, from_numpy_dtype, int64
@@ -71,6 +71,9 @@ def integer(value: Any) -> Any:
         return value.expr
     if isinstance(value, SizeExpr):
         return value
+    if STATE.tracer is not None and isinstance(value, Handle):
+        traced: Any = value
+        return integer(traced.item())
     try:
         return operator.index(value)
     except TypeError:

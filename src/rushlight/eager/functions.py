@@ -280,7 +280,6 @@ _relu6 = OPERATORS["relu6"]
 _remainder = OPERATORS["remainder"]
 _remainder_out = out_form(OPERATORS["remainder"])
 _repeat = OPERATORS["repeat"]
-_repeat_interleave = OPERATORS["repeat_interleave"]
 _reshape = OPERATORS["reshape"]
 _reshape_as = OPERATORS["reshape_as"]
 _rms_norm = OPERATORS["rms_norm"]
@@ -1957,13 +1956,6 @@ def repeat(input: Any, repeats: Any) -> Any:
     return call_function(_repeat, (required_operand(input),), {"repeats": integers(repeats)})
 
 
-def repeat_interleave(input: Any, repeats: Any, dim: Any = None) -> Any:
-    """Each element, or slice of a dim, repeated in its place."""
-    return call_function(
-        _repeat_interleave, (required_operand(input),), {"repeats": integer(repeats), "dim": integer(dim)}
-    )
-
-
 def reshape(input: Any, shape: Any) -> Any:
     """The same elements, row-major, in another shape: a view where strides allow, else a copy. One size may be -1."""
     return call_function(_reshape, (required_operand(input),), {"shape": integers(shape)})
@@ -2581,7 +2573,6 @@ __all__ = [
     "relu6",
     "remainder",
     "repeat",
-    "repeat_interleave",
     "reshape",
     "reshape_as",
     "rms_norm",

@@ -9,14 +9,15 @@ import numpy as np
 from rushlight.eager.arguments import integer, required_operand
 from rushlight.eager.dispatch import dispatch
 from rushlight.eager.handle import Handle
-from rushlight.eager.memory import array_of, copied
+from rushlight.eager.memory import copied
 from rushlight.eager.mutation import COPY, in_place
-from rushlight.eager.symbols import SymInt
+from rushlight.eager.symbols import SymInt, wrap_size
 from rushlight.ir.dtype import Kind, bool_, int64
 from rushlight.ops import OPERATORS
 from rushlight.support.errors import fail, require
 
 _SELECT, _SLICE, _UNSQUEEZE = OPERATORS["select"], OPERATORS["slice"], OPERATORS["unsqueeze"]
+_RESHAPE, _FLATNONZERO = OPERATORS["reshape"], OPERATORS["flatnonzero"]
 _INDEX, _INDEX_PUT, _MASKED_FILL = OPERATORS["index"], OPERATORS["index_put"], OPERATORS["masked_fill"]
 
 
@@ -140,9 +141,12 @@ def _places(selection: Selection) -> tuple[tuple[int, ...], tuple[Any, ...]]:
 
 def nonzero_places(mask: Handle) -> list[Any]:
     """For each dim the indices of the elements that are true, in row-major order, as int64 tensors."""
-    if mask.storage is None:
-        fail("C002", "how many elements a mask selects is known only when the program runs", mask=mask)
-    return [copied(found, int64) for found in np.nonzero(np.atleast_1d(array_of(mask)))][: max(mask.ndim, 1)]
+    places = _FLATNONZERO(_RESHAPE(mask, (-1,)))
+    found: list[Any] = []
+    for size in mask.form.shape[:0:-1]:
+        found.append(places % wrap_size(size))
+        places = places // wrap_size(size)
+    return [places, *reversed(found)]
 
 
 def get(tensor: Handle, index: Any) -> Any:

@@ -140,7 +140,6 @@ _reciprocal = OPERATORS["reciprocal"]
 _relu = OPERATORS["relu"]
 _remainder = OPERATORS["remainder"]
 _repeat = OPERATORS["repeat"]
-_repeat_interleave = OPERATORS["repeat_interleave"]
 _reshape = OPERATORS["reshape"]
 _reshape_as = OPERATORS["reshape_as"]
 _roll = OPERATORS["roll"]
@@ -802,10 +801,6 @@ class GeneratedMethods:
     def repeat(self, *repeats: Any) -> Any:
         """The whole tensor repeated along each dim."""
         return dispatch(_repeat, (self,), {"repeats": varied(repeats)})
-
-    def repeat_interleave(self, repeats: Any, dim: Any = None) -> Any:
-        """Each element, or slice of a dim, repeated in its place."""
-        return dispatch(_repeat_interleave, (self,), {"repeats": integer(repeats), "dim": integer(dim)})
 
     def reshape(self, *shape: Any) -> Any:
         """The same elements, row-major, in another shape: a view where strides allow, else a copy.

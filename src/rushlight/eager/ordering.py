@@ -1,24 +1,25 @@
-"""Methods that order or count elements. numpy finds the places; values are gathered there, so gradients follow.
-
-None of them can be part of a compiled graph (C002): the places are known only once the program runs.
-"""
+"""Methods that order or count elements: operators of `ops.order` find places, and values are gathered there."""
 
 from __future__ import annotations
 
 import math
 from typing import Any, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
 from rushlight.eager.arguments import integer
-from rushlight.eager.functions import broadcast_to, gather, index_select, stack, where
+from rushlight.eager.functions import broadcast_to, cat, full, gather, index_select, stack, where
 from rushlight.eager.handle import Handle
 from rushlight.eager.indexing import nonzero_places
-from rushlight.eager.memory import array_of, asked_array_of, copied
+from rushlight.eager.symbols import SymBool, check
 from rushlight.ir.dtype import Kind, bool_, int64
+from rushlight.ops import OPERATORS
 from rushlight.ops.dims import wrap_dim
+from rushlight.ops.promote import broadcast
 from rushlight.support.errors import fail, require
+from rushlight.sym import eq
+
+_ARGSORT, _DISTINCT = OPERATORS["argsort"], OPERATORS["distinct"]
+_REPEAT, _REPEATED_PLACES = OPERATORS["repeat_interleave"], OPERATORS["repeated_places"]
+_FLATNONZERO = OPERATORS["flatnonzero"]
 
 
 class Ordered(NamedTuple):
@@ -28,27 +29,14 @@ class Ordered(NamedTuple):
     indices: Any
 
 
-def _comparable(tensor: Handle) -> NDArray[Any]:
-    array = asked_array_of(tensor)
-    return array.astype(np.float32) if array.dtype.kind == "V" else array
-
-
-def _places(tensor: Any, dim: int, descending: bool) -> NDArray[Any]:
-    """Where elements stand once ordered along a dim; equal ones keep their order, NaN is the largest."""
-    array = _comparable(tensor)
-    if not descending:
-        return np.argsort(array, axis=dim, kind="stable")
-    backwards = np.flip(np.argsort(np.flip(array, dim), axis=dim, kind="stable"), dim)
-    return array.shape[dim] - 1 - backwards
-
-
-def _ordered(tensor: Any, dim: int, descending: bool, first: int, count: int, op: str) -> Ordered:
-    """Of the elements ordered along a dim, `count` from the one numbered `first`."""
+def _ordered(tensor: Any, dim: int, descending: bool, op: str, part: tuple[Any, Any] | None = None) -> Ordered:
+    """The elements ordered along a dim, or those of a `part` of them: its first place, and how many."""
     if tensor.ndim == 0:
-        return Ordered(tensor.clone(), copied(np.zeros((), np.int64), int64))
+        return Ordered(tensor.clone(), _ARGSORT(tensor, dim, descending))
     dim = wrap_dim(dim, tensor.ndim, op)
-    places = np.take(_places(tensor, dim, descending), range(first, first + count), axis=dim)
-    indices = copied(places, int64)
+    indices = _ARGSORT(tensor, dim, descending)
+    if part is not None:
+        indices = indices.narrow(dim, *part).contiguous()
     return Ordered(gather(tensor, dim, indices), indices)
 
 
@@ -67,7 +55,7 @@ class OrderMethods:
 
     def sort(self: Any, dim: Any = -1, descending: bool = False, *, stable: bool = True) -> Ordered:
         """The elements in order along a dim, and where they stood; equal ones keep their order, NaN is the largest."""
-        return _ordered(self, integer(dim), bool(descending), 0, _length(self, dim, "sort"), "sort")
+        return _ordered(self, integer(dim), bool(descending), "sort")
 
     def argsort(self: Any, dim: Any = -1, descending: bool = False, *, stable: bool = True) -> Any:
         """Where the elements stand once ordered along a dim."""
@@ -81,13 +69,13 @@ class OrderMethods:
         """The `k` largest, or smallest, elements along a dim, in order."""
         count, k = _length(self, dim, "topk"), integer(k)
         require(0 <= k <= count, "A002", f"topk: k is {k}, and there are {count} elements", tensor=self)
-        return _ordered(self, integer(dim), bool(largest), 0, k, "topk")
+        return _ordered(self, integer(dim), bool(largest), "topk", (0, k))
 
     def kthvalue(self: Any, k: Any, dim: Any = -1, keepdim: bool = False) -> Ordered:
         """The `k`-th smallest element along a dim, counted from 1."""
         count, k = _length(self, dim, "kthvalue"), integer(k)
         require(1 <= k <= count, "A002", f"kthvalue: k is {k}, and there are {count} elements", tensor=self)
-        return _without(_ordered(self, integer(dim), False, k - 1, 1, "kthvalue"), dim, keepdim)
+        return _without(_ordered(self, integer(dim), False, "kthvalue", (k - 1, 1)), dim, keepdim)
 
     def median(self: Any, dim: Any = None, keepdim: bool = False) -> Any:
         """The lower of the two middle elements; with a dim, values and indices along it. NaN where there is one."""
@@ -95,9 +83,9 @@ class OrderMethods:
         along = 0 if dim is None else integer(dim)
         count = _length(flat, along, "median")
         require(count > 0, "I007", "median: there is no element to choose from", tensor=self)
-        middle = _ordered(flat, along, False, (count - 1) // 2, 1, "median")
+        middle = _ordered(flat, along, False, "median", ((count - 1) // 2, 1))
         if self.dtype.kind is Kind.FLOAT:  # the largest shows whether there is a NaN
-            last = _ordered(flat, along, False, count - 1, 1, "median")
+            last = _ordered(flat, along, False, "median", (count - 1, 1))
             broken = last.values.isnan()
             middle = Ordered(*[where(broken, b, a) for a, b in zip(middle, last, strict=True)])
         found = _without(middle, along, keepdim and dim is not None)
@@ -118,20 +106,31 @@ class OrderMethods:
 
     def unique(self: Any, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False) -> Any:
         """The elements that occur, in order, and on request where each element went and how often each occurs."""
-        values, inverse, counts = np.unique(_comparable(self), return_inverse=True, return_counts=True)
-        found = [copied(values, self.dtype)]
-        found += [copied(inverse.reshape(tuple(self.shape)), int64)] if return_inverse else []
-        found += [copied(counts, int64)] if return_counts else []
+        values, inverse, counts = _DISTINCT(self)
+        found = [values, *([inverse] if return_inverse else []), *([counts] if return_counts else [])]
         return found[0] if len(found) == 1 else tuple(found)
 
     def bincount(self: Any, weights: Any = None, minlength: Any = 0) -> Any:
         """How often each number from 0 on occurs in a vector of them, or the sum of their weights."""
-        array = asked_array_of(self)
-        fits = array.ndim == 1 and array.dtype.kind in "iu" and (not array.size or array.min() >= 0)
+        fits = self.ndim == 1 and self.dtype.kind is Kind.INT
         require(fits, "A002", "bincount: a vector of integers from 0 on is expected", tensor=self)
-        given = None if weights is None else array_of(weights)
-        counts = np.bincount(array, given, integer(minlength))
-        return copied(counts, int64 if weights is None else weights.dtype)
+        padded = cat((self.to(int64), full((1,), integer(minlength) - 1, dtype=int64)))
+        check(padded.amin().item() >= -1, "bincount: all numbers are at least 0")
+        counts = full((padded.amax().item() + 1,), 0, dtype=int64 if weights is None else weights.dtype)
+        return counts.scatter_add(0, self.to(int64), full(self.shape, 1) if weights is None else weights)
+
+    def repeat_interleave(self: Any, repeats: Any, dim: Any = None) -> Any:
+        """Each element, or slice of a dim, repeated in its place: so often each, or each so often as a vector says."""
+        if not isinstance(repeats, Handle):
+            return _REPEAT(self, integer(repeats), integer(dim))
+        if dim is None:
+            return OrderMethods.repeat_interleave(self.reshape(-1), repeats, 0)
+        dim = wrap_dim(integer(dim), self.ndim, "repeat_interleave")
+        if not repeats.form.shape:
+            return _REPEAT(self, integer(repeats), dim)
+        fits = eq(repeats.form.shape[0], self.form.shape[dim])
+        check(SymBool(fits), "repeat_interleave: there are as many repeats as elements along the dim")
+        return index_select(self, dim, _REPEATED_PLACES(repeats))
 
     def nonzero(self: Any, *, as_tuple: bool = False) -> Any:
         """The indices of all elements that are not 0: a row for each, or a tensor for each dim."""
@@ -145,6 +144,6 @@ class OrderMethods:
     def masked_select(self: Any, mask: Any) -> Any:
         """The elements where a bool mask holds, as a vector."""
         require(mask.dtype is bool_, "D001", "masked_select: the mask must be bool", mask=mask)
-        shape = np.broadcast_shapes(tuple(self.shape), tuple(mask.shape))
-        places = np.flatnonzero(asked_array_of(broadcast_to(mask, shape)))
-        return index_select(broadcast_to(self, shape).reshape(-1), 0, copied(places, int64))
+        shape = broadcast(self.form.shape, mask.form.shape)
+        one, other = broadcast_to(self, shape), broadcast_to(mask, shape)
+        return index_select(one.reshape(-1), 0, _FLATNONZERO(other.reshape(-1)))

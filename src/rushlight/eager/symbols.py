@@ -28,6 +28,7 @@ from rushlight.sym import (
     mod,
     ne,
 )
+from rushlight.sym import check as check_condition
 
 Size = int | SizeExpr
 
@@ -265,6 +266,19 @@ def _as_float(value: Any) -> float:
     if isinstance(value, (int, float, SymInt, SymFloat)):
         return float(value)
     raise error("A001", "a number is expected", value=value)
+
+
+def check(condition: Any, message: Any = "") -> None:
+    """Promises a condition on sizes, or on values that `item()` gave: what is compiled may rely on it.
+
+    Where it is not known while tracing it is checked at each run, before anything is written. `message`, a text or a
+    function that makes one, says what is wrong. Errors: R002.
+    """
+    promise = condition.condition if isinstance(condition, SymBool) else condition
+    if promise is True:
+        return
+    said = message() if callable(message) else message
+    check_condition(promise if isinstance(promise, Condition) else bool(promise), str(said))
 
 
 def sym_max(a: Any, b: Any) -> Any:

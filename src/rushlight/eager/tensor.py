@@ -13,7 +13,7 @@ from rushlight.eager.autograd import driver
 from rushlight.eager.autograd.history import requires
 from rushlight.eager.autograd.node import RemovableHandle, add_hook
 from rushlight.eager.creation import require_gradient, tensor
-from rushlight.eager.dispatch import called, name_operation
+from rushlight.eager.dispatch import STATE, called, name_operation
 from rushlight.eager.form import Size, same_shape
 from rushlight.eager.handle import Handle, adopt, gradient_of, share
 from rushlight.eager.interception import make_subclass, make_wrapper_subclass
@@ -31,6 +31,7 @@ from rushlight.eager.persistence import rebuild_tensor, state_of
 from rushlight.eager.printing import format_tensor
 from rushlight.eager.random import RandomMethods
 from rushlight.eager.symbols import SymInt, wrap_size
+from rushlight.eager.tracing.reading import needed_now, traced_item, traced_list
 from rushlight.ir.dtype import Kind
 from rushlight.support.errors import RushlightError, fail, require, warn
 from rushlight.support.peer_names import absent_name
@@ -169,6 +170,8 @@ class Reading:
 
     def item(self: Any) -> Any:
         """The value of a tensor of one element, as a Python number."""
+        if STATE.tracer is not None:
+            return traced_item(self)
         if self.form.numel != 1:
             fail("S015", "item: the tensor has several elements, or none", tensor=self)
         return (
@@ -179,6 +182,8 @@ class Reading:
 
     def tolist(self: Any) -> Any:
         """The elements as nested lists."""
+        if STATE.tracer is not None:
+            return traced_list(self) if self.form.shape else traced_item(self)
         array = asked_array_of(self)
         return (array.astype(np.float64) if array.dtype.kind == "V" else array).tolist()
 
@@ -205,16 +210,16 @@ class Reading:
     def __bool__(self: Any) -> bool:
         if self.form.numel != 1:
             fail("S015", "bool: the truth of several elements is ambiguous", tensor=self)
-        return bool(self.item())
+        return bool(needed_now(self.item()))
 
     def __int__(self: Any) -> int:
-        return int(self.item())
+        return int(needed_now(self.item()))
 
     def __float__(self: Any) -> float:
-        return float(self.item())
+        return float(needed_now(self.item()))
 
     def __complex__(self: Any) -> complex:
-        return complex(self.item())
+        return complex(needed_now(self.item()))
 
     def __index__(self: Any) -> int:
         require(self.dtype.kind in (Kind.BOOL, Kind.INT), "A001", "only integer tensors can be an index", tensor=self)

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from rushlight.ir.dtype import DType, bool_, complex128, float64, int64
-from rushlight.ir.type import CPU, Device, TensorType
+from rushlight.ir.type import CPU, Device, TensorType, dense_order, symbols_in
 from rushlight.ir.value import Value
 from rushlight.support.frozen import frozen
 from rushlight.support.provenance import Frame
-from rushlight.sym import Size
+from rushlight.sym import Size, SizeExpr, free_symbols, scope_of
 from rushlight.term import Attrs, Op, Term, attr_key, slot_setter
 
 
@@ -62,6 +62,14 @@ class Call(Term):
             elif isinstance(operand, tuple):
                 yield from operand
 
+    def symbols(self) -> list[SizeExpr]:
+        """The symbols in its type and its attributes, those born of it included."""
+        return symbols_in([self.type, *[value for _, value in self.attrs]])
+
+    def born(self) -> list[SizeExpr]:
+        """The symbols whose values it makes known."""
+        return [value for value in [self.attr(name) for name in self.op.births] if isinstance(value, SizeExpr)]
+
 
 _set_frames, _set_region = slot_setter(Call, "frames"), slot_setter(Call, "region")
 
@@ -108,7 +116,8 @@ class Graph:
     The alias table says which parameters are overwritten and which outputs are views.
 
     `mutations` maps a parameter's position to the value its storage holds at the end; `views` are outputs rebuilt as
-    views; `frozen` are positions of parameters that have the same elements at each call, or the caller says so.
+    views; `frozen` are positions of parameters that have the same elements at each call, or the caller says so. `sizes`
+    are symbols born in the graph that the caller asks for too.
     """
 
     parameters: tuple[Call, ...]
@@ -118,21 +127,53 @@ class Graph:
     views: tuple[OutputView, ...] = ()
     name: str = "graph"
     frozen: tuple[int, ...] = ()
+    sizes: tuple[SizeExpr, ...] = ()
 
     def results(self) -> tuple[Call, ...]:
         """Everything the graph must compute: outputs, then mutated parameters' values."""
         return self.outputs + tuple([value for _, value in self.mutations])
 
     def without_dead_calls(self) -> Graph:
-        """The graph with only the calls that results depend on, in the same order."""
+        """The graph with only the calls that results, and run-time asserts of sizes born here, depend on."""
         needed: set[int] = set()
-        stack = list(self.results())
+        births = births_of(self.calls)
+        stack = [*self.results(), *[births[symbol] for symbol in _asked(self, births)]]
         while stack:
             call = stack.pop()
             if id(call) not in needed:
                 needed.add(id(call))
                 stack.extend(call.inputs())
+                if births:
+                    stack.extend([births[symbol] for symbol in call.symbols() if symbol in births])
         return replace(self, calls=tuple([call for call in self.calls if id(call) in needed]))
+
+
+def births_of(calls: Iterable[Call]) -> dict[SizeExpr, Call]:
+    """The symbols that calls make known, and by which."""
+    return {symbol: call for call in calls if call.op.births for symbol in call.born()}
+
+
+def _asked(graph: Graph, births: Mapping[SizeExpr, Call]) -> set[SizeExpr]:
+    """The born symbols that somebody but calls asks for: the caller, and the asserts of their scopes."""
+    found = {symbol for symbol in graph.sizes if symbol in births}
+    scopes = {id(scope): scope for scope in [scope_of(symbol) for symbol in births] if scope is not None}
+    for scope in scopes.values():
+        for item in scope.asserts:
+            found.update([symbol for symbol in free_symbols(item.condition.expr) if symbol in births])
+    return found
+
+
+def with_dense_outputs(graph: Graph) -> Graph:
+    """The graph with outputs of other layouts (expanded, sliced) made row-major: an output owns all of its memory."""
+    calls = list(graph.calls)
+    outputs: list[Call] = []
+    for call in graph.outputs:
+        if dense_order(call.type.shape, call.type.strides) is None:
+            type_ = TensorType(call.type.shape, call.type.dtype, call.type.device)
+            call = Call(RELAYOUT, (call,), (), type_, call.frames, call.region)
+            calls.append(call)
+        outputs.append(call)
+    return replace(graph, calls=tuple(calls), outputs=tuple(outputs))
 
 
 class Node(Value):
@@ -235,7 +276,11 @@ class GraphBuilder:
         raise TypeError(f"{type(arg).__name__} cannot be an operand of a graph call")
 
     def graph(
-        self, outputs: Iterable[Node], mutations: Sequence[tuple[int, Node]] = (), views: tuple[OutputView, ...] = ()
+        self,
+        outputs: Iterable[Node],
+        mutations: Sequence[tuple[int, Node]] = (),
+        views: tuple[OutputView, ...] = (),
+        sizes: tuple[SizeExpr, ...] = (),
     ) -> Graph:
         """The finished graph; calls that no result needs are left out."""
         return Graph(
@@ -245,6 +290,7 @@ class GraphBuilder:
             tuple([(position, node.call) for position, node in mutations]),
             views,
             self.name,
+            sizes=sizes,
         ).without_dead_calls()
 
 

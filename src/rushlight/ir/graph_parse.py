@@ -15,7 +15,7 @@ from rushlight.ir.dtype import SHORT_NAMES, DType
 from rushlight.ir.graph import RELAYOUT, RESULT, Call, Graph, OutputView, number, parameter
 from rushlight.ir.type import CPU, Device, TensorType
 from rushlight.support.errors import RushlightError, error
-from rushlight.sym import Condition, Guard, RuntimeAssert, Scope, Size, eq, ge, le, ne, parse_size
+from rushlight.sym import Condition, Guard, RuntimeAssert, Scope, Size, SizeExpr, eq, ge, le, ne, parse_size
 from rushlight.term import Op, Reader, TermSyntaxError
 
 
@@ -173,6 +173,7 @@ class GraphReader(TypeReader):
         self.outputs: tuple[Call, ...] | None = None
         self.mutations: list[tuple[int, Call]] = []
         self.views: list[OutputView] = []
+        self.sizes: tuple[Size, ...] = ()
 
     def graph(self) -> Graph:
         """What was read."""
@@ -184,6 +185,7 @@ class GraphReader(TypeReader):
             tuple(self.views),
             self.name,
             tuple(self.frozen),
+            tuple([size for size in self.sizes if isinstance(size, SizeExpr)]),
         )
 
     def line(self, line: str) -> None:
@@ -300,6 +302,10 @@ class GraphReader(TypeReader):
             rest.append(reader.next())
         self.views.append(OutputView(output, base, shape, strides, self._size("".join(rest))))
 
+    def _sizes_line(self, reader: Reader) -> None:
+        reader.expect("sizes")
+        self.sizes = self._sizes(reader)
+
     # Parts of lines.
 
     def _define(self, name: str, call: Call) -> None:
@@ -371,6 +377,7 @@ _LINES: dict[str, Callable[[GraphReader, Reader], None]] = {
     "return": GraphReader._return,
     "write": GraphReader._write,
     "view": GraphReader._view,
+    "sizes": GraphReader._sizes_line,
     "}": GraphReader._close,
 }
 

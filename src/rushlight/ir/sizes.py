@@ -7,23 +7,8 @@ from typing import Any
 
 from rushlight.ir.dtype import int64
 from rushlight.ir.graph import Call, parameter
-from rushlight.ir.type import TensorType
-from rushlight.sym import SizeExpr, free_symbols, is_symbol
-
-
-def symbols_in(parts: Iterable[Any]) -> list[SizeExpr]:
-    """The symbols in types, sizes and attribute values, each once, in order of appearance."""
-    found: dict[SizeExpr, None] = {}
-    stack = list(parts)[::-1]
-    while stack:
-        item = stack.pop()
-        if isinstance(item, SizeExpr):
-            found.update(dict.fromkeys(free_symbols(item)))
-        elif isinstance(item, TensorType):
-            stack.extend((*reversed(item.strides), *reversed(item.shape)))
-        elif isinstance(item, tuple):
-            stack.extend(reversed(item))
-    return list(found)
+from rushlight.ir.type import TensorType, symbols_in
+from rushlight.sym import SizeExpr, is_symbol
 
 
 def hidden_symbols(shown: Iterable[TensorType], parts: Iterable[Any]) -> tuple[SizeExpr, ...]:

@@ -90,6 +90,8 @@ class GraphPrinter:
         for position, value in graph.mutations:
             body.append(f"write {self.values[id(graph.parameters[position])]} <- {self.values[id(value)]}")
         body.extend([self.view(view) for view in graph.views])
+        if graph.sizes:
+            body.append(f"sizes [{', '.join([self.size(size) for size in graph.sizes])}]")
         if facts:
             body[:0] = self.facts()
         return [f"{graph.name}({header}) {{", *[f"  {line}" for line in body], "}"]
@@ -156,11 +158,19 @@ def _symbol_line(symbol: SizeExpr, name: str) -> str:
         text += f" = {known.hint}"
     elif known.preferred is not None:
         text += f" about {known.preferred}"
+    return text + _bounds_text(symbol)
+
+
+def _bounds_text(symbol: SizeExpr, name: str = "") -> str:
+    known = symbol.facts
+    text = ""
     if known.lower != 0:
         text += f" from {'-inf' if known.lower is None else known.lower}"
     if known.upper is not None:
         text += f" to {known.upper}"
-    return text if known.multiple_of == 1 else f"{text} step {known.multiple_of}"
+    if known.multiple_of != 1:
+        text += f" step {known.multiple_of}"
+    return name + text if text else ""
 
 
 def format_graph(graph: Graph, *, facts: bool = False) -> str:
@@ -174,4 +184,6 @@ def identity_of(graph: Graph) -> str:
     Operators are taken apart, and sizes resolved, by what was guarded, which types need not show.
     """
     printer = GraphPrinter()
-    return "\n".join([*printer.graph(graph, False), *printer.conditions()])
+    lines = [*printer.graph(graph, False), *printer.conditions()]
+    bounds = [_bounds_text(symbol, name) for symbol, name in printer.symbols.items()]
+    return "\n".join([*lines, *[text for text in bounds if text]])

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
 from rushlight.ir.dtype import SHORT_NAMES, DType
 from rushlight.support.errors import require
 from rushlight.support.frozen import frozen
-from rushlight.sym import Size, format_size, optimization_hint
+from rushlight.sym import Size, SizeExpr, format_size, free_symbols, optimization_hint
 from rushlight.term import slot_setter
 
 
@@ -122,3 +125,18 @@ class Layout:
     shape: tuple[Size, ...]
     strides: tuple[Size, ...]
     offset: Size = 0
+
+
+def symbols_in(parts: Iterable[Any]) -> list[SizeExpr]:
+    """The symbols in types, sizes and attribute values, each once, in order of appearance."""
+    found: dict[SizeExpr, None] = {}
+    stack = list(parts)[::-1]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, SizeExpr):
+            found.update(dict.fromkeys(free_symbols(item)))
+        elif isinstance(item, TensorType):
+            stack.extend((*reversed(item.strides), *reversed(item.shape)))
+        elif isinstance(item, tuple):
+            stack.extend(reversed(item))
+    return list(found)

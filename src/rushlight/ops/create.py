@@ -17,7 +17,7 @@ from rushlight.ops.pointwise import array_type
 from rushlight.ops.promote import DEFAULT_FLOAT
 from rushlight.ops.record import OPERATORS, Fact, Sample, define
 from rushlight.support.errors import fail, require
-from rushlight.sym import Size, ceildiv, maximum
+from rushlight.sym import Size, ceildiv, check, ge, maximum
 
 CREATION = Fact.NONDIFFERENTIABLE
 
@@ -36,7 +36,10 @@ def _number_dtype(type_: TensorType) -> DType:
 
 def _require_sizes(size: Shape, op: str) -> None:
     for item in size:
-        require(not isinstance(item, int) or item >= 0, "S007", f"{op}: a size is negative", size=size)
+        if isinstance(item, int):
+            require(item >= 0, "S007", f"{op}: a size is negative", size=size)
+        else:
+            check(ge(item, 0), f"{op}: a size is not negative")
 
 
 @full.meta

@@ -419,6 +419,7 @@ def tile_samples(rng: np.random.Generator) -> Iterator[Sample]:
 repeat_interleave = define(
     "repeat_interleave(Tensor input, Size repeats, int? dim=None) -> Tensor",
     "Each element, or slice of a dim, repeated in its place.",
+    variants="",
 )
 
 

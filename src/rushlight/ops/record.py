@@ -39,6 +39,10 @@ FAMILIES: dict[str, tuple[Kind, ...]] = {
 }
 
 
+# Types of attributes that a call makes known, and the least value of a symbol for one.
+BORN: dict[str, int | None] = {"born": 0, "born_int": None}
+
+
 class Fact(Flag):
     """What engines may know of an operator without knowing which it is."""
 
@@ -48,8 +52,8 @@ class Fact(Flag):
     REDUCTION = auto()
     RANDOM = auto()  # takes seed and ordinal; never merged, never recomputed with another ordinal
     NONDIFFERENTIABLE = auto()  # its result has no gradient
-    DATA_DEPENDENT = auto()  # the result's shape depends on values
-    HOST = auto()  # an opaque call on the host
+    DATA_DEPENDENT = auto()  # it makes sizes known that depend on values; its attributes of type `born` name them
+    HOST = auto()  # an opaque call on the host: its `ref` on arrays, or its `kernel`
 
 
 class Operator(Op):
@@ -243,7 +247,14 @@ class Operator(Op):
             parameters = self._operands = self.schema.operands
         return {**{item.name: value for item, value in zip(parameters, operands, strict=True)}, **attrs}
 
-    def _check_family(self, operands: tuple[Any, ...]) -> None:
+    @property
+    def births(self) -> tuple[str, ...]:
+        """The attributes that are sizes which a call makes known."""
+        if Fact.DATA_DEPENDENT not in self.facts:
+            return ()
+        return tuple([item.name for item in self.schema.attributes if item.type in BORN])
+
+    def check_family(self, operands: tuple[Any, ...]) -> None:
         """D001, or D006 for complex ones, unless the first tensor's dtype is of the accepted family."""
         first = operands[0] if operands else None
         first = first[0] if isinstance(first, tuple) and first else first
@@ -259,7 +270,7 @@ class Operator(Op):
         # An operator that is given a dtype converts to it.
         checked = self.meta_rule is None or Fact.POINTWISE not in self.facts
         if checked and self.dtypes != "all" and attrs.get("dtype") is None:
-            self._check_family(operands)
+            self.check_family(operands)
         named = self.named(operands, attrs)
         if self.meta_rule is not None:
             return self.meta_rule(**named)

@@ -131,6 +131,5 @@ def _assertions(sources: tuple[SymbolSource, ...]) -> tuple[Assertion, ...]:
             condition = item.condition
             if known.issuperset(free_symbols(condition.expr)):
                 where = "" if item.frame is None else f" ({item.frame})"
-                message = f"{item.message or condition}{where}"
-                found[Assertion(condition.relation, condition.expr, 0, message)] = None
+                found[Assertion(condition.relation, condition.expr, 0, f"{item}{where}")] = None
     return tuple(found)

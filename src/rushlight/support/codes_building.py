@@ -72,13 +72,6 @@ register_code(
     "return it from the compiled function",
 )
 register_code(
-    "C011",
-    CompileError,
-    "An operator cannot be part of a compiled graph",
-    "It is a call into other software, or its result's shape depends on values.",
-    "call it outside of the compiled function",
-)
-register_code(
     "C012",
     CompileError,
     "Two tensors show different parts of one storage",

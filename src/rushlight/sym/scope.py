@@ -39,6 +39,10 @@ class RuntimeAssert:
     frame: Frame | None
     message: str
 
+    def __str__(self) -> str:
+        """What is said when it does not hold."""
+        return f"check: {self.message or self.condition} does not hold"
+
 
 class Scope(SymbolOwner):
     """The symbols of one capture and their facts. Two scopes share nothing; one scope is used by one thread at a time.
@@ -137,8 +141,8 @@ class Scope(SymbolOwner):
             fail("R002", f"check: {message or condition} does not hold for any value", frame=frame)
         value = self.hint_or_none(condition.expr)
         if value is not None and not compares(condition.relation, value):
-            said = message or str(condition)
-            fail("R002", f"check: {said} does not hold for the example", frame=frame, condition=condition)
+            report = f"{RuntimeAssert(condition, frame, message)} for the example"
+            fail("R002", report, frame=frame, condition=condition)
         self.asserts.append(RuntimeAssert(condition, frame, message))
         self.learn(condition)
 
@@ -181,7 +185,7 @@ def _fail_data_dependent(e: Size, question: str) -> NoReturn:
     values: dict[str, object] = {
         symbol.facts.name: symbol.facts.source for symbol in unbacked[:8] if symbol.facts.source
     }
-    hint = "ask guard_or_false or guard_or_true and take the general path, or promise the condition with rl.check"
+    hint = "promise it first with rl.check(condition), select with rl.where, or branch with rl.cond"
     raise error("C002", f"size: {question} is known only when the program runs", hint=hint, frame=None, **values)
 
 

@@ -24,6 +24,11 @@ class Op:
     def __init__(self, name: str) -> None:
         self.name = name
 
+    @property
+    def births(self) -> tuple[str, ...]:
+        """The attributes that name what is known only once it was applied."""
+        return ()
+
     def __repr__(self) -> str:
         return self.name
 

@@ -25,8 +25,11 @@ from rushlight.eager.execution.signature import Signature, collapsed_signature, 
 from rushlight.eager.execution.views import is_composite_view, view_plan
 from rushlight.eager.form import Form, form_of, form_of_type
 from rushlight.eager.handle import Handle
+from rushlight.eager.memory import array_of, copied
 from rushlight.eager.mutation import Mutation
 from rushlight.ir.graph import Graph, GraphBuilder, Node
+from rushlight.ir.value import map_operands
+from rushlight.ops.pointwise import array_type
 from rushlight.ops.record import Fact, Operator
 from rushlight.support.errors import fail
 
@@ -68,7 +71,8 @@ def make_plan(op: Operator, operands: tuple[Any, ...], attrs: Mapping[str, Any])
     found = view_plan(op, operands, attrs)
     if found is not None:
         return found.call
-    if op.lower_rule is None and "cpu" in op.kernels:
+    if Fact.HOST in op.facts:
+        op.check_family(map_operands(operands, lambda operand: form_of_operand(operand).type))
         return HostPlan(op, attrs).call
     if is_composite_view(op):
         return composite_plan(op, operands, attrs)
@@ -86,7 +90,7 @@ def composite_plan(op: Operator, operands: tuple[Any, ...], attrs: Mapping[str, 
 
 
 class HostPlan:
-    """Calls the operator's own implementation for the device."""
+    """Calls the operator's own implementation for the device, by default its meaning, on arrays."""
 
     __slots__ = ("_attrs", "_op")
 
@@ -95,8 +99,17 @@ class HostPlan:
         self._attrs = dict(attrs)
 
     def call(self, operands: tuple[Any, ...]) -> Any:
-        """The result."""
-        return self._op.kernels["cpu"](**self._op.named(operands, self._attrs))
+        """The result: tensors with copies of the arrays that the implementation returns."""
+        rule = self._op.kernels.get("cpu") or self._op.ref_rule
+        if rule is None:
+            fail("X002", f"{self._op.name}: there is neither a kernel nor a ref rule")
+        arrays = map_operands(operands, lambda operand: array_of(operand) if isinstance(operand, Handle) else operand)
+        result = rule(**self._op.named(arrays, self._attrs))
+        return tuple([_copied(item) for item in result]) if isinstance(result, tuple) else _copied(result)
+
+
+def _copied(array: Any) -> Any:
+    return copied(array, array_type(array).dtype)
 
 
 def operator_plan(op: Operator, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> Run:

@@ -13,8 +13,7 @@ from rushlight.eager.form import form_of_type
 from rushlight.eager.handle import Handle, make
 from rushlight.eager.mutation import Mutation
 from rushlight.ir.value import map_operands
-from rushlight.ops.record import Fact, Operator
-from rushlight.support.errors import fail
+from rushlight.ops.record import Operator
 
 
 def run_on_meta(op: Any, active: int, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
@@ -36,8 +35,6 @@ def run_on_meta(op: Any, active: int, operands: tuple[Any, ...], attrs: Mapping[
 
 def typed_result(op: Operator, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
     """The result without data."""
-    if Fact.DATA_DEPENDENT in op.facts and op.meta_rule is None:
-        fail("V003", f"{op.name}: the result's shape depends on values that this tensor does not have")
     result = op.infer(types_of(operands), attrs)
     if isinstance(result, tuple):
         return tuple([make(None, form_of_type(type_)) for type_ in result])

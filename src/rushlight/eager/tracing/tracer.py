@@ -19,10 +19,13 @@ from rushlight.eager.handle import Handle, make
 from rushlight.eager.mutation import Mutation, written_value
 from rushlight.ir.graph import RELAYOUT, Call, GraphBuilder, Node
 from rushlight.ir.type import TensorType
-from rushlight.ops.record import Fact
+from rushlight.ops.record import BORN, OPERATORS
+from rushlight.ops.schema import Parameter
 from rushlight.runtime.generator import Generator
 from rushlight.support.errors import fail
 from rushlight.support.provenance import user_frames
+from rushlight.sym import Scope as SizeScope
+from rushlight.sym import SizeExpr
 
 Step = tuple[Any, tuple[Any, ...], Mapping[str, Any]]
 
@@ -55,7 +58,7 @@ class Binding:
 
 
 class Tracer:
-    """Records into a GraphBuilder.
+    """Records into a GraphBuilder. Sizes that values give are symbols of `scope` without hints.
 
     `lift(tensor)` is asked for the type of a tensor from outside that the program reads, `random_state(generator,
     count)` for what stands for the seed and the next ordinal of a random generator.
@@ -64,10 +67,12 @@ class Tracer:
     def __init__(
         self,
         builder: GraphBuilder,
+        scope: SizeScope,
         lift: Callable[[Handle], TensorType],
         random_state: Callable[[Generator, int], tuple[Any, Any]],
     ) -> None:
         self.builder = builder
+        self.scope = scope
         self.lifted: list[Handle] = []
         self.random_state = random_state
         self.memos: dict[Hashable, Any] = {}  # see dispatch.Memo
@@ -113,16 +118,27 @@ class Tracer:
             return result
         if is_composite_view(op):
             return run_decomposition(op, Key.TRACING, operands, attrs)
-        if Fact.HOST in op.facts or Fact.DATA_DEPENDENT in op.facts:
-            fail(
-                "C011",
-                f"{op.name}: it cannot be part of a compiled graph",
-                hint="call it outside of the compiled function",
-            )
+        if op.births:
+            attrs = {
+                **attrs,
+                **{item.name: self._birth(op, item) for item in op.schema.attributes if item.type in BORN},
+            }
         result = self._apply(op, operands, attrs)
         if isinstance(result, tuple):
             return tuple([self.wrap(item) for item in result])
         return self.wrap(result)
+
+    def _birth(self, op: Any, parameter: Parameter) -> SizeExpr:
+        """A size that a call of an operator will tell."""
+        frames = self.builder.frames
+        source = f"{op.name} at {frames[0]}" if frames else op.name
+        return self.scope.symbol(lower=BORN[parameter.type], source=source)
+
+    def size(self, tensor: Handle) -> SizeExpr:
+        """The one element of an integer tensor as a size."""
+        result = OPERATORS["item"](tensor)
+        found: SizeExpr = result.node.node.call.attr("value")
+        return found
 
     def wrap(self, node: Node) -> Any:
         """A tensor that stands for a fresh value."""

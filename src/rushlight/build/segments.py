@@ -1,0 +1,269 @@
+"""Cutting a graph where a size is born: at calls whose results tell sizes, and at calls that only the host can run.
+
+What lies between two such places is a graph of its own, compiled as any other. These graphs come in waves: what is
+asked for in wave n needs nothing that is born after wave n - 1. A value is made in the first wave that needs it, so
+that it fuses there; views are made again in each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from rushlight.ir.graph import NUMBER, PARAMETER, RELAYOUT, RESULT, Call, Graph, births_of, parameter, with_dense_outputs
+from rushlight.ir.sizes import hidden_symbols, sizes_parameter
+from rushlight.ir.type import TensorType, dense_order
+from rushlight.ir.value import map_operands
+from rushlight.ops.record import Fact
+from rushlight.support.errors import fail
+from rushlight.support.frozen import frozen
+from rushlight.sym import SizeExpr
+
+
+@frozen
+class Birth:
+    """A symbol's value: that of the tensor `call`, or, with a `dim`, the size of that dim of it."""
+
+    symbol: SizeExpr
+    call: Call
+    dim: int | None
+
+
+@frozen
+class HostStep:
+    """A call that the host runs; its `results` are itself, or the calls that take one of several."""
+
+    call: Call
+    results: tuple[Call | None, ...]
+
+
+@frozen
+class NativeStep:
+    """A graph that reads the values of `reads`, then, where there are any, `sizes`, and makes those of `makes`."""
+
+    graph: Graph
+    reads: tuple[Call, ...]
+    sizes: tuple[SizeExpr, ...]
+    makes: tuple[Call, ...]
+
+
+Step = HostStep | NativeStep | Birth
+
+
+def is_segmented(graph: Graph) -> bool:
+    """Whether a graph is more than one native call."""
+    return any(is_host(call) or call.op.births for call in graph.calls)
+
+
+def is_host(call: Call) -> bool:
+    """Whether only the host can run a call."""
+    return Fact.HOST in getattr(call.op, "facts", Fact.NONE)
+
+
+def cut_at_births(graph: Graph) -> list[Step]:
+    """The steps of a graph, in order. Values are those of the graph's own calls; the last step makes the results."""
+    return _Cutter(graph).run()
+
+
+@dataclass(slots=True)
+class _Wave:
+    """What comes between a wave and the next, in order, and what is made in it: values, and those read elsewhere."""
+
+    between: list[Call] = field(default_factory=list)
+    calls: set[int] = field(default_factory=set)
+    makes: dict[int, Call] = field(default_factory=dict)
+
+
+class _Cutter:
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.results: dict[int, list[Call]] = {}
+        for call in graph.calls:
+            if call.op is RESULT:
+                self.results.setdefault(id(call.operands[0]), []).append(call)
+        self.waves: list[_Wave] = []
+        self.made: dict[int, int] = {}
+
+    def run(self) -> list[Step]:
+        """The steps."""
+        earliest, count = _earliest(self.graph)
+        self.waves = [_Wave() for _ in range(count)]
+        for call in self.graph.calls:
+            if is_host(call) or call.op.births:
+                self.waves[earliest[id(call)]].between.append(call)
+        for number in range(count):
+            self._assign(number)
+        natives = [self._native(number) for number in reversed(range(count))][::-1]
+        steps: list[Step] = []
+        for wave, native in zip(self.waves, natives, strict=True):
+            steps += native
+            for call in wave.between:
+                steps += [HostStep(call, self._results_of(call))] if is_host(call) else []
+                steps += [self._birth(symbol, call) for symbol in call.born()]
+        return steps
+
+    def _asked(self, number: int) -> list[Call]:
+        """What a wave must make, or have made earlier."""
+        found: list[Call] = []
+        for call in self.waves[number].between:
+            found += [item for item in call.inputs() if item.op is not PARAMETER] if is_host(call) else [call]
+        if number == len(self.waves) - 1:
+            found += [*self.graph.outputs, *[value for _, value in self.graph.mutations]]
+        return found
+
+    def _assign(self, number: int) -> None:
+        """Says which values a wave makes: those that it needs and no earlier one made."""
+        mine = self.waves[number].calls
+        stack = self._asked(number)
+        while stack:
+            call = stack.pop()
+            if call.op is RESULT:
+                stack.append(call.operands[0])
+                continue
+            if id(call) in mine or id(call) in self.made or is_host(call) or call.op is PARAMETER:
+                continue
+            mine.add(id(call))
+            if not _is_free(call):
+                self.made[id(call)] = number
+            stack.extend(call.inputs())
+
+    def _native(self, number: int) -> list[Step]:
+        """The graph of a wave, if it has anything to do. Later waves have said by now what they read of it."""
+        wave, last = self.waves[number], number == len(self.waves) - 1
+        for call in self._asked(number):
+            self._export(call, number)
+        if last:
+            for call in self.graph.outputs:
+                if call.op is PARAMETER:
+                    wave.makes[id(call)] = call
+        mutations = self.graph.mutations if last else ()
+        makes = list(wave.makes.values())
+        if not makes and not mutations:
+            return []
+        maker = _SegmentMaker(self, number)
+        outputs = [maker.image(call) for call in makes]
+        values = [(self.graph.parameters[place], maker.image(value)) for place, value in mutations]
+        return [maker.step(f"{self.graph.name}_{number}", makes, outputs, values)]
+
+    def _export(self, call: Call, number: int) -> None:
+        """Makes a value a result of the wave that makes it, if that is no free one: of the wave itself."""
+        source = call.operands[0] if call.op is RESULT else call
+        if call.op is PARAMETER or is_host(source):
+            return
+        self.waves[self.made.get(id(source), number)].makes[id(call)] = call
+
+    def read(self, call: Call, number: int) -> bool:
+        """Whether a wave reads a value, rather than making it; what it reads is made a result of an earlier one."""
+        source = call.operands[0] if call.op is RESULT else call
+        if source.op is PARAMETER or is_host(source):
+            return True
+        if self.made.get(id(source), number) == number:
+            return False
+        self._export(call, number)
+        return True
+
+    def _results_of(self, call: Call) -> tuple[Call | None, ...]:
+        if not isinstance(call.type, tuple):
+            return (call,)
+        found = {item.attr("index"): item for item in self.results.get(id(call), [])}
+        return tuple([found.get(place) for place in range(len(call.type))])
+
+    def _birth(self, symbol: SizeExpr, call: Call) -> Birth:
+        for item in self._results_of(call):
+            if item is not None and symbol in item.type.shape:
+                return Birth(symbol, item, item.type.shape.index(symbol))
+        if isinstance(call.type, tuple) or call.type.shape:
+            fail("X001", f"{call.op.name}: no result shows the size that it makes known")
+        return Birth(symbol, call, None)
+
+
+class _SegmentMaker:
+    """The graph of one wave: the calls that results depend on, on parameters for what is read."""
+
+    def __init__(self, cutter: _Cutter, number: int) -> None:
+        self.cutter = cutter
+        self.number = number
+        self.reads: dict[int, Call] = {}
+        self.calls: list[Call] = []
+        self.parameters: list[Call] = []
+        self.images: dict[int, Call] = {}
+
+    def image(self, call: Call) -> Call:
+        """What stands for a value in the wave's graph."""
+        stack = [call]
+        while stack:
+            item = stack[-1]
+            if id(item) in self.images:
+                stack.pop()
+            elif self.cutter.read(item, self.number):
+                self.parameter(item)
+            else:
+                missing = [operand for operand in item.inputs() if id(operand) not in self.images]
+                stack += missing
+                if not missing:
+                    self._build(item)
+        return self.images[id(call)]
+
+    def parameter(self, call: Call) -> Call:
+        """The parameter for a value from elsewhere."""
+        found = self.reads.get(id(call))
+        if found is not None:
+            return self.images[id(call)]
+        self.reads[id(call)] = call
+        type_ = call.type
+        given = parameter(f"in{len(self.parameters)}", type_)
+        self.images[id(call)] = given
+        if call.op is not PARAMETER and dense_order(type_.shape, type_.strides) is None:
+            # It was made row-major.
+            given = parameter(given.attr("name"), TensorType(type_.shape, type_.dtype, type_.device, weak=type_.weak))
+            self.images[id(call)] = Call(RELAYOUT, (given,), (), type_, call.frames, call.region)
+            self.calls.append(self.images[id(call)])
+        self.parameters.append(given)
+        return given
+
+    def _build(self, call: Call) -> None:
+        operands = map_operands(call.operands, lambda item: self.images[id(item)])
+        attrs = tuple([(name, None if name in call.op.births else value) for name, value in call.attrs])
+        new = Call(call.op, operands, attrs, call.type, call.frames, call.region)
+        self.images[id(call)] = new
+        self.calls.append(new)
+
+    def step(
+        self, name: str, makes: Sequence[Call], outputs: Sequence[Call], values: Iterable[tuple[Call, Call]]
+    ) -> NativeStep:
+        """The finished step."""
+        for target, _ in (values := list(values)):
+            self.parameter(target)
+        places = {key: place for place, key in enumerate(self.reads)}
+        mutations = tuple([(places[id(target)], value) for target, value in values])
+        types = [call.type for call in self.parameters]
+        parts = [part for call in self.calls for part in (call.type, *[value for _, value in call.attrs])]
+        sizes = hidden_symbols(types, [*parts, *[call.type for call in outputs]])
+        parameters = (*self.parameters, sizes_parameter(sizes)) if sizes else tuple(self.parameters)
+        graph = Graph(parameters, tuple(self.calls), tuple(outputs), mutations, name=name)
+        return NativeStep(with_dense_outputs(graph), tuple(self.reads.values()), sizes, tuple(makes))
+
+
+def _earliest(graph: Graph) -> tuple[dict[int, int], int]:
+    """The first wave in which each call can run, or after which the host can run it, and the number of waves."""
+    births = births_of(graph.calls)
+    found: dict[int, int] = {}
+    count = 1
+    for call in graph.calls:
+        host, mine = is_host(call), 0
+        for item in call.inputs():
+            source = item.operands[0] if item.op is RESULT else item
+            mine = max(mine, found.get(id(source), 0) + (is_host(source) and not host))
+        if births:
+            own = call.born()
+            for symbol in call.symbols():
+                if symbol in births and symbol not in own:
+                    mine = max(mine, found[id(births[symbol])] + (not host))
+        found[id(call)] = mine
+        count = max(count, mine + 1 + (host or bool(call.op.births)))
+    return found, count
+
+
+def _is_free(call: Call) -> bool:
+    """Whether a wave makes a value again rather than reading what an earlier one made."""
+    return call.op is NUMBER or Fact.VIEW in getattr(call.op, "facts", Fact.NONE)

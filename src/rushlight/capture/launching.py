@@ -1,0 +1,64 @@
+"""Running an executable on tensors whose sizes were traced as symbols."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rushlight.eager.execution.operands import form_of_operand
+from rushlight.eager.execution.plan import KernelPlan
+from rushlight.eager.form import Form, form_of
+from rushlight.ir.dtype import int64
+from rushlight.sym import SizeExpr, evaluate
+
+if TYPE_CHECKING:
+    from rushlight.build import Executable
+    from rushlight.ir.graph import Graph
+
+_MOST_PLANS = 512  # of one executable: sizes that values give may be others at each call
+
+
+class Launching:
+    """The executable of a graph that takes tensors, numbers, and `sizes` that none of them shows.
+
+    It is made when it is first asked for.
+    """
+
+    def __init__(self, graph: Graph, sizes: Sequence[SizeExpr], compile_graph: Callable[[Graph], Executable]) -> None:
+        self.sizes = tuple(sizes)
+        self._graph = graph
+        self._compile_graph = compile_graph
+        self._executable: Executable | None = None
+        self._plans: dict[tuple[Form, ...], KernelPlan] = {}
+
+    @property
+    def executable(self) -> Executable:
+        """The executable."""
+        if self._executable is None:
+            self._executable = self._compile_graph(self._graph)
+        return self._executable
+
+    def run(self, operands: Sequence[Any], values: Mapping[SizeExpr, int]) -> list[Any]:
+        """The graph's outputs; `values` are those of all symbols in their types."""
+        executable = self.executable
+        flat = list(operands)
+        if self.sizes:
+            sizes = evaluated(self.sizes, values)
+            flat.append(form_of(sizes, int64, strides=(0,) * len(sizes)))
+        forms = tuple([form_of_operand(item) for item in flat])
+        plan = self._plans.get(forms)
+        if plan is None:
+            outputs = [
+                form_of(evaluated(type_.shape, values), type_.dtype, type_.device, evaluated(type_.strides, values))
+                for type_ in executable.output_types
+            ]
+            words = [form.words for form in (*forms, *outputs)]
+            if len(self._plans) >= _MOST_PLANS:
+                self._plans.clear()
+            plan = self._plans[forms] = KernelPlan(executable, flat, words, outputs)
+        return plan.run(flat)
+
+
+def evaluated(sizes: Sequence[Any], values: Mapping[SizeExpr, int]) -> tuple[int, ...]:
+    """Sizes as integers."""
+    return tuple([evaluate(size, values) for size in sizes])

@@ -1,0 +1,39 @@
+"""Asking a traced tensor for its value: integers are sizes from then on, floats are values that stay in the graph."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rushlight.eager.dispatch import STATE
+from rushlight.eager.handle import Handle, fail_without_data
+from rushlight.eager.symbols import SymBool, SymInt, wrap_size
+from rushlight.ir.dtype import Kind
+from rushlight.ops import OPERATORS
+from rushlight.support.errors import fail
+from rushlight.sym import ne
+
+
+def traced_item(tensor: Handle) -> Any:
+    """The one element: a SymInt or SymBool, or for floats a tensor that counts as a Python number."""
+    flat: Any = OPERATORS["reshape"](tensor, ())
+    kind = tensor.form.dtype.kind
+    if kind is Kind.INT:
+        return SymInt(STATE.tracer.size(flat))
+    if kind is Kind.BOOL:
+        return SymBool(ne(STATE.tracer.size(flat), 0))
+    return OPERATORS["as_number"](flat) if kind is Kind.FLOAT else fail_without_data(tensor)
+
+
+def traced_list(tensor: Any) -> list[Any]:
+    """The elements as nested lists of what `traced_item` gives; how many there are is guarded."""
+    int(wrap_size(tensor.form.shape[0]))
+    items = OPERATORS["unbind"](tensor, 0)
+    return [traced_item(item) if not item.form.shape else traced_list(item) for item in items]
+
+
+def needed_now(value: Any) -> Any:
+    """A value that Python itself needs; C002 for one that is known only when the program runs."""
+    if isinstance(value, Handle):
+        hint = "compare and select with tensors (where), or take a branch of the graph with cond"
+        fail("C002", "the value of a tensor is known only when the program runs", tensor=value, hint=hint)
+    return value

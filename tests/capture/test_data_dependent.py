@@ -1,0 +1,197 @@
+"""Sizes that values tell, and calls that only the host can run, inside compiled functions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import rushlight as rl
+from rushlight.capture import explain_entries, graph_count
+from rushlight.compiler import reset
+from rushlight.ops.record import Fact, define, undefine
+from rushlight.support.errors import RushlightError
+
+
+@pytest.fixture(autouse=True)
+def forgotten():
+    reset()
+
+
+def same(found: Any, wanted: Any) -> bool:
+    if isinstance(wanted, (tuple, list)):
+        return len(found) == len(wanted) and all(same(*pair) for pair in zip(found, wanted, strict=True))
+    if isinstance(wanted, rl.Tensor):
+        one, other = found.detach().numpy(), wanted.detach().numpy()
+        return found.dtype is wanted.dtype and np.array_equal(one, other, equal_nan=one.dtype.kind == "f")
+    return type(found) is type(wanted) and found == wanted
+
+
+def masked(x: Any) -> Any:
+    kept = x[x > 0]
+    return kept, (kept * 2).sum(), kept.shape[0]
+
+
+def placed(x: Any) -> Any:
+    rows = rl.nonzero(x.abs() > 0.5)
+    return rows, x[rows[:, 0]] * 2
+
+
+def selected(x: Any) -> Any:
+    return rl.masked_select(x, x < 1) + 1, rl.argwhere(x < 0).shape[0]
+
+
+def told_apart(x: Any) -> Any:
+    values, inverse, counts = rl.unique((x * 2).int(), return_inverse=True, return_counts=True)
+    return values, inverse, counts, values[inverse] - (x * 2).int()
+
+
+def counted(x: Any) -> Any:
+    numbers = (x.abs() * 3).long().reshape(-1)
+    return rl.bincount(numbers), rl.bincount(numbers, x.reshape(-1), minlength=4)
+
+
+def repeated(x: Any) -> Any:
+    return x.repeat_interleave((x[:, 0].abs() * 2).long(), 0) + 1
+
+
+def ordered(x: Any) -> Any:
+    values, places = rl.sort(x, 0, descending=True)
+    return values * 2, places, x.argsort(1), (x * 2).topk(2, 1).values
+
+
+def asked(x: Any) -> Any:
+    number = (x > 0).sum().item()
+    return rl.zeros(number, 2) + number, number + 1, x.sum().item() * x
+
+
+def cut(x: Any) -> Any:
+    first = (x[:, 0] > 0).sum().item()
+    one, other = x.split([first, x.shape[0] - first])
+    return one * 2, other.sum(0), rl.cat([other, one])
+
+
+PROGRAMS = [masked, placed, selected, told_apart, counted, repeated, ordered, asked, cut]
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
+def test_one_graph_serves_all_values(program: Any):
+    compiled = rl.compile(program)
+    for seed, rows in enumerate((5, 3, 1, 0, 8, 64)):
+        x = rl.tensor(np.random.default_rng(seed).standard_normal((rows, 4)).astype(np.float32))
+        assert same(compiled(x), program(x))
+    assert graph_count() == 1
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "reference"])
+def test_other_backends_run_them_too(backend: str):
+    compiled = rl.compile(cut, backend=backend)
+    x = rl.tensor(np.random.default_rng(1).standard_normal((6, 4)).astype(np.float32))
+    found, wanted = compiled(x), cut(x)
+    if backend == "reference":
+        assert all(np.allclose(a.numpy(), b.numpy(), atol=1e-6) for a, b in zip(found, wanted, strict=True))
+    else:
+        assert same(found, wanted)
+
+
+def test_gradients_flow_through_what_is_selected():
+    def loss(x: Any, w: Any) -> Any:
+        y = x * w
+        kept = y[y > 0]
+        values, _ = rl.sort(kept * kept)
+        return (values / 2).sum() * kept.shape[0]
+
+    compiled = rl.compile(loss)
+    for seed in range(3):
+        data = np.random.default_rng(seed).standard_normal((6, 4)).astype(np.float32)
+        gradients: list[Any] = []
+        for function in (compiled, loss):
+            w = rl.ones(4, requires_grad=True)
+            function(rl.tensor(data), w).backward()
+            gradients.append(w.grad)
+        assert same(*gradients)
+    assert graph_count() == 1
+
+
+def test_a_broken_promise_is_an_error_with_the_users_line():
+    def halves(x: Any, sizes: Any) -> Any:
+        a, b = sizes.tolist()
+        rl.check(a + b == x.shape[0], "the parts make up the whole")
+        one, other = x.split([a, b])
+        return one.sum(0) + other.sum(0)
+
+    compiled = rl.compile(halves)
+    x = rl.ones(5, 2)
+    assert same(compiled(x, rl.tensor([2, 3])), rl.full((2,), 5.0))
+    with pytest.raises(RushlightError, match="the parts make up the whole does not hold") as caught:
+        compiled(x, rl.tensor([3, 3]))
+    assert caught.value.code == "R002"
+    assert "test_data_dependent.py" in str(caught.value) and "halves" in str(caught.value)
+
+
+def test_a_negative_size_is_an_error():
+    compiled = rl.compile(lambda n: rl.zeros(n.item()))
+    assert compiled(rl.tensor(0)).shape == (0,)
+    with pytest.raises(RushlightError) as caught:
+        compiled(rl.tensor(-1))
+    assert caught.value.code == "R002"
+
+
+def test_nothing_is_written_before_all_promises_are_checked():
+    state = rl.zeros(3)
+
+    def update(n: Any) -> Any:
+        state.add_(1)
+        rl.check(n.item() < 5)
+        return state.sum() + rl.zeros(n.item()).sum()
+
+    compiled = rl.compile(update)
+    assert compiled(rl.tensor(2)).item() == 3.0
+    with pytest.raises(RushlightError):
+        compiled(rl.tensor(7))
+    assert state.tolist() == [1.0, 1.0, 1.0]
+
+
+def test_a_branch_on_a_value_names_where_it_came_from():
+    def function(x: Any) -> Any:
+        count = (x > 0).sum().item()
+        return x if count > 3 else -x
+
+    with pytest.raises(rl.DataDependentError, match="u0 >= 4") as caught:
+        rl.compile(function)(rl.ones(3))
+    assert "item at" in str(caught.value) and "rl.cond" in str(caught.value)
+
+
+def test_a_promise_decides_a_branch():
+    def function(x: Any) -> Any:
+        count = (x > 0).sum().item()
+        rl.check(count > 3)
+        return x if count > 2 else -x
+
+    assert same(rl.compile(function)(rl.ones(5)), rl.ones(5))
+
+
+def test_operators_of_the_host_are_steps_between_native_calls(request: pytest.FixtureRequest):
+    ranked = define("ranked(Tensor input) -> Tensor", "The order of the elements.", facts=Fact.HOST)
+    request.addfinalizer(lambda: undefine("ranked"))
+    ranked.meta(lambda input: input)
+    ranked.kernel("cpu")(lambda input: np.argsort(input).astype(input.dtype))
+    compiled = rl.compile(lambda x: ranked(x * 2) + 1)
+    assert compiled(rl.tensor([3.0, 1.0, 2.0])).tolist() == [2.0, 3.0, 1.0]
+    assert len(explain_entries(compiled)[0].executables) == 2
+
+
+def test_reads_of_one_wave_are_one_segment():
+    """However many values are read, there is one native call before and one after."""
+
+    def function(x: Any) -> Any:
+        total = x.sum()
+        for count in [(x > level).sum().item() for level in range(6)]:
+            total = total + rl.ones(count).sum()
+        return total
+
+    compiled = rl.compile(function)
+    x = rl.tensor([0.5, 3.5, 9.0, -1.0])
+    assert same(compiled(x), function(x))
+    assert len(explain_entries(compiled)[0].executables) == 2
