@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from rushlight.eager.creation import empty
+from rushlight.eager.functions import zeros_like
 from rushlight.eager.tensor import Parameter
 from rushlight.ir.dtype import bool_
 from rushlight.nn import functional, init
 from rushlight.nn.linear import Linear
 from rushlight.nn.module import Module
-from rushlight.ops.record import OPERATORS
 from rushlight.support.errors import fail, require
 
 
@@ -137,5 +137,4 @@ class MultiheadAttention(Module):
 def _additive(mask: Any, like: Any) -> Any:
     if mask.dtype is not bool_:
         return mask
-    nothing = OPERATORS["zeros"](tuple(mask.shape), dtype=like.dtype)
-    return OPERATORS["where"](mask, float("-inf"), nothing)
+    return zeros_like(mask, dtype=like.dtype).masked_fill(mask, float("-inf"))
