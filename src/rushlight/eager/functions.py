@@ -342,7 +342,9 @@ _threshold = OPERATORS["threshold"]
 _tile = OPERATORS["tile"]
 _transpose = OPERATORS["transpose"]
 _tril = OPERATORS["tril"]
+_tril_indices = OPERATORS["tril_indices"]
 _triu = OPERATORS["triu"]
+_triu_indices = OPERATORS["triu_indices"]
 _trunc = OPERATORS["trunc"]
 _trunc_out = out_form(OPERATORS["trunc"])
 _unbind = OPERATORS["unbind"]
@@ -2299,9 +2301,39 @@ def tril(input: Any, diagonal: Any = 0) -> Any:
     return call_function(_tril, (required_operand(input),), {"diagonal": integer(diagonal)})
 
 
+def tril_indices(row: Any, col: Any, offset: Any = 0, *, dtype: Any = None, device: Any = None) -> Any:
+    """The rows and the columns of the elements on and below a diagonal, row after row."""
+    return call_function(
+        _tril_indices,
+        (),
+        {
+            "row": integer(row),
+            "col": integer(col),
+            "offset": integer(offset),
+            "dtype": element_type(dtype),
+            "device": place(device),
+        },
+    )
+
+
 def triu(input: Any, diagonal: Any = 0) -> Any:
     """Zeros below a diagonal of the last two dims."""
     return call_function(_triu, (required_operand(input),), {"diagonal": integer(diagonal)})
+
+
+def triu_indices(row: Any, col: Any, offset: Any = 0, *, dtype: Any = None, device: Any = None) -> Any:
+    """The rows and the columns of the elements on and above a diagonal, row after row."""
+    return call_function(
+        _triu_indices,
+        (),
+        {
+            "row": integer(row),
+            "col": integer(col),
+            "offset": integer(offset),
+            "dtype": element_type(dtype),
+            "device": place(device),
+        },
+    )
 
 
 def trunc(input: Any, *, out: Any = None) -> Any:
@@ -2622,7 +2654,9 @@ __all__ = [
     "tile",
     "transpose",
     "tril",
+    "tril_indices",
     "triu",
+    "triu_indices",
     "trunc",
     "unbind",
     "unflatten",
