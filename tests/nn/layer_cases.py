@@ -70,6 +70,29 @@ def embedding(lib, rng):
 
 
 @case
+def bags(lib, rng):
+    found = {}
+    members = lib.tensor([4, 0, 2, 2, 6, 1, 2, 0, 5])
+    offsets = lib.tensor([0, 2, 2, 7])
+    for mode in ("sum", "mean", "max"):
+        for padding in (None, 2):
+            module = fill(lib, rng, lib.nn.EmbeddingBag(7, 3, mode=mode, padding_idx=padding))
+            for name, output in (("offsets", module(members, offsets)), ("rows", module(members.reshape(3, 3)))):
+                module.zero_grad()
+                expected = results(lib, module, output)
+                found |= {f"{mode}.{padding}.{name}.{key}": value for key, value in expected.items()}
+    return found
+
+
+@case
+def bags_with_weights(lib, rng):
+    module = fill(lib, rng, lib.nn.EmbeddingBag(7, 3, mode="sum", include_last_offset=True))
+    weights = values(lib, rng, 6)
+    members, offsets = lib.tensor([4, 0, 2, 2, 6, 1]), lib.tensor([0, 2, 2, 6])
+    return results(lib, module, module(members, offsets, weights), weights)
+
+
+@case
 def layer_norm(lib, rng):
     return through(lib, rng, lib.nn.LayerNorm((3, 4)), (2, 3, 4))
 

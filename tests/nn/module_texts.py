@@ -6,6 +6,8 @@ MODULES = (
     "nn.Identity(5, key=1)",
     "nn.Embedding(10, 3)",
     "nn.Embedding(10, 3, padding_idx=-1)",
+    "nn.EmbeddingBag(10, 3)",
+    "nn.EmbeddingBag(10, 3, mode='sum', padding_idx=-2, include_last_offset=True)",
     "nn.LayerNorm(5)",
     "nn.LayerNorm((2, 5), eps=1e-3, elementwise_affine=False)",
     "nn.RMSNorm(5)",

@@ -93,6 +93,9 @@ def test_embedding_from_pretrained_is_frozen():
     embedding = nn.Embedding.from_pretrained(table)
     assert not embedding.weight.requires_grad
     np.testing.assert_array_equal(embedding(rl.tensor([1])).numpy(), [[3.0, 4.0]])
+    bags = nn.EmbeddingBag.from_pretrained(table, mode="sum")
+    assert not bags.weight.requires_grad
+    np.testing.assert_array_equal(bags(rl.tensor([[0, 1]])).numpy(), [[4.0, 6.0]])
 
 
 @pytest.mark.parametrize(
@@ -104,8 +107,10 @@ def test_embedding_from_pretrained_is_frozen():
         (lambda: nn.GroupNorm(2, 5), ValueError, "must be divisible"),
         (lambda: nn.Dropout(1.5), ValueError, "dropout probability"),
         (lambda: nn.Embedding(3, 2, padding_idx=3), ValueError, "padding_idx must be within"),
+        (lambda: nn.EmbeddingBag(3, 2, padding_idx=-4), ValueError, "padding_idx must be within"),
         (lambda: nn.MultiheadAttention(6, 4), ValueError, "must be divisible"),
         (lambda: nn.Embedding(3, 2, sparse=True), NotImplementedError, "not supported yet"),
+        (lambda: nn.EmbeddingBag(3, 2, max_norm=1.0), NotImplementedError, "not supported yet"),
         (lambda: nn.LayerNorms(3), AttributeError, "did you mean LayerNorm?"),
         (lambda: nn.LSTM(3, 4), AttributeError, "nn has no LSTM yet, which torch.nn has"),
         (lambda: nn.functional.cross_entropie(), AttributeError, "did you mean cross_entropy?"),

@@ -81,6 +81,7 @@ _bitwise_xor = OPERATORS["bitwise_xor"]
 _bitwise_xor_out = out_form(OPERATORS["bitwise_xor"])
 _bmm = OPERATORS["bmm"]
 _broadcast_to = OPERATORS["broadcast_to"]
+_bucketize = OPERATORS["bucketize"]
 _cat = OPERATORS["cat"]
 _causal_softmax = OPERATORS["causal_softmax"]
 _ceil = OPERATORS["ceil"]
@@ -292,6 +293,7 @@ _rsub = OPERATORS["rsub"]
 _scaled_dot_product_attention = OPERATORS["scaled_dot_product_attention"]
 _scatter = OPERATORS["scatter"]
 _scatter_add = OPERATORS["scatter_add"]
+_searchsorted = OPERATORS["searchsorted"]
 _select = OPERATORS["select"]
 _select_backward = OPERATORS["select_backward"]
 _select_scatter = OPERATORS["select_scatter"]
@@ -759,6 +761,15 @@ def bmm(input: Any, mat2: Any) -> Any:
 def broadcast_to(input: Any, size: Any) -> Any:
     """Another name of expand."""
     return call_function(_broadcast_to, (required_operand(input),), {"size": integers(size)})
+
+
+def bucketize(input: Any, boundaries: Any, *, out_int32: Any = False, right: Any = False) -> Any:
+    """The number of the bucket of each value: how many boundaries lie before it."""
+    return call_function(
+        _bucketize,
+        (required_operand(input), required_operand(boundaries)),
+        {"out_int32": bool(out_int32), "right": bool(right)},
+    )
 
 
 def cat(tensors: Any, dim: Any = 0) -> Any:
@@ -2042,6 +2053,27 @@ def scatter_add(input: Any, dim: Any, index: Any, src: Any) -> Any:
     )
 
 
+def searchsorted(
+    sorted_sequence: Any,
+    input: Any,
+    *,
+    out_int32: Any = False,
+    right: Any = False,
+    side: Any = None,
+    sorter: Any = None,
+) -> Any:
+    """See the operator's record.
+
+    Where each value belongs in a sorted sequence (along the last dim): in front of equal elements, or behind
+    them.
+    """
+    return call_function(
+        _searchsorted,
+        (required_operand(sorted_sequence), required_operand(input), optional_operand(sorter)),
+        {"out_int32": bool(out_int32), "right": bool(right), "side": side},
+    )
+
+
 def select(input: Any, dim: Any, index: Any) -> Any:
     """One index of a dim."""
     return call_function(_select, (required_operand(input),), {"dim": integer(dim), "index": integer(index)})
@@ -2450,6 +2482,7 @@ __all__ = [
     "bitwise_xor",
     "bmm",
     "broadcast_to",
+    "bucketize",
     "cat",
     "causal_softmax",
     "ceil",
@@ -2615,6 +2648,7 @@ __all__ = [
     "scaled_dot_product_attention",
     "scatter",
     "scatter_add",
+    "searchsorted",
     "select",
     "select_backward",
     "select_scatter",

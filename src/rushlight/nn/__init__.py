@@ -23,7 +23,8 @@ from rushlight.nn.activation import (
 from rushlight.nn.attention import MultiheadAttention
 from rushlight.nn.containers import ModuleDict, ModuleList, ParameterDict, ParameterList, Sequential
 from rushlight.nn.conv import Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
-from rushlight.nn.linear import Embedding, Flatten, Identity, Linear, Unflatten
+from rushlight.nn.embedding import Embedding, EmbeddingBag
+from rushlight.nn.linear import Flatten, Identity, Linear, Unflatten
 from rushlight.nn.loss import (
     BCELoss,
     BCEWithLogitsLoss,
@@ -69,6 +70,7 @@ __all__ = [
     "CrossEntropyLoss",
     "Dropout",
     "Embedding",
+    "EmbeddingBag",
     "Flatten",
     "GroupNorm",
     "Hardswish",

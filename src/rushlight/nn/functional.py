@@ -56,6 +56,7 @@ __all__ = [
     "dropout",
     "elu",
     "embedding",
+    "embedding_bag",
     "gelu",
     "glu",
     "group_norm",
@@ -203,12 +204,42 @@ def embedding(
     """Return rows of `weight`; the row `padding_idx` gets no gradient."""
     if max_norm is not None or scale_grad_by_freq or sparse:
         fail("A006", "embedding: max_norm, scale_grad_by_freq and sparse are not supported yet")
-    if padding_idx is not None:
-        rows = weight.shape[0]
-        fits = -rows <= padding_idx < rows
-        require(fits, "A002", "embedding: padding_idx must be within num_embeddings", padding_idx=padding_idx)
-        padding_idx = padding_idx % rows
-    return ops.embedding(input, weight, padding_idx)
+    return ops.embedding(input, weight, _place_of_padding("embedding", padding_idx, weight))
+
+
+def _place_of_padding(op: str, padding_idx: int | None, weight: Any) -> int | None:
+    if padding_idx is None:
+        return None
+    rows = weight.shape[0]
+    fits = -rows <= padding_idx < rows
+    require(fits, "A002", f"{op}: padding_idx must be within num_embeddings", padding_idx=padding_idx)
+    return padding_idx % rows
+
+
+def embedding_bag(
+    input: Any,
+    weight: Any,
+    offsets: Any = None,
+    max_norm: float | None = None,
+    norm_type: float = 2,
+    scale_grad_by_freq: bool = False,
+    mode: str = "mean",
+    sparse: bool = False,
+    per_sample_weights: Any = None,
+    include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> Any:
+    """Return rows of `weight` combined in bags by "sum", "mean" or "max".
+
+    A bag is a row of the input or, where that has 1 dim, what begins at one of `offsets` and ends at the next. Rows of
+    `padding_idx` are left out; an empty bag gives 0.
+    """
+    if max_norm is not None or scale_grad_by_freq or sparse:
+        fail("A006", "embedding_bag: max_norm, scale_grad_by_freq and sparse are not supported yet")
+    padding_idx = _place_of_padding("embedding_bag", padding_idx, weight)
+    return OPERATORS["embedding_bag"](
+        weight, input, offsets, per_sample_weights, mode, include_last_offset, padding_idx
+    )
 
 
 def one_hot(tensor: Any, num_classes: int = -1) -> Any:

@@ -1,15 +1,14 @@
-"""Linear layers, embeddings, and changes of shape."""
+"""Linear layers, and changes of shape."""
 
 from __future__ import annotations
 
 import math
-from typing import Any, Self
+from typing import Any
 
 from rushlight.eager.creation import empty
-from rushlight.eager.tensor import Parameter, Tensor
+from rushlight.eager.tensor import Parameter
 from rushlight.nn import functional, init
 from rushlight.nn.module import Module
-from rushlight.support.errors import fail, require
 
 
 class Identity(Module):
@@ -63,71 +62,6 @@ def init_like_linear(weight: Any, bias: Any) -> None:
         if fan_in > 0:
             bound = 1 / math.sqrt(fan_in)
             init.uniform_(bias, -bound, bound)
-
-
-class Embedding(Module):
-    """Rows of a table by integer; the row `padding_idx` starts as zeros and gets no gradient."""
-
-    def __init__(
-        self,
-        num_embeddings: int,
-        embedding_dim: int,
-        padding_idx: int | None = None,
-        max_norm: float | None = None,
-        norm_type: float = 2.0,
-        scale_grad_by_freq: bool = False,
-        sparse: bool = False,
-        _weight: Tensor | None = None,
-        _freeze: bool = False,
-        device: Any = None,
-        dtype: Any = None,
-    ) -> None:
-        super().__init__()
-        if max_norm is not None or scale_grad_by_freq or sparse:
-            fail("A006", "Embedding: max_norm, scale_grad_by_freq and sparse are not supported yet")
-        if padding_idx is not None:
-            fits = -num_embeddings <= padding_idx < num_embeddings
-            require(fits, "A002", "Embedding: padding_idx must be within num_embeddings", padding_idx=padding_idx)
-            padding_idx %= num_embeddings
-        self.num_embeddings = num_embeddings
-        self.embedding_dim = embedding_dim
-        self.padding_idx = padding_idx
-        self.max_norm = max_norm
-        self.norm_type = norm_type
-        self.scale_grad_by_freq = scale_grad_by_freq
-        self.sparse = sparse
-        if _weight is None:
-            table = empty(num_embeddings, embedding_dim, device=device, dtype=dtype)
-            self.weight = Parameter(table, requires_grad=not _freeze)
-            self.reset_parameters()
-        else:
-            shape = (num_embeddings, embedding_dim)
-            fits = tuple(_weight.shape) == shape
-            require(fits, "S014", "Embedding: the shape of weight does not match num_embeddings and embedding_dim")
-            self.weight = Parameter(_weight, requires_grad=not _freeze)
-
-    def reset_parameters(self) -> None:
-        """Draw new values from the standard normal distribution."""
-        init.normal_(self.weight)
-        if self.padding_idx is not None:
-            init.zeros_(self.weight.detach()[self.padding_idx])
-
-    def forward(self, input: Any) -> Any:
-        """Return the rows."""
-        return functional.embedding(input, self.weight, self.padding_idx)
-
-    def extra_repr(self) -> str:
-        """Return the sizes."""
-        padding = "" if self.padding_idx is None else f", padding_idx={self.padding_idx}"
-        return f"{self.num_embeddings}, {self.embedding_dim}{padding}"
-
-    @classmethod
-    def from_pretrained(
-        cls, embeddings: Any, freeze: bool = True, padding_idx: int | None = None, **options: Any
-    ) -> Self:
-        """Return an embedding of a given table."""
-        rows, columns = embeddings.shape
-        return cls(rows, columns, padding_idx, _weight=embeddings, _freeze=freeze, **options)
 
 
 class Flatten(Module):

@@ -70,7 +70,8 @@ def _window_arrays(
     return np.where(inside, elements, fill).astype(x.dtype), np.where(inside, flat.reshape(*out, -1), -1)
 
 
-def _lowest(dtype: np.dtype[Any]) -> Any:
+def lowest(dtype: np.dtype[Any]) -> Any:
+    """The least number of a dtype."""
     limits: Any = np.iinfo(np.dtype(dtype.str)) if dtype.kind in "iu" else None
     return -np.inf if limits is None else int(limits.min)
 
@@ -99,7 +100,7 @@ def max_pool_ref(
 ) -> Array:
     _, space = _space(input.shape, kernel_size)
     out: Any = pooled_sizes(space, kernel_size, stride, padding, dilation, ceil_mode)
-    windows, _ = _window_arrays(input, kernel_size, stride, padding, dilation, out, _lowest(input.dtype))
+    windows, _ = _window_arrays(input, kernel_size, stride, padding, dilation, out, lowest(input.dtype))
     return np.max(windows, -1)
 
 
@@ -115,7 +116,7 @@ def _largest(
     flat: Size = 0
     for place, size in zip(places, space, strict=True):
         flat = flat * size + place
-    return guarded(conditions, element, constant(_lowest(wide.numpy), wide)), flat, axes
+    return guarded(conditions, element, constant(lowest(wide.numpy), wide)), flat, axes
 
 
 @max_pool.lower
@@ -174,7 +175,7 @@ def max_pool_indices_ref(
 ) -> Array:
     _, space = _space(input.shape, kernel_size)
     out: Any = pooled_sizes(space, kernel_size, stride, padding, dilation, ceil_mode)
-    windows, flat = _window_arrays(input, kernel_size, stride, padding, dilation, out, _lowest(input.dtype))
+    windows, flat = _window_arrays(input, kernel_size, stride, padding, dilation, out, lowest(input.dtype))
     best = np.argmax(windows, -1)
     return np.take_along_axis(np.broadcast_to(flat, windows.shape), best[..., None], -1)[..., 0]
 

@@ -71,6 +71,7 @@ _RULES: dict[str, Rule] = {
     "index": _in_dims,
     "index_put": _in_dims,
     "embedding": _in_table,
+    "embedding_bag": _in_table,
     "nll_loss": _classes,
     "cross_entropy": _classes,
     "class_cross_entropy": _classes,

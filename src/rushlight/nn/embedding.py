@@ -1,0 +1,158 @@
+"""Tables whose rows are looked up by integers."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from rushlight.eager.creation import empty
+from rushlight.eager.tensor import Parameter, Tensor
+from rushlight.nn import functional, init
+from rushlight.nn.module import Module
+from rushlight.support.errors import fail, require
+
+
+class Embedding(Module):
+    """Rows of a table by integer; the row `padding_idx` starts as zeros and gets no gradient."""
+
+    def __init__(
+        self,
+        num_embeddings: int,
+        embedding_dim: int,
+        padding_idx: int | None = None,
+        max_norm: float | None = None,
+        norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False,
+        sparse: bool = False,
+        _weight: Tensor | None = None,
+        _freeze: bool = False,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        if max_norm is not None or scale_grad_by_freq or sparse:
+            fail("A006", "Embedding: max_norm, scale_grad_by_freq and sparse are not supported yet")
+        padding_idx = _row(padding_idx, num_embeddings, "Embedding")
+        self.num_embeddings = num_embeddings
+        self.embedding_dim = embedding_dim
+        self.padding_idx = padding_idx
+        self.max_norm = max_norm
+        self.norm_type = norm_type
+        self.scale_grad_by_freq = scale_grad_by_freq
+        self.sparse = sparse
+        self.weight = _table(self, _weight, not _freeze, device, dtype)
+        if _weight is None:
+            self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw new values from the standard normal distribution."""
+        _draw(self.weight, self.padding_idx)
+
+    def forward(self, input: Any) -> Any:
+        """Return the rows."""
+        return functional.embedding(input, self.weight, self.padding_idx)
+
+    def extra_repr(self) -> str:
+        """Return the sizes."""
+        padding = "" if self.padding_idx is None else f", padding_idx={self.padding_idx}"
+        return f"{self.num_embeddings}, {self.embedding_dim}{padding}"
+
+    @classmethod
+    def from_pretrained(
+        cls, embeddings: Any, freeze: bool = True, padding_idx: int | None = None, **options: Any
+    ) -> Self:
+        """Return an embedding of a given table."""
+        rows, columns = embeddings.shape
+        return cls(rows, columns, padding_idx, _weight=embeddings, _freeze=freeze, **options)
+
+
+class EmbeddingBag(Module):
+    """Rows of a table by integer, combined in bags by sum, mean or max.
+
+    The input has a row of integers for each bag, or 1 dim and `offsets` where the bags begin in it. The row
+    `padding_idx` is left out.
+    """
+
+    def __init__(
+        self,
+        num_embeddings: int,
+        embedding_dim: int,
+        max_norm: float | None = None,
+        norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False,
+        mode: str = "mean",
+        sparse: bool = False,
+        _weight: Tensor | None = None,
+        include_last_offset: bool = False,
+        padding_idx: int | None = None,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        if max_norm is not None or scale_grad_by_freq or sparse:
+            fail("A006", "EmbeddingBag: max_norm, scale_grad_by_freq and sparse are not supported yet")
+        self.num_embeddings = num_embeddings
+        self.embedding_dim = embedding_dim
+        self.max_norm = max_norm
+        self.norm_type = norm_type
+        self.scale_grad_by_freq = scale_grad_by_freq
+        self.mode = mode
+        self.sparse = sparse
+        self.include_last_offset = include_last_offset
+        self.padding_idx = _row(padding_idx, num_embeddings, "EmbeddingBag")
+        self.weight = _table(self, _weight, True, device, dtype)
+        if _weight is None:
+            self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw new values from the standard normal distribution."""
+        _draw(self.weight, self.padding_idx)
+
+    def forward(self, input: Any, offsets: Any = None, per_sample_weights: Any = None) -> Any:
+        """Return a row for each bag, (bags, embedding_dim)."""
+        return functional.embedding_bag(
+            input,
+            self.weight,
+            offsets,
+            mode=self.mode,
+            per_sample_weights=per_sample_weights,
+            include_last_offset=self.include_last_offset,
+            padding_idx=self.padding_idx,
+        )
+
+    def extra_repr(self) -> str:
+        """Return the sizes and the mode."""
+        padding = "" if self.padding_idx is None else f", padding_idx={self.padding_idx}"
+        return f"{self.num_embeddings}, {self.embedding_dim}, mode={self.mode!r}{padding}"
+
+    @classmethod
+    def from_pretrained(cls, embeddings: Any, freeze: bool = True, **options: Any) -> Self:
+        """Return bags of a given table's rows."""
+        rows, columns = embeddings.shape
+        found = cls(rows, columns, _weight=embeddings, **options)
+        found.weight.requires_grad = not freeze
+        return found
+
+
+def _row(padding_idx: int | None, rows: int, name: str) -> int | None:
+    if padding_idx is None:
+        return None
+    fits = -rows <= padding_idx < rows
+    require(fits, "A002", f"{name}: padding_idx must be within num_embeddings", padding_idx=padding_idx)
+    return padding_idx % rows
+
+
+def _table(module: Any, given: Tensor | None, learns: bool, device: Any, dtype: Any) -> Parameter:
+    """The table of a module: the one that is given, or one without values."""
+    shape = (module.num_embeddings, module.embedding_dim)
+    if given is None:
+        return Parameter(empty(shape, device=device, dtype=dtype), requires_grad=learns)
+    name = type(module).__name__
+    fits = tuple(given.shape) == shape
+    require(fits, "S014", f"{name}: the shape of weight does not match num_embeddings and embedding_dim")
+    return Parameter(given, requires_grad=learns)
+
+
+def _draw(weight: Any, padding_idx: int | None) -> None:
+    init.normal_(weight)
+    if padding_idx is not None:
+        init.zeros_(weight.detach()[padding_idx])
