@@ -197,6 +197,64 @@ def shapes(lib, rng):
     return through(lib, rng, nn.Sequential(nn.Flatten(), nn.Linear(6, 6), nn.Unflatten(1, (3, 2))), (2, 2, 3))
 
 
+def recurrent(lib, rng, module, *shapes):
+    """A layer's results for an input and a state, which may have two parts, and for an input alone."""
+    module = fill(lib, rng, module)
+    x, *state = [values(lib, rng, *shape) for shape in shapes]
+    outputs, ends = module(x, tuple(state) if len(state) > 1 else state[0])
+    ends = ends if isinstance(ends, tuple) else (ends,)
+    joined = lib.cat([outputs.reshape(-1), *[end.reshape(-1) for end in ends]])
+    return results(lib, module, joined, x, *state) | {"alone": module(x)[0].detach().numpy()}
+
+
+@case
+def rnn(lib, rng):
+    return recurrent(lib, rng, lib.nn.RNN(3, 4), (5, 2, 3), (1, 2, 4))
+
+
+@case
+def rnn_relu_in_both_directions(lib, rng):
+    return recurrent(lib, rng, lib.nn.RNN(3, 4, 2, "relu", bidirectional=True), (3, 2, 3), (4, 2, 4))
+
+
+@case
+def gru(lib, rng):
+    return recurrent(lib, rng, lib.nn.GRU(3, 4, 2), (5, 2, 3), (2, 2, 4))
+
+
+@case
+def gru_without_batch(lib, rng):
+    return recurrent(lib, rng, lib.nn.GRU(3, 4, bias=False, batch_first=True), (5, 3), (1, 4))
+
+
+@case
+def lstm(lib, rng):
+    module = lib.nn.LSTM(3, 4, 2, batch_first=True, bidirectional=True)
+    return recurrent(lib, rng, module, (2, 5, 3), (4, 2, 4), (4, 2, 4))
+
+
+@case
+def lstm_projected(lib, rng):
+    return recurrent(lib, rng, lib.nn.LSTM(3, 4, 2, proj_size=2), (5, 2, 3), (2, 2, 2), (2, 2, 4))
+
+
+@case
+def cells(lib, rng):
+    nn = lib.nn
+    found = {}
+    for module in (nn.RNNCell(3, 4), nn.RNNCell(3, 4, False, "relu"), nn.GRUCell(3, 4), nn.LSTMCell(3, 4)):
+        module = fill(lib, rng, module)
+        x, hidden, memory = values(lib, rng, 2, 3), values(lib, rng, 2, 4), values(lib, rng, 2, 4)
+        pair = isinstance(module, nn.LSTMCell)
+        output = lib.cat(module(x, (hidden, memory))) if pair else module(x, hidden)
+        name = f"{type(module).__name__}.{len(found)}"
+        state = (hidden, memory) if pair else (hidden,)
+        found |= {f"{name}.{key}": value for key, value in results(lib, module, output, x, *state).items()}
+        alone = module(x[0])
+        found[f"{name}.alone"] = (alone[1] if pair else alone).detach().numpy()
+    return found
+
+
 @case
 def attention(lib, rng):
     module = fill(lib, rng, lib.nn.MultiheadAttention(8, 2))

@@ -88,6 +88,15 @@ def test_batch_norm_counts_batches_and_needs_more_than_one_value():
         norm(rl.ones(3, 2, 1, 1))
 
 
+def test_dropout_between_recurrent_layers_rests_in_evaluation():
+    rl.manual_seed(0)
+    layers = nn.GRU(3, 4, num_layers=2, dropout=1.0)
+    x = rl.ones(5, 2, 3)
+    dropped, _ = layers(x)
+    assert not np.array_equal(dropped.detach().numpy(), layers.eval()(x)[0].detach().numpy())
+    np.testing.assert_array_equal(dropped.detach().numpy(), layers.train()(-x)[0].detach().numpy())
+
+
 def test_embedding_from_pretrained_is_frozen():
     table = rl.tensor([[1.0, 2.0], [3.0, 4.0]])
     embedding = nn.Embedding.from_pretrained(table)
@@ -112,7 +121,13 @@ def test_embedding_from_pretrained_is_frozen():
         (lambda: nn.Embedding(3, 2, sparse=True), NotImplementedError, "not supported yet"),
         (lambda: nn.EmbeddingBag(3, 2, max_norm=1.0), NotImplementedError, "not supported yet"),
         (lambda: nn.LayerNorms(3), AttributeError, "did you mean LayerNorm?"),
-        (lambda: nn.LSTM(3, 4), AttributeError, "nn has no LSTM yet, which torch.nn has"),
+        (lambda: nn.LSTM(3, 4, proj_size=4), ValueError, "proj_size has to be smaller"),
+        (lambda: nn.GRU(3, 0), ValueError, "hidden_size must be greater than zero"),
+        (lambda: nn.RNN(3, 4, dropout=2.0), ValueError, "dropout should be a number"),
+        (lambda: nn.RNNCell(3, 4, nonlinearity="sin"), ValueError, "Unknown nonlinearity 'sin'"),
+        (lambda: nn.GRU(3, 4)(rl.zeros(3)), ValueError, "Expected input to be 2D or 3D"),
+        (lambda: nn.GRU(3, 4)(rl.zeros(5, 2, 3), rl.zeros(1, 1, 4)), RuntimeError, "Expected hidden size (1, 2, 4)"),
+        (lambda: nn.Fold(3, 4), AttributeError, "nn has no Fold yet, which torch.nn has"),
         (lambda: nn.functional.cross_entropie(), AttributeError, "did you mean cross_entropy?"),
         (lambda: nn.init.dirac_(rl.zeros(3, 3, 3)), AttributeError, "nn.init has no dirac_ yet"),
     ],

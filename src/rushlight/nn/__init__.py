@@ -47,11 +47,15 @@ from rushlight.nn.pooling import (
     MaxPool2d,
     MaxPool3d,
 )
+from rushlight.nn.recurrent import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNCell
 from rushlight.support.peer_names import absent_name
 
 __all__ = [
     "ELU",
     "GELU",
+    "GRU",
+    "LSTM",
+    "RNN",
     "AdaptiveAvgPool1d",
     "AdaptiveAvgPool2d",
     "AvgPool1d",
@@ -72,6 +76,7 @@ __all__ = [
     "Embedding",
     "EmbeddingBag",
     "Flatten",
+    "GRUCell",
     "GroupNorm",
     "Hardswish",
     "Hardtanh",
@@ -79,6 +84,7 @@ __all__ = [
     "Identity",
     "KLDivLoss",
     "L1Loss",
+    "LSTMCell",
     "LayerNorm",
     "LeakyReLU",
     "Linear",
@@ -98,6 +104,7 @@ __all__ = [
     "ParameterDict",
     "ParameterList",
     "RMSNorm",
+    "RNNCell",
     "ReLU",
     "ReLU6",
     "Sequential",
