@@ -1,6 +1,7 @@
 """What goes wrong around programs: compilation, cache, checkpoints, settings, and our own rules."""
 
 from rushlight.support.error_classes import (
+    ArgumentTypeError,
     ArgumentValueError,
     CacheWarning,
     CaptureWarning,
@@ -105,6 +106,44 @@ register_code(
     "A function that was compiled with freeze=True changes a tensor that it reaches by itself",
     "Such tensors are constants of the program. Batch norm counts what it sees while it trains; an optimizer writes.",
     "call eval() on the module first, or compile without freeze=True",
+)
+register_code(
+    "C017",
+    ArgumentValueError,
+    "The text of a shape specification is malformed",
+    "docs/shapes.md has the grammar. The message names the column, counted from 1.",
+)
+register_code(
+    "C018",
+    ArgumentValueError,
+    "A name in a shape specification stands for nothing",
+    "Assumptions are about variables that occur in the arguments. A name is no word of the language.",
+    "write the variable in the shape of an argument, or correct its name",
+)
+register_code(
+    "C019",
+    ArgumentValueError,
+    "The assumptions of a shape specification contradict each other",
+    "No sizes satisfy all of them, so no call could ever fit.",
+)
+register_code(
+    "C020",
+    ArgumentValueError,
+    "A variable of a shape specification cannot be worked out from the arguments",
+    "It must be a size of some tensor or an integer argument, or the one variable of a linear size such as 2*B + 1.",
+    "give an argument whose size is the variable itself",
+)
+register_code(
+    "C022",
+    ArgumentValueError,
+    "Arguments do not fit a shape specification",
+    "What was compiled holds for the specified arguments alone, so it is not run with others.",
+)
+register_code(
+    "C024",
+    ArgumentTypeError,
+    "An assumption about sizes was used as a truth value",
+    "Variables of a specification have no values: comparing them gives an assumption, neither true nor false.",
 )
 
 register_code(

@@ -1,0 +1,44 @@
+"""Causes of the errors of shape specifications."""
+
+from errorcases import triggers
+from rushlight.ir.dtype import float32
+from rushlight.ir.spec import ParamsSpec
+from rushlight.ir.spec_leaf import TensorSpec
+from rushlight.ir.spec_size import ShapeVar
+
+
+@triggers("C017")
+def text_is_malformed():
+    ParamsSpec.parse("f32[B, T] where 1 <= B <= 64, T % 8")
+
+
+@triggers("C017", "expression")
+def expression_in_a_text_is_malformed():
+    ParamsSpec.parse("f32[B, 2*(B + ]")
+
+
+@triggers("C018")
+def variable_occurs_in_no_argument():
+    ParamsSpec.parse("f32[B, T] where S <= 64")
+
+
+@triggers("C019")
+def bounds_leave_no_value():
+    batch = ShapeVar("B", min=1, max=64, multiple_of=8)
+    ParamsSpec(TensorSpec(float32, (batch,)), assumptions=[batch < 8])
+
+
+@triggers("C020")
+def sum_hides_its_parts():
+    ParamsSpec.parse("f32[B + T]")
+
+
+@triggers("C022")
+def arguments_are_nested_otherwise():
+    ParamsSpec.parse("(f32[B], f32[B])").arguments(([1, 2],), {})
+
+
+@triggers("C024")
+def chain_of_comparisons():
+    batch = ShapeVar("B")
+    assert 1 <= batch <= 64
