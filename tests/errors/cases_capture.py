@@ -6,6 +6,7 @@ import pytest
 
 import rushlight as rl
 from errorcases import triggers
+from rushlight.compiler import mark_dynamic
 from rushlight.ir.graph_parse import parse_graph
 from rushlight.ops.record import OPERATORS, define, undefine
 from rushlight.schedule.lowering import lower_graph
@@ -149,3 +150,13 @@ def logarithm_of_a_negative_number():
 
     with settings.override(nan_asserts=True):
         entropy(rl.ones(3))
+
+
+@triggers("C011")
+def size_that_was_marked_dynamic_is_fixed():
+    def three(x):
+        return x + 1 if x.shape[0] == 3 else x
+
+    x = rl.ones(3, 2)
+    mark_dynamic(x, 0)
+    rl.compile(three)(x)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,7 @@ from rushlight.capture.writer import MISS, Arguments, Names, Writer
 from rushlight.eager.dispatch import STATE
 from rushlight.eager.handle import Handle
 from rushlight.ir.graph import with_dense_outputs
+from rushlight.ir.sizes import hidden_symbols
 from rushlight.support import clock, events, garbage, settings
 from rushlight.support.errors import fail, warn
 from rushlight.support.frozen import frozen
@@ -277,7 +278,7 @@ def _rebuild(value: Any, leaves: Any) -> Any:
 def _build(program: Program, arguments: Arguments, walk: StateWalk, names: Names, options: Options) -> Entry:
     count = len(program.graph.outputs)
     if not program.wanted:
-        return Writer(program, _runner(program.graph, options), arguments, walk, names).entry(None)
+        return Writer(program, _runner(program.graph, options, program.sizes), arguments, walk, names).entry(None)
     count -= len(program.wanted)
     living = [place for place, source in enumerate(program.sources) if isinstance(source, TensorSource)]
     recompute = (options.backend or settings.get().backend) != "eager"
@@ -285,13 +286,17 @@ def _build(program: Program, arguments: Arguments, walk: StateWalk, names: Names
         split = split_joint(program.graph, count, program.tangents, living=living, recompute=recompute)
     program.sources = program.sources[: len(program.graph.parameters) - program.tangents]
     program.graph = split.forward
-    forward = _runner(split.forward, options)
+    forward = _runner(split.forward, options, program.sizes)
     part = BackwardPart(program, split, options.compile_graph)
     return Writer(program, forward, arguments, walk, names).entry(part.attach)
 
 
-def _runner(graph: Graph, options: Options) -> Executable | Segmented:
-    """What runs a graph: one executable, or several with sizes born between them."""
-    if is_segmented(graph):
+def _runner(graph: Graph, options: Options, sizes: Collection[Any]) -> Executable | Segmented:
+    """What runs a graph: one executable, or several with sizes between them that no input shows.
+
+    `sizes` are those that Python knows before the call.
+    """
+    shown = [call.type for call in graph.parameters]
+    if is_segmented(graph) or (sizes and hidden_symbols(shown, [tuple(call.symbols()) for call in graph.calls])):
         return Segmented(graph, options.compile_graph)
     return options.compile_graph(with_dense_outputs(graph))

@@ -11,18 +11,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rushlight.capture.guard import Guard
+from rushlight.capture.marks import allows, has_bounds
 from rushlight.capture.segmented import Ran, Segmented
 from rushlight.capture.source import ArgumentSource, GradientSource, NumberSource, TensorSource
 from rushlight.eager.form import Form, form_of
 from rushlight.eager.handle import Handle
 from rushlight.ir.dtype import Kind
-from rushlight.ir.type import TensorType
+from rushlight.ir.type import TensorType, symbols_in
 from rushlight.runtime.descriptor import Sheet, Sheets
 from rushlight.support.frozen import frozen
 from rushlight.sym import Condition, SizeExpr, evaluate, is_symbol
 
 if TYPE_CHECKING:
     from rushlight.build import Executable
+
+_MOST_PLANS = 1 << 14  # of one entry
 
 
 @frozen
@@ -41,20 +44,27 @@ class Planner:
     """Makes RunPlans: checks that forms fit the traced types and conditions."""
 
     def __init__(
-        self, executable: Executable | Segmented, sources: Sequence[Any], conditions: Sequence[Condition]
+        self,
+        executable: Executable | Segmented,
+        sources: Sequence[Any],
+        conditions: Sequence[Condition],
+        numbers: Sequence[SizeExpr],
     ) -> None:
         self.executable = executable
         self.sources = sources
         self.conditions = conditions
-        self.plans: dict[tuple[Form, ...], RunPlan | Ran] = {}
+        self.numbers = numbers
+        self.bounded = [symbol for symbol in symbols_in(executable.input_types) if has_bounds(symbol)]
+        self.plans: dict[tuple[Any, ...], RunPlan | Ran] = {}
         self.dynamic = [
             place for place, source in enumerate(sources) if isinstance(source, (ArgumentSource, GradientSource))
         ]
 
-    def plan(self, forms: tuple[Form, ...]) -> RunPlan | Ran | None:
-        """The plan for dynamic inputs of these forms; None when the program was not made for them."""
-        given = dict(zip(self.dynamic, forms, strict=True))
-        values: dict[SizeExpr, int] = {}
+    def plan(self, key: tuple[Any, ...]) -> RunPlan | Ran | None:
+        """The plan for dynamic inputs of these forms, and these integers; None if the program was not made for them."""
+        count = len(self.dynamic)
+        given = dict(zip(self.dynamic, key[:count], strict=True))
+        values: dict[SizeExpr, int] = dict(zip(self.numbers, key[count:], strict=True))
         shapes: list[tuple[int, ...]] = []
         words: list[tuple[int, ...]] = []
         for place, (source, type_) in enumerate(zip(self.sources, self.executable.input_types, strict=True)):
@@ -71,11 +81,15 @@ class Planner:
             words.append(form.words)
         if not all(condition.holds(values) for condition in self.conditions):
             return None
+        if not all(allows(symbol, values[symbol]) for symbol in self.bounded):
+            return None
+        if len(self.plans) >= _MOST_PLANS:
+            self.plans.clear()
         if isinstance(self.executable, Segmented):
             plan: RunPlan | Ran = Ran([], values)
         else:
             plan = self._make(self.executable, shapes, words, values)
-        self.plans[forms] = plan
+        self.plans[key] = plan
         return plan
 
     def _make(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rushlight.capture.aliasing import refuse_overlaps
 from rushlight.capture.freezing import Frozen
+from rushlight.capture.marks import Mark, has_bounds, marks_of, refuse_fixed
 from rushlight.capture.source import ArgumentSource, GradientSource, NumberSource, Source, TensorSource, ViewSource
 from rushlight.capture.state import Leaf, StateWalk
 from rushlight.capture.values import Container, Effect, SizeOf, Taken, Template, flatten_value
@@ -52,6 +53,7 @@ class Program:
     draws: dict[Generator, int] = field(default_factory=dict)
     differentiable: list[int] = field(default_factory=list)
     guards: list[Guard] = field(default_factory=list)
+    sizes: dict[str, SizeExpr] = field(default_factory=dict)
 
 
 class Recorder:
@@ -75,6 +77,8 @@ class Recorder:
         self.arguments: dict[int, Any] = {}  # by the tensor
         self.given: dict[int, Handle] = {}  # the tensors, by what stands for them
         self.same: list[tuple[int, Any]] = []
+        self.dynamic: dict[str, str] = {}
+        self.sizes: dict[str, SizeExpr] = {}  # integers that are used as sizes, by their text
         self.reached = {id(leaf.value) for leaf in walk.leaves} | {id(tensor) for tensor in walk.tensors}
 
     # Inputs.
@@ -88,7 +92,7 @@ class Recorder:
             first = self.arguments.get(id(tensor))
             self.same.append((position, tensor if first is None else self.sources[id(first)]))
             return tensor if first is None else first
-        type_ = symbolic_type(self.scope, tensor.form, f"a{position}") if dynamic else tensor.form.type
+        type_ = self._type(tensor, position) if dynamic else tensor.form.type
         fake = self.tracer.fake(type_)
         self.sources[id(fake)] = ArgumentSource(position)
         self.arguments[id(tensor)] = fake
@@ -104,12 +108,27 @@ class Recorder:
             self.before[id(fake)] = fake.gradient.grad = gradient
         return fake
 
+    def _type(self, tensor: Handle, position: int) -> TensorType:
+        marks = marks_of(tensor)
+        for dim, mark in marks.items():
+            if mark.kind == "dynamic":
+                self.dynamic[f"a{position}_{dim}"] = f"dim {dim} of argument {position}"
+        return symbolic_type(self.scope, tensor.form, f"a{position}", marks)
+
     def number(self, text: str, value: Any) -> TracedNumber:
         """A run-time number."""
-        return traced_number(text, value, self._fix)
+        return traced_number(text, value, self)
 
-    def _fix(self, number: TracedNumber) -> None:
+    def fix(self, number: TracedNumber) -> None:
+        """Makes the program rely on a number's value."""
         self.fixed[number.text] = number.value
+
+    def size(self, number: TracedNumber) -> SizeExpr:
+        """The symbol for an integer of the program, with what it is here as its hint."""
+        found = self.sizes.get(number.text)
+        if found is None:
+            found = self.sizes[number.text] = self.scope.symbol(hint=number.value, lower=None, source=number.text)
+        return found
 
     def _random_state(self, generator: Generator, count: int) -> tuple[Any, Any]:
         """Seed and ordinal of a random call: each run draws as many ordinals as the trace did, all at once."""
@@ -186,6 +205,7 @@ class Recorder:
         with self.tracer.active():
             result = self.function(*args, **kwargs)
             self.walk.refuse_resized_lists()
+            refuse_fixed(self.scope, self.dynamic)
             return self._collect(result)
 
     def _collect(self, result: Any) -> Program:
@@ -234,6 +254,7 @@ class Recorder:
         program.unset_gradients = _read_placeholders(program.graph, self.placeholders)
         program.absent = self.absent
         program.same = self.same
+        program.sizes = self.sizes
         return program
 
     def _changed(self) -> list[tuple[Leaf, Any]]:
@@ -319,7 +340,9 @@ def _has_history(handle: Handle) -> bool:
 
 
 def _guarded_symbols(scope: Scope) -> set[SizeExpr]:
-    return {symbol for guard in scope.guards for symbol in free_symbols(guard.condition.expr)}
+    """Symbols of which something was assumed: by a guard, or by the user beforehand."""
+    bounded = {symbol for symbol in scope.symbols.values() if has_bounds(symbol)}
+    return bounded | {symbol for guard in scope.guards for symbol in free_symbols(guard.condition.expr)}
 
 
 def _holds(container: Any, key: Any) -> bool:
@@ -336,13 +359,18 @@ def random_names(place: int) -> tuple[str, str]:
     return f"seed{place}", f"ordinal{place}"
 
 
-def symbolic_type(scope: Scope, form: Form, name: str) -> TensorType:
-    """The type of a tensor whose sizes are symbols.
+def symbolic_type(scope: Scope, form: Form, name: str, marks: Mapping[int, Mark]) -> TensorType:
+    """The type of a tensor whose sizes are symbols, unless marks say otherwise.
 
     Strides of a dense layout follow from the sizes; others are symbols.
     """
     sizes = [optimization_hint(size) for size in form.type.shape]
-    shape = tuple([scope.symbol(f"{name}_{dim}", hint=size) for dim, size in enumerate(sizes)])
+    shape = tuple(
+        [
+            marks.get(dim, _OPEN).symbol(scope, f"{name}_{dim}", size, f"dim {dim} of argument {name[1:]}")
+            for dim, size in enumerate(sizes)
+        ]
+    )
     order = dense_order(form.type.shape, form.type.strides)
     if order is None:
         strides = [_stride(scope, stride, f"{name}_stride{dim}") for dim, stride in enumerate(form.type.strides)]
@@ -353,6 +381,9 @@ def symbolic_type(scope: Scope, form: Form, name: str) -> TensorType:
         steps[dim] = step
         step = step * shape[dim]
     return TensorType(shape, form.dtype, form.device, tuple(steps))
+
+
+_OPEN = Mark("dynamic")
 
 
 def _stride(scope: Scope, stride: Any, name: str) -> Any:

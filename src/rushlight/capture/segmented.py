@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rushlight.build.segments import Birth, HostStep, NativeStep, cut_at_births
@@ -38,19 +38,12 @@ class Segmented:
         self._parameters = [id(call) for call in graph.parameters]
         self._outputs = [id(call) for call in graph.outputs]
         steps = cut_at_births(graph)
-        births = {step.symbol for step in steps if isinstance(step, Birth)}
-        asserts = _asserts(births)
-        self._first = [item for item in asserts if births.isdisjoint(free_symbols(item.condition.expr))]
-        waiting = [item for item in asserts if item not in self._first]
-        known: set[SizeExpr] = set()
-        self._steps: list[tuple[Callable[[dict[int, Any], dict[SizeExpr, int]], None], list[RuntimeAssert]]] = []
-        for step in steps:
-            ready: list[RuntimeAssert] = []
-            if isinstance(step, Birth):
-                known.add(step.symbol)
-                ready = [item for item in waiting if births.intersection(free_symbols(item.condition.expr)) <= known]
-                waiting = [item for item in waiting if item not in ready]
-            self._steps.append((self._runner(step, compile_graph), ready))
+        places = {step.symbol: place for place, step in enumerate(steps, 1) if isinstance(step, Birth)}
+        ready: list[list[RuntimeAssert]] = [[] for _ in range(len(steps) + 1)]
+        for item in _asserts(places):
+            ready[max([places.get(symbol, 0) for symbol in free_symbols(item.condition.expr)], default=0)].append(item)
+        self._first = ready[0]
+        self._steps = [(self._runner(step, compile_graph), ready[place]) for place, step in enumerate(steps, 1)]
 
     @property
     def executables(self) -> tuple[Executable, ...]:
@@ -121,7 +114,7 @@ def concrete(value: Any, sizes: Mapping[SizeExpr, int]) -> Any:
     return tuple([concrete(item, sizes) for item in value]) if isinstance(value, tuple) else value
 
 
-def _asserts(births: set[SizeExpr]) -> list[RuntimeAssert]:
+def _asserts(births: Iterable[SizeExpr]) -> list[RuntimeAssert]:
     scopes = {id(scope): scope for scope in [scope_of(symbol) for symbol in births] if scope is not None}
     return [item for scope in scopes.values() for item in scope.asserts]
 

@@ -188,7 +188,8 @@ class Writer:
         types = (*executable.input_types, *executable.output_types)
         words = [descriptor.HEADER_WORDS + 2 * len(type_.shape) for type_ in types]
         self.starts = [0, *accumulate(words)]
-        self.planner = Planner(executable, self.sources, [guard.condition for guard in program.guards])
+        conditions = [guard.condition for guard in program.guards]
+        self.planner = Planner(executable, self.sources, conditions, list(program.sizes.values()))
         changed = {(id(effect.container), effect.key) for effect in program.effects}
         self.guards = [*argument_guards(arguments, names), *state_guards(walk, program, names, changed)]
         self.guards.append(Guard("grad mode", "grad mode", str(STATE.grad), f"state.grad is not {STATE.grad}"))
@@ -264,7 +265,8 @@ class Writer:
     def _inputs(self) -> list[str]:
         sources = self.sources
         dynamic = [source for source in sources if isinstance(source, (ArgumentSource, GradientSource))]
-        lines = [f"key = ({''.join([f'{self._input_text(source)}.form, ' for source in dynamic])})"]
+        forms = [f"{self._input_text(source)}.form, " for source in dynamic]
+        lines = [f"key = ({''.join([*forms, *[f'{text}, ' for text in self.program.sizes]])})"]
         lines += ["plan = plans.get(key) or make_plan(key)", "if plan is None: return MISS", *self._refresh()]
         for place, (generator, count) in enumerate(self.program.draws.items()):
             seed, ordinal = random_names(place)

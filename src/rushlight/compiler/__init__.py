@@ -1,10 +1,21 @@
 """Looking at and steering `rl.compile`: what was compiled, how often, and starting over."""
 
 from rushlight.capture import compile, graph_count, reset
+from rushlight.capture.marks import mark_dynamic, mark_static, mark_unbacked
 from rushlight.compiler.report import Report, is_compiled, report
 from rushlight.support.peer_names import absent_name
 
-__all__ = ["Report", "compile", "graph_count", "is_compiled", "report", "reset"]
+__all__ = [
+    "Report",
+    "compile",
+    "graph_count",
+    "is_compiled",
+    "mark_dynamic",
+    "mark_static",
+    "mark_unbacked",
+    "report",
+    "reset",
+]
 
 
 def __getattr__(name: str) -> object:

@@ -11,6 +11,7 @@ import numpy as np
 from rushlight.eager.dispatch import STATE, backend_key
 from rushlight.eager.handle import Handle
 from rushlight.eager.symbols import SymFloat, SymInt, unwrap_size
+from rushlight.eager.tracing.number import TracedNumber
 from rushlight.ir.dtype import BY_NAME, DType, bool_, complex64, float32, from_numpy_dtype, int64
 from rushlight.ir.type import CPU, Device
 from rushlight.ops.record import OPERATORS
@@ -71,6 +72,8 @@ def integer(value: Any) -> Any:
         return value.expr
     if isinstance(value, SizeExpr):
         return value
+    if isinstance(value, TracedNumber) and value.is_integer:
+        return value.size()
     if STATE.tracer is not None and isinstance(value, Handle):
         traced: Any = value
         return integer(traced.item())

@@ -12,6 +12,7 @@ from rushlight.eager.handle import Handle
 from rushlight.eager.memory import copied
 from rushlight.eager.mutation import COPY, in_place
 from rushlight.eager.symbols import SymInt, wrap_size
+from rushlight.eager.tracing.number import TracedNumber
 from rushlight.ir.dtype import Kind, bool_, int64
 from rushlight.ops import OPERATORS
 from rushlight.support.errors import fail, require
@@ -81,6 +82,8 @@ def _normal(index: Any, ndim: int) -> list[Any]:
 
 def _is_place(item: Any) -> bool:
     """Whether an index is one integer: an int, or a tensor of one with data and without dims."""
+    if isinstance(item, TracedNumber):
+        return item.is_integer
     if isinstance(item, Handle):
         return item.ndim == 0 and item.dtype.kind is Kind.INT and item.storage is not None
     return isinstance(item, (int, SymInt)) and not isinstance(item, bool)
@@ -96,7 +99,7 @@ def select(tensor: Handle, index: Any) -> Selection:
         if _is_place(item):
             result = dispatch(_SELECT, (result,), {"dim": dim, "index": integer(item)})
         elif isinstance(item, slice):
-            if item != slice(None):
+            if not (item.start is None and item.stop is None and item.step is None):
                 result = _sliced(result, dim, item)
             dim += 1
         elif item is None:

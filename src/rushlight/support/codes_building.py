@@ -73,6 +73,13 @@ register_code(
     "return it from the compiled function",
 )
 register_code(
+    "C011",
+    CompileError,
+    "A size that was marked dynamic is fixed by the program",
+    "What a function does with the size is only right for the value that it has: the line says where that is decided.",
+    "remove what fixes it, or mark the dim static",
+)
+register_code(
     "C012",
     CompileError,
     "Two tensors show different parts of one storage",

@@ -4,38 +4,66 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from rushlight.eager.dispatch import Key, bit
 from rushlight.eager.form import form_of_type
 from rushlight.eager.handle import Handle, Version
+from rushlight.eager.symbols import SymInt
 from rushlight.ir.graph import number_dtype
 from rushlight.ir.type import CPU, TensorType
 from rushlight.ir.value import SYNTAX
+from rushlight.sym import SizeExpr
 
-Specialise = Callable[["TracedNumber"], None]
+
+class Numbers(Protocol):
+    """Who keeps account of the numbers of a traced program."""
+
+    def fix(self, number: TracedNumber) -> None:
+        """Makes the program rely on the number's value."""
+        ...
+
+    def size(self, number: TracedNumber) -> SizeExpr:
+        """The symbol for an integer that is used as a size, an index or in a comparison."""
+        ...
 
 
 class TracedNumber(Handle):
     """A number with a Python expression for it (`text`) and the value it has while tracing.
 
     Arithmetic among numbers is text that Python evaluates before each run, so its bits are Python's. With tensors it
-    is a weakly typed 0-d operand. Asking for its truth, its integer or a comparison fixes it: `specialise` records
-    the guard.
+    is a weakly typed 0-d operand. An integer that is a size or is compared is a symbol, of which what is asked is
+    guarded; asking a float for its truth or a comparison, or either for its value, fixes it.
     """
 
-    __slots__ = ("specialise", "text", "value")
+    __slots__ = ("numbers", "text", "value")
 
     text: str
     value: Any
-    specialise: Specialise
+    numbers: Numbers
 
     def _make(self, text: str, value: Any) -> Any:
-        return traced_number(text, value, self.specialise)
+        return traced_number(text, value, self.numbers)
 
     def _fixed(self) -> Any:
-        self.specialise(self)
+        self.numbers.fix(self)
         return self.value
+
+    @property
+    def is_integer(self) -> bool:
+        """Whether it is an int."""
+        return self.value.__class__ is int
+
+    def size(self) -> SizeExpr:
+        """The integer as a size."""
+        return self.numbers.size(self)
+
+    def _compare(self, other: Any, relation: Callable[[Any, Any], Any]) -> bool:
+        if isinstance(other, TracedNumber) and other.is_integer:
+            other = SymInt(other.size())
+        if self.is_integer and isinstance(other, (int, SymInt)):
+            return bool(relation(SymInt(self.size()), other))
+        return bool(relation(self._fixed(), _plain(other)))
 
     def _binary(self, name: str, symbol: str, other: Any, swapped: bool) -> Any:
         if isinstance(other, TracedNumber):
@@ -106,7 +134,7 @@ class TracedNumber(Handle):
         return round(self._fixed(), digits)
 
     def __bool__(self) -> bool:
-        return bool(self._fixed())
+        return bool(SymInt(self.size())) if self.is_integer else bool(self._fixed())
 
     def __int__(self) -> int:
         return int(self._fixed())
@@ -118,22 +146,22 @@ class TracedNumber(Handle):
         return float(self._fixed())
 
     def __eq__(self, other: object) -> bool:
-        return bool(self._fixed() == _plain(other))
+        return self._compare(other, operator.eq)
 
     def __ne__(self, other: object) -> bool:
-        return bool(self._fixed() != _plain(other))
+        return self._compare(other, operator.ne)
 
     def __lt__(self, other: Any) -> bool:
-        return bool(self._fixed() < _plain(other))
+        return self._compare(other, operator.lt)
 
     def __le__(self, other: Any) -> bool:
-        return bool(self._fixed() <= _plain(other))
+        return self._compare(other, operator.le)
 
     def __gt__(self, other: Any) -> bool:
-        return bool(self._fixed() > _plain(other))
+        return self._compare(other, operator.gt)
 
     def __ge__(self, other: Any) -> bool:
-        return bool(self._fixed() >= _plain(other))
+        return self._compare(other, operator.ge)
 
     def __hash__(self) -> int:
         return hash(self._fixed())
@@ -149,7 +177,7 @@ def _plain(other: Any) -> Any:
     return other._fixed() if isinstance(other, TracedNumber) else other
 
 
-def traced_number(text: str, value: Any, specialise: Specialise) -> TracedNumber:
+def traced_number(text: str, value: Any, numbers: Numbers) -> TracedNumber:
     """A number that `text` computes at run time."""
     self = object.__new__(TracedNumber)
     self.storage = None
@@ -162,5 +190,5 @@ def traced_number(text: str, value: Any, specialise: Specialise) -> TracedNumber
     self.node = None
     self.text = text
     self.value = value
-    self.specialise = specialise
+    self.numbers = numbers
     return self

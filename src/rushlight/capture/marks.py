@@ -1,0 +1,107 @@
+"""What users say about the dims of a tensor before a function is compiled for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rushlight.eager.handle import Handle
+from rushlight.ops.dims import wrap_dim
+from rushlight.support.errors import fail, require
+from rushlight.support.frozen import frozen
+from rushlight.sym import Scope, Size, SizeExpr, guarding_hint_or_throw
+
+_PLACE = "_rushlight_dims"
+
+
+@frozen
+class Mark:
+    """How the size of a dim is treated: "static" (its value is part of the program), "dynamic" or "unbacked".
+
+    A dynamic size is a symbol that the program may compare but not fix; of an unbacked one it may not even know how it
+    compares. Both lie between `lower` and `upper`.
+    """
+
+    kind: str
+    lower: int = 0
+    upper: int | None = None
+    hint: int | None = None
+
+    def symbol(self, scope: Scope, name: str, size: int, source: str) -> Size:
+        """What stands for the size while tracing."""
+        if self.kind == "static":
+            return size
+        hint = size if self.kind == "dynamic" else None
+        return scope.symbol(name, hint, self.lower, self.upper, 1, source, self.hint)
+
+
+def marks_of(tensor: Handle) -> dict[int, Mark]:
+    """The marks of a tensor, by dim."""
+    found: dict[int, Mark] = getattr(tensor, _PLACE, {})
+    return found
+
+
+def mark_static(tensor: Any, dims: int | Sequence[int] | None = None) -> None:
+    """The sizes of these dims, by default of all, are constants of what is compiled: others make another graph."""
+    _mark(tensor, dims, Mark("static"))
+
+
+def mark_dynamic(
+    tensor: Any, dims: int | Sequence[int], *, min: int | None = None, max: int | None = None, hint: int | None = None
+) -> None:
+    """The sizes of these dims may be any from `min` to `max`.
+
+    A function that fixes one is refused (C011), with the line that does. Optimisations go by `hint`, or the size here.
+    """
+    _mark(tensor, dims, Mark("dynamic", min or 0, max, hint))
+
+
+def mark_unbacked(
+    tensor: Any, dims: int | Sequence[int], *, min: int | None = None, max: int | None = None, hint: int | None = None
+) -> None:
+    """The sizes of these dims are open: nothing is ever guarded on them, so there is one graph for all.
+
+    A branch on one is refused (C002) unless `min`, `max` or `rl.check` decide it. Optimisations go by `hint`.
+    """
+    _mark(tensor, dims, Mark("unbacked", min or 0, max, hint))
+
+
+def _mark(tensor: Any, dims: int | Sequence[int] | None, mark: Mark) -> None:
+    require(isinstance(tensor, Handle), "A001", f"mark_{mark.kind}: a tensor is expected", value=tensor)
+    found = dict(marks_of(tensor))
+    for dim in range(tensor.ndim) if dims is None else [dims] if isinstance(dims, int) else dims:
+        place = wrap_dim(dim, tensor.ndim, f"mark_{mark.kind}")
+        size = guarding_hint_or_throw(tensor.form.shape[place])
+        if size < mark.lower or (mark.upper is not None and size > mark.upper):
+            bounds = f"{mark.lower} to {'any' if mark.upper is None else mark.upper}"
+            fail("A002", f"mark_{mark.kind}: dim {place} is {size}, and {bounds} are allowed", tensor=tensor)
+        found[place] = mark
+    setattr(tensor, _PLACE, found)
+
+
+def has_bounds(symbol: SizeExpr) -> bool:
+    """Whether more is assumed of a symbol than that it is a size."""
+    facts = symbol.facts
+    return facts.lower != 0 or facts.upper is not None or facts.multiple_of != 1
+
+
+def allows(symbol: SizeExpr, value: int) -> bool:
+    """Whether a symbol may have a value."""
+    lower, upper = symbol.facts.lower, symbol.facts.upper
+    within = (lower is None or value >= lower) and (upper is None or value <= upper)
+    return within and value % symbol.facts.multiple_of == 0
+
+
+def refuse_fixed(scope: Scope, dynamic: dict[str, str]) -> None:
+    """C011 for a size that was marked dynamic and has become a constant. `dynamic` has symbols' names and sources."""
+    for name, source in dynamic.items():
+        size = scope.resolve(scope.symbols[name])
+        if not isinstance(size, int):
+            continue
+        guard = next(item for item in scope.guards if isinstance(scope.resolve(item.condition.expr), int))
+        fail(
+            "C011",
+            f"compile: {source} was marked dynamic, and the program needs it to be {size}",
+            frame=guard.frame,
+            guard=str(guard.condition),
+        )
