@@ -11,7 +11,7 @@ from rushlight.ir.graph import GraphBuilder, Node
 from rushlight.ir.type import TensorType
 from rushlight.ops.record import OPERATORS, Operator
 from rushlight.support.errors import fail, require
-from rushlight.sym import SizeExpr, eq, guard
+from rushlight.sym import SizeExpr, eq, required
 from rushlight.term import Op
 
 
@@ -69,16 +69,16 @@ def can_cast(source: DType, target: DType) -> bool:
 
 
 def same_shape(a: TensorType, b: TensorType) -> bool:
-    """Whether two types have one shape; relations between symbols are guarded."""
+    """Whether two types have one shape; see `sym.required`."""
     if len(a.shape) != len(b.shape):
         return False
-    return all(x is y or guard(eq(x, y)) for x, y in zip(a.shape, b.shape, strict=True))
+    return all(x is y or required(eq(x, y)) for x, y in zip(a.shape, b.shape, strict=True))
 
 
 def _broadcasts(value: TensorType, target: TensorType) -> bool:
     lead = len(target.shape) - len(value.shape)
     pairs = zip(value.shape, target.shape[lead:], strict=True)
-    return all(x is y or (not isinstance(x, SizeExpr) and x == 1) or guard(eq(x, y)) for x, y in pairs)
+    return all(x is y or (not isinstance(x, SizeExpr) and x == 1) or required(eq(x, y)) for x, y in pairs)
 
 
 def written_value(

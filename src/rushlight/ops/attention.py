@@ -22,6 +22,7 @@ from rushlight.ops.softmax import softmax, softmax_backward
 from rushlight.ops.view import expand, mT, unsqueeze
 from rushlight.ops.view_shape import reshape
 from rushlight.support.errors import require
+from rushlight.sym import eq, guard_or_false
 
 causal_softmax = define(
     "causal_softmax(Tensor input) -> Tensor",
@@ -166,7 +167,7 @@ def _scale(query: Value, scale: float | None) -> Any:
 def _repeated_heads(value: Value, query: Value) -> Any:
     """Each head of `value` repeated, so that groups of query heads share it."""
     heads, wanted = value.shape[-3], query.shape[-3]
-    if same_size(heads, wanted):
+    if guard_or_false(eq(heads, wanted)):
         return value
     times = wanted // heads
     require(

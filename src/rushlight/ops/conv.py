@@ -21,7 +21,7 @@ from rushlight.ops.dims import Array, At, Shape, compute_array, divisible, guard
 from rushlight.ops.record import Fact, Sample, define
 from rushlight.ops.reduce import sum_
 from rushlight.support.errors import fail, require
-from rushlight.sym import Size, SizeExpr, axis_symbol, eq, guard, guarding_hint_or_throw
+from rushlight.sym import Size, SizeExpr, axis_symbol, eq, ge, guard_or_false, optimization_hint, required
 
 Ints = tuple[int, ...]
 
@@ -42,10 +42,9 @@ def output_sizes(
     sizes: list[Size] = []
     for size, width, step, pad, gap in zip(space, kernel, stride, padding, dilation, strict=True):
         room = size + 2 * pad - gap * (width - 1) - 1
-        if isinstance(room, int) and room < 0:
-            fail(
-                "S011", f"{op}: the window is larger than the padded input", input=space, kernel=kernel, padding=padding
-            )
+        fits = required(ge(room, 0), f"{op}: the window fits the padded input")
+        text = f"{op}: the window is larger than the padded input"
+        require(fits, "S011", text, input=space, kernel=kernel, padding=padding)
         sizes.append(room // step + 1)
     return tuple(sizes)
 
@@ -120,9 +119,9 @@ def _is_by_channel(out: Size, kernel: Shape, groups: int) -> bool:
 
     There are no rows of a product then: what is left are short chains, which are written out step by step.
     """
-    if groups == 1 or not same_size(out, groups):
+    if groups == 1 or not guard_or_false(eq(out, groups)):
         return False
-    return all(isinstance(size, int) or guard(eq(size, guarding_hint_or_throw(size))) for size in kernel)
+    return all(guard_or_false(eq(size, optimization_hint(size))) for size in kernel)
 
 
 def _windows(x: Array, kernel: Ints, stride: Ints, dilation: Ints, out: Ints) -> Array:
@@ -233,6 +232,10 @@ def convolution_input_meta(
     groups: int,
 ) -> TensorType:
     dtype = common_dtype("convolution_input", grad=grad, weight=weight)
+    fits = same_size(grad.shape[1], weight.shape[0])
+    require(fits, "S014", "convolution_input: the channels do not fit the weight", input=grad, weight=weight)
+    for size in input_space:
+        require(required(ge(size, 0)), "S011", "convolution_input: the result has a negative size", size=size)
     _is_by_channel(weight.shape[0], weight.shape[2:], groups)
     return TensorType((grad.shape[0], weight.shape[1] * groups, *input_space), dtype, grad.device)
 
@@ -313,6 +316,8 @@ def convolution_weight_meta(
     grad: TensorType, input: TensorType, kernel: Shape, stride: Ints, padding: Shape, dilation: Ints, groups: int
 ) -> TensorType:
     dtype = common_dtype("convolution_weight", grad=grad, input=input)
+    fits = same_size(grad.shape[0], input.shape[0])
+    require(fits, "S014", "convolution_weight: the batches differ", grad=grad, input=input)
     if _is_by_channel(grad.shape[1], kernel, groups):
         same_size(input.shape[1], groups)
     return TensorType((grad.shape[1], input.shape[1] // groups, *kernel), dtype, grad.device)

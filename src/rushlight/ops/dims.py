@@ -15,7 +15,18 @@ from rushlight.ir.type import TensorType
 from rushlight.ops.promote import is_one
 from rushlight.ops.record import OPERATORS
 from rushlight.support.errors import ExecutionError, fail, require
-from rushlight.sym import Size, SizeExpr, check, eq, guard, is_nonnegative, le, lt, optimization_hint, statically_known
+from rushlight.sym import (
+    Size,
+    SizeExpr,
+    check,
+    eq,
+    is_nonnegative,
+    le,
+    lt,
+    optimization_hint,
+    required,
+    statically_known,
+)
 
 Array = NDArray[Any]
 At = tuple[SizeExpr, ...]
@@ -50,12 +61,12 @@ def inserted(items: Sequence[Any], position: int, *new: Any) -> tuple[Any, ...]:
 
 
 def same_size(a: Size, b: Size) -> bool:
-    """Whether two sizes are equal; where symbols leave it open, the relation is guarded."""
-    return a is b or guard(eq(a, b))
+    """Whether two sizes that have to be equal are: see `sym.required`."""
+    return a is b or required(eq(a, b))
 
 
 def same_shape(a: Sequence[Size], b: Sequence[Size]) -> bool:
-    """Whether two shapes are equal; relations between symbols are guarded."""
+    """Whether two shapes that have to be equal are: see `sym.required`."""
     return len(a) == len(b) and all(same_size(x, y) for x, y in zip(a, b, strict=True))
 
 

@@ -13,7 +13,7 @@ from rushlight.ir.scalar import Scalar, cast, constant, index, is_nan, select
 from rushlight.ir.type import TensorType
 from rushlight.ir.value import Value
 from rushlight.ops.create import positions
-from rushlight.ops.dims import Array, At, Dims, Shape, normal, same_known, wrap_dim
+from rushlight.ops.dims import Array, At, Dims, Shape, normal, wrap_dim
 from rushlight.ops.record import OPERATORS, Fact, Operator, Sample, define
 from rushlight.ops.reduce import (
     Reduced,
@@ -27,10 +27,11 @@ from rushlight.ops.reduce import (
 )
 from rushlight.ops.view import alias, squeeze, unsqueeze
 from rushlight.support.errors import fail
+from rushlight.sym import ne, required
 
 
 def _require_elements(shape: Shape, dim: Dims, op: str) -> None:
-    if same_known(reduced_count(shape, dim, op), 0):
+    if not required(ne(reduced_count(shape, dim, op), 0), f"{op}: there is an element to choose from"):
         fail("I007", f"{op}: there is no element to choose from", input=shape, dim=dim)
 
 

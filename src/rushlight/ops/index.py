@@ -35,7 +35,7 @@ from rushlight.ops.record import OPERATORS, Sample, define
 from rushlight.ops.view import unsqueeze
 from rushlight.ops.view_shape import reshape
 from rushlight.support.errors import require
-from rushlight.sym import Size, guard, le, product
+from rushlight.sym import Size, le, product, required
 
 
 def require_integers(op: str, **types: Any) -> None:
@@ -45,10 +45,10 @@ def require_integers(op: str, **types: Any) -> None:
 
 
 def require_inside(op: str, index: TensorType, other: TensorType, dim: int | None = None) -> None:
-    """S009 unless each size of `index` is at most that of `other`, `dim` aside; guarded for symbols."""
+    """S009 unless each size of `index` is at most that of `other`, `dim` aside."""
     skipped = None if dim is None else wrap_dim(dim, index.ndim, op)
     for place, (size, bound) in enumerate(zip(index.shape, other.shape, strict=True)):
-        fits = place == skipped or size is bound or guard(le(size, bound))
+        fits = place == skipped or size is bound or required(le(size, bound))
         require(fits, "S009", f"{op}: index is longer than the tensor in dim {place}", index=index, tensor=other)
 
 

@@ -34,7 +34,7 @@ from rushlight.ops.record import OPERATORS, Sample, define
 from rushlight.ops.view import unsqueeze
 from rushlight.ops.view_part import slice_backward
 from rushlight.support.errors import require
-from rushlight.sym import Size
+from rushlight.sym import Size, eq, guard_or_false
 
 
 def _scatter_type(op: str, input: TensorType, dim: int, index: TensorType, src: TensorType) -> TensorType:
@@ -85,7 +85,7 @@ def _source_gradient(g: Value, dim: int, index: Value, src: Any) -> Any:
 def _padded_behind(value: Any, shape: Shape) -> Any:
     """Zeros after the elements of each dim, up to `shape`."""
     for dim, size in enumerate(shape):
-        if not same_shape((value.shape[dim],), (size,)):
+        if not guard_or_false(eq(value.shape[dim], size)):
             value = slice_backward(value, replaced(value.shape, dim, size), dim, 0, value.shape[dim], 1)
     return value
 
@@ -316,6 +316,8 @@ embedding_backward = define(
 def embedding_backward_meta(
     grad: TensorType, indices: TensorType, num_weights: Size, padding_idx: int | None
 ) -> TensorType:
+    fits = grad.ndim > 0 and same_shape(grad.shape[:-1], indices.shape)
+    require(fits, "S009", "embedding_backward: the gradient does not fit the indices", grad=grad, indices=indices)
     return TensorType((num_weights, grad.shape[-1]), grad.dtype, grad.device)
 
 

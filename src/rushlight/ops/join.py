@@ -37,7 +37,7 @@ from rushlight.ops.view import expand, unsqueeze
 from rushlight.ops.view_part import slice_
 from rushlight.ops.view_shape import reshape
 from rushlight.support.errors import require
-from rushlight.sym import Size, guard, le, mod, total
+from rushlight.sym import Size, le, mod, required, total
 
 cat = define("cat(Tensor[] tensors, int dim=0) -> Tensor", "Tensors joined along a dim.", variants="function")
 
@@ -234,7 +234,7 @@ _PAD_MODES: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
 def _require_room(mode: str, before: Size, after: Size, size: Size, input: Value) -> None:
     """S011 where a side would need elements that one turn of reflecting or repeating does not give."""
     least = size - 1 if mode == "reflect" else size
-    fits = mode == "replicate" or all(guard(le(side, least)) for side in (before, after))
+    fits = mode == "replicate" or all(required(le(side, least)) for side in (before, after))
     require(fits, "S011", f"pad: {mode} padding is longer than the tensor gives", input=input.shape)
 
 

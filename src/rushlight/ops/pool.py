@@ -18,8 +18,8 @@ from rushlight.ops.dims import Array, At, Shape, compute_array, guarded, normal,
 from rushlight.ops.index_write import scatter_add
 from rushlight.ops.record import Fact, Sample, define
 from rushlight.ops.view_shape import reshape
-from rushlight.support.errors import fail, require
-from rushlight.sym import Size, ceildiv, maximum, minimum, product
+from rushlight.support.errors import require
+from rushlight.sym import Size, ceildiv, ge, maximum, minimum, product, required
 
 
 def pooled_sizes(space: Shape, kernel: Ints, stride: Ints, padding: Ints, dilation: Ints, ceil_mode: bool) -> Shape:
@@ -33,10 +33,9 @@ def pooled_sizes(space: Shape, kernel: Ints, stride: Ints, padding: Ints, dilati
             0 <= pad <= width // 2, "A002", "pool: padding is at most half the kernel", kernel=kernel, padding=padding
         )
         room = size + 2 * pad - gap * (width - 1) - 1
-        if isinstance(room, int) and room < 0:
-            fail(
-                "S011", "pool: the window is larger than the padded input", input=space, kernel=kernel, padding=padding
-            )
+        fits = required(ge(room, 0), "pool: the window fits the padded input")
+        text = "pool: the window is larger than the padded input"
+        require(fits, "S011", text, input=space, kernel=kernel, padding=padding)
         count = (ceildiv(room, step) if ceil_mode else room // step) + 1
         sizes.append(minimum(count, ceildiv(size + pad, step)) if ceil_mode else count)
     return tuple(sizes)

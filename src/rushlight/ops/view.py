@@ -19,7 +19,6 @@ from rushlight.ops.dims import (
     inserted,
     normal,
     replaced,
-    same_size,
     sum_to,
     wrap_dim,
     wrap_dims,
@@ -27,7 +26,7 @@ from rushlight.ops.dims import (
 from rushlight.ops.promote import is_one
 from rushlight.ops.record import Fact, Sample, define
 from rushlight.support.errors import fail, require
-from rushlight.sym import Size, eq, guard
+from rushlight.sym import MEETING, Size, eq, ne, required
 
 
 def _permuted(layout: Layout, order: tuple[int, ...]) -> Layout:
@@ -299,10 +298,13 @@ squeeze = define(
 )
 
 
+_KEPT = "squeeze: a size that is not known before the program runs is not 1"
+
+
 def _squeezed(shape: Shape, dim: Dims) -> tuple[int, ...]:
-    # A symbol may be 1 in one call and not in the next, so whether it is dropped is a guarded choice.
+    # The result's rank depends on it, so it is guarded; a size that nobody knows is taken to be another than 1.
     dims = tuple(range(len(shape))) if dim is None else () if dim == () else wrap_dims(dim, len(shape), "squeeze")
-    return tuple([item for item in dims if guard(eq(shape[item], 1))])
+    return tuple([item for item in dims if not required(ne(shape[item], 1), _KEPT)])
 
 
 @squeeze.view
@@ -365,9 +367,9 @@ def _expanded(shape: Shape, size: Shape) -> Shape:
         if old is None:
             require(not keep, "S008", "expand: a new dim cannot be -1", input=shape, size=size)
             result.append(wanted)
-        elif keep or (not is_one(old) and same_size(old, wanted)):
+        elif keep or (not is_one(old) and required(eq(old, wanted), MEETING)):
             result.append(old)
-        elif guard(eq(old, 1)):
+        elif required(eq(old, 1), MEETING):
             result.append(wanted)
         else:
             fail("S008", f"expand: dim {dim - lead} cannot be expanded", input=shape, size=size)

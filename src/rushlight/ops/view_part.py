@@ -95,6 +95,9 @@ select_backward = define(
 
 @select_backward.meta
 def select_backward_meta(grad: TensorType, input_sizes: Shape, dim: int, index: Size) -> TensorType:
+    place = _selected_dim(input_sizes, dim)
+    check_index(index, input_sizes[place], "select_backward")
+    _require_fits(grad, replaced(input_sizes, place), "select_backward")
     return TensorType(input_sizes, grad.dtype, grad.device)
 
 
@@ -242,6 +245,9 @@ slice_backward = define(
 def slice_backward_meta(
     grad: TensorType, input_sizes: Shape, dim: int, start: Size | None, end: Size | None, step: Size
 ) -> TensorType:
+    place = wrap_dim(dim, len(input_sizes), "slice_backward")
+    _, count = slice_range(input_sizes[place], start, end, step)
+    _require_fits(grad, replaced(input_sizes, place, count), "slice_backward")
     return TensorType(input_sizes, grad.dtype, grad.device)
 
 
@@ -394,6 +400,9 @@ diagonal_backward = define(
 
 @diagonal_backward.meta
 def diagonal_backward_meta(grad: TensorType, input_sizes: Shape, offset: int, dim1: int, dim2: int) -> TensorType:
+    first, second, count = _diagonal(input_sizes, offset, dim1, dim2)
+    kept = [size for dim, size in enumerate(input_sizes) if dim not in (first, second)]
+    _require_fits(grad, (*kept, count), "diagonal_backward")
     return TensorType(input_sizes, grad.dtype, grad.device)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from rushlight.ir.value import Value
 from rushlight.ops.dims import Array, At, Shape, normal, replaced, same_known, same_size, wrap_dim, zero
 from rushlight.ops.record import Fact, Sample, define
 from rushlight.support.errors import fail, require
-from rushlight.sym import Size, optimization_hint, product
+from rushlight.sym import Size, eq, guard_or_false, minimum, optimization_hint, product, required
 
 
 def completed_shape(old: Shape, new: Shape, op: str) -> Shape:
@@ -40,15 +41,19 @@ def completed_shape(old: Shape, new: Shape, op: str) -> Shape:
 def view_layout(layout: Layout, shape: Shape, equal: Callable[[Size, Size], bool] = same_known) -> Layout | None:
     """The layout that shows the elements of `layout` in the complete shape `shape`, or None when no strides do.
 
-    `equal` compares sizes: by what is known, or with guards (`same_size`) where a view is demanded.
+    `equal` compares sizes: by what is known, or with guards where a view is demanded.
     """
+    if layout.shape == shape:
+        return layout
     if any(_is(0, size, equal) for size in layout.shape):
-        same = layout.shape == shape
-        return Layout(shape, layout.strides if same else contiguous_strides(shape), layout.offset)
+        return Layout(shape, contiguous_strides(shape), layout.offset)
+    runs = _dense_runs(layout)
+    if len(runs) <= 1:
+        return _within_run(shape, runs[0][1] if runs else 1, layout.offset)
     strides: list[Size] = []
     # From the innermost dim out: each run of old dims that lie dense in each other must be cut by whole new dims.
     rest = list(reversed(shape))
-    for size, step in reversed(_dense_runs(layout)):
+    for size, step in reversed(runs):
         left = size
         while not _is(1, left, equal):
             if not rest:
@@ -68,6 +73,11 @@ def view_layout(layout: Layout, shape: Shape, equal: Callable[[Size, Size], bool
     for _ in rest:
         strides.append(strides[-1] if strides else 1)
     return Layout(shape, tuple(reversed(strides)), layout.offset)
+
+
+def _within_run(shape: Shape, step: Size, offset: Size) -> Layout:
+    """The layout of a shape whose elements lie one after the other, `step` apart."""
+    return Layout(shape, tuple([step * stride for stride in contiguous_strides(shape)]), offset)
 
 
 def _is(value: int, size: Size, equal: Callable[[Size, Size], bool]) -> bool:
@@ -145,10 +155,33 @@ view = define(
 @view.view
 def view_view(input: Layout, size: Shape) -> Layout:
     shape = completed_shape(input.shape, size, "view")
-    found = view_layout(input, shape, same_size)
+    found = view_layout(input, shape, _decided) or _demanded(input, shape)
     if found is None:
         fail("S006", "view: the strides do not allow this shape", input=input.shape, strides=input.strides, size=size)
     return found
+
+
+def _decided(a: Size, b: Size) -> bool:
+    return guard_or_false(eq(a, b))
+
+
+def _demanded(layout: Layout, shape: Shape) -> Layout | None:
+    """The layout of a view where nobody knows how dims fit: dims that are merged have to lie dense in each other."""
+    strides: list[Size] = []
+    for new_dims, old_dims in _groups(shape, layout.shape):
+        for outer, inner in pairwise(old_dims):
+            wanted = layout.strides[inner] * layout.shape[inner]
+            if not dense(layout.shape, layout.shape[outer], layout.strides[outer], wanted):
+                return None
+        step = layout.strides[old_dims[-1]] if old_dims else 1
+        strides.extend([step * stride for stride in contiguous_strides(tuple([shape[dim] for dim in new_dims]))])
+    return Layout(shape, tuple(strides), layout.offset)
+
+
+def dense(shape: Shape, size: Size, stride: Size, wanted: Size) -> bool:
+    """Whether a dim has the stride that it has to have, which does not matter where it has one index or none."""
+    matters = minimum(product(shape), 1) * minimum(size - 1, 1)
+    return stride is wanted or required(eq(matters * stride, matters * wanted), "view: the strides allow it")
 
 
 @view.ref

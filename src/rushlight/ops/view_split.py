@@ -10,12 +10,25 @@ import numpy as np
 from rushlight.ir.type import TensorType
 from rushlight.ir.value import Value
 from rushlight.ops.create import zeros_of
-from rushlight.ops.dims import Array, Shape, check_index, normal, replaced, same_size, wrap_dim
+from rushlight.ops.dims import Array, Shape, normal, replaced, same_size, wrap_dim
 from rushlight.ops.join import cat, stack
 from rushlight.ops.record import Sample, define
 from rushlight.ops.view_part import select, slice_
 from rushlight.support.errors import fail, require
-from rushlight.sym import Size, SizeExpr, ceildiv, eq, guard, guarding_hint_or_throw, total
+from rushlight.sym import (
+    Size,
+    SizeExpr,
+    ceildiv,
+    eq,
+    ge,
+    guard,
+    guard_or_false,
+    guarding_hint_or_throw,
+    le,
+    ne,
+    required,
+    total,
+)
 
 narrow = define(
     "narrow(Tensor(a) input, int dim, Size start, Size length) -> Tensor(a)",
@@ -27,12 +40,9 @@ narrow = define(
 def narrow_decompose(input: Value, dim: int, start: Size, length: Size) -> Any:
     place = wrap_dim(dim, input.ndim, "narrow")
     size = input.shape[place]
-    if isinstance(start, int) and isinstance(length, int) and isinstance(size, int):
-        first = start + size if start < 0 else start
-        fits = first >= 0 and length >= 0 and first + length <= size
-        require(fits, "I001", "narrow: the range leaves the dim", start=start, length=length, size=size)
-    else:
-        first = start if same_size(length, 0) else check_index(start, size, "narrow")
+    first = start + size if isinstance(start, int) and start < 0 else start
+    fits = required(ge(first, 0)) and required(ge(length, 0)) and required(le(first + length, size))
+    require(fits, "I001", "narrow: the range leaves the dim", start=start, length=length, size=size)
     return slice_(input, place, first, first + length)
 
 
@@ -62,8 +72,9 @@ def split_sizes(size: Size, sections: Any) -> tuple[Size, ...]:
             fail("S010", "split: the parts do not add up", size=size, parts=sizes)
         return sizes
     require(not isinstance(sections, int) or sections >= 0, "A002", "split: a size is negative", split_size=sections)
-    if same_size(size, 0):
+    if guard_or_false(eq(size, 0)):
         return (0,)
+    require(required(ne(sections, 0)), "A002", "split: parts of size 0 never add up", size=size)
     count = ceildiv(size, sections)
     if isinstance(count, SizeExpr):
         # The number of results cannot be open: the program is specialised to it.
@@ -124,7 +135,7 @@ def _chunk_size(shape: Shape, chunks: int, dim: int) -> Size:
 @chunk.decompose
 def chunk_decompose(input: Value, chunks: int, dim: int) -> Any:
     size = _chunk_size(input.shape, chunks, dim)
-    if same_size(size, 0):
+    if guard_or_false(eq(size, 0)):
         return split(input, (0,) * chunks, dim)
     return split(input, size, dim)
 

@@ -15,9 +15,9 @@ from rushlight.ir.type import Layout, TensorType, contiguous_strides
 from rushlight.ir.value import Value
 from rushlight.ops.dims import Array, At, Shape, normal, replaced, same_shape, wrap_dim, zero
 from rushlight.ops.record import Fact, Sample, define
-from rushlight.ops.view_shape import regrouped
+from rushlight.ops.view_shape import dense, regrouped
 from rushlight.support.errors import fail, require
-from rushlight.sym import Size, product, total
+from rushlight.sym import Size, le, minimum, product, required, total
 
 as_strided = define(
     "as_strided(Tensor(a) input, Size[] size, Size[] stride, Size? storage_offset=None) -> Tensor(a)",
@@ -36,15 +36,32 @@ def _check_strided(size: Shape, stride: Shape, offset: Size | None) -> None:
         )
 
 
+@as_strided.meta
+def as_strided_meta(input: TensorType, size: Shape, stride: Shape, storage_offset: Size | None) -> TensorType:
+    _check_strided(size, stride, storage_offset)
+    _require_row_major(input)
+    _require_room(input.shape, size, stride, storage_offset, "as_strided")
+    return TensorType(size, input.dtype, input.device, stride, input.weak)
+
+
 @as_strided.view
 def as_strided_view(input: Layout, size: Shape, stride: Shape, storage_offset: Size | None) -> Layout:
     _check_strided(size, stride, storage_offset)
     return Layout(size, stride, input.offset if storage_offset is None else storage_offset)
 
 
+def _require_room(shape: Shape, size: Shape, stride: Shape, offset: Size | None, op: str) -> None:
+    """S012 unless all places of a strided view are those of a value of this shape."""
+    last = total([(count - 1) * step for count, step in zip(size, stride, strict=True)])
+    end = last + 1 + (0 if offset is None else offset)
+    inside = required(le(minimum(product(size), 1) * end, product(shape)), f"{op}: the view stays in the tensor")
+    require(inside, "S012", f"{op}: the view leaves the tensor", input=shape, size=size, stride=stride)
+
+
 def _require_row_major(type_: TensorType) -> None:
     # A value in a graph has no storage of its own, so strides mean something only where its elements lie row-major.
-    if not same_shape(type_.strides, contiguous_strides(type_.shape)):
+    rows = zip(type_.shape, type_.strides, contiguous_strides(type_.shape), strict=True)
+    if not all(dense(type_.shape, *row) for row in rows):
         fail("A006", "as_strided: of a tensor that is not contiguous", input=type_, hint="call contiguous() first")
 
 
@@ -63,7 +80,6 @@ def _strided_place(at: At, shape: Shape, stride: Shape, offset: Size | None) -> 
 
 @as_strided.lower
 def as_strided_lower(at: At, input: Operand, size: Shape, stride: Shape, storage_offset: Size | None) -> Scalar:
-    _require_row_major(input.type)
     return input[_strided_place(at, input.shape, stride, storage_offset)]
 
 
@@ -94,6 +110,7 @@ as_strided_backward = define(
 def as_strided_backward_meta(
     grad: TensorType, input_sizes: Shape, stride: Shape, storage_offset: Size | None
 ) -> TensorType:
+    _require_room(input_sizes, grad.shape, stride, storage_offset, "as_strided_backward")
     return TensorType(input_sizes, grad.dtype, grad.device)
 
 
@@ -144,6 +161,8 @@ def as_strided_scatter_meta(
     require(
         same_shape(src.shape, size), "S009", "as_strided_scatter: the source does not fit the view", src=src, size=size
     )
+    _require_row_major(input)
+    _require_room(input.shape, size, stride, storage_offset, "as_strided_scatter")
     return TensorType(input.shape, input.dtype, input.device)
 
 
@@ -160,7 +179,6 @@ def as_strided_scatter_ref(
 def as_strided_scatter_lower(
     at: At, input: Operand, src: Operand, size: Shape, stride: Shape, storage_offset: Size | None
 ) -> Scatter:
-    _require_row_major(input.type)
     axes = axes_of(src.shape, "s")
     return Scatter(input[at], axes, _strided_place(axes, input.shape, stride, storage_offset), src[axes], "set")
 
@@ -187,8 +205,8 @@ unfold = define(
 def _window_count(shape: Shape, dim: int, size: Size, step: Size) -> Size:
     length = shape[dim] if shape else 1
     require(not isinstance(step, int) or step > 0, "A002", "unfold: the step must be positive", step=step)
-    if isinstance(length, int) and isinstance(size, int):
-        require(size <= length, "S011", "unfold: the window is larger than the dim", size=size, input=shape)
+    fits = required(le(size, length), "unfold: the window fits the dim")
+    require(fits, "S011", "unfold: the window is larger than the dim", size=size, input=shape)
     return (length - size) // step + 1
 
 

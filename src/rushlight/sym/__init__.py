@@ -5,7 +5,9 @@ from rushlight.sym.condition import Condition, eq, ge, gt, le, lt, ne
 from rushlight.sym.division import ceildiv, floordiv, mod
 from rushlight.sym.expr import Size, SizeExpr, SymbolFacts
 from rushlight.sym.query import coefficient, depends_on, evaluate, free_symbols, parts, substitute
+from rushlight.sym.required import required
 from rushlight.sym.scope import (
+    MEETING,
     Guard,
     RuntimeAssert,
     Scope,
@@ -26,6 +28,7 @@ from rushlight.sym.symbols import axis_size, axis_symbol, is_axis, is_symbol
 from rushlight.sym.text import format_size, parse_size, to_python
 
 __all__ = [
+    "MEETING",
     "Condition",
     "Guard",
     "RuntimeAssert",
@@ -66,6 +69,7 @@ __all__ = [
     "parse_size",
     "parts",
     "product",
+    "required",
     "scope_of",
     "statically_known",
     "substitute",

@@ -19,6 +19,7 @@ from rushlight.sym.query import symbols_of
 from rushlight.sym.symbols import new_symbol
 from rushlight.sym.text import format_size, parse_size
 
+MEETING = "broadcast: sizes that meet are equal, neither being 1 by chance"
 _CHECKED = 64  # parts of a fact whose symbols are all looked at
 
 
@@ -335,7 +336,7 @@ def _broadcast(scope: Scope, a: Size, b: Size, equal: bool | Condition) -> Size:
             scope.guard(equal, "broadcast: equal sizes")
             return scope.resolve(a)
         if 1 not in (a_hint, b_hint) and (a_hint is None or b_hint is None):
-            scope.check(equal, "broadcast: sizes that meet are equal")
+            scope.check(equal, MEETING)
             return scope.resolve(a)
     for size, hint, other in ((a, a_hint, b), (b, b_hint, a)):
         if hint == 1:
