@@ -164,6 +164,34 @@ def pooling(lib, rng):
 
 
 @case
+def upsampling(lib, rng):
+    nn = lib.nn
+    modules = [
+        nn.Upsample(scale_factor=2),
+        nn.Upsample((7, 3), mode="nearest-exact"),
+        nn.Upsample(scale_factor=(1.7, 2.3)),
+        nn.Upsample(scale_factor=(1.7, 2.3), recompute_scale_factor=True),
+        nn.Upsample((9, 11), mode="bilinear"),
+        nn.Upsample(scale_factor=1.5, mode="bilinear", align_corners=True),
+        nn.Upsample(scale_factor=0.6, mode="bilinear"),
+        nn.Upsample((8, 3), mode="bicubic"),
+        nn.Upsample((3, 8), mode="bicubic", align_corners=True),
+        nn.Upsample((3, 2), mode="area"),
+        nn.UpsamplingNearest2d(scale_factor=3),
+        nn.UpsamplingBilinear2d((1, 7)),
+    ]
+    found = {}
+    for at, module in enumerate(modules):
+        x = values(lib, rng, 2, 3, 5, 6)
+        found |= {f"{at}.{name}": array for name, array in results(lib, None, module(x), x).items()}
+    for dims, mode in ((1, "linear"), (3, "trilinear"), (1, "nearest"), (3, "nearest-exact")):
+        x = values(lib, rng, 1, 2, *(5, 4, 3)[:dims])
+        output = nn.functional.interpolate(x, (7, 2, 6)[:dims], mode=mode)
+        found |= {f"{dims}.{mode}.{name}": array for name, array in results(lib, None, output, x).items()}
+    return found
+
+
+@case
 def activations(lib, rng):
     nn = lib.nn
     modules = [

@@ -48,6 +48,7 @@ from rushlight.nn.pooling import (
     MaxPool3d,
 )
 from rushlight.nn.recurrent import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNCell
+from rushlight.nn.upsampling import Upsample, UpsamplingBilinear2d, UpsamplingNearest2d
 from rushlight.support.peer_names import absent_name
 
 __all__ = [
@@ -115,6 +116,9 @@ __all__ = [
     "Softplus",
     "Tanh",
     "Unflatten",
+    "Upsample",
+    "UpsamplingBilinear2d",
+    "UpsamplingNearest2d",
     "functional",
     "init",
     "utils",

@@ -31,6 +31,7 @@ from rushlight.eager.functions import (
     tanh,
 )
 from rushlight.eager.mutation import in_place
+from rushlight.nn.interpolation import interpolate
 from rushlight.ops.record import OPERATORS
 from rushlight.support.errors import fail, require
 from rushlight.support.peer_names import absent_name
@@ -65,6 +66,7 @@ __all__ = [
     "hardtanh",
     "huber_loss",
     "instance_norm",
+    "interpolate",
     "kl_div",
     "l1_loss",
     "layer_norm",
