@@ -13,6 +13,7 @@ SIZES = {
     "t5": ((2, 12, 7), (3, 9, 17)),
     "resnet": ((2, 16, 12), (3, 11, 21)),
     "mixer": ((2, 40, 36), (3, 17, 50)),
+    "unet": ((2, 17, 22), (1, 12, 9)),
     "dlrm": ((4, 7, 3, 0), (6, 9, 5, 11)),
     # The loop over steps is in the trace: it fixes the length.
     "lstm": ((2, 6), (5, 6)),
