@@ -38,6 +38,17 @@ def test_one_artifact_takes_bags_of_any_number_and_size(mode: str):
     assert rl.compiler.graph_count() == 1
 
 
+def test_many_elements_find_their_bags():
+    rng = np.random.default_rng(1)
+    members, weight = rng.integers(0, 9, 5000), rng.integers(-8, 9, (9, 3)).astype(np.float32)
+    starts = np.sort(rng.integers(0, 5001, 700))
+    starts[0] = 0
+    found = F.embedding_bag(rl.tensor(members), rl.tensor(weight), rl.tensor(starts), mode="sum").numpy()
+    ends = [*starts[1:], 5000]
+    expected = [weight[members[start:end]].sum(0) for start, end in zip(starts, ends, strict=True)]
+    np.testing.assert_array_equal(found, expected)
+
+
 def test_the_first_of_equal_elements_gets_the_gradient():
     weight = rl.ones(3, 2, requires_grad=True)
     F.embedding_bag(rl.tensor([2, 1, 2, 0, 1]), weight, rl.tensor([0, 3]), mode="max").sum().backward()

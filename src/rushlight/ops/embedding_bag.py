@@ -16,13 +16,18 @@ from rushlight.ops.create import count_of, filled, positions, zeros_of
 from rushlight.ops.dims import Array, At, convert, integers, normal, same_shape, widened
 from rushlight.ops.index import embedding, require_integers
 from rushlight.ops.index_write import embedding_backward
+from rushlight.ops.join import constant_pad_nd
 from rushlight.ops.pool import lowest
 from rushlight.ops.record import OPERATORS, Sample, define
-from rushlight.ops.search import count_before
+from rushlight.ops.scan import cumsum
 from rushlight.ops.view import unsqueeze
+from rushlight.ops.view_part import slice_
 from rushlight.ops.view_shape import reshape
 from rushlight.support.errors import fail, require
-from rushlight.sym import Size, maximum, product
+from rushlight.sym import Size, ceildiv, maximum
+
+BLOCK, LEVELS = 32, 2
+"""Of running sums, which take time that grows with the square of what is summed at once."""
 
 extreme_rows = define(
     "extreme_rows(Tensor rows, Tensor indices, Size count, bool largest) -> Tensor",
@@ -104,15 +109,32 @@ def _require_bags(input: Value, weight: Value, offsets: Any, per_sample_weights:
         require(fits, "S014", "embedding_bag: weights and input differ in shape", per_sample_weights=input.shape)
 
 
-def _bags(input: Value, offsets: Any, include_last_offset: bool) -> tuple[Any, Size]:
+def _bags(input: Value, flat: Value, offsets: Any, include_last_offset: bool) -> tuple[Any, Size]:
     """(The bag of each element of the flattened input, how many bags there are)."""
-    place = positions(input, product(input.shape))
     if offsets is None:
+        place = positions(input, flat.shape[0])
         # A row without elements has none whose bag is asked for.
         length = count_of(place, maximum(input.shape[1], 1))
         return OPERATORS["floor_divide"](place, length), input.shape[0]
-    bags = count_before(convert(offsets, int64), place, True) - 1
-    return bags, offsets.shape[0] - 1 if include_last_offset else offsets.shape[0]
+    # One place more: for bags that begin after the last element.
+    members = flat.shape[0]
+    starts = OPERATORS["minimum"](offsets, count_of(offsets, members))
+    begun = embedding_backward(filled(offsets, (*offsets.shape, 1), 1, int64), starts, members + 1, None)
+    bags = _running_sums(reshape(begun, (members + 1,)), LEVELS) - 1
+    return slice_(bags, 0, 0, members), offsets.shape[0] - 1 if include_last_offset else offsets.shape[0]
+
+
+def _running_sums(counts: Value, levels: int) -> Any:
+    """cumsum of ints, which may be added in any order: within blocks, and over the blocks before."""
+    if levels == 0:
+        return cumsum(counts, 0)
+    (size,) = counts.shape
+    blocks = ceildiv(size, BLOCK)
+    rows = reshape(constant_pad_nd(counts, (0, blocks * BLOCK - size)), (blocks, BLOCK))
+    within = cumsum(rows, 1)
+    totals = OPERATORS["select"](within, 1, BLOCK - 1)
+    before = _running_sums(totals, levels - 1) - totals
+    return slice_(reshape(within + unsqueeze(before, 1), (-1,)), 0, 0, size)
 
 
 @embedding_bag.decompose
@@ -126,8 +148,8 @@ def embedding_bag_decompose(
     padding_idx: int | None,
 ) -> Any:
     _require_bags(input, weight, offsets, per_sample_weights, mode)
-    bags, count = _bags(input, offsets, include_last_offset)
     flat = reshape(input, (-1,))
+    bags, count = _bags(input, flat, offsets, include_last_offset)
     rows = widened(embedding(flat, weight, padding_idx))
     kept = filled(rows, (flat.shape[0], 1), 1)
     if per_sample_weights is not None:
