@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import lcm
+from typing import TypeGuard
 
 from rushlight.ir.spec_check import Binding
 from rushlight.ir.spec_leaf import IntSpec, LeafSpec, TensorSpec
 from rushlight.ir.spec_size import Assumption, ShapeExpr, ShapeVar, symbol_named
-from rushlight.support.errors import fail, require
-from rushlight.sym import Condition, free_symbols, is_symbol, mod
+from rushlight.support.errors import CompileError, fail, require
+from rushlight.sym import Condition, Size, SizeExpr, eq, free_symbols, ge, is_symbol, le, mod
 from rushlight.sym.condition import normalized
+from rushlight.sym.coverage import satisfiable
 from rushlight.sym.expr import FLOORDIV, constant_of, terms
 from rushlight.sym.text import natural_order
 
@@ -82,7 +84,37 @@ def assumed(
         if facts[name].lower is None:
             facts[name].lower = 0
     conditions = sorted(others, key=lambda item: natural_order(str(item)))
-    return {name: item.variable() for name, item in facts.items()}, tuple(conditions)
+    variables = {name: item.variable() for name, item in facts.items()}
+    derived = [size.size for leaf in leaves if isinstance(leaf, TensorSpec) for size in leaf.shape if _is_derived(size)]
+    _require_consistent(variables, conditions, derived)
+    return variables, tuple(conditions)
+
+
+def own_facts(variable: ShapeVar, value: Size) -> list[bool | Condition]:
+    """What is assumed of a variable alone, as conditions on what stands for it."""
+    _, lower, upper, step, _ = variable.facts
+    bounds = [True if lower is None else ge(value, lower), True if upper is None else le(value, upper)]
+    return [*bounds, eq(mod(value, step), 0)]
+
+
+def _is_derived(size: object) -> TypeGuard[ShapeExpr]:
+    return isinstance(size, ShapeExpr) and not is_symbol(size.size)
+
+
+def _require_consistent(
+    variables: Mapping[str, ShapeVar], conditions: Sequence[Condition], derived: Sequence[SizeExpr]
+) -> None:
+    """C019 if it can be proved that no values satisfy everything."""
+    if not conditions and not derived:
+        return
+    facts = [fact for variable in variables.values() for fact in own_facts(variable, variable.size)]
+    facts.extend([*conditions, *[ge(size, 0) for size in derived]])
+    try:
+        possible = satisfiable(facts) is not None
+    except CompileError:
+        return  # too hard to decide
+    said = ", ".join([str(fact) for fact in facts if isinstance(fact, Condition)])
+    require(possible, "C019", f"spec: no sizes satisfy {said}")
 
 
 def _variables_of(leaf: LeafSpec) -> tuple[ShapeVar, ...]:

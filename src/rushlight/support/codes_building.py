@@ -141,10 +141,24 @@ register_code(
     "give an argument whose size is the variable itself",
 )
 register_code(
+    "C021",
+    ArgumentValueError,
+    "Shape specifications leave a hole in the domain",
+    "There are sizes that the domain allows and no specification takes; the message shows some.",
+    "add a specification that takes them, or narrow the domain",
+)
+register_code(
     "C022",
     ArgumentValueError,
     "Arguments do not fit a shape specification",
     "What was compiled holds for the specified arguments alone, so it is not run with others.",
+)
+register_code(
+    "C023",
+    CompileError,
+    "A question about sizes was too hard to decide",
+    "Products of variables, or very many assumptions, are beyond the procedure, which then gives no answer at all.",
+    "state fewer or simpler assumptions",
 )
 register_code(
     "C024",
