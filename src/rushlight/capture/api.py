@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from rushlight import build, tune
 from rushlight.autodiff.partition import split_joint
 from rushlight.build.segments import is_segmented
+from rushlight.capture import specified
 from rushlight.capture.backward import BackwardPart
 from rushlight.capture.entry import Entry
 from rushlight.capture.freezing import Frozen
@@ -27,10 +28,12 @@ from rushlight.ir.sizes import hidden_symbols
 from rushlight.support import clock, events, garbage, settings
 from rushlight.support.errors import fail, warn
 from rushlight.support.frozen import frozen
+from rushlight.sym import Scope
 
 if TYPE_CHECKING:
     from rushlight.build import Executable
     from rushlight.ir.graph import Graph
+    from rushlight.ir.spec import ParamsSpec
 
 PREPARE = "__rushlight_prepare__"
 MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
@@ -81,8 +84,7 @@ class CompiledFunction:
                 result = entry.call(args, kwargs)
                 if result is not MISS:
                     return result
-            with garbage.uncollected(), clock.stage("capture"):
-                entry = self._trace(args, kwargs)
+            entry = self._trace(args, kwargs)
             result = entry.call(args, kwargs)
         if result is MISS:
             reason = why_missed(entry, args, kwargs)
@@ -97,6 +99,14 @@ class CompiledFunction:
         self.entries = ()
 
     def _trace(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry:
+        self._say_why(args, kwargs)
+        with garbage.uncollected(), clock.stage("capture"):
+            entry = self._entry(args, kwargs, None)
+        self.entries = (entry, *self.entries)
+        return entry
+
+    def _say_why(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Records why another graph is made."""
         reason = ""
         for entry in reversed(self.entries):
             guard = why_missed(entry, args, kwargs)
@@ -107,12 +117,15 @@ class CompiledFunction:
         if len(self.entries) == QUIET_GRAPHS:
             name = getattr(self, "__qualname__", type(self.function).__name__)
             warn("C008", f"compile: {name} has {QUIET_GRAPHS} graphs, and makes more", key=name, last=reason)
+
+    def _entry(self, args: tuple[Any, ...], kwargs: dict[str, Any], spec: ParamsSpec | None) -> Entry:
+        """Traces a call, for a specification if there is one."""
         unset: set[int] = set()
         while True:
             names = Names()
             arguments = Arguments(args, kwargs, names)
             walk = _walk(self.function, arguments)
-            program = self._record(args, kwargs, arguments, walk, names, unset)
+            program = self._record(args, kwargs, arguments, walk, names, unset, spec)
             missing = {key for key in program.unset_gradients if key not in unset}
             if not missing:
                 break
@@ -120,39 +133,92 @@ class CompiledFunction:
         if self.options.freeze:
             frozen = [place for place, source in enumerate(program.sources) if isinstance(source, TensorSource)]
             program.graph = replace(program.graph, frozen=tuple(frozen))
-        entry = _build(program, arguments, walk, names, self.options)
-        self.entries = (entry, *self.entries)
         _count[0] += 1
-        return entry
+        return _build(program, arguments, walk, names, self.options)
 
     def _record(
-        self, args: Any, kwargs: Any, arguments: Arguments, walk: StateWalk, names: Names, unset: set[int]
+        self,
+        args: Any,
+        kwargs: Any,
+        arguments: Arguments,
+        walk: StateWalk,
+        names: Names,
+        unset: set[int],
+        spec: ParamsSpec | None,
     ) -> Program:
-        recorder = Recorder(self.function, walk, names, Frozen(walk, self.options.freeze))
+        opened = None if spec is None else spec.open()
+        frozen = Frozen(walk, self.options.freeze)
+        recorder = Recorder(self.function, walk, names, frozen, Scope() if opened is None else opened.scope)
         try:
-            leaves: list[Any] = []
-            for place, (name, value) in enumerate(arguments.leaves):
-                if isinstance(value, Handle):
-                    leaves.append(recorder.argument(place, value, self.options.dynamic))
-                elif type(value) in (int, float):
-                    leaves.append(recorder.number(name, value))
-                else:
-                    leaves.append(value)
+            leaves = [
+                self._stand_in(recorder, place, name, value)
+                if opened is None
+                else specified.stand_in(opened, recorder, place, name, value)
+                for place, (name, value) in enumerate(arguments.leaves)
+            ]
             rest = iter(leaves)
             fake_args, fake_kwargs = _rebuild(args, rest), _rebuild(kwargs, rest)
             recorder.enter(self.dynamic_numbers, unset)
-            return recorder.run(fake_args, fake_kwargs)
+            program = recorder.run(fake_args, fake_kwargs)
+            if opened is not None:
+                specified.finish(opened, program)
+            return program
         finally:
             recorder.leave()
             recorder.tracer.close()
+
+    def _stand_in(self, recorder: Recorder, place: int, name: str, value: Any) -> Any:
+        """What stands for an argument while tracing."""
+        if isinstance(value, Handle):
+            type_ = recorder.open_type(value, place) if self.options.dynamic else value.form.type
+            return recorder.argument(place, value, type_)
+        return recorder.number(name, value) if type(value) in (int, float) else value
+
+
+class SpecifiedFunction(CompiledFunction):
+    """A function whose calls run the artifact of the first specification that they fit."""
+
+    def __init__(self, function: Callable[..., Any], options: Options, specs: tuple[ParamsSpec, ...]) -> None:
+        super().__init__(function, options)
+        self.specs = specs
+        self._made: dict[ParamsSpec, Entry] = {}
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the artifact for the call; C022 where it fits no specification."""
+        if STATE.tracer is not None:
+            return self.function(*args, **kwargs)
+        spec = specified.first_fitting(self.specs, args, kwargs)
+        return self._run(spec, specified.in_order(spec.args, args), specified.in_order(spec.kwargs, kwargs))
+
+    def reset(self) -> None:
+        """Forgets all artifacts."""
+        super().reset()
+        self._made.clear()
+
+    def _run(self, spec: ParamsSpec, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        entry = self._made.get(spec)
+        result = MISS if entry is None else entry.call(args, kwargs)
+        if result is not MISS:
+            return result
+        with self._lock, garbage.uncollected(), clock.stage("capture"):
+            entry = self._made[spec] = self._entry(args, kwargs, spec)
+            self.entries = tuple(self._made.values())
+        result = entry.call(args, kwargs)
+        if result is MISS:
+            fail(
+                "X001",
+                "a fresh artifact does not fit the call that it was made for",
+                reason=why_missed(entry, args, kwargs),
+            )
+        return result
 
 
 class CompiledModule:
     """A module whose call runs compiled traces; everything else is the module's."""
 
-    def __init__(self, module: Any, options: Options) -> None:
+    def __init__(self, module: Any, compiled: CompiledFunction) -> None:
         object.__setattr__(self, "_orig_mod", module)
-        object.__setattr__(self, "_compiled", CompiledFunction(module, options))
+        object.__setattr__(self, "_compiled", compiled)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the compiled module."""
@@ -178,6 +244,8 @@ def compile(
     options: dict[str, Any] | None = None,
     disable: bool = False,
     freeze: bool = False,
+    specs: specified.Given | None = None,
+    domain: str | ParamsSpec | None = None,
 ) -> Any:
     """Compiles a function or module when it is first called; also a decorator, as `torch.compile`.
 
@@ -197,6 +265,11 @@ def compile(
     its memory, or through another tensor that was assigned to its `data`, are not noticed: `rushlight.compiler.reset`
     forgets what is kept. No gradients flow to these tensors, and the function may not write to them (C016), as batch
     norm does while training.
+
+    `specs` are specifications of the arguments (`rushlight.shapes`), as text or objects: each compiles, when a call
+    first fits it, to an artifact that nothing else is ever asked of, and a call runs the first that it fits. A call
+    that fits none is an error (C022). With a `domain`, another specification, it is proved here that every call in the
+    domain fits one, or sizes are named that do not (C021).
     """
     if model is None:
         return functools.partial(
@@ -208,6 +281,8 @@ def compile(
             options=options,
             disable=disable,
             freeze=freeze,
+            specs=specs,
+            domain=domain,
         )
     if backend is not None and backend not in build.BACKENDS:
         fail("C001", "compile: there is no such backend", backend=backend, hint=f"one of {', '.join(build.BACKENDS)}")
@@ -216,9 +291,9 @@ def compile(
     if disable:
         return model
     chosen = Options(dynamic is not False, backend, mode in SEARCHING, freeze)
-    if hasattr(type(model), "forward"):
-        return CompiledModule(model, chosen)
-    return CompiledFunction(model, chosen)
+    found = specified.specifications(specs, domain)
+    compiled = SpecifiedFunction(model, chosen, found) if found else CompiledFunction(model, chosen)
+    return CompiledModule(model, compiled) if hasattr(type(model), "forward") else compiled
 
 
 def reset() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from rushlight.capture.aliasing import refuse_overlaps
 from rushlight.capture.freezing import Frozen
 from rushlight.capture.marks import Mark, has_bounds, marks_of, refuse_fixed
+from rushlight.capture.numbers import ProgramNumbers
 from rushlight.capture.source import ArgumentSource, GradientSource, NumberSource, Source, TensorSource, ViewSource
 from rushlight.capture.state import Leaf, StateWalk
 from rushlight.capture.values import Container, Effect, SizeOf, Taken, Template, flatten_value
@@ -54,22 +55,25 @@ class Program:
     differentiable: list[int] = field(default_factory=list)
     guards: list[Guard] = field(default_factory=list)
     sizes: dict[str, SizeExpr] = field(default_factory=dict)
+    told: set[SizeExpr] = field(default_factory=set)
 
 
 class Recorder:
     """Runs a function once on tensors without data."""
 
-    def __init__(self, function: Any, walk: StateWalk, names: Callable[[Any], str], frozen: Frozen) -> None:
+    def __init__(
+        self, function: Any, walk: StateWalk, names: Callable[[Any], str], frozen: Frozen, scope: Scope
+    ) -> None:
         self.function = function
         self.frozen = frozen
         self.walk = walk
-        self.names = names
-        self.scope = Scope()
+        self.text_of = names
+        self.scope = scope
         self.builder = GraphBuilder("step")
         self.tracer = Tracer(self.builder, self.scope, self._lift, self._random_state)
         self.draws: dict[Generator, int] = {}
         self.sources: dict[int, Source] = {}
-        self.fixed: dict[str, Any] = {}
+        self.numbers = ProgramNumbers(scope)
         self.before: dict[int, Any] = {}
         self.placeholders: dict[int, Any] = {}
         self.tensors: list[Handle] = []
@@ -78,24 +82,22 @@ class Recorder:
         self.given: dict[int, Handle] = {}  # the tensors, by what stands for them
         self.same: list[tuple[int, Any]] = []
         self.dynamic: dict[str, str] = {}
-        self.sizes: dict[str, SizeExpr] = {}  # integers that are used as sizes, by their text
         self.reached = {id(leaf.value) for leaf in walk.leaves} | {id(tensor) for tensor in walk.tensors}
 
     # Inputs.
 
-    def argument(self, position: int, tensor: Handle, dynamic: bool) -> Any:
-        """A tensor argument as a fake tensor whose sizes are symbols; the same tensor twice is one.
+    def argument(self, position: int, tensor: Handle, type_: TensorType, apart: bool = False) -> Any:
+        """A tensor argument as a fake tensor of a type; unless they are to be kept apart, the same tensor twice is one.
 
         A tensor that the function reaches by itself too is that one.
         """
-        if id(tensor) in self.reached or id(tensor) in self.arguments:
+        if id(tensor) in self.reached or (id(tensor) in self.arguments and not apart):
             first = self.arguments.get(id(tensor))
             self.same.append((position, tensor if first is None else self.sources[id(first)]))
             return tensor if first is None else first
-        type_ = self._type(tensor, position) if dynamic else tensor.form.type
         fake = self.tracer.fake(type_)
         self.sources[id(fake)] = ArgumentSource(position)
-        self.arguments[id(tensor)] = fake
+        self.arguments[id(fake) if apart else id(tensor)] = fake
         self.given[id(fake)] = tensor
         record = tensor.gradient
         if record is not None and (record.required or record.node is not None):
@@ -108,7 +110,8 @@ class Recorder:
             self.before[id(fake)] = fake.gradient.grad = gradient
         return fake
 
-    def _type(self, tensor: Handle, position: int) -> TensorType:
+    def open_type(self, tensor: Handle, position: int) -> TensorType:
+        """The type of a tensor argument whose sizes are symbols, as its marks say."""
         marks = marks_of(tensor)
         for dim, mark in marks.items():
             if mark.kind == "dynamic":
@@ -117,18 +120,7 @@ class Recorder:
 
     def number(self, text: str, value: Any) -> TracedNumber:
         """A run-time number."""
-        return traced_number(text, value, self)
-
-    def fix(self, number: TracedNumber) -> None:
-        """Makes the program rely on a number's value."""
-        self.fixed[number.text] = number.value
-
-    def size(self, number: TracedNumber) -> SizeExpr:
-        """The symbol for an integer of the program, with what it is here as its hint."""
-        found = self.sizes.get(number.text)
-        if found is None:
-            found = self.sizes[number.text] = self.scope.symbol(hint=number.value, lower=None, source=number.text)
-        return found
+        return traced_number(text, value, self.numbers)
 
     def _random_state(self, generator: Generator, count: int) -> tuple[Any, Any]:
         """Seed and ordinal of a random call: each run draws as many ordinals as the trace did, all at once."""
@@ -179,10 +171,10 @@ class Recorder:
         return fake
 
     def _text(self, leaf: Leaf) -> str:
-        return f"{self.names(leaf.container)}[{self._key(leaf.key)}]"
+        return f"{self.text_of(leaf.container)}[{self._key(leaf.key)}]"
 
     def _key(self, key: Any) -> str:
-        return self.names(key) if isinstance(key, Handle) else repr(key)
+        return self.text_of(key) if isinstance(key, Handle) else repr(key)
 
     def leave(self) -> None:
         """Puts everything back."""
@@ -231,7 +223,7 @@ class Recorder:
             return ViewSource(source, binding.steps) if binding.steps else source
 
         template = flatten_value(result, classify)
-        changed = self._changed()
+        changed = _changed(self.walk, self._text)
         self.frozen.refuse([leaf.value for leaf, _ in changed if isinstance(leaf.value, Handle)], self.given)
         effects = [Effect(leaf.container, leaf.key, flatten_value(now, classify), leaf.path) for leaf, now in changed]
         gradients: list[tuple[Any, Any]] = []
@@ -254,21 +246,8 @@ class Recorder:
         program.unset_gradients = _read_placeholders(program.graph, self.placeholders)
         program.absent = self.absent
         program.same = self.same
-        program.sizes = self.sizes
+        program.sizes = self.numbers.sizes
         return program
-
-    def _changed(self) -> list[tuple[Leaf, Any]]:
-        found: list[tuple[Leaf, Any]] = []
-        for leaf in self.walk.leaves:
-            now = leaf.container[leaf.key] if _holds(leaf.container, leaf.key) else None
-            same = now is leaf.value or (leaf.placed is not None and now is leaf.placed)
-            if not same and not (isinstance(now, TracedNumber) and now.text == self._text(leaf)):
-                found.append((leaf, now))
-        for container, path in (*self.walk.containers, *self.walk.objects):
-            if isinstance(container, dict):
-                new = [key for key in container if key not in self.walk.keys[id(container)]]
-                found.extend([(Leaf(container, key, None, f"{path}[{key!r}]", False), container[key]) for key in new])
-        return found
 
     def _finish(
         self, nodes: list[Node], handles: list[Handle], template: Template, effects: list[Effect], gradients: list[Any]
@@ -316,7 +295,7 @@ class Recorder:
             effects=effects,
             gradients=gradients,
             written=written,
-            fixed=self.fixed,
+            fixed=self.numbers.fixed,
             wanted=wanted,
             lifted=lifted,
             tangents=len(tangents),
@@ -324,7 +303,23 @@ class Recorder:
             draws=dict(self.draws),
             differentiable=differentiable if tangents else [],
             guards=list(self.scope.guards),
+            told=told,
         )
+
+
+def _changed(walk: StateWalk, text: Callable[[Leaf], str]) -> list[tuple[Leaf, Any]]:
+    """What the program has put in the place of what it reached, and what it has added."""
+    found: list[tuple[Leaf, Any]] = []
+    for leaf in walk.leaves:
+        now = leaf.container[leaf.key] if _holds(leaf.container, leaf.key) else None
+        same = now is leaf.value or (leaf.placed is not None and now is leaf.placed)
+        if not same and not (isinstance(now, TracedNumber) and now.text == text(leaf)):
+            found.append((leaf, now))
+    for container, path in (*walk.containers, *walk.objects):
+        if isinstance(container, dict):
+            new = [key for key in container if key not in walk.keys[id(container)]]
+            found.extend([(Leaf(container, key, None, f"{path}[{key!r}]", False), container[key]) for key in new])
+    return found
 
 
 def _read_placeholders(graph: Graph, placeholders: dict[int, Any]) -> set[int]:

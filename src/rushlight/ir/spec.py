@@ -98,6 +98,10 @@ class ParamsSpec:
             _flatten(item, kwargs[name], name, found)
         return found
 
+    def fits(self, leaves: Sequence[Any]) -> bool:
+        """Whether a call fits; `leaves` as for `violation`."""
+        return self._check.fits(leaves)
+
     def violation(self, leaves: Sequence[Any]) -> str | None:
         """The first thing about a call that does not fit, naming the value and the assumption; None if it fits.
 
