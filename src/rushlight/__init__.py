@@ -371,6 +371,7 @@ __all__ = [
     "set_num_threads",
     "set_printoptions",
     "set_rng_state",
+    "shapes",
     "short",
     "sort",
     "std",
@@ -401,12 +402,12 @@ __all__ = [
 __all__ += _operators.__all__
 
 if _TYPE_CHECKING:
-    from rushlight import autograd, compiler, nn, optim, testing, utils
+    from rushlight import autograd, compiler, nn, optim, shapes, testing, utils
     from rushlight.capture import compile
     from rushlight.data import load, save
 
 # Loaded when first asked for, so that `import rushlight` is fast.
-_MODULES = ("autograd", "compiler", "nn", "optim", "testing", "utils")
+_MODULES = ("autograd", "compiler", "nn", "optim", "shapes", "testing", "utils")
 _ELSEWHERE = {"compile": "rushlight.capture", "load": "rushlight.data", "save": "rushlight.data"}
 
 
