@@ -12,7 +12,7 @@ from rushlight.ir.spec_size import ShapeExpr, ShapeVar, symbol_named
 from rushlight.support.frozen import frozen
 from rushlight.sym import Condition, Size, SizeExpr, evaluate, format_size, free_symbols, is_symbol
 from rushlight.sym.condition import compares
-from rushlight.sym.expr import constant_of, terms
+from rushlight.sym.expr import FLOORDIV, constant_of, terms
 
 _Value = Callable[[Sequence[int]], int]
 _NOTHING = ()
@@ -161,11 +161,19 @@ class Check:
     def _compiled(self, e: Size | None) -> _Value:
         """What computes an expression of variables from the sizes."""
         assert isinstance(e, SizeExpr)
-        values = [(symbol, self._values[symbol]) for symbol in free_symbols(e)]
-        if all(is_symbol(product) for product, _ in terms(e)):
-            weights, constant = [(self._values[product], scale) for product, scale in terms(e)], constant_of(e)
-            return lambda sizes: sum([value(sizes) * scale for value, scale in weights], constant)
-        return lambda sizes: evaluate(e, {symbol: value(sizes) for symbol, value in values})
+        weights, constant = [(self._product(product), scale) for product, scale in terms(e)], constant_of(e)
+        if not constant and weights[0][1] == 1 and len(weights) == 1:
+            return weights[0][0]
+        return lambda sizes: sum([value(sizes) * scale for value, scale in weights], constant)
+
+    def _product(self, product: SizeExpr) -> _Value:
+        if is_symbol(product):
+            return self._values[product]
+        if product.op is FLOORDIV:
+            dividend, divisor = self._compiled(product.operands[0]), product.operands[1]
+            return lambda sizes: dividend(sizes) // divisor
+        values = [(symbol, self._values[symbol]) for symbol in free_symbols(product)]
+        return lambda sizes: evaluate(product, {symbol: value(sizes) for symbol, value in values})
 
 
 _Row = tuple[type, DType | None, int, bool, LeafSpec]
@@ -202,7 +210,7 @@ def _sizes(leaves: Sequence[Any], rows: Sequence[_Row]) -> list[int] | None:
                     return None
             except AttributeError:
                 return None
-            if contiguous and not (leaf.is_contiguous or _is_row_major(shape, leaf.strides)):
+            if contiguous and leaf.is_contiguous is not True and not _is_row_major(shape, leaf.strides):
                 return None
             sizes += shape
         elif kind is IntSpec:
