@@ -80,6 +80,16 @@ def test_bounds_and_divisors_of_one_variable_are_its_facts():
     assert not spec.conditions
 
 
+def test_what_bounds_and_divisors_decide_is_left_out():
+    assert str(ParamsSpec.parse("f32[a, b] where a % 8 == 0, (a%8)*b == 0, a*b >= 0, a != 4, b + 7 > 3")) == (
+        "f32[a, b] where a % 8 == 0"
+    )
+    for text in ("a*b < 0", "a <= 4, a > 2*b + 4", "a % 4 == 0, b*(a%4) > 3", "a % 8 == 0, a%16 == 4"):
+        with pytest.raises(RushlightError) as caught:
+            ParamsSpec.parse(f"f32[a, b] where {text}")
+        assert caught.value.code == "C019"
+
+
 def test_variables_of_equal_name_are_one():
     spec = ParamsSpec(TensorSpec(float32, (ShapeVar("n", min=2),)), TensorSpec(float32, (ShapeVar("n", max=9),)))
     assert str(spec) == "f32[n], f32[n] where 2 <= n <= 9"

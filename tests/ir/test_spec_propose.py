@@ -112,6 +112,15 @@ def test_guards_that_cannot_be_said_are_left_out():
     ]
 
 
+def test_guards_that_a_divisor_decides_are_left_out():
+    def program(a, b):
+        guard(eq(a % 8, 0))
+        guard(eq((a % 8) * b, 0))
+
+    traces = [traced(program, 16, 5)]
+    assert texts(*traces) == ["f32[s0, s1] where s0 % 8 == 0, hint s0 = 16, hint s1 = 5"]
+
+
 def test_products_of_sizes_can_be_said():
     def program(a, b):
         guard(lt(a * b, 100))

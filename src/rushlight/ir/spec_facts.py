@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import lcm
 from typing import TypeGuard
 
@@ -10,10 +10,11 @@ from rushlight.ir.spec_check import Binding
 from rushlight.ir.spec_leaf import IntSpec, LeafSpec, TensorSpec
 from rushlight.ir.spec_size import Assumption, ShapeExpr, ShapeVar, symbol_named
 from rushlight.support.errors import CompileError, fail, require
-from rushlight.sym import Condition, Size, SizeExpr, eq, free_symbols, ge, is_symbol, le, mod
-from rushlight.sym.condition import normalized
+from rushlight.sym import Condition, Size, SizeExpr, eq, free_symbols, ge, is_symbol, le, mod, substitute
+from rushlight.sym.condition import condition, normalized
 from rushlight.sym.coverage import satisfiable
-from rushlight.sym.expr import FLOORDIV, constant_of, terms
+from rushlight.sym.expr import FLOORDIV, SymbolFacts, constant_of, terms
+from rushlight.sym.symbols import new_symbol
 from rushlight.sym.text import natural_order
 
 
@@ -71,6 +72,9 @@ def assumed(
             facts.setdefault(variable.name, _Facts(variable.name)).declare(variable)
             if isinstance(leaf, TensorSpec):
                 in_shapes.add(variable.name)
+        for size in leaf.shape if isinstance(leaf, TensorSpec) else ():
+            if isinstance(size, ShapeExpr) and is_symbol(size.size):
+                facts[size.size.facts.name].raise_lower(0)
     others: dict[Condition, None] = {}
     for assumption in assumptions:
         for variable in assumption.variables:
@@ -83,11 +87,23 @@ def assumed(
     for name in in_shapes:
         if facts[name].lower is None:
             facts[name].lower = 0
-    conditions = sorted(others, key=lambda item: natural_order(str(item)))
     variables = {name: item.variable() for name, item in facts.items()}
+    conditions = sorted(_not_implied(others, variables), key=lambda item: natural_order(str(item)))
     derived = [size.size for leaf in leaves if isinstance(leaf, TensorSpec) for size in leaf.shape if _is_derived(size)]
     _require_consistent(variables, conditions, derived)
     return variables, tuple(conditions)
+
+
+def _not_implied(conditions: Iterable[Condition], variables: Mapping[str, ShapeVar]) -> list[Condition]:
+    """The conditions without those that bounds and divisors of single variables decide; C019 for a false one."""
+    images: dict[SizeExpr, Size] = {}
+    for name, lower, upper, step, _ in [variable.facts for variable in variables.values()]:
+        least, most = None if lower is None else -(-lower // step), None if upper is None else upper // step
+        images[symbol_named(name)] = step * new_symbol(SymbolFacts(name, least, most))
+    known = {item: condition(item.relation, substitute(item.expr, images)) for item in conditions}
+    for item, holds in known.items():
+        require(holds is not False, "C019", f"spec: {item} is false of all sizes that are within their bounds")
+    return [item for item, holds in known.items() if not isinstance(holds, bool)]
 
 
 def own_facts(variable: ShapeVar, value: Size) -> list[bool | Condition]:
