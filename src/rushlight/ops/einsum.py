@@ -157,7 +157,13 @@ def einsum_decompose(equation: str, operands: tuple[Value, ...]) -> Any:
 def _path(operands: Sequence[Labelled], output: str) -> Any:
     if len(operands) <= 2:
         return [tuple(range(len(operands)))]
-    shapes = [tuple([max(optimization_hint(size), 1) for size in item.value.shape]) for item in operands]
+    # Sizes of one label may be symbols that nothing has related yet, with hints that differ; a size of 1 is broadcast.
+    sizes: dict[str, int] = {}
+    for item in operands:
+        for label in item.labels:
+            if not is_one(item.size(label)):
+                sizes.setdefault(label, max(optimization_hint(item.size(label)), 1))
+    shapes = [tuple([1 if is_one(item.size(label)) else sizes[label] for label in item.labels]) for item in operands]
     equation = ",".join([item.labels for item in operands]) + "->" + output
     # Loaded here, at its one door: it takes as long to import as half of all operators.
     find_path = import_module("opt_einsum").contract_path

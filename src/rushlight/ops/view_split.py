@@ -74,7 +74,7 @@ def split_sizes(size: Size, sections: Any) -> tuple[Size, ...]:
     require(not isinstance(sections, int) or sections >= 0, "A002", "split: a size is negative", split_size=sections)
     if guard_or_false(eq(size, 0)):
         return (0,)
-    require(required(ne(sections, 0)), "A002", "split: parts of size 0 never add up", size=size)
+    require(guard(ne(sections, 0)), "A002", "split: parts of size 0 never add up", size=size)
     count = ceildiv(size, sections)
     if isinstance(count, SizeExpr):
         # The number of results cannot be open: the program is specialised to it.
