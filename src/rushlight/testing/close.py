@@ -13,9 +13,6 @@ from rushlight.eager.memory import array_of
 from rushlight.eager.tensor import Tensor
 from rushlight.ir.dtype import DType, bfloat16, complex64, complex128, float16, float32, float64
 from rushlight.support.errors import require
-from rushlight.support.peer_names import absent_name
-
-__all__ = ["assert_close"]
 
 Array = NDArray[Any]
 Message = str | Callable[[str], str] | None
@@ -172,7 +169,3 @@ def _greatest(kind: str, values: Array, wrong: Array, allowed: float) -> str:
     place = tuple([int(at) for at in np.unravel_index(int(np.argmax(ranked)), ranked.shape)])
     limit = f" (up to {allowed} allowed)" if allowed else ""
     return f"Greatest {kind} difference: {float(values[place])} at index {place}{limit}"
-
-
-def __getattr__(name: str) -> object:
-    raise absent_name(__name__, name, __all__)

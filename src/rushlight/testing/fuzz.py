@@ -1,0 +1,142 @@
+"""Programs by chance, traced with no size known, then run at sizes that include 0 and 1 and compared with eager.
+
+Every dim of an input is a symbol without a hint, so that a question about it which only `guard` can decide is an error
+(C002): each choice needs a path that is right for all values. What a program needs of its sizes it asserts; it has to
+refuse where eager raises an error, and nowhere else, but that
+
+- where a size decides how many dims or tensors a result has, as in `squeeze`, one case is taken and the other refused;
+- sizes that meet in broadcasting are taken to be equal, so that one of them may not be 1 by chance.
+
+Sizes that are 1 in a sample stay 1, since they are there to be broadcast, and so does the size of a dim whose slices
+become results of their own, as in `unbind`: the number of results of a program is part of it. An index that points
+nowhere is an error of eager alone (I001): it depends on data, and such runs are left out.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from rushlight.ops import OPERATORS
+from rushlight.support.errors import RushlightError
+from rushlight.support.frozen import frozen
+from rushlight.testing.programs import Program, make_program, sized_operators
+from rushlight.testing.running import SETS, Outcome, difference, run_eagerly
+from rushlight.testing.traced import AGREED, Pool, Traced
+
+_POOL = 40  # programs of one graph
+
+
+@frozen
+class Finding:
+    """A program that breaks the rules, and at which sizes.
+
+    `kind`: "undecided" (C002), "refused" or "accepted" (unlike eager), or "wrong" (other results than eager's).
+    """
+
+    kind: str
+    program: Program
+    sizes: str
+    detail: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} at {self.sizes} sizes: {self.detail}\n{self.program}"
+
+
+@frozen
+class Report:
+    """What a run of the fuzzer found: `calls` by operator, `outcomes` of programs at sets of sizes, and findings."""
+
+    programs: int
+    calls: Mapping[str, int]
+    outcomes: Mapping[str, int]
+    findings: tuple[Finding, ...]
+
+    def __str__(self) -> str:
+        found = ", ".join([f"{count} {kind}" for kind, count in Counter(item.kind for item in self.findings).items()])
+        outcomes = ", ".join([f"{count} {outcome}" for outcome, count in sorted(self.outcomes.items())])
+        lines = [f"{self.programs} programs of {len(self.calls)} operators: {outcomes}; found: {found or 'nothing'}"]
+        return "\n\n".join([*lines, *[str(item) for item in self.findings[:5]]])
+
+
+def unbacked_fuzz(
+    seed: int,
+    count: int,
+    ops: Sequence[str] | None = None,
+    *,
+    first: int = 0,
+    backend: str | None = None,
+    execute: bool = True,
+) -> Report:
+    """Makes programs `first`, `first + 1`, ... of a seed out of the operators named, by default all of them.
+
+    Without `execute` traced programs are not run: their shapes and asserts alone are compared with eager.
+    """
+    chosen = sized_operators() if ops is None else [OPERATORS[name] for name in ops]
+    session = _Session(backend, execute)
+    numbers = iter(range(first, first + count))
+    while pool := list(itertools.islice(numbers, _POOL)):
+        session.run([make_program(seed, number, chosen) for number in pool])
+    return Report(count, session.calls, session.outcomes, tuple(session.findings))
+
+
+class _Session:
+    """Runs pools of programs, and counts."""
+
+    def __init__(self, backend: str | None, execute: bool) -> None:
+        self.backend = backend
+        self.execute = execute
+        self.calls: Counter[str] = Counter()
+        self.outcomes: Counter[str] = Counter()
+        self.findings: list[Finding] = []
+
+    def run(self, programs: Sequence[Program]) -> None:
+        """Traces programs into one graph, and compares it with eager at each set of sizes."""
+        pool = Pool()
+        ready: list[tuple[Traced, list[Outcome | None]]] = []
+        for program in programs:
+            self.calls.update(program.operators)
+            traced = self.traced(pool, program)
+            if traced is not None:
+                outcomes = [self.checked(traced, name) for name in SETS]
+                if outcomes[0] is not None:
+                    ready.append((traced, outcomes))
+        if ready and self.execute:
+            self.compare(pool, ready)
+
+    def traced(self, pool: Pool, program: Program) -> Traced | None:
+        """The program in the pool's graph."""
+        try:
+            return pool.trace(program)
+        except RushlightError as error:
+            kind = "undecided" if error.code == "C002" else "refused"
+            self.findings.append(Finding(kind, program, "any", str(error)))
+            return None
+
+    def checked(self, traced: Traced, name: str) -> Outcome | None:
+        """Eager's results at a set of sizes, where the traced program has to have the same."""
+        outcome = run_eagerly(traced.program, name)
+        if outcome.error == "I001":
+            self.outcomes["left out"] += 1
+            return None
+        found = traced.judge(outcome)
+        if found in AGREED:
+            self.outcomes[found] += 1
+            return outcome if found == "equal" else None
+        kind, detail = found.split(": ", 1)
+        self.findings.append(Finding(kind, traced.program, name, detail))
+        return None
+
+    def compare(self, pool: Pool, ready: Sequence[tuple[Traced, Sequence[Outcome | None]]]) -> None:
+        """Runs the graph at each set of sizes; a program that refuses these runs at its samples' sizes meanwhile."""
+        running = pool.compile([traced for traced, _ in ready], self.backend)
+        for number, name in enumerate(SETS):
+            values = [(row[number] or row[0] or Outcome((), None)).values for _, row in ready]
+            found = running.run(values.__getitem__)
+            for (row, place), tensor in zip(running.results, found, strict=True):
+                program = ready[row][0].program
+                undefined = any(item in ("empty", "empty_like") for item in program.operators)
+                text = None if undefined else difference(tensor, values[row][place])
+                if text is not None and ready[row][1][number] is not None:
+                    self.findings.append(Finding("wrong", program, name, f"v{place}: {text}"))

@@ -1,0 +1,124 @@
+"""Programs run call by call at given sizes, and what becomes of them: what traced ones are compared with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rushlight.eager.creation import from_numpy
+from rushlight.eager.memory import array_of
+from rushlight.runtime.generator import default_generator
+from rushlight.support.errors import RushlightError
+from rushlight.testing.programs import (
+    Array,
+    Dim,
+    Input,
+    Of,
+    Own,
+    Program,
+    Step,
+    product_of,
+    replaced_refs,
+    replaced_sizes,
+)
+
+SETS = ("sample", "zero", "one", "doubled", "mixed")
+"""What the sizes are in a run: the samples', with one of them 0, with one of them 1, all doubled, any of a few."""
+SEED = 11
+_MIXED = (0, 1, 2, 3, 5, 8)
+
+
+class Outcome(NamedTuple):
+    """What becomes of a program at some sizes: its values, or those before an error and its code."""
+
+    values: tuple[Any, ...]
+    error: str | None
+
+
+def sizes_of(program: Program, name: str) -> list[int]:
+    """The sizes of a set, by number; the same for programs whose samples have the same sizes."""
+    samples = [own.sample for own in program.sizes]
+    rng = np.random.default_rng([len(samples), *samples, SETS.index(name)])
+    if name in ("zero", "one") and samples:
+        samples[int(rng.integers(len(samples)))] = int(name == "one")
+    elif name == "doubled":
+        samples = [2 * sample for sample in samples]
+    elif name == "mixed":
+        samples = [int(rng.choice((*_MIXED, sample, 2 * sample))) for sample in samples]
+    return samples
+
+
+def run_eagerly(program: Program, name: str) -> Outcome:
+    """The program at a set of sizes, call by call."""
+    default_generator.manual_seed(SEED)
+    sizes = sizes_of(program, name)
+    values: list[Any] = []
+    shapes: list[tuple[int, ...]] = []
+
+    def size(dim: Dim) -> int:
+        if isinstance(dim, Own):
+            return sizes[dim.number]
+        return dim if isinstance(dim, int) else product_of(dim, shapes)
+
+    for place, part in enumerate(program.parts):
+        try:
+            if isinstance(part, Input):
+                made: tuple[Any, ...] = (from_numpy(_elements(part, size, (len(values), place, SETS.index(name)))),)
+            else:
+                made = applied(part, values, size)
+        except Exception as error:  # noqa: BLE001 - a finding, unless it has a code or dims are not those of the trace
+            code = error.code if isinstance(error, RushlightError) else f"{type(error).__name__}: {error}"
+            return Outcome(tuple(values), code)
+        values.extend(made)
+        shapes.extend([tuple(item.form.type.shape) for item in made])
+    return Outcome(tuple(values), None)
+
+
+def applied(step: Step, values: Sequence[Any], size: Callable[[Of], Any]) -> tuple[Any, ...]:
+    """A call's results."""
+    operands = tuple([replaced_refs(operand, values.__getitem__) for operand in step.operands])
+    attrs = {name: replaced_sizes(value, size) for name, value in step.attrs.items()}
+    result = step.op(**step.op.named(operands, attrs))
+    return tuple(result) if isinstance(result, (tuple, list)) else (result,)
+
+
+def _elements(part: Input, size: Callable[[Dim], int], seed: Sequence[int]) -> Array:
+    """An array for an input: elements drawn from the sample's, which its operator has a use for."""
+    rng = np.random.default_rng(list(seed))
+    shape = tuple([size(dim) for dim in part.dims])
+    count = int(np.prod(shape, dtype=np.int64))
+    flat = part.sample.reshape(-1)
+    if part.within is not None:
+        top = min([int(flat.max(initial=0)) + 1, *[size(dim) for dim in part.within]])
+        drawn = rng.integers(0, max(top, 1), count)
+    else:
+        drawn = flat[rng.integers(0, flat.size, count)] if flat.size else np.ones(count)
+    return _laid_out(drawn.reshape(shape).astype(part.sample.dtype), part.layout)
+
+
+def _laid_out(array: Array, layout: str) -> Array:
+    """The array in memory as `programs.strides_of` says."""
+    if layout == "spread":
+        wide = np.zeros((*array.shape, 2), array.dtype)
+        wide[..., 0] = array
+        return wide[..., 0]
+    return np.asfortranarray(array) if layout == "reversed" else array
+
+
+def difference(actual: Any, expected: Any) -> str | None:
+    """How two tensors differ in any bit, NaNs aside; None if they do not."""
+    one, other = np.ascontiguousarray(array_of(actual)), np.ascontiguousarray(array_of(expected))
+    if one.shape != other.shape or one.dtype != other.dtype:
+        return f"{one.dtype}{one.shape} instead of {other.dtype}{other.shape}"
+    real = np.real(one).dtype if one.dtype.kind == "c" else one.dtype
+    parts = [array.reshape(-1).view(real) for array in (one, other)]
+    bits = [part.view(f"u{real.itemsize}") for part in parts]
+    wrong = bits[0] != bits[1]
+    if real.kind not in "biu":
+        wrong &= ~(np.isnan(parts[0]) & np.isnan(parts[1]))
+    if not wrong.any():
+        return None
+    at = int(np.argmax(wrong))
+    return f"{int(wrong.sum())} of {wrong.size} elements, first {parts[0][at]!r} instead of {parts[1][at]!r}"

@@ -1,0 +1,206 @@
+"""Programs traced without a size known, many in one graph, and the runs of that graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from rushlight import build
+from rushlight.capture.program import with_dense_outputs
+from rushlight.eager.execution.plan import KernelPlan
+from rushlight.eager.form import form_of
+from rushlight.eager.handle import Handle
+from rushlight.eager.tracing import Tracer
+from rushlight.ir.graph import Call, GraphBuilder
+from rushlight.ir.type import CPU, TensorType
+from rushlight.support.errors import fail
+from rushlight.support.frozen import frozen
+from rushlight.sym import MEETING, RuntimeAssert, Scope, Size, SizeExpr, evaluate, free_symbols, is_symbol
+from rushlight.testing.programs import (
+    Dim,
+    Input,
+    Own,
+    Program,
+    Step,
+    product_of,
+    replaced_refs,
+    strides_of,
+)
+from rushlight.testing.running import SEED, Outcome, applied
+
+Place = tuple[int, str, int]  # a value, "shape" or "strides", and a dim
+AGREED = ("equal", "raised", "other structure", "met 1")
+"""What may become of a program: results, an error of eager's that is asserted, and two refusals (see `fuzz`)."""
+
+
+@frozen
+class Traced:
+    """A program in a graph: its values, where each of its symbols is found, and what it asserts of them."""
+
+    program: Program
+    values: tuple[Any, ...]
+    places: Mapping[SizeExpr, Place]
+    asserts: tuple[RuntimeAssert, ...]
+
+    @property
+    def types(self) -> tuple[TensorType, ...]:
+        """The values' types."""
+        return tuple([value.form.type for value in self.values])
+
+    def results(self) -> list[int]:
+        """The values that calls make and no other takes."""
+        used: set[int] = set()
+        made: list[int] = []
+        place = 0
+        for part in self.program.parts:
+            if isinstance(part, Step):
+                replaced_refs(part.operands, used.add)
+                made.extend(range(place, place + part.results))
+            place += part.results if isinstance(part, Step) else 1
+        return [at for at in made if at not in used]
+
+    def judge(self, outcome: Outcome) -> str:
+        """One of AGREED; or else what is wrong, after a word for its kind and a colon."""
+        known = self._symbols(outcome.values)
+        failed = [item for item in self.asserts if _is_about(item, known) and not item.condition.holds(known)]
+        ranks = [len(value.form.type.shape) for value in outcome.values]
+        structure = ranks == [type_.ndim for type_ in self.types[: len(ranks)]]
+        if outcome.error is not None:
+            agreed = bool(failed) or not structure
+            return "raised" if agreed else f"accepted: eager raises {outcome.error}"
+        structure = structure and len(ranks) == len(self.types)
+        if not failed:
+            return self._compared(outcome, known) if structure else "wrong: other dims or results than eager's"
+        if all(item.message == MEETING for item in failed):
+            return "met 1"
+        said = ", ".join([f"{item.message} {item.condition}" for item in failed])
+        return f"refused: {said}" if structure else "other structure"
+
+    def _symbols(self, values: Sequence[Any]) -> dict[SizeExpr, int]:
+        found: dict[SizeExpr, int] = {}
+        for symbol, (value, word, dim) in self.places.items():
+            if value < len(values):
+                found[symbol] = getattr(values[value].form.type, word)[dim]
+        return found
+
+    def _compared(self, outcome: Outcome, known: Mapping[SizeExpr, int]) -> str:
+        for place, (value, type_) in enumerate(zip(outcome.values, self.types, strict=True)):
+            shape = tuple([evaluate(size, known) for size in type_.shape])
+            if (
+                shape != tuple(value.form.type.shape)
+                or type_.dtype is not value.form.dtype
+                or min(shape, default=0) < 0
+            ):
+                return f"wrong: v{place} is {type_.dtype.name}{list(shape)}, in eager {value.form.type}"
+        return "equal"
+
+
+def _is_about(item: RuntimeAssert, known: Mapping[SizeExpr, int]) -> bool:
+    return all(symbol in known for symbol in free_symbols(item.condition.expr))
+
+
+class Pool:
+    """One graph of many programs: they have a scope and a compilation together."""
+
+    def __init__(self) -> None:
+        self.scope = Scope()
+        self.builder = GraphBuilder("fuzz")
+        self.ordinal = 0
+        self.tracer = Tracer(self.builder, self._lift, self._random_state)
+
+    def _lift(self, tensor: Handle) -> TensorType:
+        fail("X001", "fuzz: a program reads a tensor that it was not given", tensor=tensor)
+
+    def _random_state(self, generator: Any, count: int) -> tuple[int, int]:
+        found = self.ordinal
+        self.ordinal += count
+        return SEED, found
+
+    def trace(self, program: Program) -> Traced:
+        """Adds a program's calls to the graph, all of its sizes symbols without hints."""
+        self.ordinal = 0
+        before = len(self.scope.asserts)
+        inputs = _Inputs(self.scope)
+        values: list[Any] = []
+        with self.tracer.active():
+            for part in program.parts:
+                if isinstance(part, Input):
+                    made: tuple[Any, ...] = (self.tracer.fake(inputs.type_of(part)),)
+                else:
+                    made = applied(part, values, inputs.size)
+                values.extend(made)
+                inputs.shapes.extend([tuple(item.form.type.shape) for item in made])
+        return Traced(program, tuple(values), inputs.places, tuple(self.scope.asserts[before:]))
+
+    def compile(self, programs: Sequence[Traced], backend: str | None) -> Running:
+        """The programs as an executable."""
+        results = [(row, place) for row, traced in enumerate(programs) for place in traced.results()]
+        outputs = [self.tracer.node(programs[row].values[place]) for row, place in results]
+        parameters = {
+            id(value.node.cell.node.call): (row, place)
+            for row, traced in enumerate(programs)
+            for place, value in enumerate(traced.values)
+            if value.node.cell.source is value
+        }
+        whole = self.builder.graph(outputs)
+        kept: tuple[Call, ...] = tuple([call for call in whole.parameters if id(call) in parameters])
+        graph = with_dense_outputs(replace(whole, parameters=kept))
+        return Running(build.compile_graph(graph, backend), tuple([parameters[id(call)] for call in kept]), results)
+
+
+class _Inputs:
+    """Makes the types of one program's inputs."""
+
+    def __init__(self, scope: Scope) -> None:
+        self.scope = scope
+        self.shapes: list[tuple[Size, ...]] = []
+        self.places: dict[SizeExpr, Place] = {}
+        self.owned: dict[int, SizeExpr] = {}
+
+    def size(self, dim: Dim) -> Any:
+        """The size of a dim."""
+        if not isinstance(dim, Own):
+            return dim if isinstance(dim, int) else product_of(dim, self.shapes)
+        if dim.number not in self.owned:
+            self.owned[dim.number] = self.scope.symbol()
+        return self.owned[dim.number]
+
+    def type_of(self, part: Input) -> TensorType:
+        """The type of an input, each dim a symbol or 1."""
+        value = len(self.shapes)
+        shape: list[Size] = []
+        for place, dim in enumerate(part.dims):
+            size: Size = self.scope.symbol() if part.apart and not isinstance(dim, int) else self.size(dim)
+            if isinstance(size, SizeExpr) and not is_symbol(size):
+                size = self.scope.symbol()
+            if isinstance(size, SizeExpr):
+                self.places.setdefault(size, (value, "shape", place))
+            shape.append(size)
+        strides = strides_of(shape, part.layout)
+        if part.layout == "spread":
+            symbols = [self.scope.symbol() for _ in shape]
+            self.places.update({symbol: (value, "strides", place) for place, symbol in enumerate(symbols)})
+            strides = tuple(symbols)
+        return TensorType(tuple(shape), part.dtype, CPU, strides)
+
+
+class Running:
+    """An executable of many programs; inputs and `results` are values of programs: (program, value)."""
+
+    def __init__(
+        self, executable: build.Executable, inputs: Sequence[tuple[int, int]], results: Sequence[tuple[int, int]]
+    ) -> None:
+        self._executable = executable
+        self._inputs = tuple(inputs)
+        self.results = tuple(results)
+
+    def run(self, values: Callable[[int], Sequence[Any]]) -> Sequence[Any]:
+        """The results, with the inputs that `values` has of each program."""
+        tensors = [values(row)[place] for row, place in self._inputs]
+        forms = [tensor.form for tensor in tensors]
+        layouts = self._executable.infer_outputs([tuple(form.shape) for form in forms])
+        rows = zip(layouts, self._executable.output_types, strict=True)
+        outputs = [form_of(shape, type_.dtype, CPU, strides) for (shape, strides), type_ in rows]
+        words = [form.words for form in (*forms, *outputs)]
+        return KernelPlan(self._executable, tensors, words, outputs).run(tensors)
