@@ -24,6 +24,7 @@ def ones(*shape):
         ("S009", "slice_backward", [(3, 1)], {"input_sizes": (5, 3), "dim": 0, "start": 1, "end": 4, "step": 1}),
         ("S009", "select_backward", [(2,)], {"input_sizes": (5, 3), "dim": 0, "index": 1}),
         ("S009", "diagonal_backward", [(2,)], {"input_sizes": (3, 3), "offset": 0, "dim1": 0, "dim2": 1}),
+        ("S009", "unfold_backward", [(3, 3)], {"input_sizes": (6,), "dim": 0, "size": 3, "step": 2}),
         ("S014", "conv_transpose1d", [(1, 2, 4), (3, 2, 3)], {}),
         ("S011", "conv_transpose1d", [(1, 3, 0), (3, 2, 0)], {}),
         ("S011", "unfold", [(4,)], {"dimension": 0, "size": 5, "step": 1}),
@@ -107,3 +108,12 @@ def test_heads_are_repeated_by_a_formula_that_is_right_for_equal_numbers_too():
     )
     heads = {query.shape[1]: 6, key.shape[1]: 6}
     assert evaluate(found.shape[1], heads) == 6
+
+
+def test_slices_count_from_the_back_where_an_end_turns_out_negative():
+    scope = Scope()
+    (u0,) = unbacked(scope, 1).shape
+    end = u0 - 4
+    found = OPERATORS["slice"].infer((TensorType((u0,), float32),), {"dim": 0, "start": None, "end": end, "step": 1})
+    for size in range(9):
+        assert evaluate(found.shape[0], {u0: size}) == len(range(size)[: size - 4])

@@ -161,7 +161,9 @@ def _scale(query: Value, scale: float | None) -> Any:
     width = query.shape[-1]
     if scale is not None:
         return scale
-    return 1.0 / (math.sqrt(width) if isinstance(width, int) else OPERATORS["sqrt"](count_of(query, width) * 1.0))
+    if not isinstance(width, int):
+        return 1.0 / OPERATORS["sqrt"](count_of(query, width) * 1.0)
+    return 1.0 / math.sqrt(width) if width else math.inf
 
 
 def _repeated_heads(value: Value, query: Value) -> Any:

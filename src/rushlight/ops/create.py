@@ -17,7 +17,7 @@ from rushlight.ops.pointwise import array_type
 from rushlight.ops.promote import DEFAULT_FLOAT
 from rushlight.ops.record import OPERATORS, Fact, Sample, define
 from rushlight.support.errors import fail, require
-from rushlight.sym import Size, ceildiv, check, ge, maximum
+from rushlight.sym import Size, ceildiv, ge, maximum, ne, required
 
 CREATION = Fact.NONDIFFERENTIABLE
 
@@ -36,10 +36,7 @@ def _number_dtype(type_: TensorType) -> DType:
 
 def _require_sizes(size: Shape, op: str) -> None:
     for item in size:
-        if isinstance(item, int):
-            require(item >= 0, "S007", f"{op}: a size is negative", size=size)
-        else:
-            check(ge(item, 0), f"{op}: a size is not negative")
+        require(required(ge(item, 0)), "S007", f"{op}: a size is negative", size=size)
 
 
 @full.meta
@@ -331,7 +328,7 @@ arange = define(
 
 def _range_count(start: Any, end: Any, step: Any) -> Size:
     stride: Any = step
-    require(not isinstance(step, int) or step != 0, "A002", "arange: step must not be 0")
+    require(required(ne(step, 0)), "A002", "arange: step must not be 0")
     if isinstance(step, int) and step < 0:
         return maximum(ceildiv(start - end, -step), 0)
     return maximum(ceildiv(end - start, stride), 0)
@@ -415,7 +412,7 @@ def linspace_meta(
     start: TensorType, end: TensorType, steps: Size, dtype: DType | None, device: Device | None
 ) -> TensorType:
     require(not start.shape and not end.shape, "S002", "linspace: the ends have no dims", start=start, end=end)
-    require(not isinstance(steps, int) or steps >= 0, "A002", "linspace: steps must not be negative", steps=steps)
+    require(required(ge(steps, 0)), "A002", "linspace: steps must not be negative", steps=steps)
     return TensorType((steps,), dtype or DEFAULT_FLOAT, device or CPU)
 
 

@@ -37,7 +37,7 @@ from rushlight.ops.view import expand, unsqueeze
 from rushlight.ops.view_part import slice_
 from rushlight.ops.view_shape import reshape
 from rushlight.support.errors import require
-from rushlight.sym import Size, le, mod, required, total
+from rushlight.sym import Size, ge, le, mod, required, total
 
 cat = define("cat(Tensor[] tensors, int dim=0) -> Tensor", "Tensors joined along a dim.", variants="function")
 
@@ -170,7 +170,7 @@ def constant_pad_nd_meta(input: TensorType, pad: Shape, value: float) -> TensorT
     pairs = _pad_pairs(input.ndim, pad)
     shape = tuple([size + before + after for size, (before, after) in zip(input.shape, pairs, strict=True)])
     for size in shape:
-        require(not isinstance(size, int) or size >= 0, "S007", "pad: a size would be negative", input=input, pad=pad)
+        require(required(ge(size, 0)), "S007", "pad: a size would be negative", input=input, pad=pad)
     return TensorType(shape, input.dtype, input.device)
 
 

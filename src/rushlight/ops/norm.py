@@ -9,7 +9,7 @@ import numpy as np
 
 from rushlight.ir.type import TensorType
 from rushlight.ir.value import Value
-from rushlight.ops.dims import Array, Shape, compute_array, convert, normal, same_shape, widened
+from rushlight.ops.dims import Array, Shape, compute_array, convert, normal, same_shape, same_size, widened
 from rushlight.ops.moment import centred_squares, variance
 from rushlight.ops.record import OPERATORS, Sample, define
 from rushlight.ops.reduce import mean, sum_
@@ -319,7 +319,7 @@ def group_norm_decompose(input: Value, num_groups: int, weight: Value | None, bi
     require(input.ndim >= 2, "S002", "group_norm: the input needs at least 2 dims", input=input.shape)
     _require_like("group_norm", (input.shape[1],), weight=weight, bias=bias)
     per_group = input.shape[1] // num_groups
-    divides = not isinstance(per_group, int) or per_group * num_groups == input.shape[1]
+    divides = same_size(per_group * num_groups, input.shape[1])
     require(divides, "A002", "group_norm: num_groups must divide the number of channels", input=input.shape)
     grouped = reshape(widened(input), (input.shape[0], num_groups, per_group * product(input.shape[2:])))
     unit, _ = standardised(grouped, (2,), eps)

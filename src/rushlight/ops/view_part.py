@@ -32,7 +32,7 @@ from rushlight.ops.dims import (
 )
 from rushlight.ops.record import Fact, Sample, define
 from rushlight.support.errors import require
-from rushlight.sym import Size, bounds, ceildiv, maximum, minimum
+from rushlight.sym import Size, ceildiv, gt, is_nonnegative, maximum, minimum, required
 
 # Stops as large as this mean "to the end", as Python's slices use sys.maxsize.
 _FAR = 1 << 62
@@ -173,23 +173,17 @@ slice_ = define(
 
 def slice_range(size: Size, start: Size | None, end: Size | None, step: Size) -> tuple[Size, Size]:
     """The first index and the number of elements of `start:end:step` in a dim of `size`; I008 for steps below 1."""
-    require(not isinstance(step, int) or step > 0, "I008", "slice: the step must be positive", step=step)
+    require(required(gt(step, 0)), "I008", "slice: the step must be positive", step=step)
     first = 0 if start is None else _clamped(start, size)
     last = size if end is None or (isinstance(end, int) and end >= _FAR) else _clamped(end, size)
     return first, ceildiv(maximum(last - first, 0), step)
 
 
 def _clamped(position: Size, size: Size) -> Size:
-    if _is_negative(position):
-        position = position + size
+    """A position of a slice within its dim: counted from the back where it is negative."""
+    if not is_nonnegative(position):
+        position = position + size * minimum(maximum(-1 * position, 0), 1)
     return maximum(minimum(position, size), 0)
-
-
-def _is_negative(position: Size) -> bool:
-    if isinstance(position, int):
-        return position < 0
-    highest = bounds(position)[1]
-    return highest is not None and highest < 0
 
 
 @slice_.view

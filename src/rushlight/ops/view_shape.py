@@ -15,7 +15,7 @@ from rushlight.ir.value import Value
 from rushlight.ops.dims import Array, At, Shape, normal, replaced, same_known, same_size, wrap_dim, zero
 from rushlight.ops.record import Fact, Sample, define
 from rushlight.support.errors import fail, require
-from rushlight.sym import Size, eq, guard_or_false, minimum, optimization_hint, product, required
+from rushlight.sym import Size, eq, ge, guard_or_false, minimum, ne, optimization_hint, product, required
 
 
 def completed_shape(old: Shape, new: Shape, op: str) -> Shape:
@@ -23,14 +23,14 @@ def completed_shape(old: Shape, new: Shape, op: str) -> Shape:
     open_dims = [dim for dim, size in enumerate(new) if isinstance(size, int) and size == -1]
     require(len(open_dims) <= 1, "S004", f"{op}: at most one size may be -1", shape=new)
     for size in new:
-        require(not isinstance(size, int) or size >= -1, "S007", f"{op}: a size is negative", shape=new)
+        require(required(ge(size, -1 if isinstance(size, int) else 0)), "S007", f"{op}: a size is negative", shape=new)
     count = product(old)
     if not open_dims:
         if not same_size(count, product(new)):
             fail("S004", f"{op}: the new shape has another number of elements", input=old, shape=new)
         return new
     known = product([size for dim, size in enumerate(new) if dim != open_dims[0]])
-    if isinstance(known, int) and known == 0:
+    if not required(ne(known, 0), f"{op}: -1 is not ambiguous"):
         fail("S004", f"{op}: -1 is ambiguous beside a size of 0", input=old, shape=new)
     found = count // known
     if not same_size(found * known, count):

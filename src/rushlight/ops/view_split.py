@@ -22,7 +22,6 @@ from rushlight.sym import (
     eq,
     ge,
     guard,
-    guard_or_false,
     guarding_hint_or_throw,
     le,
     ne,
@@ -72,12 +71,11 @@ def split_sizes(size: Size, sections: Any) -> tuple[Size, ...]:
             fail("S010", "split: the parts do not add up", size=size, parts=sizes)
         return sizes
     require(not isinstance(sections, int) or sections >= 0, "A002", "split: a size is negative", split_size=sections)
-    if guard_or_false(eq(size, 0)):
+    if guard(eq(size, 0)):  # the number of results cannot be open
         return (0,)
     require(guard(ne(sections, 0)), "A002", "split: parts of size 0 never add up", size=size)
     count = ceildiv(size, sections)
     if isinstance(count, SizeExpr):
-        # The number of results cannot be open: the program is specialised to it.
         found = guarding_hint_or_throw(count)
         guard(eq(count, found))
         count = found
@@ -135,7 +133,7 @@ def _chunk_size(shape: Shape, chunks: int, dim: int) -> Size:
 @chunk.decompose
 def chunk_decompose(input: Value, chunks: int, dim: int) -> Any:
     size = _chunk_size(input.shape, chunks, dim)
-    if guard_or_false(eq(size, 0)):
+    if guard(eq(size, 0)):  # as many parts as asked for
         return split(input, (0,) * chunks, dim)
     return split(input, size, dim)
 

@@ -17,7 +17,7 @@ from rushlight.ops.dims import Array, At, Shape, normal, replaced, same_shape, w
 from rushlight.ops.record import Fact, Sample, define
 from rushlight.ops.view_shape import dense, regrouped
 from rushlight.support.errors import fail, require
-from rushlight.sym import Size, le, minimum, product, required, total
+from rushlight.sym import Size, ge, gt, le, minimum, product, required, total
 
 as_strided = define(
     "as_strided(Tensor(a) input, Size[] size, Size[] stride, Size? storage_offset=None) -> Tensor(a)",
@@ -31,9 +31,7 @@ def _check_strided(size: Shape, stride: Shape, offset: Size | None) -> None:
         len(size) == len(stride), "A004", "as_strided: one stride for each size is needed", size=size, stride=stride
     )
     for item in (*size, *stride, 0 if offset is None else offset):
-        require(
-            not isinstance(item, int) or item >= 0, "S007", "as_strided: a number is negative", size=size, stride=stride
-        )
+        require(required(ge(item, 0)), "S007", "as_strided: a number is negative", size=size, stride=stride)
 
 
 @as_strided.meta
@@ -204,7 +202,7 @@ unfold = define(
 
 def _window_count(shape: Shape, dim: int, size: Size, step: Size) -> Size:
     length = shape[dim] if shape else 1
-    require(not isinstance(step, int) or step > 0, "A002", "unfold: the step must be positive", step=step)
+    require(required(gt(step, 0)), "A002", "unfold: the step must be positive", step=step)
     fits = required(le(size, length), "unfold: the window fits the dim")
     require(fits, "S011", "unfold: the window is larger than the dim", size=size, input=shape)
     return (length - size) // step + 1
@@ -257,6 +255,9 @@ unfold_backward = define(
 
 @unfold_backward.meta
 def unfold_backward_meta(grad: TensorType, input_sizes: Shape, dim: int, size: Size, step: Size) -> TensorType:
+    shown = unfold_view(Layout(input_sizes, contiguous_strides(input_sizes)), dim, size, step).shape
+    fits = same_shape(grad.shape, shown)
+    require(fits, "S009", "unfold_backward: the gradient does not fit the windows", grad=grad, windows=shown)
     return TensorType(input_sizes, grad.dtype, grad.device)
 
 
