@@ -27,6 +27,7 @@ from rushlight.sym import (
     minimum,
     mod,
     ne,
+    required,
 )
 from rushlight.sym import check as check_condition
 
@@ -279,6 +280,11 @@ def check(condition: Any, message: Any = "") -> None:
         return
     said = message() if callable(message) else message
     check_condition(promise if isinstance(promise, Condition) else bool(promise), str(said))
+
+
+def holds(condition: Any, message: str = "") -> bool:
+    """Whether what a function needs of sizes holds: known, guarded, or asserted at run time. See `sym.required`."""
+    return required(condition.condition, message) if isinstance(condition, SymBool) else bool(condition)
 
 
 def sym_max(a: Any, b: Any) -> Any:

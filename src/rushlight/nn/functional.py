@@ -31,6 +31,7 @@ from rushlight.eager.functions import (
     tanh,
 )
 from rushlight.eager.mutation import in_place
+from rushlight.eager.symbols import holds
 from rushlight.nn.interpolation import interpolate
 from rushlight.ops.record import OPERATORS
 from rushlight.support.errors import fail, require
@@ -261,8 +262,9 @@ def batch_norm(
     eps: float = 1e-5,
 ) -> Any:
     """Normalise each channel, by the batch's statistics when training, which then move the running ones in place."""
-    if training and input.numel() == input.shape[1] and input.ndim >= 2:
-        fail("A002", "Expected more than 1 value per channel when training", input=input)
+    if training and input.ndim >= 2:
+        message = "Expected more than 1 value per channel when training"
+        require(holds(input.numel() != input.shape[1], message), "A002", message, input=input)
     output, mean, variance = OPERATORS["batch_norm"](
         input, running_mean, running_var, weight, bias, training=training, momentum=momentum, eps=eps
     )

@@ -8,6 +8,7 @@ from typing import Any
 
 from rushlight.eager.creation import empty, zeros
 from rushlight.eager.functions import cat, flip, sigmoid, stack, tanh
+from rushlight.eager.symbols import holds
 from rushlight.eager.tensor import Parameter
 from rushlight.nn import functional, init
 from rushlight.nn.module import Module
@@ -167,7 +168,7 @@ class Recurrent(Module):
             return tuple([zeros(shape, dtype=x.dtype, device=x.device) for shape in shapes])
         found = tuple([part if batched else part.unsqueeze(1) for part in given])
         for part, shape in zip(found, shapes, strict=True):
-            fits = tuple(part.shape) == shape
+            fits = part.ndim == 3 and all(holds(one == other) for one, other in zip(part.shape, shape, strict=True))
             require(fits, "S014", f"{type(self).__name__}: Expected hidden size {shape}", got=part)
         return found
 
