@@ -62,6 +62,7 @@ def test_one_artifact_has_the_bits_of_eager_mode_at_all_sizes(name: str, trainin
     assert rl.compiler.graph_count() == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_a_compiled_training_step_has_the_bits_of_eager_mode(name: str):
     model, state = prepared(name, training=True)
@@ -80,6 +81,7 @@ def test_a_compiled_training_step_has_the_bits_of_eager_mode(name: str):
     assert rl.compiler.graph_count() == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_a_training_step_of_open_sizes_serves_the_least_and_others(name: str):
     model, state = prepared(name, training=True)
