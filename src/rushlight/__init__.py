@@ -85,6 +85,7 @@ from rushlight.eager.autograd.modes import (
     no_grad,
     set_grad_enabled,
 )
+from rushlight.eager.control import cond
 from rushlight.eager.creation import (
     arange,
     as_tensor,
@@ -278,6 +279,7 @@ __all__ = [
     "complex64",
     "complex128",
     "concatenate",
+    "cond",
     "cuda",
     "default_generator",
     "device",

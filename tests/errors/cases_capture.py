@@ -160,3 +160,39 @@ def size_that_was_marked_dynamic_is_fixed():
     x = rl.ones(3, 2)
     mark_dynamic(x, 0)
     rl.compile(three)(x)
+
+
+@triggers("C031")
+def branch_writes_to_its_operand():
+    @rl.compile
+    def shifted(x):
+        return rl.cond(x.sum() > 0, lambda x: x.add_(1), lambda x: x - 1, (x,))
+
+    shifted(rl.ones(3))
+
+
+@triggers("C032")
+def branch_draws_random_numbers():
+    @rl.compile
+    def noisy(x):
+        return rl.cond(x.sum() > 0, lambda: x + rl.rand(3), lambda: x)
+
+    noisy(rl.ones(3))
+
+
+@triggers("C033")
+def branches_return_other_dtypes():
+    @rl.compile
+    def rounded(x):
+        return rl.cond(x.sum() > 0, lambda: x, lambda: x.int())
+
+    rounded(rl.ones(3))
+
+
+@triggers("C033", "structure")
+def branches_return_other_structures():
+    @rl.compile
+    def parts(x):
+        return rl.cond(x.sum() > 0, lambda: (x, x + 1), lambda: [x, x])
+
+    parts(rl.ones(3))

@@ -50,6 +50,7 @@ def walk(
     targets: Iterable[Edge] = (),
     captured: Callable[[Edge, G | None], None] | None = None,
     until_targets: bool = False,
+    since: int = 0,
 ) -> None:
     """Runs the steps that the roots depend on, each once, after all of its users.
 
@@ -61,15 +62,19 @@ def walk(
 
     When everything has arrived at a step, `prepare(step, gradients)` may replace gradients, then `captured(edge,
     gradient)` is called for the targets among its outputs, then it runs. With `until_targets` only steps on the way
-    from roots to targets run.
+    from roots to targets run. With `since` neither sinks nor steps that were recorded earlier are prepared or run.
     """
+
+    def edges_of(step: Step) -> Sequence[Edge | None]:
+        return step.edges if not since or since <= step.sequence < SINK else ()
+
     pairs = list(roots)
     wanted: dict[int, list[Edge]] = {}
     for edge in targets:
         wanted.setdefault(id(edge[0]), []).append(edge)
-    reached = _reachable([edge[0] for edge, _ in pairs])
-    leading = _leading_to(reached, wanted) if until_targets else None
-    arrivals: dict[int, _Arrivals[G]] = _count_users(reached, leading)
+    reached = _reachable([edge[0] for edge, _ in pairs], edges_of)
+    leading = _leading_to(reached, wanted, edges_of) if until_targets else None
+    arrivals: dict[int, _Arrivals[G]] = _count_users(reached, leading, edges_of)
     ready: list[tuple[int, int, Step]] = []
     order = 0
     for edge, gradient in pairs:
@@ -81,13 +86,13 @@ def walk(
     while ready:
         step = heappop(ready)[2]
         gradients = arrivals.pop(id(step)).gradients
-        if prepare is not None:
+        edges = edges_of(step)
+        if prepare is not None and (edges or not since):
             prepare(step, gradients)
         for edge in wanted.get(id(step), ()):
             if captured is not None:
                 captured(edge, gradients[edge[1]] if edge[1] < len(gradients) else None)
-        edges = step.edges
-        if leading is not None and not _leads_on(step, leading):
+        if leading is not None and not _leads_on(edges, leading):
             continue
         arrived = any(gradient is not None for gradient in gradients)
         results = run(step, gradients) if arrived else [None] * len(edges)
@@ -111,7 +116,10 @@ def _arrive(at: _Arrivals[G], output: int, gradient: G | None, add: Callable[[G,
         gradients[output] = gradient if before is None else add(before, gradient)
 
 
-def _reachable(roots: Sequence[Step]) -> dict[int, Step]:
+_EdgesOf = Callable[[Step], Sequence["Edge | None"]]
+
+
+def _reachable(roots: Sequence[Step], edges_of: _EdgesOf) -> dict[int, Step]:
     """The steps below the roots by identity, roots included."""
     reached: dict[int, Step] = {}
     stack = list(roots)
@@ -119,29 +127,29 @@ def _reachable(roots: Sequence[Step]) -> dict[int, Step]:
         step = stack.pop()
         if id(step) not in reached:
             reached[id(step)] = step
-            stack.extend([edge[0] for edge in step.edges if edge is not None and id(edge[0]) not in reached])
+            stack.extend([edge[0] for edge in edges_of(step) if edge is not None and id(edge[0]) not in reached])
     return reached
 
 
-def _leading_to(reached: dict[int, Step], wanted: dict[int, list[Edge]]) -> set[int]:
+def _leading_to(reached: dict[int, Step], wanted: dict[int, list[Edge]], edges_of: _EdgesOf) -> set[int]:
     """The steps from which a wanted step can be reached; edges lead from higher to lower sequences, or to sinks."""
     leading: set[int] = {key for key in wanted if key in reached}
     for step in sorted(reached.values(), key=lambda step: step.sequence if step.sequence != SINK else -1):
-        if id(step) not in leading and _leads_on(step, leading):
+        if id(step) not in leading and _leads_on(edges_of(step), leading):
             leading.add(id(step))
     return leading
 
 
-def _leads_on(step: Step, leading: set[int]) -> bool:
-    return any(edge is not None and id(edge[0]) in leading for edge in step.edges)
+def _leads_on(edges: Sequence[Edge | None], leading: set[int]) -> bool:
+    return any(edge is not None and id(edge[0]) in leading for edge in edges)
 
 
-def _count_users(reached: dict[int, Step], leading: set[int] | None) -> dict[int, _Arrivals[G]]:
+def _count_users(reached: dict[int, Step], leading: set[int] | None, edges_of: _EdgesOf) -> dict[int, _Arrivals[G]]:
     arrivals: dict[int, _Arrivals[G]] = {key: _Arrivals() for key in reached}
     for key, step in reached.items():
         if leading is not None and key not in leading:
             continue
-        for edge in step.edges:
+        for edge in edges_of(step):
             if edge is not None and (leading is None or id(edge[0]) in leading):
                 arrivals[id(edge[0])].waiting += 1
     return arrivals

@@ -75,7 +75,7 @@ def resolve_type(type_: Any) -> Any:
 
 def _resolve(size: Size) -> Size:
     scope = scope_of(size) if isinstance(size, SizeExpr) else None
-    return size if scope is None else scope.resolve(size)
+    return size if scope is None else scope.simplify(size)
 
 
 def resolve_attr(value: Any) -> Any:

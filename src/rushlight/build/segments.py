@@ -22,19 +22,22 @@ from rushlight.sym import SizeExpr
 
 @frozen
 class Birth:
-    """A symbol's value: that of the tensor `call`, or, with a `dim`, the size of that dim of it."""
+    """A symbol's value, from the tensor `call`; where there is none, the step before has told it."""
 
     symbol: SizeExpr
-    call: Call
-    dim: int | None
+    call: Call | None
 
 
 @frozen
 class HostStep:
-    """A call that the host runs; its `results` are itself, or the calls that take one of several."""
+    """A call that the host runs; its `results` are itself, or the calls that take one of several.
+
+    Its results tell `sizes`: each a symbol, the number of a result, and a dim of that.
+    """
 
     call: Call
     results: tuple[Call | None, ...]
+    sizes: tuple[tuple[SizeExpr, int, int], ...]
 
 
 @frozen
@@ -98,8 +101,9 @@ class _Cutter:
         for wave, native in zip(self.waves, natives, strict=True):
             steps += native
             for call in wave.between:
-                steps += [HostStep(call, self._results_of(call))] if is_host(call) else []
-                steps += [self._birth(symbol, call) for symbol in call.born()]
+                host = is_host(call)
+                steps += [HostStep(call, self._results_of(call), _told_sizes(call))] if host else []
+                steps += [Birth(symbol, None if host else call) for symbol in call.born()]
         return steps
 
     def _asked(self, number: int) -> list[Call]:
@@ -168,13 +172,17 @@ class _Cutter:
         found = {item.attr("index"): item for item in self.results.get(id(call), [])}
         return tuple([found.get(place) for place in range(len(call.type))])
 
-    def _birth(self, symbol: SizeExpr, call: Call) -> Birth:
-        for item in self._results_of(call):
-            if item is not None and symbol in item.type.shape:
-                return Birth(symbol, item, item.type.shape.index(symbol))
-        if isinstance(call.type, tuple) or call.type.shape:
+
+def _told_sizes(call: Call) -> tuple[tuple[SizeExpr, int, int], ...]:
+    """Where the results of a call show the sizes that it makes known."""
+    found: list[tuple[SizeExpr, int, int]] = []
+    types: tuple[TensorType, ...] = call.type if isinstance(call.type, tuple) else (call.type,)
+    for symbol in call.born():
+        places = [place for place, type_ in enumerate(types) if symbol in type_.shape]
+        if not places:
             fail("X001", f"{call.op.name}: no result shows the size that it makes known")
-        return Birth(symbol, call, None)
+        found.append((symbol, places[0], types[places[0]].shape.index(symbol)))
+    return tuple(found)
 
 
 class _SegmentMaker:

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from rushlight.autodiff.partition import Split
+from rushlight.build.segments import is_segmented
 from rushlight.capture.entry import RunPlan
-from rushlight.capture.launching import Launching
 from rushlight.capture.program import Program
-from rushlight.capture.segmented import Ran
+from rushlight.capture.segmented import Ran, Runs, Segmented, Whole
 from rushlight.capture.source import ArgumentSource, TensorSource
 from rushlight.eager.autograd.accumulate import edge_of
 from rushlight.eager.autograd.history import attach
 from rushlight.eager.autograd.node import Node
 from rushlight.eager.form import Form
 from rushlight.eager.handle import Handle, share
-from rushlight.ir.graph import with_dense_outputs
 from rushlight.ops.record import OPERATORS
 from rushlight.support.errors import fail
 from rushlight.sym import SizeExpr
@@ -34,7 +34,7 @@ class BackwardPart:
         self.differentiable = program.differentiable
         self.wanted_places = [_place_of(program, item) for item in program.wanted]
         self.returned = len(program.outputs)
-        self._launching = Launching(with_dense_outputs(split.backward), split.sizes, compile_graph)
+        self._runs = _runs(split, compile_graph)
 
     def attach(self, outputs: list[Any], inputs: Sequence[Any], plan: RunPlan | Ran) -> None:
         """Makes the outputs results of one node that keeps what is saved: inputs (tensors and numbers) and outputs."""
@@ -48,7 +48,14 @@ class BackwardPart:
 
     def run(self, saved: Sequence[Any], gradients: Sequence[Any], values: dict[SizeExpr, int]) -> list[Any]:
         """The gradients of the wanted inputs."""
-        return self._launching.run([*saved, *gradients], values)
+        return self._runs.outputs([*saved, *gradients], values)
+
+
+def _runs(split: Split, compile_graph: Callable[[Graph], Executable]) -> Runs:
+    """What runs the backward graph, which needs no parameter for sizes that come beside the tensors."""
+    parameters = split.backward.parameters
+    graph = replace(split.backward, parameters=parameters[: len(parameters) - bool(split.sizes)])
+    return Segmented(graph, compile_graph) if is_segmented(graph) else Whole(graph, compile_graph)
 
 
 def _place_of(program: Program, tensor: Any) -> int:

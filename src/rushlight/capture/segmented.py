@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Protocol
 
-from rushlight.build.segments import Birth, HostStep, NativeStep, cut_at_births
-from rushlight.capture.launching import Launching
+from rushlight.build.segments import Birth, HostStep, NativeStep, cut_at_births, is_segmented
+from rushlight.capture.control import DRIVERS
+from rushlight.capture.launching import Launching, evaluated
 from rushlight.eager.autograd.modes import no_grad
 from rushlight.eager.dispatch import dispatch
+from rushlight.eager.form import form_of
 from rushlight.eager.memory import array_of
-from rushlight.ir.graph import NUMBER, Graph
+from rushlight.ir.graph import NUMBER, Graph, Inner, with_dense_outputs
+from rushlight.ir.sizes import hidden_symbols, sizes_parameter
+from rushlight.ir.type import TensorType, symbols_in
 from rushlight.ir.value import map_operands
 from rushlight.support.errors import fail
 from rushlight.support.frozen import frozen
-from rushlight.sym import RuntimeAssert, SizeExpr, evaluate, free_symbols, scope_of
+from rushlight.sym import RuntimeAssert, SizeExpr, evaluate, free_symbols, is_symbol, scope_of
 
 if TYPE_CHECKING:
     from rushlight.build import Executable
+
+Compile = Callable[[Graph], "Executable"]
+Runner = Callable[[dict[int, Any], dict[SizeExpr, int]], None]
 
 
 @frozen
@@ -28,10 +36,18 @@ class Ran:
     values: dict[SizeExpr, int]
 
 
+class Runs(Protocol):
+    """What runs a graph on tensors and numbers."""
+
+    def outputs(self, inputs: Sequence[Any], sizes: Mapping[SizeExpr, int]) -> list[Any]:
+        """Its outputs; `sizes` are the values of all symbols that come from outside."""
+        ...
+
+
 class Segmented:
     """A graph as a list of steps. Run-time asserts are checked as soon as their sizes are known."""
 
-    def __init__(self, graph: Graph, compile_graph: Callable[[Graph], Executable]) -> None:
+    def __init__(self, graph: Graph, compile_graph: Compile, asserts: Sequence[RuntimeAssert] | None = None) -> None:
         self.input_types = tuple([call.type for call in graph.parameters])
         self.output_types = tuple([call.type for call in graph.outputs])
         self.launchings: list[Launching] = []
@@ -40,7 +56,7 @@ class Segmented:
         steps = cut_at_births(graph)
         places = {step.symbol: place for place, step in enumerate(steps, 1) if isinstance(step, Birth)}
         ready: list[list[RuntimeAssert]] = [[] for _ in range(len(steps) + 1)]
-        for item in _asserts(places):
+        for item in _asserts(graph) if asserts is None else asserts:
             ready[max([places.get(symbol, 0) for symbol in free_symbols(item.condition.expr)], default=0)].append(item)
         self._first = ready[0]
         self._steps = [(self._runner(step, compile_graph), ready[place]) for place, step in enumerate(steps, 1)]
@@ -50,13 +66,11 @@ class Segmented:
         """What its native steps run."""
         return tuple([launching.executable for launching in self.launchings])
 
-    def _runner(
-        self, step: HostStep | NativeStep | Birth, compile_graph: Callable[[Graph], Executable]
-    ) -> Callable[[dict[int, Any], dict[SizeExpr, int]], None]:
+    def _runner(self, step: HostStep | NativeStep | Birth, compile_graph: Compile) -> Runner:
         if isinstance(step, Birth):
             return _birth_runner(step)
         if isinstance(step, HostStep):
-            return _host_runner(step)
+            return _host_runner(step, compile_graph)
         launching = Launching(step.graph, step.sizes, compile_graph)
         self.launchings.append(launching)
         reads, makes = [id(call) for call in step.reads], [id(call) for call in step.makes]
@@ -77,45 +91,116 @@ class Segmented:
                 _check(asserts, found)
         return Ran([values[key] for key in self._outputs], found)
 
+    def outputs(self, inputs: Sequence[Any], sizes: Mapping[SizeExpr, int]) -> list[Any]:
+        """The outputs of a run."""
+        return self.run(inputs, sizes).outputs
 
-def _birth_runner(birth: Birth) -> Callable[[dict[int, Any], dict[SizeExpr, int]], None]:
-    symbol, key, dim = birth.symbol, id(birth.call), birth.dim
+
+class Whole:
+    """A graph that is one native call."""
+
+    def __init__(self, graph: Graph, compile_graph: Compile, asserts: Sequence[RuntimeAssert] = ()) -> None:
+        types = [call.type for call in graph.parameters]
+        parts = [part for call in graph.calls for part in (call.type, *[value for _, value in call.attrs])]
+        sizes = hidden_symbols(types, [*parts, *[call.type for call in graph.outputs]])
+        parameters = (*graph.parameters, sizes_parameter(sizes)) if sizes else graph.parameters
+        self._asserts = list(asserts)
+        self._launching = Launching(with_dense_outputs(replace(graph, parameters=parameters)), sizes, compile_graph)
+
+    def outputs(self, inputs: Sequence[Any], sizes: Mapping[SizeExpr, int]) -> list[Any]:
+        """The outputs of a run."""
+        _check(self._asserts, sizes)
+        return self._launching.run(inputs, sizes)
+
+
+class InnerRunner:
+    """Runs a graph that a call of another graph holds; it is made when it first runs."""
+
+    def __init__(self, inner: Inner, compile_graph: Compile) -> None:
+        self._inner = inner
+        self._compile_graph = compile_graph
+        self._runs: Runs | None = None
+        self._shown: list[tuple[SizeExpr, int, int]] = []
+        for place, call in enumerate(inner.graph.parameters):
+            for dim, size in enumerate(call.type.shape):
+                if isinstance(size, SizeExpr) and is_symbol(size):
+                    self._shown.append((size, place, dim))
+
+    def outputs(self, inputs: Sequence[Any], sizes: Mapping[SizeExpr, int]) -> list[Any]:
+        """The graph's outputs; `sizes` are those of the graph around it."""
+        if self._runs is None:
+            self._runs = self._made()
+        found = dict(sizes)
+        for symbol, place, dim in self._shown:
+            found[symbol] = inputs[place].form.shape[dim]
+        return self._runs.outputs(inputs, found)
+
+    def _made(self) -> Runs:
+        graph, branch = self._inner.graph, self._inner.branch
+        with branch.scope.within(branch):
+            kind = Segmented if is_segmented(graph) else Whole
+            return kind(graph, self._compile, branch.asserts)
+
+    def _compile(self, graph: Graph) -> Executable:
+        with self._inner.branch.scope.within(self._inner.branch):
+            return self._compile_graph(graph)
+
+
+def _birth_runner(birth: Birth) -> Runner:
+    symbol, call = birth.symbol, birth.call
 
     def run(values: dict[int, Any], sizes: dict[SizeExpr, int]) -> None:
-        tensor = values[key]
-        sizes[symbol] = int(array_of(tensor)) if dim is None else tensor.form.shape[dim]
+        if call is not None:
+            sizes[symbol] = int(array_of(values[id(call)]))
 
     return run
 
 
-def _host_runner(step: HostStep) -> Callable[[dict[int, Any], dict[SizeExpr, int]], None]:
+def _host_runner(step: HostStep, compile_graph: Compile) -> Runner:
     call = step.call
     op: Any = call.op
     several = isinstance(call.type, tuple)
+    attrs = {name: None if name in op.births else _with_runners(value, compile_graph) for name, value in call.attrs}
+    driver = DRIVERS.get(op)
 
     def run(values: dict[int, Any], sizes: dict[SizeExpr, int]) -> None:
         operands = map_operands(
             call.operands, lambda item: item.attr("value") if item.op is NUMBER else values[id(item)]
         )
-        attrs = {name: None if name in op.births else concrete(value, sizes) for name, value in call.attrs}
+        given = {name: concrete(value, sizes) for name, value in attrs.items()}
         with no_grad():
-            result = dispatch(op, operands, attrs)
-        for target, item in zip(step.results, result if several else (result,), strict=True):
+            found: Any = dispatch(op, operands, given) if driver is None else driver(*operands, **given)
+        results = found if several else (found,)
+        for symbol, place, dim in step.sizes:
+            sizes[symbol] = results[place].form.shape[dim]
+        for target, item in zip(step.results, results, strict=True):
             if target is not None:
                 values[id(target)] = item
 
     return run
 
 
+def _with_runners(value: Any, compile_graph: Compile) -> Any:
+    """An attribute with what runs them in place of graphs."""
+    if isinstance(value, tuple):
+        return tuple([_with_runners(item, compile_graph) for item in value])
+    return InnerRunner(value, compile_graph) if isinstance(value, Inner) else value
+
+
 def concrete(value: Any, sizes: Mapping[SizeExpr, int]) -> Any:
-    """An attribute with its sizes as integers."""
+    """An attribute with its sizes as integers; what runs graphs is a function of operands, a type one of nothing."""
     if isinstance(value, SizeExpr):
         return evaluate(value, sizes)
+    if isinstance(value, InnerRunner):
+        return lambda inputs: value.outputs(inputs, sizes)
+    if isinstance(value, TensorType):
+        return lambda: form_of(evaluated(value.shape, sizes), value.dtype, value.device)
     return tuple([concrete(item, sizes) for item in value]) if isinstance(value, tuple) else value
 
 
-def _asserts(births: Iterable[SizeExpr]) -> list[RuntimeAssert]:
-    scopes = {id(scope): scope for scope in [scope_of(symbol) for symbol in births] if scope is not None}
+def _asserts(graph: Graph) -> list[RuntimeAssert]:
+    parts = [call.type for call in (*graph.parameters, *graph.calls)]
+    scopes = {id(scope): scope for scope in map(scope_of, symbols_in(parts)) if scope is not None}
     return [item for scope in scopes.values() for item in scope.asserts]
 
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from rushlight.ir.dtype import DType, bool_, complex128, float64, int64
-from rushlight.ir.type import CPU, Device, TensorType, dense_order, symbols_in
+from rushlight.ir.type import CPU, Device, Mentions, TensorType, dense_order, symbols_in
 from rushlight.ir.value import Value
 from rushlight.support.frozen import frozen
 from rushlight.support.provenance import Frame
-from rushlight.sym import Size, SizeExpr, free_symbols, scope_of
+from rushlight.sym import Branch, Size, SizeExpr, free_symbols, scope_of
 from rushlight.term import Attrs, Op, Term, attr_key, slot_setter
 
 
@@ -68,7 +68,10 @@ class Call(Term):
 
     def born(self) -> list[SizeExpr]:
         """The symbols whose values it makes known."""
-        return [value for value in [self.attr(name) for name in self.op.births] if isinstance(value, SizeExpr)]
+        found: list[SizeExpr] = []
+        for value in [self.attr(name) for name in self.op.births]:
+            found += [item for item in (value if isinstance(value, tuple) else (value,)) if isinstance(item, SizeExpr)]
+        return found
 
 
 _set_frames, _set_region = slot_setter(Call, "frames"), slot_setter(Call, "region")
@@ -129,6 +132,11 @@ class Graph:
     frozen: tuple[int, ...] = ()
     sizes: tuple[SizeExpr, ...] = ()
 
+    @property
+    def inner(self) -> tuple[Graph, ...]:
+        """The graphs that its calls run, in order."""
+        return tuple([item.graph for call in self.calls for item in inner_of(call)])
+
     def results(self) -> tuple[Call, ...]:
         """Everything the graph must compute: outputs, then mutated parameters' values."""
         return self.outputs + tuple([value for _, value in self.mutations])
@@ -146,6 +154,35 @@ class Graph:
                 if births:
                     stack.extend([births[symbol] for symbol in call.symbols() if symbol in births])
         return replace(self, calls=tuple([call for call in self.calls if id(call) in needed]))
+
+
+class Inner(Mentions):
+    """A graph that a call runs, as an attribute of the call; what is known of sizes inside it is in `branch`.
+
+    Its parameters are what the call's operator says; sizes that none of them shows are those of the graph around it.
+    """
+
+    __slots__ = ("branch", "graph", "mentioned")
+
+    def __init__(self, graph: Graph, branch: Branch) -> None:
+        self.graph = graph
+        self.branch = branch
+        shown = {size for call in graph.parameters for size in (*call.type.shape, *call.type.strides)}
+        born = births_of(graph.calls)
+        parts = [part for call in (*graph.parameters, *graph.calls) for part in (call.type, *_values(call))]
+        self.mentioned = tuple([item for item in symbols_in(parts) if item not in shown and item not in born])
+
+
+def inner_of(call: Call) -> list[Inner]:
+    """The graphs among a call's attributes."""
+    found: list[Inner] = []
+    for value in _values(call):
+        found += [item for item in (value if isinstance(value, tuple) else (value,)) if isinstance(item, Inner)]
+    return found
+
+
+def _values(call: Call) -> list[Any]:
+    return [value for _, value in call.attrs]
 
 
 def births_of(calls: Iterable[Call]) -> dict[SizeExpr, Call]:

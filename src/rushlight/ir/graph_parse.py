@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn, Protocol
 
 from rushlight.ir.dtype import SHORT_NAMES, DType
-from rushlight.ir.graph import RELAYOUT, RESULT, Call, Graph, OutputView, number, parameter
+from rushlight.ir.graph import RELAYOUT, RESULT, Call, Graph, Inner, OutputView, number, parameter
 from rushlight.ir.type import CPU, Device, TensorType
 from rushlight.support.errors import RushlightError, error
-from rushlight.sym import Condition, Guard, RuntimeAssert, Scope, Size, SizeExpr, eq, ge, le, ne, parse_size
+from rushlight.sym import Branch, Condition, Guard, RuntimeAssert, Scope, Size, SizeExpr, eq, ge, le, ne, parse_size
 from rushlight.term import Op, Reader, TermSyntaxError
 
 
@@ -142,11 +142,16 @@ class TypeReader:
     # The language of attribute values.
 
     def parse_atom(self, word: str, reader: Reader) -> Any:
-        """An attribute value that is no plain literal: a size, a dtype, a device, a complex number or a slice."""
+        """An attribute value that is no plain literal: a size, a graph, a type, a dtype, a device, a complex number."""
         if word.startswith("`"):
             return self._size(word.strip("`"))
+        if word == "@":
+            return self._inner(int(reader.next()))
         if word in _DTYPES:
-            return _DTYPES[word]
+            if reader.peek() != "[":
+                return _DTYPES[word]
+            reader.position -= 1
+            return self._type(reader)
         if word == "device":
             kind, index = reader.next(), int(reader.next())
             return Device(kind, None if index < 0 else index)
@@ -155,6 +160,9 @@ class TypeReader:
         if word == "slice":
             return slice(*_items(reader, "[", "]"))
         raise TermSyntaxError(f"unknown word {word!r}")
+
+    def _inner(self, place: int) -> Any:
+        raise TermSyntaxError(f"there is no graph @{place} here")
 
 
 class GraphReader(TypeReader):
@@ -174,6 +182,9 @@ class GraphReader(TypeReader):
         self.mutations: list[tuple[int, Call]] = []
         self.views: list[OutputView] = []
         self.sizes: tuple[Size, ...] = ()
+        self.inner: list[Inner] = []
+        self.branch: Branch | None = None
+        self.opened: GraphReader | None = None  # of the graph that a call runs, while its lines come
 
     def graph(self) -> Graph:
         """What was read."""
@@ -192,12 +203,33 @@ class GraphReader(TypeReader):
         """Takes one line."""
         if self.closed:
             _fail("there is text after the closing brace")
-        if line.startswith("size "):
+        if self.opened is not None or line.startswith("@"):
+            self._inner_line(line)
+        elif line.startswith("size "):
             self._facts(line)
         elif line.startswith(("given ", "check ")):
             self._condition(line)
         else:
             self._program_line(Reader(line, self))
+
+    def _inner_line(self, line: str) -> None:
+        """A line of a graph that a call runs: what it asserts is known there alone."""
+        if self.opened is None:
+            self.opened = GraphReader(self.operators, self.scope)
+            self.opened.branch = Branch(self.scope)
+            line = line.partition(" ")[2]
+        reader, branch = self.opened, self.opened.branch
+        assert branch is not None
+        with self.scope.within(branch):
+            reader.line(line)
+        if reader.closed:
+            self.inner.append(Inner(reader.graph(), branch))
+            self.opened = None
+
+    def _inner(self, place: int) -> Inner:
+        if place >= len(self.inner):
+            _fail(f"there is no graph @{place} here")
+        return self.inner[place]
 
     def _program_line(self, reader: Reader) -> None:
         word = reader.peek()

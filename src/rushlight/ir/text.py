@@ -9,9 +9,10 @@
     }
 
 Names are canonical: values are numbered in order, symbols are renamed s0, s1, ... in order of appearance; Python
-numbers stand where they are used. A parameter that is frozen says so before its type. Equal graphs print equal,
-whatever scope or process they come from: a digest of the text and its conditions identifies a graph. The lines `size`
-and `given` are printed on demand: hints and what is known of each symbol, and the conditions that tracing guarded.
+numbers stand where they are used. A parameter that is frozen says so before its type. A graph that a call runs stands
+before the call, with braces of its own; in the call's attributes it is @0, @1, ... Equal graphs print equal, whatever
+scope or process they come from: a digest of the text and its conditions identifies a graph. The lines `size` and
+`given` are printed on demand: hints and what is known of each symbol, and the conditions that tracing guarded.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from __future__ import annotations
 from typing import Any
 
 from rushlight.ir.dtype import SHORT_NAMES, DType
-from rushlight.ir.graph import NUMBER, Call, Graph, OutputView
+from rushlight.ir.graph import NUMBER, Call, Graph, Inner, OutputView, inner_of
 from rushlight.ir.type import Device, TensorType, contiguous_strides
 from rushlight.sym import Condition, Scope, Size, SizeExpr, format_size, free_symbols, scope_of
 from rushlight.term import format_value
@@ -30,10 +31,11 @@ _FLIPPED = {"==": "==", "!=": "!=", "<=": ">=", ">=": "<="}
 class GraphPrinter:
     """Prints one graph; remembers the names it gave."""
 
-    def __init__(self) -> None:
-        self.symbols: dict[SizeExpr, str] = {}
+    def __init__(self, outer: GraphPrinter | None = None) -> None:
+        self.symbols: dict[SizeExpr, str] = {} if outer is None else outer.symbols
+        self.types: dict[TensorType, str] = {} if outer is None else outer.types
         self.values: dict[int, str] = {}
-        self.types: dict[TensorType, str] = {}
+        self.inner: list[Inner] = []
         self.count = 0
 
     def format_atom(self, value: Any) -> str | None:
@@ -48,6 +50,8 @@ class GraphPrinter:
             return f"device {value.type} {-1 if value.index is None else value.index}"
         if isinstance(value, complex):
             return f"complex({value.real!r}, {value.imag!r})"
+        if isinstance(value, Inner):
+            return f"@{self.inner.index(value)}"
         if isinstance(value, slice):
             return f"slice[{', '.join([format_value(part, self) for part in (value.start, value.stop, value.step)])}]"
         return None
@@ -85,6 +89,8 @@ class GraphPrinter:
         body: list[str] = []
         for call in graph.calls:
             if self.name(call).startswith("%"):
+                for inner in inner_of(call):
+                    body += self._inner(inner)
                 body.append(self.call(call))
         body.append(f"return {', '.join([self.values[id(call)] for call in graph.outputs])}".rstrip())
         for position, value in graph.mutations:
@@ -95,6 +101,14 @@ class GraphPrinter:
         if facts:
             body[:0] = self.facts()
         return [f"{graph.name}({header}) {{", *[f"  {line}" for line in body], "}"]
+
+    def _inner(self, inner: Inner) -> list[str]:
+        """The lines of a graph that a call runs; what is asserted in it stands in it."""
+        self.inner.append(inner)
+        printer = GraphPrinter(self)
+        header, *lines = printer.graph(inner.graph)
+        checks = [f"  check {self.condition(item.condition)}" for item in inner.branch.asserts]
+        return [f"@{len(self.inner) - 1} {header}", *checks, *lines]
 
     def name(self, call: Call) -> str:
         """What stands for a call from now on: the next number after %, or the Python number that it is."""

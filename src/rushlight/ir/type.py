@@ -127,6 +127,14 @@ class Layout:
     offset: Size = 0
 
 
+class Mentions:
+    """An attribute value that depends on sizes by what is inside it."""
+
+    __slots__ = ()
+
+    mentioned: tuple[SizeExpr, ...]
+
+
 def symbols_in(parts: Iterable[Any]) -> list[SizeExpr]:
     """The symbols in types, sizes and attribute values, each once, in order of appearance."""
     found: dict[SizeExpr, None] = {}
@@ -139,4 +147,6 @@ def symbols_in(parts: Iterable[Any]) -> list[SizeExpr]:
             stack.extend((*reversed(item.strides), *reversed(item.shape)))
         elif isinstance(item, tuple):
             stack.extend(reversed(item))
+        elif isinstance(item, Mentions):
+            found.update(dict.fromkeys(item.mentioned))
     return list(found)

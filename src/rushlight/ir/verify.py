@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from rushlight.ir.graph import NUMBER, PARAMETER, RELAYOUT, RESULT, Call, Graph, number_dtype
+from rushlight.ir.graph import NUMBER, PARAMETER, RELAYOUT, RESULT, Call, Graph, inner_of, number_dtype
 from rushlight.ir.text import GraphPrinter
 from rushlight.ir.type import TensorType
 from rushlight.support.errors import RushlightError, fail
-from rushlight.sym import Size, eq, format_size, statically_known
+from rushlight.sym import Size, eq, format_size, scope_of, statically_known
 
 OUTPUT, PARAMETER_BASE = "output", "parameter"  # what an output may be a view of
 
@@ -66,6 +66,10 @@ class _Verifier:
             if id(operand) not in self.defined:
                 self.fail(f"{name} = {call.op.name}(...) uses a value that no earlier call defines", operand=operand.op)
         self._define(call, name)
+        for inner in inner_of(call):
+            with inner.branch.scope.within(inner.branch):
+                verify_graph(inner.graph)
+            self.printer.inner.append(inner)
         line = self.printer.call(call) if name.startswith("%") else name
         if call.op is PARAMETER:
             self.fail("a parameter stands among the calls", call=line)
@@ -159,4 +163,9 @@ def difference_of(one: TensorType, other: TensorType) -> str:
 
 def same_size(a: Size, b: Size) -> bool:
     """Whether two sizes are known to be equal."""
-    return a is b or statically_known(eq(a, b))
+    return a is b or statically_known(eq(a, b)) or statically_known(eq(_simplified(a), _simplified(b)))
+
+
+def _simplified(size: Size) -> Size:
+    scope = scope_of(size)
+    return size if scope is None else scope.simplify(size)

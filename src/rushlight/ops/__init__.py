@@ -3,6 +3,7 @@
 from rushlight.ops import (
     attention,
     contract,
+    control,
     conv,
     conv_named,
     create,
@@ -48,6 +49,7 @@ __all__ = [
     "Sample",
     "attention",
     "contract",
+    "control",
     "conv",
     "conv_named",
     "create",

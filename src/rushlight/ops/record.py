@@ -40,7 +40,7 @@ FAMILIES: dict[str, tuple[Kind, ...]] = {
 
 
 # Types of attributes that a call makes known, and the least value of a symbol for one.
-BORN: dict[str, int | None] = {"born": 0, "born_int": None}
+BORN: dict[str, int | None] = {"born": 0, "born[]": 0, "born_int": None}
 
 
 class Fact(Flag):
@@ -54,6 +54,7 @@ class Fact(Flag):
     NONDIFFERENTIABLE = auto()  # its result has no gradient
     DATA_DEPENDENT = auto()  # it makes sizes known that depend on values; its attributes of type `born` name them
     HOST = auto()  # an opaque call on the host: its `ref` on arrays, or its `kernel`
+    CONTROL = auto()  # its attributes hold graphs, and it says which of them run and how often: for programs alone
 
 
 class Operator(Op):

@@ -19,7 +19,7 @@ from rushlight.ops.index import index_select
 from rushlight.ops.record import OPERATORS, Sample, define
 from rushlight.ops.view_shape import reshape
 from rushlight.support.errors import require
-from rushlight.sym import Size
+from rushlight.sym import Size, gt, required
 
 CUBIC = -0.75  # the slope at the second neighbours (Keys 1981), as in PyTorch
 
@@ -105,7 +105,7 @@ def _require_dims(op: str, input: Value, size: Shape, scales: Scales) -> list[tu
     """(Dim, its new size, how many times as large that is) for the dims to change, the last one first."""
     require(len(size) <= input.ndim, "S002", f"{op}: more sizes than dims", input=input.shape, size=size)
     for one in size:
-        require(not isinstance(one, int) or one > 0, "A002", f"{op}: sizes must be greater than 0", size=size)
+        require(required(gt(one, 0)), "A002", f"{op}: sizes must be greater than 0", size=size)
     require(scales is None or len(scales) == len(size), "A004", f"{op}: a scale for each size", scales=scales)
     lead = input.ndim - len(size)
     found = [(lead + at, one, None if scales is None else scales[at]) for at, one in enumerate(size)]

@@ -166,6 +166,28 @@ register_code(
     "An assumption about sizes was used as a truth value",
     "Variables of a specification have no values: comparing them gives an assumption, neither true nor false.",
 )
+register_code(
+    "C031",
+    CompileError,
+    "A branch or the body of a loop writes to a tensor from outside",
+    "The functions given to cond, while_loop, scan and map are graphs of their own in a compiled function: they read "
+    "what is around them, and what they change they return.",
+    "compute a new tensor, and return it",
+)
+register_code(
+    "C032",
+    CompileError,
+    "A branch or the body of a loop draws random numbers",
+    "How many are drawn would be known only when the program runs, and with it what all later ones are.",
+    "draw the numbers before, for all steps at once, and pass them in",
+)
+register_code(
+    "C033",
+    ArgumentValueError,
+    "What the functions of a control flow operator return does not fit",
+    "Both branches of cond return the same structure, dtypes and numbers of dims. A loop's body returns what it "
+    "carries with the structure, dtypes and shapes that it was given.",
+)
 
 register_code(
     "K001",

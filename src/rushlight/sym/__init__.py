@@ -8,6 +8,7 @@ from rushlight.sym.query import coefficient, depends_on, evaluate, free_symbols,
 from rushlight.sym.required import required
 from rushlight.sym.scope import (
     MEETING,
+    Branch,
     Guard,
     RuntimeAssert,
     Scope,
@@ -29,6 +30,7 @@ from rushlight.sym.text import format_size, parse_size, to_python
 
 __all__ = [
     "MEETING",
+    "Branch",
     "Condition",
     "Guard",
     "RuntimeAssert",

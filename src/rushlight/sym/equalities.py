@@ -18,6 +18,12 @@ class Equalities:
         self.images: dict[SizeExpr, Size] = {}
         self._resolved: dict[SizeExpr, Size] = {}
 
+    def copy(self) -> Equalities:
+        """The same equalities, which learn by themselves from now on."""
+        other = Equalities()
+        other.images.update(self.images)
+        return other
+
     def resolve(self, e: Size) -> Size:
         """`e` with each symbol replaced by what it is known to equal, as often as there is something to replace."""
         images, memo = self.images, self._resolved
@@ -29,7 +35,7 @@ class Equalities:
             return e  # past the memo, which may stay as it is when one of these symbols is replaced
         for node in bottom_up(e, known=memo, into=self._before):
             if node.op is not SYMBOL:
-                memo[node] = _rebuilt(node, memo.__getitem__)
+                memo[node] = rebuilt(node, memo.__getitem__)
             elif node in images:
                 image = images[node]
                 images[node] = memo[node] = image if isinstance(image, int) else memo[image]
@@ -50,7 +56,8 @@ class Equalities:
             self._resolved.clear()
 
 
-def _rebuilt(e: SizeExpr, image: Callable[[SizeExpr], Size]) -> Size:
+def rebuilt(e: SizeExpr, image: Callable[[SizeExpr], Size]) -> Size:
+    """`rebuild`, and itself where that would divide by 0."""
     try:
         return rebuild(e, image)
     except ZeroDivisionError:

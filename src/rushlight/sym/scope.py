@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from typing import NoReturn
 
 from rushlight.support.errors import error, fail
@@ -43,6 +44,24 @@ class RuntimeAssert:
     def __str__(self) -> str:
         """What is said when it does not hold."""
         return f"check: {self.message or self.condition} does not hold"
+
+
+class Branch:
+    """What holds in a part of a program that may not run: all that was known before it, and its own asserts."""
+
+    __slots__ = ("hints", "inherited", "knowledge", "promises", "scope")
+
+    def __init__(self, scope: Scope) -> None:
+        self.scope = scope
+        self.knowledge = scope.knowledge.copy()
+        self.hints = Hints(self.knowledge)
+        self.promises = list(scope.asserts)
+        self.inherited = len(self.promises)
+
+    @property
+    def asserts(self) -> list[RuntimeAssert]:
+        """Those that were asked for in it."""
+        return self.promises[self.inherited :]
 
 
 class Scope(SymbolOwner):
@@ -92,6 +111,18 @@ class Scope(SymbolOwner):
             self._numbers[letter] += 1
         return f"{letter}{self._numbers[letter]}"
 
+    @contextmanager
+    def within(self, branch: Branch) -> Generator[None]:
+        """While inside, what is learned and asserted is the branch's. Guards hold for the whole program."""
+        before, guards = (self.knowledge, self._hints, self.asserts), len(self.guards)
+        self.knowledge, self._hints, self.asserts = branch.knowledge, branch.hints, branch.promises
+        try:
+            yield
+        finally:
+            self.knowledge, self._hints, self.asserts = before
+            for guard in self.guards[guards:]:
+                self.learn(guard.condition)
+
     @property
     def version(self) -> int:
         """Moves on whenever something is learned: what was asked before may have another answer."""
@@ -109,6 +140,10 @@ class Scope(SymbolOwner):
     def resolve(self, e: Size) -> Size:
         """`e` with each symbol replaced by what it is known to equal."""
         return self.knowledge.resolve(e)
+
+    def simplify(self, e: Size) -> Size:
+        """`resolve`, and what is known of the operands of minima and maxima put in."""
+        return self.knowledge.simplify(e)
 
     def bounds(self, e: Size) -> Interval:
         """The numeric interval of `e` under all that is known."""

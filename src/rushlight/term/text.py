@@ -112,7 +112,7 @@ class Reader:
             return -self.value()
         if token in _CONSTANTS:
             return _CONSTANTS[token]
-        if kind == "word":
+        if kind == "word" or token == "@":
             return self.language.parse_atom(token, self)
         raise TermSyntaxError(f"expected a value, found {token!r}")
 

@@ -7,12 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 from rushlight import build
-from rushlight.capture.program import with_dense_outputs
 from rushlight.eager.execution.plan import KernelPlan
 from rushlight.eager.form import form_of
 from rushlight.eager.handle import Handle
 from rushlight.eager.tracing import Tracer
-from rushlight.ir.graph import Call, GraphBuilder
+from rushlight.ir.graph import Call, GraphBuilder, with_dense_outputs
 from rushlight.ir.type import CPU, TensorType
 from rushlight.support.errors import fail
 from rushlight.support.frozen import frozen
@@ -107,7 +106,7 @@ class Pool:
         self.scope = Scope()
         self.builder = GraphBuilder("fuzz")
         self.ordinal = 0
-        self.tracer = Tracer(self.builder, self._lift, self._random_state)
+        self.tracer = Tracer(self.builder, self.scope, self._lift, self._random_state)
 
     def _lift(self, tensor: Handle) -> TensorType:
         fail("X001", "fuzz: a program reads a tensor that it was not given", tensor=tensor)

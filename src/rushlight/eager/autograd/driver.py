@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from rushlight.autodiff.backward import walk
+from rushlight.autodiff.backward import SINK, walk
 from rushlight.eager.autograd.accumulate import AccumulateGrad, accumulated, edge_of
 from rushlight.eager.autograd.history import requires
 from rushlight.eager.dispatch import Scope
@@ -102,6 +102,55 @@ def run_backward(
         for callback in one.callbacks:
             callback()
     return tuple([_result(found, edge, allow_unused) for edge in targets]) if not accumulate else ()
+
+
+class Tape:
+    """A part of the tape: from results back to what was there at `since`, where its `edges` lead to."""
+
+    __slots__ = ("edges", "roots", "since")
+
+    def __init__(self, results: Sequence[Any], since: int) -> None:
+        self.since = since
+        self.roots = [edge_of(item) if isinstance(item, Handle) and requires(item) else None for item in results]
+        found: dict[tuple[int, int], Any] = {}
+        seen: set[int] = set()
+        stack = [edge for edge in reversed(self.roots) if edge is not None]
+        while stack:
+            edge = stack.pop()
+            if not since <= edge[0].sequence < SINK:
+                found[id(edge[0]), edge[1]] = edge
+            elif id(edge[0]) not in seen:
+                seen.add(id(edge[0]))
+                stack.extend([one for one in reversed(edge[0].edges) if one is not None])
+        self.edges: tuple[Any, ...] = tuple(found.values())
+
+    def gradients(
+        self, gradients: Sequence[Any], starts: Sequence[Any] = (), create_graph: bool = False, keep: bool = False
+    ) -> tuple[list[Any], set[int]]:
+        """The gradients at `edges` from those of the results, and the ids of those that nobody else refers to.
+
+        `starts` has, for each of the edges, a gradient to which what arrives there is added, or is empty.
+        """
+        pairs = [*zip(self.roots, gradients, strict=True), *zip(self.edges, starts, strict=False)]
+        roots = [(edge, gradient) for edge, gradient in pairs if edge is not None and gradient is not None]
+        found: dict[tuple[int, int], Any] = {}
+
+        def captured(edge: Any, gradient: Any) -> None:
+            found[id(edge[0]), edge[1]] = gradient
+
+        one = Pass(keep, create_graph)
+        with Scope(grad=create_graph, engaged=one):
+            walk(
+                roots,
+                one.run,
+                one.add,
+                prepare=one.prepare,
+                targets=self.edges,
+                captured=captured,
+                until_targets=True,
+                since=self.since,
+            )
+        return [found.get((id(edge[0]), edge[1])) for edge in self.edges], one.owned
 
 
 DRIVER: list[Callable[..., tuple[Any, ...]]] = [run_backward]

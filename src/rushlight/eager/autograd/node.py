@@ -16,6 +16,11 @@ _hook_numbers: Iterator[int] = itertools.count()
 Hooks = dict[int, Callable[..., Any]]
 
 
+def mark() -> int:
+    """A number between those of the nodes that were made before and those that will be."""
+    return next(_sequence)
+
+
 class RemovableHandle:
     """What registering a hook returns; `remove()` takes the hook away. Also a context manager."""
 

@@ -77,7 +77,7 @@ class Tracer:
         self.random_state = random_state
         self.memos: dict[Hashable, Any] = {}  # see dispatch.Memo
         self._lift = lift
-        self._bound: list[Handle] = []
+        self._bound: list[tuple[Handle, Any]] = []
         self._storages: dict[int, Cell] = {}
 
     def active(self) -> Scope:
@@ -85,9 +85,9 @@ class Tracer:
         return Scope(tracer=self, included=STATE.included | bit(Key.TRACING), grad=STATE.grad)
 
     def close(self) -> None:
-        """Unties the tensors that were seen."""
-        for tensor in self._bound:
-            tensor.node = None
+        """Unties the tensors that were seen from this trace, and ties them to what they were tied to before."""
+        for tensor, before in reversed(self._bound):
+            tensor.node = before
         self._bound.clear()
 
     def parameter(self, tensor: Handle, type_: TensorType) -> Node:
@@ -127,6 +127,11 @@ class Tracer:
         if isinstance(result, tuple):
             return tuple([self.wrap(item) for item in result])
         return self.wrap(result)
+
+    def record(self, op: Any, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> tuple[Any, ...]:
+        """Records a call on nodes whose results are a list; they are tensors without data and without history."""
+        self.builder.frames = user_frames(3)
+        return tuple([self.wrap(item) for item in self.builder.apply(op, operands, attrs)])
 
     def _birth(self, op: Any, parameter: Parameter) -> SizeExpr:
         """A size that a call of an operator will tell."""
@@ -171,8 +176,8 @@ class Tracer:
         return tuple([self._operand(part) for part in item]) if isinstance(item, (tuple, list)) else item
 
     def _bind(self, tensor: Handle, cell: Cell, steps: tuple[Step, ...], node: Node) -> Binding:
+        self._bound.append((tensor, tensor.node))
         found = tensor.node = Binding(self, cell, steps, node)
-        self._bound.append(tensor)
         return found
 
     def _lifted(self, tensor: Handle) -> Binding:

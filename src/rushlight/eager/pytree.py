@@ -1,0 +1,64 @@
+"""Tuples, lists and dicts of values: taken apart into leaves and put together again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from rushlight.support.frozen import frozen
+
+
+@frozen
+class Leaf:
+    """The place of one value."""
+
+
+@frozen
+class Branches:
+    """A container: its class, and the keys of a dict."""
+
+    kind: type
+    parts: tuple[Structure, ...]
+    keys: tuple[Any, ...] | None = None
+
+    def __str__(self) -> str:
+        return f"{self.kind.__name__} of {len(self.parts)}"
+
+
+Structure = Leaf | Branches
+_LEAF = Leaf()
+
+
+def flatten_tree(value: Any) -> tuple[list[Any], Structure]:
+    """The leaves of a value in order, and what says how to put them together."""
+    leaves: list[Any] = []
+    return leaves, _flatten(value, leaves)
+
+
+def _flatten(value: Any, leaves: list[Any]) -> Structure:
+    if isinstance(value, dict):
+        return Branches(type(value), tuple([_flatten(item, leaves) for item in value.values()]), tuple(value))
+    if isinstance(value, (tuple, list)):
+        return Branches(type(value), tuple([_flatten(item, leaves) for item in value]))
+    leaves.append(value)
+    return _LEAF
+
+
+def unflatten_tree(structure: Structure, leaves: Sequence[Any]) -> Any:
+    """The value of a structure with these leaves."""
+    return _built(structure, iter(leaves))
+
+
+def _built(structure: Structure, leaves: Iterator[Any]) -> Any:
+    if isinstance(structure, Leaf):
+        return next(leaves)
+    parts = [_built(part, leaves) for part in structure.parts]
+    if structure.keys is not None:
+        return structure.kind(zip(structure.keys, parts, strict=True))
+    return structure.kind(*parts) if hasattr(structure.kind, "_fields") else structure.kind(parts)
+
+
+def map_tree(function: Callable[[Any], Any], value: Any) -> Any:
+    """The value with `function` of each leaf."""
+    leaves, structure = flatten_tree(value)
+    return unflatten_tree(structure, [function(leaf) for leaf in leaves])

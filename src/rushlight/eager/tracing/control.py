@@ -1,0 +1,194 @@
+"""Control flow in traced programs: a call of an operator of `ops.control`, on graphs of what the functions do.
+
+Its gradient is such a call too, on graphs of the functions' gradients: these are traced with the functions, so a
+backward pass asks Python nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+from rushlight.eager.autograd.history import attach
+from rushlight.eager.autograd.node import Node
+from rushlight.eager.dispatch import STATE, Scope
+from rushlight.eager.handle import Handle
+from rushlight.eager.pytree import unflatten_tree
+from rushlight.eager.symbols import SymBool, SymInt
+from rushlight.eager.tracing.body import Body, dense_type, filled, laid_out, row_major
+from rushlight.eager.tracing.tracer import Tracer
+from rushlight.ir.dtype import bool_, int64
+from rushlight.ir.graph import Node as Value
+from rushlight.ir.type import TensorType
+from rushlight.ops import OPERATORS, control
+from rushlight.support.errors import fail
+from rushlight.sym import SizeExpr, eq, free_symbols, statically_known
+
+_RELATIONS = {"==": "eq", "!=": "ne", "<=": "le", ">=": "ge"}
+
+
+class ControlNode(Node):
+    """The node of a call that runs graphs: `backward(gradients)` records the call that makes its gradients."""
+
+    __slots__ = ("_backward", "_name", "_outputs")
+
+    def __init__(
+        self, name: str, edges: Sequence[Any], outputs: int, backward: Callable[[list[Any]], Sequence[Any]]
+    ) -> None:
+        super().__init__(edges)
+        self._name = name
+        self._outputs = outputs
+        self._backward = backward
+
+    def name(self) -> str:
+        """As it is shown in errors."""
+        return self._name
+
+    def run(self, gradients: list[Any], create_graph: bool, owned: set[int]) -> Sequence[Any]:
+        """The gradients at the edges."""
+        if create_graph:
+            fail("G009", "a compiled function cannot be differentiated twice yet", hint="run it without compile")
+        with Scope(grad=False):
+            return self._backward([*gradients, *[None] * (self._outputs - len(gradients))])
+
+
+# What functions take and return.
+
+
+def condition_tensor(value: Any) -> Any:
+    """A condition as a tensor of one bool."""
+    if isinstance(value, SymBool):
+        condition: Any = value.condition
+        if not isinstance(condition, bool):
+            return OPERATORS[_RELATIONS[condition.relation]](OPERATORS["size_value"](size=condition.expr), 0)
+        value = condition
+    if not isinstance(value, Handle):
+        return OPERATORS["full"]((), bool(value), dtype=bool_)
+    flat = OPERATORS["reshape"](value, ()) if len(value.form.shape) else value
+    return flat if value.form.dtype is bool_ else OPERATORS["ne"](flat, 0)
+
+
+def is_tensor_like(leaf: Any) -> bool:
+    """Whether a value is a tensor, or an integer, which can become one."""
+    return isinstance(leaf, (Handle, SymInt)) or (isinstance(leaf, int) and not isinstance(leaf, bool))
+
+
+def as_tensor(leaf: Any) -> Any:
+    """A tensor, or an integer as one; None for other values."""
+    if isinstance(leaf, SymInt):
+        return OPERATORS["size_value"](size=leaf.expr)
+    if not is_tensor_like(leaf):
+        return None
+    return leaf if isinstance(leaf, Handle) else OPERATORS["full"]((), leaf, dtype=int64)
+
+
+def operand(outer: Tracer, tensor: Handle, type_: TensorType | None = None) -> Value:
+    """A tensor's value as a body takes it."""
+    return laid_out(outer.builder, outer.node(tensor), dense_type(tensor) if type_ is None else type_)
+
+
+def gradient_operand(outer: Tracer, gradient: Any, type_: TensorType) -> Value:
+    """A gradient's value, or what stands for none."""
+    if gradient is None:
+        return filled(outer.builder, type_)
+    return operand(outer, gradient, row_major(gradient.form.type))
+
+
+def refuse(what: str, hint: str | None = None, **values: Any) -> NoReturn:
+    """Raises C033: what functions return does not fit together."""
+    shown: dict[str, Any] = {name: item if isinstance(item, TensorType) else str(item) for name, item in values.items()}
+    fail("C033", what, hint=hint, **shown)
+
+
+# Branches.
+
+
+def traced_cond(predicate: Any, functions: Sequence[Callable[..., Any]], operands: Sequence[Any]) -> Any:
+    """Records both branches, and the call that runs one of them."""
+    outer: Tracer = STATE.tracer
+    question = operand(outer, condition_tensor(predicate))
+    bodies = [Body(outer, "true"), Body(outer, "false")]
+    given: list[Handle] = []
+    for body, function in zip(bodies, functions, strict=True):
+        body.trace(lambda _, function=function: function(*operands), as_tensor, given=given)
+        given = body.captured
+    types, sizes = _with_births(outer, _pairs(bodies), bodies[0].born() | bodies[1].born())
+    branches = tuple([body.inner(given, body.results) for body in bodies])
+    values = tuple([operand(outer, tensor) for tensor in given])
+    attrs = {"branches": branches, "types": types, "sizes": sizes}
+    with Scope(grad=False):
+        results = outer.record(control.cond, (question, values), attrs)
+    if any(body.edges for body in bodies):
+        _attach_branches(outer, bodies, given, (question, values), results)
+    return _returned(outer, bodies, results)
+
+
+def _pairs(bodies: Sequence[Body]) -> list[tuple[TensorType, TensorType]]:
+    """The types of what both branches return; C033 where it does not fit together."""
+    one, other = bodies
+    if one.structure != other.structure:
+        refuse("cond: the branches return different structures", true=one.structure, false=other.structure)
+    for first, second in zip(one.leaves, other.leaves, strict=True):
+        like = is_tensor_like(first)
+        if like is not is_tensor_like(second) or not (like or (type(first) is type(second) and first == second)):
+            refuse("cond: the branches return different values that are no tensors", true=first, false=second)
+    pairs = [(a.type, b.type) for a, b in zip(one.results, other.results, strict=True)]
+    for a, b in pairs:
+        if a.dtype is not b.dtype or a.ndim != b.ndim or a.device != b.device:
+            hint = "let both have one dtype and number of dims; sizes may differ"
+            refuse("cond: the branches return tensors that differ in more than sizes", hint, true=a, false=b)
+    return pairs
+
+
+def _with_births(
+    outer: Tracer, pairs: Sequence[tuple[TensorType, TensorType]], fresh: set[SizeExpr]
+) -> tuple[tuple[TensorType, ...], tuple[SizeExpr, ...]]:
+    """The types of results, and the sizes in them that only the branch tells."""
+    born: list[SizeExpr] = []
+    types: list[TensorType] = []
+    for one, other in pairs:
+        shape: list[Any] = []
+        for a, b in zip(one.shape, other.shape, strict=True):
+            same = a is b or statically_known(eq(a, b))
+            if not same or not fresh.isdisjoint(() if isinstance(a, int) else free_symbols(a)):
+                born.append(outer.scope.symbol(source="cond"))
+                a = born[-1]
+            shape.append(a)
+        types.append(TensorType(tuple(shape), one.dtype, one.device, weak=one.weak and other.weak))
+    return tuple(types), tuple(born)
+
+
+def _returned(outer: Tracer, bodies: Sequence[Body], results: Sequence[Any]) -> Any:
+    left = iter(results)
+    leaves: list[Any] = []
+    for first, second in zip(bodies[0].leaves, bodies[1].leaves, strict=True):
+        found = next(left) if is_tensor_like(first) else first
+        if isinstance(first, Handle) or isinstance(second, Handle) or not is_tensor_like(first):
+            leaves.append(found)
+        else:
+            same = type(first) is int and type(second) is int and first == second
+            leaves.append(first if same else SymInt(outer.size(found)))
+    return unflatten_tree(bodies[0].structure, leaves)
+
+
+def _attach_branches(
+    outer: Tracer, bodies: Sequence[Body], given: list[Handle], operands: tuple[Value, Any], results: Sequence[Any]
+) -> None:
+    edges = {key: edge for body in bodies for key, edge in body.edges.items()}
+    known = {key: type_ for body in bodies for key, type_ in body.types.items()}
+    keys = [key for key in edges if any(key in body.gradients for body in bodies)]
+    places = sorted({place for body in bodies for place in body.tangents})
+    types = tuple([known[key] for key in keys])
+    branches: list[Any] = []
+    for body in bodies:
+        tangents = [body.tangents.get(place, row_major(body.results[place].type)) for place in places]
+        branches.append(body.inner([*given, *tangents], [body.gradients.get(key) for key in keys], types))
+
+    def backward(gradients: list[Any]) -> Sequence[Any]:
+        tangents = [gradient_operand(outer, gradients[place], row_major(results[place].form.type)) for place in places]
+        attrs = {"branches": tuple(branches), "types": types, "sizes": ()}
+        return outer.record(control.cond, (operands[0], (*operands[1], *tangents)), attrs)
+
+    node = ControlNode("CondBackward", [edges[key] for key in keys], len(results), backward)
+    for place in places:
+        attach(results[place], node, place)
