@@ -1,0 +1,129 @@
+"""Each site that asks about sizes has a row in the docs, is left open by some program, and matters to it."""
+
+import functools
+import re
+from pathlib import Path
+
+import pytest
+
+from general_paths import plain, sites, watched
+from rushlight.eager.mutation import COPY, out_form
+from rushlight.ir.dtype import float32, float64, int64
+from rushlight.ir.graph import GraphBuilder
+from rushlight.ir.type import TensorType
+from rushlight.ops import OPERATORS
+from rushlight.support.errors import RushlightError
+from rushlight.sym import Scope
+from rushlight.testing import unbacked_fuzz
+
+DOCS = Path(__file__).parents[2] / "docs" / "general-paths.md"
+SITES = sorted(set(sites().values()))
+SEED, PROGRAMS = 20, 450
+WEAK = TensorType((), float64, weak=True)
+
+
+class Unknown:
+    """Operands of a graph whose sizes have no hints."""
+
+    def __init__(self):
+        self.scope = Scope()
+        self.builder = GraphBuilder()
+
+    def size(self, lower=0):
+        return self.scope.symbol(lower=lower)
+
+    def node(self, rank, dtype=float32):
+        return self.builder.parameter("x", TensorType(tuple(self.size() for _ in range(rank)), dtype))
+
+
+def infer(name, *types, **attrs):
+    return OPERATORS[name].infer(types, attrs)
+
+
+def gradient_of_scattered(world):
+    source, index = world.node(1), world.node(1, int64)
+    return OPERATORS["scatter"].vjp_rule(world.node(1), dim=0, index=index, src=source)
+
+
+def by_channel(world):
+    x, weight = world.node(3).type, world.node(3).type
+    weight = TensorType((2, 1, weight.shape[2]), float32)
+    return infer("convolution", x, weight, None, stride=(1,), padding=(0,), dilation=(1,), groups=2)
+
+
+def strided(world):
+    return infer("as_strided", world.node(1).type, size=(2,), stride=(world.size(None),), storage_offset=None)
+
+
+def expand_by_one(x):
+    return OPERATORS["expand"](x, (x.shape[0] + 1,))
+
+
+def attend_in_groups(world):
+    query, key = world.node(4).type, world.node(4).type
+    options = {"dropout_p": 0.0, "is_causal": False, "scale": None, "enable_gqa": True}
+    return infer("scaled_dot_product_attention", query, key, key, None, **options)
+
+
+# What programs by chance meet seldom: a call for each.
+CALLS = (
+    lambda world: out_form(OPERATORS["exp"]).check(world.node(1).type, world.node(1).type),
+    lambda world: COPY.check(world.node(2).type, world.node(1).type),
+    gradient_of_scattered,
+    attend_in_groups,
+    lambda world: infer("reshape", world.node(2).type, shape=(world.size(None), -1)),
+    by_channel,
+    strided,
+    lambda world: expand_by_one(world.node(1)),
+    lambda world: infer("zeros", size=(world.size(None),), dtype=float32, device=None),
+    lambda world: infer("linspace", WEAK, WEAK, steps=world.size(None), dtype=float32, device=None),
+    lambda world: infer("arange", start=0, end=world.size(), step=world.size(), dtype=int64, device=None),
+    lambda world: infer("unfold", world.node(1).type, dimension=0, size=1, step=world.size()),
+)
+
+
+@functools.cache
+def programs_that_leave_open():
+    """The first program, or call, that leaves a site open, by site."""
+    found = {}
+    for number in range(PROGRAMS):
+        with watched() as open_sites:
+            unbacked_fuzz(SEED, 1, first=number, execute=False)
+        for site in open_sites:
+            found.setdefault(site, functools.partial(_run_program, number))
+    for call in CALLS:
+        with watched() as open_sites:
+            _run_call(call)
+        for site in open_sites:
+            found.setdefault(site, functools.partial(_run_call, call))
+    return found
+
+
+def _run_program(number):
+    return [item.kind for item in unbacked_fuzz(SEED, 1, first=number, execute=False).findings]
+
+
+def _run_call(call):
+    try:
+        call(Unknown())
+    except RushlightError as error:
+        return ["undecided" if error.code == "C002" else "refused"]
+    return []
+
+
+def test_every_site_has_its_row_in_the_docs():
+    rows = re.findall(r"^\| `([^`]+)` \| `([^`]+)` \|", DOCS.read_text(encoding="utf-8"), re.MULTILINE)
+    written = {(where, question) for where, question in rows}
+    assert written == {(f"{site.where}: {site.function}", site.question) for site in SITES}
+
+
+@pytest.mark.slow
+def test_every_site_is_left_open_and_matters():
+    """A site that asked `guard` instead would stop the program that leaves it open."""
+    found = programs_that_leave_open()
+    never = [str(site) for site in SITES if site not in found]
+    assert not never, never
+    for site, run in found.items():
+        assert run() == [], site
+        with plain(site):
+            assert "undecided" in run(), f"{site}: a plain guard there is not noticed"
