@@ -43,6 +43,10 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "two_sums": lambda x: x.exp() / x.exp().sum(-1, keepdim=True) + x.sin() * x.sin().sum(-1, keepdim=True),
     "in_place": lambda x: x.copy_(x.exp() / x.exp().sum(-1, keepdim=True)),
     "columns": lambda x: x.exp() / x.exp().sum(0, keepdim=True),
+    "joined": lambda x: (
+        x.exp() / x.exp().sum(-1, keepdim=True),
+        rl.cat([x.exp() / x.exp().sum(-1, keepdim=True), x], -1),
+    ),
     "half": lambda x: rl.softmax(x.bfloat16(), -1),
 }
 

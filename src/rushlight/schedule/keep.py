@@ -33,7 +33,9 @@ def keep_row_values(nest: Nest) -> None:
         kept = interned(Scalar, reduction.op, (keep(element, item.buffer, place),), reduction.attrs, reduction.type)
         waiting = load(item.buffer, item.offset)
         for other in nest.items:
-            images = {reduction: kept, again: waiting} if other.inner == item.inner else {reduction: kept}
+            images = {again: waiting} if other.inner == item.inner else {}
+            if not _is_guarded(reduction, other.value):
+                images[reduction] = kept
             (other.value,) = replace_terms([other.value], images, rebuild)
 
 
@@ -49,9 +51,16 @@ def _kept_reduction(item: Item) -> tuple[Scalar, SizeExpr] | None:
             continue
         (element,) = term.operands
         kept = element.type is item.buffer.type.dtype and _is_heavy(element, axes[0])
+        kept = kept and not _is_guarded(term, item.value)
         if kept and inner not in free_axes(term) and Substitution({axes[0]: inner})(element) in outside:
             return term, axes[0]
     return None
+
+
+def _is_guarded(reduction: Scalar, value: Scalar) -> bool:
+    """Whether a value has a reduction behind a condition, where it is computed again: after results are in place."""
+    guards = [term for term in postorder([value]) if term.op is OPS["guard"]]
+    return any(reduction in postorder([guard]) for guard in guards)
 
 
 def _is_heavy(element: Scalar, axis: SizeExpr) -> bool:
