@@ -117,3 +117,17 @@ def test_slices_count_from_the_back_where_an_end_turns_out_negative():
     found = OPERATORS["slice"].infer((TensorType((u0,), float32),), {"dim": 0, "start": None, "end": end, "step": 1})
     for size in range(9):
         assert evaluate(found.shape[0], {u0: size}) == len(range(size)[: size - 4])
+
+
+def test_bits_of_an_einsum_do_not_depend_on_the_sizes_that_came_first():
+    def chain(a, b, c, d):
+        rng = np.random.default_rng(0)
+        parts = [from_numpy(rng.standard_normal(shape).astype(np.float32)) for shape in ((a, b), (b, c), (c, d))]
+        return rl.einsum("ab,bc,cd->ad", *parts), parts
+
+    compiled = rl.compile(lambda *parts: rl.einsum("ab,bc,cd->ad", *parts))
+    for sizes in ((2, 30, 40, 50), (50, 40, 30, 2), (2, 3, 4, 2)):
+        wanted, parts = chain(*sizes)
+        np.testing.assert_array_equal(compiled(*parts).numpy(), wanted.numpy())
+        product = (parts[0] @ parts[1]) @ parts[2]
+        np.testing.assert_array_equal(product.numpy(), wanted.numpy())

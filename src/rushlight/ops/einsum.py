@@ -19,7 +19,7 @@ from rushlight.ops.view import permute, squeeze, unsqueeze
 from rushlight.ops.view_part import diagonal
 from rushlight.ops.view_shape import reshape
 from rushlight.support.errors import fail, require
-from rushlight.sym import Size, optimization_hint, product
+from rushlight.sym import Size, product
 
 einsum = define(
     "einsum(str equation, Tensor[] operands) -> Tensor",
@@ -154,16 +154,14 @@ def einsum_decompose(equation: str, operands: tuple[Value, ...]) -> Any:
     return found.ordered(output)
 
 
+_ANY_SIZE = 64
+
+
 def _path(operands: Sequence[Labelled], output: str) -> Any:
     if len(operands) <= 2:
         return [tuple(range(len(operands)))]
-    # Sizes of one label may be symbols that nothing has related yet, with hints that differ; a size of 1 is broadcast.
-    sizes: dict[str, int] = {}
-    for item in operands:
-        for label in item.labels:
-            if not is_one(item.size(label)):
-                sizes.setdefault(label, max(optimization_hint(item.size(label)), 1))
-    shapes = [tuple([1 if is_one(item.size(label)) else sizes[label] for label in item.labels]) for item in operands]
+    # Which products come first decides bits, so it is a function of the equation alone, as if all sizes were equal.
+    shapes = [(_ANY_SIZE,) * len(item.labels) for item in operands]
     equation = ",".join([item.labels for item in operands]) + "->" + output
     # Loaded here, at its one door: it takes as long to import as half of all operators.
     find_path = import_module("opt_einsum").contract_path
