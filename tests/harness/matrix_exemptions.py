@@ -24,18 +24,9 @@ class Exemption:
         )
 
 
-_STORAGE = (
-    "as_strided speaks of storage, which numpy's arrays in `ref` do not share; its writes ask for row-major inputs"
-)
 _TAIL = "the far tail: a few units beyond 4, from rounding the argument before it is squared"
 
 EXEMPTIONS: tuple[Exemption, ...] = (
-    *(Exemption("as_strided*", "*", f"*-{layout}-*", _STORAGE) for layout in ("transposed", "expanded", "overlapping")),
-    Exemption("as_strided*", "*", "*-strided-*", _STORAGE),
-    *(
-        Exemption("as_strided", "*", f"*-{size}-given", "the samples' strides reach outside of a smaller storage")
-        for size in ("zero", "one")
-    ),
     Exemption("tanhshrink", "eager", "*", "x - tanh(x) cancels near 0; PyTorch computes it in the same way"),
     Exemption("lerp", "eager", "*-special", "end - start overflows on the way, as in PyTorch"),
     Exemption("special_ndtr", "eager", "s1-float64-*-special", _TAIL),

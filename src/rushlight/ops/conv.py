@@ -318,6 +318,9 @@ def convolution_weight_meta(
     dtype = common_dtype("convolution_weight", grad=grad, input=input)
     fits = same_size(grad.shape[0], input.shape[0])
     require(fits, "S014", "convolution_weight: the batches differ", grad=grad, input=input)
+    for size in (grad.shape[1], input.shape[1]):
+        divides = same_size((size // groups) * groups, size)
+        require(divides, "A002", "convolution_weight: groups must divide the channels", channels=size, groups=groups)
     if _is_by_channel(grad.shape[1], kernel, groups):
         same_size(input.shape[1], groups)
     return TensorType((grad.shape[1], input.shape[1] // groups, *kernel), dtype, grad.device)

@@ -17,6 +17,8 @@ from rushlight.ops.record import Fact, Sample, define
 from rushlight.support.errors import fail, require
 from rushlight.sym import Size, eq, ge, guard_or_false, minimum, ne, optimization_hint, product, required
 
+STRIDES = "view: dims that are merged lie dense in each other"
+
 
 def completed_shape(old: Shape, new: Shape, op: str) -> Shape:
     """`new` with its -1 worked out; S004 when the numbers of elements differ."""
@@ -181,7 +183,7 @@ def _demanded(layout: Layout, shape: Shape) -> Layout | None:
 def dense(shape: Shape, size: Size, stride: Size, wanted: Size) -> bool:
     """Whether a dim has the stride that it has to have, which does not matter where it has one index or none."""
     matters = minimum(product(shape), 1) * minimum(size - 1, 1)
-    return stride is wanted or required(eq(matters * stride, matters * wanted), "view: the strides allow it")
+    return stride is wanted or required(eq(matters * stride, matters * wanted), STRIDES)
 
 
 @view.ref

@@ -5,7 +5,8 @@ Every dim of an input is a symbol without a hint, so that a question about it wh
 refuse where eager raises an error, and nowhere else, but that
 
 - where a size decides how many dims or tensors a result has, as in `squeeze`, one case is taken and the other refused;
-- sizes that meet in broadcasting are taken to be equal, so that one of them may not be 1 by chance.
+- sizes that meet in broadcasting are taken to be equal, so that one of them may not be 1 by chance;
+- a `view` of a tensor that is not known to be dense merges dims only where they lie dense in each other.
 
 Sizes that are 1 in a sample stay 1, since they are there to be broadcast, and so does the size of a dim whose slices
 become results of their own, as in `unbind`: the number of results of a program is part of it. An index that points

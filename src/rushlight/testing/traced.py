@@ -13,6 +13,7 @@ from rushlight.eager.handle import Handle
 from rushlight.eager.tracing import Tracer
 from rushlight.ir.graph import Call, GraphBuilder, with_dense_outputs
 from rushlight.ir.type import CPU, TensorType
+from rushlight.ops.view_shape import STRIDES
 from rushlight.support.errors import fail
 from rushlight.support.frozen import frozen
 from rushlight.sym import MEETING, RuntimeAssert, Scope, Size, SizeExpr, evaluate, free_symbols, is_symbol
@@ -29,8 +30,9 @@ from rushlight.testing.programs import (
 from rushlight.testing.running import SEED, Outcome, applied
 
 Place = tuple[int, str, int]  # a value, "shape" or "strides", and a dim
-AGREED = ("equal", "raised", "other structure", "met 1")
-"""What may become of a program: results, an error of eager's that is asserted, and two refusals (see `fuzz`)."""
+_REFUSALS = {MEETING: "met 1", STRIDES: "other strides"}
+AGREED = ("equal", "raised", "other structure", *_REFUSALS.values())
+"""What may become of a program: results, an error of eager's that is asserted, and refusals (see `fuzz`)."""
 
 
 @frozen
@@ -71,8 +73,9 @@ class Traced:
         structure = structure and len(ranks) == len(self.types)
         if not failed:
             return self._compared(outcome, known) if structure else "wrong: other dims or results than eager's"
-        if all(item.message == MEETING for item in failed):
-            return "met 1"
+        refusals = [_REFUSALS[item.message] for item in failed if item.message in _REFUSALS]
+        if len(refusals) == len(failed):
+            return refusals[0]
         said = ", ".join([f"{item.message} {item.condition}" for item in failed])
         return f"refused: {said}" if structure else "other structure"
 
