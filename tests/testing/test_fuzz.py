@@ -28,13 +28,14 @@ def test_programs_are_made_again_from_their_seed_and_number():
 
 def test_programs_chain_calls_and_give_sizes_on():
     ops = sized_operators()
-    programs = [make_program(SEED, number, ops) for number in range(len(ops))]
-    steps = [[part for part in program.parts if isinstance(part, Step)] for program in programs]
+    programs = [make_program(SEED, number, ops) for number in range(4 * len(ops))]  # some samples do not fit
+    found = [[part for part in program.parts if isinstance(part, Step)] for program in programs]
+    steps = [step for step in found if step]
     assert {step[0].op.name for step in steps} == {op.name for op in ops}
     assert max(len(step) for step in steps) == 4
-    assert sum(len(step) > 1 for step in steps) > len(ops) / 2
+    assert sum(len(step) > 1 for step in steps) > len(ops)
     sized = [part for program in programs for part in program.parts if any(isinstance(d, Of) for d in _dims(part))]
-    assert len(sized) > len(ops) / 4
+    assert len(sized) > len(ops) / 2
 
 
 def _dims(part):

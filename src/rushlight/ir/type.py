@@ -50,7 +50,9 @@ def dense_order(shape: tuple[Size, ...], strides: tuple[Size, ...]) -> tuple[int
     Dims of size 1 may have any stride and keep their place beside their neighbours; row-major is tried first.
     """
     plain = range(len(shape))
-    for dims in (plain, sorted(plain, key=lambda dim: -optimization_hint(strides[dim]))):
+    known = all(isinstance(stride, int) for stride in strides)
+    turned = sorted(plain, key=lambda dim: -optimization_hint(strides[dim])) if known else _chain(shape, strides)
+    for dims in (plain, turned):
         step: Size = 1
         for dim in reversed(dims):
             size = shape[dim]
@@ -62,6 +64,27 @@ def dense_order(shape: tuple[Size, ...], strides: tuple[Size, ...]) -> tuple[int
         else:
             return tuple(dims)
     return None
+
+
+def _chain(shape: tuple[Size, ...], strides: tuple[Size, ...]) -> list[int]:
+    """The dims from the outermost to the innermost where each stride is the product of the sizes within.
+
+    That is told by the sizes' form alone: what a symbol is likely to be may change while a program is traced. Dims of
+    size 1 come before the dim that follows them.
+    """
+    waiting = [dim for dim, size in enumerate(shape) if not (isinstance(size, int) and size == 1)]
+    order: list[int] = []
+    step: Size = 1
+    while waiting:
+        found = next((dim for dim in reversed(waiting) if strides[dim] == step), waiting[-1])
+        waiting.remove(found)
+        order.insert(0, found)
+        step = step * (1 if shape[found] == 0 else shape[found])
+    for dim in reversed(range(len(shape))):
+        if dim not in order:
+            after = next((order.index(other) for other in range(dim + 1, len(shape)) if other in order), len(order))
+            order.insert(after, dim)
+    return order
 
 
 @frozen

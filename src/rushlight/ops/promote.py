@@ -10,7 +10,7 @@ from rushlight.ir.type import CPU, Device, TensorType, contiguous_strides, dense
 from rushlight.ir.value import Value
 from rushlight.ops.record import OPERATORS
 from rushlight.support.errors import fail, require
-from rushlight.sym import Size, SizeExpr, broadcast_sizes, eq, optimization_hint, statically_known
+from rushlight.sym import Size, SizeExpr, broadcast_sizes, divides, eq, optimization_hint, statically_known
 
 DEFAULT_FLOAT = float32
 
@@ -233,22 +233,33 @@ def _order_by_strides(types: Sequence[TensorType], shape: tuple[Size, ...]) -> t
     return tuple(order)
 
 
-def _effective_strides(type_: TensorType, shape: tuple[Size, ...]) -> tuple[int, ...]:
+def _effective_strides(type_: TensorType, shape: tuple[Size, ...]) -> tuple[Size, ...]:
     offset = len(shape) - type_.ndim
     return tuple(
         [
-            0 if is_one(size) and not is_one(shape[dim + offset]) else optimization_hint(stride)
+            0 if is_one(size) and not is_one(shape[dim + offset]) else stride
             for dim, (size, stride) in enumerate(zip(type_.shape, type_.strides, strict=True))
         ]
     )
 
 
-def _compare_dims(rows: Sequence[tuple[int, ...]], shape: Sequence[int], a: int, b: int) -> int:
+def _is_less(a: Size, b: Size) -> bool:
+    """Which of two strides is the less: by their form where that tells, as hints change while a program is traced."""
+    if not (isinstance(a, int) and isinstance(b, int)):
+        if a == 1 or b == 1:
+            return a == 1
+        inner, outer = divides(a, b), divides(b, a)
+        if inner is not outer:
+            return inner
+    return optimization_hint(a) < optimization_hint(b)
+
+
+def _compare_dims(rows: Sequence[tuple[Size, ...]], shape: Sequence[int], a: int, b: int) -> int:
     for row in rows:
         if row[a] == 0 or row[b] == 0:
             continue
         if row[a] != row[b]:
-            return -1 if row[a] < row[b] else 1
+            return -1 if _is_less(row[a], row[b]) else 1
         if shape[a] > shape[b]:
             return 1
     return 0
