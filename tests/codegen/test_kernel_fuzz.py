@@ -25,7 +25,7 @@ from rushlight.ir.scalar import (
 from rushlight.sym import Scope, axis_symbol, floordiv, minimum, mod
 
 ELEMENTS = 3000
-ORDERS = (LANES, BLOCKED, Order(8, 2), Order(20, 4), Order(64, 16), SEQUENTIAL)
+ORDERS = (LANES, BLOCKED, Order(8, 2, 4), Order(20, 4, 5), Order(64, 16, 4), Order(24, 1, 8), SEQUENTIAL)
 
 
 class Maker:
@@ -88,7 +88,10 @@ class Maker:
         order, body = draw.choice(ORDERS), self.term(inner, max(depth - 2, 0))
         if draw.random() < 0.25:
             return contract(bound, body, self.load(inner), order)
-        return reduce(draw.choice(["sum", "sum", "max", "min"]), bound, body, order)
+        kind = draw.choice(["sum", "wide sum", "max", "min"])
+        if kind == "wide sum":
+            return cast(reduce("sum", bound, body, order, float64), float32)
+        return reduce(kind, bound, body, order)
 
     def term(self, axes, depth):
         """A float32 term over some axes."""

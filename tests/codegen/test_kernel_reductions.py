@@ -23,7 +23,7 @@ from rushlight.ir.scalar import (
 )
 from rushlight.sym import Scope, axis_symbol
 
-ORDERS = (LANES, BLOCKED, Order(100, 4), SEQUENTIAL)
+ORDERS = (LANES, BLOCKED, Order(100, 4, 25), Order(96, 1, 16), SEQUENTIAL)
 ids = {"ids": str}
 
 
@@ -46,29 +46,31 @@ def data(rng, dtype, count):
     return rng.integers(np.iinfo(dtype.numpy).min, np.iinfo(dtype.numpy).max, count, dtype.numpy, endpoint=True)
 
 
+@pytest.mark.parametrize("total", [float32, float64], ids=lambda dtype: dtype.name)
 @pytest.mark.parametrize("order", ORDERS, **ids)
-def test_rows(order, rng, sizes):
+def test_rows(order, total, rng, sizes):
     m, n, _ = sizes
-    i, k, x, out = axis_symbol(m, "i"), axis_symbol(n, "k"), buffer("x", float32), buffer("out", float32)
-    kern = kernel(parallel(i, Store(out, i, reduce("sum", (k,), load(x, i * n + k), order))))
+    i, k, x, out = axis_symbol(m, "i"), axis_symbol(n, "k"), buffer("x", float32), buffer("out", total)
+    kern = kernel(parallel(i, Store(out, i, reduce("sum", (k,), load(x, i * n + k), order, total))))
     for rows, columns in ((3, 0), (1, 1), (2, 5), (3, 64), (3, 100), (2, 8192), (1, 8193), (1, 20000)):
         check(
             kern,
-            {x: data(rng, float32, rows * columns), out: np.ones(rows, np.float32)},
+            {x: data(rng, float32, rows * columns), out: np.ones(rows, total.numpy)},
             {m: rows, n: columns},
             shares=2,
         )
 
 
+@pytest.mark.parametrize("total", [float32, float64], ids=lambda dtype: dtype.name)
 @pytest.mark.parametrize("order", ORDERS, **ids)
-def test_columns(order, rng, sizes):
+def test_columns(order, total, rng, sizes):
     m, n, _ = sizes
-    j, k, x, out = axis_symbol(m, "j"), axis_symbol(n, "k"), buffer("x", float32), buffer("out", float32)
-    kern = kernel(parallel(j, Store(out, j, reduce("sum", (k,), load(x, k * m + j), order))))
+    j, k, x, out = axis_symbol(m, "j"), axis_symbol(n, "k"), buffer("x", float32), buffer("out", total)
+    kern = kernel(parallel(j, Store(out, j, reduce("sum", (k,), load(x, k * m + j), order, total))))
     for columns, rows in ((3, 0), (1, 1), (2, 5), (70, 64), (33, 100), (2, 8193), (100, 300)):
         check(
             kern,
-            {x: data(rng, float32, rows * columns), out: np.ones(columns, np.float32)},
+            {x: data(rng, float32, rows * columns), out: np.ones(columns, total.numpy)},
             {m: columns, n: rows},
             shares=3,
         )
@@ -95,7 +97,7 @@ def test_three_axes_with_one_of_length_one(rng, sizes):
     x, out = buffer("x", float32), buffer("out", float32)
     f = axis_symbol(3, "f")
     body = load(x, ((k * 3 + f) * m + j) * p + e + one)
-    kern = kernel(parallel(j, Store(out, j, reduce("sum", (k, f, one, e), body, Order(50, 8)))))
+    kern = kernel(parallel(j, Store(out, j, reduce("sum", (k, f, one, e), body, Order(48, 8, 6)))))
     for a, b, c in ((1, 1, 1), (4, 5, 7), (2, 3, 40)):
         check(kern, {x: data(rng, float32, 3 * a * b * c), out: np.ones(a, np.float32)}, {m: a, n: b, p: c})
 
@@ -171,7 +173,7 @@ def test_contractions_chain_fma(order, dtype, rng, sizes):
 
 def test_products_that_underflow_are_plus_zero(sizes):
     m, n, _ = sizes
-    for order in (LANES, BLOCKED, Order(4, 2)):
+    for order in (LANES, BLOCKED, Order(4, 2, 2)):
         i, k, j, e = axis_symbol(m, "i"), axis_symbol(n, "k"), axis_symbol(m, "j"), axis_symbol(n, "e")
         a, out, across = buffer("a", float32), buffer("out", float32), buffer("across", float32)
         small = constant(-1e-30, float32)
@@ -249,22 +251,23 @@ def test_a_reduction_inside_another(rng, sizes):
         )
 
 
+@pytest.mark.parametrize("total", [float32, float64], ids=lambda dtype: dtype.name)
 @pytest.mark.parametrize("order", ORDERS, **ids)
-def test_prefix_sums_have_ragged_extents(order, rng, sizes):
+def test_prefix_sums_have_ragged_extents(order, total, rng, sizes):
     m, n, _ = sizes
     i, j, r = axis_symbol(n, "i"), axis_symbol(n, "j"), axis_symbol(m, "r")
     k, e = axis_symbol(i + 1, "k"), axis_symbol(j + 1, "e")
-    x, scalars, vectors = buffer("x", float32), buffer("scalars", float32), buffer("vectors", float32)
+    x, scalars, vectors = buffer("x", float32), buffer("scalars", total), buffer("vectors", total)
     kern = kernel(
-        loop(i, Store(scalars, i, reduce("sum", (k,), load(x, k), order))),
-        vector(j, Store(vectors, j, reduce("sum", (e,), load(x, e), order))),
-        loop(r, Store(scalars, n + r, constant(0.0, float32))),
+        loop(i, Store(scalars, i, reduce("sum", (k,), load(x, k), order, total))),
+        vector(j, Store(vectors, j, reduce("sum", (e,), load(x, e), order, total))),
+        loop(r, Store(scalars, n + r, constant(0.0, total))),
     )
     for count in (0, 1, 5, 40, 110):
         arrays = {
             x: data(rng, float32, count),
-            scalars: np.zeros(count, np.float32),
-            vectors: np.zeros(count, np.float32),
+            scalars: np.zeros(count, total.numpy),
+            vectors: np.zeros(count, total.numpy),
         }
         check(kern, arrays, {m: 0, n: count})
 

@@ -34,7 +34,7 @@ def test_everything_else_matters():
     changes = [
         {},
         {"order": BLOCKED},
-        {"order": Order(8192, 16)},
+        {"order": Order(4096, 16, 256)},
         {"kind": "max"},
         {"dtype": float64},
         {"make": loop},

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+MOST_NORMAL = 8_000_000
 erf = np.vectorize(math.erf)
 
 
@@ -38,6 +39,11 @@ def layer_norm(x):
 
 def product(a, b):
     return a @ b
+
+
+def sums_of_tails(x):
+    """Several sums of a long vector, which begin at different places."""
+    return [x[start:].sum() for start in range(0, 10 * 123_457, 123_457)]
 
 
 # name: the shapes, scales and offsets of the operands, the program, its meaning.
@@ -74,21 +80,44 @@ CASES: dict[str, tuple[Any, Any, Any]] = {
     "sum-of-rows": ([((256, 10000), 1, 0)], lambda functional, x: x.sum(-1), lambda x: x.sum(-1)),
     "sum-of-columns": ([((10000, 256), 1, 0)], lambda functional, x: x.sum(0), lambda x: x.sum(0)),
     "variance": ([((256, 5000), 1, 10)], lambda functional, x: x.var(-1), lambda x: x.var(-1, ddof=1)),
+    "sum-of-short-rows": ([((4096, 100), 1, 0)], lambda functional, x: x.sum(-1), lambda x: x.sum(-1)),
+    "sum-of-64-rows": ([((64, 4096), 1, 0)], lambda functional, x: x.sum(0), lambda x: x.sum(0)),
+    "sum-of-256-rows": ([((256, 4096), 1, 0)], lambda functional, x: x.sum(0), lambda x: x.sum(0)),
+    "sum-of-65536-rows": ([((65536, 64), 1, 0)], lambda functional, x: x.sum(0), lambda x: x.sum(0)),
+    "sum-of-10M": ([((10_000_000,), 1, 1)], lambda functional, x: sums_of_tails(x), sums_of_tails),
+    "sum-of-100M": ([((100_000_000,), 1, 0)], lambda functional, x: sums_of_tails(x), sums_of_tails),
+    "mean-of-rows": ([((256, 10000), 1, 1)], lambda functional, x: x.mean(-1), lambda x: x.mean(-1)),
+    "mean-of-columns": ([((10000, 256), 1, 1)], lambda functional, x: x.mean(0), lambda x: x.mean(0)),
+    "norm-of-rows": ([((256, 10000), 1, 0)], lambda functional, x: x.norm(2, -1), lambda x: np.sqrt((x * x).sum(-1))),
+    "norm-of-columns": ([((10000, 256), 1, 0)], lambda functional, x: x.norm(2, 0), lambda x: np.sqrt((x * x).sum(0))),
+    "variance-of-columns": ([((5000, 256), 1, 10)], lambda functional, x: x.var(0), lambda x: x.var(0, ddof=1)),
+    "cross_entropy": (
+        [((1024, 1000), 1, 0)],
+        lambda functional, x: functional.cross_entropy(x, x.argmax(-1), reduction="none"),
+        lambda x: log_sum_exp(x) - x.max(-1),
+    ),
 }
 
 
 def operands(name):
-    """The operands of a case."""
+    """The operands of a case: normally distributed, or uniformly where they are many."""
     random = np.random.default_rng(list(CASES).index(name))
-    return [
-        (random.standard_normal(shape) * scale + offset).astype(np.float32) for shape, scale, offset in CASES[name][0]
-    ]
+    found = []
+    for shape, scale, offset in CASES[name][0]:
+        if math.prod(shape) > MOST_NORMAL:
+            array = random.random(shape, np.float32)
+            array -= np.float32(0.5 - offset)
+            found.append(array)
+        else:
+            found.append((random.standard_normal(shape) * scale + offset).astype(np.float32))
+    return found
 
 
 def error_of(name, functional, from_numpy):
     """The root of the mean square of a framework's errors."""
     arrays = operands(name)
     _, program, meaning = CASES[name]
-    found = np.asarray(program(functional, *map(from_numpy, arrays)).numpy(), dtype=np.float64)
-    wanted = meaning(*[array.astype(np.float64) for array in arrays])
-    return float(np.sqrt(np.mean((found - wanted) ** 2)))
+    found = program(functional, *map(from_numpy, arrays))
+    numbers = np.asarray([part.numpy() for part in found] if isinstance(found, list) else found.numpy(), np.float64)
+    wanted = np.asarray(meaning(*[array.astype(np.float64) for array in arrays]))
+    return float(np.sqrt(np.mean((numbers - wanted) ** 2)))

@@ -45,7 +45,7 @@ def chain(values, order):
     return np.float32(0) if total is None else total
 
 
-@pytest.mark.parametrize("order", [BLOCKED, LANES, SEQUENTIAL, Order(16, 4)], ids=str)
+@pytest.mark.parametrize("order", [BLOCKED, LANES, SEQUENTIAL, Order(16, 4, 4)], ids=str)
 @pytest.mark.parametrize("count", [0, 1, 5, 64, 300, 9000])
 def test_sums_follow_their_order(order, count):
     x = (rng.standard_normal(count) * 1e3).astype(np.float32)

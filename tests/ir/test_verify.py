@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from rushlight.ir.choice import Machine
-from rushlight.ir.dtype import bool_, float32, float64, int64
+from rushlight.ir.dtype import DType, bool_, float32, float64, int64
 from rushlight.ir.graph import RESULT, Call, Graph, OutputView, parameter
 from rushlight.ir.graph_parse import parse_graph
 from rushlight.ir.kernel import Axis, AxisKind, GemmKernel, Kernel, Loop, Store
 from rushlight.ir.plan import Plan
-from rushlight.ir.scalar import Buffer, Scalar, cast, constant, load, select
+from rushlight.ir.scalar import LANES, OPS, Buffer, Scalar, cast, constant, load, select
 from rushlight.ir.type import TensorType
 from rushlight.ir.verify import verify_graph
 from rushlight.ir.verify_kernel import verify_kernel, verify_plan
@@ -22,6 +22,7 @@ from rushlight.ops.record import OPERATORS
 from rushlight.schedule.plan import schedule
 from rushlight.support.errors import CompileError
 from rushlight.sym import Scope, axis_symbol
+from rushlight.term import interned
 
 MLP = """\
 mlp(%x: f32[s0, 8], %w: f32[4, 8], %b: f32[4]) {
@@ -102,6 +103,11 @@ def _kernel(body: Any = None, **parts: Any) -> Kernel:
     return replace(Kernel("k", (X, OUT), (N,), (body,)), **parts)
 
 
+def _reduced(kind: str, element: DType, result: DType) -> Scalar:
+    attrs = (("kind", kind), ("axes", (COLUMN,)), ("order", LANES))
+    return cast(interned(Scalar, OPS["reduce"], (cast(DOUBLE, element),), attrs, result), float32)
+
+
 def _store(value: Scalar, **parts: Any) -> Kernel:
     return _kernel(Loop(Axis(ROW, N), (replace(Store(OUT, ROW, value), **parts),)))
 
@@ -124,6 +130,8 @@ def test_a_sound_kernel_is_accepted():
         ),
         (_store(cast(DOUBLE, float64)), "a value of another dtype is stored"),
         (_store(DOUBLE, combine="xor"), "there is no such way to combine"),
+        (_store(_reduced("sum", float64, float32)), "only sums are of a wider dtype than their elements"),
+        (_store(_reduced("max", float32, float64)), "only sums are of a wider dtype"),
         (_store(DOUBLE, offset=constant(1.0, float32)), "an offset is an int64"),
         (_store(DOUBLE, where=constant(1, int64)), "a mask is bool"),
         (_store(load(X, ROW, COLUMN)), "a load has one linear offset"),

@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 
 from opcheck import World, check_all_gradients, check_gradients, check_rules, names_in, refused, samples_of, smooth_in
-from rushlight.ir.dtype import bfloat16, float32
+from rushlight.ir.dtype import bfloat16, float32, float64
 from rushlight.ir.interpret import BufferOperand, evaluate, interpret
 from rushlight.ir.loops import axes_of
-from rushlight.ir.scalar import BLOCKED, LANES, Buffer
+from rushlight.ir.scalar import COLUMNS, LANES, Buffer
 from rushlight.ir.type import TensorType
 from rushlight.ops import OPERATORS, Sample, extreme, moment, reduce, scan, softmax
 from rushlight.sym import Scope
@@ -40,10 +40,12 @@ def lowered(name, shape, dtype=float32, **kwargs):
 
 
 @pytest.mark.parametrize(
-    ("dim", "order"), [(None, LANES), (-1, LANES), (0, BLOCKED), ((0, 2), LANES), ((0, 1), BLOCKED)]
+    ("dim", "order"), [(None, LANES), (-1, LANES), (0, COLUMNS), ((0, 2), LANES), ((0, 1), COLUMNS)]
 )
 def test_order_is_lanes_where_the_last_dim_is_reduced(dim, order):
-    assert lowered("sum", (2, 3, 4), dim=dim).attr("order") == order
+    total = lowered("sum", (2, 3, 4), dim=dim).operands[0]
+    assert total.attr("order") == order
+    assert total.type is float64
 
 
 def test_bfloat16_is_summed_in_float32_and_rounded_once():

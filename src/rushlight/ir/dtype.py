@@ -143,6 +143,13 @@ def compute_dtype(dtype: DType) -> DType:
     return float32 if dtype is bfloat16 or dtype is float16 else dtype
 
 
+def total_dtype(dtype: DType) -> DType:
+    """The type in which sums of `dtype` are joined: of twice the width for float32 and complex64."""
+    if dtype is complex64:
+        return complex128
+    return float64 if dtype is float32 else dtype
+
+
 def real_dtype(dtype: DType) -> DType:
     """The type of the parts of a complex type; other types are their own."""
     if dtype is complex64:

@@ -13,7 +13,7 @@ import numpy as np
 
 from rushlight.ir.dtype import DType, Kind, float32
 from rushlight.ir.loops import Definition, Scatter, ScatterDefinition, axes_of
-from rushlight.ir.scalar import Buffer, Order, Scalar, bound_axes, load
+from rushlight.ir.scalar import WIDE_LANES, Buffer, Order, Scalar, bound_axes, load
 from rushlight.ir.type import TensorType
 from rushlight.sym import Size, SizeExpr, axis_size, parts
 from rushlight.term import postorder
@@ -234,7 +234,7 @@ class _Grid:
         if term.op.name == "reduce":
             kind = term.attr("kind")
             identity = _IDENTITIES[kind](term.type)
-            folded = fold(lined[0], identity, _FOLDS[kind], term.attr("order"), counted)
+            folded = fold(lined[0], identity, _FOLDS[kind], term.attr("order"), counted, term.type.numpy)
         else:
             wide = [item.astype(term.type.numpy, copy=False) for item in lined]
             folded = fold_products(wide[0], wide[1], term.attr("order"), counted)
@@ -275,13 +275,18 @@ def fold(
     combine: Callable[[Array, Array], Array],
     order: Order,
     counted: Array | None = None,
+    total: np.dtype[Any] | None = None,
 ) -> Array:
-    """The last dim of `values` reduced exactly as `order` says; elements that `counted` leaves out do not take part."""
+    """The last dim of `values` reduced exactly as `order` says; elements that `counted` leaves out do not take part.
+
+    `total` is the dtype of the result, where that is wider than that of the values.
+    """
 
     def step(accumulator: Array, start: int, stop: int) -> Array:
         return combine(accumulator, values[..., start:stop])
 
-    return _fold_blocks(values.shape, values.dtype, identity, step, combine, order, counted)
+    dtypes = values.dtype, total or values.dtype
+    return _fold_blocks(values.shape, dtypes, identity, step, combine, order, counted)
 
 
 def fold_products(a: Array, b: Array, order: Order, counted: Array | None = None) -> Array:
@@ -290,12 +295,12 @@ def fold_products(a: Array, b: Array, order: Order, counted: Array | None = None
     def step(accumulator: Array, start: int, stop: int) -> Array:
         return multiply_add(a[..., start:stop], b[..., start:stop], accumulator)
 
-    return _fold_blocks(a.shape, a.dtype, a.dtype.type(0), step, np.add, order, counted)
+    return _fold_blocks(a.shape, (a.dtype, a.dtype), a.dtype.type(0), step, np.add, order, counted)
 
 
 def _fold_blocks(
     shape: tuple[int, ...],
-    dtype: np.dtype[Any],
+    dtypes: tuple[np.dtype[Any], np.dtype[Any]],
     identity: Any,
     step: Callable[[Array, int, int], Array],
     combine: Callable[[Array, Array], Array],
@@ -303,22 +308,35 @@ def _fold_blocks(
     counted: Array | None,
 ) -> Array:
     *kept, count = shape
-    total = np.full(kept, identity, dtype)
+    dtype, wide = dtypes
+    total = np.full(kept, identity, wide)
     for begin in range(0, count, order.block):
         end = min(begin + order.block, count)
-        lanes = np.full((*kept, order.lanes), identity, dtype)
-        for start in range(begin, end, order.lanes):
-            stop = min(start + order.lanes, end)
-            old = lanes[..., : stop - start]
-            new = step(old, start, stop)
-            lanes[..., : stop - start] = new if counted is None else np.where(counted[..., start:stop], new, old)
-        while lanes.shape[-1] > 1:
-            half = lanes.shape[-1] // 2
-            lanes = combine(lanes[..., :half], lanes[..., half:])
-        block = lanes[..., 0]
-        joined = combine(total, block)
-        total = joined if counted is None else np.where(counted[..., begin], joined, total)
+        block = np.full(kept, identity, dtype)
+        for first in range(begin, end, order.lanes * order.chain):
+            lanes = np.full((*kept, order.lanes), identity, dtype)
+            for start in range(first, min(first + order.lanes * order.chain, end), order.lanes):
+                stop = min(start + order.lanes, end)
+                old = lanes[..., : stop - start]
+                new = step(old, start, stop)
+                lanes[..., : stop - start] = new if counted is None else np.where(counted[..., start:stop], new, old)
+            while lanes.shape[-1] > 1:
+                if lanes.shape[-1] <= WIDE_LANES:
+                    lanes = lanes.astype(wide, copy=False)
+                half = lanes.shape[-1] // 2
+                lanes = combine(lanes[..., :half], lanes[..., half:])
+            run = lanes[..., 0]
+            block = run if first == begin else _joined(combine, block, run, counted, first)
+        total = _joined(combine, total, block, counted, begin)
     return total
+
+
+def _joined(
+    combine: Callable[[Array, Array], Array], total: Array, part: Array, counted: Array | None, first: int
+) -> Array:
+    """A part of a reduction folded into its total, where the part has elements: it begins with the first one."""
+    joined = combine(total, part)
+    return joined if counted is None else np.where(counted[..., first], joined, total)
 
 
 def integer_limits(dtype: DType) -> tuple[int, int]:

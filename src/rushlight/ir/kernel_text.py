@@ -47,7 +47,7 @@ class KernelPrinter:
         if isinstance(value, DType):
             return SHORT_NAMES[value]
         if isinstance(value, Order):
-            return f"order[{value.block}, {value.lanes}]"
+            return f"order[{value.block}, {value.lanes}, {value.chain}]"
         if isinstance(value, complex):
             return f"complex[{value.real!r}, {value.imag!r}]"
         return None

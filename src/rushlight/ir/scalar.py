@@ -48,24 +48,30 @@ class ScalarOp(Op):
 class Order:
     """How a reduction associates; a pure function of operator, dtype, logical sizes and kind of device.
 
-    The reduced axes are flattened row-major to k = 0, 1, .... Block q holds k in [q*block, (q+1)*block). Within a
-    block lane l starts from the identity and folds the k with (k - q*block) % lanes == l in ascending order; then
-    lane l takes lane l + lanes/2, halving until one is left. The first block's result starts the total; later ones
-    are added on the right.
+    The reduced axes are flattened row-major to k = 0, 1, .... Block q holds k in [q*block, (q+1)*block); it consists of
+    runs of lanes*chain elements. Within a run lane l starts from the identity and folds every k whose place in the run
+    is l modulo lanes, in ascending order: at most `chain` of them. Then lane l takes lane l + lanes/2, halving until
+    one is left. The first run's result starts the block's, the first block's result starts the total; later ones are
+    added on the right. Orders of several lanes have one run in a block.
+
+    Where the result's type is wider than the elements', blocks are added in the result's type, and so are the last
+    `WIDE_LANES` lanes of a block.
     """
 
     block: int
     lanes: int
+    chain: int
 
 
-# Column-like sums and contractions: one chain of 256, so that any split at block edges and any cache blocking keeps
-# the bits.
-BLOCKED = Order(256, 1)
-# Sums along the innermost logical dim: 64 lanes fill four AVX-512 registers; 8192 elements are one share of a split
-# row.
-LANES = Order(8192, 64)
+WIDE_LANES = 8
+# Contractions: one chain of 256, so that any split at block edges and any cache blocking keeps the bits.
+BLOCKED = Order(256, 1, 256)
+# Column-like sums: chains so short that their rounding errors are about those of a tree.
+COLUMNS = Order(256, 1, 32)
+# Sums along the innermost logical dim: 64 lanes fill four AVX-512 registers.
+LANES = Order(4096, 64, 64)
 # Prefix sums: a plain chain.
-SEQUENTIAL = Order(1 << 62, 1)
+SEQUENTIAL = Order(1 << 62, 1, 1 << 62)
 
 
 class Buffer:
@@ -340,10 +346,14 @@ def fma(a: Scalar, b: Scalar, c: Scalar) -> Scalar:
     return apply("fma", a, b, c)
 
 
-def reduce(kind: str, axes: tuple[SizeExpr, ...], body: Scalar, order: Order) -> Scalar:
-    """Reduces `body` over `axes` (from `sym.axis_symbol`), flattened row-major, in the given order."""
+def reduce(kind: str, axes: tuple[SizeExpr, ...], body: Scalar, order: Order, total: DType | None = None) -> Scalar:
+    """Reduces `body` over `axes` (from `sym.axis_symbol`), flattened row-major, in the given order.
+
+    `total` is a wider type for a sum, in which its blocks are added.
+    """
     assert kind in REDUCTIONS, kind
-    return _term("reduce", (body,), (("kind", kind), ("axes", tuple(axes)), ("order", order)), body.type)
+    assert total is None or kind == "sum", kind
+    return _term("reduce", (body,), (("kind", kind), ("axes", tuple(axes)), ("order", order)), total or body.type)
 
 
 def contract(axes: tuple[SizeExpr, ...], a: Scalar, b: Scalar, order: Order, total: DType | None = None) -> Scalar:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NoReturn
 
-from rushlight.ir.dtype import Kind, bool_, int64, real_dtype
+from rushlight.ir.dtype import DType, Kind, bool_, int64, real_dtype
 from rushlight.ir.kernel import TASK_WORDS, AxisKind, Barrier, Kernel, Loop, Statement, Store
 from rushlight.ir.plan import THREADS, Address, AnyKernel, BandKernel, Launch, Plan
 from rushlight.ir.scalar import OPS, REDUCTIONS, Buffer, Scalar, bound_axes
@@ -159,8 +159,8 @@ class _KernelVerifier:
             self.buffer(term.attr("buffer"))
             if types != [term.attr("buffer").type.dtype, int64]:
                 self.fail("a value is kept in a buffer of its dtype, at an offset", buffer=term.attr("buffer").name)
-        elif name == "reduce" and term.attr("kind") not in REDUCTIONS:
-            self.fail("there is no such reduction", kind=term.attr("kind"))
+        elif name == "reduce":
+            self.reduction(term.attr("kind"), types[0], term.type)
         elif name in ("select", "guard") and types[0] is not bool_:
             self.fail(f"the condition of {name} is bool", found=types[0].name)
         elif name == "bitcast" and types[0].bits != term.type.bits:
@@ -171,8 +171,15 @@ class _KernelVerifier:
         if name not in _CHANGING and values and term.op.result(*types) is not term.type:  # pyright: ignore[reportAttributeAccessIssue] - a ScalarOp
             self.fail(f"{name} has another dtype than its operands give", result=term.type.name)
 
+    def reduction(self, kind: str, element: DType, result: DType) -> None:
+        """Checks the kind of a reduction and the dtypes of its elements and of its result."""
+        if kind not in REDUCTIONS:
+            self.fail("there is no such reduction", kind=kind)
+        if result is not element and (kind != "sum" or result.kind is not element.kind or result.bits < element.bits):
+            self.fail("only sums are of a wider dtype than their elements", element=element.name, result=result.name)
 
-_CHANGING = ("constant", "index", "load", "keep", "cast", "bitcast")
+
+_CHANGING = ("constant", "index", "load", "keep", "cast", "bitcast", "reduce")
 
 
 def verify_plan(plan: Plan) -> None:

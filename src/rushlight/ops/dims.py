@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rushlight.ir.dtype import DType, compute_dtype
-from rushlight.ir.scalar import BLOCKED, LANES, Order, Scalar, constant, index, lift
+from rushlight.ir.scalar import COLUMNS, LANES, Order, Scalar, constant, index, lift
 from rushlight.ir.scalar import guard as guarded_scalar
 from rushlight.ir.type import TensorType
 from rushlight.ops.promote import is_one
@@ -125,8 +125,8 @@ def zero(dtype: DType) -> Scalar:
 
 
 def reduction_order(dims: Sequence[int], ndim: int) -> Order:
-    """LANES where the innermost logical dim is among those reduced, else BLOCKED."""
-    return LANES if ndim - 1 in dims else BLOCKED
+    """LANES where the innermost logical dim is among those reduced, else COLUMNS."""
+    return LANES if ndim - 1 in dims else COLUMNS
 
 
 # Operators on Values that rules of several families use.

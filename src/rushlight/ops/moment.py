@@ -10,13 +10,11 @@ import numpy as np
 from rushlight.ir.dtype import DType
 from rushlight.ir.type import TensorType
 from rushlight.ir.value import Value
-from rushlight.ops.create import count_of
 from rushlight.ops.dims import Array, Dims, compute_array, convert, normal, require_floating, widened, wrap_dims
 from rushlight.ops.extreme import amax, amin
 from rushlight.ops.record import OPERATORS, Sample, define
-from rushlight.ops.reduce import mean, reduced_count, restored, sum_
+from rushlight.ops.reduce import corrected_mean, mean, restored, sum_
 from rushlight.ops.view import squeeze
-from rushlight.sym import maximum
 
 
 def centred_squares(input: Value, dim: Dims) -> tuple[Any, Any]:
@@ -24,19 +22,6 @@ def centred_squares(input: Value, dim: Dims) -> tuple[Any, Any]:
     middle = mean(input, dim, True)
     offset = input - middle
     return middle, offset * offset
-
-
-def variance(squares: Value, shape: Any, dim: Dims, correction: float, keepdim: bool) -> Any:
-    """Squares of distances summed and divided by their number less the correction; NaN or inf where that is 0."""
-    count = reduced_count(shape, dim, "var")
-    divisor: Any
-    if isinstance(correction, int):
-        divisor = count_of(squares, maximum(count - correction, 0))
-    elif isinstance(count, int):
-        divisor = max(count - correction, 0.0)
-    else:
-        divisor = OPERATORS["maximum"](count_of(squares, count) - correction, 0.0)
-    return sum_(squares, dim, keepdim) / divisor
 
 
 def _var_reference(input: Array, dim: Dims, correction: float, keepdim: bool) -> Array:
@@ -60,7 +45,7 @@ def var_decompose(input: Value, dim: Dims, correction: float, keepdim: bool) -> 
     require_floating(TensorType(input.shape, input.dtype), "var")
     dims = wrap_dims(dim, input.ndim, "var")
     _, squares = centred_squares(widened(input), dims)
-    return convert(variance(squares, input.shape, dims, correction, keepdim), input.dtype)
+    return convert(corrected_mean(squares, dims, keepdim, correction=correction), input.dtype)
 
 
 @var.ref
@@ -113,7 +98,7 @@ def var_mean_decompose(input: Value, dim: Dims, correction: float, keepdim: bool
     require_floating(TensorType(input.shape, input.dtype), "var_mean")
     dims = wrap_dims(dim, input.ndim, "var_mean")
     middle, squares = centred_squares(widened(input), dims)
-    spread = variance(squares, input.shape, dims, correction, keepdim)
+    spread = corrected_mean(squares, dims, keepdim, correction=correction)
     return convert(spread, input.dtype), convert(middle if keepdim else squeeze(middle, dims), input.dtype)
 
 

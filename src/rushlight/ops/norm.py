@@ -9,13 +9,14 @@ import numpy as np
 
 from rushlight.ir.type import TensorType
 from rushlight.ir.value import Value
+from rushlight.ops.create import count_of
 from rushlight.ops.dims import Array, Shape, compute_array, convert, normal, same_shape, same_size, widened
-from rushlight.ops.moment import centred_squares, variance
+from rushlight.ops.moment import centred_squares
 from rushlight.ops.record import OPERATORS, Sample, define
-from rushlight.ops.reduce import mean, sum_
+from rushlight.ops.reduce import mean, reduced_count, sum_
 from rushlight.ops.view_shape import reshape
 from rushlight.support.errors import require
-from rushlight.sym import Size, product
+from rushlight.sym import Size, maximum, product
 
 
 def _normalised_dims(shape: Shape, normalized_shape: Shape, op: str) -> tuple[int, ...]:
@@ -36,7 +37,7 @@ def _require_like(op: str, shape: Shape, **given: Value | None) -> None:
 def standardised(x: Value, dims: tuple[int, ...], eps: float) -> tuple[Any, Any]:
     """(x less its mean and over its deviation, 1 over the deviation), in the dtype of `x`."""
     middle, squares = centred_squares(x, dims)
-    scale = OPERATORS["rsqrt"](variance(squares, x.shape, dims, 0, True) + eps)
+    scale = OPERATORS["rsqrt"](mean(squares, dims, True) + eps)
     return (x - middle) * scale, scale
 
 
@@ -240,10 +241,10 @@ def batch_norm_decompose(
     x, dims = widened(input), _channel_dims(input.ndim)
     if training:
         middle, squares = centred_squares(x, dims)
-        spread = variance(squares, x.shape, dims, 0, True)
+        spread, count = mean(squares, dims, True), reduced_count(x.shape, dims, "batch_norm")
         new_mean = _blended(running_mean, reshape(middle, channels), momentum)
-        unbiased = reshape(variance(squares, x.shape, dims, 1, True), channels)
-        new_var = _blended(running_var, unbiased, momentum)
+        unbiased = spread * count_of(x, count) / count_of(x, maximum(count - 1, 0))
+        new_var = _blended(running_var, reshape(unbiased, channels), momentum)
     else:
         given = running_mean is not None and running_var is not None
         require(given, "A004", "batch_norm: evaluation needs running statistics")

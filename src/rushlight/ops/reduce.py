@@ -1,7 +1,7 @@
 """Reductions over some or all dims: sums, products, extremes and their places, truth.
 
-Each states its order of association: LANES where the innermost logical dim is reduced, else BLOCKED. 16-bit floats are
-summed in float32 and rounded once.
+Each states its order of association: LANES where the innermost logical dim is reduced, else COLUMNS. 16-bit floats are
+summed in float32. Short chains of float32 are joined in float64, and a mean is divided there and then rounded.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from rushlight.ir.dtype import DType, bool_, compute_dtype, from_numpy_dtype, int64
+from rushlight.ir.dtype import DType, bool_, compute_dtype, from_numpy_dtype, int64, total_dtype
 from rushlight.ir.loops import Operand
-from rushlight.ir.scalar import Scalar, cast, constant, lift, reduce, select
+from rushlight.ir.scalar import Scalar, apply, cast, constant, lift, reduce, select
 from rushlight.ir.type import TensorType
 from rushlight.ir.value import Value
 from rushlight.ops.create import count_of
@@ -32,7 +32,7 @@ from rushlight.ops.dims import (
 from rushlight.ops.promote import promote_sum
 from rushlight.ops.record import OPERATORS, Fact, Sample, define
 from rushlight.ops.view import unsqueeze
-from rushlight.sym import Size, SizeExpr, axis_symbol, product
+from rushlight.sym import Size, SizeExpr, axis_symbol, maximum, product
 
 
 class Reduced:
@@ -62,6 +62,14 @@ class Reduced:
 def fold_scalar(kind: str, frame: Reduced, body: Scalar) -> Scalar:
     """The reduction of `body` over a frame's axes in the order that its dims ask for; `body` itself without axes."""
     return reduce(kind, frame.axes, body, reduction_order(frame.dims, len(frame.index))) if frame.axes else body
+
+
+def sum_scalar(frame: Reduced, body: Scalar) -> Scalar:
+    """The sum of `body` over a frame's axes, in the wider type in which it is joined."""
+    total = total_dtype(body.type)
+    if not frame.axes:
+        return cast(body, total)
+    return reduce("sum", frame.axes, body, reduction_order(frame.dims, len(frame.index)), total)
 
 
 def reduced_shape(shape: Shape, dim: Dims, keepdim: bool, op: str) -> Shape:
@@ -138,7 +146,8 @@ def _result_dtype(input: Array, dtype: DType | None) -> DType:
 def sum_lower(at: At, input: Operand, dim: Dims, keepdim: bool, dtype: DType | None) -> Scalar:
     frame = Reduced(at, input.shape, dim, keepdim, "sum")
     found = dtype or promote_sum(input.dtype)
-    return cast(fold_scalar("sum", frame, cast(cast(input[frame.index], found), compute_dtype(found))), found)
+    compute = compute_dtype(found)
+    return cast(cast(sum_scalar(frame, cast(cast(input[frame.index], found), compute)), compute), found)
 
 
 @sum_.vjp
@@ -183,8 +192,18 @@ def mean_lower(at: At, input: Operand, dim: Dims, keepdim: bool, dtype: DType | 
     frame = Reduced(at, input.shape, dim, keepdim, "mean")
     found = dtype or input.dtype
     compute = compute_dtype(found)
-    total = fold_scalar("sum", frame, cast(cast(input[frame.index], found), compute))
-    return cast(total / lift(reduced_count(input.shape, dim, "mean"), compute), found)
+    total = sum_scalar(frame, cast(cast(input[frame.index], found), compute))
+    return cast(_quotient(total, reduced_count(input.shape, dim, "mean"), 0, compute), found)
+
+
+def _quotient(total: Scalar, count: Size, correction: float, dtype: DType) -> Scalar:
+    """A sum divided by the number of its elements less a correction, in the sum's type, then rounded to a dtype."""
+    if isinstance(count, int):
+        return cast(total / max(count - correction, 0), dtype)
+    divisor = lift(count, total.type)
+    if correction:
+        divisor = apply("maximum", divisor - correction, constant(0, total.type))
+    return cast(total / divisor, dtype)
 
 
 @mean.vjp
@@ -196,6 +215,58 @@ def mean_vjp(g: Value, input: TensorType, dim: Dims, keepdim: bool) -> Any:
 @mean.samples
 def mean_samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield from reduction_samples(rng)
+
+
+corrected_mean = define(
+    "corrected_mean(Tensor input, int[]? dim=None, bool keepdim=False, *, float correction=1) -> Tensor",
+    "The sum of elements divided by their number less `correction`; NaN or infinite where that is not above 0.",
+    facts=Fact.REDUCTION,
+    dtypes="float",
+    variants="",
+)
+
+
+@corrected_mean.meta
+def corrected_mean_meta(input: TensorType, dim: Dims, keepdim: bool, correction: float) -> TensorType:
+    return mean_meta(input, dim, keepdim, None)
+
+
+@corrected_mean.ref
+def corrected_mean_ref(input: Array, dim: Dims, keepdim: bool, correction: float) -> Array:
+    wide = compute_array(input)
+    axes = axes_tuple(input, dim, "mean")
+    count = np.prod([input.shape[axis] for axis in axes], dtype=np.float64)
+    with np.errstate(all="ignore"):
+        return (np.sum(wide, axes, keepdims=keepdim) / wide.dtype.type(max(count - correction, 0))).astype(input.dtype)
+
+
+@corrected_mean.lower
+def corrected_mean_lower(at: At, input: Operand, dim: Dims, keepdim: bool, correction: float) -> Scalar:
+    frame = Reduced(at, input.shape, dim, keepdim, "mean")
+    compute = compute_dtype(input.dtype)
+    total = sum_scalar(frame, cast(input[frame.index], compute))
+    return cast(_quotient(total, reduced_count(input.shape, dim, "mean"), correction, compute), input.dtype)
+
+
+@corrected_mean.vjp
+def corrected_mean_vjp(g: Value, input: TensorType, dim: Dims, keepdim: bool, correction: float) -> Any:
+    count = reduced_count(input.shape, dim, "mean")
+    divisor: Any
+    if isinstance(count, int):
+        divisor = max(count - correction, 0)
+    elif isinstance(correction, int):
+        divisor = count_of(g, maximum(count - correction, 0))
+    else:
+        divisor = OPERATORS["maximum"](count_of(g, count) - correction, 0.0)
+    return spread(g / divisor, input.shape, dim, keepdim, "mean")
+
+
+@corrected_mean.samples
+def corrected_mean_samples(rng: np.random.Generator) -> Iterator[Sample]:
+    yield Sample(normal(rng, 3, 5))
+    yield Sample(normal(rng, 3, 5), 1, correction=0)
+    yield Sample(normal(rng, 3, 5), 0, True, correction=1.5)
+    yield Sample(normal(rng, 2, 3, 4), (0, 2))
 
 
 prod = define(

@@ -6,16 +6,22 @@ which stay in the first-level cache, and what is read is one long run: 2 to 3 ti
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 from rushlight.ir.kernel import Axis, AxisKind, Loop, Store
-from rushlight.ir.scalar import OPS, Scalar, bound_axes, constant
+from rushlight.ir.scalar import OPS, Buffer, Scalar, apply, bound_axes, constant, index, load
+from rushlight.ir.type import TensorType
 from rushlight.schedule.kernels import Item, Nest, Step, finish_kernel
 from rushlight.schedule.split import ROW_SUMS
 from rushlight.schedule.terms import Substitution, loads, step_along
-from rushlight.sym import SizeExpr, axis_size, axis_symbol, bounds, ceildiv, minimum
+from rushlight.sym import Size, SizeExpr, axis_size, axis_symbol, bounds, ceildiv, floordiv, minimum
 from rushlight.term import postorder
 
 # Columns whose sums take half of a first-level cache.
 STRIPE = 4096
+# Rows that are added while a sum is in a register, and terms of an element up to which that is done.
+AT_ONCE = 8
+LIGHT = 16
 
 
 def sum_rows(nest: Nest, name: str) -> Step | None:
@@ -23,16 +29,73 @@ def sum_rows(nest: Nest, name: str) -> Step | None:
     if len(nest.outer) < 2 or nest.conditions or not all(_is_row_sum(nest, item) for item in nest.items):
         return None
     lengths = {axis_size(axis) for item in nest.items for axis in bound_axes(item.value)}
-    if len(lengths) != 1:
+    if len(lengths) != 1 or len({item.value.attr("order") for item in nest.items}) != 1:
         return None
     (length,) = lengths
     column = _stripes(nest)
-    row = axis_symbol(length, "row")
-    starts = tuple([Store(item.buffer, item.offset, _start(item.value)) for item in nest.items])
-    adds = tuple([_add(item, row) for item in nest.items])
-    along = Axis(column, axis_size(column), AxisKind.VECTOR)
-    body = (Loop(along, starts), Loop(Axis(row, length), (Loop(along, adds),)))
+    (order,) = {item.value.attr("order") for item in nest.items}
+    body = _body(nest, length, column, order.chain)
     return finish_kernel(nest, name, nest.outer, body, length * axis_size(column))
+
+
+def _body(nest: Nest, length: Size, column: SizeExpr, chain: int) -> tuple[Loop, ...]:
+    """Run after run: sums of a run's rows in scratch memory of a share, which are then added to those of the block.
+
+    Long rows are added several at once, while their sums are in registers; short ones are read one after the other.
+    """
+    columns = axis_size(column)
+    run = axis_symbol(ceildiv(length, chain), "run")
+    before, rows = run * chain, minimum(chain, length - run * chain)
+    light = all(len(list(postorder(item.value.operands))) <= LIGHT for item in nest.items)
+    turns = floordiv(rows - 1, AT_ONCE) * minimum(1, floordiv(columns, STRIPE)) if light else 0
+    turn, row = axis_symbol(turns, "turn"), axis_symbol(rows, "row")
+    single = 1 + turns * AT_ONCE
+    together = [before + 1 + turn * AT_ONCE + place for place in range(AT_ONCE)]
+    items = [_RunSum(item, column) for item in nest.items]
+
+    def along(stores: Iterable[Store]) -> Loop:
+        return Loop(Axis(column, columns, AxisKind.VECTOR), tuple(stores))
+
+    loops = [
+        Loop(Axis(turn, turns), (along([item.add(together) for item in items]),)),
+        Loop(Axis(row, rows - single, AxisKind.SERIAL, single), (along([item.add([before + row]) for item in items]),)),
+    ]
+    inner = (
+        along([item.begin(before) for item in items]),
+        *(loops if turns != 0 else loops[1:]),
+        along([item.end() for item in items]),
+    )
+    starts = along([Store(item.buffer, item.offset, _start(item.value)) for item in nest.items])
+    return starts, Loop(Axis(run, axis_size(run)), inner)
+
+
+class _RunSum:
+    """A sum of columns in scratch memory, a run at a time."""
+
+    def __init__(self, item: Item, column: SizeExpr) -> None:
+        self.item = item
+        self.kind: str = item.value.attr("kind")
+        self.column = index(column)
+        self.buffer = Buffer(f"{item.buffer.name}_run", TensorType((STRIPE,), item.value.type), "local")
+
+    def begin(self, row: Size) -> Store:
+        """The first row's elements."""
+        return self._store(_start(self.item.value), [row])
+
+    def add(self, rows: Sequence[Size]) -> Store:
+        """Some rows' elements, one after the other, folded into what is there."""
+        return self._store(load(self.buffer, self.column), rows)
+
+    def end(self) -> Store:
+        """The run folded into its block."""
+        return Store(self.item.buffer, self.item.offset, load(self.buffer, self.column), self.kind)
+
+    def _store(self, total: Scalar, rows: Sequence[Size]) -> Store:
+        (axis,) = bound_axes(self.item.value)
+        for row in rows:
+            element = Substitution({axis: row})(self.item.value.operands[0])
+            total = apply(ROW_SUMS[self.kind].step, total, element)
+        return Store(self.buffer, self.column, total)
 
 
 def _stripes(nest: Nest) -> SizeExpr:
@@ -66,11 +129,4 @@ def _is_row_sum(nest: Nest, item: Item) -> bool:
 
 
 def _start(value: Scalar) -> Scalar:
-    return constant(ROW_SUMS[value.attr("kind")], value.type)
-
-
-def _add(item: Item, row: SizeExpr) -> Store:
-    """One row's elements, folded into the sums."""
-    (axis,) = bound_axes(item.value)
-    element = Substitution({axis: row})(item.value.operands[0])
-    return Store(item.buffer, item.offset, element, item.value.attr("kind"))
+    return constant(ROW_SUMS[value.attr("kind")].start, value.type)

@@ -5,7 +5,9 @@ The split is at the block edges that the reduction's Order fixes, so the bits ar
 
 from __future__ import annotations
 
-from rushlight.ir.scalar import OPS, Buffer, Order, Scalar, bound_axes, load, reduce
+from typing import NamedTuple
+
+from rushlight.ir.scalar import OPS, Buffer, Order, Scalar, bound_axes, cast, load, reduce
 from rushlight.ir.type import TensorType
 from rushlight.schedule.nodes import Node
 from rushlight.schedule.terms import Substitution, as_size, at_position, linear_offset, loads, rebuild
@@ -24,10 +26,19 @@ from rushlight.term import postorder
 from rushlight.term import substitute as replace_terms
 
 # Blocks are folded one after the other: each is one element to the second stage.
-FOLD = Order(1, 1)
-MIN_BLOCKS = 4
-# Kinds of reductions that may go row by row, and what they start from.
-ROW_SUMS = {"sum": 0, "prod": 1}
+FOLD = Order(1, 1, 1)
+# Steps of each lane from which on that pays.
+MIN_STEPS = 512
+
+
+class RowSum(NamedTuple):
+    """What a kind of reduction that may go row by row starts from, and its step."""
+
+    start: int
+    step: str
+
+
+ROW_SUMS = {"sum": RowSum(0, "add"), "prod": RowSum(1, "mul")}
 
 
 def split_reductions(nodes: list[Node]) -> list[Node]:
@@ -72,7 +83,7 @@ def _splittable(node: Node) -> Scalar | None:
     (reduction,) = reductions
     around = postorder([node.body], lambda term: () if term is reduction else term.operands)
     count = product([axis_size(axis) for axis in bound_axes(reduction)])
-    few = isinstance(count, int) and count < MIN_BLOCKS * reduction.attr("order").block
+    few = isinstance(count, int) and count < MIN_STEPS * reduction.attr("order").lanes
     ragged = isinstance(count, SizeExpr) and any(is_axis(symbol) for symbol in free_symbols(count))
     return None if few or ragged or any(term.op is OPS["guard"] for term in around) else reduction
 
@@ -87,10 +98,11 @@ def _split(node: Node, reduction: Scalar) -> tuple[Node, Node]:
     step = axis_symbol(minimum(order.block, count - block * order.block), "t")
     images = at_position(block * order.block + step, axes)
     body = Substitution(images)(reduction.operands[0])
-    partial = Buffer(f"{node.buffer.name}_blocks", TensorType((blocks, *node.sizes), reduction.type), "arena")
-    kind = reduction.attr("kind")
-    first = Node(partial, node.order, (block, *node.axes), reduce(kind, (step,), body, order), None, False, True, None)
+    kind, wide = reduction.attr("kind"), reduction.type
+    share = reduce(kind, (step,), body, order, wide if wide is not body.type and order.lanes > 1 else None)
+    partial = Buffer(f"{node.buffer.name}_blocks", TensorType((blocks, *node.sizes), share.type), "arena")
+    first = Node(partial, node.order, (block, *node.axes), share, None, False, True, None)
     fold = axis_symbol(blocks, "q")
-    total = reduce(kind, (fold,), load(partial, fold, *node.axes), FOLD)
+    total = reduce(kind, (fold,), cast(load(partial, fold, *node.axes), wide), FOLD)
     (body,) = replace_terms([node.body], {reduction: total}, rebuild)
     return first, Node(node.buffer, node.order, node.axes, body, None, node.stored, True, None, node.place)

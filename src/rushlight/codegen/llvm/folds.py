@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rushlight.codegen.llvm import arithmetic
+from rushlight.codegen.llvm import arithmetic, casts
 from rushlight.codegen.llvm.scope import Context, Mask, Scope
 from rushlight.codegen.llvm.shapes import Shape, identity_of, shape_of
 from rushlight.codegen.llvm.target import CodeTarget
@@ -17,9 +17,11 @@ class Fold:
 
     Extremes of floats are found on `encoded` numbers, unsigned integers in the order of floats with all NaNs on top,
     where the machine has no instruction for them: one unsigned maximum instead of compares, blends and tests for NaN.
+    `element` is the dtype of what is folded in, `dtype` that of accumulators. Where it `is_wide` they are joined in the
+    result's dtype.
     """
 
-    __slots__ = ("axes", "encoded", "kind", "ordered", "term")
+    __slots__ = ("axes", "dtype", "element", "encoded", "is_wide", "kind", "ordered", "term")
 
     def __init__(self, term: Scalar, target: CodeTarget) -> None:
         self.term = term
@@ -32,10 +34,21 @@ class Fold:
                 self.encoded = uint32
             elif target.has_masks:
                 self.encoded = uint64
+        self.element = term.operands[0].type if term.op.name == "reduce" else term.type
+        self.is_wide = self.element is not term.type
+        self.dtype = self.encoded or self.element
 
     def shape(self, lanes: int) -> Shape:
         """The shape of its accumulators."""
-        return shape_of(self.encoded or self.term.type, lanes)
+        return shape_of(self.dtype, lanes)
+
+    def total_shape(self, lanes: int) -> Shape:
+        """The shape of what accumulators are joined in."""
+        return shape_of(self.term.type if self.is_wide else self.dtype, lanes)
+
+    def widen(self, scope: Scope, lanes: int, text: str) -> str:
+        """An accumulator as it is joined with others."""
+        return casts.cast(scope, self.shape(lanes), self.total_shape(lanes), text) if self.is_wide else text
 
     def identity(self, shape: Shape) -> str:
         """The text of what it starts from, in every lane."""
@@ -43,7 +56,7 @@ class Fold:
 
     def step(self, ctx: Context, scope: Scope, mask: Mask | None, shape: Shape, accumulator: str) -> str:
         """The accumulator with the current element folded in."""
-        values = shape_of(self.term.type, shape.lanes)
+        values = shape_of(self.element, shape.lanes)
         texts = [operand(ctx, item, scope, mask, values) for item in self.term.operands]
         if len(texts) == 2:
             return arithmetic.fma(scope, shape, texts[0], texts[1], accumulator)

@@ -14,8 +14,9 @@ from rushlight.codegen.llvm.folds import Fold, Group
 from rushlight.codegen.llvm.masks import lanes_below
 from rushlight.codegen.llvm.scope import Context, Lanes, Scope
 from rushlight.codegen.llvm.segments import Segments
-from rushlight.codegen.llvm.shapes import Shape, vector_type
+from rushlight.codegen.llvm.shapes import Shape, shape_of, vector_type
 from rushlight.codegen.llvm.widths import is_light, register_lanes, value_terms, vectors_at_once, work
+from rushlight.ir.scalar import WIDE_LANES
 from rushlight.sym import Size, bounds
 
 _MOST_LANES = 64
@@ -34,7 +35,7 @@ class _LaneReduction:
         self.group = group
         bits = group.bits(ctx, slice(-1, None))
         terms = list(value_terms([item for fold in group.folds for item in fold.term.operands]))
-        width = register_lanes(ctx, terms, bits, [fold.term.type for fold in group.folds])
+        width = register_lanes(ctx, terms, bits, [fold.element for fold in group.folds])
         cost = work(ctx, terms, bits)
         vectors, short = vectors_at_once(cost), is_light(cost, ctx.target)
         self.later_pass = cost >= LONG_WORK and any(_waits(ctx, fold) for fold in group.folds)
@@ -44,7 +45,7 @@ class _LaneReduction:
         while isinstance(count, int) and self.lanes > 2 and self.lanes // 2 >= count:
             self.lanes //= 2
         self.width = width = min(width, self.lanes)
-        size = sum([fold.term.type.itemsize for fold in group.folds]) * self.lanes
+        size = sum([fold.element.itemsize for fold in group.folds]) * self.lanes
         fits = 2 * size <= ctx.target.registers * ctx.target.vector_bytes
         self.several = len(group.extents) > 1
         self.step = self.lanes if short and fits else min(vectors * width, self.lanes)
@@ -65,7 +66,8 @@ class _LaneReduction:
             segments = Segments(self.ctx, self.group, scope, None) if self.several else None
             texts = self._block(scope, "0", length, segments)
             return [
-                fold.only_block(scope, fold.shape(1), text) for fold, text in zip(self.group.folds, texts, strict=True)
+                fold.only_block(scope, fold.total_shape(1), text)
+                for fold, text in zip(self.group.folds, texts, strict=True)
             ]
         names = scope.names
         block = scope.inner(names.label())
@@ -76,7 +78,7 @@ class _LaneReduction:
         texts = self._block(block, first, end, segments)
         totals: list[Carry] = []
         for fold, text in zip(self.group.folds, texts, strict=True):
-            shape = fold.shape(1)
+            shape = fold.total_shape(1)
             total = Carry(shape.type, fold.identity(shape), names.value())
             total.result = fold.join(block, shape, total.name, text)
             totals.append(total)
@@ -197,25 +199,23 @@ class _LaneReduction:
 
     def _trees(self, scope: Scope, texts: list[str], lanes: int) -> list[str]:
         """The results in accumulators of some lanes."""
-        results: list[str] = []
-        for fold, text in zip(self.group.folds, texts, strict=True):
-            results.append(self._halve(scope, fold, text, lanes, 1))
-        return results
+        return [self._halve(scope, fold, text, lanes, 1) for fold, text in zip(self.group.folds, texts, strict=True)]
 
     def _halve(self, scope: Scope, fold: Fold, text: str, lanes: int, least: int) -> str:
-        """The halving tree down to some lanes: lane l takes lane l + lanes/2."""
-        kind = fold.shape(lanes).type
+        """The halving tree down to some lanes: lane l takes lane l + lanes/2; a single one is widened."""
+        shape = fold.shape(lanes)
         while lanes > least:
-            half = lanes // 2
-            shape = fold.shape(half)
-            if half == 1:
+            if lanes <= WIDE_LANES and shape is not fold.total_shape(lanes):
+                text, shape = fold.widen(scope, lanes, text), fold.total_shape(lanes)
+            kind, lanes = shape.type, lanes // 2
+            shape = shape_of(shape.dtype, lanes)
+            if lanes == 1:
                 low = scope.let(f"extractelement {kind} {text}, i64 0")
                 high = scope.let(f"extractelement {kind} {text}, i64 1")
             else:
-                low, high = (_take(scope, kind, text, start, half) for start in (0, half))
+                low, high = (_take(scope, kind, text, start, lanes) for start in (0, lanes))
             text = fold.join(scope, shape, low, high)
-            lanes, kind = half, shape.type
-        return text
+        return fold.widen(scope, lanes, text) if lanes == 1 and shape is not fold.total_shape(1) else text
 
 
 def _waits(ctx: Context, fold: Fold) -> bool:

@@ -13,10 +13,10 @@ from rushlight.codegen.llvm.folds import Fold, Group, find_group
 from rushlight.codegen.llvm.lane_reductions import reduce_along_lanes
 from rushlight.codegen.llvm.scope import Context, Mask, Scope, Value
 from rushlight.codegen.llvm.segments import Segments
-from rushlight.codegen.llvm.shapes import shape_of, vector_type
+from rushlight.codegen.llvm.shapes import Shape, shape_of, vector_type
 from rushlight.codegen.llvm.terms import remember
 from rushlight.ir.dtype import bool_
-from rushlight.ir.scalar import Scalar
+from rushlight.ir.scalar import WIDE_LANES, Scalar
 from rushlight.sym import Size, bounds, parts, product
 
 
@@ -70,10 +70,10 @@ def close_guard(scope: Scope, inside: Scope, group: Group, texts: list[str], len
     scope.open(after)
     results: list[Value] = []
     for place, (fold, text) in enumerate(zip(group.folds, list(texts), strict=True)):
-        shape = fold.shape(lanes)
+        shape = fold.total_shape(lanes)
         texts[place] = merge(scope, shape.type, (fold.identity(shape), before), (text, last))
     for fold, text in zip(group.folds, texts, strict=True):
-        results.append(Value(fold.decode(scope, fold.shape(lanes), text), lanes, scope))
+        results.append(Value(fold.decode(scope, fold.total_shape(lanes), text), lanes, scope))
     return results
 
 
@@ -92,6 +92,7 @@ class _Chain:
         order = group.order
         self.lanes = 1 if order is None else order.lanes
         self.block = None if order is None else order.block
+        self.run = None if order is None else order.lanes * order.chain
         self.tables = [ctx.allocate(fold.shape(width).type, self.lanes) for fold in group.folds if self.in_memory(fold)]
 
     def in_memory(self, fold: Fold) -> bool:
@@ -108,14 +109,14 @@ class _Chain:
         else:
             length = masked_count(ctx, scope, self.mask, count)
         most = count if isinstance(count, int) else bounds(count)[1]
-        if self.block is None or (self.lanes == 1 and most is not None and most <= self.block):
-            texts = self._block(inside, "0", length, ragged, None)
+        if self.run is None or (self.lanes == 1 and most is not None and most <= self.run):
+            texts = self._widened(inside, self._run(inside, "0", length, ragged, None))
             texts = [
-                fold.only_block(inside, fold.shape(self.width), text)
+                fold.only_block(inside, fold.total_shape(self.width), text)
                 for fold, text in zip(self.group.folds, texts, strict=True)
             ]
         else:
-            texts = self._blocks(inside, length, ragged)
+            texts = self._runs(inside, length, ragged, most)
         return close_guard(scope, inside, self.group, texts, length, self.width)
 
     def _ragged_count(self, count: Size) -> tuple[str, str]:
@@ -129,36 +130,84 @@ class _Chain:
                 each = scope.let(f"select {vector_type(width, 'i1')} {active}, {kind} {each}, {kind} zeroinitializer")
         return scope.let(f"call i64 @llvm.vector.reduce.smax.v{width}i64({kind} {each})"), each
 
-    def _blocks(self, outer: Scope, length: str, ragged: str | None) -> list[str]:
-        """The loop over blocks: each block's results are folded into the totals."""
+    def _runs(self, outer: Scope, length: str, ragged: str | None, most: int | None) -> list[str]:
+        """The loop over runs: their results are folded into their block's, and those of blocks into the totals."""
         names = outer.names
-        block = outer.inner(names.label())
+        body = outer.inner(names.label())
         first = names.value()
-        end = block.let(f"add i64 {first}, {self.block}")
-        end = block.let(f"call i64 @llvm.smin.i64(i64 {end}, i64 {length})")
-        segments = Segments(self.ctx, self.group, outer, block) if len(self.group.extents) > 1 else None
-        texts = self._block(block, first, end, ragged, segments)
-        carries: list[Carry] = list(segments.carries) if segments is not None else []
+        end = body.let(f"add i64 {first}, {self.run}")
+        end = body.let(f"call i64 @llvm.smin.i64(i64 {end}, i64 {length})")
+        segments = Segments(self.ctx, self.group, outer, body) if len(self.group.extents) > 1 else None
+        parts = self._run(body, first, end, ragged, segments)
+        sums: list[Carry] = []
+        if self.run != self.block:
+            sums = self._joined(body, [fold.shape(self.width) for fold in self.group.folds], parts, first, ragged)
+            parts = [carry.result for carry in sums]
         totals: list[Carry] = []
-        for fold, text in zip(self.group.folds, texts, strict=True):
-            shape = fold.shape(self.width)
-            total = Carry(shape.type, fold.identity(shape), names.value())
-            total.result = self._add_block(block, fold, first, ragged, total.name, text)
-            totals.append(total)
-        close_loop(outer, block, first, ("0", length), self.block or 1, [*carries, *totals], runs=True)
-        return [total.result for total in totals]
+        if not sums or most is None or self.block is None or most > self.block:
+            shapes = [fold.total_shape(self.width) for fold in self.group.folds]
+            if sums:
+                totals = self._joined_at_ends(body, sums, shapes, (end, length))
+            else:
+                totals = self._joined(body, shapes, self._widened(body, parts), first, ragged)
+        carries = [*(segments.carries if segments is not None else ()), *sums, *totals]
+        close_loop(outer, body, first, ("0", length), self.run or 1, carries, runs=True)
+        results = [carry.result for carry in totals or sums]
+        return results if totals else self._widened(outer, results)
 
-    def _add_block(self, block: Scope, fold: Fold, first: str, ragged: str | None, total: str, text: str) -> str:
-        shape = fold.shape(self.width)
-        joined = fold.join(block, shape, total, text)
-        if ragged is None:
-            return joined
-        kind = vector_type(self.width, "i64")
-        live = block.let(f"icmp sgt {kind} {ragged}, {sizes.splat_i64(block, first, self.width)}")
-        return block.let(f"select {shape.mask_type} {live}, {shape.type} {joined}, {shape.type} {total}")
+    def _joined(
+        self, body: Scope, shapes: list[Shape], parts: list[str], first: str, ragged: str | None
+    ) -> list[Carry]:
+        """What a loop carries to fold parts into, from element `first` on; lanes that have ended keep theirs."""
+        live = ""
+        if ragged is not None:
+            live = body.let(
+                f"icmp sgt {vector_type(self.width, 'i64')} {ragged}, {sizes.splat_i64(body, first, self.width)}"
+            )
+        found: list[Carry] = []
+        for fold, shape, part in zip(self.group.folds, shapes, parts, strict=True):
+            carry = Carry(shape.type, fold.identity(shape), body.names.value())
+            carry.result = fold.join(body, shape, carry.name, part)
+            if live:
+                carry.result = body.let(
+                    f"select {shape.mask_type} {live}, {shape.type} {carry.result}, {shape.type} {carry.name}"
+                )
+            found.append(carry)
+        return found
 
-    def _block(self, outer: Scope, first: str, end: str, ragged: str | None, segments: Segments | None) -> list[str]:
-        """One block's results, from elements `first` to `end`."""
+    def _joined_at_ends(
+        self, body: Scope, sums: list[Carry], shapes: list[Shape], ends: tuple[str, str]
+    ) -> list[Carry]:
+        """What a loop carries to fold blocks into at the end of each, and of all, when the sums start again."""
+        end, length = ends
+        assert self.block is not None
+        inside = body.inner(body.names.label())
+        totals = self._joined(inside, shapes, self._widened(inside, [carry.result for carry in sums]), "0", None)
+        place = body.let(f"urem i64 {end}, {self.block}")
+        full = body.let(f"icmp eq i64 {place}, 0")
+        ended = body.let(f"or i1 {full}, {body.let(f'icmp eq i64 {end}, {length}')}")
+        before, after = body.label, body.names.label()
+        body.branch(ended, inside.first, after)
+        body.open(inside.first)
+        body.take(inside)
+        last = body.label
+        body.jump(after)
+        body.open(after)
+        for total, shape in zip(totals, shapes, strict=True):
+            total.result = merge(body, shape.type, (total.name, before), (total.result, last))
+        for carry in sums:
+            carry.result = merge(body, carry.type, (carry.result, before), (carry.start, last))
+        return totals
+
+    def _widened(self, scope: Scope, texts: list[str]) -> list[str]:
+        """Accumulators in the type that blocks are added in; tables have given that already."""
+        return [
+            text if self.in_memory(fold) else fold.widen(scope, self.width, text)
+            for fold, text in zip(self.group.folds, texts, strict=True)
+        ]
+
+    def _run(self, outer: Scope, first: str, end: str, ragged: str | None, segments: Segments | None) -> list[str]:
+        """One run's results, from elements `first` to `end`."""
         self._clear_tables(outer, first, end)
         if len(self.group.extents) > 1:
             if segments is None:
@@ -237,33 +286,53 @@ class _Chain:
         close_loop(scope, inner, lane, ("0", used), runs=True)
 
     def _gather_tables(self, scope: Scope, first: str, end: str, results: list[str]) -> list[str]:
-        """Folds the tables' halves together until one lane is left; puts their results among the others."""
-        if not self.tables:
-            return results
-        used = self._used_lanes(scope, first, end)
-        names = scope.names
+        """Folds the tables' lanes together until one is left; puts their results, widened, among the others."""
+        used = self._used_lanes(scope, first, end) if self.tables else ""
         carried, tables = iter(results), iter(self.tables)
         texts: list[str] = []
         for fold in self.group.folds:
             if not self.in_memory(fold):
                 texts.append(next(carried))
                 continue
-            shape, table = fold.shape(self.width), next(tables)
-            level, after = scope.inner(names.label()), names.label()
-            width, lane = names.value(), names.value()
-            half = level.let(f"lshr i64 {width}, 1")
-            inner = level.inner(names.label())
-            low = inner.let(f"getelementptr {shape.type}, ptr {table}, i64 {lane}")
-            high = inner.let(f"getelementptr {shape.type}, ptr {low}, i64 {half}")
-            a, b = (inner.let(f"load {shape.type}, ptr {at}, align {shape.itemsize}") for at in (low, high))
-            inner.do(f"store {shape.type} {fold.join(inner, shape, a, b)}, ptr {low}, align {shape.itemsize}")
-            close_loop(level, inner, lane, ("0", half), runs=True)
-            before = scope.label
-            scope.branch(scope.let(f"icmp sgt i64 {used}, 1"), level.first, after)
-            scope.open(level.first)
-            scope.do(f"{width} = phi i64 [ {used}, %{before} ], [ {half}, %{level.label} ]")
-            scope.take(level)
-            scope.branch(scope.let(f"icmp sgt i64 {half}, 1"), level.first, after)
-            scope.open(after)
+            shape, table, lanes = fold.shape(self.width), next(tables), used
+            if fold.is_wide:
+                _halve_table(scope, fold, shape, table, (lanes, WIDE_LANES))
+                lanes = scope.let(f"call i64 @llvm.smin.i64(i64 {used}, i64 {WIDE_LANES})")
+                shape, table = fold.total_shape(self.width), self._widened_table(scope, fold, table, lanes)
+            _halve_table(scope, fold, shape, table, (lanes, 1))
             texts.append(scope.let(f"load {shape.type}, ptr {table}, align {shape.itemsize}"))
         return texts
+
+    def _widened_table(self, scope: Scope, fold: Fold, table: str, lanes: str) -> str:
+        """A table of what is in some lanes of another one, in the type that they are joined in."""
+        narrow, shape = fold.shape(self.width), fold.total_shape(self.width)
+        wide = self.ctx.allocate(shape.type, WIDE_LANES)
+        inner, lane = scope.inner(scope.names.label()), scope.names.value()
+        old = inner.let(f"getelementptr {narrow.type}, ptr {table}, i64 {lane}")
+        text = inner.let(f"load {narrow.type}, ptr {old}, align {narrow.itemsize}")
+        new = inner.let(f"getelementptr {shape.type}, ptr {wide}, i64 {lane}")
+        inner.do(f"store {shape.type} {fold.widen(inner, self.width, text)}, ptr {new}, align {shape.itemsize}")
+        close_loop(scope, inner, lane, ("0", lanes), runs=True)
+        return wide
+
+
+def _halve_table(scope: Scope, fold: Fold, shape: Shape, table: str, lanes: tuple[str, int]) -> None:
+    """Folds a table's halves together, from the lanes that are used to the least number of them."""
+    used, least = lanes
+    names = scope.names
+    level, after = scope.inner(names.label()), names.label()
+    width, lane = names.value(), names.value()
+    half = level.let(f"lshr i64 {width}, 1")
+    inner = level.inner(names.label())
+    low = inner.let(f"getelementptr {shape.type}, ptr {table}, i64 {lane}")
+    high = inner.let(f"getelementptr {shape.type}, ptr {low}, i64 {half}")
+    a, b = (inner.let(f"load {shape.type}, ptr {at}, align {shape.itemsize}") for at in (low, high))
+    inner.do(f"store {shape.type} {fold.join(inner, shape, a, b)}, ptr {low}, align {shape.itemsize}")
+    close_loop(level, inner, lane, ("0", half), runs=True)
+    before = scope.label
+    scope.branch(scope.let(f"icmp sgt i64 {used}, {least}"), level.first, after)
+    scope.open(level.first)
+    scope.do(f"{width} = phi i64 [ {used}, %{before} ], [ {half}, %{level.label} ]")
+    scope.take(level)
+    scope.branch(scope.let(f"icmp sgt i64 {half}, {least}"), level.first, after)
+    scope.open(after)

@@ -69,7 +69,7 @@ def loop_lanes(ctx: Context, statements: tuple[Statement, ...], axis: SizeExpr, 
     bit = ctx.analysis.axis_bits[axis]
     terms = list(value_terms(statement_scalars(statements)))
     stored = [statement.buffer.type.dtype for statement in statements if isinstance(statement, Store)]
-    narrow = register_lanes(ctx, terms, bit, stored)
+    narrow = register_lanes(ctx, _most_repeated(ctx, terms, bit), bit, stored)
     if extent is not None and extent < narrow:
         narrow = 1 << max(extent - 1, 1).bit_length()
     cost = work(ctx, terms, bit)
@@ -84,6 +84,16 @@ def loop_lanes(ctx: Context, statements: tuple[Statement, ...], axis: SizeExpr, 
     while most is not None and wide > narrow and wide > most:
         wide //= 2
     return max(wide, narrow), narrow
+
+
+def _most_repeated(ctx: Context, terms: list[Scalar], bit: int) -> list[Scalar]:
+    """Those terms that are computed for each element of a reduction along an axis; all if the axis has none."""
+    found: list[Scalar] = []
+    for term in terms:
+        if bound_axes(term) and ctx.analysis.free[term] & bit:
+            own = sum([ctx.analysis.axis_bits[axis] for axis in bound_axes(term)])
+            found += [item for item in value_terms(term.operands) if ctx.analysis.free[item] & own]
+    return found or terms
 
 
 def least_bytes(ctx: Context, statements: tuple[Statement, ...]) -> int:
