@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 from tests.codegen.guarded_memory import before_a_hole
 
-from rushlight.codegen.llvm.gemm import TASK_WORDS, choose_tile, emit_core, emit_plan, emit_task, plan_tiles
+from rushlight.codegen.llvm.gemm import TASK_WORDS, choose_tile, emit_core, emit_task, plan_tiles
 from rushlight.codegen.llvm.gemm_pack import PACK_WORDS, emit_pack_b
+from rushlight.codegen.llvm.gemm_plan import emit_plan
 from rushlight.ir.gemm_tile import GemmTile, narrow_products
 from rushlight.ir.scalar import dtype_named
 from rushlight.runtime import llvm

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import fields
 
-from rushlight.codegen.llvm.gemm import emit_plan, emit_task
+from rushlight.codegen.llvm.gemm import emit_task
+from rushlight.codegen.llvm.gemm_plan import emit_plan
 from rushlight.codegen.llvm.kernel import emit_kernel
 from rushlight.codegen.llvm.target import CodeTarget
 from rushlight.ir.gemm_tile import GemmTile

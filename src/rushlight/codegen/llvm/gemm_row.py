@@ -137,20 +137,27 @@ exit:
 """
 
 
+def _fields(tile: GemmTile, name: str) -> dict[str, object]:
+    """What all functions here are made of."""
+    return {
+        "name": name,
+        "attributes": tile.attributes,
+        "element": tile.element,
+        "itemsize": tile.itemsize,
+        "vector": tile.vector,
+        "lanes": tile.lanes,
+        "block": _BLOCK.format(kc=tile.kc, element=tile.element),
+    }
+
+
 def emit_columns(tile: GemmTile, name: str) -> str:
     """IR of `void @name(a, a_per_k, a_step, b, b_ld, c, c_step, n, k)`: `b` holds columns, transposed in registers.
 
     Element (k, n) is `b[n * b_ld + k]`, and results are stored `c_step` elements apart.
     """
     return _COLUMNS.format(
-        name=name,
-        attributes=tile.attributes,
-        element=tile.element,
-        itemsize=tile.itemsize,
-        vector=tile.vector,
-        lanes=tile.lanes,
+        **_fields(tile, name),
         starts=column_starts(tile),
-        block=_BLOCK.format(kc=tile.kc, element=tile.element),
         square="\n".join(_square(tile)),
         suffix=f"f{8 * tile.itemsize}",
         mask="\n".join(mask_lines(tile.lanes, "%columns")),
@@ -245,16 +252,10 @@ def emit_rows(tile: GemmTile, name: str) -> str:
     A few rows at a time are added to sums that stay in the nearest cache, across all columns of a strip.
     """
     return _ROWS.format(
-        name=name,
-        attributes=tile.attributes,
-        element=tile.element,
-        itemsize=tile.itemsize,
-        vector=tile.vector,
-        lanes=tile.lanes,
+        **_fields(tile, name),
         strip=tile.nc,
         together=_ROWS_TOGETHER,
         mask="\n".join(mask_lines(tile.lanes, "%rest")),
-        block=_BLOCK.format(kc=tile.kc, element=tile.element),
         many="\n".join(_turns(tile, "many", _ROWS_TOGETHER, ("0", "%steps_whole"), "one")),
         one="\n".join(_turns(tile, "one", 1, ("%steps_whole", "%steps"), "add")),
         add="\n".join(_across(tile, "add", functools.partial(_add_sums, tile), "block_end")),
@@ -379,13 +380,11 @@ def emit_panels(tile: GemmTile, name: str) -> str:
     add += [f"  %total{at}_next = fadd {vector} %total{at}, %all{at}" for at in places]
     kind = sum_vectors(tile)
     return _PANELS.format(
-        name=name,
-        attributes=tile.attributes,
+        **_fields(tile, name),
         nr=tile.nr,
         together=_PANELS_TOGETHER * tile.nr,
         panels="\n".join(_panels(tile)),
         totals="\n".join(totals),
-        block=_BLOCK.format(kc=tile.kc, element=tile.element),
         sums="\n".join(sums),
         step="\n".join(_panel_step(tile)),
         add="\n".join(add),
