@@ -17,7 +17,7 @@ from rushlight.nn import functional as F
 from rushlight.ops.record import OPERATORS
 
 TARGET = Target("x86_64-unknown-linux-gnu", "x86-64-v4", "", 64)
-CAUSAL = """\
+ATTENTION = """\
 g(%q: f32[s0, s1, 64], %k: f32[s0, s1, 64], %v: f32[s0, s1, 64]) {
   size s0 = 12
   size s1 = 1024
@@ -25,8 +25,8 @@ g(%q: f32[s0, s1, 64], %k: f32[s0, s1, 64], %v: f32[s0, s1, 64]) {
   %1 = matmul(%q, %0) : f32[s0, s1, s1]
   %2 = causal_softmax(%1) : f32[s0, s1, s1]
   %3 = matmul(%2, %v) : f32[s0, s1, 64]
-  return RESULTS
-}"""
+"""
+CAUSAL = ATTENTION + "  return RESULTS\n}"
 
 
 def bands(results: str) -> tuple[Any, BandKernel]:
@@ -119,14 +119,9 @@ def test_bits_are_those_of_the_whole_where_weights_are_kept(rows: int, keys: int
         np.testing.assert_array_equal(one.numpy(), other.numpy())
 
 
-KEPT = """\
-g(%q: f32[s0, s1, 64], %k: f32[s0, s1, 64], %v: f32[s0, s1, 64]) {
-  size s0 = 12
-  size s1 = 1024
-  %0 = transpose(%k) {dim0=-2, dim1=-1} : f32[s0, 64, s1] strides [s1*64, 1, 64]
-  %1 = matmul(%q, %0) : f32[s0, s1, s1]
-  %2 = causal_softmax(%1) : f32[s0, s1, s1]
-  %3 = matmul(%2, %v) : f32[s0, s1, 64]
+KEPT = (
+    ATTENTION
+    + """\
   %4 = sum(%3) {dim=[], keepdim=false} : f32[]
   %5 = add(%3, %4, none) : f32[s0, s1, 64]
   %6 = transpose(%v) {dim0=-2, dim1=-1} : f32[s0, 64, s1] strides [s1*64, 1, 64]
@@ -136,6 +131,7 @@ g(%q: f32[s0, s1, 64], %k: f32[s0, s1, 64], %v: f32[s0, s1, 64]) {
   %10 = matmul(%9, %k) : f32[s0, s1, 64]
   return %10
 }"""
+)
 
 
 def test_zeros_that_other_bands_have_written_are_known():

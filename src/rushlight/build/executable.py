@@ -12,6 +12,7 @@ from typing import NoReturn
 from rushlight.ir.dtype import BY_NAME
 from rushlight.ir.gemm_tile import GemmTile
 from rushlight.ir.graph import Graph
+from rushlight.ir.plan import ENTRY, ONCE
 from rushlight.ir.type import TensorType
 from rushlight.runtime import context, descriptor
 from rushlight.runtime.llvm import LoadedModule
@@ -19,8 +20,6 @@ from rushlight.support.errors import fail
 from rushlight.support.frozen import frozen
 from rushlight.sym import SizeExpr, free_symbols, is_symbol, to_python
 
-ENTRY = "entry"
-ONCE = "once"
 Shapes = Sequence[Sequence[int]]
 Layouts = tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
 

@@ -89,8 +89,8 @@ def _once(plan: Plan) -> Once | None:
     if once is None:
         return None
     reads = tuple([plan.inputs.index(buffer) for buffer in once.inputs])
-    results = [(type_.dtype.name, [int(size) for size in type_.shape]) for type_ in once.output_types]
-    return Once(reads, tuple([(name, tuple(shape)) for name, shape in results]))
+    results = [(type_.dtype.name, tuple([int(size) for size in type_.shape])) for type_ in once.output_types]
+    return Once(reads, tuple(results))
 
 
 def _compile(graph: Graph, target: Target, stages: Stages, choose: Choose) -> tuple[bytes, Summary]:

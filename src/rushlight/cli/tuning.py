@@ -37,8 +37,9 @@ def mm(
     tile = choose_tile(dtype, target.vector_bytes, a_packed=False, b_packed=False)
     with settings.override(tuning_s=budget):
         tuner = tune.tuner_here(_print if explain else None)
-    chosen = tuner.choose(Product(tile, (1, rows, columns, inner), False))
-    record = tuner.records.get(tuner.machine, Problem.of(Product(tile, (1, rows, columns, inner), False)).name)
+    product = Product(tile, (1, rows, columns, inner), False)
+    chosen = tuner.choose(product)
+    record = tuner.records.get(tuner.machine, Problem.of(product).name)
     typer.echo(f"{tile_text(chosen)}  ({'' if record is None else record.measured})")
 
 

@@ -11,6 +11,8 @@ from rushlight.ir.type import TensorType
 from rushlight.support.frozen import frozen
 from rushlight.sym import Scope, Size, SizeExpr, format_size, optimization_hint
 
+# The functions that a module exports: its plan's, and that of what is made once.
+ENTRY, ONCE = "entry", "once"
 ALIGNMENT = 64
 """Of everything in the arena, in bytes."""
 

@@ -14,7 +14,7 @@ from rushlight.codegen.llvm.scope import Context
 from rushlight.codegen.llvm.target import CodeTarget
 from rushlight.codegen.llvm.words import LaunchWords
 from rushlight.ir.kernel import TASK_WORDS, GemmKernel, Kernel
-from rushlight.ir.plan import ALIGNMENT, Address, Assertion, BandKernel, Launch, Plan
+from rushlight.ir.plan import ALIGNMENT, ENTRY, Address, Assertion, BandKernel, Launch, Plan
 from rushlight.ir.plan import THREADS as THREAD_COUNT
 from rushlight.ir.scalar import Buffer
 from rushlight.sym import ceildiv, product
@@ -30,7 +30,7 @@ FEW_LAUNCHES = 8
 _RELATIONS = {"==": "eq", "!=": "ne", "<=": "sle", "<": "slt", ">=": "sge", ">": "sgt"}
 
 
-def emit_entry(plan: Plan, target: CodeTarget, functions: Sequence[str], name: str = "entry") -> str:
+def emit_entry(plan: Plan, target: CodeTarget, functions: Sequence[str], name: str = ENTRY) -> str:
     """The entry function of a plan; `functions` names each kernel's function.
 
     The interrupt byte is asked before each launch but the first, until one has written to an input's storage.

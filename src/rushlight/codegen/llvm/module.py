@@ -13,9 +13,7 @@ from rushlight.codegen.llvm.kernel import emit_kernel
 from rushlight.codegen.llvm.target import CodeTarget
 from rushlight.ir.kernel import GemmKernel, Kernel
 from rushlight.ir.kernel_text import kernel_text
-from rushlight.ir.plan import BandKernel, Plan
-
-ONCE = "once"
+from rushlight.ir.plan import ENTRY, ONCE, BandKernel, Plan
 
 
 class MachineTarget(Protocol):
@@ -32,7 +30,7 @@ class MachineTarget(Protocol):
         ...
 
 
-def emit_module(plan: Plan, target: MachineTarget, name: str = "entry") -> tuple[str, tuple[str, ...]]:
+def emit_module(plan: Plan, target: MachineTarget, name: str = ENTRY) -> tuple[str, tuple[str, ...]]:
     """LLVM IR of a plan, and the messages of its assertions by number.
 
     Kernels that differ in nothing but names are one function. Cores of matrix products are declared, not defined.
