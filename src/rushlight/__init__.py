@@ -85,7 +85,7 @@ from rushlight.eager.autograd.modes import (
     no_grad,
     set_grad_enabled,
 )
-from rushlight.eager.control import cond
+from rushlight.eager.control import cond, map, scan, while_loop
 from rushlight.eager.creation import (
     arange,
     as_tensor,
@@ -332,6 +332,7 @@ __all__ = [
     "load",
     "long",
     "manual_seed",
+    "map",
     "masked_select",
     "max",
     "median",
@@ -366,6 +367,7 @@ __all__ = [
     "row_stack",
     "save",
     "scalar_tensor",
+    "scan",
     "seed",
     "set_default_dtype",
     "set_float32_matmul_precision",
@@ -398,6 +400,7 @@ __all__ = [
     "var",
     "vstack",
     "where",
+    "while_loop",
     "zeros",
     "zeros_like",
 ]

@@ -142,3 +142,10 @@ def saved_operand_is_changed():
 @triggers("G012", "copy")
 def copy_would_lose_the_history():
     copy.deepcopy(leaf(3) * 2)
+
+
+@triggers("G014")
+def gradient_of_a_loop_of_unknown_length():
+    w = rl.ones(3, requires_grad=True)
+    (found,) = rl.while_loop(lambda x: x.sum() < 10, lambda x: (x + w,), (w * 1,))
+    found.sum().backward()

@@ -11,10 +11,9 @@ import traceback
 import warnings
 from collections import Counter
 
-from matrix_cases import parse_case
+from matrix_cases import ASKED, parse_case
 from matrix_exemptions import exemption_for
 from matrix_questions import QUESTIONS, cells
-from rushlight.ops import OPERATORS
 
 
 def answer(question: str, case) -> str | None:
@@ -45,7 +44,7 @@ def failures(question: str, asked) -> list[str]:
 
 def main(arguments: list[str]) -> int:
     """Prints what is wrong, and how many cells were asked."""
-    names, questions = arguments[:1] or list(OPERATORS), arguments[1:2] or list(QUESTIONS)
+    names, questions = arguments[:1] or ASKED, arguments[1:2] or list(QUESTIONS)
     counts: Counter[str] = Counter()
     start = time.process_time()
     for op in names:

@@ -101,6 +101,10 @@ def map_arrays(arguments, function):
     return dataclasses.replace(arguments, operands=operands)
 
 
+# Operators that run graphs stand in programs alone: tests/capture/test_control_flow.py asks about those.
+ASKED = [name for name, op in OPERATORS.items() if Fact.CONTROL not in op.facts]
+
+
 # Samples.
 
 

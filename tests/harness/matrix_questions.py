@@ -40,6 +40,7 @@ from matrix_calls import (
     times_ones,
 )
 from matrix_cases import (
+    ASKED,
     VARIED,
     Case,
     base_dtype,
@@ -57,7 +58,6 @@ from matrix_cases import (
 from matrix_gradients import ask_no_gradient, ask_vjp, ask_vjp_compiled, ask_vjp_twice
 from matrix_variants import ask_variants
 from rushlight.eager.memory import array_of
-from rushlight.ops import OPERATORS
 from rushlight.ops.record import Fact
 from rushlight.support.errors import RushlightError
 from rushlight.sym import Scope, evaluate
@@ -331,4 +331,4 @@ def cells(op: str, question: str) -> tuple[Case, ...]:
 
 def all_cells():
     """Every cell: (operator, question, case)."""
-    return [(op, question, case) for op in OPERATORS for question in QUESTIONS for case in cells(op, question)]
+    return [(op, question, case) for op in ASKED for question in QUESTIONS for case in cells(op, question)]

@@ -323,7 +323,7 @@ def check_directions(op, leaves, directions, value, gradient, what):
 def operators_in(*modules):
     """The operators whose rules are written in these modules."""
     names = {module.__name__ for module in modules}
-    return [op for op in OPERATORS.values() if (op.ref_rule or op.decompose_rule).__module__ in names]
+    return [op for op in OPERATORS.values() if (op.ref_rule or op.decompose_rule or op.meta_rule).__module__ in names]
 
 
 def names_in(*modules):

@@ -13,7 +13,7 @@ from rushlight.ir.graph_parse import parse_graph
 from rushlight.ir.text import format_graph
 from rushlight.ir.verify import verify_graph
 from rushlight.ops.record import OPERATORS
-from rushlight.support.errors import CompileError
+from rushlight.support.errors import CompileError, RushlightError
 from rushlight.sym import Scope
 
 EVERYTHING = """\
@@ -101,6 +101,59 @@ def test_random_graphs_read_back_equal_with_the_same_key(graph: Graph):
     verify_graph(again)
     assert format_graph(again, facts=True) == text
     assert graph_key(again, _target("native")) == graph_key(graph, _target("native"))
+
+
+CONTROL = """\
+step(%in0: f32[s0, 4], %in1: f32[]) {
+  size s0 = 3
+  size s1
+  size s2
+  given s0 - 2 != 0
+  %0 = gt(%in1, 0) : bool[]
+  @0 true(%in0: f32[s0, 4]) {
+    check s0 + s1 - 9 <= 0
+    %0 = sum(%in0) {dim=[], keepdim=false} : f32[]
+    @0 body(%in0: f32[4], %in1: f32[]) {
+      %0 = sum(%in0) {dim=[], keepdim=false} : f32[]
+      %1 = mul(%0, %in1) : f32[]
+      return %1
+    }
+    %1 = scan([], [%in0], [%0]) {body=@0, types=[f32[s0]], length=`s0`, reverse=true, sizes=[]} : (f32[s0])
+    %2 = result(%1) {index=0} : f32[s0]
+    return %2
+  }
+  @1 false(%in0: f32[s0, 4]) {
+    %0 = full(0.5) {size=[2]} : f32[2]
+    return %0
+  }
+  %1 = cond(%0, [%in0]) {branches=[@0, @1], types=[f32[s2]], sizes=[`s2`]} : (f32[s2])
+  %2 = result(%1) {index=0} : f32[s2]
+  return %2
+}"""
+
+
+def test_graphs_that_calls_run_stand_before_them():
+    graph = parse_graph(CONTROL, OPERATORS)
+    assert format_graph(graph, facts=True) == CONTROL
+    verify_graph(graph)
+    true, false = graph.inner
+    assert [inner.name for inner in (true, false, *true.inner)] == ["true", "false", "body"]
+    call = graph.calls[-2]
+    assert [symbol.facts.name for symbol in call.born()] == ["s2"]
+    assert {symbol.facts.name for symbol in call.symbols()} == {"s1", "s2"}  # s0 is a size of what it is given
+
+
+def test_what_a_branch_runs_is_in_the_key():
+    one, other = (parse_graph(CONTROL.replace("0.5", value), OPERATORS) for value in ("0.5", "0.25"))
+    assert graph_key(one, _target("native")) != graph_key(other, _target("native"))
+
+
+def test_a_graph_that_does_not_fit_its_call_is_noticed():
+    graph = parse_graph(CONTROL.replace("return %0\n  }\n  %1", "return %in0\n  }\n  %1"), OPERATORS)
+    with pytest.raises(RushlightError, match="a branch has other results"):
+        verify_graph(graph)
+    with pytest.raises(RushlightError, match="there is no graph @7 here"):
+        parse_graph(CONTROL.replace("branches=[@0", "branches=[@7"), OPERATORS)
 
 
 MALFORMED = {

@@ -9,13 +9,13 @@ import gc
 import pytest
 
 from matrix import failures
-from matrix_cases import cases, sample_arguments
+from matrix_cases import ASKED, cases, sample_arguments
 from matrix_questions import QUESTIONS, cells
 from matrix_tiers import CORE, default_cells, is_core
 from rushlight.ops import OPERATORS
 from rushlight.ops.record import Fact, define, undefine
 
-PAIRS = [(op, question) for op in OPERATORS for question in QUESTIONS]
+PAIRS = [(op, question) for op in ASKED for question in QUESTIONS]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -32,7 +32,7 @@ def report(found):
 
 
 @pytest.mark.core
-@pytest.mark.parametrize("op", OPERATORS)
+@pytest.mark.parametrize("op", ASKED)
 def test_first_sample(op):
     """Every operator once: its first sample, the questions of the quick tier."""
     assert_asked(op)
@@ -66,7 +66,7 @@ def test_operator_without_samples_is_noticed():
 
 def test_default_tier_keeps_everything():
     """By default every operator keeps its questions, and every layout and size in some dtype."""
-    for op in OPERATORS:
+    for op in ASKED:
         for question in QUESTIONS:
             assert bool(default_cells(op, question)) == bool(cells(op, question))
         for question in ("eager", "compiled"):

@@ -9,16 +9,24 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from rushlight.eager.autograd.accumulate import edge_of
 from rushlight.eager.autograd.driver import Tape
-from rushlight.eager.autograd.history import attach
+from rushlight.eager.autograd.history import attach, requires
+from rushlight.eager.autograd.modes import no_grad
 from rushlight.eager.autograd.node import Node, mark
 from rushlight.eager.dispatch import STATE
-from rushlight.eager.handle import Handle, share
-from rushlight.eager.pytree import flatten_tree, unflatten_tree
+from rushlight.eager.form import form_of
+from rushlight.eager.handle import Handle, allocate, share
+from rushlight.eager.pytree import Structure, flatten_tree, map_tree, unflatten_tree
 from rushlight.eager.symbols import SymBool, SymInt
-from rushlight.eager.tracing import TracedNumber
-from rushlight.eager.tracing.control import traced_cond
+from rushlight.eager.tracing import TracedNumber, Tracer
+from rushlight.eager.tracing.body import refuse_random
+from rushlight.eager.tracing.control import refuse, traced_cond
+from rushlight.eager.tracing.loops import agree, mark_endless, require_carried, traced_scan, traced_while
+from rushlight.ir.graph import GraphBuilder
+from rushlight.ops import OPERATORS
 from rushlight.support.errors import fail, require
+from rushlight.sym import Scope
 
 
 class TogetherNode(Node):
@@ -94,3 +102,159 @@ def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], o
     if STATE.tracer is not None and isinstance(pred, (SymBool, Handle)) and not isinstance(pred, TracedNumber):
         return traced_cond(pred, (true_fn, false_fn), operands)
     return together(true_fn if pred else false_fn, *operands)
+
+
+def _unfolded(op: str, found: Any) -> tuple[Any, Any]:
+    fits = isinstance(found, (tuple, list)) and len(found) == 2
+    require(fits, "A001", f"{op}: the function returns what it carries, and an output", returned=type(found).__name__)
+    return found[0], found[1]
+
+
+def _carried_leaves(op: str, value: Any, structure: Structure) -> list[Any]:
+    leaves, found = flatten_tree(value)
+    if found != structure:
+        refuse(f"{op}: the body returns what it carries with another structure", given=structure, returned=found)
+    return leaves
+
+
+def _require_tensors(op: str, leaves: Sequence[Any]) -> None:
+    for leaf in leaves:
+        require(isinstance(leaf, Handle), "A001", f"{op}: there is something that is no tensor", value=leaf)
+
+
+def while_loop(cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried_inputs: Any) -> Any:
+    """`carried_inputs`, replaced by `body_fn(*carried_inputs)` for as long as `cond_fn(*carried_inputs)` is true.
+
+    They are tensors and integers in tuples, lists and dicts; their structure, dtypes and shapes stay as they are. What
+    the functions may do is what those of `cond` may. The number of steps is not known before, and so there are no
+    gradients. Errors: C031, C032, C033, G014.
+    """
+    require(isinstance(carried_inputs, (tuple, list)), "A001", "while_loop: carried_inputs is a tuple or list")
+    leaves, structure = flatten_tree(tuple(carried_inputs))
+    for leaf in leaves:
+        fits = isinstance(leaf, (Handle, SymInt, int)) and not isinstance(leaf, bool)
+        require(fits, "A001", "while_loop: what is carried is neither a tensor nor an integer", value=leaf)
+
+    def following(leaves: list[Any]) -> list[Any]:
+        found = body_fn(*unflatten_tree(structure, leaves))
+        return _carried_leaves("while_loop", tuple(found) if isinstance(found, list) else found, structure)
+
+    def goes_on(leaves: list[Any]) -> Any:
+        return cond_fn(*unflatten_tree(structure, leaves))
+
+    if STATE.tracer is not None:
+        return unflatten_tree(structure, traced_while(goes_on, following, leaves))
+    types = [leaf.form.type if isinstance(leaf, Handle) else None for leaf in leaves]
+    since = mark()
+    while goes_on(leaves):
+        leaves = following(leaves)
+        for type_, leaf in zip(types, leaves, strict=True):
+            if type_ is not None:
+                require_carried("while_loop", type_, leaf.form.type if isinstance(leaf, Handle) else leaf)
+    made = [share(leaf) if _was_made(leaf, since) else leaf for leaf in leaves]
+    if STATE.grad:
+        mark_endless([one for one, leaf in zip(made, leaves, strict=True) if one is not leaf], leaves)
+    return unflatten_tree(structure, made)
+
+
+def scan(
+    combine_fn: Callable[[Any, Any], Any], init: Any, xs: Any, *, dim: int = 0, reverse: bool = False
+) -> tuple[Any, Any]:
+    """Carries a value along `xs`: `carry, y = combine_fn(carry, x)` for each slice x of `dim`, or `reverse`.
+
+    Returns the last carry, and the ys stacked along `dim` in the order of the slices. `init`, `xs` and the ys are
+    tensors in tuples, lists and dicts; a carry keeps its structure, dtypes and shapes. In a compiled function the body
+    is traced once, for any number of slices. What it may do is what the functions of `cond` may. Errors: C031, C032,
+    C033.
+    """
+    carries, structure = flatten_tree(init)
+    inputs, slices = flatten_tree(xs)
+    _require_tensors("scan", [*carries, *inputs])
+    require(bool(inputs), "A001", "scan: there is nothing to go along")
+    inputs = [_moved(x, dim, 0) for x in inputs]
+    length = inputs[0].form.shape[0]
+    for x in inputs:
+        require(agree(x.form.shape[0], length), "S014", "scan: the numbers of slices differ", one=inputs[0], other=x)
+
+    def step(carries: list[Any], parts: list[Any]) -> tuple[list[Any], Any]:
+        found = combine_fn(unflatten_tree(structure, carries), unflatten_tree(slices, parts))
+        following, outputs = _unfolded("scan", found)
+        return _carried_leaves("scan", following, structure), outputs
+
+    if STATE.tracer is not None or not length:
+        carries, outputs = traced_or_empty(step, carries, inputs, length, reverse)
+    else:
+        carries, outputs = together(_python_scan, step, carries, inputs, reverse)
+    return unflatten_tree(structure, carries), map_tree(lambda y: _moved(y, 0, dim), outputs)
+
+
+def map(f: Callable[..., Any], xs: Any, *args: Any) -> Any:
+    """`f(x, *args)` of each slice x of the first dim of `xs`, stacked: tensors in tuples, lists and dicts.
+
+    In a compiled function `f` is traced once. What it may do is what the functions of `cond` may.
+    """
+    return scan(lambda carry, x: (carry, f(x, *args)), (), xs)[1]
+
+
+def _moved(tensor: Any, source: int, target: int) -> Any:
+    return tensor if source == target else OPERATORS["movedim"](tensor, source, target)
+
+
+def _python_scan(
+    step: Callable[[list[Any], list[Any]], Any], carries: list[Any], inputs: list[Any], reverse: bool
+) -> tuple[list[Any], Any]:
+    types = [carry.form.type for carry in carries]
+    rows = list(zip(*[OPERATORS["unbind"](x, 0) for x in inputs], strict=True))
+    stacked: list[list[Any]] = []
+    structure: Structure | None = None
+    for parts in reversed(rows) if reverse else rows:
+        carries, outputs = step(carries, list(parts))
+        for type_, item in zip(types, carries, strict=True):
+            require_carried("scan", type_, item.form.type if isinstance(item, Handle) else item)
+        leaves, structure = flatten_tree(outputs)
+        _require_tensors("scan", leaves)
+        stacked.append(_apart(leaves, carries))
+    assert structure is not None
+    columns = zip(*(reversed(stacked) if reverse else stacked), strict=True)
+    return carries, unflatten_tree(structure, [OPERATORS["stack"](list(column)) for column in columns])
+
+
+class PassedNode(Node):
+    """The node of a value that a step gives twice: its gradients meet where the step ends."""
+
+    __slots__ = ()
+
+    def run(self, gradients: list[Any], create_graph: bool, owned: set[int]) -> Sequence[Any]:
+        """The gradient as it is."""
+        return gradients
+
+
+def _apart(outputs: list[Any], carries: list[Any]) -> list[Any]:
+    """Outputs of a step of which none has its place on the tape in common with what is carried on."""
+    if not STATE.grad:
+        return outputs
+    carried = {id(carry) for carry in carries}
+    found: list[Any] = []
+    for output in outputs:
+        if id(output) in carried and requires(output):
+            edge = edge_of(output)
+            output = share(output)
+            attach(output, PassedNode([edge], located=False), 0)
+        found.append(output)
+    return found
+
+
+def traced_or_empty(
+    step: Callable[[list[Any], list[Any]], Any], carries: list[Any], inputs: list[Any], length: Any, reverse: bool
+) -> tuple[list[Any], Any]:
+    """The scan of a traced program; without slices, which would show what the outputs are, the body is traced too."""
+    if STATE.tracer is not None:
+        return traced_scan(step, carries, inputs, length, reverse)
+    tracer = Tracer(GraphBuilder(), Scope(), lambda tensor: tensor.form.type, refuse_random)
+    try:
+        with tracer.active(), no_grad():
+            _, outputs = traced_scan(step, carries, inputs, length, reverse)
+            forms = map_tree(lambda y: form_of(tuple(y.form.shape), y.form.dtype, y.form.device), outputs)
+    finally:
+        tracer.close()
+    return carries, map_tree(allocate, forms)

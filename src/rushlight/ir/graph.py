@@ -170,6 +170,7 @@ class Inner(Mentions):
         shown = {size for call in graph.parameters for size in (*call.type.shape, *call.type.strides)}
         born = births_of(graph.calls)
         parts = [part for call in (*graph.parameters, *graph.calls) for part in (call.type, *_values(call))]
+        parts += [item.condition.expr for item in branch.asserts]
         self.mentioned = tuple([item for item in symbols_in(parts) if item not in shown and item not in born])
 
 

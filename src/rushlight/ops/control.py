@@ -7,17 +7,12 @@ eager code control flow is Python's.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
-
-from rushlight.ir.dtype import bool_, int64
+from rushlight.ir.dtype import bool_
 from rushlight.ir.graph import Inner
-from rushlight.ir.scalar import Scalar, cast, index
 from rushlight.ir.type import TensorType
-from rushlight.ops.dims import Array, At
-from rushlight.ops.record import Fact, Sample, define
+from rushlight.ops.record import Fact, define
 from rushlight.support.errors import fail
 from rushlight.sym import Size, SizeExpr
 
@@ -42,12 +37,6 @@ scan = define(
     "What a graph makes of carried values, and of each slice of others in turn: the last ones carried, then the rest,"
     " stacked.",
     facts=CONTROL,
-    variants="",
-)
-size_value = define(
-    "size_value(*, Size size) -> Tensor",
-    "A size as a value.",
-    facts=Fact.NONDIFFERENTIABLE,
     variants="",
 )
 
@@ -109,24 +98,3 @@ def scan_meta(
     stacked = [TensorType((length, *type_.shape), type_.dtype, type_.device) for type_ in made[count:]]
     _require(_kinds([*made[:count], *stacked]) == _kinds(types), "scan", "the body has other results")
     return types
-
-
-@size_value.meta
-def size_value_meta(size: Size) -> TensorType:
-    return TensorType((), int64)
-
-
-@size_value.ref
-def size_value_ref(size: Size) -> Array:
-    return np.array(size, np.int64)
-
-
-@size_value.lower
-def size_value_lower(at: At, size: Size) -> Scalar:
-    return cast(index(size), int64)
-
-
-@size_value.samples
-def size_value_samples(rng: np.random.Generator) -> Iterator[Sample]:
-    yield Sample(size=3)
-    yield Sample(size=0)

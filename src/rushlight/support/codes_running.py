@@ -102,6 +102,13 @@ register_code(
     "gradcheck compares a vjp with finite differences in float64.",
     "check the vjp of the operators on the way; inputs near a kink or in float32 also differ",
 )
+register_code(
+    "G014",
+    AutogradError,
+    "A loop of unknown length has no gradient",
+    "while_loop would have to keep what every step is given, and does not know how many steps there will be.",
+    "run it under no_grad, detach what it is given, or use scan",
+)
 
 register_code(
     "M001",

@@ -53,7 +53,7 @@ class BodyTracer(Tracer):
     """Traces a body: tensors that it finds outside are noted in `touched`, and it may not write to them."""
 
     def __init__(self, outer: Tracer, name: str) -> None:
-        super().__init__(GraphBuilder(name), outer.scope, lambda tensor: tensor.form.type, _refuse_random)
+        super().__init__(GraphBuilder(name), outer.scope, lambda tensor: tensor.form.type, refuse_random)
         self.touched: list[Handle] = []
 
     def parameter(self, tensor: Handle, type_: TensorType) -> Node:
@@ -77,7 +77,8 @@ class BodyTracer(Tracer):
         return super()._write(op, operands, attrs)
 
 
-def _refuse_random(generator: Any, count: int) -> NoReturn:
+def refuse_random(generator: Any, count: int) -> NoReturn:
+    """Raises C032."""
     hint = "draw the numbers before, for all steps at once, and pass them in"
     fail("C032", "random numbers are drawn in a branch or the body of a loop", hint=hint)
 

@@ -60,7 +60,7 @@ def condition_tensor(value: Any) -> Any:
     if isinstance(value, SymBool):
         condition: Any = value.condition
         if not isinstance(condition, bool):
-            return OPERATORS[_RELATIONS[condition.relation]](OPERATORS["size_value"](size=condition.expr), 0)
+            return OPERATORS[_RELATIONS[condition.relation]](OPERATORS["from_size"](condition.expr), 0)
         value = condition
     if not isinstance(value, Handle):
         return OPERATORS["full"]((), bool(value), dtype=bool_)
@@ -76,7 +76,7 @@ def is_tensor_like(leaf: Any) -> bool:
 def as_tensor(leaf: Any) -> Any:
     """A tensor, or an integer as one; None for other values."""
     if isinstance(leaf, SymInt):
-        return OPERATORS["size_value"](size=leaf.expr)
+        return OPERATORS["full"]((), OPERATORS["from_size"](leaf.expr), dtype=int64)
     if not is_tensor_like(leaf):
         return None
     return leaf if isinstance(leaf, Handle) else OPERATORS["full"]((), leaf, dtype=int64)

@@ -1,0 +1,298 @@
+"""Loops in traced programs: `scan` with its gradient, a scan in the other direction, and `while_loop`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rushlight.eager.autograd.accumulate import edge_of
+from rushlight.eager.autograd.history import attach, differentiable, requires
+from rushlight.eager.autograd.node import Node
+from rushlight.eager.dispatch import STATE, Scope
+from rushlight.eager.handle import Handle
+from rushlight.eager.pytree import Structure, flatten_tree, unflatten_tree
+from rushlight.eager.symbols import SymInt
+from rushlight.eager.tracing.body import Body, Edge, filled, row_major
+from rushlight.eager.tracing.control import (
+    ControlNode,
+    as_tensor,
+    condition_tensor,
+    gradient_operand,
+    is_tensor_like,
+    operand,
+    refuse,
+)
+from rushlight.eager.tracing.tracer import Tracer
+from rushlight.ir.graph import Inner
+from rushlight.ir.graph import Node as Value
+from rushlight.ir.type import TensorType
+from rushlight.ops import OPERATORS, control
+from rushlight.support.errors import fail
+from rushlight.sym import Condition, Size, SizeExpr, check, eq, guard, scope_of
+
+
+def agree(one: Size, other: Size) -> bool:
+    """Whether two sizes are equal: guarded, or promised where only the run tells."""
+    asked = eq(one, other)
+    if not isinstance(asked, Condition):
+        return asked
+    scope = scope_of(asked.expr)
+    if scope is not None and scope.known(asked) is None and scope.hint_or_none(asked.expr) is None:
+        check(asked, "the sizes of what a loop carries stay the same")
+        return True
+    return guard(asked)
+
+
+def fits(carried: TensorType, made: TensorType) -> bool:
+    """Whether a value may be carried on as the next of a type."""
+    same = carried.dtype is made.dtype and carried.device == made.device and carried.ndim == made.ndim
+    return same and all(agree(*pair) for pair in zip(carried.shape, made.shape, strict=True))
+
+
+def require_carried(op: str, carried: TensorType, made: Any) -> None:
+    """Raises C033 unless a value may be carried on as the next of a type."""
+    if not isinstance(made, TensorType) or not fits(carried, made):
+        refuse(f"{op}: the body returns what it carries with another type", given=carried, returned=made)
+
+
+# Scans.
+
+
+@dataclass(slots=True)
+class _Scan:
+    """What is known of a scan: operands as values, and the body that makes the next carried values, and outputs."""
+
+    outer: Tracer
+    body: Body
+    carries: list[Handle]
+    xs: list[Handle]
+    length: Size
+    reverse: bool
+
+    def record(self, inner: Inner, operands: Sequence[Sequence[Value]], count: int, reverse: bool) -> Sequence[Any]:
+        """Records a call that carries `count` values."""
+        types = [call.type for call in inner.graph.outputs]
+        stacked = [TensorType((self.length, *type_.shape), type_.dtype, type_.device) for type_ in types[count:]]
+        carried = [node.type for node in operands[0]]
+        attrs = {
+            "body": inner,
+            "types": (*carried, *stacked),
+            "length": self.length,
+            "reverse": reverse,
+            "sizes": (),
+        }
+        with Scope(grad=False):
+            return self.outer.record(control.scan, tuple([tuple(part) for part in operands]), attrs)
+
+
+def traced_scan(
+    function: Callable[[list[Any], list[Any]], tuple[list[Any], Any]],
+    carries: list[Any],
+    xs: list[Any],
+    length: Size,
+    reverse: bool,
+) -> tuple[list[Any], Any]:
+    """Records the body, and the call that runs it: the last carried values, and the stacked outputs.
+
+    `function(carries, slices)` gives the next carried values and a tree of outputs; `xs` are sliced in their first dim.
+    """
+    outer: Tracer = STATE.tracer
+    body, count = Body(outer, "body"), len(carries)
+    slices = [TensorType(x.form.shape[1:], x.form.dtype, x.form.device) for x in xs]
+    types = [*[row_major(carry.form.type) for carry in carries], *slices]
+    wanted = [
+        STATE.grad and differentiable(item) and (place < count or requires(item))
+        for place, item in enumerate([*carries, *xs])
+    ]
+    made: list[Structure] = []
+
+    def run(arguments: list[Any]) -> Any:
+        following, outputs = function(arguments[:count], arguments[count:])
+        leaves, structure = flatten_tree(outputs)
+        made.append(structure)
+        for type_, item in zip(types, following, strict=False):
+            require_carried("scan", type_, item.form.type if isinstance(item, Handle) else item)
+        for leaf in leaves:
+            if not isinstance(leaf, Handle):
+                refuse("scan: an output is no tensor", output=leaf)
+        return [*following, *leaves]
+
+    asked = any(requires(item) for item in (*carries, *xs))
+    body.trace(run, as_tensor, types, wanted, starts=True, asked=asked)
+    for node in body.results[count:]:
+        if not body.born().isdisjoint(_sizes(node.type)):
+            refuse("scan: the size of an output is another at each step", output=node.type)
+    scan = _Scan(outer, body, carries, xs, length, reverse)
+    results = _record_scan(scan, count)
+    return list(results[:count]), unflatten_tree(made[0], results[count:])
+
+
+def _sizes(type_: TensorType) -> set[SizeExpr]:
+    return {size for size in type_.shape if isinstance(size, SizeExpr)}
+
+
+def _record_scan(scan: _Scan, count: int) -> Sequence[Any]:
+    """Records the call; where there are gradients it also gives what each step is given, as far as they read it."""
+    body, outer = scan.body, scan.outer
+    given = body.captured
+    init = [operand(outer, item, row_major(item.form.type)) for item in scan.carries]
+    inputs = [operand(outer, item, row_major(item.form.type)) for item in scan.xs]
+    captured = [operand(outer, item) for item in given]
+    back = _Back(scan, count) if body.edges else None
+    saved = [] if back is None else back.saved
+    results = [*body.results, *[_value_of(body, item) for item in saved]]
+    inner = body.inner([*body.arguments, *given], results)
+    found = scan.record(inner, (init, inputs, captured), count, scan.reverse)
+    if back is None:
+        return found
+    kept = {id(item): outer.node(tensor) for item, tensor in zip(saved, found[len(body.results) :], strict=True)}
+    kept.update({id(item): node for item, node in zip(body.arguments[count:], inputs, strict=True)})
+    results = found[: len(body.results)]
+    back.attach(results, [kept[id(item)] for item in back.read], captured)
+    return results
+
+
+def _value_of(body: Body, argument: Any) -> Value:
+    place = next(place for place, item in enumerate(body.tracer.lifted) if item is argument)
+    return Value(body.tracer.builder, body.tracer.builder.parameters[place])
+
+
+class _Back:
+    """The gradient of a scan: it carries gradients of what was carried, and the sums of those of what lies outside."""
+
+    def __init__(self, scan: _Scan, count: int) -> None:
+        body = self.body = scan.body
+        self.scan = scan
+        self.carried = body.arguments[:count]
+        self.places = [place for place, item in enumerate(self.carried) if differentiable(item)]
+        self.sources = [place for place, item in enumerate(body.arguments) if place >= count and requires(item)]
+        self.outside: list[Edge] = list(body.starts)
+        self.outputs = [place for place in body.tangents if place >= count]
+        carry_types = [row_major(self.carried[place].form.type) for place in self.places]
+        slices = [body.arguments[place] for place in self.sources]
+        results = [self._gradient(self.carried[place]) for place in self.places]
+        results += [body.gradients.get(key) for key in self.outside]
+        results += [self._gradient(item) for item in slices]
+        self.types = [*carry_types, *[body.types[key] for key in self.outside]]
+        types = [*self.types, *[row_major(item.form.type) for item in slices]]
+        tangents = [body.tangents.get(place, type_) for place, type_ in zip(self.places, carry_types, strict=True)]
+        starts = [body.starts[key] for key in self.outside]
+        outputs = [body.tangents[place] for place in self.outputs]
+        whole = body.inner([*tangents, *starts, *body.arguments, *outputs, *body.captured], results, types)
+        used = {id(item) for call in whole.graph.calls for item in call.inputs()} | set(map(id, whole.graph.outputs))
+        first = len(self.types)
+        parameters = whole.graph.parameters[first : first + len(body.arguments)]
+        self.read = [item for item, call in zip(body.arguments, parameters, strict=True) if id(call) in used]
+        own = set(map(id, self.carried))
+        self.saved = [item for item in self.read if id(item) in own]
+        self.inner = body.inner([*tangents, *starts, *self.read, *outputs, *body.captured], results, types)
+
+    def _gradient(self, argument: Any) -> Value | None:
+        return self.body.gradients.get(self.body.edge_of(argument))
+
+    def attach(self, results: Sequence[Any], read: list[Value], captured: list[Value]) -> None:
+        """Gives the results a history; `read` are the stacked values of what the gradients read of each step."""
+        scan, count = self.scan, len(self.carried)
+        ends = [scan.carries[place] for place in self.places] + [scan.xs[place - count] for place in self.sources]
+        edges = [
+            *[self.body.edges[key] for key in self.outside],
+            *[edge_of(item) if requires(item) else None for item in ends],
+        ]
+
+        def backward(gradients: list[Any]) -> Sequence[Any]:
+            outer = scan.outer
+            carried = [
+                gradient_operand(outer, gradients[place], row_major(results[place].form.type)) for place in self.places
+            ]
+            sums = [filled(outer.builder, type_) for type_ in self.types[len(self.places) :]]
+            arrived = [
+                gradient_operand(outer, gradients[place], row_major(results[place].form.type)) for place in self.outputs
+            ]
+            operands = ([*carried, *sums], [*read, *arrived], captured)
+            found = list(scan.record(self.inner, operands, len(self.types), not scan.reverse))
+            first, last = len(self.places), len(self.types)
+            return _added(edges, [*found[first:last], *found[:first], *found[last:]])
+
+        node: Node = ControlNode("ScanBackward", edges, len(results), backward)
+        for place in self.body.tangents:
+            attach(results[place], node, place)
+
+
+def _added(edges: Sequence[Any], gradients: Sequence[Any]) -> list[Any]:
+    """Gradients with those that go to one place added up, at the first of the edges that lead there."""
+    found: list[Any] = []
+    first: dict[Edge, int] = {}
+    for place, (edge, gradient) in enumerate(zip(edges, gradients, strict=True)):
+        found.append(gradient)
+        if edge is None:
+            found[-1] = None
+            continue
+        before = first.setdefault((id(edge[0]), edge[1]), place)
+        if before != place:
+            found[before], found[-1] = OPERATORS["add"](found[before], gradient), None
+    return found
+
+
+# Loops whose number of steps only the run tells.
+
+
+class EndlessNode(Node):
+    """The node of a loop whose number of steps only the run tells."""
+
+    __slots__ = ()
+
+    def name(self) -> str:
+        """As it is shown in errors."""
+        return "WhileLoopBackward"
+
+    def run(self, gradients: list[Any], create_graph: bool, owned: set[int]) -> Sequence[Any]:
+        """Fails."""
+        hint = "run it under no_grad, detach what it is given, or use scan"
+        fail("G014", "while_loop: there is no gradient of a loop of unknown length", frame=self.frame, hint=hint)
+
+
+def traced_while(
+    condition: Callable[[list[Any]], Any], function: Callable[[list[Any]], list[Any]], leaves: list[Any]
+) -> list[Any]:
+    """Records both functions, and the call that runs them. Integers are carried as tensors, and sizes for functions."""
+    outer: Tracer = STATE.tracer
+    carries = [as_tensor(leaf) for leaf in leaves]
+    types = [row_major(carry.form.type) for carry in carries]
+    integers = [not isinstance(leaf, Handle) for leaf in leaves]
+
+    def shown(arguments: list[Any]) -> list[Any]:
+        tracer: Tracer = STATE.tracer
+        pairs = zip(arguments, integers, strict=True)
+        return [SymInt(tracer.size(item)) if integer else item for item, integer in pairs]
+
+    def step(arguments: list[Any]) -> list[Any]:
+        found = function(shown(arguments))
+        for type_, item in zip(types, found, strict=True):
+            made = as_tensor(item) if is_tensor_like(item) else item
+            require_carried("while_loop", type_, made.form.type if isinstance(made, Handle) else made)
+        return found
+
+    bodies = [Body(outer, "condition"), Body(outer, "body")]
+    with Scope(grad=False):
+        bodies[0].trace(lambda arguments: condition(shown(arguments)), condition_tensor, types)
+        bodies[1].trace(step, as_tensor, types, given=bodies[0].captured)
+        given = bodies[1].captured
+        inner = tuple([body.inner([*body.arguments, *given], body.results) for body in bodies])
+        operands = [operand(outer, item, row_major(item.form.type)) for item in carries]
+        values = tuple([operand(outer, item) for item in given])
+        attrs = {"bodies": inner, "types": tuple(types), "sizes": ()}
+        results = outer.record(control.while_loop, (tuple(operands), values), attrs)
+    if STATE.grad:
+        mark_endless(results, [*carries, *given])
+    return [SymInt(outer.size(item)) if one else item for item, one in zip(results, integers, strict=True)]
+
+
+def mark_endless(results: Sequence[Any], sources: Sequence[Any]) -> None:
+    """Gives the results of a loop a history that says why they have no gradients, where the sources want some."""
+    edges = [edge_of(item) for item in sources if isinstance(item, Handle) and requires(item)]
+    if edges:
+        node = EndlessNode(edges)
+        for place, result in enumerate(results):
+            if differentiable(result):
+                attach(result, node, place)
