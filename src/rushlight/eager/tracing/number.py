@@ -58,7 +58,10 @@ class TracedNumber(Handle):
         """The integer as a size."""
         return self.numbers.size(self)
 
-    def _compare(self, other: Any, relation: Callable[[Any, Any], Any]) -> bool:
+    def _compare(self, other: Any, relation: Callable[[Any, Any], Any]) -> Any:
+        """Whether it holds; with a size, a condition, which nobody may ever ask for its truth."""
+        if self.is_integer and isinstance(other, SymInt):
+            return relation(SymInt(self.size()), other)
         if isinstance(other, TracedNumber) and other.is_integer:
             other = SymInt(other.size())
         if self.is_integer and isinstance(other, (int, SymInt)):
@@ -145,22 +148,22 @@ class TracedNumber(Handle):
     def __float__(self) -> float:
         return float(self._fixed())
 
-    def __eq__(self, other: object) -> bool:
+    def __eq__(self, other: object) -> Any:
         return self._compare(other, operator.eq)
 
-    def __ne__(self, other: object) -> bool:
+    def __ne__(self, other: object) -> Any:
         return self._compare(other, operator.ne)
 
-    def __lt__(self, other: Any) -> bool:
+    def __lt__(self, other: Any) -> Any:
         return self._compare(other, operator.lt)
 
-    def __le__(self, other: Any) -> bool:
+    def __le__(self, other: Any) -> Any:
         return self._compare(other, operator.le)
 
-    def __gt__(self, other: Any) -> bool:
+    def __gt__(self, other: Any) -> Any:
         return self._compare(other, operator.gt)
 
-    def __ge__(self, other: Any) -> bool:
+    def __ge__(self, other: Any) -> Any:
         return self._compare(other, operator.ge)
 
     def __hash__(self) -> int:
