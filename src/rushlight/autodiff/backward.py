@@ -5,10 +5,10 @@ It knows nothing of tensors. A `Step` is anything that a forward pass recorded; 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 
 class Step(Protocol):
@@ -50,7 +50,7 @@ def walk(
     targets: Iterable[Edge] = (),
     captured: Callable[[Edge, G | None], None] | None = None,
     until_targets: bool = False,
-    since: int = 0,
+    part: Mapping[int, Step] | None = None,
 ) -> None:
     """Runs the steps that the roots depend on, each once, after all of its users.
 
@@ -62,37 +62,35 @@ def walk(
 
     When everything has arrived at a step, `prepare(step, gradients)` may replace gradients, then `captured(edge,
     gradient)` is called for the targets among its outputs, then it runs. With `until_targets` only steps on the way
-    from roots to targets run. With `since` neither sinks nor steps that were recorded earlier are prepared or run.
+    from roots to targets run. With a `part`, by identity, the others are neither prepared nor run.
     """
-
-    def edges_of(step: Step) -> Sequence[Edge | None]:
-        return step.edges if not since or since <= step.sequence < SINK else ()
-
     pairs = list(roots)
     wanted: dict[int, list[Edge]] = {}
     for edge in targets:
         wanted.setdefault(id(edge[0]), []).append(edge)
-    reached = _reachable([edge[0] for edge, _ in pairs], edges_of)
-    leading = _leading_to(reached, wanted, edges_of) if until_targets else None
-    arrivals: dict[int, _Arrivals[G]] = _count_users(reached, leading, edges_of)
+    reached = _reachable([edge[0] for edge, _ in pairs]) if part is None else part
+    leading = _leading_to(reached, wanted) if until_targets else None
+    arrivals: dict[int, _Arrivals[G]] = _count_users(reached, leading, wanted)
     ready: list[tuple[int, int, Step]] = []
     order = 0
     for edge, gradient in pairs:
         _arrive(arrivals[id(edge[0])], edge[1], gradient, add)
-    for key in dict.fromkeys([id(edge[0]) for edge, _ in pairs]):
+    steps = {id(edge[0]): edge[0] for edge, _ in pairs}
+    for key in steps:
         if not arrivals[key].waiting and (leading is None or key in leading):
             order += 1
-            heappush(ready, (-reached[key].sequence, order, reached[key]))
+            heappush(ready, (-steps[key].sequence, order, steps[key]))
     while ready:
         step = heappop(ready)[2]
         gradients = arrivals.pop(id(step)).gradients
-        edges = edges_of(step)
-        if prepare is not None and (edges or not since):
+        inside = part is None or id(step) in part
+        if prepare is not None and inside:
             prepare(step, gradients)
         for edge in wanted.get(id(step), ()):
             if captured is not None:
                 captured(edge, gradients[edge[1]] if edge[1] < len(gradients) else None)
-        if leading is not None and not _leads_on(edges, leading):
+        edges = step.edges
+        if not inside or (leading is not None and not _leads_on(step, leading)):
             continue
         arrived = any(gradient is not None for gradient in gradients)
         results = run(step, gradients) if arrived else [None] * len(edges)
@@ -116,10 +114,7 @@ def _arrive(at: _Arrivals[G], output: int, gradient: G | None, add: Callable[[G,
         gradients[output] = gradient if before is None else add(before, gradient)
 
 
-_EdgesOf = Callable[[Step], Sequence["Edge | None"]]
-
-
-def _reachable(roots: Sequence[Step], edges_of: _EdgesOf) -> dict[int, Step]:
+def _reachable(roots: Sequence[Step]) -> Mapping[int, Step]:
     """The steps below the roots by identity, roots included."""
     reached: dict[int, Step] = {}
     stack = list(roots)
@@ -127,29 +122,31 @@ def _reachable(roots: Sequence[Step], edges_of: _EdgesOf) -> dict[int, Step]:
         step = stack.pop()
         if id(step) not in reached:
             reached[id(step)] = step
-            stack.extend([edge[0] for edge in edges_of(step) if edge is not None and id(edge[0]) not in reached])
+            stack.extend([edge[0] for edge in step.edges if edge is not None and id(edge[0]) not in reached])
     return reached
 
 
-def _leading_to(reached: dict[int, Step], wanted: dict[int, list[Edge]], edges_of: _EdgesOf) -> set[int]:
+def _leading_to(reached: Mapping[int, Step], wanted: dict[int, list[Edge]]) -> set[int]:
     """The steps from which a wanted step can be reached; edges lead from higher to lower sequences, or to sinks."""
     leading: set[int] = {key for key in wanted if key in reached}
     for step in sorted(reached.values(), key=lambda step: step.sequence if step.sequence != SINK else -1):
-        if id(step) not in leading and _leads_on(edges_of(step), leading):
+        if id(step) not in leading and _leads_on(step, leading):
             leading.add(id(step))
     return leading
 
 
-def _leads_on(edges: Sequence[Edge | None], leading: set[int]) -> bool:
-    return any(edge is not None and id(edge[0]) in leading for edge in edges)
+def _leads_on(step: Step, leading: set[int]) -> bool:
+    return any(edge is not None and id(edge[0]) in leading for edge in step.edges)
 
 
-def _count_users(reached: dict[int, Step], leading: set[int] | None, edges_of: _EdgesOf) -> dict[int, _Arrivals[G]]:
-    arrivals: dict[int, _Arrivals[G]] = {key: _Arrivals() for key in reached}
+def _count_users(
+    reached: Mapping[int, Step], leading: set[int] | None, wanted: Mapping[int, Any]
+) -> dict[int, _Arrivals[G]]:
+    arrivals: dict[int, _Arrivals[G]] = {key: _Arrivals() for key in (*wanted, *reached)}
     for key, step in reached.items():
         if leading is not None and key not in leading:
             continue
-        for edge in edges_of(step):
+        for edge in step.edges:
             if edge is not None and (leading is None or id(edge[0]) in leading):
                 arrivals[id(edge[0])].waiting += 1
     return arrivals

@@ -48,7 +48,8 @@ class BackwardPart:
 
     def run(self, saved: Sequence[Any], gradients: Sequence[Any], values: dict[SizeExpr, int]) -> list[Any]:
         """The gradients of the wanted inputs."""
-        return self._runs.outputs([*saved, *gradients], values)
+        inputs = [*saved, *gradients]
+        return self._runs.bound(inputs, values)(inputs)
 
 
 def _runs(split: Split, compile_graph: Callable[[Graph], Executable]) -> Runs:

@@ -2,33 +2,40 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from rushlight.eager.dispatch import dispatch
 from rushlight.eager.form import Form, form_of
 from rushlight.eager.handle import allocate, make_view
 from rushlight.eager.memory import array_of
-from rushlight.eager.mutation import COPY
 from rushlight.ops import Operator, control
+from rushlight.support.errors import fail
 
 Body = Callable[[Sequence[Any]], list[Any]]
+Bind = Callable[[Sequence[Any]], Body]
+"""What runs a graph on operands of the same forms as those that it is given."""
 
 
-def run_cond(predicate: Any, operands: Sequence[Any], branches: tuple[Body, Body], types: Any, sizes: Any) -> list[Any]:
+def run_cond(predicate: Any, operands: Sequence[Any], branches: tuple[Bind, Bind], types: Any, sizes: Any) -> list[Any]:
     """The results of one branch."""
-    return branches[0 if array_of(predicate) else 1](operands)
+    return branches[0 if array_of(predicate) else 1](operands)(operands)
 
 
 def run_while(
-    carries: Sequence[Any], others: Sequence[Any], bodies: tuple[Body, Body], types: Any, sizes: Any
+    carries: Sequence[Any], others: Sequence[Any], bodies: tuple[Bind, Bind], types: Any, sizes: Any
 ) -> list[Any]:
     """What is carried once the condition is false."""
-    goes_on, step = bodies
     values = list(carries)
-    while array_of(goes_on([*values, *others])[0]):
-        values = step([*values, *others])
+    operands = [*values, *others]
+    goes_on, step = bodies[0](operands), None
+    while array_of(goes_on(operands)[0]):
+        if step is None:
+            step = bodies[1](operands)
+        values = step(operands)
+        _require_same(carries, values)
+        operands = [*values, *others]
     return values
 
 
@@ -36,23 +43,40 @@ def run_scan(
     carries: Sequence[Any],
     xs: Sequence[Any],
     others: Sequence[Any],
-    body: Body,
+    body: Bind,
     types: Sequence[Callable[[], Form]],
     length: int,
     reverse: bool,
     sizes: Any,
 ) -> list[Any]:
-    """The last carried values, then outputs; each step writes its own into their memory."""
+    """The last carried values, then outputs, which are put in their places step by step."""
     count = len(carries)
-    values = list(carries)
+    values: Sequence[Any] = list(carries)
     stacked = [allocate(type_()) for type_ in types[count:]]
-    sources, targets = [_slices(x) for x in xs], [_slices(y) for y in stacked]
+    places = [(y.address(), y.form.nbytes // max(length, 1)) for y in stacked]
+    sources = [_slices(x) for x in xs]
+    step: Body | None = None
     for at in reversed(range(length)) if reverse else range(length):
-        made = body([*values, *[part(at) for part in sources], *others])
+        operands = [*values, *[part(at) for part in sources], *others]
+        if step is None:
+            step = body(operands)
+        made = step(operands)
         values = made[:count]
-        for part, output in zip(targets, made[count:], strict=True):
-            dispatch(COPY, (part(at), output), {})
+        _require_same(carries, values)
+        for (address, size), output in zip(places, made[count:], strict=True):
+            ctypes.memmove(address + at * size, output.address(), size)
     return [*values, *stacked]
+
+
+def _require_same(carries: Sequence[Any], values: Sequence[Any]) -> None:
+    """What is carried has the form that the body was made for."""
+    for before, after in zip(carries, values, strict=True):
+        if before.form is not after.form and not _alike(before.form, after.form):
+            fail("X001", "a loop carries a value of another form", before=before, after=after)
+
+
+def _alike(one: Form, other: Form) -> bool:
+    return one.shape == other.shape and one.dtype is other.dtype and (one.is_contiguous and other.is_contiguous)
 
 
 def _slices(tensor: Any) -> Callable[[int], Any]:

@@ -40,6 +40,10 @@ class Launching:
 
     def run(self, operands: Sequence[Any], values: Mapping[SizeExpr, int]) -> list[Any]:
         """The graph's outputs; `values` are those of all symbols in their types."""
+        return self.bound(operands, values)(operands)
+
+    def bound(self, operands: Sequence[Any], values: Mapping[SizeExpr, int]) -> Callable[[Sequence[Any]], list[Any]]:
+        """What gives the graph's outputs for operands of the same forms as these."""
         executable = self.executable
         flat = list(operands)
         if self.sizes:
@@ -56,7 +60,10 @@ class Launching:
             if len(self._plans) >= _MOST_PLANS:
                 self._plans.clear()
             plan = self._plans[forms] = KernelPlan(executable, flat, words, outputs)
-        return plan.run(flat)
+        if not self.sizes:
+            return plan.run
+        run, last = plan.run, flat[-1]
+        return lambda operands: run([*operands, last])
 
 
 def evaluated(sizes: Sequence[Any], values: Mapping[SizeExpr, int]) -> tuple[int, ...]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from rushlight.build.segments import Birth, HostStep, NativeStep, cut_at_births, is_segmented
-from rushlight.capture.control import DRIVERS
+from rushlight.capture.control import DRIVERS, Body
 from rushlight.capture.launching import Launching, evaluated
 from rushlight.eager.autograd.modes import no_grad
 from rushlight.eager.dispatch import dispatch
@@ -39,8 +39,8 @@ class Ran:
 class Runs(Protocol):
     """What runs a graph on tensors and numbers."""
 
-    def outputs(self, inputs: Sequence[Any], sizes: Mapping[SizeExpr, int]) -> list[Any]:
-        """Its outputs; `sizes` are the values of all symbols that come from outside."""
+    def bound(self, inputs: Sequence[Any], sizes: Mapping[SizeExpr, int]) -> Body:
+        """What gives its outputs for inputs of the same forms; `sizes` are the values of symbols from outside."""
         ...
 
 
@@ -91,9 +91,9 @@ class Segmented:
                 _check(asserts, found)
         return Ran([values[key] for key in self._outputs], found)
 
-    def outputs(self, inputs: Sequence[Any], sizes: Mapping[SizeExpr, int]) -> list[Any]:
-        """The outputs of a run."""
-        return self.run(inputs, sizes).outputs
+    def bound(self, inputs: Sequence[Any], sizes: Mapping[SizeExpr, int]) -> Body:
+        """What gives the outputs of a run."""
+        return lambda inputs: self.run(inputs, sizes).outputs
 
 
 class Whole:
@@ -107,10 +107,10 @@ class Whole:
         self._asserts = list(asserts)
         self._launching = Launching(with_dense_outputs(replace(graph, parameters=parameters)), sizes, compile_graph)
 
-    def outputs(self, inputs: Sequence[Any], sizes: Mapping[SizeExpr, int]) -> list[Any]:
-        """The outputs of a run."""
+    def bound(self, inputs: Sequence[Any], sizes: Mapping[SizeExpr, int]) -> Body:
+        """What gives the outputs of a run."""
         _check(self._asserts, sizes)
-        return self._launching.run(inputs, sizes)
+        return self._launching.bound(inputs, sizes)
 
 
 class InnerRunner:
@@ -126,14 +126,14 @@ class InnerRunner:
                 if isinstance(size, SizeExpr) and is_symbol(size):
                     self._shown.append((size, place, dim))
 
-    def outputs(self, inputs: Sequence[Any], sizes: Mapping[SizeExpr, int]) -> list[Any]:
-        """The graph's outputs; `sizes` are those of the graph around it."""
+    def bound(self, inputs: Sequence[Any], sizes: Mapping[SizeExpr, int]) -> Body:
+        """What gives the graph's outputs for inputs of the same forms; `sizes` are those of the graph around it."""
         if self._runs is None:
             self._runs = self._made()
         found = dict(sizes)
         for symbol, place, dim in self._shown:
             found[symbol] = inputs[place].form.shape[dim]
-        return self._runs.outputs(inputs, found)
+        return self._runs.bound(inputs, found)
 
     def _made(self) -> Runs:
         graph, branch = self._inner.graph, self._inner.branch
@@ -188,11 +188,11 @@ def _with_runners(value: Any, compile_graph: Compile) -> Any:
 
 
 def concrete(value: Any, sizes: Mapping[SizeExpr, int]) -> Any:
-    """An attribute with its sizes as integers; what runs graphs is a function of operands, a type one of nothing."""
+    """An attribute with its sizes as integers; what runs graphs is bound to operands, and a type gives a form."""
     if isinstance(value, SizeExpr):
         return evaluate(value, sizes)
     if isinstance(value, InnerRunner):
-        return lambda inputs: value.outputs(inputs, sizes)
+        return lambda inputs: value.bound(inputs, sizes)
     if isinstance(value, TensorType):
         return lambda: form_of(evaluated(value.shape, sizes), value.dtype, value.device)
     return tuple([concrete(item, sizes) for item in value]) if isinstance(value, tuple) else value

@@ -17,7 +17,7 @@ from rushlight.eager.autograd.node import Node, mark
 from rushlight.eager.dispatch import STATE
 from rushlight.eager.form import form_of
 from rushlight.eager.handle import Handle, allocate, share
-from rushlight.eager.pytree import Structure, flatten_tree, map_tree, unflatten_tree
+from rushlight.eager.pytree import Leaf, Structure, flatten_tree, leaves_like, map_tree, unflatten_tree
 from rushlight.eager.symbols import SymBool, SymInt
 from rushlight.eager.tracing import TracedNumber, Tracer
 from rushlight.eager.tracing.body import refuse_random
@@ -104,16 +104,20 @@ def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], o
     return together(true_fn if pred else false_fn, *operands)
 
 
-def _unfolded(op: str, found: Any) -> tuple[Any, Any]:
-    fits = isinstance(found, (tuple, list)) and len(found) == 2
-    require(fits, "A001", f"{op}: the function returns what it carries, and an output", returned=type(found).__name__)
+def _unfolded(found: Any) -> tuple[Any, Any]:
+    if not isinstance(found, (tuple, list)) or len(found) != 2:
+        fail("A001", "scan: the function returns what it carries, and an output", returned=type(found).__name__)
     return found[0], found[1]
 
 
 def _carried_leaves(op: str, value: Any, structure: Structure) -> list[Any]:
-    leaves, found = flatten_tree(value)
-    if found != structure:
-        refuse(f"{op}: the body returns what it carries with another structure", given=structure, returned=found)
+    leaves = leaves_like(value, structure)
+    if leaves is None:
+        refuse(
+            f"{op}: the body returns what it carries with another structure",
+            given=structure,
+            returned=flatten_tree(value)[1],
+        )
     return leaves
 
 
@@ -178,13 +182,14 @@ def scan(
 
     def step(carries: list[Any], parts: list[Any]) -> tuple[list[Any], Any]:
         found = combine_fn(unflatten_tree(structure, carries), unflatten_tree(slices, parts))
-        following, outputs = _unfolded("scan", found)
+        following, outputs = _unfolded(found)
         return _carried_leaves("scan", following, structure), outputs
 
     if STATE.tracer is not None or not length:
         carries, outputs = traced_or_empty(step, carries, inputs, length, reverse)
     else:
-        carries, outputs = together(_python_scan, step, carries, inputs, reverse)
+        last, outputs = together(_python_scan, combine_fn, init, inputs, (structure, slices), reverse)
+        return last, outputs if dim == 0 else map_tree(lambda y: _moved(y, 0, dim), outputs)
     return unflatten_tree(structure, carries), map_tree(lambda y: _moved(y, 0, dim), outputs)
 
 
@@ -201,22 +206,42 @@ def _moved(tensor: Any, source: int, target: int) -> Any:
 
 
 def _python_scan(
-    step: Callable[[list[Any], list[Any]], Any], carries: list[Any], inputs: list[Any], reverse: bool
-) -> tuple[list[Any], Any]:
-    types = [carry.form.type for carry in carries]
+    combine: Callable[[Any, Any], Any],
+    carry: Any,
+    inputs: list[Any],
+    structures: tuple[Structure, Structure],
+    reverse: bool,
+) -> tuple[Any, Any]:
+    carried, slices = structures
+    leaves = flatten_tree(carry)[0]
+    types = [leaf.form for leaf in leaves]
+    flat = carry.__class__ is tuple and all(item is leaf for item, leaf in zip(carry, leaves, strict=False))
     rows = list(zip(*[OPERATORS["unbind"](x, 0) for x in inputs], strict=True))
     stacked: list[list[Any]] = []
     structure: Structure | None = None
-    for parts in reversed(rows) if reverse else rows:
-        carries, outputs = step(carries, list(parts))
-        for type_, item in zip(types, carries, strict=True):
-            require_carried("scan", type_, item.form.type if isinstance(item, Handle) else item)
-        leaves, structure = flatten_tree(outputs)
-        _require_tensors("scan", leaves)
-        stacked.append(_apart(leaves, carries))
+    for row in reversed(rows) if reverse else rows:
+        found = combine(carry, row[0] if isinstance(slices, Leaf) else unflatten_tree(slices, row))
+        carry, output = _unfolded(found)
+        leaves = carry
+        if not flat or carry.__class__ is not tuple or [getattr(item, "form", None) for item in carry] != types:
+            leaves = _carried_leaves("scan", carry, carried)
+            for form, leaf in zip(types, leaves, strict=True):
+                require_carried("scan", form.type, leaf.form.type if isinstance(leaf, Handle) else leaf)
+        outputs = None if structure is None else leaves_like(output, structure)
+        if outputs is None:
+            outputs, structure = _first_outputs(output, structure)
+        stacked.append(_apart(outputs, leaves) if STATE.grad else outputs)
     assert structure is not None
     columns = zip(*(reversed(stacked) if reverse else stacked), strict=True)
-    return carries, unflatten_tree(structure, [OPERATORS["stack"](list(column)) for column in columns])
+    return carry, unflatten_tree(structure, [OPERATORS["stack"](list(column)) for column in columns])
+
+
+def _first_outputs(output: Any, before: Structure | None) -> tuple[list[Any], Structure]:
+    outputs, structure = flatten_tree(output)
+    if before is not None:
+        refuse("scan: an output has another structure than the one before", before=before, output=structure)
+    _require_tensors("scan", outputs)
+    return outputs, structure
 
 
 class PassedNode(Node):
@@ -231,12 +256,9 @@ class PassedNode(Node):
 
 def _apart(outputs: list[Any], carries: list[Any]) -> list[Any]:
     """Outputs of a step of which none has its place on the tape in common with what is carried on."""
-    if not STATE.grad:
-        return outputs
-    carried = {id(carry) for carry in carries}
     found: list[Any] = []
     for output in outputs:
-        if id(output) in carried and requires(output):
+        if any(output is carry for carry in carries) and requires(output):
             edge = edge_of(output)
             output = share(output)
             attach(output, PassedNode([edge], located=False), 0)

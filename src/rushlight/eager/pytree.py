@@ -58,6 +58,26 @@ def _built(structure: Structure, leaves: Iterator[Any]) -> Any:
     return structure.kind(*parts) if hasattr(structure.kind, "_fields") else structure.kind(parts)
 
 
+def leaves_like(value: Any, structure: Structure) -> list[Any] | None:
+    """The leaves of a value, if it has this structure."""
+    if structure is _LEAF:
+        return None if isinstance(value, (tuple, list, dict)) else [value]
+    assert isinstance(structure, Branches)
+    if value.__class__ is not structure.kind or len(value) != len(structure.parts):
+        return None
+    if structure.keys is not None:
+        if tuple(value) != structure.keys:
+            return None
+        value = value.values()
+    leaves: list[Any] = []
+    for item, part in zip(value, structure.parts, strict=True):
+        found = leaves_like(item, part) if part is not _LEAF or isinstance(item, (tuple, list, dict)) else (item,)
+        if found is None:
+            return None
+        leaves += found
+    return leaves
+
+
 def map_tree(function: Callable[[Any], Any], value: Any) -> Any:
     """The value with `function` of each leaf."""
     leaves, structure = flatten_tree(value)

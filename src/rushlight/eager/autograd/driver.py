@@ -107,21 +107,21 @@ def run_backward(
 class Tape:
     """A part of the tape: from results back to what was there at `since`, where its `edges` lead to."""
 
-    __slots__ = ("edges", "roots", "since")
+    __slots__ = ("_part", "edges", "roots")
 
     def __init__(self, results: Sequence[Any], since: int) -> None:
-        self.since = since
         self.roots = [edge_of(item) if isinstance(item, Handle) and requires(item) else None for item in results]
+        self._part: dict[int, Any] = {}
         found: dict[tuple[int, int], Any] = {}
-        seen: set[int] = set()
         stack = [edge for edge in reversed(self.roots) if edge is not None]
         while stack:
             edge = stack.pop()
-            if not since <= edge[0].sequence < SINK:
-                found[id(edge[0]), edge[1]] = edge
-            elif id(edge[0]) not in seen:
-                seen.add(id(edge[0]))
-                stack.extend([one for one in reversed(edge[0].edges) if one is not None])
+            step = edge[0]
+            if not since <= step.sequence < SINK:
+                found[id(step), edge[1]] = edge
+            elif id(step) not in self._part:
+                self._part[id(step)] = step
+                stack.extend([one for one in reversed(step.edges) if one is not None])
         self.edges: tuple[Any, ...] = tuple(found.values())
 
     def gradients(
@@ -132,7 +132,7 @@ class Tape:
         `starts` has, for each of the edges, a gradient to which what arrives there is added, or is empty.
         """
         pairs = [*zip(self.roots, gradients, strict=True), *zip(self.edges, starts, strict=False)]
-        roots = [(edge, gradient) for edge, gradient in pairs if edge is not None and gradient is not None]
+        roots = [(edge, gradient) for edge, gradient in pairs if edge is not None]
         found: dict[tuple[int, int], Any] = {}
 
         def captured(edge: Any, gradient: Any) -> None:
@@ -147,8 +147,7 @@ class Tape:
                 prepare=one.prepare,
                 targets=self.edges,
                 captured=captured,
-                until_targets=True,
-                since=self.since,
+                part=self._part,
             )
         return [found.get((id(edge[0]), edge[1])) for edge in self.edges], one.owned
 
