@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from rushlight.eager.control import scan
 from rushlight.eager.creation import empty, zeros
 from rushlight.eager.functions import cat, flip, sigmoid, stack, tanh
 from rushlight.eager.symbols import holds
@@ -18,15 +19,6 @@ State = tuple[Any, ...]
 Step = Callable[..., State]
 
 NONLINEARITIES: dict[str, Callable[[Any], Any]] = {"tanh": tanh, "relu": functional.relu}
-
-
-def recurrence(step: Callable[[State, Any], tuple[State, Any]], inputs: Any, state: State) -> tuple[Any, State]:
-    """Call `state, output = step(state, input)` for each input along the first dim: (all outputs, the last state)."""
-    outputs: list[Any] = []
-    for input in inputs.unbind(0):
-        state, output = step(state, input)
-        outputs.append(output)
-    return stack(outputs), state
 
 
 # A step takes a state and the input's product with its weights, of which there is one for all steps together.
@@ -189,7 +181,8 @@ class Recurrent(Module):
             state = self._step(state, projected, suffix)
             return state, state[0]
 
-        return recurrence(step, projected, state)
+        last, outputs = scan(step, state, projected)
+        return outputs, last
 
     def extra_repr(self) -> str:
         """Return the sizes, and what differs from the defaults."""
