@@ -84,7 +84,7 @@ def test_threads_can_be_set():
     [
         ("rushlight", "fft", "N001", None),
         ("rushlight", "zeroes", "N002", "zeros"),
-        ("rushlight.nn", "LSTM", "N001", None),
+        ("rushlight.nn", "CTCLoss", "N001", None),
         ("rushlight.nn", "Conv2D", "N002", "Conv2d"),
         ("rushlight.nn.functional", "grid_sample", "N001", None),
         ("rushlight.optim", "Adamax", "N001", "Adam"),

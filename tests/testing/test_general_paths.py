@@ -9,6 +9,7 @@ import pytest
 from general_paths import plain, sites, watched
 from rushlight.eager.mutation import COPY, out_form
 from rushlight.eager.symbols import SymInt, holds
+from rushlight.eager.tracing.loops import agree
 from rushlight.ir.dtype import float32, float64, int64
 from rushlight.ir.graph import GraphBuilder
 from rushlight.ir.type import TensorType
@@ -80,6 +81,7 @@ CALLS = (
     lambda world: infer("linspace", WEAK, WEAK, steps=world.size(None), dtype=float32, device=None),
     lambda world: infer("arange", start=0, end=world.size(), step=world.size(), dtype=int64, device=None),
     lambda world: infer("unfold", world.node(1).type, dimension=0, size=1, step=world.size()),
+    lambda world: agree(world.size(), world.size()),
     lambda world: holds(SymInt(world.size()) == SymInt(world.size())),
 )
 

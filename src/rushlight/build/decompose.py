@@ -9,7 +9,7 @@ from typing import Any
 from rushlight.ir.graph import NUMBER, RELAYOUT, RESULT, Call, Graph, GraphBuilder, Node
 from rushlight.ir.type import TensorType
 from rushlight.ir.value import map_operands
-from rushlight.sym import Size, SizeExpr, scope_of
+from rushlight.sym import Size, SizeExpr, simplify
 from rushlight.term import attr_key
 
 
@@ -74,8 +74,7 @@ def resolve_type(type_: Any) -> Any:
 
 
 def _resolve(size: Size) -> Size:
-    scope = scope_of(size) if isinstance(size, SizeExpr) else None
-    return size if scope is None else scope.simplify(size)
+    return simplify(size) if isinstance(size, SizeExpr) else size
 
 
 def resolve_attr(value: Any) -> Any:

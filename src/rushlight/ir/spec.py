@@ -19,7 +19,7 @@ from rushlight.ir.spec_text import SpecReader
 from rushlight.ir.type import CPU, TensorType
 from rushlight.support.errors import fail, require
 from rushlight.support.frozen import frozen
-from rushlight.sym import Condition, Scope, Size, SizeExpr, ge, substitute
+from rushlight.sym import Condition, Scope, Size, SizeExpr, ge, statically_known, substitute
 from rushlight.sym.condition import normalized
 
 _LEAVES = (TensorSpec, IntSpec, FloatSpec, ConstSpec)
@@ -272,7 +272,7 @@ class _Opening:
         return normalized(item.relation, substitute(item.expr, self.images))
 
     def _learn(self, fact: bool | Condition) -> None:
-        known = self.scope.known(fact)
-        require(known is not False, "C019", "spec: the assumptions contradict each other", specification=str(self.spec))
-        if known is None and isinstance(fact, Condition):
+        denied = not fact if isinstance(fact, bool) else statically_known(fact.negate())
+        require(not denied, "C019", "spec: the assumptions contradict each other", specification=str(self.spec))
+        if isinstance(fact, Condition) and not statically_known(fact):
             self.scope.learn(fact)

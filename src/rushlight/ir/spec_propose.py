@@ -80,7 +80,7 @@ class _Proposal:
         for symbol in self.hints:
             for left in free_symbols(self.scope.resolve(symbol)):
                 self._name(left)
-        facts = [item for item in map(self._resolved, self.scope.knowledge.facts) if isinstance(item, Condition)]
+        facts = [item for item in map(self._resolved, self.scope.learned) if isinstance(item, Condition)]
         args = [self._item(item) for item in self.trace.args]
         kwargs = {name: self._item(item) for name, item in self.trace.kwargs.items()}
         assumptions = [said for item in _simplified(facts) for said in self._said(item)]
@@ -104,7 +104,7 @@ class _Proposal:
                 continue
             facts = symbol.facts
             image = self.images[symbol] = self.scope.symbol(lower=None)
-            self.hints[image] = facts.hint if facts.preferred is None else facts.preferred
+            self.hints[image] = facts.suggested
             least = lower if facts.lower is None else facts.lower
             self.born += [True if least is None else ge(image, least)]
             self.born += [True if facts.upper is None else le(image, facts.upper)]

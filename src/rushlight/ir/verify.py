@@ -12,7 +12,7 @@ from rushlight.ir.graph import NUMBER, PARAMETER, RELAYOUT, RESULT, Call, Graph,
 from rushlight.ir.text import GraphPrinter
 from rushlight.ir.type import TensorType
 from rushlight.support.errors import RushlightError, fail
-from rushlight.sym import Size, eq, format_size, scope_of, statically_known
+from rushlight.sym import Size, eq, format_size, simplify, statically_known
 
 OUTPUT, PARAMETER_BASE = "output", "parameter"  # what an output may be a view of
 
@@ -163,9 +163,4 @@ def difference_of(one: TensorType, other: TensorType) -> str:
 
 def same_size(a: Size, b: Size) -> bool:
     """Whether two sizes are known to be equal."""
-    return a is b or statically_known(eq(a, b)) or statically_known(eq(_simplified(a), _simplified(b)))
-
-
-def _simplified(size: Size) -> Size:
-    scope = scope_of(size)
-    return size if scope is None else scope.simplify(size)
+    return a is b or statically_known(eq(a, b)) or statically_known(eq(simplify(a), simplify(b)))

@@ -25,6 +25,7 @@ from rushlight.sym.scope import (
     scope_of,
     statically_known,
 )
+from rushlight.sym.simplify import simplify
 from rushlight.sym.symbols import axis_size, axis_symbol, is_axis, is_symbol
 from rushlight.sym.text import format_size, parse_size, to_python
 
@@ -73,6 +74,7 @@ __all__ = [
     "product",
     "required",
     "scope_of",
+    "simplify",
     "statically_known",
     "substitute",
     "to_python",

@@ -177,6 +177,11 @@ class SymbolFacts(NamedTuple):
     size: Size | None = None  # of an axis: 0 <= axis < size
     scope: SymbolOwner | None = None
 
+    @property
+    def suggested(self) -> int | None:
+        """The value that someone gave to optimise for, or the example's; None where nobody gave one."""
+        return self.hint if self.preferred is None else self.preferred
+
 
 def as_size(value: object) -> Size | None:
     """`value` as a size (an exact int or a SizeExpr), or None if it is no integer."""

@@ -7,29 +7,25 @@ read leaves the memos as they are; otherwise they are emptied. `version` counts 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from functools import partial, reduce
+from collections.abc import Callable
+from functools import partial
 from math import gcd, lcm
 from typing import Any
 
-from rushlight.sym.arithmetic import maximum, minimum, multiply
+from rushlight.sym.arithmetic import multiply
 from rushlight.sym.condition import (
     Condition,
     condition,
     content,
     decide,
-    ge,
     is_linear_in_sizes,
-    le,
     lone_symbols,
     normalized,
 )
 from rushlight.sym.division import mod
-from rushlight.sym.equalities import Equalities, rebuilt
+from rushlight.sym.equalities import Equalities
 from rushlight.sym.expr import (
     FLOORDIV,
-    MAXIMUM,
-    MINIMUM,
     SUM,
     SYMBOL,
     Size,
@@ -52,7 +48,7 @@ from rushlight.sym.interval import (
     symbol_at_birth,
 )
 from rushlight.sym.prover import proves_nonnegative
-from rushlight.sym.query import bottom_up, free_symbols, symbols_of
+from rushlight.sym.query import free_symbols, symbols_of
 
 _LONGEST = 64  # parts of a fact that is indexed by its symbols, to be read anew when one of them is replaced
 _MOST_ANSWERS = 4096
@@ -83,31 +79,6 @@ class Knowledge:
     def resolve(self, e: Size) -> Size:
         """`e` with each symbol replaced by what it is known to equal."""
         return self.equalities.resolve(e)
-
-    def simplify(self, e: Size) -> Size:
-        """`resolve`, then without the operands of minima and maxima that are known not to count."""
-        e = self.resolve(e)
-        if isinstance(e, int) or not self._intervals or all(atom.op is SYMBOL for atom in _atoms(e)):
-            return e
-        found: dict[SizeExpr, Size] = {}
-        for node in bottom_up(e):
-            image: Size = node if node.op is SYMBOL else rebuilt(node, found.__getitem__)
-            while isinstance(image, SizeExpr) and image.op in (MINIMUM, MAXIMUM):
-                kept = self._without_redundant(image)
-                if kept is image:
-                    break
-                image = kept
-            found[node] = image
-        return found[e]
-
-    def _without_redundant(self, e: SizeExpr) -> Size:
-        """A minimum or maximum without one operand that another makes redundant; itself if there is none."""
-        least = e.op is MINIMUM
-        for operand in e.operands:
-            others = [other for other in e.operands if other is not operand]
-            if any(self.known(ge(operand, other) if least else le(operand, other)) for other in others):
-                return reduce(minimum if least else maximum, others)
-        return e
 
     def bounds(self, e: Size) -> Interval:
         """The numeric interval of `e`, from birth and from what was learned."""
@@ -334,10 +305,6 @@ class Knowledge:
             if self.known(fact) is None:
                 facts.append(fact)
         return [fact for fact in facts if not isinstance(fact, bool)]
-
-
-def _atoms(e: SizeExpr) -> Iterator[SizeExpr]:
-    return (atom for product, _ in terms(e) for atom in atoms_of(product))
 
 
 def _is_short_and_linear(e: SizeExpr) -> bool:

@@ -129,6 +129,11 @@ class Scope(SymbolOwner):
         return self.knowledge.version
 
     @property
+    def learned(self) -> tuple[Condition, ...]:
+        """All facts, in the order in which they were learned."""
+        return tuple(self.knowledge.facts)
+
+    @property
     def hints(self) -> Mapping[SizeExpr, int]:
         """The hints of the backed symbols."""
         return {symbol: symbol.facts.hint for symbol in self.symbols.values() if symbol.facts.hint is not None}
@@ -140,10 +145,6 @@ class Scope(SymbolOwner):
     def resolve(self, e: Size) -> Size:
         """`e` with each symbol replaced by what it is known to equal."""
         return self.knowledge.resolve(e)
-
-    def simplify(self, e: Size) -> Size:
-        """`resolve`, and what is known of the operands of minima and maxima put in."""
-        return self.knowledge.simplify(e)
 
     def bounds(self, e: Size) -> Interval:
         """The numeric interval of `e` under all that is known."""

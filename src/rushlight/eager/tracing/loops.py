@@ -29,19 +29,12 @@ from rushlight.ir.graph import Node as Value
 from rushlight.ir.type import TensorType
 from rushlight.ops import OPERATORS, control
 from rushlight.support.errors import fail
-from rushlight.sym import Condition, Size, SizeExpr, check, eq, guard, scope_of
+from rushlight.sym import Size, SizeExpr, eq, required
 
 
 def agree(one: Size, other: Size) -> bool:
     """Whether two sizes are equal: guarded, or promised where only the run tells."""
-    asked = eq(one, other)
-    if not isinstance(asked, Condition):
-        return asked
-    scope = scope_of(asked.expr)
-    if scope is not None and scope.known(asked) is None and scope.hint_or_none(asked.expr) is None:
-        check(asked, "the sizes of what a loop carries stay the same")
-        return True
-    return guard(asked)
+    return required(eq(one, other), "the sizes of what a loop carries stay the same")
 
 
 def fits(carried: TensorType, made: TensorType) -> bool:
