@@ -7,13 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from rushlight.ir.type import TensorType
+from rushlight.ir.loops import Operand
+from rushlight.ir.scalar import Scalar
+from rushlight.ir.type import Layout, TensorType
 from rushlight.ir.value import Value
 from rushlight.ops.create import zeros_of
-from rushlight.ops.dims import Array, Shape, normal, replaced, same_size, wrap_dim
+from rushlight.ops.dims import Array, At, Shape, normal, replaced, same_size, wrap_dim
 from rushlight.ops.join import cat, stack
-from rushlight.ops.record import Sample, define
-from rushlight.ops.view_part import select, slice_
+from rushlight.ops.record import Fact, Sample, define
+from rushlight.ops.view_part import select, slice_backward, slice_scatter
 from rushlight.support.errors import fail, require
 from rushlight.sym import (
     Size,
@@ -29,6 +31,49 @@ from rushlight.sym import (
     total,
 )
 
+part = define(
+    "part(Tensor(a) input, int dim, Size start, Size length) -> Tensor(a)",
+    "`length` indices of a dim from `start` on. That they lie in it is the caller's promise where sizes are symbols.",
+    facts=Fact.VIEW,
+    variants="",
+)
+
+
+@part.view
+def part_view(input: Layout, dim: int, start: Size, length: Size) -> Layout:
+    size = input.shape[dim]
+    if isinstance(start, int) and isinstance(length, int) and isinstance(size, int):
+        fits = start >= 0 and length >= 0 and start + length <= size
+        require(fits, "I001", "part: the range leaves the dim", start=start, length=length, size=size)
+    return Layout(replaced(input.shape, dim, length), input.strides, input.offset + start * input.strides[dim])
+
+
+@part.ref
+def part_ref(input: Array, dim: int, start: int, length: int) -> Array:
+    return np.take(input, range(start, start + length), dim)
+
+
+@part.lower
+def part_lower(at: At, input: Operand, dim: int, start: Size, length: Size) -> Scalar:
+    return input[replaced(at, dim, at[dim] + start)]
+
+
+@part.vjp
+def part_vjp(g: Value, input: TensorType, dim: int, start: Size, length: Size) -> Any:
+    return slice_backward(g, input.shape, dim, start, start + length, 1)
+
+
+@part.inverse
+def part_inverse(base: Value, value: Value, dim: int, start: Size, length: Size) -> Any:
+    return slice_scatter(base, value, dim, start, start + length)
+
+
+@part.samples
+def part_samples(rng: np.random.Generator) -> Iterator[Sample]:
+    yield Sample(normal(rng, 3, 5), 1, 1, 3)
+    yield Sample(normal(rng, 3, 5), 0, 3, 0)
+
+
 narrow = define(
     "narrow(Tensor(a) input, int dim, Size start, Size length) -> Tensor(a)",
     "`length` indices of a dim from `start` on.",
@@ -42,7 +87,7 @@ def narrow_decompose(input: Value, dim: int, start: Size, length: Size) -> Any:
     first = start + size if isinstance(start, int) and start < 0 else start
     fits = required(ge(first, 0)) and required(ge(length, 0)) and required(le(first + length, size))
     require(fits, "I001", "narrow: the range leaves the dim", start=start, length=length, size=size)
-    return slice_(input, place, first, first + length)
+    return part(input, place, first, length)
 
 
 @narrow.ref
@@ -69,6 +114,8 @@ def split_sizes(size: Size, sections: Any) -> tuple[Size, ...]:
         sizes: tuple[Size, ...] = tuple(sections)
         if not same_size(total(sizes), size):
             fail("S010", "split: the parts do not add up", size=size, parts=sizes)
+        fits = all(required(ge(item, 0)) for item in sizes)
+        require(fits, "A002", "split: a size is negative", split_sizes=sizes)
         return sizes
     require(not isinstance(sections, int) or sections >= 0, "A002", "split: a size is negative", split_size=sections)
     if guard(eq(size, 0)):  # the number of results cannot be open
@@ -88,7 +135,7 @@ def split_decompose(tensor: Value, split_size_or_sections: Any, dim: int) -> tup
     parts: list[Any] = []
     start: Size = 0
     for size in split_sizes(tensor.shape[place], split_size_or_sections):
-        parts.append(slice_(tensor, place, start, start + size))
+        parts.append(part(tensor, place, start, size))
         start = start + size
     return tuple(parts)
 
