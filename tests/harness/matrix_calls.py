@@ -171,6 +171,7 @@ def other_strides(found, wanted):
 
 def same_tensors(found, wanted, compare=same_bits):
     """How lists of tensors, or Nones, differ by `compare`; None if they do not."""
+    found, wanted = outputs_of(found), outputs_of(wanted)
     if len(found) != len(wanted):
         return f"{len(found)} results instead of {len(wanted)}"
     for at, (one, other) in enumerate(zip(found, wanted, strict=True)):

@@ -14,7 +14,7 @@ from rushlight.ir.value import Value
 from rushlight.ops.contract import matmul
 from rushlight.ops.create import count_of, positions
 from rushlight.ops.dims import Array, compute_array, convert, normal, same_size, sum_to, widened
-from rushlight.ops.extreme import amax
+from rushlight.ops.extreme import peak
 from rushlight.ops.join import tril
 from rushlight.ops.record import OPERATORS, Sample, define
 from rushlight.ops.reduce import sum_
@@ -37,7 +37,7 @@ def causal_softmax_decompose(input: Value) -> Any:
     rows, columns = positions(input, input.shape[-2]), positions(input, input.shape[-1])
     where, seen = OPERATORS["where"], OPERATORS["ge"](unsqueeze(rows, 1), columns)
     x = where(seen, widened(input), float("-inf"))
-    weights = tril(OPERATORS["exp"](x - amax(x, -1, True)), 0)
+    weights = tril(OPERATORS["exp"](x - peak(x, -1, True)), 0)
     return convert(where(seen, weights * (1.0 / sum_(weights, -1, True)), 0.0), input.dtype)
 
 
@@ -45,7 +45,7 @@ def causal_softmax_decompose(input: Value) -> Any:
 def causal_softmax_ref(input: Array) -> Array:
     seen = np.tri(*input.shape[-2:], dtype=np.bool_)
     x = np.where(seen, compute_array(input), -np.inf)
-    weights = np.where(seen, np.exp(x - np.max(x, -1, keepdims=True)), 0)
+    weights = np.where(seen, np.exp(x - np.max(x, -1, keepdims=True, initial=-np.inf)), 0)
     return np.where(seen, weights / np.sum(weights, -1, keepdims=True), 0).astype(input.dtype)
 
 

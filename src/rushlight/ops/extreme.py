@@ -91,6 +91,43 @@ def amax_samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield from reduction_samples(rng)
 
 
+peak = define(
+    "peak(Tensor input, int[] dim=(), bool keepdim=False) -> Tensor",
+    "The largest element, the least of its dtype where there is none, NaN if there is one.",
+    facts=Fact.REDUCTION,
+    dtypes="real",
+    variants="",
+)
+
+
+@peak.meta
+def peak_meta(input: TensorType, dim: Dims, keepdim: bool) -> TensorType:
+    return TensorType(reduced_shape(input.shape, dim, keepdim, "peak"), input.dtype, input.device)
+
+
+@peak.ref
+def peak_ref(input: Array, dim: Dims, keepdim: bool) -> Array:
+    kind = input.dtype.kind
+    least = False if kind == "b" else np.iinfo(input.dtype).min if kind in "iu" else -np.inf
+    return np.asarray(np.max(input, axes_tuple(input, dim, "peak"), keepdims=keepdim, initial=least))
+
+
+@peak.lower
+def peak_lower(at: At, input: Operand, dim: Dims, keepdim: bool) -> Scalar:
+    return extreme_scalar("max", Reduced(at, input.shape, dim, keepdim, "peak"), input)
+
+
+@peak.vjp
+def peak_vjp(g: Value, out: Value, input: Value, dim: Dims, keepdim: bool) -> Any:
+    return _extreme_vjp(g, out, input, dim, keepdim, "peak")
+
+
+@peak.samples
+def peak_samples(rng: np.random.Generator) -> Iterator[Sample]:
+    yield from reduction_samples(rng)
+    yield Sample(normal(rng, 3, 0), (1,), True)
+
+
 amin = define(
     "amin(Tensor input, int[] dim=(), bool keepdim=False) -> Tensor",
     "The smallest element, NaN if there is one. Elements that tie share the gradient.",

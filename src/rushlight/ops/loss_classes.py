@@ -11,7 +11,7 @@ from rushlight.ir.dtype import Kind
 from rushlight.ir.value import Value
 from rushlight.ops.create import count_of, positions
 from rushlight.ops.dims import Array, Shape, compute_array, convert, integers, normal, replaced, same_shape, widened
-from rushlight.ops.extreme import amax
+from rushlight.ops.extreme import peak
 from rushlight.ops.index import gather, index
 from rushlight.ops.loss import check_reduction
 from rushlight.ops.record import OPERATORS, Sample, define
@@ -224,7 +224,7 @@ def class_cross_entropy_decompose(
 
 def _log_partition(x: Value, place: int) -> tuple[Any, Any]:
     """(The largest element m, log of the sum of exp(x - m)) over a dim, kept at size 1."""
-    top = amax(x, place, True)
+    top = peak(x, place, True)
     return top, OPERATORS["log"](sum_(OPERATORS["exp"](x - top), place, True))
 
 

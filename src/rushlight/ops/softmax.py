@@ -14,7 +14,7 @@ from rushlight.ir.dtype import DType
 from rushlight.ir.type import TensorType
 from rushlight.ir.value import Value
 from rushlight.ops.dims import Array, Dims, compute_array, convert, normal, widened, wrap_dim, wrap_dims
-from rushlight.ops.extreme import amax
+from rushlight.ops.extreme import peak
 from rushlight.ops.record import OPERATORS, Sample, define
 from rushlight.ops.reduce import restored, sum_
 from rushlight.ops.view import squeeze
@@ -42,7 +42,7 @@ softmax = define(
 def softmax_decompose(input: Value, dim: int, dtype: DType | None) -> Any:
     dim = wrap_dim(dim, input.ndim, "softmax")
     x = _entered(input, dtype)
-    weights = OPERATORS["exp"](x - amax(x, dim, True))
+    weights = OPERATORS["exp"](x - peak(x, dim, True))
     # A division a row and not an element: those take longer than all the rest of a row that lies in the cache.
     return convert(weights * (1.0 / sum_(weights, dim, True)), dtype or input.dtype)
 
@@ -109,7 +109,7 @@ log_softmax = define(
 def log_softmax_decompose(input: Value, dim: int, dtype: DType | None) -> Any:
     dim = wrap_dim(dim, input.ndim, "log_softmax")
     x = _entered(input, dtype)
-    shifted = x - amax(x, dim, True)
+    shifted = x - peak(x, dim, True)
     return convert(shifted - OPERATORS["log"](sum_(OPERATORS["exp"](shifted), dim, True)), dtype or input.dtype)
 
 
@@ -170,7 +170,7 @@ logsumexp = define(
 def logsumexp_decompose(input: Value, dim: Dims, keepdim: bool) -> Any:
     dims = wrap_dims(dim, input.ndim, "logsumexp")
     x = widened(input)
-    top = amax(x, dims, True)
+    top = peak(x, dims, True)
     # An infinite largest element is not taken off: inf - inf would be NaN.
     top = OPERATORS["where"](OPERATORS["eq"](OPERATORS["abs"](top), float("inf")), 0.0, top)
     found = OPERATORS["log"](sum_(OPERATORS["exp"](x - top), dims, True)) + top
