@@ -42,6 +42,18 @@ def test_integers_are_sizes_and_indices_at_run_time():
     assert graph_count() == 1
 
 
+def test_integers_and_sizes_are_added_up():
+    def function(x: Any, n: int) -> Any:
+        rest = x.shape[0] - n
+        return x[:rest] + x[n:].sum() * (n + x.shape[0]), rest if rest > n else n
+
+    compiled = rl.compile(function)
+    for rows, n in ((5, 1), (7, 2), (9, 0), (4, 1)):
+        found, wanted = compiled(data(rows), n), function(data(rows), n)
+        assert same(found[0], wanted[0]) and found[1] == wanted[1]
+    assert graph_count() == 1
+
+
 def test_a_comparison_of_an_integer_guards_that_and_no_more():
     def function(x: Any, n: int) -> Any:
         return x + n if n > 5 else x.reshape(n, -1) - n

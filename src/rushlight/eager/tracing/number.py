@@ -69,6 +69,9 @@ class TracedNumber(Handle):
         return bool(relation(self._fixed(), _plain(other)))
 
     def _binary(self, name: str, symbol: str, other: Any, swapped: bool) -> Any:
+        if self.is_integer and isinstance(other, SymInt):
+            mine = SymInt(self.size())
+            return getattr(operator, name)(*((other, mine) if swapped else (mine, other)))
         if isinstance(other, TracedNumber):
             text, value = other.text, other.value
         elif isinstance(other, (int, float)):
