@@ -67,6 +67,16 @@ def attend_in_groups(world):
     return infer("scaled_dot_product_attention", query, key, key, None, **options)
 
 
+def bags_between_offsets(world):
+    places = (world.node(1, int64).type, world.node(1, int64).type)
+    options = {"mode": "sum", "include_last_offset": True, "padding_idx": None}
+    return infer("embedding_bag", world.node(2).type, *places, None, **options)
+
+
+def scattered(world):
+    return TensorType((world.size(), world.size()), float32, strides=(world.size(), world.size()))
+
+
 # What programs by chance meet seldom: a call for each.
 CALLS = (
     lambda world: out_form(OPERATORS["exp"]).check(world.node(1).type, world.node(1).type),
@@ -81,6 +91,11 @@ CALLS = (
     lambda world: infer("linspace", WEAK, WEAK, steps=world.size(None), dtype=float32, device=None),
     lambda world: infer("arange", start=0, end=world.size(), step=world.size(), dtype=int64, device=None),
     lambda world: infer("unfold", world.node(1).type, dimension=0, size=1, step=world.size()),
+    lambda world: infer(
+        "split", world.node(1).type, split_size_or_sections=(world.size(None), world.size(None)), dim=0
+    ),
+    bags_between_offsets,
+    lambda world: infer("view", scattered(world), size=(-1,)),
     lambda world: agree(world.size(), world.size()),
     lambda world: holds(SymInt(world.size()) == SymInt(world.size())),
 )

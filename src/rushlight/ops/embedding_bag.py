@@ -24,7 +24,7 @@ from rushlight.ops.view import unsqueeze
 from rushlight.ops.view_part import slice_
 from rushlight.ops.view_shape import reshape
 from rushlight.support.errors import fail, require
-from rushlight.sym import Size, ceildiv, maximum
+from rushlight.sym import Size, ceildiv, ge, maximum, required
 
 BLOCK, LEVELS = 32, 2
 """Of running sums, which take time that grows with the square of what is summed at once."""
@@ -121,7 +121,9 @@ def _bags(input: Value, flat: Value, offsets: Any, include_last_offset: bool) ->
     starts = OPERATORS["minimum"](offsets, count_of(offsets, members))
     begun = embedding_backward(filled(offsets, (*offsets.shape, 1), 1, int64), starts, members + 1, None)
     bags = _running_sums(reshape(begun, (members + 1,)), LEVELS) - 1
-    return slice_(bags, 0, 0, members), offsets.shape[0] - 1 if include_last_offset else offsets.shape[0]
+    count = offsets.shape[0] - 1 if include_last_offset else offsets.shape[0]
+    require(required(ge(count, 0)), "S002", "embedding_bag: the last offset is missing", offsets=offsets.shape)
+    return slice_(bags, 0, 0, members), count
 
 
 def _running_sums(counts: Value, levels: int) -> Any:

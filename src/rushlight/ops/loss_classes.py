@@ -11,7 +11,7 @@ from rushlight.ir.dtype import Kind
 from rushlight.ir.value import Value
 from rushlight.ops.create import count_of, positions
 from rushlight.ops.dims import Array, Shape, compute_array, convert, integers, normal, replaced, same_shape, widened
-from rushlight.ops.extreme import peak
+from rushlight.ops.extreme import amax
 from rushlight.ops.index import gather, index
 from rushlight.ops.loss import check_reduction
 from rushlight.ops.record import OPERATORS, Sample, define
@@ -20,7 +20,7 @@ from rushlight.ops.softmax import log_softmax
 from rushlight.ops.view import squeeze, unsqueeze
 from rushlight.ops.view_shape import reshape
 from rushlight.support.errors import require
-from rushlight.sym import Size, product
+from rushlight.sym import Size, maximum, product
 
 
 def _class_dim(shape: Shape, op: str) -> int:
@@ -153,7 +153,7 @@ def _soft_cross_entropy(
     x, y, place = widened(input), widened(target), _class_dim(input.shape, "cross_entropy")
     classes = input.shape[place]
     if label_smoothing:
-        y = y * (1.0 - label_smoothing) + label_smoothing / count_of(y, classes)
+        y = y * (1.0 - label_smoothing) + label_smoothing / count_of(y, maximum(classes, 1))
     terms = log_softmax(x, place) * y
     if weight is not None:
         terms = terms * _per_class(widened(weight), x.ndim, place)
@@ -177,7 +177,7 @@ def cross_entropy_ref(
     logs = shifted - np.log(np.sum(np.exp(shifted), place, keepdims=True))
     if target.dtype.kind in "iu":
         return _losses_of_log(logs, target, weight, ignore_index, reduction, label_smoothing).astype(input.dtype)
-    y = compute_array(target) * (1 - label_smoothing) + label_smoothing / x.shape[place]
+    y = compute_array(target) * (1 - label_smoothing) + label_smoothing / max(x.shape[place], 1)
     shape = [-1 if dim == place else 1 for dim in range(x.ndim)]
     weights = 1 if weight is None else compute_array(weight).reshape(shape)
     loss = -np.sum(logs * y * weights, place)
@@ -224,7 +224,7 @@ def class_cross_entropy_decompose(
 
 def _log_partition(x: Value, place: int) -> tuple[Any, Any]:
     """(The largest element m, log of the sum of exp(x - m)) over a dim, kept at size 1."""
-    top = peak(x, place, True)
+    top = amax(x, place, True)
     return top, OPERATORS["log"](sum_(OPERATORS["exp"](x - top), place, True))
 
 
@@ -265,7 +265,7 @@ def _weight_gradient(
     hit = OPERATORS["logical_and"](OPERATORS["eq"](classes, targets.safe), targets.kept)
     mixed = OPERATORS["where"](hit, losses * (1.0 - label_smoothing), 0.0)
     if label_smoothing:
-        mixed = mixed + targets.masked(losses * (label_smoothing / count_of(x, x.shape[place])))
+        mixed = mixed + targets.masked(losses * (label_smoothing / count_of(x, maximum(x.shape[place], 1))))
     g = unsqueeze(widened(g), place) if reduction == "none" else widened(g)
     if reduction == "mean":
         g = g / targets.total()
@@ -311,7 +311,7 @@ def cross_entropy_backward_decompose(
     hit = OPERATORS["eq"](classes, targets.safe)
     found = chance * own - OPERATORS["where"](hit, own, 0.0)
     if label_smoothing:
-        share = g * (label_smoothing / count_of(x, x.shape[targets.place]))
+        share = g * (label_smoothing / count_of(x, maximum(x.shape[targets.place], 1)))
         each = 1.0 if weight is None else _per_class(widened(weight), x.ndim, targets.place)
         total = count_of(x, x.shape[targets.place]) if weight is None else sum_(widened(weight))
         found = found + chance * (share * total) - share * each

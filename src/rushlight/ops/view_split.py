@@ -34,7 +34,7 @@ from rushlight.sym import (
 part = define(
     "part(Tensor(a) input, int dim, Size start, Size length) -> Tensor(a)",
     "`length` indices of a dim from `start` on. That they lie in it is the caller's promise where sizes are symbols.",
-    facts=Fact.VIEW,
+    facts=Fact.VIEW | Fact.PROMISED,
     variants="",
 )
 

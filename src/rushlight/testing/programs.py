@@ -154,8 +154,8 @@ def product_of(dim: Of, shapes: Sequence[Sequence[Any]]) -> Any:
 
 
 def sized_operators() -> list[Operator]:
-    """The operators whose results have shapes that follow from the operands' shapes alone."""
-    data = Fact.DATA_DEPENDENT | Fact.HOST
+    """The operators whose results have shapes that follow from the operands' shapes alone, and that users call."""
+    data = Fact.DATA_DEPENDENT | Fact.HOST | Fact.PROMISED
     return [op for op in OPERATORS.values() if not op.facts & data and op.samples_rule is not None]
 
 
