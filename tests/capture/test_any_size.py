@@ -10,24 +10,9 @@ import pytest
 
 import rushlight as rl
 from rushlight import nn
-from rushlight.compiler import graph_count, reset
+from rushlight.compiler import graph_count
 from rushlight.nn import functional as F
-
-
-@pytest.fixture(autouse=True)
-def forgotten():
-    reset()
-
-
-def data(*shape: int) -> Any:
-    rng = np.random.default_rng(abs(hash(shape)) % (1 << 32))
-    return rl.tensor(rng.standard_normal(shape).astype(np.float32))
-
-
-def same(found: Any, wanted: Any) -> bool:
-    return found.shape == wanted.shape and np.array_equal(
-        found.detach().numpy(), wanted.detach().numpy(), equal_nan=True
-    )
+from tensors import data, same
 
 
 class Block(nn.Module):

@@ -12,28 +12,13 @@ import rushlight as rl
 from rushlight.capture import explain_entries, graph_count
 from rushlight.compiler import reset
 from rushlight.support.errors import RushlightError
+from tensors import same
 
 F = Callable[..., Any]
 
 
-@pytest.fixture(autouse=True)
-def forgotten():
-    reset()
-
-
 def drawn(seed: int, *shape: int) -> Any:
     return rl.tensor(np.random.default_rng(seed).standard_normal(shape).astype(np.float32))
-
-
-def same(found: Any, wanted: Any) -> bool:
-    if isinstance(wanted, dict):
-        return found.keys() == wanted.keys() and all(same(found[key], wanted[key]) for key in wanted)
-    if isinstance(wanted, (tuple, list)):
-        return type(found) is type(wanted) and all(same(*pair) for pair in zip(found, wanted, strict=True))
-    if isinstance(wanted, rl.Tensor):
-        one, other = found.detach().numpy(), wanted.detach().numpy()
-        return found.dtype is wanted.dtype and one.shape == other.shape and one.tobytes() == other.tobytes()
-    return type(found) is type(wanted) and found == wanted
 
 
 def gradients(function: F, parameters: list[Any], *args: Any) -> list[Any]:

@@ -9,23 +9,9 @@ import pytest
 
 import rushlight as rl
 from rushlight.capture import explain_entries, graph_count
-from rushlight.compiler import reset
 from rushlight.ops.record import Fact, define, undefine
 from rushlight.support.errors import RushlightError
-
-
-@pytest.fixture(autouse=True)
-def forgotten():
-    reset()
-
-
-def same(found: Any, wanted: Any) -> bool:
-    if isinstance(wanted, (tuple, list)):
-        return len(found) == len(wanted) and all(same(*pair) for pair in zip(found, wanted, strict=True))
-    if isinstance(wanted, rl.Tensor):
-        one, other = found.detach().numpy(), wanted.detach().numpy()
-        return found.dtype is wanted.dtype and np.array_equal(one, other, equal_nan=one.dtype.kind == "f")
-    return type(found) is type(wanted) and found == wanted
+from tensors import same
 
 
 def masked(x: Any) -> Any:

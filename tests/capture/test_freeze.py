@@ -22,19 +22,15 @@ from rushlight.capture.api import explain_entries
 from rushlight.capture.kept import Kept
 from rushlight.nn import functional as F
 from rushlight.support.errors import RushlightError
+from tensors import same
 
 
 @pytest.fixture(autouse=True)
 def _fresh() -> Iterator[None]:
-    rl.compiler.reset()
     rl.manual_seed(0)
     threads = rl.get_num_threads()
     yield
     rl.set_num_threads(threads)
-
-
-def same(one: Any, two: Any) -> bool:
-    return one.shape == two.shape and np.array_equal(one.detach().numpy(), two.detach().numpy())
 
 
 def executable_of(compiled: Any) -> Executable:

@@ -13,6 +13,7 @@ import rushlight as rl
 from rushlight import nn
 from rushlight.support import events
 from rushlight.support.errors import RushlightError, RushlightWarning, forget_warnings
+from tensors import same
 
 
 @pytest.fixture(autouse=True)
@@ -27,10 +28,6 @@ def graphs() -> int:
 
 def ones(*shape: int) -> Any:
     return rl.ones(*shape)
-
-
-def same(one: Any, two: Any) -> bool:
-    return np.array_equal(one.detach().numpy(), two.detach().numpy())
 
 
 # Sizes.

@@ -4,25 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pytest
 
 import rushlight as rl
-from rushlight.compiler import graph_count, mark_dynamic, mark_static, mark_unbacked, reset
+from rushlight.compiler import graph_count, mark_dynamic, mark_static, mark_unbacked
 from rushlight.support.errors import RushlightError
-
-
-@pytest.fixture(autouse=True)
-def forgotten():
-    reset()
-
-
-def data(*shape: int) -> Any:
-    return rl.tensor(np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32))
-
-
-def same(found: Any, wanted: Any) -> bool:
-    return found.shape == wanted.shape and np.array_equal(found.numpy(), wanted.numpy())
+from tensors import data, same
 
 
 def code_of(call: Any) -> str:
@@ -122,6 +109,26 @@ def test_a_dynamic_size_that_the_program_fixes_is_an_error_with_the_line():
     with pytest.raises(RushlightError, match="needs it to be 3") as caught:
         rl.compile(branching)(x)
     assert caught.value.code == "C011" and "in branching" in str(caught.value)
+
+
+def checked(x: Any) -> Any:
+    rl.check(x.shape[1] != 7)
+    rl.check(x.shape[0] == 3)
+    return x + 1
+
+
+def asked_before(x: Any) -> Any:
+    return x * 2 if x.shape[0] < 9 and x.shape[1] == 4 and x.shape[0] == 3 else x
+
+
+@pytest.mark.parametrize("fixing", [checked, asked_before])
+def test_the_line_that_fixes_a_size_is_the_one_that_is_told(fixing: Any):
+    x = data(3, 4)
+    mark_dynamic(x, 0)
+    with pytest.raises(RushlightError, match="needs it to be 3") as caught:
+        rl.compile(fixing)(x)
+    text = str(caught.value)
+    assert caught.value.code == "C011" and f"in {fixing.__name__}" in text and "guard: 'a0_0 == 3'" in text
 
 
 def test_a_static_size_makes_a_graph_for_each_value():

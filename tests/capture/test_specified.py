@@ -4,26 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pytest
 
 import rushlight as rl
 from rushlight.capture import explain_entries
-from rushlight.compiler import graph_count, reset
+from rushlight.compiler import graph_count
 from rushlight.support.errors import RushlightError
-
-
-@pytest.fixture(autouse=True)
-def forgotten():
-    reset()
-
-
-def data(*shape: int) -> Any:
-    return rl.tensor(np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32))
-
-
-def same(found: Any, wanted: Any) -> bool:
-    return found.shape == wanted.shape and np.array_equal(found.numpy(), wanted.numpy())
+from tensors import data, same
 
 
 def products(x: Any, y: Any) -> Any:

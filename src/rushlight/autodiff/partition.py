@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import replace
 
 from rushlight.autodiff.cut import can_wait, is_cheap, is_view, minimum_cut
 from rushlight.ir.graph import RELAYOUT, Call, Graph, births_of, parameter
-from rushlight.ir.sizes import hidden_symbols, sizes_parameter
-from rushlight.ir.type import TensorType
+from rushlight.ir.sizes import with_hidden_sizes
+from rushlight.ir.type import row_major
 from rushlight.ir.value import map_operands
 from rushlight.support.frozen import frozen
 from rushlight.sym import SizeExpr
@@ -113,7 +112,7 @@ class _Backward:
         kept = call
         if not call.type.is_contiguous:
             # An expanded or strided value travels as a row-major copy.
-            dense = TensorType(call.type.shape, call.type.dtype, call.type.device, weak=call.type.weak)
+            dense = row_major(call.type)
             kept, place = Call(RELAYOUT, (call,), (), dense, call.frames, call.region), None
             given = parameter(f"saved{len(self.saved)}", dense)
             image = Call(RELAYOUT, (given,), (), call.type, call.frames, call.region)
@@ -146,8 +145,4 @@ class _Backward:
         """The graph, and the sizes that it is given beside its tensors."""
         parameters = (*self._inputs, *self._saved, *self._tangents)
         graph = Graph(parameters, tuple(self._calls), tuple(results), name=name).without_dead_calls()
-        parts = [part for call in graph.calls for part in (call.type, *[value for _, value in call.attrs])]
-        symbols = hidden_symbols([call.type for call in parameters], [*parts, *[call.type for call in results]])
-        if symbols:
-            graph = replace(graph, parameters=(*parameters, sizes_parameter(symbols)))
-        return graph, symbols
+        return with_hidden_sizes(graph)

@@ -44,24 +44,16 @@ def to_primitives(graph: Graph) -> Graph:
         if call.op is NUMBER:
             images[id(call)] = Node(builder, builder.operand(call.attr("value")))
         elif call.op is RELAYOUT:
-            images[id(call)] = _with_layout(builder, images[id(call.operands[0])], resolve_type(call.type))
+            images[id(call)] = builder.laid_out(images[id(call.operands[0])], resolve_type(call.type))
         elif call.op is RESULT:
             images[id(call)] = images[id(call.operands[0])][call.attr("index")]
         else:
             operands = map_operands(call.operands, lambda operand: images[id(operand)])
             attrs = {name: resolve_attr(value) for name, value in call.attrs}
             images[id(call)] = builder.apply(call.op, operands, attrs)
-    outputs = [_with_layout(builder, images[id(call)], resolve_type(call.type)) for call in graph.outputs]
+    outputs = [builder.laid_out(images[id(call)], resolve_type(call.type)) for call in graph.outputs]
     mutations = [(position, images[id(call)]) for position, call in graph.mutations]
     return replace(builder.graph(outputs, mutations, graph.views, graph.sizes), frozen=graph.frozen)
-
-
-def _with_layout(builder: GraphBuilder, node: Node, type_: TensorType) -> Node:
-    if node.type.strides == type_.strides:
-        return node
-    call = Call(RELAYOUT, (node.call,), (), type_, builder.frames, builder.region)
-    builder.calls.append(call)
-    return Node(builder, call)
 
 
 def resolve_type(type_: Any) -> Any:

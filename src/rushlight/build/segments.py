@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from rushlight.ir.graph import NUMBER, PARAMETER, RELAYOUT, RESULT, Call, Graph, births_of, parameter, with_dense_outputs
-from rushlight.ir.sizes import hidden_symbols, sizes_parameter
-from rushlight.ir.type import TensorType, dense_order
+from rushlight.ir.sizes import with_hidden_sizes
+from rushlight.ir.type import TensorType, dense_order, row_major
 from rushlight.ir.value import map_operands
 from rushlight.ops.record import Fact
 from rushlight.support.errors import fail
@@ -223,7 +223,7 @@ class _SegmentMaker:
         self.images[id(call)] = given
         if call.op is not PARAMETER and dense_order(type_.shape, type_.strides) is None:
             # It was made row-major.
-            given = parameter(given.attr("name"), TensorType(type_.shape, type_.dtype, type_.device, weak=type_.weak))
+            given = parameter(given.attr("name"), row_major(type_))
             self.images[id(call)] = Call(RELAYOUT, (given,), (), type_, call.frames, call.region)
             self.calls.append(self.images[id(call)])
         self.parameters.append(given)
@@ -244,11 +244,8 @@ class _SegmentMaker:
             self.parameter(target)
         places = {key: place for place, key in enumerate(self.reads)}
         mutations = tuple([(places[id(target)], value) for target, value in values])
-        types = [call.type for call in self.parameters]
-        parts = [part for call in self.calls for part in (call.type, *[value for _, value in call.attrs])]
-        sizes = hidden_symbols(types, [*parts, *[call.type for call in outputs]])
-        parameters = (*self.parameters, sizes_parameter(sizes)) if sizes else tuple(self.parameters)
-        graph = Graph(parameters, tuple(self.calls), tuple(outputs), mutations, name=name)
+        graph = Graph(tuple(self.parameters), tuple(self.calls), tuple(outputs), mutations, name=name)
+        graph, sizes = with_hidden_sizes(graph)
         return NativeStep(with_dense_outputs(graph), tuple(self.reads.values()), sizes, tuple(makes))
 
 

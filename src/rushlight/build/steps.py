@@ -13,8 +13,8 @@ from typing import Any
 from rushlight.build.executable import Executable, NativeExecutable, Summary, types_of
 from rushlight.build.native import compile_native
 from rushlight.ir.graph import NUMBER, RELAYOUT, RESULT, Call, Graph, parameter
-from rushlight.ir.sizes import bind_symbols, hidden_symbols, sizes_parameter
-from rushlight.ir.type import Layout, TensorType
+from rushlight.ir.sizes import bind_symbols, with_hidden_sizes
+from rushlight.ir.type import Layout, TensorType, row_major
 from rushlight.ir.value import map_operands
 from rushlight.runtime import descriptor
 from rushlight.runtime.allocator import allocate_many
@@ -173,7 +173,7 @@ class _StepMaker:
     def _apart(self, call: Call) -> Call:
         if id(call) not in self.given:
             return call
-        copied = Call(RELAYOUT, (call,), (), TensorType(call.type.shape, call.type.dtype, call.type.device))
+        copied = Call(RELAYOUT, (call,), (), row_major(call.type))
         self.steps.append(_step(copied, (copied,)))
         return copied
 
@@ -213,12 +213,8 @@ def _step(call: Call, results: tuple[Call, ...]) -> Step:
     if isinstance(call.type, tuple):
         outputs = tuple([Call(RESULT, (new,), item.attrs, item.type) for item in results])
         calls += outputs
-    parameters = [images[id(operand)] for operand in operands]
-    shown = [item.type for item in parameters]
-    symbols = hidden_symbols(shown, [*[item.type for item in outputs], *[value for _, value in call.attrs]])
-    if symbols:
-        parameters.append(sizes_parameter(symbols))
-    graph = Graph(tuple(parameters), tuple(calls), outputs, name=call.op.name)
+    parameters = tuple([images[id(operand)] for operand in operands])
+    graph, symbols = with_hidden_sizes(Graph(parameters, tuple(calls), outputs, name=call.op.name))
     return Step(compile_native(graph), operands, results, symbols)
 
 

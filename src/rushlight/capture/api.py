@@ -85,11 +85,7 @@ class CompiledFunction:
                 if result is not MISS:
                     return result
             entry = self._trace(args, kwargs)
-            result = entry.call(args, kwargs)
-        if result is MISS:
-            reason = why_missed(entry, args, kwargs)
-            fail("X001", "a fresh trace does not fit the call that it was made for", reason=reason)
-        return result
+            return _first_result(entry, args, kwargs)
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
@@ -200,17 +196,23 @@ class SpecifiedFunction(CompiledFunction):
         result = MISS if entry is None else entry.call(args, kwargs)
         if result is not MISS:
             return result
-        with self._lock, garbage.uncollected(), clock.stage("capture"):
-            entry = self._made[spec] = self._entry(args, kwargs, spec)
+        with self._lock:
+            made = self._made.get(spec)
+            if made is not None and made is not entry:  # another thread made it meanwhile
+                return self._run(spec, args, kwargs)
+            with garbage.uncollected(), clock.stage("capture"):
+                entry = self._made[spec] = self._entry(args, kwargs, spec)
             self.entries = tuple(self._made.values())
-        result = entry.call(args, kwargs)
-        if result is MISS:
-            fail(
-                "X001",
-                "a fresh artifact does not fit the call that it was made for",
-                reason=why_missed(entry, args, kwargs),
-            )
-        return result
+            return _first_result(entry, args, kwargs)
+
+
+def _first_result(entry: Entry, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What a fresh entry gives for the call that it was made for."""
+    result = entry.call(args, kwargs)
+    if result is MISS:
+        reason = why_missed(entry, args, kwargs)
+        fail("X001", "a fresh trace does not fit the call that it was made for", reason=reason)
+    return result
 
 
 class CompiledModule:
@@ -371,7 +373,6 @@ def _runner(graph: Graph, options: Options, sizes: Collection[Any]) -> Executabl
 
     `sizes` are those that Python knows before the call.
     """
-    shown = [call.type for call in graph.parameters]
-    if is_segmented(graph) or (sizes and hidden_symbols(shown, [tuple(call.symbols()) for call in graph.calls])):
+    if is_segmented(graph) or (sizes and hidden_symbols(graph)):
         return Segmented(graph, options.compile_graph)
     return options.compile_graph(with_dense_outputs(graph))

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rushlight.capture.guard import Guard
-from rushlight.capture.marks import allows, has_bounds
 from rushlight.capture.segmented import Ran, Segmented
 from rushlight.capture.source import ArgumentSource, GradientSource, NumberSource, TensorSource
 from rushlight.eager.form import Form, form_of
@@ -54,7 +53,7 @@ class Planner:
         self.sources = sources
         self.conditions = conditions
         self.numbers = numbers
-        self.bounded = [symbol for symbol in symbols_in(executable.input_types) if has_bounds(symbol)]
+        self.bounded = [symbol for symbol in symbols_in(executable.input_types) if symbol.facts.is_bounded]
         self.plans: dict[tuple[Any, ...], RunPlan | Ran] = {}
         self.dynamic = [
             place for place, source in enumerate(sources) if isinstance(source, (ArgumentSource, GradientSource))
@@ -81,7 +80,7 @@ class Planner:
             words.append(form.words)
         if not all(condition.holds(values) for condition in self.conditions):
             return None
-        if not all(allows(symbol, values[symbol]) for symbol in self.bounded):
+        if not all(symbol.facts.allow(values[symbol]) for symbol in self.bounded):
             return None
         if len(self.plans) >= _MOST_PLANS:
             self.plans.clear()

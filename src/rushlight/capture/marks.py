@@ -9,7 +9,7 @@ from rushlight.eager.handle import Handle
 from rushlight.ops.dims import wrap_dim
 from rushlight.support.errors import fail, require
 from rushlight.support.frozen import frozen
-from rushlight.sym import Scope, Size, SizeExpr, guarding_hint_or_throw
+from rushlight.sym import Scope, Size, free_symbols, guarding_hint_or_throw
 
 _PLACE = "_rushlight_dims"
 
@@ -79,26 +79,15 @@ def _mark(tensor: Any, dims: int | Sequence[int] | None, mark: Mark) -> None:
     setattr(tensor, _PLACE, found)
 
 
-def has_bounds(symbol: SizeExpr) -> bool:
-    """Whether more is assumed of a symbol than that it is a size."""
-    facts = symbol.facts
-    return facts.lower != 0 or facts.upper is not None or facts.multiple_of != 1
-
-
-def allows(symbol: SizeExpr, value: int) -> bool:
-    """Whether a symbol may have a value."""
-    lower, upper = symbol.facts.lower, symbol.facts.upper
-    within = (lower is None or value >= lower) and (upper is None or value <= upper)
-    return within and value % symbol.facts.multiple_of == 0
-
-
 def refuse_fixed(scope: Scope, dynamic: dict[str, str]) -> None:
     """C011 for a size that was marked dynamic and has become a constant. `dynamic` has symbols' names and sources."""
     for name, source in dynamic.items():
-        size = scope.resolve(scope.symbols[name])
+        symbol = scope.symbols[name]
+        size = scope.resolve(symbol)
         if not isinstance(size, int):
             continue
-        guard = next(item for item in scope.guards if isinstance(scope.resolve(item.condition.expr), int))
+        about = [item for item in (*scope.guards, *scope.asserts) if symbol in free_symbols(item.condition.expr)]
+        guard = next((item for item in about if item.condition.relation == "=="), about[-1])
         fail(
             "C011",
             f"compile: {source} was marked dynamic, and the program needs it to be {size}",

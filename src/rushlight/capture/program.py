@@ -8,7 +8,7 @@ from typing import Any
 
 from rushlight.capture.aliasing import refuse_overlaps
 from rushlight.capture.freezing import Frozen
-from rushlight.capture.marks import Mark, has_bounds, marks_of, refuse_fixed
+from rushlight.capture.marks import Mark, marks_of, refuse_fixed
 from rushlight.capture.numbers import ProgramNumbers
 from rushlight.capture.source import ArgumentSource, GradientSource, NumberSource, Source, TensorSource, ViewSource
 from rushlight.capture.state import Leaf, StateWalk
@@ -20,7 +20,7 @@ from rushlight.eager.handle import Handle
 from rushlight.eager.tracing import TracedNumber, Tracer
 from rushlight.eager.tracing.number import traced_number
 from rushlight.ir.graph import Call, Graph, GraphBuilder, Node, births_of
-from rushlight.ir.type import TensorType, dense_order, symbols_in
+from rushlight.ir.type import TensorType, dense_order, row_major, symbols_in
 from rushlight.runtime.generator import Generator
 from rushlight.sym import Guard, Scope, SizeExpr, free_symbols, optimization_hint
 
@@ -104,8 +104,7 @@ class Recorder:
             fake.requires_grad_(True)
         if record is not None and record.required and record.grad is not None:
             form: Form = record.grad.form
-            dense = TensorType(type_.shape, type_.dtype, type_.device)
-            gradient = self.tracer.fake(dense if form.is_contiguous else form.type)
+            gradient = self.tracer.fake(row_major(type_) if form.is_contiguous else form.type)
             self.sources[id(gradient)] = GradientSource(ArgumentSource(position), form)
             self.before[id(fake)] = fake.gradient.grad = gradient
         return fake
@@ -336,17 +335,12 @@ def _has_history(handle: Handle) -> bool:
 
 def _guarded_symbols(scope: Scope) -> set[SizeExpr]:
     """Symbols of which something was assumed: by a guard, or by the user beforehand."""
-    bounded = {symbol for symbol in scope.symbols.values() if has_bounds(symbol)}
+    bounded = {symbol for symbol in scope.symbols.values() if symbol.facts.is_bounded}
     return bounded | {symbol for guard in scope.guards for symbol in free_symbols(guard.condition.expr)}
 
 
 def _holds(container: Any, key: Any) -> bool:
     return key in container if isinstance(container, dict) else key < len(container)
-
-
-def row_major(type_: TensorType) -> TensorType:
-    """The type of a result's gradient, however the result lies."""
-    return TensorType(type_.shape, type_.dtype, type_.device)
 
 
 def random_names(place: int) -> tuple[str, str]:

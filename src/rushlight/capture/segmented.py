@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from rushlight.build.segments import Birth, HostStep, NativeStep, cut_at_births, is_segmented
@@ -14,12 +13,12 @@ from rushlight.eager.dispatch import dispatch
 from rushlight.eager.form import form_of
 from rushlight.eager.memory import array_of
 from rushlight.ir.graph import NUMBER, Graph, Inner, with_dense_outputs
-from rushlight.ir.sizes import hidden_symbols, sizes_parameter
+from rushlight.ir.sizes import with_hidden_sizes
 from rushlight.ir.type import TensorType, symbols_in
 from rushlight.ir.value import map_operands
 from rushlight.support.errors import fail
 from rushlight.support.frozen import frozen
-from rushlight.sym import RuntimeAssert, SizeExpr, evaluate, free_symbols, is_symbol, scope_of
+from rushlight.sym import RuntimeAssert, SizeExpr, evaluate, free_symbols, is_symbol, scopes_of
 
 if TYPE_CHECKING:
     from rushlight.build import Executable
@@ -100,12 +99,9 @@ class Whole:
     """A graph that is one native call."""
 
     def __init__(self, graph: Graph, compile_graph: Compile, asserts: Sequence[RuntimeAssert] = ()) -> None:
-        types = [call.type for call in graph.parameters]
-        parts = [part for call in graph.calls for part in (call.type, *[value for _, value in call.attrs])]
-        sizes = hidden_symbols(types, [*parts, *[call.type for call in graph.outputs]])
-        parameters = (*graph.parameters, sizes_parameter(sizes)) if sizes else graph.parameters
+        graph, sizes = with_hidden_sizes(graph)
         self._asserts = list(asserts)
-        self._launching = Launching(with_dense_outputs(replace(graph, parameters=parameters)), sizes, compile_graph)
+        self._launching = Launching(with_dense_outputs(graph), sizes, compile_graph)
 
     def bound(self, inputs: Sequence[Any], sizes: Mapping[SizeExpr, int]) -> Body:
         """What gives the outputs of a run."""
@@ -200,8 +196,7 @@ def concrete(value: Any, sizes: Mapping[SizeExpr, int]) -> Any:
 
 def _asserts(graph: Graph) -> list[RuntimeAssert]:
     parts = [call.type for call in (*graph.parameters, *graph.calls)]
-    scopes = {id(scope): scope for scope in map(scope_of, symbols_in(parts)) if scope is not None}
-    return [item for scope in scopes.values() for item in scope.asserts]
+    return [item for scope in scopes_of(symbols_in(parts)) for item in scope.asserts]
 
 
 def _check(asserts: Sequence[RuntimeAssert], sizes: Mapping[SizeExpr, int]) -> None:

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from rushlight.ir.dtype import DType, bool_, complex128, float64, int64
-from rushlight.ir.type import CPU, Device, Mentions, TensorType, dense_order, symbols_in
+from rushlight.ir.type import CPU, Device, Mentions, TensorType, dense_order, row_major, symbols_in
 from rushlight.ir.value import Value
 from rushlight.support.frozen import frozen
 from rushlight.support.provenance import Frame
-from rushlight.sym import Branch, Size, SizeExpr, free_symbols, scope_of
+from rushlight.sym import Branch, Size, SizeExpr, free_symbols, scopes_of
 from rushlight.term import Attrs, Op, Term, attr_key, slot_setter
 
 
@@ -194,8 +194,7 @@ def births_of(calls: Iterable[Call]) -> dict[SizeExpr, Call]:
 def _asked(graph: Graph, births: Mapping[SizeExpr, Call]) -> set[SizeExpr]:
     """The born symbols that somebody but calls asks for: the caller, and the asserts of their scopes."""
     found = {symbol for symbol in graph.sizes if symbol in births}
-    scopes = {id(scope): scope for scope in [scope_of(symbol) for symbol in births] if scope is not None}
-    for scope in scopes.values():
+    for scope in scopes_of(births):
         for item in scope.asserts:
             found.update([symbol for symbol in free_symbols(item.condition.expr) if symbol in births])
     return found
@@ -207,8 +206,7 @@ def with_dense_outputs(graph: Graph) -> Graph:
     outputs: list[Call] = []
     for call in graph.outputs:
         if dense_order(call.type.shape, call.type.strides) is None:
-            type_ = TensorType(call.type.shape, call.type.dtype, call.type.device)
-            call = Call(RELAYOUT, (call,), (), type_, call.frames, call.region)
+            call = Call(RELAYOUT, (call,), (), row_major(call.type), call.frames, call.region)
             calls.append(call)
         outputs.append(call)
     return replace(graph, calls=tuple(calls), outputs=tuple(outputs))
@@ -283,6 +281,14 @@ class GraphBuilder:
             self.calls.append(item)
             nodes.append(Node(self, item))
         return tuple(nodes)
+
+    def laid_out(self, node: Node, type_: TensorType) -> Node:
+        """A value in the layout of a type."""
+        if node.type.strides == type_.strides:
+            return node
+        call = Call(RELAYOUT, (node.call,), (), type_, self.frames, self.region)
+        self.calls.append(call)
+        return Node(self, call)
 
     def _infer(self, op: Any, types: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
         """The type of a call; calls that are alike, as those of a model's layers, are asked about once."""

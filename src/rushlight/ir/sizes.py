@@ -3,19 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from dataclasses import replace
 
 from rushlight.ir.dtype import int64
-from rushlight.ir.graph import Call, parameter
+from rushlight.ir.graph import Graph, parameter
 from rushlight.ir.type import TensorType, symbols_in
 from rushlight.sym import SizeExpr, is_symbol
 
 
-def hidden_symbols(shown: Iterable[TensorType], parts: Iterable[Any]) -> tuple[SizeExpr, ...]:
-    """The symbols that types and attribute values (`parts`) need and no type in `shown` has as a size or stride."""
-    shown = list(shown)
+def hidden_symbols(graph: Graph) -> tuple[SizeExpr, ...]:
+    """The symbols that a graph needs and no parameter of it has as a size or stride."""
+    shown = [call.type for call in graph.parameters]
     known = {size for type_ in shown for size in (*type_.shape, *type_.strides)}
-    return tuple([symbol for symbol in symbols_in([*shown, *parts]) if symbol not in known])
+    parts = [part for call in graph.calls for part in (call.type, *[value for _, value in call.attrs])]
+    found = symbols_in([*shown, *parts, *[call.type for call in graph.outputs]])
+    return tuple([symbol for symbol in found if symbol not in known])
+
+
+def with_hidden_sizes(graph: Graph) -> tuple[Graph, tuple[SizeExpr, ...]]:
+    """The graph with one more input where there are hidden symbols, and these.
+
+    The input has no elements: its shape tells the sizes that no tensor shows.
+    """
+    symbols = hidden_symbols(graph)
+    if not symbols:
+        return graph, ()
+    sizes = parameter("sizes", TensorType(symbols, int64, strides=(0,) * len(symbols)))
+    return replace(graph, parameters=(*graph.parameters, sizes)), symbols
 
 
 def bind_symbols(type_: TensorType, shape: Iterable[int], strides: Iterable[int], symbols: dict[SizeExpr, int]) -> None:
@@ -23,8 +37,3 @@ def bind_symbols(type_: TensorType, shape: Iterable[int], strides: Iterable[int]
     for size, found in zip((*type_.shape, *type_.strides), (*shape, *strides), strict=True):
         if isinstance(size, SizeExpr) and is_symbol(size):
             symbols.setdefault(size, found)
-
-
-def sizes_parameter(symbols: tuple[SizeExpr, ...]) -> Call:
-    """An input without elements, whose shape tells the sizes: how they travel where no tensor shows them."""
-    return parameter("sizes", TensorType(symbols, int64, strides=(0,) * len(symbols)))

@@ -22,7 +22,7 @@ from typing import Any
 from rushlight.ir.dtype import SHORT_NAMES, DType
 from rushlight.ir.graph import NUMBER, Call, Graph, Inner, OutputView, inner_of
 from rushlight.ir.type import Device, TensorType, contiguous_strides
-from rushlight.sym import Condition, Scope, Size, SizeExpr, format_size, free_symbols, scope_of
+from rushlight.sym import Condition, Size, SizeExpr, format_size, free_symbols, scopes_of
 from rushlight.term import format_value
 
 _FLIPPED = {"==": "==", "!=": "!=", "<=": ">=", ">=": "<="}
@@ -132,11 +132,7 @@ class GraphPrinter:
 
     def conditions(self) -> list[str]:
         """The guards and checks of the scopes of the symbols that were printed."""
-        scopes: dict[Scope, None] = {}
-        for symbol in list(self.symbols):
-            scope = scope_of(symbol)
-            if scope is not None:
-                scopes[scope] = None
+        scopes = scopes_of(self.symbols)
         conditions = [("given", guard.condition) for scope in scopes for guard in scope.guards]
         conditions += [("check", check.condition) for scope in scopes for check in scope.asserts]
         return [f"{word} {self.condition(condition)}" for word, condition in conditions]

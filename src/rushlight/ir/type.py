@@ -66,6 +66,11 @@ def dense_order(shape: tuple[Size, ...], strides: tuple[Size, ...]) -> tuple[int
     return None
 
 
+def row_major(type_: TensorType) -> TensorType:
+    """The type with its elements row by row."""
+    return TensorType(type_.shape, type_.dtype, type_.device, weak=type_.weak)
+
+
 def _chain(shape: tuple[Size, ...], strides: tuple[Size, ...]) -> list[int]:
     """The dims from the outermost to the innermost where each stride is the product of the sizes within.
 

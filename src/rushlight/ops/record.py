@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from rushlight.ir.dtype import Kind
 from rushlight.ir.graph import GraphBuilder, Node
-from rushlight.ir.type import Layout, TensorType, dense_order
+from rushlight.ir.type import Layout, TensorType, dense_order, row_major
 from rushlight.ir.value import SYNTAX, Value
 from rushlight.ops.schema import REQUIRED, Parameter, Schema, parse_schema, signature_of
 from rushlight.support.errors import fail
@@ -296,7 +296,7 @@ def _owned(type_: TensorType) -> TensorType:
     """The type of a result that shares no storage: dense."""
     if dense_order(type_.shape, type_.strides) is not None:
         return type_
-    return TensorType(type_.shape, type_.dtype, type_.device, weak=type_.weak)
+    return row_major(type_)
 
 
 def _parameters(builder: GraphBuilder, type_: Any, position: int) -> Any:

@@ -31,7 +31,7 @@ from rushlight.schedule.places import (
 )
 from rushlight.schedule.split import split_reductions
 from rushlight.schedule.unread import mark_unread
-from rushlight.sym import SizeExpr, free_symbols, is_symbol, scope_of
+from rushlight.sym import SizeExpr, free_symbols, is_symbol, scopes_of
 
 
 @dataclass(slots=True)
@@ -124,9 +124,8 @@ def _symbol_sources(types: Sequence[TensorType]) -> tuple[SymbolSource, ...]:
 def _assertions(sources: tuple[SymbolSource, ...]) -> tuple[Assertion, ...]:
     """The run-time asserts of the symbols' scopes, as far as the entry knows their symbols."""
     known = {source.symbol for source in sources}
-    scopes = {id(scope): scope for scope in [scope_of(symbol) for symbol in known] if scope is not None}
     found: dict[Assertion, None] = {}
-    for scope in scopes.values():
+    for scope in scopes_of([source.symbol for source in sources]):
         for item in scope.asserts:
             condition = item.condition
             if known.issuperset(free_symbols(condition.expr)):

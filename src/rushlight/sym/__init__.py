@@ -23,6 +23,7 @@ from rushlight.sym.scope import (
     is_nonnegative,
     optimization_hint,
     scope_of,
+    scopes_of,
     statically_known,
 )
 from rushlight.sym.simplify import simplify
@@ -74,6 +75,7 @@ __all__ = [
     "product",
     "required",
     "scope_of",
+    "scopes_of",
     "simplify",
     "statically_known",
     "substitute",

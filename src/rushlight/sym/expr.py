@@ -178,6 +178,16 @@ class SymbolFacts(NamedTuple):
     scope: SymbolOwner | None = None
 
     @property
+    def is_bounded(self) -> bool:
+        """Whether more is known than that it is a size."""
+        return self.lower != 0 or self.upper is not None or self.multiple_of != 1
+
+    def allow(self, value: int) -> bool:
+        """Whether the symbol may have a value."""
+        within = (self.lower is None or value >= self.lower) and (self.upper is None or value <= self.upper)
+        return within and value % self.multiple_of == 0
+
+    @property
     def suggested(self) -> int | None:
         """The value that someone gave to optimise for, or the example's; None where nobody gave one."""
         return self.hint if self.preferred is None else self.preferred

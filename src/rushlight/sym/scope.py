@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from typing import NoReturn
 
@@ -97,12 +97,11 @@ class Scope(SymbolOwner):
         name = self._fresh_name("s" if hint is not None else "u") if name is None else name
         if name in self.symbols:
             fail("X001", f"sym: the scope has a symbol {name} already")
-        if hint is not None:
-            inside = (lower is None or lower <= hint) and (upper is None or hint <= upper)
-            if not inside or hint % multiple_of:
-                facts = f"[{lower}, {upper}] or no multiple of {multiple_of}"
-                fail("X001", f"sym: the hint {hint} of {name} is outside {facts}")
-        symbol = new_symbol(SymbolFacts(name, lower, upper, multiple_of, hint, optimization_hint, source, None, self))
+        facts = SymbolFacts(name, lower, upper, multiple_of, hint, optimization_hint, source, None, self)
+        if hint is not None and not facts.allow(hint):
+            outside = f"[{lower}, {upper}] or no multiple of {multiple_of}"
+            fail("X001", f"sym: the hint {hint} of {name} is outside {outside}")
+        symbol = new_symbol(facts)
         self.symbols[name] = symbol
         return symbol
 
@@ -215,6 +214,11 @@ def scope_of(e: Size) -> Scope | None:
     symbol = first_scoped_symbol(e)
     owner = symbol.facts.scope if symbol is not None else None
     return owner if isinstance(owner, Scope) else None
+
+
+def scopes_of(symbols: Iterable[SizeExpr]) -> list[Scope]:
+    """The scopes that symbols belong to, each once."""
+    return [scope for scope in dict.fromkeys([scope_of(symbol) for symbol in symbols]) if scope is not None]
 
 
 def _fail_data_dependent(e: Size, question: str) -> NoReturn:

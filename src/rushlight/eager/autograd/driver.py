@@ -61,6 +61,16 @@ class Pass:
         self.owned.add(id(result))
         return result
 
+    def walk(self, roots: Sequence[Any], targets: Sequence[Any], **how: Any) -> dict[tuple[int, int], Any]:
+        """Runs the pass; what arrived at the targets, by the identity of the node and the number of the output."""
+        found: dict[tuple[int, int], Any] = {}
+
+        def captured(edge: Any, gradient: Any) -> None:
+            found[id(edge[0]), edge[1]] = gradient
+
+        walk(roots, self.run, self.add, prepare=self.prepare, targets=targets, captured=captured, **how)
+        return found
+
 
 def run_backward(
     tensors: Sequence[Any],
@@ -80,22 +90,9 @@ def run_backward(
         if edge is None:
             fail("G005", "grad: one of the inputs does not require gradients", input=tensor)
         targets.append(edge)
-    found: dict[tuple[int, int], Any] = {}
-
-    def captured(edge: Any, gradient: Any) -> None:
-        found[id(edge[0]), edge[1]] = gradient
-
     one = Pass(keep_graph, create_graph)
     with Scope(grad=create_graph, engaged=one):
-        walk(
-            roots,
-            one.run,
-            one.add,
-            prepare=one.prepare,
-            targets=targets,
-            captured=captured,
-            until_targets=inputs is not None,
-        )
+        found = one.walk(roots, targets, until_targets=inputs is not None)
         if inputs is not None and accumulate:
             for tensor, edge in zip(inputs, targets, strict=True):
                 _accumulate(tensor, edge, found.get((id(edge[0]), edge[1])), one)
@@ -133,22 +130,9 @@ class Tape:
         """
         pairs = [*zip(self.roots, gradients, strict=True), *zip(self.edges, starts, strict=False)]
         roots = [(edge, gradient) for edge, gradient in pairs if edge is not None]
-        found: dict[tuple[int, int], Any] = {}
-
-        def captured(edge: Any, gradient: Any) -> None:
-            found[id(edge[0]), edge[1]] = gradient
-
         one = Pass(keep, create_graph)
         with Scope(grad=create_graph, engaged=one):
-            walk(
-                roots,
-                one.run,
-                one.add,
-                prepare=one.prepare,
-                targets=self.edges,
-                captured=captured,
-                part=self._part,
-            )
+            found = one.walk(roots, self.edges, part=self._part)
         return [found.get((id(edge[0]), edge[1])) for edge in self.edges], one.owned
 
 

@@ -19,28 +19,14 @@ from rushlight.eager.handle import Handle
 from rushlight.eager.mutation import Mutation
 from rushlight.eager.pytree import Structure, flatten_tree
 from rushlight.eager.tracing.tracer import Binding, Tracer
-from rushlight.ir.graph import RELAYOUT, Call, Graph, GraphBuilder, Inner, Node, parameter
-from rushlight.ir.type import TensorType, dense_order
+from rushlight.ir.graph import Call, Graph, GraphBuilder, Inner, Node, parameter
+from rushlight.ir.type import TensorType, dense_order, row_major
 from rushlight.ops.record import OPERATORS
 from rushlight.support.errors import fail
 from rushlight.sym import Branch, SizeExpr
 
 Edge = tuple[int, int]
 NOTHING = -0.0  # what stands for a gradient that is not there: added to another one, it changes no bit
-
-
-def row_major(type_: TensorType) -> TensorType:
-    """The type with its elements row by row."""
-    return TensorType(type_.shape, type_.dtype, type_.device, weak=type_.weak)
-
-
-def laid_out(builder: GraphBuilder, node: Node, type_: TensorType) -> Node:
-    """A value in the layout of a type."""
-    if node.type.strides == type_.strides:
-        return node
-    call = Call(RELAYOUT, (node.call,), (), type_, builder.frames, builder.region)
-    builder.calls.append(call)
-    return Node(builder, call)
 
 
 def filled(builder: GraphBuilder, type_: TensorType) -> Node:
@@ -62,7 +48,7 @@ class BodyTracer(Tracer):
             return super().parameter(tensor, type_)
         super().parameter(tensor, row_major(type_))
         binding: Binding = tensor.node
-        binding.node = binding.cell.node = laid_out(self.builder, binding.node, type_)
+        binding.node = binding.cell.node = self.builder.laid_out(binding.node, type_)
         return binding.node
 
     def _lifted(self, tensor: Handle) -> Binding:
@@ -185,7 +171,7 @@ class Body:
             for place, node in enumerate(results):
                 if node is None:
                     node = filled(builder, types[place])
-                made.append(laid_out(builder, node, row_major(node.type)).call)
+                made.append(builder.laid_out(node, row_major(node.type)).call)
             graph = Graph(tuple(known), tuple(builder.calls), tuple(made), name=builder.name).without_dead_calls()
             return Inner(graph, self.branch)
 

@@ -15,11 +15,11 @@ from rushlight.eager.dispatch import STATE, Scope
 from rushlight.eager.handle import Handle
 from rushlight.eager.pytree import unflatten_tree
 from rushlight.eager.symbols import SymBool, SymInt
-from rushlight.eager.tracing.body import Body, dense_type, filled, laid_out, row_major
+from rushlight.eager.tracing.body import Body, dense_type, filled
 from rushlight.eager.tracing.tracer import Tracer
 from rushlight.ir.dtype import bool_, int64
 from rushlight.ir.graph import Node as Value
-from rushlight.ir.type import TensorType
+from rushlight.ir.type import TensorType, row_major
 from rushlight.ops import OPERATORS, control
 from rushlight.support.errors import fail
 from rushlight.sym import SizeExpr, eq, free_symbols, statically_known
@@ -84,7 +84,7 @@ def as_tensor(leaf: Any) -> Any:
 
 def operand(outer: Tracer, tensor: Handle, type_: TensorType | None = None) -> Value:
     """A tensor's value as a body takes it."""
-    return laid_out(outer.builder, outer.node(tensor), dense_type(tensor) if type_ is None else type_)
+    return outer.builder.laid_out(outer.node(tensor), dense_type(tensor) if type_ is None else type_)
 
 
 def gradient_operand(outer: Tracer, gradient: Any, type_: TensorType) -> Value:

@@ -13,7 +13,7 @@ from rushlight.eager.dispatch import STATE, Scope
 from rushlight.eager.handle import Handle
 from rushlight.eager.pytree import Structure, flatten_tree, unflatten_tree
 from rushlight.eager.symbols import SymInt
-from rushlight.eager.tracing.body import Body, Edge, filled, row_major
+from rushlight.eager.tracing.body import Body, Edge, filled
 from rushlight.eager.tracing.control import (
     ControlNode,
     as_tensor,
@@ -26,7 +26,7 @@ from rushlight.eager.tracing.control import (
 from rushlight.eager.tracing.tracer import Tracer
 from rushlight.ir.graph import Inner
 from rushlight.ir.graph import Node as Value
-from rushlight.ir.type import TensorType
+from rushlight.ir.type import TensorType, row_major
 from rushlight.ops import OPERATORS, control
 from rushlight.support.errors import fail
 from rushlight.sym import Size, SizeExpr, eq, required

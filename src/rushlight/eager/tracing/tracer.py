@@ -17,7 +17,7 @@ from rushlight.eager.execution.views import is_composite_view, view_plan
 from rushlight.eager.form import form_of_type
 from rushlight.eager.handle import Handle, make
 from rushlight.eager.mutation import Mutation, written_value
-from rushlight.ir.graph import RELAYOUT, Call, GraphBuilder, Node
+from rushlight.ir.graph import GraphBuilder, Node
 from rushlight.ir.type import TensorType
 from rushlight.ops.record import BORN, OPERATORS
 from rushlight.ops.schema import Parameter
@@ -214,21 +214,15 @@ class Tracer:
         nodes = tuple([Node(self.builder, self.builder.operand(item)) if _is_number(item) else item for item in nodes])
         types = tuple([item.type if isinstance(item, Node) else item for item in nodes])
         op.check(binding.node.type, types[0] if op.base is None else op.base.infer(types, attrs))
-        value = self._laid_out(written_value(self.builder, op, nodes, attrs, binding.node.type), binding.node.type)
+        value = self.builder.laid_out(
+            written_value(self.builder, op, nodes, attrs, binding.node.type), binding.node.type
+        )
         cell = binding.cell
         cell.node = self._carried_back(binding, value)
         cell.writes += 1
         binding.node, binding.seen = value, cell.writes
         target.version.value += 1
         return target
-
-    def _laid_out(self, value: Node, type_: TensorType) -> Node:
-        """The value in the layout of the tensor that it is written to."""
-        if value.type.strides == type_.strides:
-            return value
-        call = Call(RELAYOUT, (value.call,), (), type_, self.builder.frames, self.builder.region)
-        self.builder.calls.append(call)
-        return Node(self.builder, call)
 
     def _carried_back(self, binding: Binding, value: Node) -> Node:
         """The base's value once the view that `binding` is holds `value`."""
