@@ -292,6 +292,7 @@ __all__ = [
     "empty_like",
     "enable_grad",
     "equal",
+    "export",
     "eye",
     "finfo",
     "float",
@@ -407,12 +408,12 @@ __all__ = [
 __all__ += _operators.__all__
 
 if _TYPE_CHECKING:
-    from rushlight import autograd, compiler, nn, optim, shapes, testing, utils
+    from rushlight import autograd, compiler, export, nn, optim, shapes, testing, utils
     from rushlight.capture import compile
     from rushlight.data import load, save
 
 # Loaded when first asked for, so that `import rushlight` is fast.
-_MODULES = ("autograd", "compiler", "nn", "optim", "shapes", "testing", "utils")
+_MODULES = ("autograd", "compiler", "export", "nn", "optim", "shapes", "testing", "utils")
 _ELSEWHERE = {"compile": "rushlight.capture", "load": "rushlight.data", "save": "rushlight.data"}
 
 

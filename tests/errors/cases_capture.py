@@ -162,6 +162,39 @@ def size_that_was_marked_dynamic_is_fixed():
     rl.compile(three)(x)
 
 
+@triggers("C034")
+def exported_function_counts_its_calls():
+    state = {"seen": rl.zeros(())}
+
+    def total(x):
+        state["seen"] = x.sum()
+        return x + 1
+
+    rl.export.export(total, (rl.ones(3),))
+
+
+@triggers("C035")
+def exported_dim_is_not_there():
+    rl.export.export(lambda x: x + 1, (rl.ones(3),), dynamic_shapes={"x": {1: rl.export.Dim("columns")}})
+
+
+@triggers("R002", "exported")
+def exported_check_fails_under_its_own_line():
+    def chosen(x):
+        rows = rl.nonzero(x > 0)[:, 0]
+        rl.check(rows.shape[0] <= 2, "too many rows")
+        return x[rows]
+
+    program = rl.export.export(chosen, (rl.ones(2),))
+    program.module()(rl.ones(3))
+
+
+@triggers("C022", "exported")
+def exported_program_is_called_with_other_sizes():
+    program = rl.export.export(lambda x: x * 2 if x.shape[0] < 8 else x, (rl.ones(2),))
+    program.module()(rl.ones(9))
+
+
 @triggers("C031")
 def branch_writes_to_its_operand():
     @rl.compile

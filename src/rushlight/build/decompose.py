@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from rushlight.ir.graph import NUMBER, RELAYOUT, RESULT, Call, Graph, GraphBuilder, Node
+from rushlight.ir.graph import NUMBER, RELAYOUT, RESULT, Call, Graph, GraphBuilder, Inner, Node
 from rushlight.ir.type import TensorType
 from rushlight.ir.value import map_operands
 from rushlight.sym import Size, SizeExpr, simplify
@@ -70,9 +70,12 @@ def _resolve(size: Size) -> Size:
 
 
 def resolve_attr(value: Any) -> Any:
-    """An attribute with every size in its representative form."""
+    """An attribute with every size in its representative form, and graphs in primitives."""
     if isinstance(value, SizeExpr):
         return _resolve(value)
+    if isinstance(value, Inner):
+        with value.branch.scope.within(value.branch):
+            return Inner(to_primitives(value.graph), value.branch)
     return tuple([resolve_attr(item) for item in value]) if isinstance(value, tuple) else value
 
 

@@ -13,14 +13,15 @@ from rushlight import build, tune
 from rushlight.autodiff.partition import split_joint
 from rushlight.build.segments import is_segmented
 from rushlight.capture import specified
+from rushlight.capture.arguments import Arguments, Names
 from rushlight.capture.backward import BackwardPart
 from rushlight.capture.entry import Entry
 from rushlight.capture.freezing import Frozen
-from rushlight.capture.program import Program, Recorder
+from rushlight.capture.program import Program, Recorder, open_type, record
 from rushlight.capture.segmented import Segmented
 from rushlight.capture.source import TensorSource
-from rushlight.capture.state import StateWalk, walk_function
-from rushlight.capture.writer import MISS, Arguments, Names, Writer
+from rushlight.capture.state import StateWalk, walk_prepared
+from rushlight.capture.writer import MISS, Writer
 from rushlight.eager.dispatch import STATE
 from rushlight.eager.handle import Handle
 from rushlight.ir.graph import with_dense_outputs
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from rushlight.ir.graph import Graph
     from rushlight.ir.spec import ParamsSpec
 
-PREPARE = "__rushlight_prepare__"
 MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 SEARCHING = ("max-autotune", "max-autotune-no-cudagraphs")
 QUIET_GRAPHS = 8  # of one function; beyond these a warning says which guard keeps failing
@@ -120,8 +120,8 @@ class CompiledFunction:
         while True:
             names = Names()
             arguments = Arguments(args, kwargs, names)
-            walk = _walk(self.function, arguments)
-            program = self._record(args, kwargs, arguments, walk, names, unset, spec)
+            walk = walk_prepared(self.function, arguments.leaves)
+            program = self._record(arguments, walk, names, unset, spec)
             missing = {key for key in program.unset_gradients if key not in unset}
             if not missing:
                 break
@@ -133,40 +133,26 @@ class CompiledFunction:
         return _build(program, arguments, walk, names, self.options)
 
     def _record(
-        self,
-        args: Any,
-        kwargs: Any,
-        arguments: Arguments,
-        walk: StateWalk,
-        names: Names,
-        unset: set[int],
-        spec: ParamsSpec | None,
+        self, arguments: Arguments, walk: StateWalk, names: Names, unset: set[int], spec: ParamsSpec | None
     ) -> Program:
         opened = None if spec is None else spec.open()
         frozen = Frozen(walk, self.options.freeze)
         recorder = Recorder(self.function, walk, names, frozen, Scope() if opened is None else opened.scope)
-        try:
-            leaves = [
-                self._stand_in(recorder, place, name, value)
-                if opened is None
-                else specified.stand_in(opened, recorder, place, name, value)
-                for place, (name, value) in enumerate(arguments.leaves)
-            ]
-            rest = iter(leaves)
-            fake_args, fake_kwargs = _rebuild(args, rest), _rebuild(kwargs, rest)
-            recorder.enter(self.dynamic_numbers, unset)
-            program = recorder.run(fake_args, fake_kwargs)
-            if opened is not None:
-                specified.finish(opened, program)
-            return program
-        finally:
-            recorder.leave()
-            recorder.tracer.close()
+
+        def stand_in(place: int, name: str, value: Any) -> Any:
+            if opened is None:
+                return self._stand_in(recorder, place, name, value)
+            return specified.stand_in(opened, recorder, place, name, value)
+
+        program = record(recorder, arguments, stand_in, self.dynamic_numbers, unset)
+        if opened is not None:
+            specified.finish(opened, program)
+        return program
 
     def _stand_in(self, recorder: Recorder, place: int, name: str, value: Any) -> Any:
         """What stands for an argument while tracing."""
         if isinstance(value, Handle):
-            type_ = recorder.open_type(value, place) if self.options.dynamic else value.form.type
+            type_ = open_type(recorder, value, place) if self.options.dynamic else value.form.type
             return recorder.argument(place, value, type_)
         return recorder.number(name, value) if type(value) in (int, float) else value
 
@@ -332,24 +318,6 @@ def why_missed(entry: Entry, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
         except (KeyError, IndexError, AttributeError, NameError):
             return guard
     return None
-
-
-def _walk(function: Any, arguments: Arguments) -> StateWalk:
-    walk = walk_function(function, arguments.leaves)
-    prepared = [getattr(item, PREPARE) for item in walk.marked if hasattr(type(item), PREPARE)]
-    if not prepared:
-        return walk
-    for prepare in prepared:
-        prepare()
-    return walk_function(function, arguments.leaves)
-
-
-def _rebuild(value: Any, leaves: Any) -> Any:
-    if type(value) in (tuple, list):
-        return type(value)([_rebuild(item, leaves) for item in value])
-    if type(value) is dict:
-        return {key: _rebuild(item, leaves) for key, item in value.items()}
-    return next(leaves)
 
 
 def _build(program: Program, arguments: Arguments, walk: StateWalk, names: Names, options: Options) -> Entry:

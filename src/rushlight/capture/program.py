@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rushlight.capture.aliasing import refuse_overlaps
+from rushlight.capture.arguments import Arguments
 from rushlight.capture.freezing import Frozen
 from rushlight.capture.marks import Mark, marks_of, refuse_fixed
 from rushlight.capture.numbers import ProgramNumbers
@@ -61,6 +62,8 @@ class Program:
 class Recorder:
     """Runs a function once on tensors without data."""
 
+    tracer_class = Tracer
+
     def __init__(
         self, function: Any, walk: StateWalk, names: Callable[[Any], str], frozen: Frozen, scope: Scope
     ) -> None:
@@ -70,7 +73,7 @@ class Recorder:
         self.text_of = names
         self.scope = scope
         self.builder = GraphBuilder("step")
-        self.tracer = Tracer(self.builder, self.scope, self._lift, self._random_state)
+        self.tracer = self.tracer_class(self.builder, self.scope, self._lift, self._random_state)
         self.draws: dict[Generator, int] = {}
         self.sources: dict[int, Source] = {}
         self.numbers = ProgramNumbers(scope)
@@ -109,14 +112,6 @@ class Recorder:
             self.before[id(fake)] = fake.gradient.grad = gradient
         return fake
 
-    def open_type(self, tensor: Handle, position: int) -> TensorType:
-        """The type of a tensor argument whose sizes are symbols, as its marks say."""
-        marks = marks_of(tensor)
-        for dim, mark in marks.items():
-            if mark.kind == "dynamic":
-                self.dynamic[f"a{position}_{dim}"] = f"dim {dim} of argument {position}"
-        return symbolic_type(self.scope, tensor.form, f"a{position}", marks)
-
     def number(self, text: str, value: Any) -> TracedNumber:
         """A run-time number."""
         return traced_number(text, value, self.numbers)
@@ -137,7 +132,7 @@ class Recorder:
 
     # State.
 
-    def enter(self, dynamic_numbers: set[str], unset: set[int]) -> None:
+    def enter(self, dynamic_numbers: Collection[str], unset: Collection[int]) -> None:
         """Puts run-time numbers and gradient placeholders in place of the real ones."""
         for leaf in self.walk.leaves:
             if isinstance(leaf.value, Handle):
@@ -212,14 +207,8 @@ class Recorder:
             return places[id(tensor)]
 
         def classify(tensor: Handle) -> Source | int:
-            binding = tensor.node
-            if binding is None:
-                return self.sources.get(id(tensor)) or TensorSource(tensor)
-            base = binding.cell.source
-            if base is None:
-                return output(tensor)
-            source = self.sources.get(id(base)) or TensorSource(base)
-            return ViewSource(source, binding.steps) if binding.steps else source
+            source = self.taken(tensor)
+            return output(tensor) if source is None else source
 
         template = flatten_value(result, classify)
         changed = _changed(self.walk, self._text)
@@ -247,6 +236,17 @@ class Recorder:
         program.same = self.same
         program.sizes = self.numbers.sizes
         return program
+
+    def taken(self, tensor: Handle) -> Source | None:
+        """Where a result comes from that is an input, or a view of one; None of others, which the graph gives."""
+        binding = tensor.node
+        if binding is None:
+            return self.sources.get(id(tensor)) or TensorSource(tensor)
+        base = binding.cell.source
+        if base is None:
+            return None
+        source = self.sources.get(id(base)) or TensorSource(base)
+        return ViewSource(source, binding.steps) if binding.steps else source
 
     def _finish(
         self, nodes: list[Node], handles: list[Handle], template: Template, effects: list[Effect], gradients: list[Any]
@@ -304,6 +304,42 @@ class Recorder:
             guards=list(self.scope.guards),
             told=told,
         )
+
+
+def record(
+    recorder: Recorder,
+    arguments: Arguments,
+    stand_in: Callable[[int, str, Any], Any],
+    dynamic_numbers: Collection[str] = (),
+    unset: Collection[int] = (),
+) -> Program:
+    """The program of a call; `stand_in(place, name, value)` is what stands for a leaf of its arguments."""
+    try:
+        leaves = [stand_in(place, name, value) for place, (name, value) in enumerate(arguments.leaves)]
+        rest = iter(leaves)
+        args, kwargs = _rebuild(arguments.args, rest), _rebuild(arguments.kwargs, rest)
+        recorder.enter(dynamic_numbers, unset)
+        return recorder.run(args, kwargs)
+    finally:
+        recorder.leave()
+        recorder.tracer.close()
+
+
+def open_type(recorder: Recorder, tensor: Handle, position: int) -> TensorType:
+    """The type of a tensor argument whose sizes are symbols, as its marks say."""
+    marks = marks_of(tensor)
+    for dim, mark in marks.items():
+        if mark.kind == "dynamic":
+            recorder.dynamic[f"a{position}_{dim}"] = f"dim {dim} of argument {position}"
+    return symbolic_type(recorder.scope, tensor.form, f"a{position}", marks)
+
+
+def _rebuild(value: Any, leaves: Iterator[Any]) -> Any:
+    if type(value) in (tuple, list):
+        return type(value)([_rebuild(item, leaves) for item in value])
+    if type(value) is dict:
+        return {key: _rebuild(item, leaves) for key, item in value.items()}
+    return next(leaves)
 
 
 def _changed(walk: StateWalk, text: Callable[[Leaf], str]) -> list[tuple[Leaf, Any]]:

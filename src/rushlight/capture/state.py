@@ -16,6 +16,7 @@ from rushlight.eager.handle import Handle
 from rushlight.support.errors import fail
 
 MARK = "__rushlight_state__"
+PREPARE = "__rushlight_prepare__"  # of a class: called before its instance is walked
 MISSING = object()
 _NO_STATE = (type, FunctionType, BuiltinFunctionType, MethodType, ModuleType, CellType, Handle)
 
@@ -184,6 +185,17 @@ def walk_function(function: Any, arguments: list[tuple[str, Any]]) -> StateWalk:
     for name, value in arguments:
         walk.add(value, name)
     return walk
+
+
+def walk_prepared(function: Any, arguments: list[tuple[str, Any]]) -> StateWalk:
+    """What a function reaches, once that is ready for it."""
+    walk = walk_function(function, arguments)
+    prepared = [getattr(item, PREPARE) for item in walk.marked if hasattr(type(item), PREPARE)]
+    if not prepared:
+        return walk
+    for prepare in prepared:
+        prepare()
+    return walk_function(function, arguments)
 
 
 def _is_filled(cell: CellType) -> bool:

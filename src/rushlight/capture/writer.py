@@ -7,6 +7,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from rushlight.capture.aliasing import alias_guards
+from rushlight.capture.arguments import Arguments, Names
 from rushlight.capture.entry import Entry, Planner, numbers_among
 from rushlight.capture.guard import Guard
 from rushlight.capture.kept import Kept
@@ -33,60 +34,6 @@ if TYPE_CHECKING:
     from rushlight.build import Executable
 
 MISS = object()
-
-
-class Names:
-    """Names in a generated function for the objects that it mentions."""
-
-    def __init__(self) -> None:
-        self.space: dict[str, Any] = {}
-        self._names: dict[int, str] = {}
-
-    def __call__(self, value: Any) -> str:
-        """The object's name; the same object has one."""
-        found = self._names.get(id(value))
-        if found is None:
-            found = self._names[id(value)] = f"v{len(self._names)}"
-            self.space[found] = value
-        return found
-
-
-class Arguments:
-    """How arguments are taken apart: lines that give each leaf a name, and the leaves."""
-
-    def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any], names: Names) -> None:
-        self.names = names
-        self.lines: list[str] = []
-        self.unpack: list[str] = []
-        self.guards: list[Guard] = []
-        self.leaves: list[tuple[str, Any]] = []
-        self._open(args, "args")
-        self._open(kwargs, "kwargs")
-
-    def _open(self, value: Any, text: str) -> None:
-        if type(value) in (tuple, list):
-            self._guard("arguments", text, f"{type(value).__name__} of {len(value)}", self._shape_test(value, text))
-            parts = [(f"{text}[{place}]", item) for place, item in enumerate(value)]
-        elif type(value) is dict:
-            test = self._shape_test(value, text)
-            failed = f"{test} or list({text}) != {list(value)!r}" if value else test
-            self._guard("arguments", text, f"dict with {list(value)}", failed)
-            parts = [(f"{text}[{key!r}]", item) for key, item in value.items()]
-        else:
-            name = f"a{len(self.leaves)}"
-            self.lines.append(f"{name} = {text}")
-            self.unpack.append(f"{name} = {text}")
-            self.leaves.append((name, value))
-            return
-        for part, item in parts:
-            self._open(item, part)
-
-    def _shape_test(self, value: Any, text: str) -> str:
-        return f"{text}.__class__ is not {self.names(type(value))} or len({text}) != {len(value)}"
-
-    def _guard(self, kind: str, path: str, expected: str, failed: str) -> None:
-        self.lines.append(f"if {failed}: return MISS")
-        self.guards.append(Guard(kind, path, expected, failed))
 
 
 def argument_guards(arguments: Arguments, names: Names) -> list[Guard]:

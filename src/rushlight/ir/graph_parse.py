@@ -14,7 +14,9 @@ from typing import Any, NoReturn, Protocol
 from rushlight.ir.dtype import SHORT_NAMES, DType
 from rushlight.ir.graph import RELAYOUT, RESULT, Call, Graph, Inner, OutputView, number, parameter
 from rushlight.ir.type import CPU, Device, TensorType
+from rushlight.support import lazy
 from rushlight.support.errors import RushlightError, error
+from rushlight.support.provenance import Frame
 from rushlight.sym import Branch, Condition, Guard, RuntimeAssert, Scope, Size, SizeExpr, eq, ge, le, ne, parse_size
 from rushlight.term import Op, Reader, TermSyntaxError
 
@@ -51,7 +53,7 @@ _OWN_OPS: dict[str, Op] = {op.name: op for op in (RESULT, RELAYOUT)}
 _RELATIONS: dict[str, Callable[[Size, Size], bool | Condition]] = {"==": eq, "!=": ne, "<=": le, ">=": ge}
 _FACTS = re.compile(
     r"^size (?P<name>\w+)(?: = (?P<hint>-?\d+))?(?: about (?P<preferred>-?\d+))?"
-    r"(?: from (?P<lower>-?\d+|-inf))?(?: to (?P<upper>-?\d+))?(?: step (?P<step>\d+))?$"
+    r"(?: from (?P<lower>-?\d+|-inf))?(?: to (?P<upper>-?\d+))?(?: step (?P<step>\d+))?(?: of (?P<source>\".*\"))?$"
 )
 _FACT_WORDS = {
     "hint": "hint",
@@ -60,16 +62,20 @@ _FACT_WORDS = {
     "upper": "upper",
     "step": "multiple_of",
 }
-_CONDITION = re.compile(r"^(?P<word>given|check) (?P<size>.+) (?P<relation>==|!=|<=|>=) 0$")
+_CONDITION = re.compile(
+    r"^(?P<word>given|check) (?P<size>.+) (?P<relation>==|!=|<=|>=) 0(?: at (?P<place>\d+))?(?: (?P<said>\".*\"))?$"
+)
 _SYMBOL = re.compile(r"[A-Za-z_]\w*")
 
 
-def parse_graph(text: str, operators: Mapping[str, Any], scope: Scope | None = None) -> Graph:
+def parse_graph(
+    text: str, operators: Mapping[str, Any], scope: Scope | None = None, frames: Sequence[tuple[Frame, ...]] = ()
+) -> Graph:
     """The graph that `text` denotes; its symbols belong to `scope`, and are made there unless it has them.
 
-    Errors: C009, with the line.
+    `frames` are those that calls and checks name by number (`at 3`). Errors: C009, with the line.
     """
-    reader = GraphReader(operators, Scope() if scope is None else scope)
+    reader = GraphReader(operators, Scope() if scope is None else scope, frames)
     lines = [(place, line.strip()) for place, line in enumerate(text.splitlines(), 1)]
     lines = [(place, line) for place, line in lines if line and not line.startswith("#")]
     # What is known of a symbol is part of it from its birth, so sizes come before the types that mention them.
@@ -168,9 +174,10 @@ class TypeReader:
 class GraphReader(TypeReader):
     """Reads one graph, line by line."""
 
-    def __init__(self, operators: Mapping[str, Any], scope: Scope) -> None:
+    def __init__(self, operators: Mapping[str, Any], scope: Scope, frames: Sequence[tuple[Frame, ...]] = ()) -> None:
         super().__init__(scope)
         self.operators = operators
+        self.frames = frames
         self.name = ""
         self.closed = False
         self.values: dict[str, Call] = {}
@@ -215,7 +222,7 @@ class GraphReader(TypeReader):
     def _inner_line(self, line: str) -> None:
         """A line of a graph that a call runs: what it asserts is known there alone."""
         if self.opened is None:
-            self.opened = GraphReader(self.operators, self.scope)
+            self.opened = GraphReader(self.operators, self.scope, self.frames)
             self.opened.branch = Branch(self.scope)
             line = line.partition(" ")[2]
         reader, branch = self.opened, self.opened.branch
@@ -271,6 +278,8 @@ class GraphReader(TypeReader):
         for key, word in _FACT_WORDS.items():
             if found[key] is not None:
                 facts[word] = None if found[key] == "-inf" else int(found[key])
+        if found["source"] is not None:
+            facts["source"] = lazy.json.loads(found["source"])
         if found["name"] not in self.scope.symbols:
             self.scope.symbol(found["name"], **facts)
 
@@ -282,7 +291,9 @@ class GraphReader(TypeReader):
         if isinstance(condition, bool):
             return  # it holds, or fails, for all values
         if found["word"] == "check":
-            self.scope.asserts.append(RuntimeAssert(condition, None, "check"))
+            said = "" if found["said"] is None else lazy.json.loads(found["said"])
+            frames = () if found["place"] is None else self._frames_at(int(found["place"]))
+            self.scope.asserts.append(RuntimeAssert(condition, frames[0] if frames else None, said))
         else:
             self.scope.guards.append(Guard(condition, None, "given"))
         self.scope.learn(condition)
@@ -299,11 +310,17 @@ class GraphReader(TypeReader):
         region: int | None = None
         if reader.accept("@"):
             region = int(reader.next())
+        frames = self._frames_at(int(reader.next())) if reader.accept("at") else ()
         reader.expect(":")
         type_ = self._types(reader) if reader.accept("(") else self._type(reader)
-        call = Call(op, operands, self._filled(op, attrs), type_, (), region)
+        call = Call(op, operands, self._filled(op, attrs), type_, frames, region)
         self._define(name, call)
         self.calls.append(call)
+
+    def _frames_at(self, place: int) -> tuple[Frame, ...]:
+        if place >= len(self.frames):
+            _fail(f"there is no line {place} of a user's program here")
+        return self.frames[place]
 
     def _return(self, reader: Reader) -> None:
         reader.expect("return")

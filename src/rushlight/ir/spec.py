@@ -9,6 +9,7 @@ others, so each call is checked against it, and nothing else is.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, cast
 
 from rushlight.ir.spec_check import Binding, Check
@@ -83,9 +84,12 @@ class ParamsSpec:
         found = SpecReader(text, MAKERS).specification()
         return ParamsSpec(*found.args, assumptions=found.assumptions, **found.kwargs)
 
-    def open(self, scope: Scope | None = None) -> OpenSpec:
-        """Symbols for the variables, in `scope` or a new one, which learns what is assumed of them."""
-        return _Opening(self, Scope() if scope is None else scope).result()
+    def open(self, scope: Scope | None = None, examples: Mapping[str, int] = MappingProxyType({})) -> OpenSpec:
+        """Symbols for the variables, in `scope` or a new one, which learns what is assumed of them.
+
+        Those with `examples` are backed: a trace may ask about them, and guards what it was told.
+        """
+        return _Opening(self, Scope() if scope is None else scope, examples).result()
 
     def arguments(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
         """The leaves of a call's arguments, in the order of `leaves`; C022 if they are nested in another way."""
@@ -217,9 +221,10 @@ def _key_text(key: Any) -> str:
 class _Opening:
     """One specification being given symbols of a scope."""
 
-    def __init__(self, spec: ParamsSpec, scope: Scope) -> None:
+    def __init__(self, spec: ParamsSpec, scope: Scope, examples: Mapping[str, int]) -> None:
         self.spec = spec
         self.scope = scope
+        self.examples = examples
         self.bindings: dict[SizeExpr, Binding] = {}
         self.symbols = {name: self._named(item) for name, item in spec.variables.items()}
         self.images: dict[SizeExpr, Size] = {symbol_named(name): symbol for name, symbol in self.symbols.items()}
@@ -239,7 +244,8 @@ class _Opening:
     def _named(self, item: ShapeVar) -> SizeExpr:
         name, lower, upper, step, hint = item.facts
         free = None if name in self.scope.symbols else name
-        symbol = self.scope.symbol(free, None, lower, upper, step, f"{name} in {self.spec}", hint)
+        source = f"{name} in {self.spec}"
+        symbol = self.scope.symbol(free, self.examples.get(name), lower, upper, step, source, hint)
         self.bindings[symbol] = self.spec.bindings[name]
         return symbol
 

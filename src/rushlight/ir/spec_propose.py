@@ -6,6 +6,7 @@ by an artifact without guards, and whether the specifications leave a hole can b
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
@@ -27,12 +28,14 @@ class Observed:
     """One backed trace: what its arguments were, and the conditions on their sizes that it guarded.
 
     `args` and `kwargs` are nested as in the call. A leaf is a TensorType, the size that stands for an integer, a
-    FloatSpec for a float that each call chooses, or any value that the trace took for fixed.
+    FloatSpec for a float that each call chooses, or any value that the trace took for fixed. `named` are sizes whose
+    names stay; others are called s0, s1, ...
     """
 
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
     conditions: tuple[Condition, ...]
+    named: frozenset[SizeExpr] = frozenset()
 
 
 def propose(traces: Sequence[Observed]) -> list[ParamsSpec]:
@@ -77,6 +80,10 @@ class _Proposal:
 
     def spec(self) -> ParamsSpec:
         """The specification."""
+        for symbol, image in self.images.items():
+            left = self.scope.resolve(image)
+            if symbol in self.trace.named and not isinstance(left, int) and is_symbol(left):
+                self._name(left, symbol.facts.name)
         for symbol in self.hints:
             for left in free_symbols(self.scope.resolve(symbol)):
                 self._name(left)
@@ -119,10 +126,14 @@ class _Proposal:
     def _resolved(self, item: Condition) -> bool | Condition:
         return normalized(item.relation, self.scope.resolve(item.expr))
 
-    def _name(self, symbol: SizeExpr) -> None:
-        if symbol not in self.names:
-            variable = ShapeVar(f"s{len(self.names)}", min=None, hint=self.hints.get(symbol))
-            self.names[symbol], self.variables[symbol] = variable.size, variable
+    def _name(self, symbol: SizeExpr, name: str | None = None) -> None:
+        if symbol in self.names:
+            return
+        if name is None:
+            taken = {item.facts.name for item in self.trace.named}
+            name = next(f"s{at}" for at in itertools.count(len(self.names)) if f"s{at}" not in taken)
+        variable = ShapeVar(name, min=None, hint=self.hints.get(symbol))
+        self.names[symbol], self.variables[symbol] = variable.size, variable
 
     def _item(self, item: Any) -> Any:
         if isinstance(item, TensorType):

@@ -22,7 +22,7 @@ from typing import Any
 from rushlight.ir.dtype import SHORT_NAMES, DType
 from rushlight.ir.graph import NUMBER, Call, Graph, Inner, OutputView, inner_of
 from rushlight.ir.type import Device, TensorType, contiguous_strides
-from rushlight.sym import Condition, Size, SizeExpr, format_size, free_symbols, scopes_of
+from rushlight.sym import Condition, RuntimeAssert, Size, SizeExpr, format_size, free_symbols, scopes_of
 from rushlight.term import format_value
 
 _FLIPPED = {"==": "==", "!=": "!=", "<=": ">=", ">=": "<="}
@@ -105,9 +105,9 @@ class GraphPrinter:
     def _inner(self, inner: Inner) -> list[str]:
         """The lines of a graph that a call runs; what is asserted in it stands in it."""
         self.inner.append(inner)
-        printer = GraphPrinter(self)
+        printer = type(self)(self)
         header, *lines = printer.graph(inner.graph)
-        checks = [f"  check {self.condition(item.condition)}" for item in inner.branch.asserts]
+        checks = [f"  {self.check(item)}" for item in inner.branch.asserts]
         return [f"@{len(self.inner) - 1} {header}", *checks, *lines]
 
     def name(self, call: Call) -> str:
@@ -133,9 +133,12 @@ class GraphPrinter:
     def conditions(self) -> list[str]:
         """The guards and checks of the scopes of the symbols that were printed."""
         scopes = scopes_of(self.symbols)
-        conditions = [("given", guard.condition) for scope in scopes for guard in scope.guards]
-        conditions += [("check", check.condition) for scope in scopes for check in scope.asserts]
-        return [f"{word} {self.condition(condition)}" for word, condition in conditions]
+        guards = [f"given {self.condition(guard.condition)}" for scope in scopes for guard in scope.guards]
+        return [*guards, *[self.check(item) for scope in scopes for item in scope.asserts]]
+
+    def check(self, item: RuntimeAssert) -> str:
+        """The line of a run-time assert."""
+        return f"check {self.condition(item.condition)}"
 
     def condition(self, condition: Condition) -> str:
         """A condition, its symbols renamed. Of its two forms, which differ in sign, names decide, not symbols' ages."""
@@ -151,7 +154,11 @@ class GraphPrinter:
         result = f"({', '.join([self.type(type_) for type_ in call.type])})" if several else self.type(call.type)
         region = "" if call.region is None else f" @{call.region}"
         body = f" {{{attrs}}}" if attrs else ""
-        return f"{self.values[id(call)]} = {call.op.name}({operands}){body}{region} : {result}"
+        return f"{self.values[id(call)]} = {call.op.name}({operands}){body}{region}{self.place(call)} : {result}"
+
+    def place(self, call: Call) -> str:
+        """What is said of the user's lines that a call stands in: nothing, as equal graphs print equal."""
+        return ""
 
     def _operand(self, operand: Any) -> str:
         if operand is None:

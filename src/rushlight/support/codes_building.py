@@ -188,6 +188,20 @@ register_code(
     "Both branches of cond return the same structure, dtypes and numbers of dims. A loop's body returns what it "
     "carries with the structure, dtypes and shapes that it was given.",
 )
+register_code(
+    "C034",
+    CompileError,
+    "A function does something that an exported program cannot hold",
+    "An exported program computes results from its arguments, and may write to these, to parameters and to buffers. "
+    "Other side effects, and results that are neither tensors, numbers nor text, would be lost.",
+)
+register_code(
+    "C035",
+    ArgumentValueError,
+    "What export is told of the arguments does not fit them",
+    "`dynamic_shapes` is a specification, or it is nested as the arguments are: by their names or in their order, and "
+    "for each dim of a tensor a Dim, an integer, or None for the size of the example.",
+)
 
 register_code(
     "K001",

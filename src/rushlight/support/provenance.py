@@ -3,6 +3,9 @@
 import linecache
 import os
 import sys
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
 from types import FrameType
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
@@ -18,19 +21,23 @@ _is_users: dict[str, bool] = {}
 
 
 class Frame:
-    """One line of the user's program: `filename`, `line` and `function`; the text of the line is read on demand."""
+    """One line of the user's program: `filename`, `line` and `function`.
 
-    __slots__ = ("filename", "function", "line")
+    The text of the line is read on demand, unless it is given.
+    """
 
-    def __init__(self, filename: str, line: int, function: str) -> None:
+    __slots__ = ("_text", "filename", "function", "line")
+
+    def __init__(self, filename: str, line: int, function: str, text: str | None = None) -> None:
         self.filename = filename
         self.line = line
         self.function = function
+        self._text = text
 
     @property
     def source(self) -> str:
         """The text of the line, stripped; empty when the file cannot be read."""
-        return linecache.getline(self.filename, self.line).strip()
+        return linecache.getline(self.filename, self.line).strip() if self._text is None else self._text
 
     def __str__(self) -> str:
         place = f"{os.path.basename(self.filename)}:{self.line} in {self.function}"
@@ -49,10 +56,29 @@ class Frame:
         return hash(self._fields())
 
     def __reduce__(self) -> tuple[object, ...]:
-        return Frame, self._fields()
+        return Frame, (*self._fields(), self._text)
 
     def _fields(self) -> tuple[str, int, str]:
         return self.filename, self.line, self.function
+
+
+class _Replayed(threading.local):
+    """The frames that stand for the user's while a program that was written down before is run again."""
+
+    frames: tuple[Frame, ...] | None = None
+
+
+_replayed = _Replayed()
+
+
+@contextmanager
+def replayed(frames: tuple[Frame, ...]) -> Generator[None]:
+    """While inside, these are the user's frames: those of the calls that a stored program holds."""
+    before, _replayed.frames = _replayed.frames, frames
+    try:
+        yield
+    finally:
+        _replayed.frames = before
 
 
 def user_frame(ours: int = 0) -> Frame | None:
@@ -60,6 +86,8 @@ def user_frame(ours: int = 0) -> Frame | None:
 
     So many of the innermost frames are known to be `ours`: looking at a frame makes an object of it.
     """
+    if _replayed.frames:
+        return _replayed.frames[0]
     users = _is_users
     frame: FrameType | None = sys._getframe(1 + ours)
     while frame is not None:
@@ -76,6 +104,8 @@ def user_frame(ours: int = 0) -> Frame | None:
 
 def user_frames(limit: int | None = None) -> tuple[Frame, ...]:
     """Return the frames outside the package, innermost first, at most `limit` of them."""
+    if _replayed.frames:
+        return _replayed.frames[:limit]
     found: list[Frame] = []
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and (limit is None or len(found) < limit):

@@ -26,6 +26,11 @@ def attach(tensor: Any, node: Any, output: int) -> None:
     tensor.keys |= AUTOGRAD
 
 
+def records() -> bool:
+    """Whether operators on tensors that require gradients are recorded now."""
+    return STATE.grad and not STATE.excluded & AUTOGRAD
+
+
 def requires(tensor: Any) -> bool:
     """Whether gradients of the tensor are wanted; a view asks its base first."""
     if not tensor.keys & AUTOGRAD:

@@ -14,7 +14,7 @@ from rushlight.eager.autograd.write import check_write, record_write
 from rushlight.eager.dispatch import STATE, Key, call_below, register_fallback
 from rushlight.eager.execution.decompose import run_decomposition
 from rushlight.eager.execution.operands import flatten
-from rushlight.eager.handle import AUTOGRAD, Handle
+from rushlight.eager.handle import AUTOGRAD
 from rushlight.eager.mutation import Mutation
 from rushlight.ops.record import Fact, Operator
 from rushlight.support.errors import fail
@@ -96,11 +96,6 @@ def _record_mutation(op: Mutation, active: int, operands: tuple[Any, ...], attrs
     if rule is None:
         fail("G008", f"{op.name}: there is no derivative rule for the in-place form", hint="use the functional form")
     return record_write(op, rule, operands, attrs, lambda: call_below(Key.AUTOGRAD, op, active, operands, attrs))
-
-
-def is_recorded(tensor: Handle) -> bool:
-    """Whether operators on the tensor would be recorded now."""
-    return STATE.grad and requires(tensor)
 
 
 register_fallback(Key.AUTOGRAD, record, leaf=True)

@@ -12,9 +12,8 @@ from typing import Any, NoReturn
 
 from rushlight.eager.autograd.accumulate import edge_of
 from rushlight.eager.autograd.driver import Tape
-from rushlight.eager.autograd.history import requires
+from rushlight.eager.autograd.history import records, requires
 from rushlight.eager.autograd.node import mark
-from rushlight.eager.dispatch import STATE
 from rushlight.eager.handle import Handle
 from rushlight.eager.mutation import Mutation
 from rushlight.eager.pytree import Structure, flatten_tree
@@ -23,6 +22,7 @@ from rushlight.ir.graph import Call, Graph, GraphBuilder, Inner, Node, parameter
 from rushlight.ir.type import TensorType, dense_order, row_major
 from rushlight.ops.record import OPERATORS
 from rushlight.support.errors import fail
+from rushlight.support.provenance import Frame
 from rushlight.sym import Branch, SizeExpr
 
 Edge = tuple[int, int]
@@ -40,7 +40,13 @@ class BodyTracer(Tracer):
 
     def __init__(self, outer: Tracer, name: str) -> None:
         super().__init__(GraphBuilder(name), outer.scope, lambda tensor: tensor.form.type, refuse_random)
+        self.outer = outer
+        self.detaches = outer.detaches
         self.touched: list[Handle] = []
+
+    def frames(self) -> tuple[Frame, ...]:
+        """The user's lines of a call."""
+        return self.outer.frames()
 
     def parameter(self, tensor: Handle, type_: TensorType) -> Node:
         """Makes a tensor an input of the graph, which lies row by row if it has gaps."""
@@ -115,7 +121,7 @@ class Body:
                 found = [as_tensor(leaf) for leaf in self.leaves]
                 tensors = [tensor for tensor in found if tensor is not None]
                 self.results = [tracer.node(tensor) for tensor in tensors]
-                if STATE.grad:
+                if records():
                     self._differentiate(Tape(tensors, since), tensors, starts, asked)
         finally:
             tracer.close()

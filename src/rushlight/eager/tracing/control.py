@@ -116,8 +116,7 @@ def traced_cond(predicate: Any, functions: Sequence[Callable[..., Any]], operand
     branches = tuple([body.inner(given, body.results) for body in bodies])
     values = tuple([operand(outer, tensor) for tensor in given])
     attrs = {"branches": branches, "types": types, "sizes": sizes}
-    with Scope(grad=False):
-        results = outer.record(control.cond, (question, values), attrs)
+    results = outer.record(control.cond, (question, values), attrs)
     if any(body.edges for body in bodies):
         _attach_branches(outer, bodies, given, (question, values), results)
     return _returned(outer, bodies, results)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rushlight.eager.autograd.accumulate import edge_of
-from rushlight.eager.autograd.history import attach, differentiable, requires
+from rushlight.eager.autograd.history import attach, differentiable, records, requires
 from rushlight.eager.autograd.node import Node
 from rushlight.eager.dispatch import STATE, Scope
 from rushlight.eager.handle import Handle
@@ -75,8 +75,7 @@ class _Scan:
             "reverse": reverse,
             "sizes": (),
         }
-        with Scope(grad=False):
-            return self.outer.record(control.scan, tuple([tuple(part) for part in operands]), attrs)
+        return self.outer.record(control.scan, tuple([tuple(part) for part in operands]), attrs)
 
 
 def traced_scan(
@@ -95,7 +94,7 @@ def traced_scan(
     slices = [TensorType(x.form.shape[1:], x.form.dtype, x.form.device) for x in xs]
     types = [*[row_major(carry.form.type) for carry in carries], *slices]
     wanted = [
-        STATE.grad and differentiable(item) and (place < count or requires(item))
+        records() and differentiable(item) and (place < count or requires(item))
         for place, item in enumerate([*carries, *xs])
     ]
     made: list[Structure] = []
@@ -267,16 +266,18 @@ def traced_while(
         return found
 
     bodies = [Body(outer, "condition"), Body(outer, "body")]
+    for body in bodies:
+        body.tracer.detaches = False  # nothing in it has gradients
     with Scope(grad=False):
         bodies[0].trace(lambda arguments: condition(shown(arguments)), condition_tensor, types)
         bodies[1].trace(step, as_tensor, types, given=bodies[0].captured)
         given = bodies[1].captured
         inner = tuple([body.inner([*body.arguments, *given], body.results) for body in bodies])
-        operands = [operand(outer, item, row_major(item.form.type)) for item in carries]
-        values = tuple([operand(outer, item) for item in given])
-        attrs = {"bodies": inner, "types": tuple(types), "sizes": ()}
-        results = outer.record(control.while_loop, (tuple(operands), values), attrs)
-    if STATE.grad:
+    operands = [operand(outer, item, row_major(item.form.type)) for item in carries]
+    values = tuple([operand(outer, item) for item in given])
+    attrs = {"bodies": inner, "types": tuple(types), "sizes": ()}
+    results = outer.record(control.while_loop, (tuple(operands), values), attrs)
+    if records():
         mark_endless(results, [*carries, *given])
     return [SymInt(outer.size(item)) if one else item for item, one in zip(results, integers, strict=True)]
 

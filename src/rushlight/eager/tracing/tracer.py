@@ -17,13 +17,14 @@ from rushlight.eager.execution.views import is_composite_view, view_plan
 from rushlight.eager.form import form_of_type
 from rushlight.eager.handle import Handle, make
 from rushlight.eager.mutation import Mutation, written_value
+from rushlight.ir.dtype import Kind
 from rushlight.ir.graph import GraphBuilder, Node
 from rushlight.ir.type import TensorType
 from rushlight.ops.record import BORN, OPERATORS
 from rushlight.ops.schema import Parameter
 from rushlight.runtime.generator import Generator
 from rushlight.support.errors import fail
-from rushlight.support.provenance import user_frames
+from rushlight.support.provenance import Frame, user_frames
 from rushlight.sym import Scope as SizeScope
 from rushlight.sym import SizeExpr
 
@@ -61,8 +62,11 @@ class Tracer:
     """Records into a GraphBuilder. Sizes that values give are symbols of `scope` without hints.
 
     `lift(tensor)` is asked for the type of a tensor from outside that the program reads, `random_state(generator,
-    count)` for what stands for the seed and the next ordinal of a random generator.
+    count)` for what stands for the seed and the next ordinal of a random generator. A tracer that `detaches` writes
+    down what has no gradients because it was computed under no_grad, for those who differentiate its graph.
     """
+
+    detaches = False
 
     def __init__(
         self,
@@ -97,6 +101,10 @@ class Tracer:
         self._bind(tensor, Cell(node, tensor), (), node)
         return node
 
+    def frames(self) -> tuple[Frame, ...]:
+        """The user's lines of a call."""
+        return user_frames(3)
+
     def fake(self, type_: TensorType) -> Any:
         """A tensor without data that is an input of the graph."""
         tensor = make(None, form_of_type(type_))
@@ -105,9 +113,13 @@ class Tracer:
 
     def call(self, op: Any, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
         """Records one operator call; the result is a tensor without data."""
-        self.builder.frames = user_frames(3)
+        self.builder.frames = self.frames()
         if op.__class__ is Mutation:
             return self._write(op, operands, attrs)
+        result = self._recorded(op, operands, attrs)
+        return self._detached(result) if self.detaches and not STATE.grad else result
+
+    def _recorded(self, op: Any, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
         plan = view_plan(op, operands, attrs)
         if plan is not None:
             base = self.binding(operands[0])
@@ -130,8 +142,14 @@ class Tracer:
 
     def record(self, op: Any, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> tuple[Any, ...]:
         """Records a call on nodes whose results are a list; they are tensors without data and without history."""
-        self.builder.frames = user_frames(3)
-        return tuple([self.wrap(item) for item in self.builder.apply(op, operands, attrs)])
+        self.builder.frames = self.frames()
+        results = tuple([self.wrap(item) for item in self.builder.apply(op, operands, attrs)])
+        return self._detached(results) if self.detaches and not STATE.grad else results
+
+    def _detached(self, result: Any) -> Any:
+        if isinstance(result, tuple):
+            return tuple([self._detached(item) for item in result])
+        return self._recorded(OPERATORS["detach"], (result,), {}) if result.form.dtype.kind >= Kind.FLOAT else result
 
     def _birth(self, op: Any, parameter: Parameter) -> SizeExpr:
         """A size that a call of an operator will tell."""

@@ -1,0 +1,206 @@
+"""ExportedModule: an exported program as a module."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rushlight.capture.source import ArgumentSource
+from rushlight.capture.values import Constant, Container, Number, Output, SizeOf, Taken, Template
+from rushlight.eager.dispatch import STATE, Scope
+from rushlight.eager.handle import Handle
+from rushlight.eager.random import random_state
+from rushlight.eager.symbols import unwrap_size, wrap_size
+from rushlight.eager.tracing import TracedNumber
+from rushlight.export.expression import evaluated
+from rushlight.export.interpret import Interpreter, bind
+from rushlight.ir.spec import OpenSpec
+from rushlight.ir.spec_leaf import ConstSpec, FloatSpec
+from rushlight.ir.type import TensorType, row_major
+from rushlight.nn import Module
+from rushlight.support.errors import fail
+from rushlight.support.provenance import replayed
+from rushlight.sym import Condition, Size, SizeExpr, eq, floordiv, ge, le, mod, required, substitute
+from rushlight.sym.condition import normalized
+
+if TYPE_CHECKING:
+    from rushlight.export.parts import Parts
+
+
+class ExportedModule(Module):
+    """Runs an exported program; its parameters and buffers have the names that they had in the module it was made of.
+
+    Gradients flow as they did there. Compiled, or exported again, it is traced call by call, under the user's lines.
+    """
+
+    def __init__(self, program: Parts) -> None:
+        super().__init__()
+        self.program = program
+        self.argument_names = program.names
+        self._constants = dict(program.state.constants)
+        self._places: dict[str, tuple[Module, str]] = {}
+        for name, tensor in program.state.tensors.items():
+            owner, key = self._owner(name)
+            kind = program.state.kinds[name]
+            if kind == "parameter":
+                owner.register_parameter(key, tensor)
+            else:
+                owner.register_buffer(key, tensor, persistent=kind == "buffer")
+            self._places[name] = owner, key
+        for name, other in program.state.ties.items():
+            owner, key = self._owner(name)
+            setattr(owner, key, program.state.tensors[other])
+
+    def _owner(self, name: str) -> tuple[Module, str]:
+        """The module that a tensor of this name belongs to, which is made if need be, and the tensor's name there."""
+        owner: Any = self
+        *path, key = name.split(".")
+        for part in path:
+            if part not in owner._modules:
+                owner.add_module(part, Module())
+            owner = owner._modules[part]
+        return owner, key
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the program. C022 where the arguments do not fit it, R002 where a check fails."""
+        program = self.program
+        leaves = program.spec.arguments(args, kwargs)
+        sizes = _bound(program.opened, leaves)
+        names = {f"a{place}": leaf for place, leaf in enumerate(leaves)}
+        feed = self._feed(leaves, names)
+        run = Interpreter(sizes, program.checks)
+        values = run.run(program.graph, feed)
+        for place, value in program.graph.mutations:
+            own = program.inputs[place].kind != "argument"
+            with replayed(value.frames), Scope(grad=STATE.grad and not own):
+                feed[place].copy_(values[id(value)])
+        outputs = [values[id(call)] for call in program.graph.outputs]
+        return _Built(outputs, leaves, names, run).value(program.result)
+
+    def _feed(self, leaves: Sequence[Any], names: Mapping[str, Any]) -> list[Any]:
+        """What feeds the inputs of the graph."""
+        found: list[Any] = []
+        draws = _Draws(self.program)
+        for item in self.program.inputs:
+            if item.kind == "argument":
+                found.append(leaves[int(item.target)])
+            elif item.kind == "constant":
+                found.append(self._constants[str(item.target)])
+            elif item.kind in ("parameter", "buffer"):
+                owner, key = self._places[str(item.target)]
+                found.append(getattr(owner, key))
+            elif item.kind == "number":
+                found.append(evaluated(str(item.target), names))
+            else:
+                found.append(draws.seed if item.kind == "seed" else draws.ordinals[int(item.target)])
+        return found
+
+    def extra_repr(self) -> str:
+        """The constraints on arguments."""
+        return str(self.program.spec)
+
+
+class _Draws:
+    """The seed and the ordinals of a run's random calls, as many as the program draws."""
+
+    def __init__(self, program: Parts) -> None:
+        starts = sorted({int(item.target) for item in program.inputs if item.kind == "ordinal"})
+        self.seed: Any = None
+        self.ordinals: dict[int, Any] = {}
+        if not program.draws:
+            return
+        if starts[:1] != [0]:
+            random_state(None, starts[0] if starts else program.draws)
+        for start, end in zip(starts, [*starts[1:], program.draws], strict=True):
+            self.seed, self.ordinals[start] = random_state(None, end - start)
+
+
+class _Built:
+    """Builds a result."""
+
+    def __init__(
+        self, outputs: Sequence[Any], leaves: Sequence[Any], names: Mapping[str, Any], run: Interpreter
+    ) -> None:
+        self.outputs = outputs
+        self.leaves = leaves
+        self.names = names
+        self.run = run
+
+    def value(self, template: Template) -> Any:
+        """The value of a template."""
+        if isinstance(template, Output):
+            return self.outputs[template.place]
+        if isinstance(template, Taken):
+            assert isinstance(template.source, ArgumentSource)
+            return self.leaves[template.source.position]
+        if isinstance(template, Number):
+            return evaluated(template.text, self.names)
+        if isinstance(template, SizeOf):
+            return wrap_size(self.run.size(template.expr))
+        if isinstance(template, Constant):
+            return template.value
+        assert isinstance(template, Container)
+        parts = [self.value(item) for item in template.items]
+        return dict(zip(template.keys, parts, strict=True)) if template.kind is dict else template.kind(parts)
+
+
+def _bound(opened: OpenSpec, leaves: Sequence[Any]) -> dict[SizeExpr, Size]:
+    """The values of a specification's symbols for the leaves of a call; C022 where these do not fit it."""
+    if STATE.tracer is None:
+        # What is run call by call takes tensors in any order of elements.
+        kinds = [row_major(leaf.form.type) if isinstance(leaf, Handle) else leaf for leaf in leaves]
+        reason = opened.spec.violation(kinds)
+        _refuse_unless(reason is None, opened, reason)
+    sizes: dict[SizeExpr, Size] = {}
+    for symbol, binding in opened.bindings.items():
+        leaf = leaves[binding.leaf]
+        found = _integer(leaf) if binding.dim is None else leaf.form.type.shape[binding.dim]
+        sizes[symbol] = (
+            binding.value(found) if isinstance(found, int) else _divided(found - binding.offset, binding.scale)
+        )
+    for type_, leaf in zip(opened.leaves, leaves, strict=True):
+        if isinstance(type_, TensorType):
+            bind(type_, leaf, sizes)
+    if STATE.tracer is not None:
+        _require_fit(opened, leaves, sizes)
+    return sizes
+
+
+def _divided(size: Size, scale: int) -> Size:
+    return size if scale == 1 else floordiv(size, scale)
+
+
+def _integer(leaf: Any) -> Size:
+    return leaf.size() if isinstance(leaf, TracedNumber) else unwrap_size(leaf)
+
+
+def _require_fit(opened: OpenSpec, leaves: Sequence[Any], sizes: Mapping[SizeExpr, Size]) -> None:
+    """Makes the program that is being traced rely on what the specification says."""
+    wanted: list[bool | Condition] = []
+    for place, (type_, leaf) in enumerate(zip(opened.leaves, leaves, strict=True)):
+        if isinstance(type_, TensorType):
+            form = leaf.form if isinstance(leaf, Handle) else None
+            same = form is not None and form.dtype is type_.dtype and len(form.type.shape) == len(type_.shape)
+            _refuse_unless(same, opened, f"{opened.spec.paths[place]} is {leaf!r}")
+            pairs = zip(type_.shape, leaf.form.type.shape, strict=True)
+            wanted += [eq(substitute(size, sizes), found) for size, found in pairs]
+        elif isinstance(type_, ConstSpec):
+            value = leaf.item() if isinstance(leaf, TracedNumber) else leaf
+            _refuse_unless(type_.takes(value), opened, f"{opened.spec.paths[place]} is {value!r}")
+        else:
+            number = isinstance(leaf, TracedNumber) or unwrap_size(leaf) is not leaf
+            kind = float if isinstance(type_, FloatSpec) else int
+            _refuse_unless(number or type(leaf) is kind, opened, f"{opened.spec.paths[place]} is {leaf!r}")
+    for symbol in opened.symbols.values():
+        value, facts = sizes[symbol], symbol.facts
+        wanted += [] if facts.lower is None else [ge(value, facts.lower)]
+        wanted += [] if facts.upper is None else [le(value, facts.upper)]
+        wanted += [] if facts.multiple_of == 1 else [eq(mod(value, facts.multiple_of), 0)]
+    wanted += [normalized(item.relation, substitute(item.expr, sizes)) for item in opened.conditions]
+    for item in wanted:
+        _refuse_unless(required(item, f"the arguments fit {opened.spec}"), opened, f"not {item}")
+
+
+def _refuse_unless(fits: bool, opened: OpenSpec, reason: str | None) -> None:
+    if not fits:
+        fail("C022", f"the call does not fit what was exported, {opened.spec}: {reason}")

@@ -1,0 +1,42 @@
+"""Names of a graph's inputs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from rushlight.ir.spec import ParamsSpec
+
+_ORDINAL = re.compile(r"\(ordinal0 \+ (\d+)\)")
+_WORD = re.compile(r"\W+")
+SEED = "seed0"
+
+
+def identifier(text: str) -> str:
+    """A name made of a text."""
+    return _WORD.sub("_", text).strip("_")
+
+
+def unique(name: str, taken: set[str]) -> str:
+    """The name, or one with a number that is not taken; it is from now on."""
+    found, count = name, 1
+    while found in taken:
+        found, count = f"{name}_{count}", count + 1
+    taken.add(found)
+    return found
+
+
+def ordinal_of(text: str) -> int | None:
+    """How many random calls come before one whose ordinal is the number with this text; None of other numbers."""
+    found = _ORDINAL.fullmatch(text)
+    return None if found is None else int(found[1])
+
+
+def argument_titles(spec: ParamsSpec, names: Sequence[str]) -> list[str]:
+    """Names for the leaves of arguments; `names` are those of positional ones."""
+    places = {f"argument {place}": name for place, name in enumerate(names)}
+    found: list[str] = []
+    for path in spec.paths:
+        head, mark, rest = path.partition("[")
+        found.append(identifier(places.get(head, head) + mark + rest))
+    return found

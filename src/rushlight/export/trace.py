@@ -1,0 +1,121 @@
+"""Tracing a call for export: one graph, before autograd, in which nothing is guarded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rushlight.capture import specified
+from rushlight.capture.arguments import Arguments, Names
+from rushlight.capture.freezing import Frozen
+from rushlight.capture.program import Program, Recorder, record
+from rushlight.capture.source import ArgumentSource, Source
+from rushlight.capture.state import walk_prepared
+from rushlight.eager.dispatch import STATE, Scope
+from rushlight.eager.handle import AUTOGRAD, Handle
+from rushlight.eager.tracing import Tracer
+from rushlight.export.dims import Given
+from rushlight.ir.spec import OpenSpec, ParamsSpec
+from rushlight.ir.spec_leaf import ConstSpec, FloatSpec
+from rushlight.ir.spec_propose import Observed, propose
+from rushlight.ir.type import TensorType
+from rushlight.support.errors import fail, require
+from rushlight.support.provenance import Frame, user_frames
+from rushlight.sym import SizeExpr
+
+
+class ExportTracer(Tracer):
+    """Detaches what is computed under no_grad, and keeps to itself from where it was called."""
+
+    detaches = True
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.outside: frozenset[Frame] = frozenset()  # the lines from which export was called
+
+    def frames(self) -> tuple[Frame, ...]:
+        """The user's lines of a call, up to the one that exports."""
+        return tuple([frame for frame in super().frames() if frame not in self.outside])
+
+
+class ExportRecorder(Recorder):
+    """Records a call for export: results that are views of inputs are results of the graph."""
+
+    tracer_class = ExportTracer
+    tracer: ExportTracer
+
+    def taken(self, tensor: Handle) -> Source | None:
+        """The argument that a result is; None of other results, which the graph gives."""
+        found = super().taken(tensor)
+        return found if isinstance(found, ArgumentSource) else None
+
+
+class Tracing:
+    """Traces one function on one example."""
+
+    def __init__(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self.function = function
+        self.args = args
+        self.kwargs = kwargs
+        self.outside = frozenset(user_frames())
+
+    def traced(self, given: Given) -> tuple[Program, OpenSpec]:
+        """The program, and what it was made for: what the program asked of sizes is assumed from the outset."""
+        spec = given.spec
+        if given.asks:
+            program, opened = self._trace(spec, given.examples)
+            spec = self._learned(program, opened, given)
+        program, opened = self._trace(spec, {})
+        specified.finish(opened, program)
+        return program, opened
+
+    def _learned(self, program: Program, opened: OpenSpec, given: Given) -> ParamsSpec:
+        """The specification with what a backed trace guarded."""
+        leaves = iter([program.fixed.get(f"a{at}", leaf) for at, leaf in enumerate(opened.leaves)])
+        args = [_nested(item, leaves) for item in opened.spec.args]
+        kwargs = {name: _nested(item, leaves) for name, item in opened.spec.kwargs.items()}
+        conditions = (*opened.conditions, *[guard.condition for guard in program.guards])
+        named = frozenset([symbol for name, symbol in opened.symbols.items() if name not in given.examples])
+        (found,) = propose([Observed(tuple(args), kwargs, conditions, named)])
+        return found
+
+    def _trace(self, spec: ParamsSpec, examples: Mapping[str, int]) -> tuple[Program, OpenSpec]:
+        names = Names()
+        arguments = Arguments(
+            specified.in_order(spec.args, self.args), specified.in_order(dict(spec.kwargs), self.kwargs), names
+        )
+        self._require_fits(spec)
+        walk = walk_prepared(self.function, arguments.leaves)
+        opened = spec.open(examples=examples)
+        recorder = ExportRecorder(self.function, walk, names, Frozen(walk, False), opened.scope)
+        recorder.tracer.outside = self.outside
+
+        def stand_in(place: int, name: str, value: Any) -> Any:
+            return specified.stand_in(opened, recorder, place, name, value)
+
+        with Scope(grad=True, inference=False, excluded=STATE.excluded | AUTOGRAD):
+            program = record(recorder, arguments, stand_in)
+        self._require_apart(program, spec)
+        return program, opened
+
+    def _require_fits(self, spec: ParamsSpec) -> None:
+        leaves = spec.arguments(self.args, self.kwargs)
+        reason = spec.violation([leaf.form if isinstance(leaf, Handle) else leaf for leaf in leaves])
+        require(reason is None, "C022", f"export: the example does not fit {spec}: {reason}")
+
+    def _require_apart(self, program: Program, spec: ParamsSpec) -> None:
+        for position, source in program.same:
+            if not isinstance(source, ArgumentSource):
+                hint = "pass a copy of it"
+                fail(
+                    "C034", f"export: {spec.paths[position]} is a tensor that the function reaches by itself", hint=hint
+                )
+
+
+def _nested(item: Any, leaves: Any) -> Any:
+    if isinstance(item, (tuple, list)):
+        return type(item)([_nested(part, leaves) for part in item])
+    if isinstance(item, dict):
+        return {key: _nested(part, leaves) for key, part in item.items()}
+    leaf: TensorType | SizeExpr | FloatSpec | ConstSpec | Any = next(leaves)
+    return leaf.value if isinstance(leaf, ConstSpec) else leaf
