@@ -8,7 +8,7 @@ import pytest
 
 import rushlight as rl
 from rushlight.capture import explain_entries
-from rushlight.compiler import graph_count
+from rushlight.compiler import graph_count, mark_unbacked
 from rushlight.support.errors import RushlightError
 from tensors import data, same
 
@@ -84,6 +84,37 @@ def test_what_the_specification_does_not_say_may_not_be_asked():
     with pytest.raises(RushlightError) as caught:
         rl.compile(lambda x, s: x if s > 0.5 else -x, specs="f32[B], float")(data(4), 1.0)
     assert caught.value.code == "C011"
+
+
+def bounded(x: Any, unused: Any) -> Any:
+    rl.check(x.shape[0] <= unused.shape[0])
+    return x + 1
+
+
+@pytest.mark.parametrize(
+    ("function", "fitting", "bad"),
+    [
+        (lambda x, y: x + y, [(4, 4), (1, 1), (0, 0)], [(4, 3), (3, 4), (4, 1), (0, 4)]),
+        (lambda x, y: (x * 2) @ y, [(4, 4), (1, 1), (0, 0)], [(4, 3), (3, 4), (4, 1), (0, 4)]),
+        (bounded, [(2, 3), (0, 0), (1, 1)], [(3, 2), (1, 0)]),
+    ],
+    ids=["broadcast", "matmul", "check"],
+)
+@pytest.mark.parametrize("specs", ["f32[N], f32[M]", None])
+def test_what_an_artifact_needs_of_sizes_is_checked_at_each_call(function: Any, fitting: Any, bad: Any, specs: Any):
+    compiled = rl.compile(function, specs=specs)
+    for number, (one, other) in enumerate([*fitting, *bad, fitting[0]]):
+        x, y = data(one), data(other)
+        if specs is None:
+            mark_unbacked(x, 0)
+            mark_unbacked(y, 0)
+        if len(fitting) <= number < len(fitting) + len(bad):
+            with pytest.raises(RushlightError) as caught:
+                compiled(x, y)
+            assert caught.value.code == "R002" and "test_specified.py" in str(caught.value)
+        else:
+            assert same(compiled(x, y), function(x, y))
+    assert graph_count() == 1
 
 
 def test_gradients_flow_in_an_artifact():

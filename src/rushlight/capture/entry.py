@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rushlight.capture.guard import Guard
-from rushlight.capture.segmented import Ran, Segmented
+from rushlight.capture.segmented import Ran, Segmented, check_asserts
 from rushlight.capture.source import ArgumentSource, GradientSource, NumberSource, TensorSource
 from rushlight.eager.form import Form, form_of
 from rushlight.eager.handle import Handle
@@ -19,7 +19,7 @@ from rushlight.ir.dtype import Kind
 from rushlight.ir.type import TensorType, symbols_in
 from rushlight.runtime.descriptor import Sheet, Sheets
 from rushlight.support.frozen import frozen
-from rushlight.sym import Condition, SizeExpr, evaluate, is_symbol
+from rushlight.sym import Condition, RuntimeAssert, SizeExpr, evaluate, is_symbol
 
 if TYPE_CHECKING:
     from rushlight.build import Executable
@@ -40,18 +40,20 @@ class RunPlan:
 
 
 class Planner:
-    """Makes RunPlans: checks that forms fit the traced types and conditions."""
+    """Makes RunPlans: checks that forms fit the traced types and conditions, and what the program asserts of sizes."""
 
     def __init__(
         self,
         executable: Executable | Segmented,
         sources: Sequence[Any],
         conditions: Sequence[Condition],
+        asserts: Sequence[RuntimeAssert],
         numbers: Sequence[SizeExpr],
     ) -> None:
         self.executable = executable
         self.sources = sources
         self.conditions = conditions
+        self.asserts = asserts
         self.numbers = numbers
         self.bounded = [symbol for symbol in symbols_in(executable.input_types) if symbol.facts.is_bounded]
         self.plans: dict[tuple[Any, ...], RunPlan | Ran] = {}
@@ -60,7 +62,10 @@ class Planner:
         ]
 
     def plan(self, key: tuple[Any, ...]) -> RunPlan | Ran | None:
-        """The plan for dynamic inputs of these forms, and these integers; None if the program was not made for them."""
+        """The plan for dynamic inputs of these forms, and these integers; None if the program was not made for them.
+
+        Errors: R002 where it was made for them, and an assert does not hold. A segmented program checks its own.
+        """
         count = len(self.dynamic)
         given = dict(zip(self.dynamic, key[:count], strict=True))
         values: dict[SizeExpr, int] = dict(zip(self.numbers, key[count:], strict=True))
@@ -87,6 +92,7 @@ class Planner:
         if isinstance(self.executable, Segmented):
             plan: RunPlan | Ran = Ran([], values)
         else:
+            check_asserts(self.asserts, values)
             plan = self._make(self.executable, shapes, words, values)
         self.plans[key] = plan
         return plan

@@ -370,9 +370,10 @@ def _has_history(handle: Handle) -> bool:
 
 
 def _guarded_symbols(scope: Scope) -> set[SizeExpr]:
-    """Symbols of which something was assumed: by a guard, or by the user beforehand."""
+    """Symbols of which something was assumed: by a guard, an assert, or the user beforehand."""
     bounded = {symbol for symbol in scope.symbols.values() if symbol.facts.is_bounded}
-    return bounded | {symbol for guard in scope.guards for symbol in free_symbols(guard.condition.expr)}
+    assumed = (*scope.guards, *scope.asserts)
+    return bounded | {symbol for item in assumed for symbol in free_symbols(item.condition.expr)}
 
 
 def _holds(container: Any, key: Any) -> bool:

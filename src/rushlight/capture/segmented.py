@@ -83,11 +83,11 @@ class Segmented:
         """Runs all steps; R002 where an assert does not hold, before anything is written."""
         values: dict[int, Any] = dict(zip(self._parameters, inputs, strict=True))
         found = dict(sizes)
-        _check(self._first, found)
+        check_asserts(self._first, found)
         for step, asserts in self._steps:
             step(values, found)
             if asserts:
-                _check(asserts, found)
+                check_asserts(asserts, found)
         return Ran([values[key] for key in self._outputs], found)
 
     def bound(self, inputs: Sequence[Any], sizes: Mapping[SizeExpr, int]) -> Body:
@@ -105,7 +105,7 @@ class Whole:
 
     def bound(self, inputs: Sequence[Any], sizes: Mapping[SizeExpr, int]) -> Body:
         """What gives the outputs of a run."""
-        _check(self._asserts, sizes)
+        check_asserts(self._asserts, sizes)
         return self._launching.bound(inputs, sizes)
 
 
@@ -199,7 +199,8 @@ def _asserts(graph: Graph) -> list[RuntimeAssert]:
     return [item for scope in scopes_of(symbols_in(parts)) for item in scope.asserts]
 
 
-def _check(asserts: Sequence[RuntimeAssert], sizes: Mapping[SizeExpr, int]) -> None:
+def check_asserts(asserts: Sequence[RuntimeAssert], sizes: Mapping[SizeExpr, int]) -> None:
+    """R002 for the first assert that does not hold."""
     for item in asserts:
         if not item.condition.holds(sizes):
             values: dict[str, Any] = {name.facts.name: sizes[name] for name in free_symbols(item.condition.expr)}
