@@ -70,6 +70,24 @@ def test_one_graph_serves_all_values(program: Any):
     assert graph_count() == 1
 
 
+def zeroed(x: Any, mask: Any) -> Any:
+    x = x + 0
+    x[mask] = 0.0
+    return x
+
+
+@pytest.mark.parametrize("program", [lambda x, mask: x[mask] * 2, lambda x, mask: x.T[:, mask], zeroed])
+def test_a_mask_may_be_an_input_of_its_own(program: Any):
+    compiled = rl.compile(program)
+    for rows in (5, 3, 1, 0, 8):
+        x = rl.tensor(np.random.default_rng(rows).standard_normal((rows, 2)).astype(np.float32))
+        mask = rl.arange(rows) % 3 == 0
+        assert same(compiled(x, mask), program(x, mask))
+    with pytest.raises(RushlightError) as caught:
+        compiled(rl.ones(4, 3), rl.ones(5) > 0)
+    assert caught.value.code == "I005"
+
+
 @pytest.mark.parametrize("backend", ["eager", "aot_eager", "reference"])
 def test_other_backends_run_them_too(backend: str):
     compiled = rl.compile(cut, backend=backend)

@@ -15,6 +15,7 @@ from rushlight.eager.symbols import SymInt, wrap_size
 from rushlight.eager.tracing.number import TracedNumber
 from rushlight.ir.dtype import Kind, bool_, int64
 from rushlight.ops import OPERATORS
+from rushlight.ops.dims import same_shape
 from rushlight.support.errors import fail, require
 
 _SELECT, _SLICE, _UNSQUEEZE = OPERATORS["select"], OPERATORS["slice"], OPERATORS["unsqueeze"]
@@ -134,12 +135,17 @@ def _places(selection: Selection) -> tuple[tuple[int, ...], tuple[Any, ...]]:
             dims.append(dim)
             indices.append(item)
             continue
-        covered = tuple(selection.view.form.shape[dim : dim + item.ndim])
-        require(covered == tuple(item.form.shape), "I005", "a mask does not fit what it selects from", mask=item)
+        _require_fit(selection.view, dim, item)
         for offset, found in enumerate(nonzero_places(item)):
             dims.append(dim + offset)
             indices.append(found)
     return tuple(dims), tuple(indices)
+
+
+def _require_fit(view: Handle, dim: int, mask: Handle) -> None:
+    """I005 unless a bool mask has the sizes of the dims from `dim` on, which it covers."""
+    fits = same_shape(view.form.shape[dim : dim + mask.ndim], mask.form.shape)
+    require(fits, "I005", "a mask does not fit what it selects from", mask=mask)
 
 
 def nonzero_places(mask: Handle) -> list[Any]:
@@ -175,8 +181,7 @@ def put(tensor: Handle, index: Any, value: Any) -> None:
         return
     if len(selection.dims) == 1 and _is_mask_fill(selection.indices[0], value):
         mask = selection.indices[0]
-        covered = tuple(view.form.shape[selection.dims[0] : selection.dims[0] + mask.ndim])
-        require(covered == tuple(mask.form.shape), "I005", "a mask does not fit what it selects from", mask=mask)
+        _require_fit(view, selection.dims[0], mask)
         for _ in range(view.ndim - selection.dims[0] - mask.ndim):
             mask = dispatch(_UNSQUEEZE, (mask,), {"dim": -1})
         dispatch(in_place(_MASKED_FILL), (view, mask, value), {})
