@@ -88,6 +88,18 @@ def test_a_mask_may_be_an_input_of_its_own(program: Any):
     assert caught.value.code == "I005"
 
 
+def test_a_size_that_equals_an_expression_in_others_is_found_at_the_call():
+    def halves(x: Any, half: Any) -> Any:
+        count = (x > 0).sum().item() if x.shape[0] == 2 * half.shape[0] else 0
+        return x * 2 + rl.ones(count).sum(), x.reshape(2, half.shape[0]) * 3
+
+    compiled = rl.compile(halves)
+    for half in (2, 1, 0, 7):
+        x = rl.tensor(np.random.default_rng(half).standard_normal(2 * half).astype(np.float32))
+        assert same(compiled(x, rl.ones(half)), halves(x, rl.ones(half)))
+    assert graph_count() == 1
+
+
 @pytest.mark.parametrize("backend", ["eager", "aot_eager", "reference"])
 def test_other_backends_run_them_too(backend: str):
     compiled = rl.compile(cut, backend=backend)

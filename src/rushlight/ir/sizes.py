@@ -8,16 +8,19 @@ from dataclasses import replace
 from rushlight.ir.dtype import int64
 from rushlight.ir.graph import Graph, parameter
 from rushlight.ir.type import TensorType, symbols_in
-from rushlight.sym import SizeExpr, is_symbol
+from rushlight.sym import SizeExpr, free_symbols, is_symbol, simplify
 
 
 def hidden_symbols(graph: Graph) -> tuple[SizeExpr, ...]:
-    """The symbols that a graph needs and no parameter of it has as a size or stride."""
-    shown = [call.type for call in graph.parameters]
-    known = {size for type_ in shown for size in (*type_.shape, *type_.strides)}
+    """The symbols that a graph needs and no parameter of it has as a size or stride, by what is known of sizes.
+
+    A size that equals an expression in others is that expression: `f32[s0]` does not show `s0` where it is `2*s1`.
+    """
+    known = {simplify(size) for call in graph.parameters for size in (*call.type.shape, *call.type.strides)}
     parts = [part for call in graph.calls for part in (call.type, *[value for _, value in call.attrs])]
-    found = symbols_in([*shown, *parts, *[call.type for call in graph.outputs]])
-    return tuple([symbol for symbol in found if symbol not in known])
+    found = symbols_in([*[call.type for call in (*graph.parameters, *graph.outputs)], *parts])
+    needed = dict.fromkeys([symbol for item in found for symbol in free_symbols(simplify(item))])
+    return tuple([symbol for symbol in needed if symbol not in known])
 
 
 def with_hidden_sizes(graph: Graph) -> tuple[Graph, tuple[SizeExpr, ...]]:
