@@ -121,7 +121,12 @@ def asked_before(x: Any) -> Any:
     return x * 2 if x.shape[0] < 9 and x.shape[1] == 4 and x.shape[0] == 3 else x
 
 
-@pytest.mark.parametrize("fixing", [checked, asked_before])
+def met_before(x: Any) -> Any:
+    total = x.sum(1) + x.sum(1) * x.shape[0] if x.shape[0] == x.shape[1] - 1 else x[:, 0]
+    return total.reshape(3)
+
+
+@pytest.mark.parametrize("fixing", [checked, asked_before, met_before])
 def test_the_line_that_fixes_a_size_is_the_one_that_is_told(fixing: Any):
     x = data(3, 4)
     mark_dynamic(x, 0)
@@ -129,6 +134,7 @@ def test_the_line_that_fixes_a_size_is_the_one_that_is_told(fixing: Any):
         rl.compile(fixing)(x)
     text = str(caught.value)
     assert caught.value.code == "C011" and f"in {fixing.__name__}" in text and "guard: 'a0_0 == 3'" in text
+    assert fixing is not met_before or "total.reshape(3)" in text
 
 
 def test_a_static_size_makes_a_graph_for_each_value():

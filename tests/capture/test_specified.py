@@ -86,6 +86,30 @@ def test_what_the_specification_does_not_say_may_not_be_asked():
     assert caught.value.code == "C011"
 
 
+def positioned(x: Any) -> Any:
+    y = x * 2
+    return y + rl.ones(6)
+
+
+def folded(x: Any) -> Any:
+    y = x * 2
+    return y.reshape(6)
+
+
+def promised(x: Any) -> Any:
+    rl.check(x.shape[0] == 6)
+    return x * 2
+
+
+@pytest.mark.parametrize("function", [positioned, folded, promised])
+def test_a_variable_that_the_program_fixes_is_an_error_with_the_line(function: Any):
+    with pytest.raises(RushlightError, match="leaves S open, and the program needs it to be 6") as caught:
+        rl.compile(function, specs="f32[S] where S <= 128")(data(6))
+    assert caught.value.code == "C011" and f"in {function.__name__}:  " in str(caught.value)
+    assert "y = x * 2" not in str(caught.value)
+    assert same(rl.compile(function, specs="f32[S] where S == 6")(data(6)), function(data(6)))
+
+
 def bounded(x: Any, unused: Any) -> Any:
     rl.check(x.shape[0] <= unused.shape[0])
     return x + 1

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rushlight.eager.handle import Handle
 from rushlight.ops.dims import wrap_dim
 from rushlight.support.errors import fail, require
 from rushlight.support.frozen import frozen
-from rushlight.sym import Scope, Size, free_symbols, guarding_hint_or_throw
+from rushlight.sym import Scope, Size, SizeExpr, guarding_hint_or_throw
 
 _PLACE = "_rushlight_dims"
 
@@ -79,18 +79,11 @@ def _mark(tensor: Any, dims: int | Sequence[int] | None, mark: Mark) -> None:
     setattr(tensor, _PLACE, found)
 
 
-def refuse_fixed(scope: Scope, dynamic: dict[str, str]) -> None:
-    """C011 for a size that was marked dynamic and has become a constant. `dynamic` has symbols' names and sources."""
-    for name, source in dynamic.items():
-        symbol = scope.symbols[name]
-        size = scope.resolve(symbol)
-        if not isinstance(size, int):
-            continue
-        about = [item for item in (*scope.guards, *scope.asserts) if symbol in free_symbols(item.condition.expr)]
-        guard = next((item for item in about if item.condition.relation == "=="), about[-1])
-        fail(
-            "C011",
-            f"compile: {source} was marked dynamic, and the program needs it to be {size}",
-            frame=guard.frame,
-            guard=str(guard.condition),
-        )
+def refuse_fixed(scope: Scope, said: Mapping[SizeExpr, str]) -> None:
+    """C011 for a size that was `said` to be open and that the program has made a constant, with the line that does."""
+    for symbol, text in said.items():
+        guard = scope.fixed_by(symbol)
+        if guard is not None:
+            size, condition = scope.resolve(symbol), str(guard.condition)
+            message = f"compile: {text}, and the program needs it to be {size}"
+            fail("C011", message, frame=guard.frame, guard=condition)

@@ -191,7 +191,7 @@ class Recorder:
         with self.tracer.active():
             result = self.function(*args, **kwargs)
             self.walk.refuse_resized_lists()
-            refuse_fixed(self.scope, self.dynamic)
+            refuse_fixed(self.scope, {self.scope.symbols[name]: text for name, text in self.dynamic.items()})
             return self._collect(result)
 
     def _collect(self, result: Any) -> Program:
@@ -330,7 +330,7 @@ def open_type(recorder: Recorder, tensor: Handle, position: int) -> TensorType:
     marks = marks_of(tensor)
     for dim, mark in marks.items():
         if mark.kind == "dynamic":
-            recorder.dynamic[f"a{position}_{dim}"] = f"dim {dim} of argument {position}"
+            recorder.dynamic[f"a{position}_{dim}"] = f"dim {dim} of argument {position} was marked dynamic"
     return symbolic_type(recorder.scope, tensor.form, f"a{position}", marks)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from rushlight.capture.marks import refuse_fixed
 from rushlight.eager.handle import Handle
 from rushlight.eager.symbols import SymInt
 from rushlight.ir.spec import OpenSpec, ParamsSpec
@@ -94,6 +95,7 @@ def finish(opened: OpenSpec, program: Program) -> None:
     if program.guards:
         guard = program.guards[0]
         fail("C011", f"compile: the specification does not say whether {guard.condition}", frame=guard.frame)
+    refuse_fixed(program.scope, {symbol: f"the specification leaves {symbol} open" for symbol in opened.bindings})
     shown = {size for call in program.graph.parameters for size in call.type.shape}
     used = [call.symbols() for call in (*program.graph.parameters, *program.graph.calls)]
     asked = [symbol for item in program.scope.asserts for symbol in symbols_in([item.condition.expr])]

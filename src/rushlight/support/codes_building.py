@@ -75,9 +75,10 @@ register_code(
 register_code(
     "C011",
     CompileError,
-    "A size that was marked dynamic is fixed by the program",
-    "What a function does with the size is only right for the value that it has: the line says where that is decided.",
-    "remove what fixes it, or mark the dim static",
+    "A size that was said to be open is fixed by the program",
+    "What a function does with a size that was marked dynamic, or is a variable of the specification, is only right "
+    "for one value: the line says where that is decided.",
+    "remove what fixes it, or mark the dim static, or write the value in the specification",
 )
 register_code(
     "C012",

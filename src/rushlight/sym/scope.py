@@ -199,6 +199,16 @@ class Scope(SymbolOwner):
                 )
                 fail("X001", f"sym: {fact} is about {format_size(symbol)}, which is {whose}")
 
+    def fixed_by(self, symbol: SizeExpr) -> Guard | RuntimeAssert | None:
+        """The guard or assert by which a symbol came to be a constant; None where none did."""
+        said = {item.condition: item for item in (*self.guards, *self.asserts)}
+        so_far = Knowledge()
+        for fact in self.knowledge.facts:
+            so_far.learn(fact)
+            if isinstance(so_far.resolve(symbol), int):
+                return said.get(fact)
+        return None
+
     def hint_or_none(self, e: Size) -> int | None:
         """The value of `e` for the example; None if some symbol in it is unbacked."""
         found = backed_hint(e)
