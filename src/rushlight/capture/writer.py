@@ -136,7 +136,7 @@ class Writer:
         words = [descriptor.HEADER_WORDS + 2 * len(type_.shape) for type_ in types]
         self.starts = [0, *accumulate(words)]
         conditions = [guard.condition for guard in program.guards]
-        asserts = program.scope.asserts
+        asserts = tuple(program.scope.asserts)  # later ones are those of the backward pass
         self.planner = Planner(executable, self.sources, conditions, asserts, list(program.sizes.values()))
         changed = {(id(effect.container), effect.key) for effect in program.effects}
         self.guards = [*argument_guards(arguments, names), *state_guards(walk, program, names, changed)]
