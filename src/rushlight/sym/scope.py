@@ -201,6 +201,8 @@ class Scope(SymbolOwner):
 
     def fixed_by(self, symbol: SizeExpr) -> Guard | RuntimeAssert | None:
         """The guard or assert by which a symbol came to be a constant; None where none did."""
+        if not isinstance(self.resolve(symbol), int):
+            return None
         said = {item.condition: item for item in (*self.guards, *self.asserts)}
         so_far = Knowledge()
         for fact in self.knowledge.facts:
