@@ -176,7 +176,7 @@ def test_a_branch_on_a_value_names_where_it_came_from():
 
     with pytest.raises(rl.DataDependentError, match="u0 >= 4") as caught:
         rl.compile(function)(rl.ones(3))
-    assert "item at" in str(caught.value) and "rl.cond" in str(caught.value)
+    assert "u0: item() of sum(), test_data_dependent.py:" in str(caught.value) and "rl.cond" in str(caught.value)
 
 
 def test_a_promise_decides_a_branch():

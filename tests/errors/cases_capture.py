@@ -2,11 +2,12 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import rushlight as rl
 from errorcases import triggers
-from rushlight.compiler import mark_dynamic
+from rushlight.compiler import mark_dynamic, mark_unbacked
 from rushlight.ir.graph_parse import parse_graph
 from rushlight.ops.record import OPERATORS, define, undefine
 from rushlight.schedule.lowering import lower_graph
@@ -30,6 +31,74 @@ def branch_asks_for_a_value():
         return x if x.sum() > 0 else -x
 
     magnitude(rl.ones(3))
+
+
+@triggers("C002", "item")
+def branch_asks_for_an_item():
+    @rl.compile
+    def head(lengths, x):
+        longest = lengths.max().item()
+        return x[:longest] if longest > x.shape[0] else x
+
+    head(rl.tensor([2, 3]), rl.ones(4))
+
+
+@triggers("C002", "argument")
+def loop_asks_for_an_argument():
+    @rl.compile
+    def repeated(x, times):
+        return [x + step for step in range(times.item())]
+
+    repeated(rl.ones(3), rl.tensor(2))
+
+
+@triggers("C002", "mask")
+def branch_asks_for_the_number_of_elements():
+    @rl.compile
+    def kept(x):
+        chosen = x[x > 0]
+        return chosen if chosen.shape[0] == 3 else x
+
+    kept(rl.ones(3))
+
+
+@triggers("C002", "mark")
+def branch_asks_for_an_unbacked_size():
+    @rl.compile
+    def padded(x):
+        return x if x.shape[0] > 8 else x.sum()
+
+    x = rl.ones(9)
+    mark_unbacked(x, 0)
+    padded(x)
+
+
+@triggers("C002", "specification")
+def branch_asks_for_a_specified_size():
+    @rl.compile(specs="f32[B, T] where B >= 2")
+    def folded(x):
+        return x if x.shape[0] == x.shape[1] else x.sum()
+
+    folded(rl.ones(2, 3))
+
+
+@triggers("C002", "float")
+def program_asks_for_a_float():
+    @rl.compile
+    def scaled(x):
+        total = x.sum()
+        return x * float(total)
+
+    scaled(rl.ones(3))
+
+
+@triggers("C002", "array")
+def program_asks_for_an_array():
+    @rl.compile
+    def listed(x):
+        return np.asarray(x).max()
+
+    listed(rl.ones(3))
 
 
 @triggers("C003")

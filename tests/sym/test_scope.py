@@ -10,6 +10,7 @@ from tests.sym.strategies import expressions, values
 from rushlight.support.errors import DataDependentError, ExecutionError, InternalError, ShapeError
 from rushlight.sym import (
     Condition,
+    Origin,
     Scope,
     axis_symbol,
     bounds,
@@ -183,7 +184,7 @@ def test_guards_of_products_and_remainders_are_remembered():
 
 def test_unbacked_sizes_take_the_general_path():
     scope = Scope()
-    u0 = scope.symbol(source="x.nonzero()")
+    u0 = scope.symbol(source=Origin("x.nonzero()"))
     assert guard_or_false(eq(u0, 0)) is False
     assert guard_or_true(ne(u0, 0)) is True
     assert guard_or_false(ge(u0, 0)) is True

@@ -17,11 +17,13 @@ from rushlight.capture.arguments import Arguments, Names
 from rushlight.capture.backward import BackwardPart
 from rushlight.capture.entry import Entry
 from rushlight.capture.freezing import Frozen
+from rushlight.capture.numbers import ProgramNumbers
 from rushlight.capture.program import Program, Recorder, open_type, record
 from rushlight.capture.segmented import Segmented
 from rushlight.capture.source import TensorSource
 from rushlight.capture.state import StateWalk, walk_prepared
 from rushlight.capture.writer import MISS, Writer
+from rushlight.capture.written import written_arguments
 from rushlight.eager.dispatch import STATE
 from rushlight.eager.handle import Handle
 from rushlight.ir.graph import with_dense_outputs
@@ -137,7 +139,9 @@ class CompiledFunction:
     ) -> Program:
         opened = None if spec is None else spec.open()
         frozen = Frozen(walk, self.options.freeze)
-        recorder = Recorder(self.function, walk, names, frozen, Scope() if opened is None else opened.scope)
+        scope = Scope() if opened is None else opened.scope
+        numbers = ProgramNumbers(scope, written_arguments(self.function, arguments.unpack))
+        recorder = Recorder(self.function, walk, names, frozen, numbers)
 
         def stand_in(place: int, name: str, value: Any) -> Any:
             if opened is None:

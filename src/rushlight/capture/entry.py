@@ -6,6 +6,7 @@ native call.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,7 @@ from rushlight.ir.dtype import Kind
 from rushlight.ir.type import TensorType, symbols_in
 from rushlight.runtime.descriptor import Sheet, Sheets
 from rushlight.support.frozen import frozen
-from rushlight.sym import Condition, RuntimeAssert, SizeExpr, evaluate, is_symbol
+from rushlight.sym import Condition, RuntimeAssert, Scope, SizeExpr, evaluate, is_symbol
 
 if TYPE_CHECKING:
     from rushlight.build import Executable
@@ -144,7 +145,10 @@ def fits(form: Form, type_: TensorType, values: dict[SizeExpr, int]) -> bool:
 
 @dataclass(slots=True)
 class Entry:
-    """One compiled trace of a function. `call(args, kwargs)` gives the result, or MISS when a guard does not hold."""
+    """One compiled trace of a function. `call(args, kwargs)` gives the result, or MISS when a guard does not hold.
+
+    `scope` has the symbols of its sizes, while anything needs them.
+    """
 
     call: Callable[[tuple[Any, ...], dict[str, Any]], Any]
     unpack: tuple[str, ...]
@@ -152,3 +156,4 @@ class Entry:
     text: str
     executables: tuple[Executable, ...]
     written: tuple[Handle, ...]
+    scope: weakref.ref[Scope]

@@ -9,7 +9,7 @@ from rushlight.eager.handle import Handle
 from rushlight.ops.dims import wrap_dim
 from rushlight.support.errors import fail, require
 from rushlight.support.frozen import frozen
-from rushlight.sym import Scope, Size, SizeExpr, guarding_hint_or_throw
+from rushlight.sym import Origin, Scope, Size, SizeExpr, guarding_hint_or_throw
 
 _PLACE = "_rushlight_dims"
 
@@ -27,7 +27,7 @@ class Mark:
     upper: int | None = None
     hint: int | None = None
 
-    def symbol(self, scope: Scope, name: str, size: int, source: str) -> Size:
+    def symbol(self, scope: Scope, name: str, size: int, source: Origin) -> Size:
         """What stands for the size while tracing."""
         if self.kind == "static":
             return size

@@ -5,20 +5,21 @@ from __future__ import annotations
 from typing import Any
 
 from rushlight.eager.tracing import TracedNumber
-from rushlight.sym import Scope, SizeExpr
+from rushlight.sym import Origin, Scope, SizeExpr
 
 
 class ProgramNumbers:
     """Keeps account of the numbers of a program.
 
     `fixed` are the values that it relies on, by the numbers' text; `sizes` the symbols of integers that are sizes,
-    indices, or compared.
+    indices, or compared. `written` is how users write a number, by its text.
     """
 
-    __slots__ = ("_scope", "fixed", "sizes")
+    __slots__ = ("fixed", "scope", "sizes", "written")
 
-    def __init__(self, scope: Scope) -> None:
-        self._scope = scope
+    def __init__(self, scope: Scope, written: dict[str, str]) -> None:
+        self.scope = scope
+        self.written = written
         self.fixed: dict[str, Any] = {}
         self.sizes: dict[str, SizeExpr] = {}
 
@@ -30,5 +31,7 @@ class ProgramNumbers:
         """The symbol for an integer of the program, with what it is here as its hint."""
         found = self.sizes.get(number.text)
         if found is None:
-            found = self.sizes[number.text] = self._scope.symbol(hint=number.value, lower=None, source=number.text)
+            text = number.text
+            origin = Origin("an integer of the call", written=self.written.get(text))
+            found = self.sizes[text] = self.scope.symbol(hint=number.value, lower=None, source=origin)
         return found

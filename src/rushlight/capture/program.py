@@ -23,7 +23,7 @@ from rushlight.eager.tracing.number import traced_number
 from rushlight.ir.graph import Call, Graph, GraphBuilder, Node, births_of
 from rushlight.ir.type import TensorType, dense_order, row_major, symbols_in
 from rushlight.runtime.generator import Generator
-from rushlight.sym import Guard, Scope, SizeExpr, free_symbols, optimization_hint
+from rushlight.sym import Guard, Origin, OriginKind, Scope, SizeExpr, free_symbols, optimization_hint
 
 
 @dataclass(slots=True)
@@ -65,18 +65,18 @@ class Recorder:
     tracer_class = Tracer
 
     def __init__(
-        self, function: Any, walk: StateWalk, names: Callable[[Any], str], frozen: Frozen, scope: Scope
+        self, function: Any, walk: StateWalk, names: Callable[[Any], str], frozen: Frozen, numbers: ProgramNumbers
     ) -> None:
         self.function = function
         self.frozen = frozen
         self.walk = walk
         self.text_of = names
-        self.scope = scope
+        self.scope = numbers.scope
         self.builder = GraphBuilder("step")
         self.tracer = self.tracer_class(self.builder, self.scope, self._lift, self._random_state)
         self.draws: dict[Generator, int] = {}
         self.sources: dict[int, Source] = {}
-        self.numbers = ProgramNumbers(scope)
+        self.numbers = numbers
         self.before: dict[int, Any] = {}
         self.placeholders: dict[int, Any] = {}
         self.tensors: list[Handle] = []
@@ -99,6 +99,7 @@ class Recorder:
             self.same.append((position, tensor if first is None else self.sources[id(first)]))
             return tensor if first is None else first
         fake = self.tracer.fake(type_)
+        self.tracer.names[id(fake)] = f"argument {position}"
         self.sources[id(fake)] = ArgumentSource(position)
         self.arguments[id(fake) if apart else id(tensor)] = fake
         self.given[id(fake)] = tensor
@@ -139,6 +140,7 @@ class Recorder:
                 self.tensors.append(leaf.value)
             elif leaf.is_number and (leaf.runtime or leaf.path in dynamic_numbers):
                 leaf.runtime = True
+                self.numbers.written[self._text(leaf)] = leaf.path
                 leaf.place(self.number(self._text(leaf), leaf.value))
             elif leaf.is_numbers and leaf.runtime:
                 text = self._text(leaf)
@@ -188,7 +190,7 @@ class Recorder:
 
     def run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Program:
         """The program that one call leaves behind."""
-        with self.tracer.active():
+        with self.tracer.active(), self.scope.noting():
             result = self.function(*args, **kwargs)
             self.walk.refuse_resized_lists()
             refuse_fixed(self.scope, {self.scope.symbols[name]: text for name, text in self.dynamic.items()})
@@ -331,7 +333,8 @@ def open_type(recorder: Recorder, tensor: Handle, position: int) -> TensorType:
     for dim, mark in marks.items():
         if mark.kind == "dynamic":
             recorder.dynamic[f"a{position}_{dim}"] = f"dim {dim} of argument {position} was marked dynamic"
-    return symbolic_type(recorder.scope, tensor.form, f"a{position}", marks)
+    written = recorder.numbers.written.get(f"a{position}")
+    return symbolic_type(recorder.scope, tensor.form, f"a{position}", marks, written)
 
 
 def _rebuild(value: Any, leaves: Iterator[Any]) -> Any:
@@ -385,21 +388,23 @@ def random_names(place: int) -> tuple[str, str]:
     return f"seed{place}", f"ordinal{place}"
 
 
-def symbolic_type(scope: Scope, form: Form, name: str, marks: Mapping[int, Mark]) -> TensorType:
+def symbolic_type(
+    scope: Scope, form: Form, name: str, marks: Mapping[int, Mark], written: str | None = None
+) -> TensorType:
     """The type of a tensor whose sizes are symbols, unless marks say otherwise.
 
-    Strides of a dense layout follow from the sizes; others are symbols.
+    Strides of a dense layout follow from the sizes; others are symbols. `written` is how users write the tensor.
     """
     sizes = [optimization_hint(size) for size in form.type.shape]
     shape = tuple(
         [
-            marks.get(dim, _OPEN).symbol(scope, f"{name}_{dim}", size, f"dim {dim} of argument {name[1:]}")
+            marks.get(dim, _OPEN).symbol(scope, f"{name}_{dim}", size, _origin(dim, name, marks, written))
             for dim, size in enumerate(sizes)
         ]
     )
     order = dense_order(form.type.shape, form.type.strides)
     if order is None:
-        strides = [_stride(scope, stride, f"{name}_stride{dim}") for dim, stride in enumerate(form.type.strides)]
+        strides = [_stride(scope, stride, name, dim, written) for dim, stride in enumerate(form.type.strides)]
         return TensorType(shape, form.dtype, form.device, tuple(strides))
     steps: list[Any] = [1] * len(shape)
     step: Any = 1
@@ -412,8 +417,19 @@ def symbolic_type(scope: Scope, form: Form, name: str, marks: Mapping[int, Mark]
 _OPEN = Mark("dynamic")
 
 
-def _stride(scope: Scope, stride: Any, name: str) -> Any:
-    return stride if stride in (0, 1) else scope.symbol(name, hint=stride)
+def _origin(dim: int, name: str, marks: Mapping[int, Mark], written: str | None) -> Origin:
+    marked = f", marked {marks[dim].kind}" if dim in marks else ""
+    kind = OriginKind.MARKED if dim in marks and marks[dim].kind == "unbacked" else OriginKind.PLACE
+    text = None if written is None else f"{written}.shape[{dim}]"
+    return Origin(f"dim {dim} of argument {name[1:]}{marked}", kind, None, text)
+
+
+def _stride(scope: Scope, stride: Any, name: str, dim: int, written: str | None) -> Any:
+    if stride in (0, 1):
+        return stride
+    text = None if written is None else f"{written}.stride({dim})"
+    origin = Origin(f"stride {dim} of argument {name[1:]}", written=text)
+    return scope.symbol(f"{name}_stride{dim}", hint=stride, source=origin)
 
 
 def without_unused_parameters(graph: Graph, last: int, asked: set[SizeExpr]) -> tuple[Graph, list[int]]:

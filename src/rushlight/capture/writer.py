@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Mapping
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
@@ -195,6 +196,7 @@ class Writer:
             text,
             self.executable.executables if isinstance(self.executable, Segmented) else (self.executable,),
             tuple(self.program.written),
+            weakref.ref(self.program.scope),
         )
 
     def _input_text(self, source: Source) -> str:

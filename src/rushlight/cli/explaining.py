@@ -14,6 +14,7 @@ from rich.console import Console
 
 from rushlight import capture
 from rushlight.capture import api
+from rushlight.compiler import shape_report
 from rushlight.support import clock, events
 from rushlight.support.errors import require
 
@@ -30,6 +31,9 @@ TOLD: dict[events.Kind, str] = {
 def explain(
     context: typer.Context,
     script: Annotated[Path, typer.Argument(help="A Python script; what follows it are its own arguments.")],
+    shapes: Annotated[
+        bool, typer.Option("--shapes", help="List sizes, guards, asserts, and what further promises would unlock.")
+    ] = False,
 ) -> None:
     """Run a script, then list what was compiled, fused and cached, and why it was compiled again."""
     require(script.is_file(), "A002", "explain: there is no such script", script=str(script))
@@ -38,7 +42,7 @@ def explain(
     clock.reset()
     status, namespace = run_script(script, context.args)
     console = Console(stderr=True)
-    for line in account():
+    for line in [*account(), *(sizes() if shapes else ())]:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
     del namespace  # kept until here: compiled functions are known while they live
     raise typer.Exit(status)
@@ -75,6 +79,11 @@ def account() -> list[str]:
         if spent
         else lines
     )
+
+
+def sizes() -> list[str]:
+    """What the compiled functions of this process know and ask of sizes, as lines of text."""
+    return ["", *str(shape_report(*sorted(api._compiled, key=_name))).splitlines()]
 
 
 def _name(function: api.CompiledFunction) -> str:

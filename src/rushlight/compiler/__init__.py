@@ -3,10 +3,12 @@
 from rushlight.capture import compile, graph_count, reset
 from rushlight.capture.marks import mark_dynamic, mark_static, mark_unbacked
 from rushlight.compiler.report import Report, is_compiled, report
+from rushlight.compiler.sizes import ShapeReport, shape_report
 from rushlight.support.peer_names import absent_name
 
 __all__ = [
     "Report",
+    "ShapeReport",
     "compile",
     "graph_count",
     "is_compiled",
@@ -15,6 +17,7 @@ __all__ = [
     "mark_unbacked",
     "report",
     "reset",
+    "shape_report",
 ]
 
 

@@ -149,7 +149,9 @@ class Handle(Dispatched):
 def fail_without_data(tensor: Handle) -> NoReturn:
     """The error of reading a tensor without data: C002 in a traced program, C010 for what is left of one, else V003."""
     if STATE.tracer is not None:
-        fail("C002", "a traced program asks for the value of a tensor", tensor=tensor)
+        hint = "keep to operators, select with rl.where, branch with rl.cond, or do this outside the compiled function"
+        origin = STATE.tracer.origin(tensor)
+        fail("C002", "a traced program asks for the value of a tensor", tensor=tensor, made_by=origin, hint=hint)
     if tensor.form.symbolic or tensor.form.device.type == "cpu":
         fail("C010", "the tensor stood for a value of a traced program, and has none of its own", tensor=tensor)
     fail("V003", "the tensor has no data", tensor=tensor)

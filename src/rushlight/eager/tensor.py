@@ -210,16 +210,16 @@ class Reading:
     def __bool__(self: Any) -> bool:
         if self.form.numel != 1:
             fail("S015", "bool: the truth of several elements is ambiguous", tensor=self)
-        return bool(needed_now(self.item()))
+        return bool(needed_now(self))
 
     def __int__(self: Any) -> int:
-        return int(needed_now(self.item()))
+        return int(needed_now(self))
 
     def __float__(self: Any) -> float:
-        return float(needed_now(self.item()))
+        return float(needed_now(self))
 
     def __complex__(self: Any) -> complex:
-        return complex(needed_now(self.item()))
+        return complex(needed_now(self))
 
     def __index__(self: Any) -> int:
         require(self.dtype.kind in (Kind.BOOL, Kind.INT), "A001", "only integer tensors can be an index", tensor=self)

@@ -20,7 +20,7 @@ from rushlight.ir.spec_text import SpecReader
 from rushlight.ir.type import CPU, TensorType
 from rushlight.support.errors import fail, require
 from rushlight.support.frozen import frozen
-from rushlight.sym import Condition, Scope, Size, SizeExpr, ge, statically_known, substitute
+from rushlight.sym import Condition, Origin, OriginKind, Scope, Size, SizeExpr, ge, statically_known, substitute
 from rushlight.sym.condition import normalized
 
 _LEAVES = (TensorSpec, IntSpec, FloatSpec, ConstSpec)
@@ -244,15 +244,15 @@ class _Opening:
     def _named(self, item: ShapeVar) -> SizeExpr:
         name, lower, upper, step, hint = item.facts
         free = None if name in self.scope.symbols else name
-        source = f"{name} in {self.spec}"
-        symbol = self.scope.symbol(free, self.examples.get(name), lower, upper, step, source, hint)
+        origin = Origin(f"a variable of {self.spec}", OriginKind.SPECIFIED, None, name)
+        symbol = self.scope.symbol(free, self.examples.get(name), lower, upper, step, origin, hint)
         self.bindings[symbol] = self.spec.bindings[name]
         return symbol
 
     def _unnamed(self, number: int, dim: int | None) -> SizeExpr:
         path = self.spec.paths[number]
         source = f"{path if dim is None else f'dim {dim} of {path}'} in {self.spec}"
-        symbol = self.scope.symbol(lower=None if dim is None else 0, source=source)
+        symbol = self.scope.symbol(lower=None if dim is None else 0, source=Origin(source))
         self.bindings[symbol] = Binding(number, dim)
         return symbol
 
@@ -272,7 +272,7 @@ class _Opening:
 
     def _strides(self, number: int, rank: int) -> tuple[Size, ...]:
         source = f"of {self.spec.paths[number]} in {self.spec}"
-        return tuple([self.scope.symbol(lower=0, source=f"stride {dim} {source}") for dim in range(rank)])
+        return tuple([self.scope.symbol(lower=0, source=Origin(f"stride {dim} {source}")) for dim in range(rank)])
 
     def _image(self, item: Condition) -> bool | Condition:
         return normalized(item.relation, substitute(item.expr, self.images))

@@ -24,6 +24,8 @@ from rushlight.ops.view_shape import reshape
 from rushlight.support.errors import require
 from rushlight.sym import eq, guard_or_false
 
+EQUAL_HEADS = "attention: as many key heads as query heads; else each is repeated"
+
 causal_softmax = define(
     "causal_softmax(Tensor input) -> Tensor",
     "softmax over the last dim of the elements up to the diagonal; the others are 0.",
@@ -169,7 +171,7 @@ def _scale(query: Value, scale: float | None) -> Any:
 def _repeated_heads(value: Value, query: Value) -> Any:
     """Each head of `value` repeated, so that groups of query heads share it."""
     heads, wanted = value.shape[-3], query.shape[-3]
-    if guard_or_false(eq(heads, wanted)):
+    if guard_or_false(eq(heads, wanted), EQUAL_HEADS):
         return value
     times = wanted // heads
     require(

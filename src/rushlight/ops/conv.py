@@ -25,6 +25,9 @@ from rushlight.sym import Size, SizeExpr, axis_symbol, eq, ge, guard_or_false, o
 
 Ints = tuple[int, ...]
 
+BY_CHANNEL = "convolution: one output channel for each group; else a batch of products, one for each group"
+WRITTEN_OUT = "convolution: the kernel's sizes are these, and its terms written out; else a batch of products"
+
 
 def per_dim(value: Any, count: int, name: str, op: str) -> tuple[Any, ...]:
     """One number for each spatial dim, from one number or from as many as needed."""
@@ -119,9 +122,9 @@ def _is_by_channel(out: Size, kernel: Shape, groups: int) -> bool:
 
     There are no rows of a product then: what is left are short chains, which are written out step by step.
     """
-    if groups == 1 or not guard_or_false(eq(out, groups)):
+    if groups == 1 or not guard_or_false(eq(out, groups), BY_CHANNEL):
         return False
-    return all(guard_or_false(eq(size, optimization_hint(size))) for size in kernel)
+    return all(guard_or_false(eq(size, optimization_hint(size)), WRITTEN_OUT) for size in kernel)
 
 
 def _windows(x: Array, kernel: Ints, stride: Ints, dilation: Ints, out: Ints) -> Array:

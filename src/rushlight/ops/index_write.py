@@ -36,6 +36,8 @@ from rushlight.ops.view_part import slice_backward
 from rushlight.support.errors import require
 from rushlight.sym import Size, eq, guard_or_false
 
+AS_LONG = "gradient of scatter: the index is as long as the source; else zeros are padded behind"
+
 
 def _scatter_type(op: str, input: TensorType, dim: int, index: TensorType, src: TensorType) -> TensorType:
     require_integers(op, index=index)
@@ -85,7 +87,7 @@ def _source_gradient(g: Value, dim: int, index: Value, src: Any) -> Any:
 def _padded_behind(value: Any, shape: Shape) -> Any:
     """Zeros after the elements of each dim, up to `shape`."""
     for dim, size in enumerate(shape):
-        if not guard_or_false(eq(value.shape[dim], size)):
+        if not guard_or_false(eq(value.shape[dim], size), AS_LONG):
             value = slice_backward(value, replaced(value.shape, dim, size), dim, 0, value.shape[dim], 1)
     return value
 

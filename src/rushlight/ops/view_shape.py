@@ -18,6 +18,7 @@ from rushlight.support.errors import fail, require
 from rushlight.sym import Size, eq, ge, guard_or_false, minimum, ne, optimization_hint, product, required
 
 STRIDES = "view: dims that are merged lie dense in each other"
+FITTING = "view: whole dims fit each other; else those that are merged have to lie dense, which is asserted"
 
 
 def completed_shape(old: Shape, new: Shape, op: str) -> Shape:
@@ -164,7 +165,7 @@ def view_view(input: Layout, size: Shape) -> Layout:
 
 
 def _decided(a: Size, b: Size) -> bool:
-    return guard_or_false(eq(a, b))
+    return guard_or_false(eq(a, b), FITTING)
 
 
 def _demanded(layout: Layout, shape: Shape) -> Layout | None:

@@ -4,6 +4,8 @@ from rushlight.sym.arithmetic import maximum, minimum, product, total
 from rushlight.sym.condition import Condition, eq, ge, gt, le, lt, ne
 from rushlight.sym.division import ceildiv, floordiv, mod
 from rushlight.sym.expr import Size, SizeExpr, SymbolFacts
+from rushlight.sym.origin import Origin, OriginKind
+from rushlight.sym.promise import promise
 from rushlight.sym.query import coefficient, depends_on, evaluate, free_symbols, parts, substitute
 from rushlight.sym.required import required
 from rushlight.sym.scope import (
@@ -12,6 +14,7 @@ from rushlight.sym.scope import (
     Guard,
     RuntimeAssert,
     Scope,
+    Undecided,
     bounds,
     broadcast_sizes,
     check,
@@ -35,11 +38,14 @@ __all__ = [
     "Branch",
     "Condition",
     "Guard",
+    "Origin",
+    "OriginKind",
     "RuntimeAssert",
     "Scope",
     "Size",
     "SizeExpr",
     "SymbolFacts",
+    "Undecided",
     "axis_size",
     "axis_symbol",
     "bounds",
@@ -73,6 +79,7 @@ __all__ = [
     "parse_size",
     "parts",
     "product",
+    "promise",
     "required",
     "scope_of",
     "scopes_of",

@@ -227,11 +227,15 @@ def _tightened(interval: Interval, constant: int, step: int) -> Interval:
     )
 
 
-def format_condition(asked: Condition) -> str:
-    """Text such as `s0 == s1`, `s0 < 1024`, `2*s0 >= s1 + 3`, `s0%4 == 0`."""
+def format_condition(asked: Condition, names: Mapping[SizeExpr, str] | None = None) -> str:
+    """Text such as `s0 == s1`, `s0 < 1024`, `2*s0 >= s1 + 3`, `s0%4 == 0`. `names` overrides those of symbols."""
     form = with_constant(asked.expr, 0)
     for sign in (1, -1):
-        whole, relation, constant = format_size(multiply(sign, form)), asked.relation, sign * constant_of(asked.expr)
+        whole, relation, constant = (
+            format_size(multiply(sign, form), names),
+            asked.relation,
+            sign * constant_of(asked.expr),
+        )
         relation = relation if sign == 1 else _FLIPPED[relation]
         if "-" not in whole:
             return f"{whole} < {1 - constant}" if relation == "<=" else f"{whole} {relation} {-constant}"
@@ -241,12 +245,12 @@ def format_condition(asked: Condition) -> str:
     for product, coefficient in terms(asked.expr):
         (left if coefficient > 0 else right)[product] = abs(coefficient)
     a, b = (sum_of_table(side, 0) for side in (left, right))
-    if natural_order(format_size(b)) < natural_order(format_size(a)):
+    if natural_order(format_size(b, names)) < natural_order(format_size(a, names)):
         a, b, constant, relation = b, a, -constant, _FLIPPED[relation]
     if (relation, constant) in (("<=", 1), (">=", -1)):
         relation, constant = relation[0], 0
     a, b = (add(a, constant), b) if constant > 0 else (a, subtract(b, constant))
-    return f"{format_size(a)} {relation} {format_size(b)}"
+    return f"{format_size(a, names)} {relation} {format_size(b, names)}"
 
 
 def first_scoped_symbol(e: Size) -> SizeExpr | None:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple, NoReturn
 
 from rushlight.support.errors import fail
+from rushlight.sym.origin import Origin
 from rushlight.term import Op, Term, interned_at, slot_setter
 
 SYMBOL = Op("symbol")
@@ -173,7 +174,7 @@ class SymbolFacts(NamedTuple):
     multiple_of: int = 1
     hint: int | None = None  # None: unbacked
     preferred: int | None = None  # the optimization hint of an unbacked symbol, if someone gave one
-    source: str | None = None
+    source: Origin | None = None
     size: Size | None = None  # of an axis: 0 <= axis < size
     scope: SymbolOwner | None = None
 

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import NoReturn
 
 from rushlight.support.errors import error, fail
 from rushlight.support.frozen import frozen
-from rushlight.support.provenance import Frame, user_frame
+from rushlight.support.provenance import Frame, called_name, user_frame
 from rushlight.sym.condition import Condition, compares, eq, first_scoped_symbol
 from rushlight.sym.division import divides_at_birth
 from rushlight.sym.expr import SYMBOL, Size, SizeExpr, SymbolFacts, SymbolOwner
 from rushlight.sym.hints import Hints, backed_hint
 from rushlight.sym.interval import Interval, bounds_at_birth
 from rushlight.sym.knowledge import Knowledge
+from rushlight.sym.origin import Origin, OriginKind
+from rushlight.sym.promise import is_marked, promise
 from rushlight.sym.prover import proves_nonnegative
 from rushlight.sym.query import symbols_of
 from rushlight.sym.symbols import new_symbol
@@ -46,6 +49,21 @@ class RuntimeAssert:
         return f"check: {self.message or self.condition} does not hold"
 
 
+@dataclass(slots=True)
+class Undecided:
+    """A question that nobody could answer, so that a rule took its general path: what `unlocking` would have spared.
+
+    `operation` is what the user's line called, and `reason` what the rule says of the question. It was asked `count`
+    times; the line is that of the first.
+    """
+
+    unlocking: Condition
+    operation: str
+    frame: Frame | None
+    reason: str
+    count: int = 0
+
+
 class Branch:
     """What holds in a part of a program that may not run: all that was known before it, and its own asserts."""
 
@@ -74,6 +92,9 @@ class Scope(SymbolOwner):
         self.symbols: dict[str, SizeExpr] = {}
         self.guards: list[Guard] = []
         self.asserts: list[RuntimeAssert] = []
+        self.branch_asserts: dict[RuntimeAssert, None] = {}  # what parts that may not run have asserted
+        self.undecided: dict[Condition, Undecided] = {}
+        self._notes = False
         self.knowledge = Knowledge()
         self._hints = Hints(self.knowledge)
         self._locate = locate
@@ -86,7 +107,7 @@ class Scope(SymbolOwner):
         lower: int | None = 0,
         upper: int | None = None,
         multiple_of: int = 1,
-        source: str | None = None,
+        source: Origin | None = None,
         optimization_hint: int | None = None,
     ) -> SizeExpr:
         """A new symbol, lower <= symbol <= upper. With a hint it is backed; without, it is unbacked.
@@ -119,8 +140,18 @@ class Scope(SymbolOwner):
             yield
         finally:
             self.knowledge, self._hints, self.asserts = before
+            self.branch_asserts.update(dict.fromkeys(branch.asserts))
             for guard in self.guards[guards:]:
                 self.learn(guard.condition)
+
+    @contextmanager
+    def noting(self) -> Generator[None]:
+        """While inside, questions that stay open are noted: a program's own, that is, which passes ask again."""
+        self._notes = True
+        try:
+            yield
+        finally:
+            self._notes = False
 
     @property
     def version(self) -> int:
@@ -160,12 +191,21 @@ class Scope(SymbolOwner):
             return bool(known)
         value = self.hint_or_none(condition.expr)
         if value is None:
-            _fail_data_dependent(condition.expr, f"whether {condition}")
+            _fail_undecided(condition)
         holds = compares(condition.relation, value)
         taken = condition if holds else condition.negate()
         self.guards.append(Guard(taken, self._locate(), reason))
         self.learn(taken)
         return holds
+
+    def leave_open(self, condition: Condition, unlocking: Condition, reason: str) -> None:
+        """Notes that a rule took its general path because nobody knows the condition."""
+        if not self._notes:
+            return
+        found = self.undecided.get(condition)
+        if found is None:
+            found = self.undecided[condition] = Undecided(unlocking, called_name(), self._locate(), reason)
+        found.count += 1
 
     def check(self, condition: bool | Condition, message: str = "") -> None:
         """Makes the condition a run-time assert, and relies on it from now on."""
@@ -233,13 +273,23 @@ def scopes_of(symbols: Iterable[SizeExpr]) -> list[Scope]:
     return [scope for scope in dict.fromkeys([scope_of(symbol) for symbol in symbols]) if scope is not None]
 
 
-def _fail_data_dependent(e: Size, question: str) -> NoReturn:
-    unbacked = [symbol for symbol in _symbols(e) if symbol.facts.hint is None]
-    values: dict[str, object] = {
-        symbol.facts.name: symbol.facts.source for symbol in unbacked[:8] if symbol.facts.source
-    }
-    hint = "promise it first with rl.check(condition), select with rl.where, or branch with rl.cond"
+def _fail_data_dependent(e: Size, question: str, hint: str) -> NoReturn:
+    asked = sorted(_symbols(e), key=_is_backed)
+    values: dict[str, object] = {item.facts.name: item.facts.source for item in asked[:8] if item.facts.source}
     raise error("C002", f"size: {question} is known only when the program runs", hint=hint, frame=None, **values)
+
+
+def _is_backed(symbol: SizeExpr) -> bool:
+    return symbol.facts.hint is not None
+
+
+def _fail_undecided(condition: Condition) -> NoReturn:
+    kept = "select values with rl.where, or branch with rl.cond"
+    origin = condition.expr.facts.source if condition.expr.op is SYMBOL else None
+    if origin is not None and origin.kind is OriginKind.TRUTH and condition.relation in ("==", "!="):
+        _fail_data_dependent(condition.expr, f"whether {origin.what} is true", kept)
+    hint = f"say which it is before: {promise(condition)}; or {promise(condition.negate())}. Else {kept}"
+    _fail_data_dependent(condition.expr, f"whether {condition}", hint)
 
 
 def _symbols(e: Size) -> list[SizeExpr]:
@@ -284,7 +334,10 @@ def _guard_or(condition: bool | Condition, otherwise: bool, reason: str) -> bool
     known = scope.known(condition)
     if known is not None:
         return known
-    return otherwise if scope.hint_or_none(condition.expr) is None else scope.guard(condition, reason)
+    if scope.hint_or_none(condition.expr) is not None:
+        return scope.guard(condition, reason)
+    scope.leave_open(condition, condition.negate() if otherwise else condition, reason)
+    return otherwise
 
 
 def statically_known(condition: bool | Condition) -> bool:
@@ -329,7 +382,10 @@ def guarding_hint_or_throw(e: Size) -> int:
     scope = scope_of(e)
     value = backed_hint(e) if scope is None else scope.hint_or_none(e)
     if value is None:
-        _fail_data_dependent(e, f"the value of {format_size(e)}")
+        hint = "pass it on as a size, or loop with rl.while_loop, without asking Python for its value"
+        if any(is_marked(symbol) for symbol in _symbols(e)):
+            hint += "; or mark_static, where the program is for one value"
+        _fail_data_dependent(e, f"the value of {format_size(e)}", hint)
     return value
 
 

@@ -22,7 +22,8 @@ from rushlight.ir.graph import Node as Value
 from rushlight.ir.type import TensorType, row_major
 from rushlight.ops import OPERATORS, control
 from rushlight.support.errors import fail
-from rushlight.sym import SizeExpr, eq, free_symbols, statically_known
+from rushlight.support.provenance import user_frame
+from rushlight.sym import Origin, OriginKind, SizeExpr, eq, free_symbols, statically_known
 
 _RELATIONS = {"==": "eq", "!=": "ne", "<=": "le", ">=": "ge"}
 
@@ -150,7 +151,7 @@ def _with_births(
         for a, b in zip(one.shape, other.shape, strict=True):
             same = a is b or statically_known(eq(a, b))
             if not same or not fresh.isdisjoint(() if isinstance(a, int) else free_symbols(a)):
-                born.append(outer.scope.symbol(source="cond"))
+                born.append(outer.scope.symbol(source=Origin("a size of cond()", OriginKind.VALUE, user_frame())))
                 a = born[-1]
             shape.append(a)
         types.append(TensorType(tuple(shape), one.dtype, one.device, weak=one.weak and other.weak))

@@ -31,9 +31,12 @@ def traced_list(tensor: Any) -> list[Any]:
     return [traced_item(item) if not item.form.shape else traced_list(item) for item in items]
 
 
-def needed_now(value: Any) -> Any:
-    """A value that Python itself needs; C002 for one that is known only when the program runs."""
+def needed_now(tensor: Any) -> Any:
+    """The one element, which Python itself needs; C002 where it is known only when the program runs."""
+    value = tensor.item()
     if isinstance(value, Handle):
-        hint = "compare and select with tensors (where), or take a branch of the graph with cond"
-        fail("C002", "the value of a tensor is known only when the program runs", tensor=value, hint=hint)
+        hint = "keep it a tensor, or what item() gives; select with rl.where, or branch with rl.cond"
+        origin = STATE.tracer.origin(tensor)
+        message = "the value of a tensor is known only when the program runs"
+        fail("C002", message, tensor=tensor, made_by=origin, hint=hint)
     return value

@@ -18,15 +18,15 @@ from rushlight.eager.form import form_of_type
 from rushlight.eager.handle import Handle, make
 from rushlight.eager.mutation import Mutation, written_value
 from rushlight.ir.dtype import Kind
-from rushlight.ir.graph import GraphBuilder, Node
+from rushlight.ir.graph import RELAYOUT, RESULT, GraphBuilder, Node
 from rushlight.ir.type import TensorType
 from rushlight.ops.record import BORN, OPERATORS
 from rushlight.ops.schema import Parameter
 from rushlight.runtime.generator import Generator
 from rushlight.support.errors import fail
 from rushlight.support.provenance import Frame, user_frames
+from rushlight.sym import Origin, OriginKind, SizeExpr
 from rushlight.sym import Scope as SizeScope
-from rushlight.sym import SizeExpr
 
 Step = tuple[Any, tuple[Any, ...], Mapping[str, Any]]
 
@@ -80,6 +80,7 @@ class Tracer:
         self.lifted: list[Handle] = []
         self.random_state = random_state
         self.memos: dict[Hashable, Any] = {}  # see dispatch.Memo
+        self.names: dict[int, str] = {}  # what tensors from outside are for people, by identity
         self._lift = lift
         self._bound: list[tuple[Handle, Any]] = []
         self._storages: dict[int, Cell] = {}
@@ -131,10 +132,8 @@ class Tracer:
         if is_composite_view(op):
             return run_decomposition(op, Key.TRACING, operands, attrs)
         if op.births:
-            attrs = {
-                **attrs,
-                **{item.name: self._birth(op, item) for item in op.schema.attributes if item.type in BORN},
-            }
+            tells = [item for item in op.schema.attributes if item.type in BORN]
+            attrs = {**attrs, **{item.name: self._birth(op, operands[0], item) for item in tells}}
         result = self._apply(op, operands, attrs)
         if isinstance(result, tuple):
             return tuple([self.wrap(item) for item in result])
@@ -151,11 +150,23 @@ class Tracer:
             return tuple([self._detached(item) for item in result])
         return self._recorded(OPERATORS["detach"], (result,), {}) if result.form.dtype.kind >= Kind.FLOAT else result
 
-    def _birth(self, op: Any, parameter: Parameter) -> SizeExpr:
+    def _birth(self, op: Any, operand: Handle, parameter: Parameter) -> SizeExpr:
         """A size that a call of an operator will tell."""
-        frames = self.builder.frames
-        source = f"{op.name} at {frames[0]}" if frames else op.name
-        return self.scope.symbol(lower=BORN[parameter.type], source=source)
+        frames, lower = self.builder.frames, BORN[parameter.type]
+        truth = lower is None and operand.form.dtype.kind is Kind.BOOL
+        what = f"{'' if lower is None else 'a size of '}{op.name}() of {self.origin(operand).what}"
+        kind = OriginKind.TRUTH if truth else OriginKind.VALUE
+        return self.scope.symbol(lower=lower, source=Origin(what, kind, frames[0] if frames else None))
+
+    def origin(self, tensor: Handle) -> Origin:
+        """Where a tensor's elements come from: an argument, or a call and its line."""
+        cell = self.binding(tensor).cell
+        if cell.source is not None and not cell.writes:
+            return Origin(self.names.get(id(cell.source), "a tensor from outside"), OriginKind.VALUE)
+        call = cell.node.call
+        while call.op is RESULT or call.op is RELAYOUT:
+            call = call.operands[0]
+        return Origin(f"{call.op.name}()", OriginKind.VALUE, call.frames[0] if call.frames else None)
 
     def size(self, tensor: Handle) -> SizeExpr:
         """The one element of an integer tensor as a size."""

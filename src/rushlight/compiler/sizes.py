@@ -1,0 +1,183 @@
+"""What compiled functions know and ask of sizes: symbols, guards, run-time asserts, and what was left open."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from rushlight.capture import CompiledModule, explain_entries
+from rushlight.capture.entry import Entry
+from rushlight.compiler.report import is_compiled
+from rushlight.support.frozen import frozen
+from rushlight.support.provenance import Frame
+from rushlight.sym import Guard, RuntimeAssert, Scope, SizeExpr, Undecided, format_size, promise
+
+
+@frozen
+class SymbolReport:
+    """One symbol: its `name`, its `origin` in words, and what is known of it.
+
+    `facts` are its bounds, its divisor and what it was found equal to, as text. `hint` is the example's size, or for
+    an unbacked symbol what optimisations go by, if it was said.
+    """
+
+    name: str
+    origin: str
+    backed: bool
+    hint: int | None
+    facts: tuple[str, ...]
+
+    def __str__(self) -> str:
+        hint = () if self.hint is None else (f"{'here' if self.backed else 'hint'} {self.hint}",)
+        known = "; ".join(["backed" if self.backed else "unbacked", *hint, *self.facts])
+        return f"{self.name}: {known}; {self.origin}"
+
+
+@frozen
+class ConditionReport:
+    """A condition that a graph relies on: guarded before it runs, or asserted while it does, with the user's line."""
+
+    condition: str
+    reason: str
+    frame: Frame | None
+
+    def __str__(self) -> str:
+        reason = f" ({self.reason})" if self.reason else ""
+        return f"{self.condition}{reason}{_line(self.frame)}"
+
+
+@frozen
+class OpenReport:
+    """A choice that nobody could make, so that a general path was taken: `unlock` is what to write to spare it.
+
+    `operation` is what the user's line called, and `reason` what its rule says. It was asked `count` times, first at
+    the line; `late` says that the condition became known after that.
+    """
+
+    condition: str
+    operation: str
+    reason: str
+    unlock: str
+    late: bool
+    count: int
+    frame: Frame | None
+
+    def __str__(self) -> str:
+        times = f"{self.count}x " if self.count > 1 else ""
+        before = " before this line" if self.late else ""
+        asked = f"{self.operation} ({self.reason})" if self.reason else self.operation
+        return f"{times}{self.condition}, asked by {asked}{_line(self.frame)}\n  write {self.unlock}{before}"
+
+
+@frozen
+class GraphShapes:
+    """The sizes of one graph; all is empty where its sizes are constants."""
+
+    symbols: tuple[SymbolReport, ...] = ()
+    guards: tuple[ConditionReport, ...] = ()
+    asserts: tuple[ConditionReport, ...] = ()
+    undecided: tuple[OpenReport, ...] = ()
+
+    def __str__(self) -> str:
+        titled = {
+            "sizes": self.symbols,
+            "guards": self.guards,
+            "asserted at run time": self.asserts,
+            "left open": self.undecided,
+        }
+        lines = [line for title, items in titled.items() if items for line in _section(title, items)]
+        return "\n".join(lines or ["all sizes are constants"])
+
+
+@frozen
+class FunctionShapes:
+    """The graphs of one compiled function, the oldest first."""
+
+    name: str
+    graphs: tuple[GraphShapes, ...]
+
+    def __str__(self) -> str:
+        lines = [f"{self.name}:"]
+        for number, graph in enumerate(self.graphs, 1):
+            lines += [f"  graph {number}", *_indented(str(graph), 4)]
+        return "\n".join(lines)
+
+
+@frozen
+class ShapeReport:
+    """What some compiled functions know and ask of sizes."""
+
+    functions: tuple[FunctionShapes, ...]
+
+    def __str__(self) -> str:
+        return "\n".join([str(function) for function in self.functions])
+
+
+def shape_report(*functions: Any) -> ShapeReport:
+    """The sizes behind compiled functions and modules; others are left out."""
+    return ShapeReport(tuple([_function(function) for function in functions if is_compiled(function)]))
+
+
+def _function(function: Any) -> FunctionShapes:
+    compiled = function._compiled if isinstance(function, CompiledModule) else function
+    name = getattr(compiled, "__qualname__", None) or type(compiled.function).__name__
+    return FunctionShapes(name, tuple([_graph(entry) for entry in reversed(explain_entries(function))]))
+
+
+def _graph(entry: Entry) -> GraphShapes:
+    scope = entry.scope()
+    if scope is None:
+        return GraphShapes()
+    return GraphShapes(
+        tuple([_symbol(scope, symbol) for symbol in scope.symbols.values()]),
+        tuple([_guard(item) for item in scope.guards]),
+        tuple([_assert(item) for item in dict.fromkeys((*scope.asserts, *scope.branch_asserts))]),
+        tuple([_open(scope, item) for item in scope.undecided.values() if scope.known(item.unlocking) is not False]),
+    )
+
+
+def _symbol(scope: Scope, symbol: SizeExpr) -> SymbolReport:
+    facts = symbol.facts
+    hint = facts.suggested if facts.hint is None else facts.hint
+    origin = "made by the compiler" if facts.source is None else str(facts.source)
+    return SymbolReport(facts.name, origin, facts.hint is not None, hint, tuple(_facts(scope, symbol)))
+
+
+def _facts(scope: Scope, symbol: SizeExpr) -> Iterable[str]:
+    lower, upper = scope.bounds(symbol)
+    equal = scope.resolve(symbol)
+    if equal is not symbol:
+        yield f"== {format_size(equal)}"
+    if lower is not None and lower != upper:
+        yield f">= {lower}"
+    if upper is not None and lower != upper:
+        yield f"<= {upper}"
+    divisor = scope.knowledge.multiple(symbol)
+    if divisor > 1:
+        yield f"a multiple of {divisor}"
+
+
+def _guard(item: Guard) -> ConditionReport:
+    return ConditionReport(str(item.condition), item.reason, item.frame)
+
+
+def _assert(item: RuntimeAssert) -> ConditionReport:
+    return ConditionReport(str(item.condition), item.message, item.frame)
+
+
+def _open(scope: Scope, item: Undecided) -> OpenReport:
+    late = scope.known(item.unlocking) is True
+    condition, unlock = str(item.unlocking), promise(item.unlocking)
+    return OpenReport(condition, item.operation, item.reason, unlock, late, item.count, item.frame)
+
+
+def _section(title: str, items: Iterable[object]) -> list[str]:
+    return [f"{title}:", *[line for item in items for line in _indented(str(item), 2)]]
+
+
+def _indented(text: str, count: int) -> list[str]:
+    return [f"{' ' * count}{line}" for line in text.splitlines()]
+
+
+def _line(frame: Frame | None) -> str:
+    return "" if frame is None else f", {frame}"
