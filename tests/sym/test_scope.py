@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from tests.sym.strategies import expressions, values
 
 from rushlight.support.errors import DataDependentError, ExecutionError, InternalError, ShapeError
+from rushlight.support.provenance import Frame
 from rushlight.sym import (
     Condition,
     Origin,
@@ -451,3 +452,27 @@ def test_facts_about_a_size_bound_its_axes():
     assert statically_known(lt(i, 64))
     check(le(s0, s1))
     assert statically_known(lt(i, s1))
+
+
+def test_questions_that_stay_open_are_noted_once_while_a_program_is_traced():
+    places: list[Frame] = []
+
+    def locate() -> Frame:
+        places.append(Frame("model.py", len(places) + 1, "step"))
+        return places[-1]
+
+    scope = Scope(locate)
+    u0, s0 = scope.symbol(), scope.symbol(hint=3)
+    guard_or_false(eq(u0, 9))
+    assert not scope.undecided
+    with scope.noting():
+        for _ in range(3):
+            assert guard_or_false(eq(u0, 4), "an operator: in fours; else one by one") is False
+        assert guard_or_true(ne(u0, 1)) is True
+        assert guard_or_false(eq(s0, 3)) and guard_or_false(ge(u0, 0))
+    guard_or_false(eq(u0, 4))  # as passes do
+    four, one = scope.undecided.values()
+    assert (str(four.unlocking), four.count, four.frame) == ("u0 == 4", 3, places[0])
+    assert four.reason == "an operator: in fours; else one by one"
+    assert (str(one.unlocking), one.count, one.frame) == ("u0 == 1", 1, places[1])
+    assert len(places) == 3  # and one for the guard

@@ -192,7 +192,7 @@ class SpecifiedFunction(CompiledFunction):
                 return self._run(spec, args, kwargs)
             with garbage.uncollected(), clock.stage("capture"):
                 entry = self._made[spec] = self._entry(args, kwargs, spec)
-            self.entries = tuple(self._made.values())
+            self.entries = tuple(reversed(self._made.values()))
             return _first_result(entry, args, kwargs)
 
 

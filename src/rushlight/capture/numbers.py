@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from rushlight.eager.tracing import TracedNumber
@@ -32,6 +33,11 @@ class ProgramNumbers:
         found = self.sizes.get(number.text)
         if found is None:
             text = number.text
-            origin = Origin("an integer of the call", written=self.written.get(text))
+            origin = Origin("an integer of the call", written=self._as_written(text))
             found = self.sizes[text] = self.scope.symbol(hint=number.value, lower=None, source=origin)
         return found
+
+    def _as_written(self, text: str) -> str:
+        """A number's text with the names that users know."""
+        names = re.compile("|".join([rf"\b{re.escape(name)}(?!\w)" for name in self.written] or [r"\Z"]))
+        return names.sub(lambda found: self.written[found[0]], text)

@@ -140,8 +140,9 @@ class Recorder:
                 self.tensors.append(leaf.value)
             elif leaf.is_number and (leaf.runtime or leaf.path in dynamic_numbers):
                 leaf.runtime = True
-                self.numbers.written[self._text(leaf)] = leaf.path
-                leaf.place(self.number(self._text(leaf), leaf.value))
+                text = self._text(leaf)
+                self.numbers.written[text] = leaf.path
+                leaf.place(self.number(text, leaf.value))
             elif leaf.is_numbers and leaf.runtime:
                 text = self._text(leaf)
                 leaf.place(tuple([self.number(f"{text}[{at}]", item) for at, item in enumerate(leaf.value)]))

@@ -10,7 +10,7 @@ from rushlight.capture.entry import Entry
 from rushlight.compiler.report import is_compiled
 from rushlight.support.frozen import frozen
 from rushlight.support.provenance import Frame
-from rushlight.sym import Guard, RuntimeAssert, Scope, SizeExpr, Undecided, format_size, promise
+from rushlight.sym import RuntimeAssert, Scope, SizeExpr, Undecided, format_size, promise
 
 
 @frozen
@@ -97,7 +97,7 @@ class FunctionShapes:
     graphs: tuple[GraphShapes, ...]
 
     def __str__(self) -> str:
-        lines = [f"{self.name}:"]
+        lines = [f"{self.name}:" if self.graphs else f"{self.name}: no graphs"]
         for number, graph in enumerate(self.graphs, 1):
             lines += [f"  graph {number}", *_indented(str(graph), 4)]
         return "\n".join(lines)
@@ -130,8 +130,8 @@ def _graph(entry: Entry) -> GraphShapes:
         return GraphShapes()
     return GraphShapes(
         tuple([_symbol(scope, symbol) for symbol in scope.symbols.values()]),
-        tuple([_guard(item) for item in scope.guards]),
-        tuple([_assert(item) for item in dict.fromkeys((*scope.asserts, *scope.branch_asserts))]),
+        tuple([ConditionReport(str(item.condition), item.reason, item.frame) for item in scope.guards]),
+        (*map(_assert, scope.asserts), *map(_branch_assert, scope.branch_asserts)),
         tuple([_open(scope, item) for item in scope.undecided.values() if scope.known(item.unlocking) is not False]),
     )
 
@@ -157,12 +157,13 @@ def _facts(scope: Scope, symbol: SizeExpr) -> Iterable[str]:
         yield f"a multiple of {divisor}"
 
 
-def _guard(item: Guard) -> ConditionReport:
-    return ConditionReport(str(item.condition), item.reason, item.frame)
-
-
 def _assert(item: RuntimeAssert) -> ConditionReport:
     return ConditionReport(str(item.condition), item.message, item.frame)
+
+
+def _branch_assert(item: RuntimeAssert) -> ConditionReport:
+    reason = "; ".join([part for part in (item.message, "where this branch or body runs") if part])
+    return ConditionReport(str(item.condition), reason, item.frame)
 
 
 def _open(scope: Scope, item: Undecided) -> OpenReport:

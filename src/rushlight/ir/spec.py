@@ -244,16 +244,22 @@ class _Opening:
     def _named(self, item: ShapeVar) -> SizeExpr:
         name, lower, upper, step, hint = item.facts
         free = None if name in self.scope.symbols else name
-        origin = Origin(f"a variable of {self.spec}", OriginKind.SPECIFIED, None, name)
+        place = self._place(self.spec.bindings[name])
+        origin = Origin(f"{place} in {self.spec}", OriginKind.SPECIFIED, None, name)
         symbol = self.scope.symbol(free, self.examples.get(name), lower, upper, step, origin, hint)
         self.bindings[symbol] = self.spec.bindings[name]
         return symbol
 
+    def _place(self, binding: Binding) -> str:
+        path = self.spec.paths[binding.leaf]
+        place = path if binding.dim is None else f"dim {binding.dim} of {path}"
+        return place if (binding.scale, binding.offset) == (1, 0) else f"worked out from {place}"
+
     def _unnamed(self, number: int, dim: int | None) -> SizeExpr:
-        path = self.spec.paths[number]
-        source = f"{path if dim is None else f'dim {dim} of {path}'} in {self.spec}"
-        symbol = self.scope.symbol(lower=None if dim is None else 0, source=Origin(source))
-        self.bindings[symbol] = Binding(number, dim)
+        binding = Binding(number, dim)
+        origin = Origin(f"{self._place(binding)} in {self.spec}")
+        symbol = self.scope.symbol(lower=None if dim is None else 0, source=origin)
+        self.bindings[symbol] = binding
         return symbol
 
     def _leaf(self, number: int, leaf: LeafSpec) -> TensorType | SizeExpr | FloatSpec | ConstSpec:

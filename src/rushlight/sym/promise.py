@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 from rushlight.sym.condition import Condition, format_condition
 from rushlight.sym.expr import SYMBOL, SizeExpr, constant_of, with_constant
 from rushlight.sym.origin import OriginKind
 from rushlight.sym.query import free_symbols
+
+_CHOICES = re.compile(r"\b(min|max)\(")  # Python's own would ask which of the sizes it is
 
 
 def promise(condition: Condition) -> str:
@@ -13,7 +17,8 @@ def promise(condition: Condition) -> str:
     symbols = free_symbols(condition.expr)
     if all(_is(OriginKind.SPECIFIED, symbol) for symbol in symbols):
         return f"{condition} in the specification"
-    check = f"rl.check({format_condition(condition, _names(symbols))})"
+    text = _CHOICES.sub(r"rl.sym_\1(", format_condition(condition, _names(symbols)))
+    check = f"rl.check({text})"
     bound = _bound(condition)
     return f"{check}, or {bound} in mark_unbacked" if bound and is_marked(symbols[0]) else check
 
