@@ -22,11 +22,12 @@ _ENGINE = {Path(scope_module.__file__).name, "required.py"}
 
 
 class Site(NamedTuple):
-    """A call in the code: file under src/rushlight, function, and the text of what it asks."""
+    """A call in the code: file under src/rushlight, function, the text of what it asks, and whether it says why."""
 
     where: str
     function: str
     question: str
+    explained: bool
 
     def __str__(self):
         return f"{self.where}: {self.function} asks {self.question}"
@@ -57,7 +58,9 @@ class _Finder(ast.NodeVisitor):
         name = node.func.id if isinstance(node.func, ast.Name) else ""
         if name in QUESTIONS and node.args:
             text = f"{name}({ast.unparse(node.args[0])})"
-            self.found[self.where, node.lineno, node.end_lineno] = Site(self.where, self.function, text)
+            self.found[self.where, node.lineno, node.end_lineno] = Site(
+                self.where, self.function, text, len(node.args) > 1
+            )
         self.generic_visit(node)
 
 

@@ -137,6 +137,11 @@ def test_every_site_has_its_row_in_the_docs():
 
 
 @pytest.mark.slow
+def test_every_choice_says_what_its_general_path_is():
+    choices = [site for site in SITES if not site.question.startswith("required(")]
+    assert choices and not [str(site) for site in choices if not site.explained]
+
+
 def test_every_site_is_left_open_and_matters():
     """A site that asked `guard` instead would stop the program that leaves it open."""
     found = programs_that_leave_open()

@@ -24,7 +24,8 @@ register_code(
     "C002",
     DataDependentError,
     "Control flow depends on a tensor's value",
-    "While a program is traced, tensors have shapes but no values.",
+    "While a program is traced, tensors have shapes but no values, and some sizes are open. The error names the"
+    " condition, where the values in it come from, and what would decide it.",
     "use rl.where, or keep the branch outside the compiled function",
 )
 register_code(
