@@ -9,7 +9,7 @@ from rushlight.support.frozen import frozen
 from rushlight.support.provenance import Frame
 
 # A line that gives the one value that it asks for a name: `n = x.sum().item()`.
-_NAMED = re.compile(r"(\w+) = (?!.*item.*item)[\w.\[\]()]+\.item\(\)$")
+_NAMED = r"(\w+) = (?!.*item.*item)[\w.\[\]()]+\.item\(\)$"
 
 
 class OriginKind(Enum):
@@ -38,7 +38,7 @@ class Origin:
     def name(self) -> str | None:
         """How users write it: as it was said, or by the name that the user's line gives it."""
         if self.written is None and self.frame is not None and self.kind is OriginKind.VALUE:
-            found = _NAMED.match(self.frame.source)
+            found = re.match(_NAMED, self.frame.source)
             return None if found is None else found[1]
         return self.written
 

@@ -9,7 +9,7 @@ from rushlight.sym.expr import SYMBOL, SizeExpr, constant_of, with_constant
 from rushlight.sym.origin import OriginKind
 from rushlight.sym.query import free_symbols
 
-_CHOICES = re.compile(r"\b(min|max)\(")  # Python's own would ask which of the sizes it is
+_CHOICES = r"\b(min|max)\("  # Python's own would ask which of the sizes it is
 
 
 def promise(condition: Condition) -> str:
@@ -17,7 +17,7 @@ def promise(condition: Condition) -> str:
     symbols = free_symbols(condition.expr)
     if all(_is(OriginKind.SPECIFIED, symbol) for symbol in symbols):
         return f"{condition} in the specification"
-    text = _CHOICES.sub(r"rl.sym_\1(", format_condition(condition, _names(symbols)))
+    text = re.sub(_CHOICES, r"rl.sym_\1(", format_condition(condition, _names(symbols)))
     check = f"rl.check({text})"
     bound = _bound(condition)
     return f"{check}, or {bound} in mark_unbacked" if bound and is_marked(symbols[0]) else check
