@@ -13,13 +13,14 @@ from typing import Annotated, Any
 import typer
 
 import rushlight as rl
-from rushlight.bench import catalog
+from rushlight.bench import catalog, parity
 from rushlight.bench.contestants import Contestant, find
 from rushlight.bench.copying import CopyBandwidth
+from rushlight.bench.models import MODELS
 from rushlight.bench.peak import FmaPeak
 from rushlight.bench.records import Case
 from rushlight.bench.reports.page import as_html
-from rushlight.bench.reports.tables import as_markdown, as_text
+from rushlight.bench.reports.tables import aligned, as_markdown, as_text
 from rushlight.bench.results import Ceilings, Record, measure
 from rushlight.bench.startup import measure_starts
 from rushlight.runtime import llvm
@@ -101,6 +102,30 @@ def compile_time(
         "starts": starts,
     }
     _show([record], out, html, markdown)
+
+
+@app.command("parity")
+def compare_sizes(
+    models: Annotated[str | None, typer.Option(help="Small models, separated by commas; all by default.")] = None,
+    size: Annotated[str, typer.Option(help=f"Sizes of inputs: {' or '.join(parity.PRESETS)}.")] = "medium",
+    rounds: Annotated[int, typer.Option(min=0, help="Samples of each, taken in turns; 0 to compare code alone.")] = 31,
+    budget: Budget = 60.0,
+    threads: Threads = 0,
+) -> None:
+    """Compare code for sizes that nobody knows with that for an example's, and its time with that for constants."""
+    chosen = models.split(",") if models else list(MODELS)
+    for name in chosen:
+        if name not in MODELS:
+            fail("A002", f"bench: there is no small model {name}", hint=f"one of {', '.join(MODELS)}")
+    if size not in parity.PRESETS:
+        fail("A002", f"bench: there are no sizes {size}", hint=f"one of {', '.join(parity.PRESETS)}")
+    rl.set_num_threads(threads or rl.get_num_threads())
+    found: list[parity.Parity] = []
+    for name in chosen:
+        _progress(f"{name}\n")
+        found.append(parity.parity_of(name, size, rounds, budget))
+    typer.echo("\n".join(aligned(parity.as_table(found))))
+    raise typer.Exit(0 if all(one.holds for one in found) else 1)
 
 
 @app.command()

@@ -42,8 +42,9 @@ from rushlight.sym import (
 BAND_BYTES = 512 << 10
 # Rows come in multiples of what suits the tiles of matrix products.
 ROW_UNIT = 48
-# Shares of bands per thread: threads that are held up leave the rest to others.
-SHARES = 2
+# Shares of bands, two per thread: threads that are held up leave the rest to others. A size that lives as long as the
+# module is older than those it meets, so a plan's text does not depend on what was compiled before.
+SHARES = THREADS * 2
 # Groups that are looked at after the last one that joined.
 WINDOW = 12
 
@@ -352,7 +353,7 @@ def band_launch(
     kernel = BandKernel(
         name, buffers, sizes, local.loops, local.in_order, local.reach, tuple(launches), own, slot_bytes
     )
-    shares = minimum(local.bands, THREADS * SHARES)
+    shares = minimum(local.bands, SHARES)
     scratch = Buffer(f"{name}_scratch", TensorType((shares * slot_bytes,), uint8), "arena")
     loops = [word for loop in local.loops for word in (loop.step, loop.extent)]
     return kernel, (scratch, *buffers, *sizes, shares, slot_bytes, *loops), shares

@@ -129,15 +129,18 @@ def as_text(record: Record) -> str:
     """All tables with aligned columns."""
     lines = [machine_line(record)]
     for table in tables_of(record):
-        widths = [max([len(row[column]) for row in table.rows]) for column in range(len(table.rows[0]))]
-        lines.append("")
-        for row in table.rows:
-            first, *rest = [
-                (text.ljust if not column else text.rjust)(widths[column]) for column, text in enumerate(row)
-            ]
-            lines.append("  ".join([first, *rest]).rstrip())
-        lines += table.notes
+        lines += ["", *aligned(table)]
     return "\n".join(lines)
+
+
+def aligned(table: Table) -> list[str]:
+    """A table with aligned columns, and its notes."""
+    widths = [max([len(row[column]) for row in table.rows]) for column in range(len(table.rows[0]))]
+    lines: list[str] = []
+    for row in table.rows:
+        first, *rest = [(text.ljust if not column else text.rjust)(widths[column]) for column, text in enumerate(row)]
+        lines.append("  ".join([first, *rest]).rstrip())
+    return [*lines, *table.notes]
 
 
 def as_markdown(record: Record) -> str:
