@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import rushlight as rl
-from rushlight.bench import cases_models, cases_ops, host_pytorch
+from rushlight.bench import cases_models, cases_ops, cases_tracing, host_pytorch
 from rushlight.bench.cases_overhead import add
 from rushlight.bench.catalog import CASES
 from rushlight.bench.checking import reference, worst_difference
@@ -30,6 +30,9 @@ SMALL = [
     cases_ops.convolution(6, 5, groups=3),
     cases_ops.convolution(3, 7, groups=3),
     add(10),
+    cases_tracing.unbind_split_flip_cat(2, 3),
+    cases_tracing.sum_items(5),
+    cases_tracing.join_selected(3),
     cases_models.gpt_step("gpt-step", TANH, 2, 7, 1e-3),
     cases_models.gpt_step("demo-step", TANH._replace(vocabulary=256, gelu="erf"), 2, 7, 1e-3),
     cases_models.gpt_forward("gpt-forward", TANH, 7),
@@ -71,9 +74,8 @@ def test_a_models_work_is_what_its_sizes_say():
 def test_every_case_states_its_work_and_is_written_in_numpy_and_in_pytorchs_api():
     assert {"gemm-1024", "gemm-bf16-2048", "gelu-chain-4096x4096", "add-2-tensors-of-4"} <= set(CASES)
     for case in CASES.values():
-        assert case.flops > 0
-        assert case.bytes > 0
-        assert case.family in ("ops", "models", "overhead")
+        assert (case.flops > 0) == (case.bytes > 0) == (case.family != "tracing")
+        assert case.family in ("ops", "models", "overhead", "tracing")
         assert case.dtype in TOLERANCES
 
 

@@ -1,7 +1,8 @@
 """Rushlight and torch as contestants: one text for both, in PyTorch's API.
 
 `eager` calls functions as they are. `compiled` compiles them: Rushlight takes whole steps with their back-propagation
-and optimizer; torch.compile takes what is between. Both are told of weights that are constant.
+and optimizer; torch.compile takes what is between. Both are told of weights that are constant. `traced` makes graphs
+of functions and no native code: Rushlight's run in numpy, torch.export's do not run.
 """
 
 from __future__ import annotations
@@ -10,10 +11,12 @@ import functools
 from typing import Any
 
 import rushlight as rl
-from rushlight.bench.programs import pytorch_models, pytorch_ops
+from rushlight.bench.programs import pytorch_models, pytorch_ops, pytorch_sizes
 from rushlight.bench.programs.pytorch_ops import Function, Modes
 from rushlight.bench.records import Array, Case, Inputs, Work
 from rushlight.bench.serving import Absent
+
+FUNCTIONS = {**pytorch_ops.FUNCTIONS, **pytorch_sizes.FUNCTIONS}
 
 
 def as_is(function: Function) -> Function:
@@ -25,9 +28,26 @@ def make_modes(framework: str, mode: str) -> Modes:
     """What to compile."""
     if mode == "eager":
         return Modes(as_is, as_is, as_is, as_is)
+    if mode == "traced":
+        return Modes(*[traced(framework)] * 4)
     if framework == "rushlight":
         return Modes(rl.compile, functools.partial(rl.compile, freeze=True), rl.compile, as_is)
     return Modes(rl.compile, functools.partial(rl.compile, options={"freezing": True}), as_is, rl.compile)
+
+
+def traced(framework: str) -> Function:
+    """What traces functions, after it has traced one: what it loads first is loaded."""
+    trace = functools.partial(rl.compile, backend="reference") if framework == "rushlight" else exported
+    trace(lambda x: x + 1)(rl.ones(2))
+    return trace
+
+
+def exported(function: Function) -> Function:
+    """torch.export of a function, at each call."""
+    program: Any = rl.nn.Module()
+    program.forward = function
+    peer: Any = rl
+    return lambda *operands: peer.export.export(program, operands, strict=False)
 
 
 class PyTorchApi:
@@ -42,9 +62,9 @@ class PyTorchApi:
         tensors = {name: tensor_of(value, case.dtype) for name, value in inputs.items()}
         if case.program in pytorch_models.MODELS:
             return pytorch_models.MODELS[case.program](self.modes, tensors, **case.options)
-        if case.program not in pytorch_ops.FUNCTIONS:
+        if case.program not in FUNCTIONS:
             raise Absent("not written in PyTorch's API")
-        function = pytorch_ops.FUNCTIONS[case.program](self.modes)
+        function = FUNCTIONS[case.program](self.modes)
         operands = tuple(tensors.values())
         return lambda: function(*operands)
 

@@ -6,6 +6,7 @@ call, is written anew: without asserts, each value once, just before its first u
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -76,7 +77,7 @@ def _without_asserts(lines: Sequence[str]) -> tuple[list[str], int]:
     """The lines without the branches to asserts' returns, without these, and the number of them."""
     failing = {
         f"%{label[1]}": int(leaves[1]) >= FIRST_ASSERT
-        for line, after in zip(lines, lines[1:], strict=False)
+        for line, after in itertools.pairwise(lines)
         if (label := _LABEL.match(line)) and (leaves := _LEAVES.match(after))
     }
     kept: list[str] = []

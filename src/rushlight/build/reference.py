@@ -38,17 +38,17 @@ class ReferenceExecutable(Executable):
         graph = self._graph
         values: dict[int, Any] = {}
         symbols: dict[SizeExpr, int] = {}
-        arrays: list[Array] = []
-        for call, address in zip(graph.parameters, addresses, strict=False):
+        arrays: dict[int, Array] = {}
+        for position, (call, address) in enumerate(zip(graph.parameters, addresses, strict=False)):
             place, shape, strides = descriptor.read(address, len(call.type.shape))
-            array = elements(place, shape, strides, call.type.dtype)
-            arrays.append(array)
             bind_symbols(call.type, shape, strides, symbols)
-            values[id(call)] = array.item() if call.type.weak else array.copy()
+            if place:  # else it has sizes alone
+                array = arrays[position] = elements(place, shape, strides, call.type.dtype)
+                values[id(call)] = array.item() if call.type.weak else array.copy()
         with np.errstate(all="ignore"):
             for call in graph.calls:
                 values[id(call)] = _run(call, values, symbols)
-        for call, address in zip(graph.outputs, addresses[len(arrays) :], strict=True):
+        for call, address in zip(graph.outputs, addresses[len(graph.parameters) :], strict=True):
             array_at(address, call.type)[...] = values[id(call)]
         for position, call in graph.mutations:
             arrays[position][...] = values[id(call)]

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 import rushlight as rl
-from rushlight.bench import catalog, parity
+from rushlight.bench import catalog, parity, tracing
 from rushlight.bench.contestants import Contestant, find
 from rushlight.bench.copying import CopyBandwidth
 from rushlight.bench.models import MODELS
@@ -126,6 +126,30 @@ def compare_sizes(
         found.append(parity.parity_of(name, size, rounds, budget))
     typer.echo("\n".join(aligned(parity.as_table(found))))
     raise typer.Exit(0 if all(one.holds for one in found) else 1)
+
+
+@app.command("unbind-split-flip-cat")
+def trace_sizes(
+    iters: Annotated[int, typer.Option(min=1, help="How often it is split and joined.")] = 40,
+    batch: Annotated[int, typer.Option(min=1, help="Parts each time: as many sizes that values tell.")] = 32,
+    rounds: Annotated[int, typer.Option(min=1, help="Processes for each time that is printed.")] = 3,
+    peers: Annotated[bool, typer.Option("--peers", help="Measure torch.export as well.")] = False,
+    peer_python: PeerPython = None,
+    scaling: Annotated[bool, typer.Option("--scaling", help="Trace 8, 16, 32 and 64 parts as well.")] = False,
+    trace_only: Annotated[bool, typer.Option("--trace-only", help="No first call with native code.")] = False,
+    limit: Limit = 600.0,
+) -> None:
+    """Time the tracing of a program with many sizes that values tell, and its whole first call."""
+    wanted = ((tracing.OURS, rounds), (tracing.WHOLE, int(not trace_only)), (tracing.TORCH, int(peers)))
+    found: list[tracing.Runs] = []
+    for kind, count in [item for item in wanted if item[1]]:
+        python = tracing.interpreter(kind.framework, peer_python or ())
+        _progress(f"{kind.name}\n")
+        found.append(tracing.run(kind, python, (iters, batch), count, limit))
+    tables = [tracing.as_table(found), *[tracing.stages_table(one) for one in found if one.kind is tracing.WHOLE]]
+    if scaling:
+        tables.append(tracing.scaling(iters, rounds, limit, _progress))
+    typer.echo("\n\n".join(["\n".join(aligned(table)) for table in tables]))
 
 
 @app.command()

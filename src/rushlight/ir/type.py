@@ -166,11 +166,12 @@ class Mentions:
 def symbols_in(parts: Iterable[Any]) -> list[SizeExpr]:
     """The symbols in types, sizes and attribute values, each once, in order of appearance."""
     found: dict[SizeExpr, None] = {}
+    seen: set[SizeExpr] = set()
     stack = list(parts)[::-1]
     while stack:
         item = stack.pop()
         if isinstance(item, SizeExpr):
-            found.update(dict.fromkeys(free_symbols(item)))
+            found.update(dict.fromkeys(free_symbols(item, seen)))
         elif isinstance(item, TensorType):
             stack.extend((*reversed(item.strides), *reversed(item.shape)))
         elif isinstance(item, tuple):

@@ -86,9 +86,28 @@ def symbols_of(e: Size) -> frozenset[SizeExpr]:
     return result
 
 
-def free_symbols(e: Size) -> tuple[SizeExpr, ...]:
-    """The symbols in `e`, oldest first. The sizes of axes are not looked into."""
-    return tuple(sorted(symbols_of(e), key=attrgetter("serial")))
+def free_symbols(e: Size, seen: set[SizeExpr] | None = None) -> tuple[SizeExpr, ...]:
+    """The symbols in `e`, oldest first. The sizes of axes are not looked into.
+
+    What is in `seen` is left out, and what was looked at is added to it: sums that share parts are gone through once.
+    """
+    found = symbols_of(e) if seen is None or isinstance(e, int) else _unseen_symbols(e, seen)
+    return tuple(sorted(found, key=attrgetter("serial")))
+
+
+def _unseen_symbols(e: SizeExpr, seen: set[SizeExpr]) -> list[SizeExpr]:
+    found: list[SizeExpr] = []
+    stack = [e]
+    while stack:
+        node = stack.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        if node.op is SYMBOL:
+            found.append(node)
+        else:
+            stack.extend(below(node))
+    return found
 
 
 def depends_on(e: Size, symbol: SizeExpr) -> bool:

@@ -138,7 +138,22 @@ def add(*operands: Array) -> Array:
     return sum(operands[1:], operands[0])
 
 
+def unbind_split_flip_cat(x: Array, counts: Array) -> Array:
+    """Each row's parts of x, turned round."""
+    for row in counts:
+        x = np.concatenate([part[::-1] for part in np.split(x, np.cumsum(row)[:-1])])
+    return x
+
+
+def join_selected(x: Array) -> Array:
+    """The positive elements."""
+    return x[x > 0]
+
+
 FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "unbind_split_flip_cat": unbind_split_flip_cat,
+    "sum_items": np.sum,
+    "join_selected": join_selected,
     "matmul": matmul,
     "int8_matmul": int8_matmul,
     "int4_matmul": int4_matmul,
