@@ -93,8 +93,7 @@ def clamp_parts() -> None:
     def part(tensor: Any, dim: int, start: Any, length: Any) -> Any:
         return slice_(tensor, dim, start, start + length)
 
-    assert view_split.part.name == "part"
-    vars(view_split)["part"] = part
+    replace_everywhere("part", view_split.part, part)
 
 
 def solve_hints_at_once() -> None:

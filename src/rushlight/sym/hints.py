@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from rushlight.sym.condition import Condition, compares
-from rushlight.sym.expr import FLOORDIV, SYMBOL, Size, SizeExpr, below, set_memo_hint, terms
+from rushlight.sym.expr import FLOORDIV, SYMBOL, Size, SizeExpr, below, constant_of, set_memo_hint, terms
 from rushlight.sym.knowledge import Knowledge
 from rushlight.sym.query import bottom_up, coefficient, evaluate_node, free_symbols
 
@@ -169,7 +169,12 @@ class Solver:
         return compares(fact.relation, self._value(fact.expr))
 
     def _value(self, e: SizeExpr) -> int:
-        known = dict(self._values)
+        values = self._values
+        try:
+            return constant_of(e) + sum([scale * values[product] for product, scale in terms(e)])
+        except KeyError:  # not a sum of symbols alone
+            pass
+        known = dict(values)
         for node in bottom_up(e, known=known):
             known[node] = value_of_node(node, known.__getitem__)
         return known[e]
