@@ -1,6 +1,8 @@
 """Sizes that nobody knows give the code that sizes of an example give, and what says so can tell code apart."""
 
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 
 import pytest
@@ -58,6 +60,12 @@ def test_open_sizes_have_the_code_of_backed_ones_in_one_graph(name: str):
     assert found.code.functions > 10
     assert found.graphs == 1
     assert found.holds
+
+
+def test_code_does_not_depend_on_what_was_compiled_before():
+    script = "from rushlight.bench.parity import parity_of; print(parity_of('gpt', 'tiny', 0, 0.0).code.difference)"
+    done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
+    assert done.stdout == "()\n"  # of the first compilation in a process, and the second
 
 
 def test_constant_sizes_have_other_code():
