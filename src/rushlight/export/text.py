@@ -106,7 +106,7 @@ def program_text(program: Parts) -> str:
     ties = [f"tie {_quoted(name)} {_quoted(other)}" for name, other in program.state.ties.items()]
     result = f"result {result_text(program.result, printer)}"
     born = {symbol: name for symbol, name in printer.symbols.items() if symbol not in printer.given}
-    sizes = [f"size {name}{_facts_text(symbol.facts)}" for symbol, name in born.items()]
+    sizes = [f"size {name}{_facts_text(symbol.facts, printer.lines)}" for symbol, name in born.items()]
     draws = [f"draws {program.draws}"] if program.draws else []
     names = f"arguments {lazy.json.dumps(program.names)}"
     graph = [header, *checks, *body]
@@ -142,9 +142,13 @@ def _container(item: Container, parts: list[str], printer: ProgramPrinter) -> st
     return opening + ", ".join(parts) + closing
 
 
-def _facts_text(facts: SymbolFacts) -> str:
+def _facts_text(facts: SymbolFacts, lines: Lines) -> str:
     text = "" if facts.lower == 0 else f" from {'-inf' if facts.lower is None else facts.lower}"
-    return text if facts.source is None else f"{text} of {_quoted(facts.source)}"
+    origin = facts.source
+    if origin is None:
+        return text
+    place = lines.row(() if origin.frame is None else (origin.frame,))
+    return f"{text} of {origin.kind.name.lower()} {_quoted(origin.what)}{place}"
 
 
 def _target(target: str | int) -> str:

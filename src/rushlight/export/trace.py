@@ -8,9 +8,11 @@ from typing import Any
 from rushlight.capture import specified
 from rushlight.capture.arguments import Arguments, Names
 from rushlight.capture.freezing import Frozen
+from rushlight.capture.numbers import ProgramNumbers
 from rushlight.capture.program import Program, Recorder, record
 from rushlight.capture.source import ArgumentSource, Source
 from rushlight.capture.state import walk_prepared
+from rushlight.capture.written import written_arguments
 from rushlight.eager.dispatch import STATE, Scope
 from rushlight.eager.handle import AUTOGRAD, Handle
 from rushlight.eager.tracing import Tracer
@@ -87,7 +89,8 @@ class Tracing:
         self._require_fits(spec)
         walk = walk_prepared(self.function, arguments.leaves)
         opened = spec.open(examples=examples)
-        recorder = ExportRecorder(self.function, walk, names, Frozen(walk, False), opened.scope)
+        numbers = ProgramNumbers(opened.scope, written_arguments(self.function, arguments.unpack))
+        recorder = ExportRecorder(self.function, walk, names, Frozen(walk, False), numbers)
         recorder.tracer.outside = self.outside
 
         def stand_in(place: int, name: str, value: Any) -> Any:

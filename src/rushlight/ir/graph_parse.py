@@ -17,7 +17,22 @@ from rushlight.ir.type import CPU, Device, TensorType
 from rushlight.support import lazy
 from rushlight.support.errors import RushlightError, error
 from rushlight.support.provenance import Frame
-from rushlight.sym import Branch, Condition, Guard, RuntimeAssert, Scope, Size, SizeExpr, eq, ge, le, ne, parse_size
+from rushlight.sym import (
+    Branch,
+    Condition,
+    Guard,
+    Origin,
+    OriginKind,
+    RuntimeAssert,
+    Scope,
+    Size,
+    SizeExpr,
+    eq,
+    ge,
+    le,
+    ne,
+    parse_size,
+)
 from rushlight.term import Op, Reader, TermSyntaxError
 
 
@@ -53,7 +68,8 @@ _OWN_OPS: dict[str, Op] = {op.name: op for op in (RESULT, RELAYOUT)}
 _RELATIONS: dict[str, Callable[[Size, Size], bool | Condition]] = {"==": eq, "!=": ne, "<=": le, ">=": ge}
 _FACTS = re.compile(
     r"^size (?P<name>\w+)(?: = (?P<hint>-?\d+))?(?: about (?P<preferred>-?\d+))?"
-    r"(?: from (?P<lower>-?\d+|-inf))?(?: to (?P<upper>-?\d+))?(?: step (?P<step>\d+))?(?: of (?P<source>\".*\"))?$"
+    r"(?: from (?P<lower>-?\d+|-inf))?(?: to (?P<upper>-?\d+))?(?: step (?P<step>\d+))?"
+    r"(?: of (?P<kind>[a-z]+) (?P<what>\".*\")(?: at (?P<place>\d+))?)?$"
 )
 _FACT_WORDS = {
     "hint": "hint",
@@ -86,7 +102,7 @@ def parse_graph(
             if cause.code != "C009":
                 raise
             raise _error(f"{cause.message}", place, line) from None
-        except (TermSyntaxError, ValueError) as cause:
+        except (TermSyntaxError, ValueError, KeyError) as cause:
             raise _error(f"graph: {cause}", place, line) from None
     if not reader.closed:
         raise error("C009", "graph: the text ends before the closing brace", text=text[-40:])
@@ -274,12 +290,11 @@ class GraphReader(TypeReader):
         found = _FACTS.match(line)
         if found is None:
             _fail("expected `size NAME = HINT from LOWER to UPPER step MULTIPLE`")
-        facts: dict[str, Any] = {}
-        for key, word in _FACT_WORDS.items():
-            if found[key] is not None:
-                facts[word] = None if found[key] == "-inf" else int(found[key])
-        if found["source"] is not None:
-            facts["source"] = lazy.json.loads(found["source"])
+        facts = _facts_of(found)
+        if found["kind"] is not None:
+            frames = () if found["place"] is None else self._frames_at(int(found["place"]))
+            kind = OriginKind[found["kind"].upper()]
+            facts["source"] = Origin(lazy.json.loads(found["what"]), kind, frames[0] if frames else None)
         if found["name"] not in self.scope.symbols:
             self.scope.symbol(found["name"], **facts)
 
@@ -429,6 +444,12 @@ _LINES: dict[str, Callable[[GraphReader, Reader], None]] = {
     "sizes": GraphReader._sizes_line,
     "}": GraphReader._close,
 }
+
+
+def _facts_of(found: re.Match[str]) -> dict[str, Any]:
+    """What a line says of a symbol."""
+    said = {word: found[key] for key, word in _FACT_WORDS.items() if found[key] is not None}
+    return {word: None if text == "-inf" else int(text) for word, text in said.items()}
 
 
 def _items(reader: Reader, opening: str, closing: str) -> list[Any]:
