@@ -27,19 +27,25 @@ def test_import_loads_no_heavy_modules():
 
 
 def test_import_is_fast():
-    """At most 100 ms beyond numpy's own import, best of fifteen fresh interpreters.
+    """At most 100 ms beyond numpy's own import, or as long as that where the machine is slow; best of fifteen.
 
     Of the processor's time: other tests run at the same time. `rushlight bench compile-time` measures the clock's.
     """
-    program = (
-        "import time, numpy; start = time.process_time(); import rushlight; print((time.process_time() - start) * 1e3)"
-    )
-    times: list[float] = []
+    program = """
+import time
+start = time.process_time()
+import numpy
+known = time.process_time()
+import rushlight
+print((known - start) * 1e3, (time.process_time() - known) * 1e3)
+"""
+    over: list[float] = []
     for _ in range(ATTEMPTS):
-        times.append(float(run(program)))
-        if min(times) < BUDGET_MS:
+        numpy_ms, ours_ms = map(float, run(program).split())
+        over.append(ours_ms - max(BUDGET_MS, numpy_ms))
+        if min(over) < 0:
             break
-    assert min(times) < BUDGET_MS, f"import rushlight took {min(times):.0f} ms beyond numpy, budget {BUDGET_MS:.0f}"
+    assert min(over) < 0, f"import rushlight took {min(over):.0f} ms more than its budget"
 
 
 SPAWNING = ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.spawn", "os.fork", "os.forkpty")
