@@ -60,6 +60,14 @@ def test_first_calls_run_in_new_processes(rushlight: Callable, tmp_path: Path):
     assert 0 < states["filled"]["cpu_s"][0] < 0.7 * states["empty"]["cpu_s"][0]
 
 
+def test_passes_over_many_lengths_are_timed(rushlight: Callable):
+    ended = rushlight("bench", "lengths", "demo-8-lengths", "--peers", "torch", "--threads", "1")
+    assert ended.status == 0, ended.err
+    head, row, note = ended.out.splitlines()
+    assert "first pass" in head and row.startswith("rushlight ") and row.endswith(" 1.00")
+    assert note == "torch was not measured: no interpreter here has torch"
+
+
 def test_bench_prints_markdown(rushlight: Callable):
     ended = rushlight("bench", "overhead", "--cases", CASE, "--rounds", "1", "--peers", "numpy", "--markdown")
     assert ended.status == 0, ended.err

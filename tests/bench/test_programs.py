@@ -63,6 +63,18 @@ def test_decoding_agrees_with_numpy():
     test_rushlight_agrees_with_numpy(cases_models.gpt_decode("gpt-decode", TANH, 5), "eager")
 
 
+def test_prompts_of_all_lengths_share_one_graph():
+    rl.compiler.reset()
+    case = cases_models.gpt_lengths("small", TANH, [1, 2, 3, 7, 12], 1)
+    inputs = case.inputs()
+    eager, compiled = [
+        host_pytorch.make_host("rushlight", mode, 1).prepare(case, inputs)() for mode in ("eager", "compiled")
+    ]
+    assert [tuple(one.shape) for one in eager] == [(1, TANH.vocabulary)] * 5
+    assert all(np.array_equal(one.numpy(), other.numpy()) for one, other in zip(eager, compiled, strict=True))
+    assert rl.compiler.graph_count() == 1
+
+
 def test_a_models_work_is_what_its_sizes_say():
     step, decode = CASES["gpt2-step-2x256"], CASES["gpt2-decode-256"]
     assert cases_models.GPT2.parameters == 124_439_808
@@ -75,7 +87,7 @@ def test_every_case_states_its_work_and_is_written_in_numpy_and_in_pytorchs_api(
     assert {"gemm-1024", "gemm-bf16-2048", "gelu-chain-4096x4096", "add-2-tensors-of-4"} <= set(CASES)
     for case in CASES.values():
         assert (case.flops > 0) == (case.bytes > 0) == (case.family != "tracing")
-        assert case.family in ("ops", "models", "overhead", "tracing")
+        assert case.family in ("ops", "models", "overhead", "lengths", "tracing")
         assert case.dtype in TOLERANCES
 
 
@@ -121,4 +133,4 @@ def test_what_is_compiled_depends_on_what_a_framework_can_compile():
     assert ours.step(function) is not function
     assert theirs.step(function) is function
     assert theirs.part(function) is not function
-    assert host_pytorch.make_modes("torch", "eager") == pytorch_ops.Modes(*[host_pytorch.as_is] * 4)
+    assert host_pytorch.make_modes("torch", "eager") == pytorch_ops.Modes(*[host_pytorch.as_is] * 5)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -96,6 +96,20 @@ def gpt_forward(name: str, model: Transformer, length: int) -> Case:
         flops=model.flops(1, length),
         bytes=4.0 * model.matrices + moved((length, model.vocabulary)),
         options={"heads": model.heads, "gelu": model.gelu},
+    )
+
+
+def gpt_lengths(name: str, model: Transformer, lengths: Sequence[int], later: int) -> Case:
+    """Logits of the last token of a prompt of each length, once to begin with and `later` times after that."""
+    return Case(
+        name,
+        "lengths",
+        "gpt_lengths",
+        lambda rng: {**model.weights(rng), "tokens": rng.integers(0, model.vocabulary, (1, max(lengths)))},
+        flops=sum([model.flops(1, length) for length in lengths]),
+        bytes=4.0 * model.matrices * len(lengths),
+        later=later,
+        options={"heads": model.heads, "gelu": model.gelu, "lengths": tuple(lengths)},
     )
 
 
@@ -197,6 +211,11 @@ def resnet(size: int) -> Case:
     )
 
 
+LENGTHS: tuple[Case, ...] = (
+    # From 17 to 1,000 in even steps.
+    gpt_lengths("gpt2-40-lengths", GPT2, [17 + 983 * place // 39 for place in range(40)], 2),
+    gpt_lengths("demo-8-lengths", DEMO, [1, 2, 3, 17, 30, 64, 100, 128], 2),
+)
 MODELS: tuple[Case, ...] = (
     gpt_step("demo-step", DEMO, 16, 128, 1e-3),
     mlp_step((784, 256, 10), 64, 0.1),

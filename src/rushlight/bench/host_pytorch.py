@@ -27,12 +27,13 @@ def as_is(function: Function) -> Function:
 def make_modes(framework: str, mode: str) -> Modes:
     """What to compile."""
     if mode == "eager":
-        return Modes(as_is, as_is, as_is, as_is)
+        return Modes(as_is, as_is, as_is, as_is, as_is)
     if mode == "traced":
-        return Modes(*[traced(framework)] * 4)
+        return Modes(*[traced(framework)] * 5)
     if framework == "rushlight":
-        return Modes(rl.compile, functools.partial(rl.compile, freeze=True), rl.compile, as_is)
-    return Modes(rl.compile, functools.partial(rl.compile, options={"freezing": True}), as_is, rl.compile)
+        return Modes(rl.compile, functools.partial(rl.compile, freeze=True), rl.compile, as_is, rl.compile)
+    frozen = functools.partial(rl.compile, options={"freezing": True})
+    return Modes(rl.compile, frozen, as_is, rl.compile, functools.partial(rl.compile, dynamic=True))
 
 
 def traced(framework: str) -> Function:

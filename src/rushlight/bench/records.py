@@ -28,6 +28,7 @@ class Case:
     are the same for all; floating inputs are handed over in `dtype`. `flops` and `bytes` are those of one call, with
     each operand and result moved once. A program with state is checked by the results of its first `calls` calls.
     `tolerance` is the largest difference allowed, as a share of the largest value expected, where the dtype's is not.
+    Where first calls are measured, `later` ones are timed after them.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Case:
     dtype: str = "float32"
     calls: int = 1
     tolerance: float | None = None
+    later: int = 0
     options: Mapping[str, Any] = field(default_factory=dict)
 
     @property

@@ -16,6 +16,7 @@ import rushlight as rl
 from rushlight.bench import catalog, parity, tracing
 from rushlight.bench.contestants import Contestant, find
 from rushlight.bench.copying import CopyBandwidth
+from rushlight.bench.lengths import measure_lengths
 from rushlight.bench.models import MODELS
 from rushlight.bench.peak import FmaPeak
 from rushlight.bench.records import Case
@@ -150,6 +151,23 @@ def trace_sizes(
     if scaling:
         tables.append(tracing.scaling(iters, rounds, limit, _progress))
     typer.echo("\n\n".join(["\n".join(aligned(table)) for table in tables]))
+
+
+@app.command("lengths")
+def many_lengths(
+    case: Annotated[str, typer.Argument(help="The case.")] = "gpt2-40-lengths",
+    peer_python: PeerPython = None,
+    peers: Peers = None,
+    limit: Limit = 1800.0,
+    threads: Threads = 0,
+) -> None:
+    """Time prompts of many lengths: a first pass over all of them, with what is compiled on the way, and later ones."""
+    (chosen,) = _cases("lengths", [case])
+    field = find(peer_python or (), peers.split(",") if peers else None)
+    pythons = {kind: python for kind, python in field.pythons.items() if kind.framework in ("rushlight", "torch")}
+    found = measure_lengths(chosen, pythons, threads or rl.get_num_threads(), limit, _progress)
+    missing = [f"{name} was not measured: {reason}" for name, reason in field.missing.items()]
+    typer.echo("\n".join([*aligned(found), *missing]))
 
 
 @app.command()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import rushlight as rl
@@ -122,6 +122,14 @@ def gpt_forward(modes: Modes, tensors: Tensors, heads: int, gelu: str) -> Work:
     return lambda: function(tokens)
 
 
+def gpt_lengths(modes: Modes, tensors: Tensors, heads: int, gelu: str, lengths: Sequence[int]) -> Work:
+    """Logits of the last token of prompts of several lengths, one after the other."""
+    model = make_gpt(tensors, heads, gelu).eval()
+    function, tokens = without_gradients(modes.open(model)), tensors["tokens"]
+    prompts = [tokens[:, :length].clone() for length in lengths]
+    return lambda: [function(prompt)[:, -1] for prompt in prompts]
+
+
 def gpt_decode(modes: Modes, tensors: Tensors, heads: int, gelu: str) -> Work:
     """Logits of one token after cached ones, and its own keys and values."""
     model = make_gpt(tensors, heads, gelu).eval()
@@ -219,6 +227,7 @@ def resnet(modes: Modes, tensors: Tensors) -> Work:
 
 MODELS: dict[str, Callable[..., Work]] = {
     "gpt_forward": gpt_forward,
+    "gpt_lengths": gpt_lengths,
     "gpt_decode": gpt_decode,
     "gpt_step": gpt_step,
     "mlp_step": mlp_step,
