@@ -229,6 +229,27 @@ def test_what_is_computed_without_gradients_stays_so(tmp_path: Path):
     assert same(*found)
 
 
+class Cube(rl.autograd.Function):
+    """A function with a derivative of its own."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        ctx.save_for_backward(x)
+        return x**3
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Any) -> Any:
+        (x,) = ctx.saved_tensors
+        return gradient * 3 * x * x
+
+
+def test_functions_with_derivatives_of_their_own_are_what_they_call_without_gradients():
+    weight = nn.Linear(2, 2)
+    program = export(lambda x: Cube.apply(weight(x)), (data(3, 2),))
+    assert [name for name in names_of(program) if name != "linear"] == ["pow", "detach"]
+    assert same(program.module()(data(4, 2)).detach(), Cube.apply(weight(data(4, 2))).detach())
+
+
 def test_arguments_are_written_to_and_returned_as_themselves(tmp_path: Path):
     def f(x: Any, y: Any) -> Any:
         x.mul_(2)

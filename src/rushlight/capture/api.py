@@ -28,7 +28,7 @@ from rushlight.eager.dispatch import STATE
 from rushlight.eager.handle import Handle
 from rushlight.ir.graph import with_dense_outputs
 from rushlight.ir.sizes import hidden_symbols
-from rushlight.support import clock, events, garbage, settings
+from rushlight.support import clock, events, garbage, profiling, settings
 from rushlight.support.errors import fail, warn
 from rushlight.support.frozen import frozen
 from rushlight.sym import Scope
@@ -98,7 +98,7 @@ class CompiledFunction:
 
     def _trace(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry:
         self._say_why(args, kwargs)
-        with garbage.uncollected(), clock.stage("capture"):
+        with profiling.profiled("compile"), garbage.uncollected(), clock.stage("capture"):
             entry = self._entry(args, kwargs, None)
         self.entries = (entry, *self.entries)
         return entry
@@ -190,7 +190,7 @@ class SpecifiedFunction(CompiledFunction):
             made = self._made.get(spec)
             if made is not None and made is not entry:  # another thread made it meanwhile
                 return self._run(spec, args, kwargs)
-            with garbage.uncollected(), clock.stage("capture"):
+            with profiling.profiled("compile"), garbage.uncollected(), clock.stage("capture"):
                 entry = self._made[spec] = self._entry(args, kwargs, spec)
             self.entries = tuple(reversed(self._made.values()))
             return _first_result(entry, args, kwargs)

@@ -15,7 +15,7 @@ from rushlight.capture.source import ArgumentSource, GradientSource, NumberSourc
 from rushlight.capture.state import Leaf, StateWalk
 from rushlight.capture.values import Container, Effect, SizeOf, Taken, Template, flatten_value
 from rushlight.eager.autograd.driver import run_backward
-from rushlight.eager.dispatch import STATE
+from rushlight.eager.autograd.history import records
 from rushlight.eager.form import Form
 from rushlight.eager.handle import Handle
 from rushlight.eager.tracing import TracedNumber, Tracer
@@ -259,7 +259,7 @@ class Recorder:
         wanted: list[Handle] = []
         tangents: list[Any] = []
         found: list[Any] = []
-        if differentiable and STATE.grad:
+        if differentiable and records():
             inputs = [item for item in self.tracer.lifted if not isinstance(item, TracedNumber)]
             wanted = self.frozen.wanted(inputs, self.given)
             tangents = [self.tracer.fake(row_major(nodes[place].type)) for place in differentiable]

@@ -25,6 +25,7 @@ from rushlight.ir.graph import Graph
 from rushlight.ir.spec import OpenSpec, ParamsSpec
 from rushlight.nn import Module
 from rushlight.runtime.generator import default_generator
+from rushlight.support import garbage, profiling
 from rushlight.support.errors import fail, require
 
 _FORMAT = "rushlight.export"
@@ -62,9 +63,10 @@ def export(
     named = dict(kwargs or {})
     names = argument_names(function, args)
     given = specification(names, args, named, dynamic_shapes)
-    state = _State(function)
-    program, opened = Tracing(function, args, named).traced(given)
-    return _Maker(program, opened, state, names).made()
+    with profiling.profiled("export"), garbage.uncollected():
+        state = _State(function)
+        program, opened = Tracing(function, args, named).traced(given)
+        return _Maker(program, opened, state, names).made()
 
 
 def save(ep: ExportedProgram, f: str | os.PathLike[str] | BinaryIO) -> None:

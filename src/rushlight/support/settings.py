@@ -109,6 +109,9 @@ class Settings:
     log = Setting(topics(), (), "What to write to standard error.")
     dump = Setting(folder(), "", "Write every stage of each compilation to this folder.")
     edit = Setting(folder(), "", "Read stages back from this folder, edited.")
+    compile_profile = Setting(
+        folder(), "", "Write a profile of each trace, export and compilation to this folder, for a flame graph."
+    )
     verify = Setting(flag(), False, "Check the result of every pass of the compiler.")
     strict_fallbacks = Setting(flag(), False, "Make every fallback an error, as rl.strict() does.")
 

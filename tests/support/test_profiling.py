@@ -1,0 +1,58 @@
+"""Profiles of what is traced, exported and compiled."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import rushlight as rl
+from rushlight.support import settings
+from rushlight.support.profiling import profiled
+
+
+def spin(seconds: float) -> None:
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        pass
+
+
+def read(folder: Path, kind: str) -> tuple[dict[str, Any], str]:
+    """The profile and the list of the one thing of a kind that was profiled."""
+    (profile,) = folder.glob(f"{kind}-*.speedscope.json")
+    (listed,) = folder.glob(f"{kind}-*.txt")
+    return json.loads(profile.read_text()), listed.read_text()
+
+
+def test_a_profile_has_the_stacks_and_how_long_they_took(tmp_path: Path):
+    with settings.override(compile_profile=str(tmp_path)), profiled("outer"), profiled("inner"):
+        spin(0.3)
+    content, listed = read(tmp_path, "outer")
+    assert not list(tmp_path.glob("inner-*"))  # it is part of the one around it
+    (profile,) = content["profiles"]
+    names = [frame["name"] for frame in content["shared"]["frames"]]
+    spinning = [spent for stack, spent in zip(profile["samples"], profile["weights"]) if names[stack[-1]] == "spin"]
+    assert 150 < sum(spinning) <= profile["endValue"]
+    assert names[profile["samples"][0][0]] == "<module>" or len(profile["samples"][0]) > 3  # outermost first
+    assert "ms  spin (" in listed and listed.startswith("outer-")
+
+
+def test_exports_and_compilations_are_profiled(tmp_path: Path):
+    def slow(x: Any) -> Any:
+        spin(0.1)
+        return x + 1
+
+    with settings.override(compile_profile=str(tmp_path)):
+        rl.export.export(slow, (rl.ones(3),), dynamic_shapes="f32[n]")
+        rl.compile(slow)(rl.ones(3))
+    for kind in ("export", "compile"):
+        content, listed = read(tmp_path, kind)
+        names = {frame["name"] for frame in content["shared"]["frames"]}
+        assert "spin" in names and any(name.startswith("Recorder.run") for name in names)
+        assert "spin" in listed
+
+
+def test_nothing_is_written_unless_it_is_asked_for(tmp_path: Path):
+    with profiled("export"):
+        assert settings.get().compile_profile == ""
