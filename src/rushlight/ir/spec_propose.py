@@ -21,6 +21,7 @@ from rushlight.sym import Condition, Scope, Size, SizeExpr, eq, free_symbols, ge
 from rushlight.sym.condition import normalized
 from rushlight.sym.coverage import uncovered
 from rushlight.sym.expr import constant_of, terms
+from rushlight.sym.knowledge import Knowledge
 
 
 @frozen
@@ -41,7 +42,7 @@ class Observed:
 def propose(traces: Sequence[Observed]) -> list[ParamsSpec]:
     """A specification for each trace, in order, but for those whose calls another one takes.
 
-    Guards of equality become equal or fixed sizes, and those that others imply are left out. A guard that no
+    Guards of equality become equal or fixed sizes, and those that others show to be true are left out. A guard that no
     specification can express (on a stride, on a quotient of sizes) is left out too: compiling will ask for it anew.
     """
     found: list[ParamsSpec] = []
@@ -193,9 +194,17 @@ def _simplified(facts: Sequence[Condition]) -> list[Condition]:
             implied = uncovered(others, [[item]]) is None
         except CompileError:
             implied = False
-        if implied:
+        if implied and _evident(item, others):
             del left[item]
     return list(left)
+
+
+def _evident(item: Condition, others: Sequence[Condition]) -> bool:
+    """Whether a trace that assumes the others knows it: what takes a proof would have to be asked for anew."""
+    knowledge = Knowledge()
+    for other in others:
+        knowledge.learn(other)
+    return knowledge.known(item) is True
 
 
 def _raised(facts: Sequence[Condition]) -> list[Condition]:
