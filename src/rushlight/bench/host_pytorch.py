@@ -31,9 +31,10 @@ def make_modes(framework: str, mode: str) -> Modes:
     if mode == "traced":
         return Modes(*[traced(framework)] * 5)
     if framework == "rushlight":
-        return Modes(rl.compile, functools.partial(rl.compile, freeze=True), rl.compile, as_is, rl.compile)
+        frozen = functools.partial(rl.compile, freeze=True)
+        return Modes(rl.compile, frozen, rl.compile, as_is, frozen)
     frozen = functools.partial(rl.compile, options={"freezing": True})
-    return Modes(rl.compile, frozen, as_is, rl.compile, functools.partial(rl.compile, dynamic=True))
+    return Modes(rl.compile, frozen, as_is, rl.compile, functools.partial(frozen, dynamic=True))
 
 
 def traced(framework: str) -> Function:

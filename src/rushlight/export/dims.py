@@ -152,7 +152,7 @@ class _Maker:
             _require(fits, f"{path} has {len(sizes)} dims, and for it there is {said!r}")
             entries = list(said)
         dims = [self.dim(size, entry, f"dim {at} of {path}") for at, (size, entry) in enumerate(zip(sizes, entries))]
-        return TensorSpec(tensor.form.dtype, dims, "contiguous" if tensor.form.is_contiguous else "any")
+        return TensorSpec(tensor.form.dtype, dims)
 
     def dim(self, size: int, said: Any, path: str) -> Any:
         """A dim of a specification."""

@@ -14,9 +14,10 @@ from rushlight.eager.symbols import unwrap_size, wrap_size
 from rushlight.eager.tracing import TracedNumber
 from rushlight.export.expression import evaluated
 from rushlight.export.interpret import Interpreter, bind
+from rushlight.export.naming import kinds_of
 from rushlight.ir.spec import OpenSpec
 from rushlight.ir.spec_leaf import ConstSpec, FloatSpec
-from rushlight.ir.type import TensorType, row_major
+from rushlight.ir.type import TensorType
 from rushlight.nn import Module
 from rushlight.support.errors import fail
 from rushlight.support.provenance import replayed
@@ -147,9 +148,7 @@ class _Built:
 def _bound(opened: OpenSpec, leaves: Sequence[Any]) -> dict[SizeExpr, Size]:
     """The values of a specification's symbols for the leaves of a call; C022 where these do not fit it."""
     if STATE.tracer is None:
-        # What is run call by call takes tensors in any order of elements.
-        kinds = [row_major(leaf.form.type) if isinstance(leaf, Handle) else leaf for leaf in leaves]
-        reason = opened.spec.violation(kinds)
+        reason = opened.spec.violation(kinds_of(leaves))
         _refuse_unless(reason is None, opened, reason)
     sizes: dict[SizeExpr, Size] = {}
     for symbol, binding in opened.bindings.items():

@@ -1,11 +1,14 @@
-"""Names of a graph's inputs."""
+"""Names of a graph's inputs, and what arguments are to a specification."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import Any
 
+from rushlight.eager.handle import Handle
 from rushlight.ir.spec import ParamsSpec
+from rushlight.ir.type import row_major
 
 _ORDINAL = re.compile(r"\(ordinal0 \+ (\d+)\)")
 _WORD = re.compile(r"\W+")
@@ -30,6 +33,11 @@ def ordinal_of(text: str) -> int | None:
     """How many random calls come before one whose ordinal is the number with this text; None of other numbers."""
     found = _ORDINAL.fullmatch(text)
     return None if found is None else int(found[1])
+
+
+def kinds_of(leaves: Sequence[Any]) -> list[Any]:
+    """The leaves of a call as specifications know them. What is run call by call takes elements in any order."""
+    return [row_major(leaf.form.type) if isinstance(leaf, Handle) else leaf for leaf in leaves]
 
 
 def argument_titles(spec: ParamsSpec, names: Sequence[str]) -> list[str]:

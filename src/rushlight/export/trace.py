@@ -17,13 +17,15 @@ from rushlight.eager.dispatch import STATE, Scope
 from rushlight.eager.handle import AUTOGRAD, Handle
 from rushlight.eager.tracing import Tracer
 from rushlight.export.dims import Given
+from rushlight.export.naming import kinds_of
 from rushlight.ir.spec import OpenSpec, ParamsSpec
 from rushlight.ir.spec_leaf import ConstSpec, FloatSpec
 from rushlight.ir.spec_propose import Observed, propose
+from rushlight.ir.spec_size import divides_by_integers
 from rushlight.ir.type import TensorType
 from rushlight.support.errors import fail, require
 from rushlight.support.provenance import Frame, user_frames
-from rushlight.sym import SizeExpr
+from rushlight.sym import Condition, SizeExpr, eq, free_symbols
 
 
 class ExportTracer(Tracer):
@@ -76,7 +78,8 @@ class Tracing:
         leaves = iter([program.fixed.get(f"a{at}", leaf) for at, leaf in enumerate(opened.leaves)])
         args = [_nested(item, leaves) for item in opened.spec.args]
         kwargs = {name: _nested(item, leaves) for name, item in opened.spec.kwargs.items()}
-        conditions = (*opened.conditions, *[guard.condition for guard in program.guards])
+        guarded = [item for guard in program.guards for item in _sayable(guard.condition)]
+        conditions = (*opened.conditions, *guarded)
         named = frozenset([symbol for name, symbol in opened.symbols.items() if name not in given.examples])
         (found,) = propose([Observed(tuple(args), kwargs, conditions, named)])
         return found
@@ -103,7 +106,7 @@ class Tracing:
 
     def _require_fits(self, spec: ParamsSpec) -> None:
         leaves = spec.arguments(self.args, self.kwargs)
-        reason = spec.violation([leaf.form if isinstance(leaf, Handle) else leaf for leaf in leaves])
+        reason = spec.violation(kinds_of(leaves))
         require(reason is None, "C022", f"export: the example does not fit {spec}: {reason}")
 
     def _require_apart(self, program: Program, spec: ParamsSpec) -> None:
@@ -113,6 +116,14 @@ class Tracing:
                 fail(
                     "C034", f"export: {spec.paths[position]} is a tensor that the function reaches by itself", hint=hint
                 )
+
+
+def _sayable(condition: Condition) -> list[Condition]:
+    """The condition; where no specification can say it, that its sizes are those of the example."""
+    if divides_by_integers(condition.expr):
+        return [condition]
+    fixed = [eq(symbol, symbol.facts.hint) for symbol in free_symbols(condition.expr) if symbol.facts.hint is not None]
+    return [item for item in fixed if isinstance(item, Condition)]
 
 
 def _nested(item: Any, leaves: Any) -> Any:

@@ -28,6 +28,12 @@ def symbol_named(name: str) -> SizeExpr:
     return found
 
 
+def divides_by_integers(size: SizeExpr) -> bool:
+    """Whether an expression divides by positive integers alone, as those of specifications do."""
+    divisors = [node.operands[1] for node in bottom_up(size) if node.op is FLOORDIV]
+    return all(isinstance(divisor, int) and divisor > 0 for divisor in divisors)
+
+
 class ShapeExpr:
     """An integer expression of named variables, such as `2*B + 1` or `T // 8`.
 
@@ -40,10 +46,8 @@ class ShapeExpr:
     variables: tuple[ShapeVar, ...]
 
     def __init__(self, size: SizeExpr, variables: Iterable[ShapeVar]) -> None:
-        for node in bottom_up(size):
-            divisor = node.operands[1] if node.op is FLOORDIV else 1
-            whole = isinstance(divisor, int) and divisor > 0
-            require(whole, "A002", f"spec: sizes are divided by positive integers only, not by {divisor}")
+        fits = divides_by_integers(size)
+        require(fits, "A002", f"spec: sizes are divided by positive integers only, not as in {size}")
         self.size = size
         self.variables = distinct(variables)
 

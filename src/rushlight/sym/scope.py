@@ -375,13 +375,16 @@ def optimization_hint(e: Size) -> int:
 
 
 def guarding_hint_or_throw(e: Size) -> int:
-    """The value of `e` for the example. The caller must guard on what it does with it.
+    """The value of `e` for the example, or the only one it can have. The caller must guard on what it does with it.
 
     Errors: C002 where a symbol has no hint.
     """
     scope = scope_of(e)
     value = backed_hint(e) if scope is None else scope.hint_or_none(e)
     if value is None:
+        lower, upper = bounds(e)
+        if lower is not None and lower == upper:
+            return lower
         hint = "pass it on as a size, or loop with rl.while_loop, without asking Python for its value"
         if any(is_marked(symbol) for symbol in _symbols(e)):
             hint += "; or mark_static, where the program is for one value"

@@ -18,7 +18,8 @@ class Modes(NamedTuple):
 
     `function` is for those that only compute, and `frozen` for those whose weights never change. A step that also
     back-propagates is given to `step` as a whole, and the parts of it without back-propagation to `part`: one of the
-    two compiles, depending on what the framework can do. `open` is for functions whose inputs vary in size.
+    two compiles, depending on what the framework can do. `open` is for functions with constant weights
+    whose inputs vary in size.
     """
 
     function: Callable[[Function], Function]
