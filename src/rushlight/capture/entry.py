@@ -17,6 +17,7 @@ from rushlight.capture.source import ArgumentSource, GradientSource, NumberSourc
 from rushlight.eager.form import Form, form_of
 from rushlight.eager.handle import Handle
 from rushlight.ir.dtype import Kind
+from rushlight.ir.spec_propose import Observed
 from rushlight.ir.type import TensorType, symbols_in
 from rushlight.runtime.descriptor import Sheet, Sheets
 from rushlight.support.frozen import frozen
@@ -147,7 +148,7 @@ def fits(form: Form, type_: TensorType, values: dict[SizeExpr, int]) -> bool:
 class Entry:
     """One compiled trace of a function. `call(args, kwargs)` gives the result, or MISS when a guard does not hold.
 
-    `scope` has the symbols of its sizes, while anything needs them.
+    `scope` has the symbols of its sizes, while anything needs them. `observed` is what it took its arguments to be.
     """
 
     call: Callable[[tuple[Any, ...], dict[str, Any]], Any]
@@ -157,3 +158,4 @@ class Entry:
     executables: tuple[Executable, ...]
     written: tuple[Handle, ...]
     scope: weakref.ref[Scope]
+    observed: Observed | None

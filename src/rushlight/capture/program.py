@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,9 +18,12 @@ from rushlight.eager.autograd.driver import run_backward
 from rushlight.eager.autograd.history import records
 from rushlight.eager.form import Form
 from rushlight.eager.handle import Handle
+from rushlight.eager.symbols import unwrap_size
 from rushlight.eager.tracing import TracedNumber, Tracer
 from rushlight.eager.tracing.number import traced_number
 from rushlight.ir.graph import Call, Graph, GraphBuilder, Node, births_of
+from rushlight.ir.spec_leaf import FloatSpec, IntSpec
+from rushlight.ir.spec_propose import Observed
 from rushlight.ir.type import TensorType, dense_order, row_major, symbols_in
 from rushlight.runtime.generator import Generator
 from rushlight.sym import Guard, Origin, OriginKind, Scope, SizeExpr, free_symbols, optimization_hint
@@ -57,6 +60,7 @@ class Program:
     guards: list[Guard] = field(default_factory=list)
     sizes: dict[str, SizeExpr] = field(default_factory=dict)
     told: set[SizeExpr] = field(default_factory=set)
+    observed: Observed | None = None
 
 
 class Recorder:
@@ -322,10 +326,28 @@ def record(
         rest = iter(leaves)
         args, kwargs = _rebuild(arguments.args, rest), _rebuild(arguments.kwargs, rest)
         recorder.enter(dynamic_numbers, unset)
-        return recorder.run(args, kwargs)
+        program = recorder.run(args, kwargs)
+        program.observed = _observed(arguments, leaves, program)
+        return program
     finally:
         recorder.leave()
         recorder.tracer.close()
+
+
+def _observed(arguments: Arguments, leaves: Sequence[Any], program: Program) -> Observed:
+    """What a trace took its arguments to be, and what it guarded of their sizes."""
+
+    def kind(name: str, leaf: Any) -> Any:
+        if isinstance(leaf, TracedNumber):
+            if name in program.sizes or name in program.fixed:
+                return program.sizes.get(name, program.fixed.get(name))
+            return IntSpec() if leaf.is_integer else FloatSpec()
+        return leaf.form.type if isinstance(leaf, Handle) else unwrap_size(leaf)
+
+    kinds = [kind(name, leaf) for (name, _), leaf in zip(arguments.leaves, leaves, strict=True)]
+    rest = iter(kinds)
+    args, kwargs = _rebuild(arguments.args, rest), _rebuild(arguments.kwargs, rest)
+    return Observed(args, kwargs, tuple([guard.condition for guard in program.guards]))
 
 
 def open_type(recorder: Recorder, tensor: Handle, position: int) -> TensorType:

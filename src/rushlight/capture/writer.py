@@ -197,6 +197,7 @@ class Writer:
             self.executable.executables if isinstance(self.executable, Segmented) else (self.executable,),
             tuple(self.program.written),
             weakref.ref(self.program.scope),
+            self.program.observed,
         )
 
     def _input_text(self, source: Source) -> str:

@@ -2,6 +2,7 @@
 
 from rushlight.capture import compile, graph_count, reset
 from rushlight.capture.marks import mark_dynamic, mark_static, mark_unbacked
+from rushlight.compiler.proposals import propose_specs
 from rushlight.compiler.report import Report, is_compiled, report
 from rushlight.compiler.sizes import ShapeReport, shape_report
 from rushlight.support.peer_names import absent_name
@@ -15,6 +16,7 @@ __all__ = [
     "mark_dynamic",
     "mark_static",
     "mark_unbacked",
+    "propose_specs",
     "report",
     "reset",
     "shape_report",

@@ -28,9 +28,9 @@ from rushlight.sym.knowledge import Knowledge
 class Observed:
     """One backed trace: what its arguments were, and the conditions on their sizes that it guarded.
 
-    `args` and `kwargs` are nested as in the call. A leaf is a TensorType, the size that stands for an integer, a
-    FloatSpec for a float that each call chooses, or any value that the trace took for fixed. `named` are sizes whose
-    names stay; others are called s0, s1, ...
+    `args` and `kwargs` are nested as in the call. A leaf is a TensorType, the size that stands for an integer, an
+    IntSpec or FloatSpec for a number that each call chooses, or any value that the trace took for fixed. `named` are
+    sizes whose names stay; others are called s0, s1, ...
     """
 
     args: tuple[Any, ...]
@@ -147,7 +147,7 @@ class _Proposal:
             return tuple(parts) if isinstance(item, tuple) else parts
         if isinstance(item, dict):
             return {key: self._item(part) for key, part in cast(dict[Any, Any], item).items()}
-        return item if isinstance(item, FloatSpec) else ConstSpec(item)
+        return item if isinstance(item, FloatSpec | IntSpec) else ConstSpec(item)
 
     def _integer(self, item: SizeExpr) -> IntSpec | ConstSpec:
         size = self._dim(item)

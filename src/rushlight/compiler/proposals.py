@@ -1,0 +1,22 @@
+"""From compiling as calls come to compiling ahead: specifications that say what a compiled function has been given."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rushlight.capture import explain_entries
+from rushlight.compiler.report import is_compiled
+from rushlight.ir.spec import ParamsSpec
+from rushlight.ir.spec_propose import propose
+from rushlight.support.errors import require
+
+
+def propose_specs(function: Any) -> list[ParamsSpec]:
+    """A specification for each graph of a compiled function, the oldest first, but for those that another one covers.
+
+    Each takes the arguments that the graph's guards on sizes take: `rl.compile(function, specs=...)` makes artifacts
+    that nothing is guarded in, and with a `domain` proves that no call is left out. Sizes of the first calls are hints.
+    """
+    require(is_compiled(function), "A001", "propose_specs: this was not compiled", function=type(function).__name__)
+    found = [entry.observed for entry in reversed(explain_entries(function))]
+    return propose([item for item in found if item is not None])
