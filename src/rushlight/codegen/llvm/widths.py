@@ -118,18 +118,20 @@ def _walks_by_one(ctx: Context, term: Scalar, axis: SizeExpr, bit: int) -> bool:
 def prefers_reduced_lanes(ctx: Context, axis: SizeExpr) -> bool:
     """Whether a kernel's reductions that depend on `axis` read along their own last axis rather than along `axis`.
 
-    A single chain has no lanes of its own: it does where nothing lies close together along `axis`.
+    A single chain has no lanes of its own. One of integers does where nothing lies close together along `axis`: its
+    steps may come in any order. One of floats never does: each of its steps waits for the one before.
     """
     bit = ctx.analysis.axis_bits[axis]
     along_own = along_axis = 0
     for term in ctx.analysis.reductions:
-        if ctx.analysis.free[term] & bit:
-            loads = [item for item in postorder(term.operands) if item.op is LOAD]
-            own = sum([_step_is_in(load, bound_axes(term)[-1], _ONE) for load in loads])
-            is_chain = term.attr("order").lanes == 1
-            other = sum([_step_is_in(load, axis, _NEAR if is_chain else _ONE) for load in loads])
-            along_own += 0 if is_chain and other else own
-            along_axis += other
+        is_chain = term.attr("order").lanes == 1
+        if not ctx.analysis.free[term] & bit or (is_chain and term.type.is_floating_point):
+            continue
+        loads = [item for item in postorder(term.operands) if item.op is LOAD]
+        other = sum([_step_is_in(load, axis, _NEAR if is_chain else _ONE) for load in loads])
+        if not (is_chain and other):
+            along_own += sum([_step_is_in(load, bound_axes(term)[-1], _ONE) for load in loads])
+        along_axis += other
     return along_own > along_axis
 
 
