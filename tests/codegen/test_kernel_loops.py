@@ -235,6 +235,16 @@ def test_rows_of_a_few_elements_are_gathered(rng, sizes):
             check(k, {x: floats(rng, 1000), out: np.zeros(count, np.float32)}, {n: count})
 
 
+def test_rows_that_are_jumped_through_are_gathered(rng, sizes):
+    m, n, _ = sizes
+    i, x, out = axis_symbol(n, "i"), buffer("x", float32), buffer("out", float32)
+    for step, divisor, gathers in ((10, 7, True), (3, 2, True), (2, 100, False), (8, m, True), (3, m, False)):
+        k = kernel(vector(i, Store(out, i, load(x, floordiv(step * i, divisor)))))
+        assert ("gather" in emit_kernel(k, CodeTarget(), "k")) is gathers
+        for count, size in ((0, 1), (1, 9), (40, 16), (100, 7)):
+            check(k, {x: floats(rng, 1000), out: np.zeros(count, np.float32)}, {n: count, m: size})
+
+
 def test_vectors_are_no_longer_than_a_loop_can_be(rng, sizes):
     n = sizes[1]
     i, x, out = axis_symbol(minimum(n, 32), "i"), buffer("x", float32), buffer("out", float32)

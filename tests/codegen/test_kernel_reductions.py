@@ -311,3 +311,14 @@ def test_the_result_does_not_depend_on_shares(rng, sizes):
     for shares in (1, 2, 7):
         for width in targets():
             assert same_bits(run(kern, arrays, {m: 7, n: 33}, width, shares)[out], want[out])
+
+
+def test_chains_of_floats_lie_in_lanes_however_far_apart_they_read(rng, sizes):
+    m, n, _ = sizes
+    for dtype, kind in ((float32, "sum"), (float64, "max"), (int32, "sum")):
+        i, k, x, out = axis_symbol(m, "i"), axis_symbol(n, "k"), buffer("x", dtype), buffer("out", dtype)
+        kern = kernel(parallel(i, Store(out, i, reduce(kind, (k,), load(x, i * n + k), BLOCKED))))
+        assert ("masked.gather" in emit_kernel(kern, CodeTarget(), "k")) is dtype.is_floating_point
+        for rows, columns in ((1, 1), (3, 0), (17, 5), (40, 300)):
+            arrays = {x: data(rng, dtype, rows * columns), out: np.ones(rows, dtype.numpy)}
+            check(kern, arrays, {m: rows, n: columns}, shares=2)

@@ -221,7 +221,9 @@ def _replicated(place: Any, size: Any) -> Any:
 
 
 def _wrapped_around(place: Any, size: Any) -> Any:
-    return place % size
+    # Once around is enough (`_require_room`): a remainder by a size that is not known divides lane by lane.
+    where = OPERATORS["where"]
+    return where(place < 0, place + size, where(place < size, place, place - size))
 
 
 _PAD_MODES: dict[str, tuple[Callable[[Any, Any], Any], str]] = {

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from rushlight.ir.dtype import compute_dtype
+from rushlight.ir.dtype import DType, compute_dtype
 from rushlight.ir.loops import Operand
 from rushlight.ir.scalar import BLOCKED, Scalar, cast, index, lift, reduce
 from rushlight.ir.type import TensorType
@@ -19,7 +19,7 @@ from rushlight.ops.pool import avg_pool, avg_pool_ref, max_pool, max_pool_indice
 from rushlight.ops.record import Fact, Operator, Sample, define
 from rushlight.ops.view_shape import reshape
 from rushlight.support.errors import require
-from rushlight.sym import Size, axis_symbol, ceildiv, product
+from rushlight.sym import Size, SizeExpr, axis_symbol, ceildiv, product
 
 
 def _windows(dims: int, kernel_size: Any, stride: Any, padding: Any, op: str) -> tuple[Ints, Ints, Ints]:
@@ -169,8 +169,36 @@ adaptive_avg_pool = define(
 
 
 def _window(place: Any, size: Any, count: Any) -> tuple[Any, Any]:
-    """The range of the input that window `place` of `count` covers."""
+    """The range of the input that window `place` of `count` covers, or of the windows that cover place `place`."""
+    count = _divisor(count)
     return (place * size) // count, ceildiv((place + 1) * size, count)
+
+
+def _divisor(size: Any) -> Any:
+    """A size to divide by: 1 for a known 0, which has no windows."""
+    return max(size, 1) if isinstance(size, int) else size
+
+
+def _elements(at: Sequence[Size], sizes: Shape, counts: Shape, dtype: DType) -> Scalar:
+    """How many elements windows have: a product of numbers, of which each stays in the loop of its own dim."""
+    found = lift(1, dtype)
+    for start, end in map(_window, at, sizes, counts):
+        found = found * lift(end - start, dtype)
+    return found
+
+
+def _covered(at: Sequence[Size], sizes: Shape, counts: Shape) -> tuple[tuple[SizeExpr, ...], list[Size], list[Scalar]]:
+    """The axes over windows `at` places, where they are in the input, and whether they end before."""
+    axes: list[SizeExpr] = []
+    places: list[Size] = []
+    conditions: list[Scalar] = []
+    for dim, (place, size, count) in enumerate(zip(at, sizes, counts, strict=True)):
+        start, end = _window(place, size, count)
+        # No window is wider than this: a size, so that the loop is bound before the window's place is known.
+        axes.append(axis_symbol(ceildiv(size, _divisor(count)) + 1, f"k{dim}"))
+        places.append(start + axes[-1])
+        conditions.append(index(places[-1]) < index(end))
+    return tuple(axes), places, conditions
 
 
 def _adaptive_space(input: Shape, output_size: Shape) -> tuple[Shape, Shape]:
@@ -200,20 +228,11 @@ def adaptive_avg_pool_ref(input: Array, output_size: Ints) -> Array:
 @adaptive_avg_pool.lower
 def adaptive_avg_pool_lower(at: At, input: Operand, output_size: Shape) -> Scalar:
     lead, space = _adaptive_space(input.shape, output_size)
-    places: list[Size] = []
-    conditions: list[Scalar] = []
-    axes = []
-    count: Size = 1
-    for dim, (place, size, steps) in enumerate(zip(at[len(lead) :], space, output_size, strict=True)):
-        start, end = _window(place, size, steps)
-        # No window is wider than this: a size, so that the loop is bound before the window's place is known.
-        axes.append(axis_symbol(ceildiv(size, steps) + 1, f"k{dim}"))
-        places.append(start + axes[-1])
-        conditions.append(index(places[-1]) < index(end))
-        count = count * (end - start)
+    axes, places, conditions = _covered(at[len(lead) :], space, output_size)
     wide = compute_dtype(input.dtype)
     element = guarded(conditions, cast(input[(*at[: len(lead)], *places)], wide), zero(wide))
-    return cast(reduce("sum", tuple(axes), element, BLOCKED) / lift(count, wide), input.dtype)
+    count = _elements(at[len(lead) :], space, output_size, wide)
+    return cast(reduce("sum", axes, element, BLOCKED) / count, input.dtype)
 
 
 @adaptive_avg_pool.vjp
@@ -259,16 +278,11 @@ def adaptive_avg_pool_backward_ref(grad: Array, input_space: Ints) -> Array:
 @adaptive_avg_pool_backward.lower
 def adaptive_avg_pool_backward_lower(at: At, grad: Operand, input_space: Shape) -> Scalar:
     lead, out = _adaptive_space(grad.shape, input_space)
-    axes = [axis_symbol(size, f"o{dim}") for dim, size in enumerate(out)]
-    conditions: list[Scalar] = []
-    count: Size = 1
-    for place, axis, size, steps in zip(at[len(lead) :], axes, input_space, out, strict=True):
-        start, end = _window(axis, size, steps)
-        conditions += [index(start) <= index(place), index(place) < index(end)]
-        count = count * (end - start)
+    # The windows that cover a place lie as a window of the places does, with the sizes changed about.
+    axes, windows, conditions = _covered(at[len(lead) :], out, input_space)
     wide = compute_dtype(grad.dtype)
-    share = cast(grad[(*at[: len(lead)], *axes)], wide) / lift(count, wide)
-    return cast(reduce("sum", tuple(axes), guarded(conditions, share, zero(wide)), BLOCKED), grad.dtype)
+    share = cast(grad[(*at[: len(lead)], *windows)], wide) / _elements(windows, input_space, out, wide)
+    return cast(reduce("sum", axes, guarded(conditions, share, zero(wide)), BLOCKED), grad.dtype)
 
 
 @adaptive_avg_pool_backward.vjp

@@ -266,7 +266,7 @@ def _side_by_side(nest: Nest, axes: tuple[SizeExpr, ...]) -> tuple[SizeExpr, ...
 
 def _is_few(axis: SizeExpr) -> bool:
     size = axis_size(axis)
-    return isinstance(size, int) and size <= FEW
+    return isinstance(size, int) and 0 < size <= FEW
 
 
 def _vector_last(nest: Nest) -> tuple[SizeExpr, ...]:

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable
 from rushlight.codegen.llvm import sizes
 from rushlight.codegen.llvm.analysis import INDEX
 from rushlight.codegen.llvm.counting import Carry
+from rushlight.codegen.llvm.memory import MOST_SPREAD
 from rushlight.codegen.llvm.scope import Context, Lanes, Scope
 from rushlight.ir.kernel import Loop, Statement, Store
 from rushlight.ir.scalar import Scalar
@@ -27,9 +28,9 @@ _SHORT = (2, 4)
 def find_quotients(ctx: Context, body: Iterable[Statement], scope: Scope, vector: Lanes) -> list[SizeExpr]:
     """The floor divisions in a body of a loop in `scope` that can end its turns, inner ones first.
 
-    Their dividend grows linearly with the loop's axis, by a constant; their divisor does not depend on it, and is none
-    of so few of `vector`'s lanes that a shift and a gather cost less, nor one whose multiples are where vectors begin;
-    and all their other axes are known in `scope`.
+    Their dividend grows linearly with the loop's axis, by a constant; their divisor does not depend on it, is none that
+    gives turns so short beside `vector`'s lanes that a gather costs less, nor one whose multiples are where vectors
+    begin; and all their other axes are known in `scope`.
     """
     lanes, width = vector.axes, vector.width
     known = _bound(scope) | lanes
@@ -42,11 +43,23 @@ def find_quotients(ctx: Context, body: Iterable[Statement], scope: Scope, vector
             dividend, divisor = atom.operands
             if sizes.is_aligned(ctx, atom, vector):
                 continue
-            if divisor in _SHORT and divisor * _MOST_TURNS <= width:
-                continue
-            if not ctx.analysis.size_axes(divisor) & lanes and _is_linear(ctx, dividend, lanes, found):
+            step = None if ctx.analysis.size_axes(divisor) & lanes else _step(ctx, dividend, lanes, found)
+            if step is not None and not _is_short(divisor, step, width):
                 found[atom] = None
     return list(found) if len(found) <= _MOST_QUOTIENTS else []
+
+
+def _is_short(divisor: Size, step: int, width: int) -> bool:
+    """Whether turns within which a dividend grows by a divisor are so short that a gather costs less.
+
+    Where it grows by one the quotient is carried: turns cost less than lanes that divide, to gather. Of a divisor that
+    is not known it says how far apart lanes read: beyond `MOST_SPREAD` they gather within a turn as well.
+    """
+    if isinstance(divisor, SizeExpr):
+        return step > MOST_SPREAD
+    if step == 1:
+        return divisor in _SHORT and divisor * _MOST_TURNS <= width
+    return divisor * _MOST_TURNS <= step * width
 
 
 def _bound(scope: Scope) -> int:
@@ -89,17 +102,16 @@ def _quotients_in(size: Size) -> list[SizeExpr]:
     return found[::-1]
 
 
-def _is_linear(ctx: Context, size: Size, lanes: int, uniform: Iterable[SizeExpr]) -> bool:
-    if isinstance(size, int):
-        return True
-    stride = 0
-    for coefficient, atoms in parts(size):
+def _step(ctx: Context, size: Size, lanes: int, uniform: Collection[SizeExpr]) -> int | None:
+    """By how much a size grows from lane to lane; None if by no constant, or less than 0."""
+    step = 0
+    for coefficient, atoms in () if isinstance(size, int) else parts(size):
         moving = [atom for atom in atoms if ctx.analysis.size_axes(atom) & lanes and atom not in uniform]
         if moving:
             if len(atoms) > 1 or moving[0].op.name != "symbol":
-                return False
-            stride += coefficient
-    return stride >= 0
+                return None
+            step += coefficient
+    return step if step >= 0 else None
 
 
 class Rows:
