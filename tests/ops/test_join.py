@@ -3,13 +3,17 @@
 import numpy as np
 import pytest
 
+import rushlight as rl
 from opcheck import World, check_all_gradients, check_rules, names_in, refused, smooth_in
+from rushlight.build.pipeline import run_passes
 from rushlight.ir.dtype import float32
+from rushlight.ir.graph_parse import parse_graph
 from rushlight.ir.interpret import BufferOperand
 from rushlight.ir.loops import axes_of
 from rushlight.ir.scalar import Buffer
 from rushlight.ir.type import TensorType
 from rushlight.ops import OPERATORS, join
+from rushlight.runtime.llvm import baseline_target
 from rushlight.sym import Scope
 
 MODULES = (join,)
@@ -76,3 +80,22 @@ def test_tensors_that_cannot_be_joined_are_refused(name, shapes, args, code):
 def test_bad_arguments_are_refused(name, args, code):
     with refused(code):
         OPERATORS[name](World("decompose").lift(np.zeros(3, np.float32)), *args)
+
+
+@pytest.mark.parametrize("sides", [(0, 3), (3, 0), (3, 3), (-1, 2), (1, -2)], ids=str)
+def test_wrapped_padding_goes_once_around(sides):
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    wanted = np.take(x, range(-sides[0], 3 + sides[1]), 1, mode="wrap")
+    for padded in (OPERATORS["pad"], rl.compile(rl.nn.functional.pad)):
+        found = padded(rl.tensor(x), sides, "circular")
+        np.testing.assert_array_equal(found.numpy(), wanted)
+
+
+def test_wrapped_padding_divides_nothing():
+    text = (
+        'step(%x: f32[s0]) {\n  size s0 = 9\n  %0 = pad(%x) {pad=[2, 1], mode="circular"} : f32[s0 + 3]\n  return %0\n}'
+    )
+    graph = run_passes(parse_graph(text, OPERATORS), baseline_target(), until="02-merged.ir")
+    names = {call.op.name for call in graph.calls}
+    assert "index_select" in names
+    assert not names & {"remainder", "floor_divide", "div"}
