@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,7 @@ from tests.harness.tensors import data, same
 
 import rushlight as rl
 from rushlight.nn import functional as F
+from rushlight.ops.pool_named import _widest, _window
 
 OUTPUTS = [(1, 1), (7, 5), (3, 8), (20, 33), (0, 2)]
 INPUTS = [(16, 16), (7, 5), (33, 10), (1, 64)]
@@ -54,6 +56,12 @@ def test_means_and_gradients_are_products_with_shares(size: tuple[int, int], spa
     rows, columns = (shares(*pair) for pair in zip(space, size, strict=True))
     np.testing.assert_allclose(means.detach().numpy(), rows @ x.detach().numpy() @ columns.T, rtol=1e-5, atol=1e-5)
     np.testing.assert_allclose(grad.numpy(), rows.T @ g.numpy() @ columns, rtol=1e-5, atol=1e-5)
+
+
+def test_loops_over_windows_are_as_long_as_the_widest() -> None:
+    for size, count in itertools.product(range(40), range(1, 40)):
+        ranges = (_window(place, size, count) for place in range(count))
+        assert _widest(size, count) == max([end - start for start, end in ranges])
 
 
 @pytest.mark.parametrize("dynamic", [True, False, None], ids=["open", "known", "eager"])

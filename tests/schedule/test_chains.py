@@ -59,7 +59,7 @@ def test_chains_of_integers_run_along_what_lies_together(captured: Capture) -> N
 
 
 def test_a_gradient_meets_the_windows_over_its_place_alone(captured: Capture) -> None:
-    """Not all 49 for each of 12,544 places: at most two along each dim, for windows of 16."""
-    x, g = data(2, 3, 112, 112).requires_grad_(), data(2, 3, 7, 7)
+    """Not all 49 for each of 12,320 places: two rows of them at most, and one column, where none overlap."""
+    x, g = data(2, 3, 110, 112).requires_grad_(), data(2, 3, 7, 7)
     graph = captured(lambda x, g: rl.autograd.grad(F.adaptive_avg_pool2d(x, 7), (x,), g), x, g, dynamic=False)
-    assert re.findall(r"reduce.*axes=\[(.*?)\]", kernel_text(only_kernel(graph))) == ['"i3 < 2", "i4 < 2"']
+    assert re.findall(r"reduce.*axes=\[(.*?)\]", kernel_text(only_kernel(graph))) == ['"i3 < 2", "i4 < 1"']

@@ -19,7 +19,7 @@ from rushlight.ops.pool import avg_pool, avg_pool_ref, max_pool, max_pool_indice
 from rushlight.ops.record import Fact, Operator, Sample, define
 from rushlight.ops.view_shape import reshape
 from rushlight.support.errors import require
-from rushlight.sym import Size, SizeExpr, axis_symbol, ceildiv, product
+from rushlight.sym import Size, SizeExpr, axis_symbol, ceildiv, maximum, minimum, mod, product
 
 
 def _windows(dims: int, kernel_size: Any, stride: Any, padding: Any, op: str) -> tuple[Ints, Ints, Ints]:
@@ -179,6 +179,17 @@ def _divisor(size: Any) -> Any:
     return max(size, 1) if isinstance(size, int) else size
 
 
+def _widest(size: Size, count: Size) -> Size:
+    """The most elements that one of `count` windows has: a size, for loops over any of them.
+
+    A window is `size / count` long. Of a remainder it may hold a further place, and one more where it crosses an edge
+    in its middle, which none does if remainders fill places evenly.
+    """
+    count = _divisor(count)
+    rest = mod(size, count)
+    return size // count + minimum(rest, 1) + minimum(mod(count, maximum(rest, 1)), 1)
+
+
 def _elements(at: Sequence[Size], sizes: Shape, counts: Shape, dtype: DType) -> Scalar:
     """How many elements windows have: a product of numbers, of which each stays in the loop of its own dim."""
     found = lift(1, dtype)
@@ -194,8 +205,7 @@ def _covered(at: Sequence[Size], sizes: Shape, counts: Shape) -> tuple[tuple[Siz
     conditions: list[Scalar] = []
     for dim, (place, size, count) in enumerate(zip(at, sizes, counts, strict=True)):
         start, end = _window(place, size, count)
-        # No window is wider than this: a size, so that the loop is bound before the window's place is known.
-        axes.append(axis_symbol(ceildiv(size, _divisor(count)) + 1, f"k{dim}"))
+        axes.append(axis_symbol(_widest(size, count), f"k{dim}"))
         places.append(start + axes[-1])
         conditions.append(index(places[-1]) < index(end))
     return tuple(axes), places, conditions
