@@ -15,8 +15,15 @@ import pytest
 from tests.schedule.product_order import assert_same_bits, numpy_dtype, product_of_order
 
 import rushlight as rl
+from rushlight.build.pipeline import run_passes
 from rushlight.ir.dtype import bfloat16
+from rushlight.ir.graph import Graph
+from rushlight.ir.kernel import Kernel, Loop, Statement
+from rushlight.ir.plan import Launch
+from rushlight.ir.target import Target
+from rushlight.sym import optimization_hint
 
+TARGET = Target("x86_64-unknown-linux-gnu", "x86-64-v4", "", 64)
 SIZES = (0, 1, 3, 40)
 LAYOUTS = ("row", "column", "strided", "broadcast")
 
@@ -106,3 +113,47 @@ def test_products_of_int8_are_exact(layouts: tuple[str, str], threads: int) -> N
         assert np.array_equal(rl._int_mm(left, right).numpy(), wanted)
         assert np.array_equal((left @ right).numpy(), wanted.astype(np.int8))
         assert np.array_equal((left @ right[:, 0]).numpy(), wanted[:, 0].astype(np.int8))
+
+
+@pytest.mark.parametrize("dynamic", [None, False], ids=["open", "constant"])
+def test_small_products_of_a_batch_have_the_bits_of_their_matrices(dynamic: bool | None, threads: int) -> None:
+    random = np.random.default_rng(13)
+    for m, n, k in itertools.product((1, 4), (1, 2, 4, 7, 8, 9), (0, 1, 32, 70, 257)):
+        a, b = (random.standard_normal(shape).astype(np.float32) for shape in ((5, m, k), (5, n, k)))
+        run = rl.compile(lambda x, y: (x @ y.mT).relu(), dynamic=dynamic)
+        found = run(*[with_open_batch(array) for array in (a, b)])
+        wanted = np.stack([product_of_order(*pair) for pair in zip(a, b.transpose(0, 2, 1), strict=True)])
+        assert_same_bits(found, np.maximum(wanted, 0))
+
+
+def with_open_batch(array: np.ndarray[Any, Any]) -> Any:
+    """A tensor of whose sizes only the first may be a symbol."""
+    tensor = rl.tensor(array)
+    for dim in range(1, array.ndim):
+        rl.compiler.mark_static(tensor, dim)
+    return tensor
+
+
+@pytest.mark.parametrize("dynamic", [None, False], ids=["open", "constant"])
+def test_single_chains_of_a_short_axis_share_a_loop(dynamic: bool | None, captured: Callable[..., Graph]) -> None:
+    def launch_of(columns: int) -> tuple[Kernel, Launch]:
+        x, y = (with_open_batch(np.ones((300, n, 32), np.float32)) for n in (4, columns))
+        plan = run_passes(captured(lambda x, y: x @ y.mT, x, y, dynamic=dynamic), TARGET, until="07-tiled.ir")
+        (kernel,), (launch,) = plan.kernels, plan.launches
+        assert isinstance(kernel, Kernel)
+        return kernel, launch
+
+    (kernel, launch), (single, one_by_one) = launch_of(4), launch_of(9)
+    assert [len(loop_body(kernel)), len(loop_body(single))] == [4, 1]
+    assert [optimization_hint(found.count) for found in (launch, one_by_one)] == [4 * 300, 36 * 300]
+    assert isinstance(launch.grain, int)
+    assert isinstance(one_by_one.grain, int)
+    assert 3 * launch.grain < one_by_one.grain  # a share of its own is worth as much work
+
+
+def loop_body(kernel: Kernel) -> tuple[Statement, ...]:
+    """The statements inside all loops."""
+    body = kernel.body
+    while isinstance(body[0], Loop):
+        body = body[0].body
+    return body

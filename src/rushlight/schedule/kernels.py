@@ -187,8 +187,10 @@ class Step:
 def build_kernel(nest: Nest, name: str) -> Step:
     """Chooses axis kinds and writes the loops."""
     _part_last(nest)
-    if any(item.inner for item in nest.items) or not nest.outer or _wants_inner_vector(nest):
+    if any(item.inner for item in nest.items) or not nest.outer:
         return _rows(nest, name)
+    if _wants_inner_vector(nest):
+        return _rows(nest, name, _chains_side_by_side(nest))
     return _flat(nest, name)
 
 
@@ -253,15 +255,24 @@ def _side_by_side(nest: Nest, axes: tuple[SizeExpr, ...]) -> tuple[SizeExpr, ...
     They share their loop and what they read in common; one alone would wait for each of its own steps.
     """
     short = [axis for axis in axes if _is_few(axis)]
-    chains = [term for term in postorder(nest.roots()) if bound_axes(term) and term.attr("order").lanes == 1]
-    if len(short) < 2 or short[-1] is not axes[-1] or len(axes) < 3 or not chains:
+    if len(short) < 2 or short[-1] is not axes[-1] or len(axes) < 3 or not _single_chains(nest):
         return axes
-    size = axis_size(short[-2])
-    assert isinstance(size, int)
-    turns = [Substitution({short[-2]: place}) for place in range(size)]
-    nest.items = [Item((), item.buffer, at(item.offset), at(item.value)) for at in turns for item in nest.items]
-    nest.outer = tuple([axis for axis in nest.outer if axis is not short[-2]])
+    _write_out(nest, short[-2])
     return tuple([axis for axis in axes if axis is not short[-2]])
+
+
+def _single_chains(nest: Nest) -> list[Scalar]:
+    """The reductions whose steps wait for each other."""
+    return [term for term in postorder(nest.roots()) if bound_axes(term) and term.attr("order").lanes == 1]
+
+
+def _write_out(nest: Nest, axis: SizeExpr) -> None:
+    """Gives each value of a short outer axis stores of its own."""
+    size = axis_size(axis)
+    assert isinstance(size, int)
+    turns = [Substitution({axis: place}) for place in range(size)]
+    nest.items = [Item(item.inner, item.buffer, at(item.offset), at(item.value)) for at in turns for item in nest.items]
+    nest.outer = tuple([other for other in nest.outer if other is not axis])
 
 
 def _is_few(axis: SizeExpr) -> bool:
@@ -284,8 +295,26 @@ def _vector_last(nest: Nest) -> tuple[SizeExpr, ...]:
     return (*[axis for axis in nest.outer if axis is not best], best)
 
 
-def _rows(nest: Nest, name: str) -> Step:
-    """Outer axes are parallel; below them row results and loops over inner axes, the last of which is vectorised."""
+def _chains_side_by_side(nest: Nest) -> int:
+    """Writes the last of the outer axes out where it is short and its values are single chains; how many there are.
+
+    Chains of one loop run next to each other. One alone waits in each step for the step before, and in so short a loop
+    it depends on where the code lies whether for more than that.
+    """
+    last, chains = nest.outer[-1], _single_chains(nest)
+    if len(nest.outer) == 1 or len(nest.items) > 1 or not _is_few(last) or not chains:
+        return 1
+    if any(depends_on(axis_size(axis), last) for chain in chains for axis in bound_axes(chain)):
+        return 1  # they are not of one length
+    _write_out(nest, last)
+    return len(nest.items)
+
+
+def _rows(nest: Nest, name: str, turns: int = 1) -> Step:
+    """Outer axes are parallel; below them row results and loops over inner axes, the last of which is vectorised.
+
+    Reductions over the same axes count once as work, times the `turns` of an axis that is written out.
+    """
     body: list[Statement] = []
     work: Size = 1
     groups: dict[tuple[SizeExpr, ...], list[Store]] = {}
@@ -298,7 +327,7 @@ def _rows(nest: Nest, name: str) -> Step:
             statements = (Loop(Axis(axis, axis_size(axis), kind), statements),)
         body.extend(statements)
         work = work + product([axis_size(axis) for axis in inner])
-    return finish_kernel(nest, name, nest.outer, tuple(body), work + _reduced(nest))
+    return finish_kernel(nest, name, nest.outer, tuple(body), (work + _reduced(nest)) * turns)
 
 
 def _reduced(nest: Nest) -> Size:
