@@ -245,3 +245,23 @@ def test_coefficients_of_unknown_sign(sizes):
     assert le(a * s1 + (s0 - 1 - a) * b, (s0 - 1) * s1) is True
     assert ge(a * (s1 - b) + b, 0) is True
     assert not isinstance(ge(a * (s1 - s0) + b, 0), bool)
+
+
+def test_blocks_of_blocks_hold_all_blocks(sizes):
+    s0 = sizes[0]
+    blocks = s0 // 32 + 1
+    assert minimum(32 * (s0 // 1024) + 32, blocks) is blocks
+    assert minimum(32 * (s0 // 1024) + 31, blocks) is not blocks
+    assert minimum(2 * (s0 // 6) + 1, s0 // 3) is s0 // 3
+
+
+@pytest.mark.parametrize("outer", [4, 6, 12])
+@pytest.mark.parametrize("inner", [2, 3, 4, 6])
+def test_the_lesser_of_two_quotients_is_so_everywhere(sizes, outer, inner):
+    s0 = sizes[0]
+    for factor, more in itertools.product((1, 2, 3), range(5)):
+
+        def lesser(values, factor=factor, more=more):
+            return min(factor * (values[s0] // outer) + more, values[s0] // inner)
+
+        assert_equal_everywhere(minimum(factor * (s0 // outer) + more, s0 // inner), lesser, [s0], 50)

@@ -5,12 +5,16 @@ value at which the polynomial is least: an axis is 0 or size - 1, depending on t
 q = x // n we know x - n + 1 <= n*q <= x. What is left is a polynomial in sizes; each is shifted by its lower bound,
 and if no coefficient is negative then, nor is the value. A failed proof says nothing.
 
+All values are integers, so p >= 0 follows from k*p + k - 1 >= 0: that is asked instead, for the least k with which the
+coefficient of q is a multiple of n.
+
 A loop that is entered has a size of at least 1, and so has a divisor: both may be assumed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from math import gcd
 
 from rushlight.sym.expr import FLOORDIV, MAXIMUM, MINIMUM, SYMBOL, Size, SizeExpr, atoms_of, constant_of, terms
 from rushlight.sym.interval import Interval, bounds_at_birth, times
@@ -90,8 +94,8 @@ def _add_scaled(into: Polynomial, factor: Polynomial, other: Polynomial) -> None
                 into.pop(key, None)
 
 
-def _negated(polynomial: Polynomial) -> Polynomial:
-    return {atoms: -coefficient for atoms, coefficient in polynomial.items()}
+def _scaled(polynomial: Polynomial, scale: int) -> Polynomial:
+    return {atoms: scale * coefficient for atoms, coefficient in polynomial.items()}
 
 
 class _Proof:
@@ -225,7 +229,7 @@ class _Proof:
         return max(forced, key=by_serial, default=best)
 
     def _eliminate(self, polynomial: Polynomial, atom: SizeExpr, depth: int) -> list[list[Polynomial]]:
-        """Ways to do without `atom`: lists of polynomials such that one of them is never greater than the one given."""
+        """Ways to do without `atom`: lists of polynomials of which one is less than 0 wherever the one given is."""
         rest: Polynomial = {}
         factor: Polynomial = {}
         for atoms, coefficient in polynomial.items():
@@ -237,6 +241,10 @@ class _Proof:
             if atom in remaining:
                 return []
             factor[remaining] = coefficient
+        scale = _scale_to_divide(factor, atom.operands[1]) if atom.op is FLOORDIV else 1
+        if scale > 1:
+            rest, factor = _scaled(rest, scale), _scaled(factor, scale)
+            _add(rest, {(): scale - 1}, 1)
         ways: list[list[Polynomial]] = []
         for bounds in self._bounds(atom, factor, self._sign(factor, depth)):
             branches: list[Polynomial] = []
@@ -288,7 +296,7 @@ class _Proof:
             return 0
         if self.nonnegative(factor, depth + 1):
             return 1
-        return -1 if self.nonnegative(_negated(factor), depth + 1) else 0
+        return -1 if self.nonnegative(_scaled(factor, -1), depth + 1) else 0
 
     def _follows(self, polynomial: Polynomial, depth: int) -> bool:
         """Whether taking a multiple of one assumption off, so that a part goes, leaves something provable."""
@@ -334,6 +342,15 @@ def _product_with_divisor(quotient: SizeExpr, sign: int) -> Polynomial:
         _add(bound, to_polynomial(divisor), -1)
         _add(bound, {(): 1}, 1)
     return bound
+
+
+def _scale_to_divide(factor: Polynomial, divisor: Size) -> int:
+    """The least multiple of a factor that the integer of a divisor divides, which is one product."""
+    parts = to_polynomial(divisor)
+    if len(parts) != 1:
+        return 1
+    (scale,) = parts.values()
+    return abs(scale) // gcd(scale, *factor.values())
 
 
 def _divided(factor: Polynomial, divisor: Size) -> Polynomial | None:
