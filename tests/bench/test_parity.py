@@ -69,7 +69,7 @@ def test_code_does_not_depend_on_what_was_compiled_before():
 
 
 def test_constant_sizes_have_other_code():
-    record, sizes = MODELS["dlrm"], PRESETS["tiny"]["dlrm"]
+    record, sizes = MODELS["gpt"], PRESETS["tiny"]["gpt"]
     model = record.make().eval()
     code = compare(*[Compiled(model, record, kind).first_call(sizes) for kind in ("unbacked", "constant")])
     assert code.difference

@@ -1,9 +1,12 @@
 """Choices that do not depend on the sizes that a graph happens to be compiled with."""
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 import rushlight as rl
-from rushlight.build.pipeline import PIPELINE
+from rushlight.build.pipeline import PIPELINE, run_passes
 from rushlight.ir.choice import Machine
 from rushlight.ir.graph import Graph
 from rushlight.ir.graph_parse import parse_graph
@@ -45,3 +48,23 @@ def test_a_small_first_product_does_not_slow_a_large_one():
     a, b = rl.rand(70, 300), rl.rand(300, 50)
     assert bool((compiled(a, b) == a @ b).all())
     assert compiled.entries[0].executables[0].summary.tiles
+
+
+@pytest.mark.parametrize("dynamic", [None, False], ids=["open", "constant"])
+def test_a_size_is_no_more_of_a_load_than_a_constant(dynamic: bool | None, captured: Callable[..., Graph]):
+    def sums(x: Any, ids: Any) -> Any:
+        last = rl.full((), x.shape[0] - 1)
+        return rl.zeros(x.shape[0]).index_add(0, rl.minimum(ids, last), rl.ones(ids.shape[0]))
+
+    graph = captured(sums, rl.ones(7), rl.tensor([3, 9]), dynamic=dynamic)
+    assert run_passes(graph, llvm.baseline_target(), until="07-tiled.ir").slots == ()
+
+
+def test_bags_of_any_number_of_members_choose_between_no_sizes(captured: Callable[..., Graph]):
+    graph = captured(
+        rl.nn.functional.embedding_bag, rl.zeros(40, dtype=rl.int64), rl.ones(50, 32), rl.tensor([0, 3, 9])
+    )
+    plan = run_passes(graph, llvm.baseline_target(), until="07-tiled.ir")
+    sizes = [size for slot in plan.slots for size in slot.buffer.type.shape]
+    assert plan.inputs[0].type.shape[0] // 32 + 1 in sizes
+    assert not [size for size in sizes if "min" in str(size)]

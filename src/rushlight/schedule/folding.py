@@ -83,9 +83,12 @@ class Dissected:
         """Whether it is a view, a constant or a cast."""
         return self.count() <= 1 and len(self.loads) <= 1
 
-    def is_cheap(self, uses: int, recomputed: bool) -> bool:
-        """Whether it costs less to compute in each user, `uses` of them, than to store and read."""
-        reads = self.loads
+    def is_cheap(self, uses: int, recomputed: bool, numbers: Container[Buffer]) -> bool:
+        """Whether it costs less to compute in each user, `uses` of them, than to store and read.
+
+        A single one of the `numbers`, which are made of sizes alone, is no more of a load than a constant is.
+        """
+        reads = [read for read in self.loads if read.operands or read.attr("buffer") not in numbers]
         if not recomputed:
             axes = {axis for axis in self.definition.axes if axis_size(axis) != 1}
             reads = [read for read in reads if _mentioned_axes(read) >= axes]
@@ -113,7 +116,7 @@ def choose_folded(
         buffer, mine = item.buffer, 1
         if buffer in turned or buffer in folded or buffer in kept:
             pass
-        elif buffer in chosen or buffer in numbers or _is_folded(item, uses, recomputed, results):
+        elif buffer in chosen or buffer in numbers or _is_folded(item, uses, recomputed, results, numbers):
             folded.add(buffer)
             mine = uses.get(buffer, 1) + (buffer in results)
         for read, repeated in reads[buffer]:
@@ -130,12 +133,20 @@ def _roots(definition: Definition | ScatterDefinition) -> list[Scalar]:
     return [scatter.initial, scatter.value, *[item for item in scatter.index if isinstance(item, Scalar)]]
 
 
-def _is_folded(item: Dissected, uses: Mapping[Buffer, int], recomputed: set[Buffer], results: set[Buffer]) -> bool:
+def _is_folded(
+    item: Dissected,
+    uses: Mapping[Buffer, int],
+    recomputed: set[Buffer],
+    results: set[Buffer],
+    numbers: Container[Buffer],
+) -> bool:
     if isinstance(item.definition, ScatterDefinition) or item.bound:
         return False
     if item.is_view():
         return True
-    return item.buffer not in results and item.is_cheap(uses.get(item.buffer, 0), item.buffer in recomputed)
+    if item.buffer in results:
+        return False
+    return item.is_cheap(uses.get(item.buffer, 0), item.buffer in recomputed, numbers)
 
 
 def _made_of_indices(items: Iterable[Dissected]) -> set[Buffer]:
