@@ -193,3 +193,25 @@ def test_what_takes_divisions_by_sizes_to_find_is_stored(captured: Callable[...,
     arguments = rl.ones(16, 258), rl.tensor(pack(np.ones((258, 70), int), "pairs")), rl.ones(43, 70)
     assert plan_of(captured(product, *arguments, dynamic=False)).slots == ()
     assert plan_of(captured(product, *arguments, dynamic=True)).slots != ()
+
+
+@pytest.mark.parametrize("products", [1, 2])
+def test_what_several_products_would_gather_is_stored(products: int, captured: Callable[..., Graph]) -> None:
+    table, w = rl.ones(1000, 48), rl.ones(48, 70)
+
+    def run(ids: Any, scale: Any) -> Any:
+        x = rl.nn.functional.embedding(ids, table) * scale
+        return [x @ (w + number) for number in range(products)]
+
+    plan = plan_of(captured(run, rl.zeros(300, dtype=rl.int64), rl.ones(48)))
+    stored = (plan.outputs[0].type.shape[0], 48) in [slot.buffer.type.shape for slot in plan.slots]
+    assert stored == (products > 1)
+
+
+def test_what_a_few_bits_look_up_is_not_stored(captured: Callable[..., Graph]) -> None:
+    values = rl.ones(256)
+
+    def product(x: Any, w: Any) -> Any:
+        return x @ values[w.int()]
+
+    assert plan_of(captured(product, rl.ones(16, 64), rl.zeros(64, 70, dtype=rl.uint8))).slots == ()

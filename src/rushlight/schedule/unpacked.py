@@ -21,21 +21,28 @@ MOST_TERMS = 48
 # With fewer columns a product may be a loop over its rows that computes all elements in each.
 LEAST_COLUMNS = 8
 LARGE = 4096
+# Elements of a table, as of the values that 4 bits stand for, that are at hand wherever they lie in it.
+SMALL_TABLE = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class _Recipe:
-    """How an element is computed: from which values in memory, through which others, and in how many terms."""
+    """How an element is computed: from which values in memory, through which others, and in how many terms.
+
+    It `gathers` where other values tell which elements of one of them are read, as of the table of an embedding. They
+    lie anywhere, so that several products do not look each up again.
+    """
 
     sources: frozenset[Buffer]
     through: frozenset[Buffer]
     terms: int
+    gathers: bool
 
 
 def unpacked_in_products(items: list[Dissected], results: Container[Buffer], kept: Container[Buffer]) -> set[Buffer]:
     """The values that are computed where a product reads an operand, for they take more memory than what they read."""
     recipes: dict[Buffer, _Recipe] = {}
-    found: set[Buffer] = set()
+    readers: dict[Buffer, int] = {}
     for item in items:
         recipe = _recipe(item, recipes)
         if recipe is not None and item.buffer not in results and item.buffer not in kept:
@@ -44,7 +51,12 @@ def unpacked_in_products(items: list[Dissected], results: Container[Buffer], kep
             if term.op is OPS["contract"] and isinstance(item.definition, Definition):
                 for operand in term.operands:
                     if _is_read_in_blocks(term, operand, item.definition.axes):
-                        found |= _unpacked_in_operand(operand, recipes)
+                        for buffer in _unpacked_in_operand(operand, recipes):
+                            readers[buffer] = readers.get(buffer, 0) + 1
+    found: set[Buffer] = set()
+    for buffer, count in readers.items():
+        if count == 1 or not recipes[buffer].gathers:
+            found |= recipes[buffer].through
     return found
 
 
@@ -76,32 +88,33 @@ def _is_read_in_blocks(contraction: Scalar, operand: Scalar, axes: Iterable[Size
 def _recipe(item: Dissected, recipes: dict[Buffer, _Recipe]) -> _Recipe | None:
     if not isinstance(item.definition, Definition) or item.bound or _divides_by_sizes(item):
         return None
-    sources, through, terms = set[Buffer](), {item.buffer}, item.count()
+    sources, through = set[Buffer](), {item.buffer}
+    terms, gathers = item.count(), False
     for load in item.loads:
         buffer = load.attr("buffer")
-        below = recipes.get(buffer, _Recipe(frozenset([buffer]), frozenset(), 0))
+        below = recipes.get(buffer, _Recipe(frozenset([buffer]), frozenset(), 0, False))
         sources |= below.sources
         through |= below.through
         terms += below.terms
-    return _Recipe(frozenset(sources), frozenset(through), terms) if terms <= MOST_TERMS else None
+        gathers = gathers or below.gathers or _is_gathered(load)
+    return _Recipe(frozenset(sources), frozenset(through), terms, gathers) if terms <= MOST_TERMS else None
 
 
-def _unpacked_in_operand(operand: Scalar, recipes: dict[Buffer, _Recipe]) -> frozenset[Buffer]:
-    """What an operand of a product reads and is made in its place."""
+def _unpacked_in_operand(operand: Scalar, recipes: dict[Buffer, _Recipe]) -> set[Buffer]:
+    """What an operand of a product reads, or is made through, that takes more memory than what it is made of."""
     elements = _elements(free_axes(operand))
-    found: frozenset[Buffer] = frozenset()
-    for load in loads(operand):
-        recipe = recipes.get(load.attr("buffer"))
-        if recipe is None:
-            continue
-        for buffer in recipe.through:
-            if _count(buffer) >= elements and _is_larger(buffer, recipes[buffer].sources):
-                found |= recipes[buffer].through
-    return found
+    recipe_of = [recipes[buffer] for buffer in [load.attr("buffer") for load in loads(operand)] if buffer in recipes]
+    through = {buffer for recipe in recipe_of for buffer in recipe.through}
+    return {buffer for buffer in through if _count(buffer) >= elements and _is_larger(buffer, recipes[buffer].sources)}
 
 
 def _elements(axes: Iterable[SizeExpr]) -> int:
     return _typical(product([axis_size(axis) for axis in axes]))
+
+
+def _is_gathered(load: Scalar) -> bool:
+    """Whether other values tell where in a table a load is, which is not at hand as a whole."""
+    return any(loads(operand) for operand in load.operands) and _count(load.attr("buffer")) > SMALL_TABLE
 
 
 def _is_larger(buffer: Buffer, sources: frozenset[Buffer]) -> bool:
