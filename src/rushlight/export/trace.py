@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from rushlight.capture import specified
@@ -19,13 +20,11 @@ from rushlight.eager.tracing import Tracer
 from rushlight.export.dims import Given
 from rushlight.export.naming import kinds_of
 from rushlight.ir.spec import OpenSpec, ParamsSpec
-from rushlight.ir.spec_leaf import ConstSpec, FloatSpec
-from rushlight.ir.spec_propose import Observed, propose
+from rushlight.ir.spec_propose import propose
 from rushlight.ir.spec_size import divides_by_integers
-from rushlight.ir.type import TensorType
 from rushlight.support.errors import fail, require
 from rushlight.support.provenance import Frame, user_frames
-from rushlight.sym import Condition, SizeExpr, eq, free_symbols
+from rushlight.sym import Condition, eq, free_symbols
 
 
 class ExportTracer(Tracer):
@@ -75,13 +74,10 @@ class Tracing:
 
     def _learned(self, program: Program, opened: OpenSpec, given: Given) -> ParamsSpec:
         """The specification with what a backed trace guarded."""
-        leaves = iter([program.fixed.get(f"a{at}", leaf) for at, leaf in enumerate(opened.leaves)])
-        args = [_nested(item, leaves) for item in opened.spec.args]
-        kwargs = {name: _nested(item, leaves) for name, item in opened.spec.kwargs.items()}
-        guarded = [item for guard in program.guards for item in _sayable(guard.condition)]
-        conditions = (*opened.conditions, *guarded)
+        assert program.observed is not None
+        guarded = [item for condition in program.observed.conditions for item in _sayable(condition)]
         named = frozenset([symbol for name, symbol in opened.symbols.items() if name not in given.examples])
-        (found,) = propose([Observed(tuple(args), kwargs, conditions, named)])
+        (found,) = propose([replace(program.observed, conditions=(*opened.conditions, *guarded), named=named)])
         return found
 
     def _trace(self, spec: ParamsSpec, examples: Mapping[str, int]) -> tuple[Program, OpenSpec]:
@@ -112,10 +108,8 @@ class Tracing:
     def _require_apart(self, program: Program, spec: ParamsSpec) -> None:
         for position, source in program.same:
             if not isinstance(source, ArgumentSource):
-                hint = "pass a copy of it"
-                fail(
-                    "C034", f"export: {spec.paths[position]} is a tensor that the function reaches by itself", hint=hint
-                )
+                what = f"export: {spec.paths[position]} is a tensor that the function reaches by itself"
+                fail("C034", what, hint="pass a copy of it")
 
 
 def _sayable(condition: Condition) -> list[Condition]:
@@ -124,12 +118,3 @@ def _sayable(condition: Condition) -> list[Condition]:
         return [condition]
     fixed = [eq(symbol, symbol.facts.hint) for symbol in free_symbols(condition.expr) if symbol.facts.hint is not None]
     return [item for item in fixed if isinstance(item, Condition)]
-
-
-def _nested(item: Any, leaves: Any) -> Any:
-    if isinstance(item, (tuple, list)):
-        return type(item)([_nested(part, leaves) for part in item])
-    if isinstance(item, dict):
-        return {key: _nested(part, leaves) for key, part in item.items()}
-    leaf: TensorType | SizeExpr | FloatSpec | ConstSpec | Any = next(leaves)
-    return leaf.value if isinstance(leaf, ConstSpec) else leaf
