@@ -29,6 +29,18 @@ def test_integers_are_sizes_and_indices_at_run_time():
     assert graph_count() == 1
 
 
+def test_an_integer_that_is_the_size_of_another_argument_is_that_size():
+    def function(x: Any, size: tuple[int, int], gradient: Any) -> Any:
+        found = rl.nn.functional.adaptive_avg_pool2d(x, size)
+        return found, rl.autograd.grad(found, (x,), gradient)[0]
+
+    compiled = rl.compile(function)
+    for size in ((7, 5), (3, 4), (1, 1)):
+        x, gradient = data(2, 3, 16, 16).requires_grad_(), data(2, 3, *size)
+        assert same(compiled(x, size, gradient), function(x, size, gradient))
+    assert graph_count() == 1
+
+
 def test_integers_and_sizes_are_added_up():
     def function(x: Any, n: int) -> Any:
         rest = x.shape[0] - n

@@ -18,7 +18,7 @@ from rushlight.runtime import context, descriptor
 from rushlight.runtime.llvm import LoadedModule
 from rushlight.support.errors import fail
 from rushlight.support.frozen import frozen
-from rushlight.sym import SizeExpr, free_symbols, is_symbol, to_python
+from rushlight.sym import SizeExpr, free_symbols, is_symbol, simplify, to_python
 
 Shapes = Sequence[Sequence[int]]
 Layouts = tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
@@ -118,19 +118,19 @@ class Executable(ABC):
     def _make_infer(self) -> Callable[[Shapes], Layouts]:
         names: dict[SizeExpr, str] = {}
         for position, type_ in enumerate(self.input_types):
-            for dim, size in enumerate(type_.shape):
+            for dim, size in enumerate(map(simplify, type_.shape)):
                 if isinstance(size, SizeExpr) and is_symbol(size):
                     names.setdefault(size, f"(shapes[{position}][{dim}])")
         outputs: list[str] = []
         for type_ in self.output_types:
-            for size in type_.shape:
+            # What is known of sizes may say that one which no input has as its own is that of another.
+            sizes, steps = ([simplify(size) for size in part] for part in (type_.shape, type_.strides))
+            for size in sizes:
                 for symbol in free_symbols(size):
                     if symbol not in names:
                         fail("X001", f"output size {size} is not a function of the inputs' sizes")
-            known = all(symbol in names for stride in type_.strides for symbol in free_symbols(stride))
-            shape, strides = (
-                "".join([f"{to_python(size, names)}," for size in part]) for part in (type_.shape, type_.strides)
-            )
+            known = all(symbol in names for stride in steps for symbol in free_symbols(stride))
+            shape, strides = ("".join([f"{to_python(size, names)}," for size in part]) for part in (sizes, steps))
             outputs.append(f"(({shape}), ({strides}))," if known else f"(({shape}), None),")
         function: Callable[[Shapes], Layouts] = eval(f"lambda shapes: ({''.join(outputs)})")  # noqa: S307 - our own text
         return function
