@@ -135,9 +135,11 @@ def with_open_batch(array: np.ndarray[Any, Any]) -> Any:
 
 
 @pytest.mark.parametrize("dynamic", [None, False], ids=["open", "constant"])
-def test_single_chains_of_a_short_axis_share_a_loop(dynamic: bool | None, captured: Callable[..., Graph]) -> None:
+def test_single_chains_of_integers_over_a_short_axis_share_a_loop(
+    dynamic: bool | None, captured: Callable[..., Graph]
+) -> None:
     def launch_of(columns: int) -> tuple[Kernel, Launch]:
-        x, y = (with_open_batch(np.ones((300, n, 32), np.float32)) for n in (4, columns))
+        x, y = (with_open_batch(np.ones((300, n, 32), np.int32)) for n in (4, columns))
         plan = run_passes(captured(lambda x, y: x @ y.mT, x, y, dynamic=dynamic), TARGET, until="07-tiled.ir")
         (kernel,), (launch,) = plan.kernels, plan.launches
         assert isinstance(kernel, Kernel)

@@ -19,7 +19,7 @@ from rushlight.ir.sizes import bind_symbols
 from rushlight.ir.type import TensorType
 from rushlight.ir.value import map_operands
 from rushlight.runtime import descriptor
-from rushlight.sym import SizeExpr, evaluate
+from rushlight.sym import SizeExpr, evaluate, simplify
 
 Array = np.ndarray[Any, Any]
 
@@ -92,5 +92,5 @@ def _as(value: Any, type_: TensorType) -> Array:
 
 def _concrete(value: Any, symbols: dict[SizeExpr, int]) -> Any:
     if isinstance(value, SizeExpr):
-        return evaluate(value, symbols)
+        return evaluate(simplify(value), symbols)
     return tuple([_concrete(item, symbols) for item in value]) if isinstance(value, tuple) else value

@@ -10,7 +10,7 @@ from rushlight.capture.values import Constant, Container, Number, Output, SizeOf
 from rushlight.eager.dispatch import STATE, Scope
 from rushlight.eager.handle import Handle
 from rushlight.eager.random import random_state
-from rushlight.eager.symbols import unwrap_size, wrap_size
+from rushlight.eager.symbols import SymBool, holds, unwrap_size, wrap_size
 from rushlight.eager.tracing import TracedNumber
 from rushlight.export.expression import evaluated
 from rushlight.export.interpret import Interpreter, bind
@@ -21,7 +21,7 @@ from rushlight.ir.type import TensorType
 from rushlight.nn import Module
 from rushlight.support.errors import fail
 from rushlight.support.provenance import replayed
-from rushlight.sym import Condition, Size, SizeExpr, eq, floordiv, ge, le, mod, required, substitute
+from rushlight.sym import Condition, Size, SizeExpr, eq, floordiv, ge, le, mod, substitute
 from rushlight.sym.condition import normalized
 
 if TYPE_CHECKING:
@@ -197,7 +197,7 @@ def _require_fit(opened: OpenSpec, leaves: Sequence[Any], sizes: Mapping[SizeExp
         wanted += [] if facts.multiple_of == 1 else [eq(mod(value, facts.multiple_of), 0)]
     wanted += [normalized(item.relation, substitute(item.expr, sizes)) for item in opened.conditions]
     for item in wanted:
-        _refuse_unless(required(item, f"the arguments fit {opened.spec}"), opened, f"not {item}")
+        _refuse_unless(holds(SymBool(item), f"the arguments fit {opened.spec}"), opened, f"not {item}")
 
 
 def _refuse_unless(fits: bool, opened: OpenSpec, reason: str | None) -> None:
