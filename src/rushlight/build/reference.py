@@ -17,7 +17,7 @@ from rushlight.ir.dtype import DType
 from rushlight.ir.graph import NUMBER, PARAMETER, RELAYOUT, RESULT, Call, Graph
 from rushlight.ir.sizes import bind_symbols
 from rushlight.ir.type import TensorType
-from rushlight.ir.value import map_operands
+from rushlight.ir.value import map_operands, map_sizes
 from rushlight.runtime import descriptor
 from rushlight.sym import SizeExpr, evaluate, simplify
 
@@ -79,7 +79,7 @@ def _run(call: Call, values: dict[int, Any], symbols: dict[SizeExpr, int]) -> An
     if call.op is RELAYOUT:
         return operands[0]
     op: Any = call.op
-    attrs = {name: _concrete(value, symbols) for name, value in call.attrs}
+    attrs = {name: map_sizes(value, lambda size: evaluate(simplify(size), symbols)) for name, value in call.attrs}
     result = op.ref_rule(**op.named(operands, attrs))
     if isinstance(call.type, tuple):
         return tuple([_as(item, type_) for item, type_ in zip(result, call.type, strict=True)])
@@ -88,9 +88,3 @@ def _run(call: Call, values: dict[int, Any], symbols: dict[SizeExpr, int]) -> An
 
 def _as(value: Any, type_: TensorType) -> Array:
     return np.asarray(value).astype(type_.dtype.numpy, copy=False)
-
-
-def _concrete(value: Any, symbols: dict[SizeExpr, int]) -> Any:
-    if isinstance(value, SizeExpr):
-        return evaluate(simplify(value), symbols)
-    return tuple([_concrete(item, symbols) for item in value]) if isinstance(value, tuple) else value

@@ -12,7 +12,7 @@ from rushlight.eager.execution.operands import flatten
 from rushlight.eager.handle import Handle
 from rushlight.eager.memory import array_of
 from rushlight.ir.graph import NUMBER, RELAYOUT, RESULT, Call, Graph, Inner
-from rushlight.ir.value import map_operands
+from rushlight.ir.value import map_operands, map_sizes
 from rushlight.ops import Operator, control
 from rushlight.support.errors import fail
 from rushlight.support.provenance import replayed
@@ -60,11 +60,6 @@ class Interpreter:
             return evaluate(size, self.sizes)  # pyright: ignore[reportArgumentType] - all are integers here
         return substitute(size, {symbol: self.sizes[symbol] for symbol in free_symbols(size)})
 
-    def _attribute(self, value: Any) -> Any:
-        if isinstance(value, SizeExpr):
-            return self.size(value)
-        return tuple([self._attribute(item) for item in value]) if isinstance(value, tuple) else value
-
     def _call(self, call: Call, values: Mapping[int, Any]) -> Any:
         if call.op is NUMBER:
             return call.attr("value")
@@ -78,7 +73,7 @@ class Interpreter:
         if driver is not None:
             return driver(self, call, operands)
         births = call.op.births
-        attrs = {name: None if name in births else self._attribute(value) for name, value in call.attrs}
+        attrs = {name: None if name in births else map_sizes(value, self.size) for name, value in call.attrs}
         placed = any(isinstance(item, Handle) for item in flatten(operands))  # else its device is an attribute
         return dispatch(call.op, operands, attrs) if placed else call_function(call.op, operands, attrs)
 

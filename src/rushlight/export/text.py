@@ -56,6 +56,10 @@ class Lines:
             self.frames.setdefault(frame, len(self.frames))
         return f" at {self.rows.setdefault(frames, len(self.rows))}"
 
+    def line(self, frame: Frame | None) -> str:
+        """How something is said to be written in one line."""
+        return self.row(() if frame is None else (frame,))
+
     def text(self) -> list[str]:
         """The lines, then the rows."""
         found = [
@@ -92,7 +96,7 @@ class ProgramPrinter(GraphPrinter):
     def check(self, item: RuntimeAssert) -> str:
         """A run-time assert, its line, and what it says."""
         said = f" {_quoted(item.message)}" if item.message else ""
-        return super().check(item) + self.lines.row(() if item.frame is None else (item.frame,)) + said
+        return super().check(item) + self.lines.line(item.frame) + said
 
 
 def program_text(program: Parts) -> str:
@@ -147,8 +151,7 @@ def _facts_text(facts: SymbolFacts, lines: Lines) -> str:
     origin = facts.source
     if origin is None:
         return text
-    place = lines.row(() if origin.frame is None else (origin.frame,))
-    return f"{text} of {origin.kind.name.lower()} {_quoted(origin.what)}{place}"
+    return f"{text} of {origin.kind.name.lower()} {_quoted(origin.what)}{lines.line(origin.frame)}"
 
 
 def _target(target: str | int) -> str:

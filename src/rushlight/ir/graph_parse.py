@@ -292,9 +292,8 @@ class GraphReader(TypeReader):
             _fail("expected `size NAME = HINT from LOWER to UPPER step MULTIPLE`")
         facts = _facts_of(found)
         if found["kind"] is not None:
-            frames = () if found["place"] is None else self._frames_at(int(found["place"]))
             kind = OriginKind[found["kind"].upper()]
-            facts["source"] = Origin(lazy.json.loads(found["what"]), kind, frames[0] if frames else None)
+            facts["source"] = Origin(lazy.json.loads(found["what"]), kind, self._frame_at(found["place"]))
         if found["name"] not in self.scope.symbols:
             self.scope.symbol(found["name"], **facts)
 
@@ -307,8 +306,7 @@ class GraphReader(TypeReader):
             return  # it holds, or fails, for all values
         if found["word"] == "check":
             said = "" if found["said"] is None else lazy.json.loads(found["said"])
-            frames = () if found["place"] is None else self._frames_at(int(found["place"]))
-            self.scope.asserts.append(RuntimeAssert(condition, frames[0] if frames else None, said))
+            self.scope.asserts.append(RuntimeAssert(condition, self._frame_at(found["place"]), said))
         else:
             self.scope.guards.append(Guard(condition, None, "given"))
         self.scope.learn(condition)
@@ -336,6 +334,9 @@ class GraphReader(TypeReader):
         if place >= len(self.frames):
             _fail(f"there is no line {place} of a user's program here")
         return self.frames[place]
+
+    def _frame_at(self, place: str | None) -> Frame | None:
+        return None if place is None else next(iter(self._frames_at(int(place))), None)
 
     def _return(self, reader: Reader) -> None:
         reader.expect("return")

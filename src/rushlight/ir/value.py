@@ -12,7 +12,7 @@ from typing import Any
 
 from rushlight.ir.dtype import DType
 from rushlight.ir.type import Device
-from rushlight.sym import Size
+from rushlight.sym import Size, SizeExpr
 
 # Python syntax -> the operator that means it, by the name of the special method without underscores.
 SYNTAX: dict[str, Callable[..., Any]] = {}
@@ -30,6 +30,13 @@ def map_operands(operands: Sequence[Any], image: Callable[[Any], Any]) -> tuple[
             for operand in operands
         ]
     )
+
+
+def map_sizes(value: Any, image: Callable[[SizeExpr], Any]) -> Any:
+    """An attribute of a call with `image` of each size in it that is no integer."""
+    if isinstance(value, SizeExpr):
+        return image(value)
+    return tuple([map_sizes(item, image) for item in value]) if isinstance(value, tuple) else value
 
 
 class Value:

@@ -19,7 +19,7 @@ from rushlight.sym.knowledge import Knowledge
 from rushlight.sym.origin import Origin, OriginKind
 from rushlight.sym.promise import is_marked, promise
 from rushlight.sym.prover import proves_nonnegative
-from rushlight.sym.query import symbols_of
+from rushlight.sym.query import free_symbols, symbols_of
 from rushlight.sym.symbols import new_symbol
 from rushlight.sym.text import format_size, parse_size
 
@@ -274,7 +274,7 @@ def scopes_of(symbols: Iterable[SizeExpr]) -> list[Scope]:
 
 
 def _fail_data_dependent(e: Size, question: str, hint: str) -> NoReturn:
-    asked = sorted(_symbols(e), key=_is_backed)
+    asked = sorted(free_symbols(e), key=_is_backed)
     values: dict[str, object] = {item.facts.name: item.facts.source for item in asked[:8] if item.facts.source}
     raise error("C002", f"size: {question} is known only when the program runs", hint=hint, frame=None, **values)
 
@@ -290,21 +290,6 @@ def _fail_undecided(condition: Condition) -> NoReturn:
         _fail_data_dependent(condition.expr, f"whether {origin.what} is true", kept)
     hint = f"say which it is before: {promise(condition)}; or {promise(condition.negate())}. Else {kept}"
     _fail_data_dependent(condition.expr, f"whether {condition}", hint)
-
-
-def _symbols(e: Size) -> list[SizeExpr]:
-    seen: set[SizeExpr] = set()
-    stack = [] if isinstance(e, int) else [e]
-    found: list[SizeExpr] = []
-    while stack:
-        node = stack.pop()
-        if node in seen:
-            continue
-        seen.add(node)
-        if node.op is SYMBOL:
-            found.append(node)
-        stack.extend([operand for operand in reversed(node.operands) if isinstance(operand, SizeExpr)])
-    return found
 
 
 def guard(condition: bool | Condition, reason: str = "") -> bool:
@@ -386,7 +371,7 @@ def guarding_hint_or_throw(e: Size) -> int:
         if lower is not None and lower == upper:
             return lower
         hint = "pass it on as a size, or loop with rl.while_loop, without asking Python for its value"
-        if any(is_marked(symbol) for symbol in _symbols(e)):
+        if any(is_marked(symbol) for symbol in symbols_of(e)):
             hint += "; or mark_static, where the program is for one value"
         _fail_data_dependent(e, f"the value of {format_size(e)}", hint)
     return value
