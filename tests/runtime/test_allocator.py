@@ -47,6 +47,35 @@ def test_freed_memory_is_handed_out_again(allocator):
     assert allocator.statistics().reservations == 1
 
 
+@pytest.mark.parametrize("sizes", [(5, 6, 8, 7, 5), (8, 7, 5, 8), (40, 57, 33, 64)])
+def test_sizes_of_an_octave_share_memory(allocator, sizes):
+    addresses = set()
+    for mebibytes in sizes:
+        storage = allocator.allocate(mebibytes << 20)
+        storage.view()[:] = mebibytes
+        addresses.add(storage.address)
+        del storage
+    statistics = allocator.statistics()
+    assert (len(addresses), statistics.reservations, statistics.used_bytes) == (1, 1, 0)
+    assert statistics.reserved_bytes == max(sizes) << 20
+    assert allocator.empty_cache() == max(sizes) << 20
+    assert allocator.statistics().reserved_bytes == 0
+
+
+def test_another_octave_has_memory_of_its_own(allocator):
+    addresses = [allocator.allocate(mebibytes << 20).address for mebibytes in (4, 5, 9, 17)]
+    assert len(set(addresses)) == 4
+
+
+def test_memory_that_grows_counts_towards_the_limit():
+    allocator = Allocator(limit_bytes=14 << 20)
+    kept = allocator.allocate(8 << 20)
+    del allocator.allocate_many([5 << 20])[:]
+    with pytest.raises(OutOfMemoryError):
+        allocator.allocate(7 << 20)
+    assert allocator.statistics().reserved_bytes == kept.nbytes
+
+
 def test_living_memory_is_not(allocator):
     storages = [allocator.allocate(100) for _ in range(100)]
     assert len({storage.address for storage in storages}) == 100

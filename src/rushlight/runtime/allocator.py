@@ -1,8 +1,9 @@
 """Memory of CPU tensors: a caching allocator of 64-byte aligned storages.
 
 Most time that is lost to memory is lost to page faults on fresh pages, so freed blocks are kept and handed out again
-by size class. Freeing runs no Python function: a dead storage's weak reference puts itself on a list, which the next
-allocation drains.
+by size class, and large ones to other classes of their octave too: sizes that change from call to call find pages that
+were touched before. Freeing runs no Python function: a dead storage's weak reference puts itself on a list, which the
+next allocation drains.
 """
 
 import ctypes
@@ -216,18 +217,38 @@ class Allocator:
         else:
             shift = (nbytes - 1).bit_length() - 4
             capacity = ((nbytes - 1 >> shift) + 1) << shift
-        cells = self._free.get(capacity)
-        cell = cells.pop() if cells else self._reserve(capacity, nbytes)
+        cells = self._free.setdefault(capacity, [])
+        cell = cells.pop() if cells else self._neighbour(capacity) or self._reserve(capacity, nbytes)
         if len(self._homes) >= _MEMO_ENTRIES:
             self._homes.clear()
-        self._homes[nbytes] = cell.home
+        self._homes[nbytes] = cells
         return cell
+
+    def _neighbour(self, capacity: int) -> Cell | None:
+        """An idle mapping of another class of the octave: the next larger one, or a smaller one that has room."""
+        if capacity < _MAP_FROM_BYTES:
+            return None
+        unit = 1 << (capacity - 1).bit_length() - 4
+        for other in (*range(capacity + unit, 16 * unit + 1, unit), *range(capacity - unit, 8 * unit, -unit)):
+            cells = self._free.get(other)
+            if not cells:
+                continue
+            if other > capacity:
+                return cells.pop()
+            memory, more = cells[-1].memory, capacity - other
+            if not isinstance(memory, int) and len(memory) >= capacity and self._reserved + more <= self._limit():
+                self._reserved += more
+                return Cell(cells.pop().address, capacity, self._free[capacity], memory)
+        return None
+
+    def _limit(self) -> int:
+        return runtime.limits.memory_bytes() if self.limit_bytes is None else self.limit_bytes
 
     def _reserve(self, capacity: int, nbytes: int) -> Cell:
         """Memory from the system, unattached; what garbage holds is collected before an error is raised."""
         if capacity <= 0:
             fail("X001", "allocate: a storage of negative size", nbytes=nbytes)
-        limit = runtime.limits.memory_bytes() if self.limit_bytes is None else self.limit_bytes
+        limit = self._limit()
         if capacity > limit:
             fail("M001", "allocate: the machine has not that much memory", nbytes=nbytes, available=limit)
         if capacity >= _MAP_FROM_BYTES and (self._reserved - self._used) * _IDLE_FRACTION > limit:
@@ -241,15 +262,15 @@ class Allocator:
                 raise error("M001", "allocate: out of memory", nbytes=nbytes, used=self._used, available=limit)
         self._reserved += capacity
         self._reservations += 1
-        return Cell(_aligned_address(memory), capacity, self._free.setdefault(capacity, []), memory)
+        return Cell(_aligned_address(memory), capacity, self._free[capacity], memory)
 
     @staticmethod
     def _obtain(capacity: int) -> int | mmap.mmap | None:
         if capacity < _MAP_FROM_BYTES:
             return cast("int | None", _raw_malloc(capacity + ALIGNMENT))
-        try:
-            memory = map_anonymous(capacity)
-        except (OSError, ValueError, OverflowError):
+        # Up to the end of the octave: pages that nobody touches cost nothing.
+        memory = _mapped(1 << (capacity - 1).bit_length()) or _mapped(capacity)
+        if memory is None:
             return None
         if capacity >= _HUGE_PAGES_FROM_BYTES and hasattr(mmap, "MADV_HUGEPAGE") and settings.get().huge_pages:
             _advise_huge_pages(memory)
@@ -261,6 +282,13 @@ def map_anonymous(nbytes: int) -> mmap.mmap:
     if os.name == "posix":
         return mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     return mmap.mmap(-1, nbytes)
+
+
+def _mapped(nbytes: int) -> mmap.mmap | None:
+    try:
+        return map_anonymous(nbytes)
+    except (OSError, ValueError, OverflowError):
+        return None
 
 
 def address_of_map(memory: mmap.mmap) -> int:
