@@ -10,7 +10,7 @@ from rushlight.bench.cases_ops import gemm
 from rushlight.bench.catalog import CASES
 from rushlight.bench.reports.page import as_html
 from rushlight.bench.reports.tables import as_markdown, as_text, duration
-from rushlight.bench.results import Ceilings, measure, to_record
+from rushlight.bench.results import Ceiling, Ceilings, measure, to_record
 
 CASE = CASES["gemm-1024"]
 
@@ -24,12 +24,13 @@ def record() -> dict[str, Any]:
         "jax.jit": {"status": "wrong", "reason": "result 0 is off"},
         "numpy": {"status": "error", "reason": "ValueError: <no>\nmore"},
     }
-    case = to_record(CASE, {"a": "float32[2, 2]"}, entries, {"rushlight": [0.01, 0.02], "torch": [0.02, 0.04]})
+    seconds = {"rushlight": [0.01, 0.02], "torch": [0.02, 0.04], "peak": [0.005, 0.012], "copy": [0.001, 0.004]}
+    case = to_record(CASE, {"a": "float32[2, 2]"}, entries, seconds)
     return {
         "machine": {"processor": "abacus", "python": "3", "threads": 2},
         "contestants": {name: {"version": "1.0", "interpreter": "python"} for name in entries},
         "missing": {"tinygrad": "no interpreter here has tinygrad"},
-        "ceilings": Ceilings([200.0, 400.0], [10.0, 20.0]).to_record(),
+        "ceilings": {"gflop_per_s": 400.0, "gb_per_s": 20.0},
         "cases": [case],
     }
 
@@ -42,6 +43,25 @@ def test_rates_and_ratios_are_derived(record: dict[str, Any]):
     assert ours["gb_per_s"] == pytest.approx(12 * 1024**2 / 0.015 / 1e9)
     assert case["best_peer"] == "torch"
     assert case["ratios"] == {"torch": 0.5}
+    assert case["shares"] == pytest.approx({"peak": 0.55, "copy": 0.15})
+    assert list(case["contestants"]) == ["rushlight", "torch", "jax.jit", "numpy"]
+
+
+def test_ceilings_do_the_work_of_each_case():
+    asked: list[float] = []
+
+    def rate(amount: float) -> float:
+        asked.append(amount)
+        return 4.0 * len(asked)
+
+    ceilings = Ceilings(Ceiling("peak", rate), Ceiling("copy", rate))
+    seconds = [turn.entrant.ask("sample")["seconds"] for turn in ceilings.turns_for(CASE)]
+    assert asked == [CASE.flops, CASE.bytes]
+    assert seconds == pytest.approx([CASE.flops / 4e9, CASE.bytes / 8e9])
+    ceilings.turns_for(CASES["gemm-256"])
+    assert ceilings.peak.amount == CASES["gemm-256"].flops
+    record = ceilings.to_record()
+    assert (record["gflop_per_s"], record["gb_per_s"]) == (4.0, 8.0)
 
 
 def test_our_own_eager_calls_are_no_peer():
@@ -71,7 +91,7 @@ def test_a_table_has_times_ratio_and_shares(record: dict[str, Any]):
     row = next(line for line in as_markdown(record).splitlines() if line.startswith("| gemm-1024"))
     assert [cell.strip() for cell in row.strip("|").split("|")] == [
         *("gemm-1024", "15.0 ms ±27%", "30.0 ms ±27%", "wrong [1]", "error [2]", "torch", "0.50"),
-        *("143.2", "36%", "0.8", "4%"),
+        *("143.2", "55%", "0.8", "15%"),
     ]
 
 
@@ -151,7 +171,8 @@ class Exact:
 
 def test_only_those_with_right_results_are_timed():
     good, bad = Exact("rushlight", "ready"), Exact("torch", "wrong")
-    case = measure(gemm(2, 2, 2, "gemm-1024"), [good, bad], 4, 60.0, lambda text: None)
+    ceilings = Ceilings(Ceiling("peak", lambda _: 1.0), Ceiling("copy", lambda _: 1.0))
+    case = measure(gemm(2, 2, 2, "gemm-1024"), [good, bad], ceilings, 4, 60.0, lambda text: None)
     assert good.asked == ["prepare", "sample", "sample", "sample", "sample", "forget"]
     assert bad.asked == ["prepare"]
     assert case["contestants"]["rushlight"]["samples_s"] == [0.5] * 4

@@ -81,5 +81,8 @@ def test_the_copy_copies_every_byte_by_itself():
     copies._source[:] = 7
     assert copies.sample(3) > 0.1
     assert (copies._target == 7).sum() >= copies._target.size - 3 * 4096
+    copies._target[:] = 0
+    assert copies.sample(2, 1 << 27) > 0.1
+    assert (copies._target == 7).sum() == 1 << 26
     assert copy_loop(8).count("store") == 8
     assert "call" not in copy_loop(8)

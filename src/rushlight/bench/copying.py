@@ -1,7 +1,8 @@
-"""What memory could deliver at most: a copy between arrays far larger than the caches, measured in the same run.
+"""What memory could deliver at most: a copy of as many bytes as a case moves, measured in turns with it.
 
-Stores are plain ones, as in the kernels that are measured. A byte read and the same byte written count as two; that
-the processor also reads what it is about to overwrite is not counted, as it is not for the cases.
+Of fewer bytes than the caches hold it is one of arrays that are larger. Stores are plain ones, as in most kernels that
+are measured. A byte read and the same byte written count as two; that the processor also reads what it is about to
+overwrite is not counted, as it is not for the cases.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ import numpy as np
 
 from rushlight.runtime import llvm
 
-BYTES = 1 << 28  # of the source, shared by all threads
+BYTES = 1 << 28  # of the source, shared by all threads, and the most that a sample copies at once
+FEWEST_BYTES = 1 << 25
 UNROLLED = 8
 PAGE = 4096
 
@@ -32,20 +34,22 @@ class CopyBandwidth:
         self._target = np.zeros(BYTES, np.uint8)
         self._target.fill(1)
 
-    def sample(self, threads: int) -> float:
-        """GB/s of all threads together, read and written."""
-        part = BYTES // threads // PAGE * PAGE
-        source, target = self._source.ctypes.data, self._target.ctypes.data
-        workers = [
-            threading.Thread(target=self._run, args=(target + number * part, source + number * part, part))
-            for number in range(threads)
-        ]
+    def sample(self, threads: int, moved: float = 2.0 * BYTES) -> float:
+        """GB/s of all threads together, of about `moved` bytes read and written; often enough to take milliseconds."""
+        part = int(min(max(moved / 2, FEWEST_BYTES), BYTES)) // threads // PAGE * PAGE
+        times = BYTES // (part * threads)
         started = time.perf_counter()
+        workers = [threading.Thread(target=self._copy, args=(number * part, part, times)) for number in range(threads)]
         for worker in workers:
             worker.start()
         for worker in workers:
             worker.join()
-        return 2.0 * part * threads / (time.perf_counter() - started) / 1e9
+        return 2.0 * part * threads * times / (time.perf_counter() - started) / 1e9
+
+    def _copy(self, start: int, size: int, times: int) -> None:
+        source, target = self._source.ctypes.data + start, self._target.ctypes.data + start
+        for _ in range(times):
+            self._run(target, source, size)
 
 
 def copy_loop(lanes: int) -> str:

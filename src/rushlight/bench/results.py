@@ -16,32 +16,57 @@ from rushlight.bench.records import Array, Case
 from rushlight.bench.timing import Entrant, Turn, ratio, rounds_within, spread, take_turns
 
 Record = dict[str, Any]
+CEILING_SECONDS = 0.01  # that a sample of a ceiling takes, about
+
+
+class Ceiling:
+    """What the machine could do at most: it takes turns with the contestants, and does a case's work and no more.
+
+    `rate(amount)` is in thousands of millions a second, of operations or bytes.
+    """
+
+    def __init__(self, name: str, rate: Callable[[float], float]) -> None:
+        self.name = name
+        self.rate = rate
+        self.amount = 0.0
+        self.samples: list[float] = []
+
+    def ask(self, do: str, **values: Any) -> Record:
+        """A sample, whatever the question."""
+        self.samples.append(self.rate(self.amount))
+        return {"status": "ready", "seconds": self.amount / self.samples[-1] / 1e9}
 
 
 class Ceilings(NamedTuple):
-    """Samples of what the processor could do at most, all threads together."""
+    """The two ceilings, with all threads together."""
 
-    gflop_per_s: list[float]
-    gb_per_s: list[float]
+    peak: Ceiling
+    copy: Ceiling
 
-    def highest(self) -> tuple[float, float]:
-        """The best of each so far."""
-        return max(self.gflop_per_s), max(self.gb_per_s)
+    def turns_for(self, case: Case) -> list[Turn]:
+        """Their turns beside a case."""
+        self.peak.amount, self.copy.amount = case.flops, case.bytes
+        return [Turn(one, CEILING_SECONDS) for one in self]
 
     def to_record(self) -> Record:
-        """The medians are for reading; the best are what shares are taken of."""
+        """The medians of a run, for reading, and its samples."""
         return {
-            "gflop_per_s": max(self.gflop_per_s),
-            "gb_per_s": max(self.gb_per_s),
-            "gflop_per_s_median": statistics.median(self.gflop_per_s),
-            "gb_per_s_median": statistics.median(self.gb_per_s),
-            "gflop_per_s_samples": self.gflop_per_s,
-            "gb_per_s_samples": self.gb_per_s,
+            "gflop_per_s": statistics.median(self.peak.samples),
+            "gb_per_s": statistics.median(self.copy.samples),
+            "gflop_per_s_samples": self.peak.samples,
+            "gb_per_s_samples": self.copy.samples,
         }
 
 
-def measure(case: Case, entrants: Sequence[Entrant], rounds: int, budget: float, say: Callable[[str], None]) -> Record:
-    """Prepares and checks everyone, then times those whose results are right, in turns."""
+def measure(
+    case: Case,
+    entrants: Sequence[Entrant],
+    ceilings: Ceilings,
+    rounds: int,
+    budget: float,
+    say: Callable[[str], None],
+) -> Record:
+    """Prepares and checks everyone, then times those whose results are right, in turns with the ceilings."""
     say(f"{case.name}:")
     inputs = case.inputs()
     about = {name: f"{value.dtype}{list(value.shape)}" for name, value in inputs.items()}
@@ -55,7 +80,8 @@ def measure(case: Case, entrants: Sequence[Entrant], rounds: int, budget: float,
             answers[entrant.name] = entrant.ask("prepare", case=case.name, folder=folder)
     turns = [Turn(one, answers[one.name]["call_s"]) for one in entrants if answers[one.name]["status"] == "ready"]
     say(" samples\n")
-    seconds, failed = take_turns(turns, rounds_within(turns, rounds, budget))
+    everyone = [*turns, *ceilings.turns_for(case)]
+    seconds, failed = take_turns(everyone, rounds_within(everyone, rounds, budget))
     for entrant in entrants:
         if answers[entrant.name]["status"] == "ready":
             entrant.ask("forget")
@@ -72,7 +98,11 @@ def store(path: Path, arrays: Mapping[str, Array]) -> None:
 def to_record(
     case: Case, about: Mapping[str, str], entries: Mapping[str, Record], seconds: Mapping[str, Sequence[float]]
 ) -> Record:
-    """A case's results: medians, rates, and the ratios of our times to those of others."""
+    """A case's results: medians, rates, the ratios of our times to those of others, and our shares of the ceilings."""
+    shares: dict[str, float] = {}
+    if "rushlight" in seconds:
+        shares = {name: ratio(seconds[name], seconds["rushlight"]) for name in Ceilings._fields if name in seconds}
+    seconds = {name: taken for name, taken in seconds.items() if name not in Ceilings._fields}
     filled: dict[str, Record] = {}
     for name, entry in entries.items():
         filled[name] = dict(entry)
@@ -94,4 +124,5 @@ def to_record(
         "contestants": filled,
         "best_peer": best,
         "ratios": ratios,
+        "shares": shares,
     }

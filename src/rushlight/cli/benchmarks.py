@@ -22,7 +22,7 @@ from rushlight.bench.peak import FmaPeak
 from rushlight.bench.records import Case
 from rushlight.bench.reports.page import as_html
 from rushlight.bench.reports.tables import aligned, as_markdown, as_text
-from rushlight.bench.results import Ceilings, Record, measure
+from rushlight.bench.results import Ceiling, Ceilings, Record, measure
 from rushlight.bench.startup import measure_starts
 from rushlight.runtime import llvm
 from rushlight.support.errors import error, fail
@@ -42,7 +42,6 @@ Threads = Annotated[int, typer.Option(min=0, help="Threads for each contestant; 
 Json = Annotated[Path | None, typer.Option("--json", help="Write all samples to this file.")]
 Html = Annotated[Path | None, typer.Option("--html", help="Write a page with charts to this file.")]
 Markdown = Annotated[bool, typer.Option("--markdown", help="Print the table in Markdown.")]
-CEILING_SAMPLES = 5  # before each case and after the last
 # What the first call is timed of.
 FIRST_CALLS = ("demo-step", "gpt2-forward-128", "gpt2-step-2x256")
 
@@ -205,7 +204,9 @@ def _run(
     field = find(pythons or (), peers.split(",") if peers else None)
     count = threads or rl.get_num_threads()
     peak, copies = FmaPeak(), CopyBandwidth()
-    ceilings = Ceilings([], [])
+    ceilings = Ceilings(
+        Ceiling("peak", lambda _: peak.sample(count)), Ceiling("copy", lambda moved: copies.sample(count, moved))
+    )
     results: list[Record] = []
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rushlight-bench-")))
@@ -213,9 +214,7 @@ def _run(
         for entrant in entrants:
             stack.callback(entrant.close)
         for case in chosen:
-            _sample(ceilings, peak, copies, count)
-            results.append(measure(case, entrants, rounds, budget, _progress))
-        _sample(ceilings, peak, copies, count)
+            results.append(measure(case, entrants, ceilings, rounds, budget, _progress))
         who = {one.name: {"version": one.version, "interpreter": one.python} for one in entrants}
     return {
         "machine": _machine(count),
@@ -224,12 +223,6 @@ def _run(
         "ceilings": ceilings.to_record(),
         "cases": results,
     }
-
-
-def _sample(ceilings: Ceilings, peak: FmaPeak, copies: CopyBandwidth, threads: int) -> None:
-    for _ in range(CEILING_SAMPLES):
-        ceilings.gflop_per_s.append(peak.sample(threads))
-        ceilings.gb_per_s.append(copies.sample(threads))
 
 
 def _progress(text: str) -> None:

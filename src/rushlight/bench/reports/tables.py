@@ -66,7 +66,6 @@ def tables_of(record: Record) -> list[Table]:
 def cases_table(record: Record, cases: Sequence[Record]) -> Table:
     """Times of all, the best peer and our time as a share of its, and our rates as shares of what is possible."""
     names = contestants(record)
-    ceilings = record["ceilings"]
     notes = Notes()
     rows = [["case", *names, "best peer", "ratio", "GFLOP/s", "of peak", "GB/s", "of copy"]]
     for case in cases:
@@ -75,8 +74,8 @@ def cases_table(record: Record, cases: Sequence[Record]) -> Table:
         best, ours = case["best_peer"], entries["rushlight"]
         row += [best or "", f"{case['ratios'][best]:.2f}" if best in case["ratios"] else ""]
         if "median_s" in ours:
-            row += [f"{ours['gflop_per_s']:.1f}", f"{ours['gflop_per_s'] / ceilings['gflop_per_s']:.0%}"]
-            row += [f"{ours['gb_per_s']:.1f}", f"{ours['gb_per_s'] / ceilings['gb_per_s']:.0%}"]
+            row += [f"{ours['gflop_per_s']:.1f}", f"{case['shares']['peak']:.0%}"]
+            row += [f"{ours['gb_per_s']:.1f}", f"{case['shares']['copy']:.0%}"]
         rows.append(row + [""] * (len(rows[0]) - len(row)))
     if cases[0]["family"] == "overhead":  # rates say nothing about calls on next to nothing
         rows = [row[:-4] for row in rows]
