@@ -13,6 +13,7 @@ from tests.codegen.kernel_oracle import buffer, compile_kernel, kernel, loop, pa
 import rushlight as rl
 from rushlight.build.pipeline import run_passes
 from rushlight.codegen.llvm import CodeTarget, emit_kernel, streaming
+from rushlight.codegen.llvm.waiting import ROW_BYTES
 from rushlight.ir.dtype import DType, bfloat16, float32, float64, int8
 from rushlight.ir.graph_parse import parse_graph
 from rushlight.ir.kernel import Kernel, Store
@@ -91,6 +92,13 @@ def plan_of(body: str) -> str:
     return plan_text(run_passes(graph, target, until="07-tiled.ir"))
 
 
+def kernel_text(body: str) -> str:
+    graph = parse_graph(PROGRAM.replace("BODY", body), OPERATORS)
+    target = Target("x86_64-unknown-linux-gnu", "x86-64-v4", "", 64)
+    (k,) = run_passes(graph, target, until="07-tiled.ir").kernels
+    return emit_kernel(k, SKYLAKE, "f")
+
+
 def test_a_plan_marks_results_that_it_does_not_read():
     assert plan_of("  %0 = exp(%x) : f32[s0, s1]\n  return %0").count("unread") == 1
     shared = "  %0 = exp(%x) : f32[s0, s1]\n  %1 = sum(%0) {dim=[0], keepdim=false} : f32[s1]\n  return %0, %1"
@@ -123,6 +131,29 @@ def test_large_results_have_the_bits_of_small_ones(name: str, columns: int):
     if name in ("rms_norm", "layer_norm", "softmax", "pointwise"):
         for first in (0, 1, 1450, 2800):
             assert rl.equal(found[first : first + 100], compiled(x[first : first + 100].clone()))
+
+
+@pytest.mark.parametrize("shape", [(260, 33_000), (3, 5, 600, 1001), (1, 1 << 23), (700_001, 12)])
+@pytest.mark.parametrize("function", [rl.softmax, lambda x, dim: rl.softmax(x.double(), dim)], ids=["f32", "f64"])
+def test_rows_of_any_length_may_wait(shape: tuple[int, ...], function: Callable[..., Any]):
+    x = rl.rand(*shape, generator=rl.Generator().manual_seed(4)) * 8.0
+    compiled = rl.compile(lambda x: function(x, -1))
+    found = compiled(x)
+    assert rl.equal(found, function(x, -1))
+    rows, sums = x.view(-1, shape[-1]), found.sum(-1).numpy()
+    for first in (0, rows.shape[0] // 2):
+        part = rows[first : first + 9].clone()
+        assert rl.equal(found.view(-1, shape[-1])[first : first + 9], compiled(part))
+    np.testing.assert_allclose(sums, np.ones_like(sums), rtol=1e-5)
+
+
+def test_rows_wait_in_memory_of_the_kernel():
+    body = "  %0 = softmax(%x) {dim=1} : f32[s0, s1]\n  return %0"
+    assert plan_of(body).count("unread") == 1
+    text = kernel_text(body)
+    assert text.count(f"alloca i8, i64 {ROW_BYTES}") == 1
+    assert PAST in text
+    assert kernel_text("  %0 = exp(%x) : f32[s0, s1]\n  return %0").count("alloca") == 0
 
 
 def test_large_results_in_views_and_in_place():

@@ -83,7 +83,7 @@ class Kernel:
     """A loop nest as one native function `void(args*, begin, end)`.
 
     `args` holds the addresses of `buffers`, then the values of `sizes` (symbols that occur in it), in order.
-    `unread` are those of its buffers that neither it nor another kernel of the plan reads.
+    `unread` are those of its buffers that no other kernel of the plan reads, and it only where it keeps a row's values.
     """
 
     name: str

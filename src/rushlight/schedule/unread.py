@@ -38,5 +38,7 @@ def mark_unread(
 
 
 def _loaded(kernel: Kernel) -> set[Buffer]:
-    values = [store.value for store in kernel.stores()]
-    return {term.attr("buffer") for term in postorder(values) if term.op in (OPS["load"], OPS["keep"])}
+    """The buffers that a kernel reads, other than what it has kept in them itself."""
+    terms = list(postorder([store.value for store in kernel.stores()]))
+    kept = {term.attr("buffer") for term in terms if term.op is OPS["keep"]}
+    return {term.attr("buffer") for term in terms if term.op is OPS["load"]} - kept

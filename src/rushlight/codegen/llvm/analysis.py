@@ -18,13 +18,14 @@ ANY_LOAD = 2
 """In `touched`: a load."""
 _FIRST_BUFFER = 4
 
-INDEX, LOAD, CONSTANT, GUARD = OPS["index"], OPS["load"], OPS["constant"], OPS["guard"]
+INDEX, LOAD, CONSTANT, GUARD, KEEP = (OPS[name] for name in ("index", "load", "constant", "guard", "keep"))
 
 
 class Analysis:
     """`free[term]`: the axes that a term depends on. `touched[term]`: `RISKY_LOAD`, `ANY_LOAD`, written buffers read.
 
-    `below[term]`: the reductions in a term, itself included, as bits by their places in `reductions`.
+    `below[term]`: the reductions in a term, itself included, as bits by their places in `reductions`. `kept`: for
+    buffers in which rows wait, the terms that are kept there.
     """
 
     def __init__(self, kernel: Kernel) -> None:
@@ -42,6 +43,9 @@ class Analysis:
             for axis in bound_axes(term):
                 self.axis_bits.setdefault(axis, 1 << len(self.axis_bits))
         self.reductions = self._visit_all(terms)
+        self.kept: dict[Buffer, list[Scalar]] = {}
+        for term in [term for term in terms if term.op is KEEP]:
+            self.kept.setdefault(term.attr("buffer"), []).append(term)
 
     def _find_loops(self, body: tuple[Statement, ...]) -> None:
         for statement in body:

@@ -11,6 +11,7 @@ from rushlight.codegen.llvm.shapes import Shape, shape_of, vector_type
 from rushlight.codegen.llvm.sizes import Affine, Part
 from rushlight.codegen.llvm.streaming import LINE, store_streamed, stream_bit
 from rushlight.codegen.llvm.terms import value
+from rushlight.codegen.llvm.waiting import start_of_row
 from rushlight.ir.dtype import bool_, float32, int64
 from rushlight.ir.kernel import Store
 from rushlight.ir.scalar import Buffer, Scalar
@@ -62,8 +63,10 @@ class Place:
         self.extra = extra
 
 
-def locate(ctx: Context, buffer: Buffer, offset: Scalar | Size, scope: Scope, mask: Mask | None) -> Place:
-    """The place of an element in each lane of a region."""
+def locate(
+    ctx: Context, buffer: Buffer, offset: Scalar | Size, scope: Scope, mask: Mask | None, waits: bool = False
+) -> Place:
+    """The place of an element in each lane of a region; of a kept one, if it `waits`."""
     split = Offset(offset)
     lanes = scope.vector
     affine = sizes.affine(ctx, split.parts, scope)
@@ -83,13 +86,18 @@ def locate(ctx: Context, buffer: Buffer, offset: Scalar | Size, scope: Scope, ma
             place = item.scope or scope
             text = item.text if factor == 1 else place.let(f"mul i64 {item.text}, {factor}")
             steps.setdefault(place, []).append(text)
-    return Place(_pointer(ctx, buffer, affine.base, steps, scope), affine.stride, extra, repeats)
-
-
-def _pointer(ctx: Context, buffer: Buffer, base: list[Part], data: dict[Scope, list[str]], scope: Scope) -> str:
-    """The address at the sum of parts and data, stepping inwards from the buffer's base; a constant comes last."""
+    known, base = ctx.base(buffer), affine.base
+    bit = stream_bit(ctx, buffer) if waits else None
+    if bit is not None:
+        known, base = start_of_row(ctx, buffer, bit, base, scope)
     memory = shape_of(buffer.type.dtype).memory
-    known = ctx.base(buffer)
+    return Place(_pointer(ctx, memory, known, base, steps, scope), affine.stride, extra, repeats)
+
+
+def _pointer(
+    ctx: Context, memory: str, known: str, base: list[Part], data: dict[Scope, list[str]], scope: Scope
+) -> str:
+    """The address at the sum of parts and data, stepping inwards from a known one; a constant comes last."""
     by_scope: dict[Scope, list[Part]] = {}
     constant = 0
     for part in base:
@@ -138,7 +146,8 @@ def emit_load(ctx: Context, term: Scalar, scope: Scope, mask: Mask | None) -> Va
     buffer: Buffer = term.attr("buffer")
     lanes = scope.vector
     moving = lanes is not None and bool(ctx.analysis.free[term] & lanes.axes)
-    place = locate(ctx, buffer, term.operands[0] if term.operands else 0, scope, mask)
+    waits = buffer in ctx.analysis.kept
+    place = locate(ctx, buffer, term.operands[0] if term.operands else 0, scope, mask, waits)
     key = ("load", place.pointer, place.stride, place.extra, None if mask is None else mask.key, moving)
     known = scope.memo.get(key)
     if known is None:
@@ -387,12 +396,13 @@ def emit_keep(ctx: Context, term: Scalar, scope: Scope, mask: Mask | None) -> Va
     kept, offset = term.operands
     item = value(ctx, kept, scope, mask)
     store = Store(term.attr("buffer"), offset, kept)
-    place = locate(ctx, store.buffer, offset, scope, None)
+    place = locate(ctx, store.buffer, offset, scope, None, waits=True)
     shape = shape_of(kept.type, 1 if scope.vector is None else scope.vector.width)
     if scope.vector is None:
         _store_scalar(ctx, store, scope, place, item, mask)
     else:
-        _store_lanes(ctx, store, scope, shape, place, widen(item, shape), active_lanes(scope, mask, shape.lanes))
+        active = active_lanes(scope, mask, shape.lanes)
+        _store_lanes(ctx, store, scope, shape, place, widen(item, shape), active, is_last=False)
     scope.forget(ctx.analysis.buffer_bits[store.buffer])
     return item
 
@@ -436,8 +446,16 @@ def _combined(scope: Scope, shape: Shape, combine: str, old: str, text: str) -> 
 
 
 def _store_lanes(
-    ctx: Context, store: Store, scope: Scope, shape: Shape, place: Place, text: str, active: str | None
+    ctx: Context,
+    store: Store,
+    scope: Scope,
+    shape: Shape,
+    place: Place,
+    text: str,
+    active: str | None,
+    is_last: bool = True,
 ) -> None:
+    """Stores the lanes of a region, past the caches where that pays and it `is_last`: nobody reads them again."""
     combine = None if store.combine == "set" else store.combine
     if place.extra is None and place.stride == 1:
         if combine is not None:
@@ -445,7 +463,7 @@ def _store_lanes(
             text = _combined(scope, shape, combine, old, text)
         text = to_memory(scope, shape, text)
         lines = active is None and combine is None and shape.lanes * shape.itemsize % LINE == 0
-        bit = stream_bit(ctx, store.buffer) if lines else None
+        bit = stream_bit(ctx, store.buffer) if lines and is_last else None
         if bit is None:
             _store_run(ctx, scope, shape, place.pointer, text, active)
         else:

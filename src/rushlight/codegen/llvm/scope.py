@@ -173,7 +173,7 @@ class Context:
     """What emitting one kernel shares: the kernel, its analysis, the target, the outermost region, the functions by op.
 
     `certain` are the terms that no guard may leave out; `busy` the reductions whose loops are being written; `streams`
-    what tells at run time whether stores to a buffer go past the caches.
+    what tells at run time whether stores to a buffer go past the caches, `rows` where kept rows wait meanwhile.
     """
 
     __slots__ = (
@@ -185,6 +185,7 @@ class Context:
         "handlers",
         "kernel",
         "names",
+        "rows",
         "safe",
         "streams",
         "target",
@@ -201,6 +202,7 @@ class Context:
         self.safe: dict[str, str] = {}
         self.busy: set[Scalar] = set()
         self.streams: dict[Buffer, str | None] = {}
+        self.rows: dict[Buffer, tuple[str, str]] = {}
         self.certain: set[Scalar] = set()
         if len(self.analysis.reductions) > 1:
             analysis = self.analysis

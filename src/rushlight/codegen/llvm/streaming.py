@@ -9,6 +9,7 @@ from __future__ import annotations
 from rushlight.codegen.llvm import sizes
 from rushlight.codegen.llvm.scope import Context, Scope
 from rushlight.codegen.llvm.shapes import Shape
+from rushlight.codegen.llvm.waiting import ROW_BYTES, row_length
 from rushlight.ir.kernel import Loop, Statement, Store
 from rushlight.ir.scalar import Buffer, Scalar
 from rushlight.sym import Size
@@ -31,8 +32,15 @@ def _make_bit(ctx: Context, buffer: Buffer) -> str | None:
     counts = _store_counts(ctx, ctx.kernel.body, buffer, 1)
     if len(counts) != 1 or counts[0] is None:
         return None
-    moved = sizes.size_text(ctx, counts[0] * buffer.type.dtype.itemsize, ctx.entry)
+    itemsize = buffer.type.dtype.itemsize
+    moved = sizes.size_text(ctx, counts[0] * itemsize, ctx.entry)
     small = ctx.entry.let(f"icmp ult i64 {moved}, {STREAMED_BYTES}")
+    if buffer in ctx.analysis.kept:
+        length = row_length(ctx, buffer)
+        if length is None:
+            return None
+        row = sizes.size_text(ctx, length * itemsize, ctx.entry)
+        small = ctx.entry.let(f"or i1 {small}, {ctx.entry.let(f'icmp ugt i64 {row}, {ROW_BYTES}')}")
     return ctx.entry.let(f"zext i1 {small} to i64")
 
 
