@@ -16,8 +16,8 @@ Any code that can write `packed[address(m, k)] = a[m, k]` for all m and k packs 
 no address names are padding, which is never read. "row" suits an `a` whose rows are contiguous: a panel's rows lie 256
 elements apart, so the inner kernel addresses all of them from one register; the layout does not depend on the tile.
 "column" suits an `a` whose columns are contiguous. Plain matrices need not be packed up front: the core packs an `a` by
-blocks of `mc` x 256 and a `b` by panels of 256 x `nr`, on its stack, which costs less than a pass over memory unless
-a transposed `b` ("column") meets many rows.
+blocks of `mc` x 256 and a `b` by panels of 256 x `nr`, on its stack (512 of int8), which costs less than a pass over
+memory unless a transposed `b` ("column") meets many rows.
 
 A `b` that does not lie in memory is *made*: a function writes what the core asks for, one panel at a time, into the
 core's own memory, as a plain matrix of 256 x `nr`, whose rows ("row") or columns ("column") it can write in one piece.
@@ -43,6 +43,8 @@ BLOCK = 256
 _SUMS = {"float32": ("float", 4), "float64": ("double", 8), "bfloat16": ("float", 4), "int8": ("i32", 4)}
 _SOURCES = {"float32": ("float", 4), "float64": ("double", 8), "bfloat16": ("i16", 2), "int8": ("i8", 1)}
 _GROUPS = {"float32": 1, "float64": 1, "bfloat16": 2, "int8": 4}
+# Sums of integers are the same in blocks of any size: in longer ones they are stored and read again less often.
+_ANY_ORDER = {"int8": 2 * BLOCK}
 _FEATURES = {"bfloat16": "+avx512bf16", "int8": "+avx512vnni"}
 _MICRO_SHAPES = {64: (12, 2), 32: (6, 2), 16: (8, 3)}
 _L2_BYTES = 1 << 20
@@ -58,7 +60,7 @@ class GemmTile:
 
     `mr` x `nr` sums stay in registers. A macro tile, `mc` x `nc` at most, is the unit of parallel work; `mc` is a
     multiple of `mr`, and `nc` of `nr`. It is narrower, `scratch_nc`, where it lies on the task's stack. `unroll`
-    divides `kc`, the block of the reduction's order, which is a constant.
+    divides `kc`, the block of the reduction's order, or of floats' order where any does.
     """
 
     mr: int
@@ -189,7 +191,8 @@ def choose_tile(
     row_bytes = _L2_BYTES // 2 // BLOCK if b_packed else _ROW_BYTES
     nc = max(1, row_bytes // itemsize // nr) * nr
     unroll = 2 if vector_bytes == 64 else 4
-    return GemmTile(mr, nr, mc, nc, vector_bytes, dtype, a_format, a_packed, b_format, b_packed, unroll, b_made=b_made)
+    kc = _ANY_ORDER.get(dtype, BLOCK)
+    return GemmTile(mr, nr, mc, nc, vector_bytes, dtype, a_format, a_packed, b_format, b_packed, unroll, kc, b_made)
 
 
 def narrow_products(target: Target) -> frozenset[str]:
