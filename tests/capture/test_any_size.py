@@ -12,6 +12,7 @@ import rushlight as rl
 from rushlight import nn
 from rushlight.compiler import graph_count
 from rushlight.nn import functional as F
+from rushlight.support.errors import RushlightError
 from tensors import data, same
 
 
@@ -111,3 +112,27 @@ def test_a_graph_for_each_broadcasting_relation_and_none_for_a_value():
         assert same(gradients[0], gradients[2]) and same(gradients[1], gradients[3]), (rows, others)
         counts.append(graph_count())
     assert counts == [1, 1, 1, 2, 3, 3, 3, 3, 3]
+
+
+def written_into(y: Any, value: Any) -> tuple[Any, Any]:
+    whole, first = y.clone(), y.clone()
+    whole.copy_(value)
+    first[0] = value
+    return whole, first
+
+
+def test_what_is_written_is_broadcast_by_the_same_relations():
+    """`copy_`, and assignment, which drops leading dims of size 1: a graph for each relation, none for a value."""
+    compiled = rl.compile(written_into)
+    before = graph_count()
+    relations = {(5, 4): [(1, 4), (1, 1), (4,)], (3, 4): [(1, 4), (1, 1), (4,)], (7, 6): [(1, 6), (1, 1), (6,)]}
+    for shape, values in relations.items():
+        for size in values:
+            y, value = rl.rand(*shape), rl.rand(*size)
+            for found, wanted in zip(compiled(y, value), written_into(y, value), strict=True):
+                assert rl.equal(found, wanted)
+    assert graph_count() - before == 3
+    for size in ((2, 4), (5,), (1, 3)):
+        with pytest.raises(RushlightError) as caught:
+            compiled(rl.rand(5, 4), rl.rand(*size))
+        assert caught.value.code in ("S001", "S009")

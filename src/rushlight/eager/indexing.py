@@ -17,6 +17,7 @@ from rushlight.ir.dtype import Kind, bool_, int64
 from rushlight.ops import OPERATORS
 from rushlight.ops.dims import same_shape
 from rushlight.support.errors import fail, require
+from rushlight.sym import eq, required
 
 _SELECT, _SLICE, _UNSQUEEZE = OPERATORS["select"], OPERATORS["slice"], OPERATORS["unsqueeze"]
 _RESHAPE, _FLATNONZERO = OPERATORS["reshape"], OPERATORS["flatnonzero"]
@@ -199,6 +200,6 @@ def _is_mask_fill(index: Any, value: Any) -> bool:
 
 def _squeezed(value: Any, view: Handle) -> Any:
     """A value without leading dims of size 1 that its target lacks, as PyTorch allows in assignments."""
-    while isinstance(value, Handle) and value.ndim > view.ndim and value.form.shape[0] == 1:
+    while isinstance(value, Handle) and value.ndim > view.ndim and required(eq(value.form.shape[0], 1)):
         value = dispatch(_SELECT, (value,), {"dim": 0, "index": 0})
     return value

@@ -11,7 +11,7 @@ from rushlight.ir.graph import GraphBuilder, Node
 from rushlight.ir.type import TensorType
 from rushlight.ops.record import OPERATORS, Operator
 from rushlight.support.errors import fail, require
-from rushlight.sym import SizeExpr, eq, required
+from rushlight.sym import Size, broadcast_sizes, eq, required
 from rushlight.term import Op
 
 
@@ -78,7 +78,14 @@ def same_shape(a: TensorType, b: TensorType) -> bool:
 def _broadcasts(value: TensorType, target: TensorType) -> bool:
     lead = len(target.shape) - len(value.shape)
     pairs = zip(value.shape, target.shape[lead:], strict=True)
-    return all(x is y or (not isinstance(x, SizeExpr) and x == 1) or required(eq(x, y)) for x, y in pairs)
+    return all(x is y or _becomes(x, y) for x, y in pairs)
+
+
+def _becomes(x: Size, y: Size) -> bool:
+    """Whether a size is broadcast to another one."""
+    if isinstance(x, int) and isinstance(y, int):
+        return x in (1, y)
+    return required(eq(broadcast_sizes(x, y), y))
 
 
 def written_value(
