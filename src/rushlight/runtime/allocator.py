@@ -27,6 +27,7 @@ ALIGNMENT = 64
 
 _MAP_FROM_BYTES = 256 << 10  # larger blocks are mapped on their own, and go back to the system when released
 _HUGE_PAGES_FROM_BYTES = 4 << 20
+_HUGE_PAGE = 2 << 20
 _MEMO_ENTRIES = 4096
 _IDLE_FRACTION = 4  # idle memory may be a quarter of all before a new block drives it out
 
@@ -238,6 +239,7 @@ class Allocator:
             memory, more = cells[-1].memory, capacity - other
             if not isinstance(memory, int) and len(memory) >= capacity and self._reserved + more <= self._limit():
                 self._reserved += more
+                _advise_huge_pages(memory, other, capacity)
                 return Cell(cells.pop().address, capacity, self._free[capacity], memory)
         return None
 
@@ -270,10 +272,8 @@ class Allocator:
             return cast("int | None", _raw_malloc(capacity + ALIGNMENT))
         # Up to the end of the octave: pages that nobody touches cost nothing.
         memory = _mapped(1 << (capacity - 1).bit_length()) or _mapped(capacity)
-        if memory is None:
-            return None
-        if capacity >= _HUGE_PAGES_FROM_BYTES and hasattr(mmap, "MADV_HUGEPAGE") and settings.get().huge_pages:
-            _advise_huge_pages(memory)
+        if memory is not None:
+            _advise_huge_pages(memory, 0, capacity)
         return memory
 
 
@@ -296,11 +296,15 @@ def address_of_map(memory: mmap.mmap) -> int:
     return ctypes.addressof(ctypes.c_char.from_buffer(memory))
 
 
-def _advise_huge_pages(memory: mmap.mmap) -> None:
-    try:
-        memory.madvise(mmap.MADV_HUGEPAGE)
-    except OSError:
-        return  # a kernel without huge pages: slower, not wrong
+def _advise_huge_pages(memory: mmap.mmap, old: int, new: int) -> None:
+    """Asks for huge pages for what grows from `old` to `new` bytes, but for a last one that would be in use in part."""
+    start, end = (size // _HUGE_PAGE * _HUGE_PAGE for size in (old, new))
+    wanted = new >= _HUGE_PAGES_FROM_BYTES and end > start
+    if wanted and hasattr(mmap, "MADV_HUGEPAGE") and settings.get().huge_pages:
+        try:
+            memory.madvise(mmap.MADV_HUGEPAGE, start, end - start)
+        except OSError:
+            return  # a kernel without huge pages: slower, not wrong
 
 
 def _aligned_address(memory: int | mmap.mmap) -> int:
