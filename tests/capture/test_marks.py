@@ -96,6 +96,22 @@ def test_unbacked_sizes_are_never_guarded():
     assert graph_count() == 1
 
 
+def test_a_given_gradient_may_have_sizes_that_nobody_knows_to_be_its_tensors():
+    def function(x: Any, g: Any) -> Any:
+        return rl.autograd.grad(x.exp(), x, g)[0]
+
+    compiled = rl.compile(function)
+    for rows in (3, 1, 0, 7):
+        x, g = data(rows, 4).requires_grad_(), data(rows, 4)
+        mark_unbacked(x, 0)
+        mark_unbacked(g, 0)
+        assert same(compiled(x, g), function(x, g))
+    assert graph_count() == 1
+    g = data(2, 4)
+    mark_unbacked(g, 0)
+    assert code_of(lambda: compiled(x, g)) == "R002"
+
+
 def branching(x: Any) -> Any:
     return x + 1 if x.shape[0] == 3 else x
 

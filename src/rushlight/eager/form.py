@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from rushlight.eager.dispatch import BACKENDS, Key, Memo, backend_key, bit
@@ -11,7 +11,7 @@ from rushlight.ir.type import CPU, Device, TensorType, contiguous_strides
 from rushlight.runtime import descriptor
 from rushlight.support.errors import fail
 from rushlight.sym import Size as SymbolicSize
-from rushlight.sym import eq, guard, product
+from rushlight.sym import product
 
 _MOST_FORMS = 1 << 16
 
@@ -124,11 +124,6 @@ def form_of(
 def form_of_type(type_: TensorType) -> Form:
     """The form with the parts of a type."""
     return form_of(type_.shape, type_.dtype, type_.device, type_.strides, type_.weak)
-
-
-def same_shape(one: Sequence[SymbolicSize], other: Sequence[SymbolicSize]) -> bool:
-    """Whether two shapes are equal; a traced program relies on the answer, which is guarded."""
-    return len(one) == len(other) and all(guard(eq(a, b)) for a, b in zip(one, other, strict=True))
 
 
 def without_data(form: Form) -> bool:

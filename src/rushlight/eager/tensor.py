@@ -14,7 +14,7 @@ from rushlight.eager.autograd.history import requires
 from rushlight.eager.autograd.node import RemovableHandle, add_hook
 from rushlight.eager.creation import require_gradient, tensor
 from rushlight.eager.dispatch import STATE, called, name_operation
-from rushlight.eager.form import Size, same_shape
+from rushlight.eager.form import Size
 from rushlight.eager.handle import Handle, adopt, gradient_of, share
 from rushlight.eager.interception import make_subclass, make_wrapper_subclass
 from rushlight.eager.memory import asked_array_of
@@ -33,6 +33,7 @@ from rushlight.eager.random import RandomMethods
 from rushlight.eager.symbols import SymInt, wrap_size
 from rushlight.eager.tracing.reading import needed_now, traced_item, traced_list
 from rushlight.ir.dtype import Kind
+from rushlight.ops.dims import same_shape
 from rushlight.support.errors import RushlightError, fail, require, warn
 from rushlight.support.peer_names import absent_name
 

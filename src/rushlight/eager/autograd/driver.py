@@ -12,8 +12,8 @@ from rushlight.autodiff.backward import SINK, walk
 from rushlight.eager.autograd.accumulate import AccumulateGrad, accumulated, edge_of
 from rushlight.eager.autograd.history import requires
 from rushlight.eager.dispatch import Scope
-from rushlight.eager.form import same_shape
 from rushlight.eager.handle import Handle, gradient_of
+from rushlight.ops.dims import same_shape
 from rushlight.ops.record import OPERATORS
 from rushlight.support.errors import RushlightError, fail, require
 from rushlight.sym import SizeExpr
