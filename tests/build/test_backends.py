@@ -14,13 +14,16 @@ from rushlight.build import compile_graph
 from rushlight.build.executable import NativeExecutable
 from rushlight.build.reference import ReferenceExecutable
 from rushlight.build.steps import StepExecutable, ViewStep
-from rushlight.ir.graph import Graph
+from rushlight.ir.dtype import float32
+from rushlight.ir.graph import Graph, GraphBuilder
 from rushlight.ir.graph_parse import parse_graph
+from rushlight.ir.type import TensorType
 from rushlight.nn import functional as F
 from rushlight.ops.record import OPERATORS
 from rushlight.runtime import descriptor
 from rushlight.support import settings
 from rushlight.support.errors import ArgumentValueError
+from rushlight.sym import Scope
 
 BITWISE = ("rushlight", "inductor", "eager", "aot_eager")
 
@@ -99,6 +102,16 @@ def test_the_setting_chooses_the_backend():
 
 def _graph(body: str, parameters: str = "%x: f32[s0, 4]") -> Graph:
     return parse_graph(f"g({parameters}) {{\n  size s0 = 3\n{body}\n}}", OPERATORS)
+
+
+@pytest.mark.parametrize("backend", ["rushlight", "reference"])
+def test_strides_that_no_size_tells_are_left_to_the_caller(backend: str):
+    builder = GraphBuilder()
+    size, stride = (Scope().symbol() for _ in range(2))
+    node = builder.parameter("x", TensorType((1,), float32, strides=(stride,)))
+    rest = builder.parameter("y", TensorType((size,), float32))
+    executable = compile_graph(builder.graph([OPERATORS["alias"](node), OPERATORS["neg"](rest)]), backend)
+    assert executable.infer_outputs([(1,), (5,)]) == (((1,), None), ((5,), (1,)))
 
 
 def _launched(executable: Any, *inputs: np.ndarray) -> list[np.ndarray]:

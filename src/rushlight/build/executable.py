@@ -130,8 +130,10 @@ class Executable(ABC):
                     if symbol not in names:
                         fail("X001", f"output size {size} is not a function of the inputs' sizes")
             known = all(symbol in names for stride in steps for symbol in free_symbols(stride))
-            shape, strides = ("".join([f"{to_python(size, names)}," for size in part]) for part in (sizes, steps))
-            outputs.append(f"(({shape}), ({strides}))," if known else f"(({shape}), None),")
+            # Strides that no size tells are those of dims of size 1: any will do.
+            parts = (sizes, steps) if known else (sizes,)
+            shape, *strides = [f"({''.join([f'{to_python(size, names)},' for size in part])})" for part in parts]
+            outputs.append(f"({shape}, {strides[0] if known else None}),")
         function: Callable[[Shapes], Layouts] = eval(f"lambda shapes: ({''.join(outputs)})")  # noqa: S307 - our own text
         return function
 
