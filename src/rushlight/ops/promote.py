@@ -10,7 +10,7 @@ from rushlight.ir.type import CPU, Device, TensorType, contiguous_strides, dense
 from rushlight.ir.value import Value
 from rushlight.ops.record import OPERATORS
 from rushlight.support.errors import fail, require
-from rushlight.sym import Size, SizeExpr, broadcast_sizes, divides, eq, optimization_hint, statically_known
+from rushlight.sym import Size, SizeExpr, broadcast_sizes, divides, eq, optimization_hint, scope_of, statically_known
 
 DEFAULT_FLOAT = float32
 
@@ -181,7 +181,8 @@ def pointwise_strides(types: Sequence[TensorType], shape: tuple[Size, ...]) -> t
     """The strides that eager gives a pointwise result: dense, with dims in the order of the operands' strides.
 
     PyTorch's rule (TensorIterator): contiguous when all operands are, else the first operand that tells two dims apart
-    decides their order. With symbols the first dense operand of the full shape decides, and without one the hints.
+    decides their order. With symbols the first dense operand of the full shape decides, and without one the hints;
+    where there are none it is row-major.
     """
     full = [type_ for type_ in types if _has_shape(type_, shape)]
     if len(shape) < 2 or (len(full) == len(types) and all(_is_contiguous(type_) for type_ in full)):
@@ -243,14 +244,20 @@ def _effective_strides(type_: TensorType, shape: tuple[Size, ...]) -> tuple[Size
     )
 
 
-def _is_less(a: Size, b: Size) -> bool:
-    """Which of two strides is the less: by their form where that tells, as hints change while a program is traced."""
+def _is_less(a: Size, b: Size) -> bool | None:
+    """Which of two strides is the less: by their form where that tells, as hints change while a program is traced.
+
+    None where there is no example either.
+    """
     if not (isinstance(a, int) and isinstance(b, int)):
         if a == 1 or b == 1:
             return a == 1
         inner, outer = divides(a, b), divides(b, a)
         if inner is not outer:
             return inner
+        scopes = [(scope_of(size), size) for size in (a, b) if not isinstance(size, int)]
+        if any(scope is not None and scope.hint_or_none(size) is None for scope, size in scopes):
+            return None
     return optimization_hint(a) < optimization_hint(b)
 
 
@@ -259,7 +266,10 @@ def _compare_dims(rows: Sequence[tuple[Size, ...]], shape: Sequence[int], a: int
         if row[a] == 0 or row[b] == 0:
             continue
         if row[a] != row[b]:
-            return -1 if _is_less(row[a], row[b]) else 1
+            less = _is_less(row[a], row[b])
+            if less is None:
+                continue
+            return -1 if less else 1
         if shape[a] > shape[b]:
             return 1
     return 0
