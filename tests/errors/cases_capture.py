@@ -132,13 +132,17 @@ def captured_tensors_share_storage():
 
 
 @triggers("C013")
-def write_through_a_window():
+def write_to_what_may_be_a_copy():
     @rl.compile
     def written(x):
-        x.unfold(0, 2, 1).zero_()
+        rows = x.reshape(2, -1)
+        rows.zero_()
         return x
 
-    written(rl.ones(4))
+    turned = rl.ones(4, 3).T
+    for dim in range(2):
+        mark_unbacked(turned, dim)
+    written(turned)
 
 
 @triggers("C014")

@@ -10,9 +10,10 @@ from general_paths import plain, sites, watched
 from rushlight.eager.mutation import COPY, out_form
 from rushlight.eager.symbols import SymInt, holds
 from rushlight.eager.tracing.loops import agree
+from rushlight.eager.tracing.sharing import shows_twice
 from rushlight.ir.dtype import float32, float64, int64
 from rushlight.ir.graph import GraphBuilder
-from rushlight.ir.type import TensorType
+from rushlight.ir.type import Layout, TensorType
 from rushlight.ops import OPERATORS
 from rushlight.support.errors import RushlightError
 from rushlight.sym import Scope
@@ -73,6 +74,11 @@ def bags_between_offsets(world):
     return infer("embedding_bag", world.node(2).type, *places, None, **options)
 
 
+def settled(world):
+    layout = Layout((world.size(), world.size()), (world.size(), world.size()))
+    return OPERATORS["reshape"].shares_rule(layout, shape=(layout.shape[0] * layout.shape[1],))
+
+
 def scattered(world):
     return TensorType((world.size(), world.size()), float32, strides=(world.size(), world.size()))
 
@@ -96,6 +102,8 @@ CALLS = (
     ),
     bags_between_offsets,
     lambda world: infer("view", scattered(world), size=(-1,)),
+    lambda world: shows_twice(scattered(world)),
+    settled,
     lambda world: agree(world.size(), world.size()),
     lambda world: holds(SymInt(world.size()) == SymInt(world.size())),
 )

@@ -55,6 +55,7 @@ class Fact(Flag):
     DATA_DEPENDENT = auto()  # it makes sizes known that depend on values; its attributes of type `born` name them
     HOST = auto()  # an opaque call on the host: its `ref` on arrays, or its `kernel`
     PROMISED = auto()  # what it needs of its arguments is not asked where sizes are symbols: rules call it, not users
+    REPEATING = auto()  # a view that may show one place of its operand's storage several times
     CONTROL = auto()  # its attributes hold graphs, and it says which of them run and how often: for programs alone
 
 
@@ -78,6 +79,7 @@ class Operator(Op):
         "ref_rule",
         "samples_rule",
         "shard_rule",
+        "shares_rule",
         "signature",
         "variants",
         "view_rule",
@@ -100,6 +102,7 @@ class Operator(Op):
         self.lower_rule: Callable[..., Any] | None = None
         self.decompose_rule: Callable[..., Any] | None = None
         self.view_rule: Callable[..., Layout] | None = None
+        self.shares_rule: Callable[..., Layout | None] | None = None
         self.inverse_rule: Callable[..., Any] | None = None
         self.vjp_rule: Callable[..., Any] | None = None
         self.vjp_needs: tuple[str, ...] = ()
@@ -142,6 +145,14 @@ class Operator(Op):
     def view(self, rule: F) -> F:
         """For views: the operand's Layout (first parameter) and attributes in, the result's Layout out."""
         self.view_rule = self._checked("view", rule)
+        return rule
+
+    def shares(self, rule: F) -> F:
+        """For views that are copies where strides demand it: as `view`, of what that takes for a copy.
+
+        It is asked when either is written to, and has to know: the answer is guarded, or asserted.
+        """
+        self.shares_rule = self._checked("shares", rule)
         return rule
 
     def inverse(self, rule: F) -> F:

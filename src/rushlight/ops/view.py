@@ -353,7 +353,7 @@ def squeeze_samples(rng: np.random.Generator) -> Iterator[Sample]:
 expand = define(
     "expand(Tensor(a) input, Size[] size) -> Tensor(a)",
     "Dims of size 1 repeated without a copy, and new dims in front; -1 keeps a size.",
-    facts=Fact.VIEW,
+    facts=Fact.VIEW | Fact.REPEATING,
 )
 
 

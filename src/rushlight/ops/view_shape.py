@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -15,9 +15,10 @@ from rushlight.ir.value import Value
 from rushlight.ops.dims import Array, At, Shape, normal, replaced, same_known, same_size, wrap_dim, zero
 from rushlight.ops.record import Fact, Sample, define
 from rushlight.support.errors import fail, require
-from rushlight.sym import Size, eq, ge, guard_or_false, minimum, ne, optimization_hint, product, required
+from rushlight.sym import Size, eq, ge, guard_or_false, minimum, ne, optimization_hint, product, required, scope_of
 
 STRIDES = "view: dims that are merged lie dense in each other"
+SHARED = "view: what is written to, or was copied before, is no view: strides do not allow one"
 FITTING = "view: whole dims fit each other; else those that are merged have to lie dense, which is asserted"
 
 
@@ -187,6 +188,34 @@ def dense(shape: Shape, size: Size, stride: Size, wanted: Size) -> bool:
     return stride is wanted or required(eq(matters * stride, matters * wanted), STRIDES)
 
 
+Dim = tuple[Size, Size, Size]  # whether a dim's stride matters, as 0 or 1; the stride; and the one that it should have
+
+
+def _hinted(sizes: Sequence[Size]) -> bool:
+    """Whether the example has all sizes."""
+    scopes = [(scope_of(size), size) for size in sizes if not isinstance(size, int)]
+    return all(scope is None or scope.hint_or_none(size) is not None for scope, size in scopes)
+
+
+def _lie_as_asked(dims: Sequence[Dim]) -> bool:
+    """Whether all dims whose strides matter have those that they should have; where that is open, one has not."""
+    left = [row for row in dims if not guard_or_false(eq(row[0] * row[1], row[0] * row[2]), SHARED)]
+    return not any(required(ne(matters * (stride - wanted), 0), SHARED) for matters, stride, wanted in left)
+
+
+def _together(layout: Layout, dims: Sequence[int]) -> list[Dim]:
+    """What neighbours among dims with several indices have to be for these to lie dense."""
+    some = minimum(product(layout.shape), 1)
+    return [
+        (
+            some * minimum(layout.shape[outer] - 1, 1) * minimum(layout.shape[inner] - 1, 1),
+            layout.strides[outer],
+            layout.strides[inner] * layout.shape[inner],
+        )
+        for outer, inner in pairwise(dims)
+    ]
+
+
 @view.ref
 def view_ref(input: Array, size: Shape) -> Array:
     return np.reshape(input, size)
@@ -230,6 +259,24 @@ def reshape_meta(input: TensorType, shape: Shape) -> TensorType:
 @reshape.view
 def reshape_view(input: Layout, shape: Shape) -> Layout | None:
     return view_layout(input, completed_shape(input.shape, shape, "reshape"))
+
+
+@reshape.shares
+def reshape_shares(input: Layout, shape: Shape) -> Layout | None:
+    new = completed_shape(input.shape, shape, "reshape")
+    found = view_layout(input, new, _decided)
+    if found is not None:
+        return found
+    dims: list[Dim] = []
+    strides: list[Size] = []
+    for new_dims, old_dims in _groups(new, input.shape):
+        several = [dim for dim in old_dims if not guard_or_false(eq(input.shape[dim], 1), SHARED)]
+        if len(several) > 1 and len(new_dims) > 1 and not _hinted((*new, *input.shape, *input.strides)):
+            fail("C013", "reshape: sizes that nobody knows say whether it is a view", input=input.shape, shape=new)
+        dims += _together(input, several)
+        step = input.strides[several[-1]] if several else 1
+        strides += [step * stride for stride in contiguous_strides(tuple([new[dim] for dim in new_dims]))]
+    return Layout(new, tuple(strides), input.offset) if _lie_as_asked(dims) else None
 
 
 @reshape.ref
@@ -380,6 +427,19 @@ def contiguous_meta(input: TensorType) -> TensorType:
 @contiguous.view
 def contiguous_view(input: Layout) -> Layout | None:
     return input if is_row_major(input) else None
+
+
+@contiguous.shares
+def contiguous_shares(input: Layout) -> Layout | None:
+    rows = zip(input.shape, input.strides, contiguous_strides(input.shape), strict=True)
+    some = minimum(product(input.shape), 1)
+    dims = [(some * minimum(size - 1, 1), stride, wanted) for size, stride, wanted in rows]
+    return input if _lie_as_asked(dims) else None
+
+
+@contiguous.inverse
+def contiguous_inverse(base: Value, value: Value) -> Any:
+    return value
 
 
 @contiguous.ref

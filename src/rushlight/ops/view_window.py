@@ -22,7 +22,7 @@ from rushlight.sym import Size, ge, gt, le, minimum, product, required, total
 as_strided = define(
     "as_strided(Tensor(a) input, Size[] size, Size[] stride, Size? storage_offset=None) -> Tensor(a)",
     "Any layout over the input's storage, from the input's first element or from the storage's given offset.",
-    facts=Fact.VIEW,
+    facts=Fact.VIEW | Fact.REPEATING,
 )
 
 
@@ -195,7 +195,7 @@ def as_strided_scatter_samples(rng: np.random.Generator) -> Iterator[Sample]:
 unfold = define(
     "unfold(Tensor(a) input, int dimension, Size size, Size step) -> Tensor(a)",
     "All windows of `size` along a dim, `step` apart, as a new last dim.",
-    facts=Fact.VIEW,
+    facts=Fact.VIEW | Fact.REPEATING,
     variants="method",
 )
 

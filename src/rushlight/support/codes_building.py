@@ -91,9 +91,10 @@ register_code(
 register_code(
     "C013",
     CompileError,
-    "A write through a view cannot be followed",
-    "While tracing, a write to a view becomes a new value of its base; this view has no rule for that.",
-    "write to a copy, or outside of the compiled function",
+    "A write to what may or may not share memory",
+    "Sizes and strides say whether a reshape is a view or a copy. Where nobody knows them, nobody knows either whether "
+    "a write to one of the two tensors is one to the other.",
+    "clone() what is written to, before or after the reshape",
 )
 register_code(
     "C014",

@@ -8,7 +8,7 @@ be overwritten with.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import Any
 
 from rushlight.eager.dispatch import STATE, Key, Scope, bit, register_fallback
@@ -17,13 +17,14 @@ from rushlight.eager.execution.views import is_composite_view, view_plan
 from rushlight.eager.form import form_of_type
 from rushlight.eager.handle import Handle, make
 from rushlight.eager.mutation import Mutation, written_value
+from rushlight.eager.tracing.sharing import Doubt, in_doubt, overlaps_itself, scattered, settle
 from rushlight.ir.dtype import Kind
 from rushlight.ir.graph import RELAYOUT, RESULT, GraphBuilder, Node
 from rushlight.ir.type import TensorType
 from rushlight.ops.record import BORN, OPERATORS
 from rushlight.ops.schema import Parameter
 from rushlight.runtime.generator import Generator
-from rushlight.support.errors import fail
+from rushlight.support.errors import fail, require
 from rushlight.support.provenance import Frame, user_frames
 from rushlight.sym import Origin, OriginKind, SizeExpr
 from rushlight.sym import Scope as SizeScope
@@ -34,15 +35,16 @@ Step = tuple[Any, tuple[Any, ...], Mapping[str, Any]]
 class Cell:
     """What a storage holds: the value of its base tensor, and how often it was written to.
 
-    `source` is the lifted tensor.
+    `source` is the lifted tensor; `doubts` are about copies that may share it.
     """
 
-    __slots__ = ("node", "source", "writes")
+    __slots__ = ("doubts", "node", "source", "writes")
 
     def __init__(self, node: Node, source: Handle | None = None) -> None:
         self.node = node
         self.writes = 0
         self.source = source
+        self.doubts: list[Doubt] = []
 
 
 class Binding:
@@ -121,7 +123,8 @@ class Tracer:
         return self._detached(result) if self.detaches and not STATE.grad else result
 
     def _recorded(self, op: Any, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
-        plan = view_plan(op, operands, attrs)
+        shares = op.shares_rule is not None
+        plan = None if shares and in_doubt(self.binding(operands[0]).cell) else view_plan(op, operands, attrs)
         if plan is not None:
             base = self.binding(operands[0])
             result = plan.call(operands)
@@ -137,7 +140,12 @@ class Tracer:
         result = self._apply(op, operands, attrs)
         if isinstance(result, tuple):
             return tuple([self.wrap(item) for item in result])
-        return self.wrap(result)
+        made = self.wrap(result)
+        if shares and operands[0].form.symbolic:
+            doubt = Doubt(operands[0], (op, operands[1:], dict(attrs)), made)
+            for tensor in (operands[0], made):
+                self.binding(tensor).cell.doubts.append(doubt)
+        return made
 
     def record(self, op: Any, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> tuple[Any, ...]:
         """Records a call on nodes whose results are a list; they are tensors without data and without history."""
@@ -235,13 +243,28 @@ class Tracer:
             self._storages[id(storage)] = tensor.node.cell
         return tensor.node
 
+    def settle(self, tensor: Handle) -> None:
+        """Settles what shares memory with a tensor that is going to be written to."""
+        settle(self, tensor)
+
+    def seen(self) -> Iterator[Handle]:
+        """The tensors of the trace so far."""
+        return iter([tensor for tensor, _ in self._bound])
+
     def _write(self, op: Mutation, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
         target: Handle = op.target_of(operands)
+        self.settle(target)
         binding = self.binding(target)
         base = op.base_operands(operands)
         nodes = tuple([self._operand(item) for item in base])
         nodes = tuple([Node(self.builder, self.builder.operand(item)) if _is_number(item) else item for item in nodes])
         types = tuple([item.type if isinstance(item, Node) else item for item in nodes])
+        require(
+            not overlaps_itself(target, binding),
+            "S013",
+            f"{op.name}: the target's elements overlap",
+            target=target.form.type,
+        )
         op.check(binding.node.type, types[0] if op.base is None else op.base.infer(types, attrs))
         value = self.builder.laid_out(
             written_value(self.builder, op, nodes, attrs, binding.node.type), binding.node.type
@@ -258,10 +281,9 @@ class Tracer:
         bases = [binding.cell.node]
         for op, others, attrs in binding.steps[:-1]:
             bases.append(self._apply(op, (bases[-1], *others), attrs))
-        for base, (op, _, attrs) in zip(reversed(bases), reversed(binding.steps), strict=False):
-            if op.inverse_rule is None:
-                fail("C013", f"a write through {op.name} cannot be carried back to its base")
-            value = op.inverse_rule(base, value, **attrs)
+        for base, (op, others, attrs) in zip(reversed(bases), reversed(binding.steps), strict=False):
+            rule = op.inverse_rule
+            value = scattered(op, others, attrs, base, value) if rule is None else rule(base, value, **attrs)
         return value
 
 

@@ -1,0 +1,132 @@
+"""Which tensors of a trace share memory, where strides that are symbols leave it open, and whether one overlaps itself.
+
+`reshape` and `contiguous` make a copy where it is not known that strides allow a view. That is the same until somebody
+writes to the copy or to what it was made of: then it is settled, with guards or run-time asserts, and a copy that turns
+out to be a view becomes one, as if it had been one from the start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from rushlight.eager.execution.views import viewed
+from rushlight.eager.form import form_of
+from rushlight.eager.handle import AUTOGRAD, Handle, View
+from rushlight.ir.type import Layout, TensorType, contiguous_strides, dense_order
+from rushlight.ir.value import map_operands
+from rushlight.ops.record import OPERATORS, Fact
+from rushlight.sym import Size, le, maximum, minimum, required
+
+APART = "a write: elements of the target do not overlap"
+
+
+class Doubt:
+    """A copy by `step` of `base` that may be a view; `view` says how it would show it."""
+
+    __slots__ = ("base", "result", "settled", "step", "view")
+
+    def __init__(self, base: Handle, step: Any, result: Handle) -> None:
+        self.base = base
+        self.step = step
+        self.result = result
+        self.view = viewed(base, step)
+        self.settled = False
+
+
+def in_doubt(cell: Any) -> bool:
+    """Whether what a cell holds is a copy that may be a view."""
+    return any(not doubt.settled and doubt.result.node.cell is cell for doubt in cell.doubts)
+
+
+def settle(tracer: Any, tensor: Handle) -> None:
+    """Settles all doubts about a tensor that is going to be written to."""
+    cell = tracer.binding(tensor).cell
+    while cell.doubts:
+        doubt = cell.doubts.pop()
+        if not doubt.settled:
+            doubt.settled = True
+            settle(tracer, doubt.base)  # its layout is that of a view, if it is one
+            layout = _after((doubt.step,), doubt.base)
+            if layout is not None:
+                _join(tracer, doubt)
+            cell = tracer.binding(tensor).cell
+
+
+def _after(steps: Iterable[Any], base: Handle) -> Layout | None:
+    """The layout that view steps give a tensor; None where one of them copies."""
+    layout: Layout | None = Layout(tuple(base.form.shape), base.form.strides)
+    for op, others, attrs in steps:
+        types = map_operands(others, lambda item: item.form.type if isinstance(item, Handle) else item)
+        rule = op.view_rule if op.shares_rule is None else op.shares_rule
+        layout = None if layout is None else rule(**op.named((layout, *types), attrs))
+    return layout
+
+
+def _join(tracer: Any, doubt: Doubt) -> None:
+    """Makes a copy, and the views of it, views of what it was made of. Neither was written to since."""
+    base, view = tracer.binding(doubt.base), doubt.view
+    copy, counter = tracer.binding(doubt.result).cell, doubt.result.version
+    base.cell.doubts.extend(copy.doubts)
+    for tensor in tracer.seen():
+        binding = tensor.node
+        if binding is None or binding.tracer is not tracer or binding.cell is not copy:
+            continue
+        layout = _after((doubt.step, *binding.steps), doubt.base)
+        assert layout is not None, "a view of a tensor without gaps is one of a tensor with gaps"
+        tensor.form = form_of(
+            layout.shape, tensor.form.dtype, tensor.form.device, layout.strides, tensor.form.type.weak
+        )
+        binding.cell, binding.steps = base.cell, (*base.steps, doubt.step, *binding.steps)
+        binding.seen = base.cell.writes
+        shown = tensor.view_of
+        if tensor is doubt.result:
+            tensor.view_of = view
+        elif shown is not None:
+            tensor.view_of = View(
+                view.base, (*view.steps, *shown.steps), view.recorded and shown.recorded, view.rebases
+            )
+        tensor.version = doubt.base.version
+        tensor.keys |= AUTOGRAD
+    counter.value += 1  # what was saved of the copy is going to be written to
+
+
+def overlaps_itself(tensor: Handle, binding: Any) -> bool:
+    """Whether several elements of a tensor that is written to may be one place in memory.
+
+    Asked of what steps through views, or who made an input, may have done; asserted where sizes are not known.
+    """
+    repeating = any(Fact.REPEATING in op.facts for op, _, _ in binding.steps)
+    shown = tensor if repeating else binding.cell.source
+    return shown is not None and shows_twice(shown.form.type)
+
+
+def shows_twice(type_: TensorType) -> bool:
+    """Whether several indices may lead to one place, as `execution.mutate.overlaps_itself` sees it.
+
+    In ascending order each stride has to be longer than all dims before it reach.
+    """
+    if dense_order(type_.shape, type_.strides) is not None:
+        return False
+    rows = [(stride, size) for stride, size in zip(type_.strides, type_.shape, strict=True) if not _is_one(size)]
+    for place, (stride, size) in enumerate(rows):
+        reach: Size = 0
+        for other, (step, count) in enumerate(rows):
+            if other != place:  # of equal strides the first one comes first
+                before = minimum(maximum(stride - step + (other < place), 0), 1)
+                reach = reach + before * step * maximum(count - 1, 0)
+        several = minimum(maximum(size - 1, 0), 1)
+        if not required(le(several * (reach + 1 - stride), 0), APART):
+            return True
+    return False
+
+
+def _is_one(size: Size) -> bool:
+    return isinstance(size, int) and size == 1
+
+
+def scattered(op: Any, others: tuple[Any, ...], attrs: Any, base: Any, value: Any) -> Any:
+    """A base once a view that does not overlap itself holds `value`, by where the view's elements lie."""
+    rows = OPERATORS["contiguous"](base)
+    layout = op.view_rule(**op.named((Layout(base.shape, contiguous_strides(base.shape)), *others), attrs))
+    return OPERATORS["as_strided_scatter"](rows, value, layout.shape, layout.strides, layout.offset)
