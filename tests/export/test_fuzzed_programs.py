@@ -12,7 +12,8 @@ import rushlight as rl
 from rushlight.export import ExportedProgram, export
 from rushlight.export.parse import parse_program
 from rushlight.support.errors import RushlightError
-from rushlight.testing.programs import Input, Program, make_program, product_of, sized_operators
+from rushlight.testing.making import make_program, sized_operators
+from rushlight.testing.programs import Input, Program, product_of
 from rushlight.testing.running import SEED as DRAWS
 from rushlight.testing.running import SETS, applied, difference, run_eagerly
 
@@ -70,7 +71,7 @@ def test_programs_survive_being_written_down(first: int):
     ops = sized_operators()
     outcomes: Counter[str] = Counter()
     for number in range(first, first + CHUNK):
-        program = make_program(SEED, number, ops)
+        program = make_program(SEED, number, ops, functional=True)
         known = run_eagerly(program, SETS[0])
         if known.error is not None:
             outcomes["no example"] += 1

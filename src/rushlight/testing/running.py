@@ -7,13 +7,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from rushlight.eager.autograd.driver import grad
 from rushlight.eager.creation import from_numpy
 from rushlight.eager.memory import array_of
+from rushlight.eager.mutation import in_place
+from rushlight.ir.dtype import ml_dtypes
 from rushlight.runtime.generator import default_generator
 from rushlight.support.errors import RushlightError
 from rushlight.testing.programs import (
     Array,
     Dim,
+    Gradient,
     Input,
     Of,
     Own,
@@ -31,10 +35,14 @@ _MIXED = (0, 1, 2, 3, 5, 8)
 
 
 class Outcome(NamedTuple):
-    """What becomes of a program at some sizes: its values, or those before an error and its code."""
+    """What becomes of a program at some sizes: its values in the end, or those before an error and its code.
+
+    `given` has at the places of inputs what these were at first: the same tensors, where the program writes to none.
+    """
 
     values: tuple[Any, ...]
     error: str | None
+    given: tuple[Any, ...]
 
 
 def sizes_of(program: Program, name: str) -> list[int]:
@@ -55,6 +63,7 @@ def run_eagerly(program: Program, name: str) -> Outcome:
     default_generator.manual_seed(SEED)
     sizes = sizes_of(program, name)
     values: list[Any] = []
+    given: list[Any] = []
     shapes: list[tuple[int, ...]] = []
 
     def size(dim: Dim) -> int:
@@ -62,25 +71,36 @@ def run_eagerly(program: Program, name: str) -> Outcome:
             return sizes[dim.number]
         return dim if isinstance(dim, int) else product_of(dim, shapes)
 
+    def read(part: Input, seed: Sequence[int]) -> tuple[Any, ...]:
+        tensor = from_numpy(_elements(part, size, seed))
+        given.extend([None] * (len(values) - len(given)))
+        given.append(from_numpy(_elements(part, size, seed)) if program.writes else tensor)
+        return (tensor.requires_grad_(len(values) in program.leaves),)
+
     for place, part in enumerate(program.parts):
         try:
             if isinstance(part, Input):
-                made: tuple[Any, ...] = (from_numpy(_elements(part, size, (len(values), place, SETS.index(name)))),)
+                made = read(part, (len(values), place, SETS.index(name)))
             else:
                 made = applied(part, values, size)
         except Exception as error:  # noqa: BLE001 - a finding, unless it has a code or dims are not those of the trace
             code = error.code if isinstance(error, RushlightError) else f"{type(error).__name__}: {error}"
-            return Outcome(tuple(values), code)
+            return Outcome(tuple(values), code, tuple(given))
         values.extend(made)
-        shapes.extend([tuple(item.form.type.shape) for item in made])
-    return Outcome(tuple(values), None)
+        shapes.extend([() if item is None else tuple(item.form.type.shape) for item in made])
+    return Outcome(tuple(values), None, tuple(given))
 
 
-def applied(step: Step, values: Sequence[Any], size: Callable[[Of], Any]) -> tuple[Any, ...]:
-    """A call's results."""
-    operands = tuple([replaced_refs(operand, values.__getitem__) for operand in step.operands])
-    attrs = {name: replaced_sizes(value, size) for name, value in step.attrs.items()}
-    result = step.op(**step.op.named(operands, attrs))
+def applied(part: Step | Gradient, values: Sequence[Any], size: Callable[[Of], Any]) -> tuple[Any, ...]:
+    """A call's results, or gradients: None where an input is not used."""
+    if isinstance(part, Gradient):
+        starts = [None if start is None else values[start] for start in part.starts]
+        of, by = ([values[place] for place in places] for places in (part.values, part.inputs))
+        return grad(of, by, starts, allow_unused=True)
+    operands = tuple([replaced_refs(operand, values.__getitem__) for operand in part.operands])
+    attrs = {name: replaced_sizes(value, size) for name, value in part.attrs.items()}
+    called = in_place(part.op) if part.writes else part.op
+    result = called(**part.op.named(operands, attrs))
     return tuple(result) if isinstance(result, (tuple, list)) else (result,)
 
 
@@ -107,8 +127,8 @@ def _laid_out(array: Array, layout: str) -> Array:
     return np.asfortranarray(array) if layout == "reversed" else array
 
 
-def difference(actual: Any, expected: Any) -> str | None:
-    """How two tensors differ in any bit, NaNs aside; None if they do not."""
+def difference(actual: Any, expected: Any, rounding: bool = False) -> str | None:
+    """How two tensors differ in any bit, NaNs aside, or with `rounding` in more than some; None if they do not."""
     one, other = np.ascontiguousarray(array_of(actual)), np.ascontiguousarray(array_of(expected))
     if one.shape != other.shape or one.dtype != other.dtype:
         return f"{one.dtype}{one.shape} instead of {other.dtype}{other.shape}"
@@ -118,6 +138,9 @@ def difference(actual: Any, expected: Any) -> str | None:
     wrong = bits[0] != bits[1]
     if real.kind not in "biu":
         wrong &= ~(np.isnan(parts[0]) & np.isnan(parts[1]))
+        if rounding:
+            tolerance = 16 * float(ml_dtypes().finfo(real).eps)
+            wrong &= ~np.isclose(parts[0], parts[1], rtol=tolerance, atol=tolerance)
     if not wrong.any():
         return None
     at = int(np.argmax(wrong))

@@ -13,7 +13,7 @@ from rushlight.eager.handle import Handle
 from rushlight.eager.tracing import Tracer
 from rushlight.ir.graph import Call, GraphBuilder, with_dense_outputs
 from rushlight.ir.type import CPU, TensorType
-from rushlight.ops.view_shape import STRIDES
+from rushlight.ops.view_shape import SHARED, STRIDES
 from rushlight.support.errors import fail
 from rushlight.support.frozen import frozen
 from rushlight.sym import MEETING, RuntimeAssert, Scope, Size, SizeExpr, evaluate, free_symbols, is_symbol
@@ -30,43 +30,54 @@ from rushlight.testing.programs import (
 from rushlight.testing.running import SEED, Outcome, applied
 
 Place = tuple[int, str, int]  # a value, "shape" or "strides", and a dim
-_REFUSALS = {MEETING: "met 1", STRIDES: "other strides"}
+_REFUSALS = {MEETING: "met 1", STRIDES: "other strides", SHARED: "other strides"}
 AGREED = ("equal", "raised", "other structure", *_REFUSALS.values())
 """What may become of a program: results, an error of eager's that is asserted, and refusals (see `fuzz`)."""
 
 
 @frozen
 class Traced:
-    """A program in a graph: its values, where each of its symbols is found, and what it asserts of them."""
+    """A program in a graph: its values, its inputs' parameters, where its symbols are found, and what it asserts."""
 
     program: Program
     values: tuple[Any, ...]
+    inputs: Mapping[int, Call]
     places: Mapping[SizeExpr, Place]
     asserts: tuple[RuntimeAssert, ...]
 
     @property
-    def types(self) -> tuple[TensorType, ...]:
-        """The values' types."""
-        return tuple([value.form.type for value in self.values])
+    def types(self) -> tuple[TensorType | None, ...]:
+        """The values' types; None for a gradient that is not there."""
+        return tuple([None if value is None else value.form.type for value in self.values])
 
     def results(self) -> list[int]:
-        """The values that calls make and no other takes."""
+        """The values that are compared: those that no call takes, and where tensors are written to, all of them."""
         used: set[int] = set()
         made: list[int] = []
         place = 0
         for part in self.program.parts:
             if isinstance(part, Step):
                 replaced_refs(part.operands, used.add)
+            if not isinstance(part, Input):
                 made.extend(range(place, place + part.results))
-            place += part.results if isinstance(part, Step) else 1
-        return [at for at in made if at not in used]
+            place += 1 if isinstance(part, Input) else part.results
+        wanted = range(place) if self.program.writes else [at for at in made if at not in used]
+        return [at for at in wanted if self.values[at] is not None]
+
+    def has_ones(self, outcome: Outcome) -> bool:
+        """Whether a size that nobody knew in the trace is 1."""
+        for value, type_ in zip(outcome.values, self.types, strict=True):
+            sizes = () if type_ is None else zip(value.form.type.shape, type_.shape, strict=True)
+            if any(found == 1 and not isinstance(size, int) for found, size in sizes):
+                return True
+        return False
 
     def judge(self, outcome: Outcome) -> str:
         """One of AGREED; or else what is wrong, after a word for its kind and a colon."""
         known = self._symbols(outcome.values)
         failed = [item for item in self.asserts if _is_about(item, known) and not item.condition.holds(known)]
-        ranks = [len(value.form.type.shape) for value in outcome.values]
-        structure = ranks == [type_.ndim for type_ in self.types[: len(ranks)]]
+        ranks = [None if value is None else len(value.form.type.shape) for value in outcome.values]
+        structure = ranks == [None if type_ is None else type_.ndim for type_ in self.types[: len(ranks)]]
         if outcome.error is not None:
             agreed = bool(failed) or not structure
             return "raised" if agreed else f"accepted: eager raises {outcome.error}"
@@ -82,12 +93,14 @@ class Traced:
     def _symbols(self, values: Sequence[Any]) -> dict[SizeExpr, int]:
         found: dict[SizeExpr, int] = {}
         for symbol, (value, word, dim) in self.places.items():
-            if value < len(values):
+            if value < len(values) and values[value] is not None:
                 found[symbol] = getattr(values[value].form.type, word)[dim]
         return found
 
     def _compared(self, outcome: Outcome, known: Mapping[SizeExpr, int]) -> str:
         for place, (value, type_) in enumerate(zip(outcome.values, self.types, strict=True)):
+            if type_ is None:
+                continue
             shape = tuple([evaluate(size, known) for size in type_.shape])
             if (
                 shape != tuple(value.form.type.shape)
@@ -124,26 +137,26 @@ class Pool:
         self.ordinal = 0
         before = len(self.scope.asserts)
         inputs = _Inputs(self.scope)
+        calls: dict[int, Call] = {}
         values: list[Any] = []
         with self.tracer.active():
             for part in program.parts:
                 if isinstance(part, Input):
-                    made: tuple[Any, ...] = (self.tracer.fake(inputs.type_of(part)),)
+                    tensor = self.tracer.fake(inputs.type_of(part))
+                    calls[len(values)] = self.tracer.node(tensor).call
+                    made: tuple[Any, ...] = (tensor.requires_grad_(len(values) in program.leaves),)
                 else:
                     made = applied(part, values, inputs.size)
                 values.extend(made)
-                inputs.shapes.extend([tuple(item.form.type.shape) for item in made])
-        return Traced(program, tuple(values), inputs.places, tuple(self.scope.asserts[before:]))
+                inputs.shapes.extend([() if item is None else tuple(item.form.type.shape) for item in made])
+        return Traced(program, tuple(values), calls, inputs.places, tuple(self.scope.asserts[before:]))
 
     def compile(self, programs: Sequence[Traced], backend: str | None) -> Running:
         """The programs as an executable."""
         results = [(row, place) for row, traced in enumerate(programs) for place in traced.results()]
         outputs = [self.tracer.node(programs[row].values[place]) for row, place in results]
         parameters = {
-            id(value.node.cell.node.call): (row, place)
-            for row, traced in enumerate(programs)
-            for place, value in enumerate(traced.values)
-            if value.node.cell.source is value
+            id(call): (row, place) for row, traced in enumerate(programs) for place, call in traced.inputs.items()
         }
         whole = self.builder.graph(outputs)
         kept: tuple[Call, ...] = tuple([call for call in whole.parameters if id(call) in parameters])
