@@ -5,7 +5,6 @@ import pytest
 
 import rushlight as rl
 from rushlight.compiler import mark_unbacked
-from rushlight.ops import OPERATORS
 from rushlight.support.errors import RushlightError
 
 
@@ -35,7 +34,7 @@ def write_to_a_view_of_the_contiguous(x):
 
 def write_after_reshaping_twice(x):
     y = x.reshape(-1)
-    z = OPERATORS["contiguous"](y)
+    z = y.contiguous()
     z[1].fill_(9)
     return y + z
 

@@ -7,7 +7,7 @@ from typing import Any
 from rushlight.eager.arguments import element_type, integer, integers, number, place, required_operand, shape_of, varied
 from rushlight.eager.creation import empty, full, ones, zeros
 from rushlight.eager.creation import tensor as make_tensor
-from rushlight.eager.dispatch import called, dispatch
+from rushlight.eager.dispatch import STATE, called, dispatch
 from rushlight.eager.handle import Handle
 from rushlight.eager.methods import GeneratedMethods
 from rushlight.eager.mutation import COPY
@@ -139,7 +139,8 @@ class ShapeOverloads:
 
     def contiguous(self, memory_format: Any = None) -> Any:
         """Itself if its elements lie row-major, else a copy that does."""
-        return self if self.is_contiguous() else dispatch(OPERATORS["contiguous"], (self,), {})
+        settled = STATE.tracer is None or not STATE.tracer.in_doubt(self)
+        return self if settled and self.is_contiguous() else dispatch(OPERATORS["contiguous"], (self,), {})
 
     def is_contiguous(self, memory_format: Any = None) -> bool:
         """Whether its elements lie row-major without gaps."""

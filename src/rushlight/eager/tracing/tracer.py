@@ -124,7 +124,7 @@ class Tracer:
 
     def _recorded(self, op: Any, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
         shares = op.shares_rule is not None
-        plan = None if shares and in_doubt(self.binding(operands[0]).cell) else view_plan(op, operands, attrs)
+        plan = None if shares and self.in_doubt(operands[0]) else view_plan(op, operands, attrs)
         if plan is not None:
             base = self.binding(operands[0])
             result = plan.call(operands)
@@ -246,6 +246,11 @@ class Tracer:
     def settle(self, tensor: Handle) -> None:
         """Settles what shares memory with a tensor that is going to be written to."""
         settle(self, tensor)
+
+    def in_doubt(self, tensor: Handle) -> bool:
+        """Whether a tensor is a copy, or a view of one, that may be a view of something else."""
+        binding = tensor.node
+        return binding is not None and binding.tracer is self and in_doubt(binding.cell)
 
     def seen(self) -> Iterator[Handle]:
         """The tensors of the trace so far."""
