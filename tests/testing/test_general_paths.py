@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from general_paths import plain, sites, watched
-from rushlight.eager.mutation import COPY, out_form
+from rushlight.eager.indexing import is_extra
+from rushlight.eager.mutation import out_form
 from rushlight.eager.symbols import SymInt, holds
 from rushlight.eager.tracing.loops import agree
 from rushlight.eager.tracing.sharing import shows_twice
@@ -86,7 +87,7 @@ def scattered(world):
 # What programs by chance meet seldom: a call for each.
 CALLS = (
     lambda world: out_form(OPERATORS["exp"]).check(world.node(1).type, world.node(1).type),
-    lambda world: COPY.check(world.node(2).type, world.node(1).type),
+    lambda world: is_extra(world.size()),
     gradient_of_scattered,
     attend_in_groups,
     lambda world: infer("reshape", world.node(2).type, shape=(world.size(None), -1)),

@@ -17,7 +17,7 @@ from rushlight.ir.dtype import Kind, bool_, int64
 from rushlight.ops import OPERATORS
 from rushlight.ops.dims import same_shape
 from rushlight.support.errors import fail, require
-from rushlight.sym import eq, required
+from rushlight.sym import Size, eq, required
 
 _SELECT, _SLICE, _UNSQUEEZE = OPERATORS["select"], OPERATORS["slice"], OPERATORS["unsqueeze"]
 _RESHAPE, _FLATNONZERO = OPERATORS["reshape"], OPERATORS["flatnonzero"]
@@ -200,6 +200,11 @@ def _is_mask_fill(index: Any, value: Any) -> bool:
 
 def _squeezed(value: Any, view: Handle) -> Any:
     """A value without leading dims of size 1 that its target lacks, as PyTorch allows in assignments."""
-    while isinstance(value, Handle) and value.ndim > view.ndim and required(eq(value.form.shape[0], 1)):
+    while isinstance(value, Handle) and value.ndim > view.ndim and is_extra(value.form.shape[0]):
         value = dispatch(_SELECT, (value,), {"dim": 0, "index": 0})
     return value
+
+
+def is_extra(size: Size) -> bool:
+    """Whether a leading dim, which the target lacks, may be dropped."""
+    return required(eq(size, 1))

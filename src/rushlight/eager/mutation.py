@@ -11,7 +11,7 @@ from rushlight.ir.graph import GraphBuilder, Node
 from rushlight.ir.type import TensorType
 from rushlight.ops.record import OPERATORS, Operator
 from rushlight.support.errors import fail, require
-from rushlight.sym import Size, broadcast_sizes, eq, required
+from rushlight.sym import Size, broadcast_sizes, eq, required, statically_known
 from rushlight.term import Op
 
 
@@ -85,7 +85,7 @@ def _becomes(x: Size, y: Size) -> bool:
     """Whether a size is broadcast to another one."""
     if isinstance(x, int) and isinstance(y, int):
         return x in (1, y)
-    return required(eq(broadcast_sizes(x, y), y))
+    return statically_known(eq(broadcast_sizes(x, y), y))
 
 
 def written_value(
