@@ -12,6 +12,7 @@ from tests.schedule.product_order import assert_same_bits, numpy_dtype, product_
 
 import rushlight as rl
 from rushlight.build.pipeline import run_passes
+from rushlight.compiler import shape_report
 from rushlight.ir.gemm_tile import GemmTile, choose_tile, plan_tiles
 from rushlight.ir.graph_parse import parse_graph
 from rushlight.ir.kernel import GemmKernel
@@ -278,6 +279,13 @@ f32[s0, OUT, s1, s1]
         assert plan.slots == ()
         assert len(plan.kernels) == 1
         assert sum(isinstance(kernel, GemmKernel) for kernel in plan.kernels) == products
+
+
+def test_steps_of_a_convolution_of_each_channel_are_counted_when_it_is_compiled() -> None:
+    compiled = rl.compile(lambda x, w: F.conv2d(x, w, None, 1, 1, 1, 4))
+    compiled(rl.ones(2, 4, 9, 8), rl.ones(4, 1, 3, 3))
+    (graph,) = shape_report(compiled).functions[0].graphs
+    assert {"a1_1 == 1", "a1_2 == 3", "a1_3 == 3"} <= {guard.condition for guard in graph.guards}
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])

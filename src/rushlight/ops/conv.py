@@ -107,7 +107,7 @@ def convolution_meta(
         fail(
             "S014", "convolution: the input's channels do not fit the weight", input=input, weight=weight, groups=groups
         )
-    divides = _is_by_channel(weight.shape[0], weight.shape[2:], groups)
+    divides = _is_by_channel(weight.shape[0], weight.shape[1:], groups)
     divides = divides or same_size((weight.shape[0] // groups) * groups, weight.shape[0])
     require(divides, "A002", "convolution: groups must divide the output channels", weight=weight, groups=groups)
     if bias is not None:
@@ -118,7 +118,7 @@ def convolution_meta(
 
 
 def _is_by_channel(out: Size, kernel: Shape, groups: int) -> bool:
-    """Whether each group has one output channel; the kernel's sizes are guarded then to be what they are.
+    """Whether each group has one output channel; sizes of `kernel`, with its channels, are guarded then to be as given.
 
     There are no rows of a product then: what is left are short chains, which are written out step by step.
     """
@@ -239,7 +239,7 @@ def convolution_input_meta(
     require(fits, "S014", "convolution_input: the channels do not fit the weight", input=grad, weight=weight)
     for size in input_space:
         require(required(ge(size, 0)), "S011", "convolution_input: the result has a negative size", size=size)
-    _is_by_channel(weight.shape[0], weight.shape[2:], groups)
+    _is_by_channel(weight.shape[0], weight.shape[1:], groups)
     return TensorType((grad.shape[0], weight.shape[1] * groups, *input_space), dtype, grad.device)
 
 
