@@ -52,6 +52,7 @@ _SCRATCH_BYTES = 384 << 10
 _A_BLOCK_BYTES = 384 << 10
 _ROW_BYTES = 4 << 10
 SMALLEST_TASK = 1 << 18
+CHUNKS_PER_THREAD = 4
 
 
 @dataclass(frozen=True)
@@ -128,9 +129,14 @@ class GemmTile:
         return self.b_made and self.b_format == "row" and self.group == 1
 
     @property
-    def few_rows(self) -> int:
-        """Rows of a macro tile that are not shared out while columns can be: each share makes its panels of `b`."""
-        return self.mc if self.b_made else 4 * self.mr
+    def rows_before(self) -> int:
+        """How many rows take as long as what each macro tile does to its columns first: it makes or packs panels."""
+        return 2 * self.mr if self.b_made else 0 if self.b_packed else self.mr // 4
+
+    @property
+    def columns_before(self) -> int:
+        """How many columns take as long as what each macro tile does to its rows first: it packs blocks of `a`."""
+        return 0 if self.a_packed else self.lanes // 4
 
     @property
     def block_steps(self) -> int:
@@ -206,24 +212,50 @@ def plan_tiles(
 ) -> tuple[int, int]:
     """The macro tile's rows and columns for a problem: what `emit_plan`'s function computes, for reading and tests.
 
-    Tiles start as large as the cache allows and are halved until `threads` equal shares of whole tiles waste at most a
-    seventh of the time, or a tile would be too little work for a task.
+    Tiles start as large as the cache allows. Their rows or columns are halved, whichever costs less, until `threads`
+    shares waste at most a sixteenth of the time, or a tile would be too little work for a task; the best is taken.
     """
     rows = _even(m, tile.mc, tile.mr)
     columns = _even(n, tile.scratch_nc if scratch else tile.nc, tile.nr)
-    while threads > 1:
-        tasks = batches * -(-m // rows) * -(-n // columns)
-        area = min(rows, m) * min(columns, n)
-        spent = -(-tasks // threads) * threads * area
-        if 7 * batches * m * n >= 6 * spent or area * k < SMALLEST_TASK:
-            break
-        if columns > tile.nr and (columns >= 2 * rows or rows <= tile.few_rows):
-            columns = _even(n, columns // 2, tile.nr)
+    if threads <= 1:
+        return rows, columns
+
+    def cost(rows: int, columns: int) -> int:
+        return _share(tile, (m, n), batches, threads, (rows, columns))
+
+    best, least = (rows, columns), cost(rows, columns)
+    ideal = batches * (m + tile.rows_before) * (n + tile.columns_before)
+    while 15 * threads * least > 16 * ideal and min(rows, m) * min(columns, n) * k >= SMALLEST_TASK:
+        fewer_rows, fewer_columns = _even(m, rows // 2, tile.mr), _even(n, columns // 2, tile.nr)
+        by_rows, by_columns = cost(fewer_rows, columns), cost(rows, fewer_columns)
+        prefers_columns = by_columns < by_rows or (by_columns == by_rows and columns >= 2 * rows)
+        if columns > tile.nr and (rows <= tile.mr or prefers_columns):
+            columns, found = fewer_columns, by_columns
         elif rows > tile.mr:
-            rows = _even(m, rows // 2, tile.mr)
+            rows, found = fewer_rows, by_rows
         else:
             break
-    return rows, columns
+        if found <= least:
+            best, least = (rows, columns), found
+    return best
+
+
+def _share(tile: GemmTile, size: tuple[int, int], batches: int, threads: int, part: tuple[int, int]) -> int:
+    """The largest share of a thread: rows by columns of its macro tiles, with what comes before each of them.
+
+    Threads take chunks of tiles in turns. Where the last turn has one chunk only, that may be a small one.
+    """
+    (m, n), (rows, columns) = size, part
+    m_tiles, n_tiles = -(-m // rows), -(-n // columns)
+    tasks = batches * m_tiles * n_tiles
+    high, wide = min(rows, m) + tile.rows_before, min(columns, n)
+    chunk = -(-tasks // (threads * CHUNKS_PER_THREAD))
+    others = (tasks - 1) // chunk
+    last = tasks - others * chunk
+    absent = min(last, m_tiles) * (n_tiles * wide - n)
+    wide_before = wide + tile.columns_before
+    final = last * wide_before - absent if others % threads == 0 else chunk * wide_before
+    return (others // threads * chunk * wide_before + final) * high
 
 
 def _even(size: int, limit: int, unit: int) -> int:

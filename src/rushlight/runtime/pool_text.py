@@ -15,6 +15,8 @@ the number to reach 0: first spinning, then, having set WAITING, on its lock, wh
 Python's `PyThread` locks (a semaphore, a futex underneath): exported on every platform and free of the interpreter.
 """
 
+from rushlight.ir.gemm_tile import CHUNKS_PER_THREAD
+
 MAX_WORKERS = 256
 LINE_WORDS = 8
 FIRST_WORKER_LINE = 5
@@ -34,7 +36,6 @@ CONTEXT_POOL_BYTES = 48  # word 6 of a context
 _OPEN = 1 << 16
 _WAITING = 1 << 17
 _INSIDE = _OPEN - 1
-_CHUNKS_PER_THREAD = 4
 
 PYTHON_SYMBOLS = ("PyThread_acquire_lock", "PyThread_release_lock")
 
@@ -147,9 +148,9 @@ try:
   %got = extractvalue {{ i64, i1 }} %pair, 1
   br i1 %got, label %publish, label %serial
 publish:
-  ; Chunks are whole grains, some {_CHUNKS_PER_THREAD} a thread.
+  ; Chunks are whole grains, some {CHUNKS_PER_THREAD} a thread.
   %threads = add i64 %joiners, 1
-  %pieces = mul i64 %threads, {_CHUNKS_PER_THREAD}
+  %pieces = mul i64 %threads, {CHUNKS_PER_THREAD}
   %per.piece = mul i64 %pieces, %least
   %n.up = add i64 %n, %per.piece
   %n.last = sub i64 %n.up, 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rushlight.ir.gemm_tile import SMALLEST_TASK, GemmTile
+from rushlight.ir.gemm_tile import CHUNKS_PER_THREAD, SMALLEST_TASK, GemmTile
 from rushlight.ir.kernel import TASK_WORDS
 
 _PLAN = """\
@@ -18,6 +18,43 @@ define internal i64 @{name}_even(i64 %size, i64 %limit, i64 %unit) {{
   ret i64 %even
 }}
 
+define internal i64 @{name}_share(i64 %m, i64 %n, i64 %batches, i64 %threads, i64 %rows, i64 %columns) {{
+  %m_less = sub i64 %m, 1
+  %m_others = udiv i64 %m_less, %rows
+  %m_tiles = add i64 %m_others, 1
+  %n_less = sub i64 %n, 1
+  %n_others = udiv i64 %n_less, %columns
+  %n_tiles = add i64 %n_others, 1
+  %tiles = mul i64 %m_tiles, %n_tiles
+  %tasks = mul i64 %tiles, %batches
+  %rows_real = call i64 @llvm.smin.i64(i64 %rows, i64 %m)
+  %high = add i64 %rows_real, {rows_before}
+  %wide = call i64 @llvm.smin.i64(i64 %columns, i64 %n)
+  %wide_before = add i64 %wide, {columns_before}
+  %chunks_least = mul i64 %threads, {chunks}
+  %tasks_less = sub i64 %tasks, 1
+  %chunk_less = udiv i64 %tasks_less, %chunks_least
+  %chunk = add i64 %chunk_less, 1
+  %others = udiv i64 %tasks_less, %chunk
+  %others_tasks = mul i64 %others, %chunk
+  %last = sub i64 %tasks, %others_tasks
+  %last_rows = call i64 @llvm.smin.i64(i64 %last, i64 %m_tiles)
+  %n_padded = mul i64 %n_tiles, %wide
+  %n_absent = sub i64 %n_padded, %n
+  %absent = mul i64 %last_rows, %n_absent
+  %last_padded = mul i64 %last, %wide_before
+  %last_real = sub i64 %last_padded, %absent
+  %chunk_wide = mul i64 %chunk, %wide_before
+  %turns = udiv i64 %others, %threads
+  %turn_chunks = mul i64 %turns, %threads
+  %alone = icmp eq i64 %turn_chunks, %others
+  %final = select i1 %alone, i64 %last_real, i64 %chunk_wide
+  %before = mul i64 %turns, %chunk_wide
+  %share_wide = add i64 %before, %final
+  %share = mul i64 %share_wide, %high
+  ret i64 %share
+}}
+
 define i64 @{name}(ptr %args, i64 %batches, i64 %threads) {{
 entry:
   %m_word = getelementptr i64, ptr %args, i64 {m_word}
@@ -30,7 +67,6 @@ entry:
   %tile_n_word = getelementptr i64, ptr %args, i64 {tile_n_word}
   %mn = mul i64 %m, %n
   %size = mul i64 %mn, %batches
-  %useful = mul i64 %size, 7
   %empty = icmp eq i64 %size, 0
   br i1 %empty, label %nothing, label %start
 nothing:
@@ -40,57 +76,74 @@ nothing:
 start:
   %rows_start = call i64 @{name}_even(i64 %m, i64 {mc}, i64 {mr})
   %columns_start = call i64 @{name}_even(i64 %n, i64 {nc}, i64 {nr})
+  %is_alone = icmp sle i64 %threads, 1
+  br i1 %is_alone, label %done, label %share
+share:
+  %least_start = call i64 @{name}_share({sizes}, i64 %rows_start, i64 %columns_start)
+  %m_before = add i64 %m, {rows_before}
+  %n_before = add i64 %n, {columns_before}
+  %mn_before = mul i64 %m_before, %n_before
+  %ideal = mul i64 %mn_before, %batches
+  %enough = mul i64 %ideal, 16
+  %weight = mul i64 %threads, 15
   br label %try
 try:
-  %rows = phi i64 [ %rows_start, %start ], [ %rows, %split_columns ], [ %rows_less, %split_rows ]
-  %columns = phi i64 [ %columns_start, %start ], [ %columns_less, %split_columns ], [ %columns, %split_rows ]
-  %m_before = sub i64 %m, 1
-  %m_others = udiv i64 %m_before, %rows
-  %m_tiles = add i64 %m_others, 1
-  %n_before = sub i64 %n, 1
-  %n_others = udiv i64 %n_before, %columns
-  %n_tiles = add i64 %n_others, 1
-  %tiles = mul i64 %m_tiles, %n_tiles
-  %tasks = mul i64 %tiles, %batches
-  %alone = icmp sle i64 %threads, 1
-  br i1 %alone, label %done, label %judge
-judge:
-  %tasks_before = sub i64 %tasks, 1
-  %turns_less = udiv i64 %tasks_before, %threads
-  %turns = add i64 %turns_less, 1
-  %shares = mul i64 %turns, %threads
+  %rows = phi i64 [ %rows_start, %share ], [ %rows_next, %halve ]
+  %columns = phi i64 [ %columns_start, %share ], [ %columns_next, %halve ]
+  %rows_best = phi i64 [ %rows_start, %share ], [ %rows_best_next, %halve ]
+  %columns_best = phi i64 [ %columns_start, %share ], [ %columns_best_next, %halve ]
+  %least = phi i64 [ %least_start, %share ], [ %least_next, %halve ]
+  %spent = mul i64 %weight, %least
+  %good = icmp ule i64 %spent, %enough
   %rows_real = call i64 @llvm.smin.i64(i64 %rows, i64 %m)
   %columns_real = call i64 @llvm.smin.i64(i64 %columns, i64 %n)
   %area = mul i64 %rows_real, %columns_real
-  %share_area = mul i64 %shares, %area
-  %spent = mul i64 %share_area, 6
-  %good = icmp uge i64 %useful, %spent
   %work = mul i64 %area, %k
   %small = icmp slt i64 %work, {smallest_task}
-  %enough = or i1 %good, %small
-  br i1 %enough, label %done, label %split
-split:
+  %many_rows = icmp sgt i64 %rows, {mr}
   %many_columns = icmp sgt i64 %columns, {nr}
+  %many = or i1 %many_rows, %many_columns
+  %one = xor i1 %many, true
+  %no_halves = or i1 %small, %one
+  %enough_halves = or i1 %good, %no_halves
+  br i1 %enough_halves, label %done, label %halve
+halve:
+  %rows_half = lshr i64 %rows, 1
+  %rows_fewer = call i64 @{name}_even(i64 %m, i64 %rows_half, i64 {mr})
+  %columns_half = lshr i64 %columns, 1
+  %columns_fewer = call i64 @{name}_even(i64 %n, i64 %columns_half, i64 {nr})
+  %by_rows = call i64 @{name}_share({sizes}, i64 %rows_fewer, i64 %columns)
+  %by_columns = call i64 @{name}_share({sizes}, i64 %rows, i64 %columns_fewer)
   %rows_twice = shl i64 %rows, 1
   %wide = icmp sge i64 %columns, %rows_twice
-  %few_rows = icmp sle i64 %rows, {few_rows}
-  %prefer_columns = or i1 %wide, %few_rows
-  %by_columns = and i1 %many_columns, %prefer_columns
-  br i1 %by_columns, label %split_columns, label %not_columns
-split_columns:
-  %columns_half = lshr i64 %columns, 1
-  %columns_less = call i64 @{name}_even(i64 %n, i64 %columns_half, i64 {nr})
-  br label %try
-not_columns:
-  %many_rows = icmp sgt i64 %rows, {mr}
-  br i1 %many_rows, label %split_rows, label %done
-split_rows:
-  %rows_half = lshr i64 %rows, 1
-  %rows_less = call i64 @{name}_even(i64 %m, i64 %rows_half, i64 {mr})
+  %same = icmp eq i64 %by_columns, %by_rows
+  %less = icmp ult i64 %by_columns, %by_rows
+  %same_and_wide = and i1 %same, %wide
+  %better = or i1 %less, %same_and_wide
+  %few_rows = xor i1 %many_rows, true
+  %prefer_columns = or i1 %better, %few_rows
+  %columns_halved = and i1 %many_columns, %prefer_columns
+  %rows_next = select i1 %columns_halved, i64 %rows, i64 %rows_fewer
+  %columns_next = select i1 %columns_halved, i64 %columns_fewer, i64 %columns
+  %found = select i1 %columns_halved, i64 %by_columns, i64 %by_rows
+  %best = icmp ule i64 %found, %least
+  %rows_best_next = select i1 %best, i64 %rows_next, i64 %rows_best
+  %columns_best_next = select i1 %best, i64 %columns_next, i64 %columns_best
+  %least_next = select i1 %best, i64 %found, i64 %least
   br label %try
 done:
-  store i64 %rows, ptr %tile_m_word, align 8
-  store i64 %columns, ptr %tile_n_word, align 8
+  %rows_found = phi i64 [ %rows_start, %start ], [ %rows_best, %try ]
+  %columns_found = phi i64 [ %columns_start, %start ], [ %columns_best, %try ]
+  store i64 %rows_found, ptr %tile_m_word, align 8
+  store i64 %columns_found, ptr %tile_n_word, align 8
+  %m_less = sub i64 %m, 1
+  %m_others = udiv i64 %m_less, %rows_found
+  %m_tiles = add i64 %m_others, 1
+  %n_less = sub i64 %n, 1
+  %n_others = udiv i64 %n_less, %columns_found
+  %n_tiles = add i64 %n_others, 1
+  %tiles = mul i64 %m_tiles, %n_tiles
+  %tasks = mul i64 %tiles, %batches
   ret i64 %tasks
 }}
 """
@@ -107,7 +160,10 @@ def emit_plan(tile: GemmTile, name: str, *, scratch: bool = False) -> str:
         nr=tile.nr,
         mc=tile.mc,
         nc=tile.scratch_nc if scratch else tile.nc,
-        few_rows=tile.few_rows,
+        rows_before=tile.rows_before,
+        columns_before=tile.columns_before,
+        chunks=CHUNKS_PER_THREAD,
         smallest_task=SMALLEST_TASK,
+        sizes="i64 %m, i64 %n, i64 %batches, i64 %threads",
         **{f"{word}_word": TASK_WORDS.index(word) for word in ("m", "n", "k", "tile_m", "tile_n")},
     )
