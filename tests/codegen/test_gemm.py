@@ -519,7 +519,8 @@ def test_hot_loops_keep_everything_in_registers(target_name: str, a_format: Any)
         text = llvm.assembly(emit_core(tile, "core"), target, optimise)
         loops = [loop for name, loop in innermost_loops(text) if "_full" in name or "_edge_" in name]
         products = [loop for loop in loops if any(re.match(r"\s*(v?fmadd|fmla)", line) for line in loop)]
-        assert len(products) == 1 + 2 * tile.vectors
+        full = len(products) - 2 * tile.vectors
+        assert full == 2 or (full == 1 and tile.unroll == 2)  # what is left of two steps is one, and no loop
         for loop in products:
             used = [line for line in loop if "prefetch" not in line]  # which may use %rbp like any other register
             assert not [line for line in used if re.search(r"\(%[re][sb]p\)|\[sp", line)], "\n".join(loop)
@@ -540,9 +541,11 @@ def test_groups_of_narrow_elements_are_one_instruction(
     assert not narrow_products(level)
     tile = choose_tile(dtype, target.vector_bytes, a_format=a_format, b_format=b_format, a_packed=False, b_packed=False)
     text = llvm.assembly(emit_core(tile, "core"), target)
-    (loop,) = [loop for name, loop in innermost_loops(text) if "_full" in name]
-    assert sum(instruction in line for line in loop) == tile.unroll * tile.mr * tile.vectors
-    assert not [line for line in loop if "prefetch" not in line and re.search(r"\(%[re]sp\)", line)], "\n".join(loop)
+    loops = [loop for name, loop in innermost_loops(text) if "_full" in name]
+    for loop, steps in zip(loops, (tile.unroll, 1), strict=True):
+        assert sum(instruction in line for line in loop) == steps * tile.mr * tile.vectors
+        used = [line for line in loop if "prefetch" not in line]
+        assert not [line for line in used if re.search(r"\(%[re]sp\)", line)], "\n".join(loop)
 
 
 def innermost_loops(assembly: str) -> list[tuple[str, list[str]]]:

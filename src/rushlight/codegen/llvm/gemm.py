@@ -107,10 +107,7 @@ block:
   %steps = call i64 @llvm.smin.i64(i64 %k_left, i64 {kc})
   %steps_more = add i64 %steps, {group_less}
   %groups = udiv i64 %steps_more, {group}
-  %steps_odd = urem i64 %groups, {unroll}
-  %steps_even = icmp eq i64 %steps_odd, 0
-  %steps_some = icmp ne i64 %steps, 0
-  %steps_full = and i1 %steps_even, %steps_some
+  %steps_full = icmp uge i64 %groups, {unroll}
   %a_offset = mul i64 %k0, {a_per_k}
   %a_there = getelementptr {a_element}, ptr %a, i64 %a_offset
 {pack_a}

@@ -84,8 +84,8 @@ def emit_micro(kernel: MicroKernel, name: str) -> str:
     """IR of an internal function that computes `c = a b` if `first`, else `c += a b`, for `steps` steps along k.
 
     `void @name(a, b, c, b_stride, ldc, steps, first, …)`: `a` is in a packed format; `b_stride`, the elements from one
-    step to the next in `b`, is `nr` unless `b` is read in place. The full kernel needs a positive multiple of the
-    tile's `unroll` steps. An edge kernel takes `rows`, at least one, and `columns`, those of its last vector. In each
+    step to the next in `b`, is `nr` unless `b` is read in place. The full kernel needs as many steps as the tile's
+    `unroll` at least. An edge kernel takes `rows`, at least one, and `columns`, those of its last vector. In each
     step a kernel asks for the cache lines of `nr` elements at `ahead`, for each member of a group, `ahead_step` bytes
     apart, and moves on.
     """
@@ -161,28 +161,50 @@ def _full_lines(kernel: MicroKernel, name: str) -> Iterator[str]:
     yield from _starts(kernel)
     c_rows = yield from _rows_in_order(kernel)
     yield from _prefetch_c(kernel, c_rows)
+    yield f"  %rest = urem i64 %steps, {tile.unroll}"
+    yield "  %whole = sub i64 %steps, %rest"
     yield "  br label %loop"
     yield "loop:"
-    yield from _phis("%left", "i64", "%steps")
+    yield from _phis("%left", "i64", "%whole")
     for value in carried:
         yield from _phis(value.name, value.type, value.start)
     names = {value.name: value.name for value in carried}
-    stride = tile.block_steps if tile.a_format == "row" else 1
     for step in range(tile.unroll):
-        after = "_next" if step == tile.unroll - 1 else f"_{step}"
-        yield from _ask_ahead(tile, names["%ahead_at"], f"%ahead_at{after}")
-        a_rows = [f"%a{step}_{row}_at" for row in range(kernel.rows)]
-        for row, address in enumerate(a_rows):
-            yield f"  {address} = getelementptr {tile.element}, ptr {names['%a_at']}, i64 {row * stride}"
-        yield from _step(kernel, names, a_rows, step, after)
-        yield f"  %a_at{after} = getelementptr {tile.element}, ptr {names['%a_at']}, i64 {_a_step(tile)}"
-        names = {value: f"{value}{after}" for value in names}
+        names = yield from _full_step(kernel, names, step, "_next" if step == tile.unroll - 1 else f"_{step}")
     yield f"  %left_next = sub i64 %left, {tile.unroll}"
     yield "  %end = icmp eq i64 %left_next, 0"
-    yield "  br i1 %end, label %done, label %loop"
+    yield "  br i1 %end, label %whole_done, label %loop"
+    yield "whole_done:"
+    yield "  %none_left = icmp eq i64 %rest, 0"
+    yield "  br i1 %none_left, label %done, label %one"
+    yield "one:"
+    yield "  %rest_left = phi i64 [ %rest, %whole_done ], [ %rest_next, %one ]"
+    for value in carried:
+        yield f"  {value.name}_one = phi {value.type} [ {value.name}_next, %whole_done ], [ {value.name}_last, %one ]"
+    yield from _full_step(kernel, {value.name: f"{value.name}_one" for value in carried}, tile.unroll, "_last")
+    yield "  %rest_next = sub i64 %rest_left, 1"
+    yield "  %rest_end = icmp eq i64 %rest_next, 0"
+    yield "  br i1 %rest_end, label %done, label %one"
     yield "done:"
-    yield from _write(kernel, c_rows, tuple(f"{value.name}_next" for value in totals))
+    for value in totals:
+        yield f"  {value.name}_total = phi {value.type} [ {value.name}_next, %whole_done ], [ {value.name}_last, %one ]"
+    yield from _write(kernel, c_rows, tuple(f"{value.name}_total" for value in totals))
     yield "}"
+
+
+def _full_step(
+    kernel: MicroKernel, names: dict[str, str], step: int, after: str
+) -> Generator[str, None, dict[str, str]]:
+    """A step of the full kernel; the names of what is carried after it."""
+    tile = kernel.tile
+    stride = tile.block_steps if tile.a_format == "row" else 1
+    yield from _ask_ahead(tile, names["%ahead_at"], f"%ahead_at{after}")
+    a_rows = [f"%a{step}_{row}_at" for row in range(kernel.rows)]
+    for row, address in enumerate(a_rows):
+        yield f"  {address} = getelementptr {tile.element}, ptr {names['%a_at']}, i64 {row * stride}"
+    yield from _step(kernel, names, a_rows, step, after)
+    yield f"  %a_at{after} = getelementptr {tile.element}, ptr {names['%a_at']}, i64 {_a_step(tile)}"
+    return {value: f"{value}{after}" for value in names}
 
 
 def _edge_lines(kernel: MicroKernel, name: str) -> Iterator[str]:
