@@ -53,6 +53,8 @@ _A_BLOCK_BYTES = 384 << 10
 _ROW_BYTES = 4 << 10
 SMALLEST_TASK = 1 << 18
 CHUNKS_PER_THREAD = 4
+# How many steps along k before and after those that it is asked for a function that makes `b` by rows may write.
+MADE_AROUND = 8
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from rushlight.ir.choice import Machine, Product
-from rushlight.ir.gemm_tile import BLOCK, Format, GemmTile, choose_tile
+from rushlight.ir.gemm_tile import BLOCK, MADE_AROUND, Format, GemmTile, choose_tile
 from rushlight.ir.kernel import PANEL_WORDS, TILE_WORDS, Axis, AxisKind, GemmKernel, Kernel, Loop, Store
 from rushlight.ir.loops import Index
 from rushlight.ir.plan import Address
@@ -257,10 +257,29 @@ def _prologue(term: Scalar, shape: GemmShape, tile: GemmTile, name: str) -> Kern
     counted, far_axes, position = _walk(far)
     images = {**_at_positions(((shape.batch, batch), (near, near_at + within))), **counted}
     offset = index((position - far_at) * tile.made_ld + within)
-    nest = Nest((), [Item((within, *far_axes), panel, offset, Substitution(images)(term))])
-    rows = span_loops(far_axes, far_at, far_at + far_count, (Store(panel, offset, nest.items[0].value),))
+    item = Item((within, *far_axes), panel, offset, Substitution(images)(term))
+    far_axes, turns, width = _written_out(far_axes) if tile.b_format == "row" else (far_axes, ({},), 1)
+    span = floordiv(far_at, width), ceildiv(far_at + far_count, width)
+    places = [Substitution(turn) for turn in turns]
+    nest = Nest((), [Item((within, *far_axes), panel, at(item.offset), at(item.value)) for at in places])
+    stores = tuple([Store(panel, turn.offset, turn.value) for turn in nest.items])
+    rows = span_loops(far_axes, *span, stores, width)
     body = (Loop(Axis(within, axis_size(within), AxisKind.VECTOR), rows),)
     return _attached(finish_kernel(nest, f"{name}_prologue", (), body, 1), panel, first)
+
+
+def _written_out(
+    axes: tuple[SizeExpr, ...],
+) -> tuple[tuple[SizeExpr, ...], tuple[dict[SizeExpr, int], ...], int]:
+    """The axes without a short last one, the images of that one for each of its places, and their number.
+
+    What does not depend on the others, as conditions on a window's columns, is then computed once for a vector. Steps
+    are made in whole runs of the short axis, up to `MADE_AROUND` more of them than are asked for.
+    """
+    size = axis_size(axes[-1]) if axes else 1
+    if not isinstance(size, int) or not 1 < size <= MADE_AROUND:
+        return axes, ({},), 1
+    return axes[:-1], tuple([{axes[-1]: place} for place in range(size)]), size
 
 
 def _epilogue(group: Group, shape: GemmShape, placed: Mapping[Buffer, Buffer], name: str) -> Kernel:

@@ -370,16 +370,19 @@ def finish_kernel(nest: Nest, name: str, parallel: Sequence[SizeExpr], body: tup
     return Step(kernel, (*kernel.buffers, *kernel.sizes), product([axis_size(axis) for axis in parallel]), work)
 
 
-def span_loops(axes: Sequence[SizeExpr], low: Size, high: Size, body: Body) -> Body:
-    """Serial loops, in any order, over those values of some axes, row-major, whose flat position is in [low, high)."""
+def span_loops(axes: Sequence[SizeExpr], low: Size, high: Size, body: Body, run: int = 1) -> Body:
+    """Serial loops, in any order, over those values of some axes, row-major, whose flat position is in [low, high).
+
+    The body writes a `run` of values of one more axis out.
+    """
     if not axes:
         return body
     axis, *others = axes
     rest = product([axis_size(other) for other in others])
     start, end = floordiv(low, rest), ceildiv(high, rest)
-    if others and _is_longest(axis, rest, others[-1]):
+    if others and isinstance(rest, int) and rest > 0 and (run > 1 or _is_longest(axis, rest, others[-1])):
         return _first_inside(axis, others, (start, end), (low, high), body)
-    inner = span_loops(others, maximum(0, low - axis * rest), minimum(rest, high - axis * rest), body)
+    inner = span_loops(others, maximum(0, low - axis * rest), minimum(rest, high - axis * rest), body, run)
     return (Loop(Axis(axis, end - start, AxisKind.SERIAL, start), inner),)
 
 
@@ -402,10 +405,10 @@ def _first_inside(
     return (Loop(Axis(block, last - first, AxisKind.SERIAL, first), loops),)
 
 
-def _is_longest(axis: SizeExpr, rest: Size, last: SizeExpr) -> bool:
+def _is_longest(axis: SizeExpr, rest: int, last: SizeExpr) -> bool:
     """Whether a span of a panel has more values of its first axis, for all of the `rest`, than of its last one."""
     first, last_size = axis_size(axis), axis_size(last)
-    if not isinstance(rest, int) or not isinstance(last_size, int) or rest == 0:
+    if not isinstance(last_size, int):
         return False
     turns = SPAN // rest
     return last_size <= (min(turns, first) if isinstance(first, int) else turns)

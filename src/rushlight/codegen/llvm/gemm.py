@@ -22,7 +22,7 @@ from rushlight.codegen.llvm.gemm_micro import (
 )
 from rushlight.codegen.llvm.gemm_pack import emit_pack_a_block, emit_pack_b_panel, emit_starts
 from rushlight.codegen.llvm.gemm_row import alone, emit_alone
-from rushlight.ir.gemm_tile import GemmTile, choose_tile, plan_tiles
+from rushlight.ir.gemm_tile import MADE_AROUND, GemmTile, choose_tile, plan_tiles
 from rushlight.ir.kernel import TASK_WORDS
 
 __all__ = [
@@ -247,13 +247,20 @@ def _scratch(tile: GemmTile) -> Iterator[str]:
     if not tile.a_packed:
         yield f"  %a_block = alloca [{tile.mc * tile.block_steps} x {tile.element}], align 64"
     if not tile.b_packed:
-        yield f"  %b_panel = alloca [{tile.panel_elements} x {tile.element}], align 64"
+        yield from _around("%b_panel", tile.panel_elements, tile.nr if tile.makes_packed else 0, tile.element)
     if tile.b_made:
         yield _FIND_MAKER
         if not tile.makes_packed:
-            yield f"  %b_made = alloca [{tile.nr * tile.kc} x {tile.source}], align 64"
+            yield from _around("%b_made", tile.nr * tile.kc, tile.nr if tile.b_format == "row" else 0, tile.source)
     if reads_in_place(tile):
         yield f"  %in_place = icmp sle i64 %m, {2 * tile.mr}"
+
+
+def _around(name: str, elements: int, step: int, element: str) -> Iterator[str]:
+    """Memory of a panel, with room around it for steps that were not asked for."""
+    room = step * MADE_AROUND
+    yield f"  {name}_memory = alloca [{elements + 2 * room} x {element}], align 64"
+    yield f"  {name} = getelementptr {element}, ptr {name}_memory, i64 {room}"
 
 
 def _take_b(tile: GemmTile, name: str) -> str:

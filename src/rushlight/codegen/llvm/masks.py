@@ -19,7 +19,8 @@ def first_lanes(scope: Scope, count: str, width: int, relation: str = "ult") -> 
     return scope.let(f"icmp {relation} {words} {lane_numbers(width, 'i32')}, {counts}")
 
 
-def clamped(scope: Scope, count: str, width: int) -> str:
-    """A signed count brought into 0 to `width`."""
+def clamped(scope: Scope, count: str, width: int, step: int = 1) -> str:
+    """A signed count of elements as 0 to `width` lanes of `step` elements, of which the last may lack some."""
     least = scope.let(f"call i64 @llvm.smax.i64(i64 {count}, i64 0)")
-    return scope.let(f"call i64 @llvm.smin.i64(i64 {least}, i64 {width})")
+    most = scope.let(f"call i64 @llvm.smin.i64(i64 {least}, i64 {width * step})")
+    return most if step == 1 else scope.let(f"udiv i64 {scope.let(f'add i64 {most}, {step - 1}')}, {step}")

@@ -134,11 +134,20 @@ def active_lanes(scope: Scope, mask: Mask | None, width: int) -> str | None:
     text = widen(Value(mask.text, mask.lanes, mask.scope), shape)
     if running is None:
         return text
+    place = _mask_place(scope, mask)
     key = (text, running)
-    known = scope.sizes.get(key)
+    known = place.sizes.get(key)
     if known is None:
-        known = scope.sizes[key] = scope.let(f"and {shape.type} {text}, {running}")
+        known = place.sizes[key] = place.let(f"and {shape.type} {text}, {running}")
     return known
+
+
+def _mask_place(scope: Scope, mask: Mask | None) -> Scope:
+    """The outermost region that knows the lanes that may touch memory."""
+    lanes, known = scope.vector, None if mask is None else mask.scope
+    while scope is not known and scope.parent is not None and scope.parent.vector is lanes:
+        scope = scope.parent
+    return scope
 
 
 def emit_load(ctx: Context, term: Scalar, scope: Scope, mask: Mask | None) -> Value:
@@ -180,7 +189,7 @@ def _load(ctx: Context, buffer: Buffer, place: Place, scope: Scope, mask: Mask |
     elif place.repeats:
         raw = _load_repeated(ctx, scope, shape, place, active)
     elif _is_spread(ctx, shape, place):
-        raw = _load_spread(scope, shape, place, active)
+        raw = _load_spread(scope, shape, place, active, _mask_place(scope, mask))
     else:
         raw = _gather(ctx, scope, shape, _addresses(scope, shape, place), active)
     return Value(from_memory(scope, shape, raw), lanes.width, scope)
@@ -247,7 +256,7 @@ def _is_spread(ctx: Context, shape: Shape, place: Place) -> bool:
     return near and shape.itemsize >= max(4, ctx.target.masked_bytes)
 
 
-def _load_spread(scope: Scope, shape: Shape, place: Place, active: str | None) -> str:
+def _load_spread(scope: Scope, shape: Shape, place: Place, active: str | None, known: Scope) -> str:
     """Elements that lie a constant number of elements apart; none beyond the last one, or of other lanes, is read."""
     stride, width = int(place.stride), shape.lanes
     kind, flags = f"<{stride * width} x {shape.memory}>", f"<{stride * width} x i1>"
@@ -255,7 +264,9 @@ def _load_spread(scope: Scope, shape: Shape, place: Place, active: str | None) -
         bits = ["true" if lane <= stride * (width - 1) else "false" for lane in range(stride * width)]
         mask = f"<{', '.join(f'i1 {bit}' for bit in bits)}>"
     else:
-        mask = _spread(scope, shape.mask_type, active, width, stride)
+        key = (active, "spread", stride)
+        mask = known.sizes.get(key) or _spread(known, shape.mask_type, active, width, stride)
+        known.sizes[key] = mask
     loaded = scope.let(
         f"call {kind} @llvm.masked.load.v{stride * width}{_letters(shape)}.p0(ptr {place.pointer}, "
         f"i32 {shape.itemsize}, {flags} {mask}, {kind} zeroinitializer)"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
+
 from rushlight.codegen.llvm import arithmetic, casts, masks, sizes
-from rushlight.codegen.llvm.analysis import ANY_LOAD, CONSTANT, GUARD, INDEX, RISKY_LOAD
+from rushlight.codegen.llvm.analysis import ANY_LOAD, CONSTANT, GUARD, INDEX, LOAD, RISKY_LOAD
 from rushlight.codegen.llvm.scope import Context, Handler, Mask, Scope, Value, widen
 from rushlight.codegen.llvm.shapes import Shape, literal, shape_of
 from rushlight.ir.dtype import bool_, int64
@@ -98,20 +100,21 @@ def _emit_operation(ctx: Context, term: Scalar, scope: Scope, mask: Mask | None)
 
 
 def _emit_order(ctx: Context, term: Scalar, scope: Scope, mask: Mask | None) -> Value:
-    """a < b and a <= b. Between indices that move by one lane or not at all, a count of lanes or one bit decides."""
+    """a < b and a <= b. Between indices that move by a constant or not at all, a count of lanes or one bit decides."""
     lanes = lanes_of(ctx, term, scope)
     a, b = (_index_of(item) for item in term.operands)
     if lanes > 1 and a is not None and b is not None:
         gap = b - a if term.op.name == "lt" else b - a + 1
         split = sizes.affine(ctx, parts(gap), scope)
-        if split.extra is None and split.stride in (-1, 0, 1):
+        if split.extra is None and isinstance(split.stride, int):
             low = sizes.sum_text(ctx, split.base, scope)
             if split.stride == 0:
                 return Value(scope.let(f"icmp sgt i64 {low}, 0"), 1, scope)
-            if split.stride == -1:
-                return Value(masks.first_lanes(scope, masks.clamped(scope, low, lanes), lanes), lanes, scope)
-            start = masks.clamped(scope, scope.let(f"sub i64 1, {low}"), lanes)
-            return Value(masks.first_lanes(scope, start, lanes, "uge"), lanes, scope)
+            # low + stride * l > 0
+            step, relation = abs(split.stride), "ult" if split.stride < 0 else "uge"
+            room = low if split.stride < 0 else scope.let(f"sub i64 1, {low}")
+            count = masks.clamped(scope, room, lanes, step)
+            return Value(masks.first_lanes(scope, count, lanes, relation), lanes, scope)
     return _emit_operation(ctx, term, scope, mask)
 
 
@@ -170,7 +173,16 @@ def _emit_guard(ctx: Context, term: Scalar, scope: Scope, mask: Mask | None) -> 
     if not ctx.analysis.touched[a] & ANY_LOAD:
         return select(scope, term, chosen, value(ctx, a, scope, mask), other)
     inner = narrow_mask(ctx, condition, chosen, scope, mask)
-    return select(scope, term, chosen, value(ctx, a, scope, inner), other)
+    item = value(ctx, a, scope, inner)
+    # A load has zeros where its mask does not hold, but for one element that is in all lanes where it holds in any.
+    if a.op is LOAD and is_zero(b) and (item.lanes > 1 or chosen.lanes == 1):
+        return item
+    return select(scope, term, chosen, item, other)
+
+
+def is_zero(term: Scalar) -> bool:
+    """Whether a term is the constant whose bits are all 0."""
+    return term.op is CONSTANT and not term.attr("value") and not math.copysign(1, term.attr("value")) < 0
 
 
 def narrow_mask(ctx: Context, condition: Scalar, chosen: Value, scope: Scope, outer: Mask | None) -> Mask:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from rushlight.codegen.llvm import sizes
-from rushlight.codegen.llvm.analysis import INDEX
+from rushlight.codegen.llvm.analysis import INDEX, LOAD
 from rushlight.codegen.llvm.counting import Carry
 from rushlight.codegen.llvm.memory import MOST_SPREAD
 from rushlight.codegen.llvm.scope import Context, Lanes, Scope
@@ -35,7 +35,8 @@ def find_quotients(ctx: Context, body: Iterable[Statement], scope: Scope, vector
     lanes, width = vector.axes, vector.width
     known = _bound(scope) | lanes
     found: dict[SizeExpr, None] = {}
-    for size in _sizes(body):
+    has_loops = any(isinstance(statement, Loop) for statement in body)
+    for size in _addresses(body) if has_loops else _sizes(body):
         for atom in _quotients_in(size):
             axes = ctx.analysis.size_axes(atom)
             if not axes & lanes or axes & ~known or atom in found:
@@ -78,6 +79,22 @@ def _sizes(body: Iterable[Statement]) -> Iterable[Size]:
         elif isinstance(statement, Store):
             roots = [item for item in (statement.value, statement.offset, statement.where) if isinstance(item, Scalar)]
             for term in postorder(roots):
+                if term.op is INDEX:
+                    yield term.attr("expr")
+            if not isinstance(statement.offset, Scalar):
+                yield statement.offset
+
+
+def _addresses(body: Iterable[Statement]) -> Iterable[Size]:
+    """The sizes that addresses in a body are made of."""
+    for statement in body:
+        if isinstance(statement, Loop):
+            yield from _addresses(statement.body)
+        elif isinstance(statement, Store):
+            offset = [statement.offset] if isinstance(statement.offset, Scalar) else []
+            roots = [item for item in (statement.value, statement.where) if isinstance(item, Scalar)]
+            reads = [place for term in postorder(roots) if term.op is LOAD for place in term.operands]
+            for term in postorder([*reads, *offset]):
                 if term.op is INDEX:
                     yield term.attr("expr")
             if not isinstance(statement.offset, Scalar):
