@@ -14,6 +14,7 @@ import pytest
 from tests.codegen.guarded_memory import before_a_hole
 
 from rushlight.codegen.llvm.gemm import TASK_WORDS, choose_tile, emit_core, emit_task, plan_tiles
+from rushlight.codegen.llvm.gemm_micro import edge_kernels, full_kernel, part_kernels
 from rushlight.codegen.llvm.gemm_pack import PACK_WORDS, emit_pack_b
 from rushlight.codegen.llvm.gemm_plan import emit_plan
 from rushlight.ir.gemm_tile import GemmTile, narrow_products
@@ -178,6 +179,7 @@ def tiles_of_this_machine() -> list[GemmTile]:
         if widest >= vector_bytes and (widest > 16 or llvm.host_target().architecture == "aarch64"):
             tiles.append(choose_tile("float32", vector_bytes))
             tiles.append(choose_tile("float64", vector_bytes, a_format="column", a_packed=False))
+            tiles.append(choose_tile("float32", vector_bytes, a_format="column", b_packed=False, b_made=True))
             for b_format in ("row", "column"):
                 for b_made in (False, True):
                     tiles.append(
@@ -517,14 +519,15 @@ def test_hot_loops_keep_everything_in_registers(target_name: str, a_format: Any)
     for dtype in ("float32",) if target_name == "aarch64" else ("float32", "float64"):
         tile = choose_tile(dtype, target.vector_bytes, a_format=a_format)
         text = llvm.assembly(emit_core(tile, "core"), target, optimise)
-        loops = [loop for name, loop in innermost_loops(text) if "_full" in name or "_edge_" in name]
-        products = [loop for loop in loops if any(re.match(r"\s*(v?fmadd|fmla)", line) for line in loop)]
-        full = len(products) - 2 * tile.vectors
-        assert full == 2 or (full == 1 and tile.unroll == 2)  # what is left of two steps is one, and no loop
-        for loop in products:
+        kernels = {f"core_{kernel.name}" for kernel in (full_kernel(tile), *part_kernels(tile), *edge_kernels(tile))}
+        kernels |= {"core_narrow"} if a_format == "column" else set()
+        loops = [(name, loop) for name, loop in innermost_loops(text) if name in kernels]
+        products = [(name, loop) for name, loop in loops if any(re.match(r"\s*(v?fmadd|fmla)", line) for line in loop)]
+        assert {name for name, _ in products} == kernels
+        for _, loop in products:
             used = [line for line in loop if "prefetch" not in line]  # which may use %rbp like any other register
             assert not [line for line in used if re.search(r"\(%[re][sb]p\)|\[sp", line)], "\n".join(loop)
-        assert max(len(loop) for loop in products) < 1.4 * tile.unroll * tile.mr * (tile.vectors + 1) + 12
+        assert max(len(loop) for _, loop in products) < 1.4 * tile.unroll * tile.mr * (tile.vectors + 1) + 12
 
 
 @pytest.mark.parametrize(("a_format", "b_format"), [("row", "row"), ("column", "column")])
@@ -541,9 +544,12 @@ def test_groups_of_narrow_elements_are_one_instruction(
     assert not narrow_products(level)
     tile = choose_tile(dtype, target.vector_bytes, a_format=a_format, b_format=b_format, a_packed=False, b_packed=False)
     text = llvm.assembly(emit_core(tile, "core"), target)
-    loops = [loop for name, loop in innermost_loops(text) if "_full" in name]
-    for loop, steps in zip(loops, (tile.unroll, 1), strict=True):
-        assert sum(instruction in line for line in loop) == steps * tile.mr * tile.vectors
+    loops = [(name, loop) for name, loop in innermost_loops(text) if "_full" in name]
+    sizes = [(f"core_{kernel.name}", kernel.vectors) for kernel in (full_kernel(tile), *part_kernels(tile))]
+    wanted = [(name, steps * vectors) for name, vectors in sizes for steps in (tile.unroll, 1)]
+    for (name, loop), (kernel, products) in zip(loops, wanted, strict=True):
+        assert name == kernel
+        assert sum(instruction in line for line in loop) == tile.mr * products
         used = [line for line in loop if "prefetch" not in line]
         assert not [line for line in used if re.search(r"\(%[re]sp\)", line)], "\n".join(loop)
 

@@ -64,7 +64,7 @@ def build_gemm(group: Group, machine: Machine, placed: Mapping[Buffer, Buffer], 
     tile = choose_tile(
         dtype.name,
         machine.vector_bytes,
-        a_format=_packed_format(a_term, shape) if a is None else a.format,
+        a_format=_packed_format(a_term, shape, a_once) if a is None else a.format,
         a_packed=a is None,
         b_packed=b is None and not is_made,
         b_format=b.format if b is not None else made_format(b_term, shape.inner, shape.columns) if is_made else "row",
@@ -109,7 +109,10 @@ def _stored_product(group: Group, shape: GemmShape, placed: Mapping[Buffer, Buff
     return placed.get(node.buffer, node.buffer), substitute(node.offset(), dict(shape.parted))
 
 
-def _packed_format(term: Scalar, shape: GemmShape) -> Format:
+def _packed_format(term: Scalar, shape: GemmShape, once: bool) -> Format:
+    """By columns where that is packed in one piece, or but once: the last few columns of `c` cost less then."""
+    if once:
+        return "column"
     return "column" if shape.rows and _unit_step(term, shape.rows) and not _unit_step(term, shape.inner) else "row"
 
 

@@ -18,8 +18,10 @@ from rushlight.codegen.llvm.gemm_micro import (
     edge_rows,
     emit_micro,
     full_kernel,
+    part_kernels,
     reads_in_place,
 )
+from rushlight.codegen.llvm.gemm_narrow import emit_narrow, most_narrow
 from rushlight.codegen.llvm.gemm_pack import emit_pack_a_block, emit_pack_b_panel, emit_starts
 from rushlight.codegen.llvm.gemm_row import alone, emit_alone
 from rushlight.ir.gemm_tile import MADE_AROUND, GemmTile, choose_tile, plan_tiles
@@ -123,7 +125,8 @@ column:
   %more_columns = icmp slt i64 %j_next, %n
   %columns_left = sub i64 %n, %j
   %columns = call i64 @llvm.smin.i64(i64 %columns_left, i64 {nr})
-  %columns_full = icmp eq i64 %columns, {nr}
+{narrow}
+  %columns_full = icmp eq i64 %columns_wide, {nr}
   %inside = and i1 %steps_full, %columns_full
   %b_start = mul i64 %j, {b_per_n}
   %b_there = getelementptr {b_element}, ptr %b_block, i64 %b_start
@@ -132,7 +135,7 @@ column:
   %b_beside = getelementptr {b_element}, ptr %b_block, i64 %b_next_start
   %b_next = select i1 %more_columns, ptr %b_beside, ptr %b_block_next
   %c_column = getelementptr {element}, ptr %c, i64 %j
-  br label %row
+{rows}
 row:
   %i = phi i64 [ 0, {row_from} ], [ %i_next, %row_end ]
   %i_next = add i64 %i, {mr}
@@ -151,11 +154,13 @@ micro:
   call void @{name}_full({arguments})
   br label %row_end
 edge:
-  call void @{name}_edge({arguments}, i64 %rows, i64 %columns)
+  call void @{name}_edge({arguments}, i64 %rows, i64 %columns_wide)
   br label %row_end
 row_end:
   %more_rows = icmp slt i64 %i_next, %m
-  br i1 %more_rows, label %row, label %column_end
+  br i1 %more_rows, label %row, label %rows_end
+rows_end:
+{rest}
 column_end:
   br i1 %more_columns, label %column, label %block_end
 block_end:
@@ -166,6 +171,29 @@ exit:
   ret void
 }}
 """
+
+# The last few columns of a panel may be done apart, with rows in the lanes of vectors.
+_NARROW = """\
+  %columns_less = sub i64 %columns, 1
+  %columns_rest = urem i64 %columns_less, {lanes}
+  %is_narrow = icmp slt i64 %columns_rest, {most}
+  %columns_before = sub i64 %columns_less, %columns_rest
+  %columns_wide = select i1 %is_narrow, i64 %columns_before, i64 %columns"""
+
+_ROWS = """\
+  %no_wide = icmp eq i64 %columns_wide, 0
+  br i1 %no_wide, label %rows_end, label %row"""
+
+_REST = """\
+  br i1 %is_narrow, label %rest, label %column_end
+rest:
+  %b_rest = getelementptr {element}, ptr %b_at, i64 %columns_wide
+  %c_rest = getelementptr {element}, ptr %c_column, i64 %columns_wide
+  %a_panel = mul i64 {a_per_m}, {mr}
+  %columns_narrow = sub i64 %columns, %columns_wide
+  call void @{name}_narrow(ptr %a_block, i64 %a_panel, ptr %b_rest, ptr %c_rest, i64 %b_stride, i64 %ldc, \
+i64 %groups, i1 %first, i64 %m, i64 %columns_narrow)
+  br label %column_end"""
 
 # Ask for the next panel of b, with the first rows: hardware does not foresee it. It is 6 % of the whole at sizes over
 # 512, and half of it with few rows. When there is nothing to ask for, a step of 0 repeats a line at hand.
@@ -224,10 +252,13 @@ def emit_core(tile: GemmTile, name: str, linkage: str = "") -> str:
         pack_b=_take_b(tile, name),
         row_from="%ready" if reads_in_place(tile) else "%column",
         ahead=(_AHEAD_OF_A_AND_B if tile.a_packed else _AHEAD_OF_B).format(**sources),
+        **_narrow_parts(tile, name),
     )
-    kernels = (full_kernel(tile), *edge_kernels(tile))
+    kernels = (full_kernel(tile), *part_kernels(tile), *edge_kernels(tile))
     parts = [emit_micro(kernel, f"{name}_{kernel.name}") for kernel in kernels]
     parts += [_emit_edge(tile, name), emit_alone(tile, name)]
+    if most_narrow(tile):
+        parts.append(emit_narrow(tile, f"{name}_narrow"))
     if not tile.a_packed:
         parts.append(emit_pack_a_block(tile, f"{name}_pack_a"))
     if not (tile.b_packed or tile.makes_packed):
@@ -235,6 +266,16 @@ def emit_core(tile: GemmTile, name: str, linkage: str = "") -> str:
     if tile.is_offset:
         parts.append(emit_starts(tile, f"{name}_starts"))
     return "\n".join((*parts, core))
+
+
+def _narrow_parts(tile: GemmTile, name: str) -> dict[str, str]:
+    """How the last few columns of a panel are done apart, where they are."""
+    most = most_narrow(tile)
+    if not most:
+        wide = f"  %columns_wide = call i64 @llvm.smin.i64(i64 %columns_left, i64 {tile.nr})"
+        return {"narrow": wide, "rows": "  br label %row", "rest": "  br label %column_end"}
+    fields = {"name": name, "element": tile.element, "a_per_m": _a_per_m(tile), "mr": tile.mr}
+    return {"narrow": _NARROW.format(lanes=tile.lanes, most=most), "rows": _ROWS, "rest": _REST.format(**fields)}
 
 
 def declare_core(name: str) -> str:
@@ -329,9 +370,11 @@ def _emit_edge(tile: GemmTile, name: str) -> str:
         f"  %vector = udiv i64 %column, {tile.lanes}",
         f"  %before = mul i64 %vector, {tile.lanes}",
         "  %last = sub i64 %columns, %before",
+        *_parts_of_all_rows(tile, name),
+        "pieces:",
         "  br label %piece",
         "piece:",
-        "  %row = phi i64 [ 0, %entry ], [ %row_next, %piece_end ]",
+        "  %row = phi i64 [ 0, %pieces ], [ %row_next, %piece_end ]",
         "  %rows_left = sub i64 %rows, %row",
         f"  %is_few = icmp sle i64 %rows_left, {few}",
         f"  %most = select i1 %is_few, i64 {few}, i64 {many}",
@@ -366,6 +409,25 @@ def _emit_edge(tile: GemmTile, name: str) -> str:
         "}",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _parts_of_all_rows(tile: GemmTile, name: str) -> Iterator[str]:
+    """The start of an edge: all rows of fewer vectors are left to a full kernel for these, where there is one."""
+    kernels = part_kernels(tile)
+    yield f"  %rows_all = icmp eq i64 %rows, {tile.mr}"
+    yield f"  %steps_full = icmp uge i64 %steps, {tile.unroll}"
+    yield "  %is_part = and i1 %rows_all, %steps_full"
+    yield f"  %part = select i1 %is_part, i64 %vector, i64 {tile.vectors}"
+    yield "  switch i64 %part, label %pieces ["
+    yield from (f"    i64 {kernel.vectors - 1}, label %{kernel.name}" for kernel in kernels)
+    yield "  ]"
+    for kernel in kernels:
+        yield f"{kernel.name}:"
+        arguments = (
+            "ptr %a, ptr %b, ptr %c, i64 %b_stride, i64 %ldc, i64 %steps, i1 %first, ptr %ahead, i64 %ahead_step"
+        )
+        yield f"  call void @{name}_{kernel.name}({arguments}, i64 %last)"
+        yield "  br label %exit"
 
 
 _TASK = """\

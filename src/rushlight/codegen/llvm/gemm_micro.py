@@ -30,7 +30,10 @@ _EDGE_ROWS = {64: (4, 8), 32: (3, 6), 16: (4, 8)}
 
 @dataclass(frozen=True)
 class MicroKernel:
-    """One inner kernel, `rows` x `vectors`; an edge kernel also serves fewer rows and fewer columns."""
+    """One inner kernel, `rows` x `vectors`; an edge kernel also serves fewer rows and fewer columns.
+
+    One that is a full kernel for a part of the tile's vectors serves fewer columns, of all its rows.
+    """
 
     tile: GemmTile
     rows: int
@@ -40,11 +43,18 @@ class MicroKernel:
     @property
     def name(self) -> str:
         """What follows the core's name in this kernel's symbol."""
-        return f"edge_{self.rows}x{self.vectors}" if self.edge else "full"
+        if self.edge:
+            return f"edge_{self.rows}x{self.vectors}"
+        return f"full_{self.vectors}" if self.is_part else "full"
+
+    @property
+    def is_part(self) -> bool:
+        """Whether a full kernel takes the number of columns in its last vector."""
+        return not self.edge and self.vectors < self.tile.vectors
 
     def mask(self, vector: int) -> str | None:
         """The mask of a vector of columns; None where all its lanes exist."""
-        return "%mask" if self.edge and vector == self.vectors - 1 else None
+        return "%mask" if (self.edge or self.is_part) and vector == self.vectors - 1 else None
 
 
 @dataclass(frozen=True)
@@ -59,6 +69,14 @@ class _Carried:
 def full_kernel(tile: GemmTile) -> MicroKernel:
     """The kernel for the inside of a matrix."""
     return MicroKernel(tile, tile.mr, tile.vectors, edge=False)
+
+
+def part_kernels(tile: GemmTile) -> tuple[MicroKernel, ...]:
+    """Full kernels for fewer vectors: they fill the machine where edge kernels of fewer rows have too few chains."""
+    many = edge_rows(tile)[1]
+    return tuple(
+        [MicroKernel(tile, tile.mr, vectors, edge=False) for vectors in range(1, tile.vectors) if many < tile.mr]
+    )
 
 
 def edge_rows(tile: GemmTile) -> tuple[int, int]:
@@ -156,8 +174,11 @@ def _full_lines(kernel: MicroKernel, name: str) -> Iterator[str]:
         _Carried("%ahead_at", "ptr", "%ahead"),
         *totals,
     )
-    yield f"define internal void @{name}({PARAMETERS}) noinline {tile.attributes} {{"
+    columns = ", i64 %columns" if kernel.is_part else ""
+    yield f"define internal void @{name}({PARAMETERS}{columns}) noinline {tile.attributes} {{"
     yield "entry:"
+    if kernel.is_part:
+        yield from mask_lines(tile.lanes, "%columns")
     yield from _starts(kernel)
     c_rows = yield from _rows_in_order(kernel)
     yield from _prefetch_c(kernel, c_rows)
@@ -313,7 +334,7 @@ def _rows_in_order(kernel: MicroKernel) -> Generator[str, None, list[str]]:
 def _prefetch_c(kernel: MicroKernel, rows: list[str]) -> Iterator[str]:
     """Ask for the lines of `c` now: they are needed when the loop over k ends."""
     for number, row in enumerate(rows):
-        for byte in range(0, kernel.tile.nr * kernel.tile.itemsize, LINE_BYTES):
+        for byte in range(0, kernel.vectors * kernel.tile.vector_bytes, LINE_BYTES):
             yield f"  %line{number}_{byte} = getelementptr i8, ptr {row}, i64 {byte}"
             yield f"  call void @llvm.prefetch.p0(ptr %line{number}_{byte}, i32 1, i32 3, i32 1)"
 
