@@ -56,6 +56,7 @@ CASES = {
     "all of the image": Case((20, 6, 4, 5), (24, 6, 4, 5)),
     "far padding": Case((1, 5, 3, 4), (8, 5, 3, 3), padding=(4, 6)),
     "many steps": Case((1, 75, 5, 6), (14, 75, 3, 3), padding=(1, 1)),
+    "many steps of wide windows": Case((1, 39, 6, 9), (13, 39, 2, 7), stride=(1, 2), padding=(0, 3)),
 }
 GROUPED = {
     "two groups": Case((2, 14, 11, 13), (18, 7, 3, 3), padding=(1, 1), groups=2),
@@ -184,6 +185,16 @@ def test_convolutions_have_the_bits_of_the_order(case: Case, dtype: str, mode: s
     arrays = operands(case, dtype)
     for got, expected in zip(outcomes(case, mode, arrays), wanted(case, *arrays), strict=True):
         assert_same_bits(got, expected)
+
+
+@pytest.mark.parametrize("dynamic", [True, False])
+@pytest.mark.parametrize("case", [*CASES.values(), *GROUPED.values()], ids=[*CASES, *GROUPED])
+def test_convolutions_with_constant_weights_have_the_bits_of_the_order(case: Case, dynamic: bool, threads: int) -> None:
+    arrays = operands(case, "float32")
+    right = rl.tensor(arrays[1])
+    rule = case.stride, case.padding, case.dilation, case.groups
+    convolve = rl.compile(lambda x: F.conv2d(x, right, None, *rule), dynamic=dynamic, freeze=True)
+    assert_same_bits(convolve(rl.tensor(arrays[0])), wanted(case, *arrays)[0])
 
 
 @pytest.mark.parametrize("mode", ["eager", "compiled", "static"])

@@ -15,13 +15,15 @@ A product is `c[m, n] = sum over k of a[m, k] * b[k, n]`. An operand is packed u
 Any code that can write `packed[address(m, k)] = a[m, k]` for all m and k packs an operand; elements of the storage that
 no address names are padding, which is never read. "row" suits an `a` whose rows are contiguous: a panel's rows lie 256
 elements apart, so the inner kernel addresses all of them from one register; the layout does not depend on the tile.
-"column" suits an `a` whose columns are contiguous. Plain matrices need not be packed up front: the core packs an `a` by
-blocks of `mc` x 256 and a `b` by panels of 256 x `nr`, on its stack (512 of int8), which costs less than a pass over
-memory unless a transposed `b` ("column") meets many rows.
+"column" suits an `a` whose columns are contiguous, and one that is packed but once: rows side by side fill the lanes of
+vectors where a panel's last vector of columns has only a few (`gemm_narrow`). Plain matrices need not be packed up
+front: the core packs an `a` by blocks of `mc` x 256 (512 of int8) and a `b` by panels of 256 x `nr`, on its stack, which
+costs less than a pass over memory unless a transposed `b` ("column") meets many rows.
 
 A `b` that does not lie in memory is *made*: a function writes what the core asks for, one panel at a time, into the
 core's own memory, as a plain matrix of 256 x `nr`, whose rows ("row") or columns ("column") it can write in one piece.
-So the shifted pixels that a convolution multiplies are never in memory together.
+By rows it may write a few more than it is asked for, before and after, since a window's columns are written out. So the
+shifted pixels that a convolution multiplies are never in memory together.
 
 Where one instruction multiplies a `group` of elements along k for each sum, operands are never packed up front, and the
 core packs groups: they take the place of elements above, and a last group is filled up with zeros. The instruction for

@@ -1,10 +1,10 @@
 """Matrix products as LLVM IR text: the core that computes a macro tile and the task that a thread pool runs.
 
 The core works over all of k: blocks of k outermost, then panels of columns, then panels of rows, so that one panel of
-`b` is used from the nearest caches for all rows of the tile; one row, or one column, is left to `gemm_row`. It has no
-epilogue and depends on nothing but its `GemmTile`, so one compiled core serves eager and compiled code. An epilogue is
-a function that the task calls on each finished tile while the tile is in the cache. `gemm_tile` says how operands lie
-in memory.
+`b` is used from the nearest caches for all rows of the tile; one row, or one column, is left to `gemm_row`, and a few
+columns at a panel's end to `gemm_narrow`. It has no epilogue and depends on nothing but its `GemmTile`, so one compiled
+core serves eager and compiled code. An epilogue is a function that the task calls on each finished tile while the tile
+is in the cache. `gemm_tile` says how operands lie in memory.
 """
 
 from __future__ import annotations
@@ -527,7 +527,8 @@ def emit_task(
     stack, `mc * scratch_nc` elements; `c` is then left alone.
 
     Where `b` is made, `void @panel(args, to, batch, k0, n0, steps, columns)` writes its elements (k0, n0) and so on, as
-    many as it is told, to `to[t * made_ld + j]`, or to `to[t + j * made_ld]` in the format "column".
+    many as it is told, to `to[t * made_ld + j]`, or to `to[t + j * made_ld]` in the format "column". In "row" it may
+    write up to `MADE_AROUND` steps before and after these as well.
     """
     loads = []
     for index, word in enumerate(TASK_WORDS):
