@@ -17,8 +17,8 @@ no address names are padding, which is never read. "row" suits an `a` whose rows
 elements apart, so the inner kernel addresses all of them from one register; the layout does not depend on the tile.
 "column" suits an `a` whose columns are contiguous, and one that is packed but once: rows side by side fill the lanes of
 vectors where a panel's last vector of columns has only a few (`gemm_narrow`). Plain matrices need not be packed up
-front: the core packs an `a` by blocks of `mc` x 256 (512 of int8) and a `b` by panels of 256 x `nr`, on its stack, which
-costs less than a pass over memory unless a transposed `b` ("column") meets many rows.
+front: the core packs an `a` by blocks of `mc` x 256, or 512 of int8, and a `b` by panels of 256 x `nr`, on its stack.
+That costs less than a pass over memory unless a transposed `b` ("column") meets many rows.
 
 A `b` that does not lie in memory is *made*: a function writes what the core asks for, one panel at a time, into the
 core's own memory, as a plain matrix of 256 x `nr`, whose rows ("row") or columns ("column") it can write in one piece.
