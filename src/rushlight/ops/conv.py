@@ -26,7 +26,7 @@ from rushlight.sym import Size, SizeExpr, axis_symbol, eq, ge, guard_or_false, o
 Ints = tuple[int, ...]
 
 BY_CHANNEL = "convolution: one output channel for each group; else a batch of products, one for each group"
-WRITTEN_OUT = "convolution: the kernel's sizes are these, and its terms written out; else a batch of products"
+WRITTEN_OUT = "convolution: the kernel's sizes are these, and loops over them written out; else loops"
 
 
 def per_dim(value: Any, count: int, name: str, op: str) -> tuple[Any, ...]:
@@ -107,6 +107,7 @@ def convolution_meta(
         fail(
             "S014", "convolution: the input's channels do not fit the weight", input=input, weight=weight, groups=groups
         )
+    _is_written_out(weight.shape[2:])
     divides = _is_by_channel(weight.shape[0], weight.shape[1:], groups)
     divides = divides or same_size((weight.shape[0] // groups) * groups, weight.shape[0])
     require(divides, "A002", "convolution: groups must divide the output channels", weight=weight, groups=groups)
@@ -122,8 +123,11 @@ def _is_by_channel(out: Size, kernel: Shape, groups: int) -> bool:
 
     There are no rows of a product then: what is left are short chains, which are written out step by step.
     """
-    if groups == 1 or not guard_or_false(eq(out, groups), BY_CHANNEL):
-        return False
+    return groups != 1 and guard_or_false(eq(out, groups), BY_CHANNEL) and _is_written_out(kernel)
+
+
+def _is_written_out(kernel: Shape) -> bool:
+    """Whether a kernel's sizes are as given, by guards: weights seldom change them, and loops are written out."""
     return all(guard_or_false(eq(size, optimization_hint(size)), WRITTEN_OUT) for size in kernel)
 
 
@@ -239,6 +243,7 @@ def convolution_input_meta(
     require(fits, "S014", "convolution_input: the channels do not fit the weight", input=grad, weight=weight)
     for size in input_space:
         require(required(ge(size, 0)), "S011", "convolution_input: the result has a negative size", size=size)
+    _is_written_out(weight.shape[2:])
     _is_by_channel(weight.shape[0], weight.shape[1:], groups)
     return TensorType((grad.shape[0], weight.shape[1] * groups, *input_space), dtype, grad.device)
 
