@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 SAMPLE_SECONDS = 0.02
 MOST_CALLS = 10_000
 WARM_BELOW = 0.05  # seconds of a call: a longer one is not called an extra time before it is timed
-PAUSE = 0.05  # seconds between samples: threads of the one before stop waiting actively, some after tens of milliseconds
+PAUSE = 0.05  # seconds between samples: threads of the one before stop waiting actively, some only then
 FEWEST_ROUNDS = 3
 
 

@@ -10,7 +10,7 @@ from rushlight.ir.type import CPU, Device, TensorType, contiguous_strides, dense
 from rushlight.ir.value import Value
 from rushlight.ops.record import OPERATORS
 from rushlight.support.errors import fail, require
-from rushlight.sym import Size, SizeExpr, broadcast_sizes, divides, eq, optimization_hint, scope_of, statically_known
+from rushlight.sym import Size, SizeExpr, broadcast_sizes, divides, eq, has_example, optimization_hint, statically_known
 
 DEFAULT_FLOAT = float32
 
@@ -255,8 +255,7 @@ def _is_less(a: Size, b: Size) -> bool | None:
         inner, outer = divides(a, b), divides(b, a)
         if inner is not outer:
             return inner
-        scopes = [(scope_of(size), size) for size in (a, b) if not isinstance(size, int)]
-        if any(scope is not None and scope.hint_or_none(size) is None for scope, size in scopes):
+        if not (has_example(a) and has_example(b)):
             return None
     return optimization_hint(a) < optimization_hint(b)
 

@@ -15,7 +15,7 @@ from rushlight.ir.value import Value
 from rushlight.ops.dims import Array, At, Shape, normal, replaced, same_known, same_size, wrap_dim, zero
 from rushlight.ops.record import Fact, Sample, define
 from rushlight.support.errors import fail, require
-from rushlight.sym import Size, eq, ge, guard_or_false, minimum, ne, optimization_hint, product, required, scope_of
+from rushlight.sym import Size, eq, ge, guard_or_false, has_example, minimum, ne, optimization_hint, product, required
 
 STRIDES = "view: dims that are merged lie dense in each other"
 SHARED = "view: what is written to, or was copied before, is no view: strides do not allow one"
@@ -191,12 +191,6 @@ def dense(shape: Shape, size: Size, stride: Size, wanted: Size) -> bool:
 Dim = tuple[Size, Size, Size]  # whether a dim's stride matters, as 0 or 1; the stride; and the one that it should have
 
 
-def _hinted(sizes: Sequence[Size]) -> bool:
-    """Whether the example has all sizes."""
-    scopes = [(scope_of(size), size) for size in sizes if not isinstance(size, int)]
-    return all(scope is None or scope.hint_or_none(size) is not None for scope, size in scopes)
-
-
 def _lie_as_asked(dims: Sequence[Dim]) -> bool:
     """Whether all dims whose strides matter have those that they should have; where that is open, one has not."""
     left = [row for row in dims if not guard_or_false(eq(row[0] * row[1], row[0] * row[2]), SHARED)]
@@ -271,7 +265,7 @@ def reshape_shares(input: Layout, shape: Shape) -> Layout | None:
     strides: list[Size] = []
     for new_dims, old_dims in _groups(new, input.shape):
         several = [dim for dim in old_dims if not guard_or_false(eq(input.shape[dim], 1), SHARED)]
-        if len(several) > 1 and len(new_dims) > 1 and not _hinted((*new, *input.shape, *input.strides)):
+        if len(several) > 1 and len(new_dims) > 1 and not all(map(has_example, (*new, *input.shape, *input.strides))):
             fail("C013", "reshape: sizes that nobody knows say whether it is a view", input=input.shape, shape=new)
         dims += _together(input, several)
         step = input.strides[several[-1]] if several else 1

@@ -377,6 +377,12 @@ def guarding_hint_or_throw(e: Size) -> int:
     return value
 
 
+def has_example(e: Size) -> bool:
+    """Whether the example has a value of `e`, so that `guard` can answer questions about it. Never guards."""
+    scope = scope_of(e)
+    return (backed_hint(e) if scope is None else scope.hint_or_none(e)) is not None
+
+
 def bounds(e: Size) -> Interval:
     """The numeric interval of `e` under all that its scope knows; None for no bound."""
     scope = scope_of(e)
