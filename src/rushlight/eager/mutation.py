@@ -9,9 +9,10 @@ from rushlight.eager.dispatch import dispatch
 from rushlight.ir.dtype import DType, Kind
 from rushlight.ir.graph import GraphBuilder, Node
 from rushlight.ir.type import TensorType
+from rushlight.ops.dims import same_shape
 from rushlight.ops.record import OPERATORS, Operator
 from rushlight.support.errors import fail, require
-from rushlight.sym import Size, broadcast_sizes, eq, required, statically_known
+from rushlight.sym import Size, broadcast_sizes, eq, statically_known
 from rushlight.term import Op
 
 
@@ -55,10 +56,11 @@ class Mutation(Op):
         if self.base is not None and not can_cast(value.dtype, target.dtype):
             fail("D003", f"{self.name}: {value.dtype.name} cannot be stored in {target.dtype.name}", target=target)
         if self.out:
-            require(same_shape(target, value), "S009", f"{self.name}: out has another shape", out=target, result=value)
+            fits = same_shape(target.shape, value.shape)
+            require(fits, "S009", f"{self.name}: out has another shape", out=target, result=value)
         else:
             fits = len(value.shape) <= len(target.shape) and (
-                same_shape(target, value) if self.base is not None else _broadcasts(value, target)
+                same_shape(target.shape, value.shape) if self.base is not None else _broadcasts(value, target)
             )
             require(fits, "S009", f"{self.name}: the result does not fit its target", target=target, result=value)
 
@@ -66,13 +68,6 @@ class Mutation(Op):
 def can_cast(source: DType, target: DType) -> bool:
     """Whether in-place and out= forms convert so: within a kind or to a higher one."""
     return source.kind <= target.kind and not (target.kind is Kind.BOOL and source.kind is not Kind.BOOL)
-
-
-def same_shape(a: TensorType, b: TensorType) -> bool:
-    """Whether two types have one shape; see `sym.required`."""
-    if len(a.shape) != len(b.shape):
-        return False
-    return all(x is y or required(eq(x, y)) for x, y in zip(a.shape, b.shape, strict=True))
 
 
 def _broadcasts(value: TensorType, target: TensorType) -> bool:
