@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from general_paths import plain, sites, watched
+from rushlight.eager.execution.mutate import shows_twice
 from rushlight.eager.indexing import is_extra
 from rushlight.eager.mutation import out_form
 from rushlight.eager.symbols import SymInt, holds
 from rushlight.eager.tracing.loops import agree
-from rushlight.eager.tracing.sharing import shows_twice
 from rushlight.ir.dtype import float32, float64, int64
 from rushlight.ir.graph import GraphBuilder
 from rushlight.ir.type import Layout, TensorType

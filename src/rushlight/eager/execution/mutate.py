@@ -18,15 +18,17 @@ from rushlight.eager.execution.operands import (
 )
 from rushlight.eager.execution.plan import KernelPlan
 from rushlight.eager.execution.signature import Signature, collapsed_signature
-from rushlight.eager.form import Form
 from rushlight.eager.handle import Handle
 from rushlight.eager.mutation import COPY, Mutation, written_value
 from rushlight.ir.graph import Graph, GraphBuilder, Node
+from rushlight.ir.type import TensorType, dense_order
 from rushlight.ops.record import OPERATORS, Fact
 from rushlight.support.errors import fail, require
+from rushlight.sym import Size, le, maximum, minimum, required
 
 _MOST_PLANS = 1 << 13
 _SAME, _APART, _OVERLAP = "same", "apart", "overlap"
+DISJOINT = "a write: elements of the target do not overlap"
 Run = Callable[[Any, int, tuple[Any, ...], Mapping[str, Any]], Any]
 Write = Callable[[tuple[Any, ...]], Any]
 """Writes to the last of its operands; without one a value is computed and then copied."""
@@ -91,16 +93,28 @@ def _share_memory(operand: Handle, target: Handle) -> bool:
     return one.address < two.address + two.nbytes and two.address < one.address + one.nbytes
 
 
-def overlaps_itself(form: Form) -> bool:
-    """Whether several of its elements may be one place in memory."""
-    reach: int = 0
-    for stride, size in sorted(
-        [(stride, size) for stride, size in zip(form.strides, form.shape, strict=True) if size > 1]
-    ):
-        if stride <= reach:
+def shows_twice(type_: TensorType) -> bool:
+    """Whether several indices may lead to one place; that none do is asserted where sizes are not known.
+
+    In ascending order each stride has to be longer than all dims before it reach.
+    """
+    if dense_order(type_.shape, type_.strides) is not None:
+        return False
+    rows = [(stride, size) for stride, size in zip(type_.strides, type_.shape, strict=True) if not _is_one(size)]
+    for place, (stride, size) in enumerate(rows):
+        reach: Size = 0
+        for other, (step, count) in enumerate(rows):
+            if other != place:  # of equal strides the first one comes first
+                before = minimum(maximum(stride - step + (other < place), 0), 1)
+                reach = reach + before * step * maximum(count - 1, 0)
+        several = minimum(maximum(size - 1, 0), 1)
+        if not required(le(several * (reach + 1 - stride), 0), DISJOINT):
             return True
-        reach += stride * (size - 1)
     return False
+
+
+def _is_one(size: Size) -> bool:
+    return isinstance(size, int) and size == 1
 
 
 def _make_plan(op: Mutation, base: tuple[Any, ...], attrs: Mapping[str, Any], target: Handle) -> Write | None:
@@ -110,7 +124,7 @@ def _make_plan(op: Mutation, base: tuple[Any, ...], attrs: Mapping[str, Any], ta
     if isinstance(value, tuple):
         fail("A006", f"{op.name}: operators with several results have no in-place form")
     form = target.form
-    require(not overlaps_itself(form), "S013", f"{op.name}: the target's elements overlap", target=form.type)
+    require(not shows_twice(form.type), "S013", f"{op.name}: the target's elements overlap", target=form.type)
     op.check(form.type, value)
     pointwise = op.base is None or (Fact.POINTWISE in op.base.facts and Fact.RANDOM not in op.base.facts)
     if not form.numel:

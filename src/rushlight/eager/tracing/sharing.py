@@ -10,15 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from rushlight.eager.execution.mutate import shows_twice
 from rushlight.eager.execution.views import viewed
 from rushlight.eager.form import form_of
 from rushlight.eager.handle import AUTOGRAD, Handle, View
-from rushlight.ir.type import Layout, TensorType, contiguous_strides, dense_order
+from rushlight.ir.type import Layout, contiguous_strides
 from rushlight.ir.value import map_operands
 from rushlight.ops.record import OPERATORS, Fact
-from rushlight.sym import Size, le, maximum, minimum, required
-
-APART = "a write: elements of the target do not overlap"
 
 
 class Doubt:
@@ -99,30 +97,6 @@ def overlaps_itself(tensor: Handle, binding: Any) -> bool:
     repeating = any(Fact.REPEATING in op.facts for op, _, _ in binding.steps)
     shown = tensor if repeating else binding.cell.source
     return shown is not None and shows_twice(shown.form.type)
-
-
-def shows_twice(type_: TensorType) -> bool:
-    """Whether several indices may lead to one place, as `execution.mutate.overlaps_itself` sees it.
-
-    In ascending order each stride has to be longer than all dims before it reach.
-    """
-    if dense_order(type_.shape, type_.strides) is not None:
-        return False
-    rows = [(stride, size) for stride, size in zip(type_.strides, type_.shape, strict=True) if not _is_one(size)]
-    for place, (stride, size) in enumerate(rows):
-        reach: Size = 0
-        for other, (step, count) in enumerate(rows):
-            if other != place:  # of equal strides the first one comes first
-                before = minimum(maximum(stride - step + (other < place), 0), 1)
-                reach = reach + before * step * maximum(count - 1, 0)
-        several = minimum(maximum(size - 1, 0), 1)
-        if not required(le(several * (reach + 1 - stride), 0), APART):
-            return True
-    return False
-
-
-def _is_one(size: Size) -> bool:
-    return isinstance(size, int) and size == 1
 
 
 def scattered(op: Any, others: tuple[Any, ...], attrs: Any, base: Any, value: Any) -> Any:
