@@ -272,7 +272,7 @@ def _narrow_parts(tile: GemmTile, name: str) -> dict[str, str]:
     """How the last few columns of a panel are done apart, where they are."""
     most = most_narrow(tile)
     if not most:
-        wide = f"  %columns_wide = call i64 @llvm.smin.i64(i64 %columns_left, i64 {tile.nr})"
+        wide = "  %columns_wide = add i64 %columns, 0"
         return {"narrow": wide, "rows": "  br label %row", "rest": "  br label %column_end"}
     fields = {"name": name, "element": tile.element, "a_per_m": _a_per_m(tile), "mr": tile.mr}
     return {"narrow": _NARROW.format(lanes=tile.lanes, most=most), "rows": _ROWS, "rest": _REST.format(**fields)}

@@ -6,25 +6,25 @@ from rushlight.ir.gemm_tile import CHUNKS_PER_THREAD, SMALLEST_TASK, GemmTile
 from rushlight.ir.kernel import TASK_WORDS
 
 _PLAN = """\
+define internal i64 @{name}_parts(i64 %size, i64 %part) {{
+  %less = sub i64 %size, 1
+  %others = udiv i64 %less, %part
+  %parts = add i64 %others, 1
+  ret i64 %parts
+}}
+
 define internal i64 @{name}_even(i64 %size, i64 %limit, i64 %unit) {{
   %most = call i64 @llvm.smax.i64(i64 %limit, i64 %unit)
-  %size_less = sub i64 %size, 1
-  %parts_less = udiv i64 %size_less, %most
-  %parts = add i64 %parts_less, 1
+  %parts = call i64 @{name}_parts(i64 %size, i64 %most)
   %part_units = mul i64 %parts, %unit
-  %units_less = udiv i64 %size_less, %part_units
-  %units = add i64 %units_less, 1
+  %units = call i64 @{name}_parts(i64 %size, i64 %part_units)
   %even = mul i64 %units, %unit
   ret i64 %even
 }}
 
 define internal i64 @{name}_share(i64 %m, i64 %n, i64 %batches, i64 %threads, i64 %rows, i64 %columns) {{
-  %m_less = sub i64 %m, 1
-  %m_others = udiv i64 %m_less, %rows
-  %m_tiles = add i64 %m_others, 1
-  %n_less = sub i64 %n, 1
-  %n_others = udiv i64 %n_less, %columns
-  %n_tiles = add i64 %n_others, 1
+  %m_tiles = call i64 @{name}_parts(i64 %m, i64 %rows)
+  %n_tiles = call i64 @{name}_parts(i64 %n, i64 %columns)
   %tiles = mul i64 %m_tiles, %n_tiles
   %tasks = mul i64 %tiles, %batches
   %rows_real = call i64 @llvm.smin.i64(i64 %rows, i64 %m)
@@ -32,10 +32,9 @@ define internal i64 @{name}_share(i64 %m, i64 %n, i64 %batches, i64 %threads, i6
   %wide = call i64 @llvm.smin.i64(i64 %columns, i64 %n)
   %wide_before = add i64 %wide, {columns_before}
   %chunks_least = mul i64 %threads, {chunks}
-  %tasks_less = sub i64 %tasks, 1
-  %chunk_less = udiv i64 %tasks_less, %chunks_least
-  %chunk = add i64 %chunk_less, 1
-  %others = udiv i64 %tasks_less, %chunk
+  %chunk = call i64 @{name}_parts(i64 %tasks, i64 %chunks_least)
+  %chunks = call i64 @{name}_parts(i64 %tasks, i64 %chunk)
+  %others = sub i64 %chunks, 1
   %others_tasks = mul i64 %others, %chunk
   %last = sub i64 %tasks, %others_tasks
   %last_rows = call i64 @llvm.smin.i64(i64 %last, i64 %m_tiles)
@@ -136,12 +135,8 @@ done:
   %columns_found = phi i64 [ %columns_start, %start ], [ %columns_best, %try ]
   store i64 %rows_found, ptr %tile_m_word, align 8
   store i64 %columns_found, ptr %tile_n_word, align 8
-  %m_less = sub i64 %m, 1
-  %m_others = udiv i64 %m_less, %rows_found
-  %m_tiles = add i64 %m_others, 1
-  %n_less = sub i64 %n, 1
-  %n_others = udiv i64 %n_less, %columns_found
-  %n_tiles = add i64 %n_others, 1
+  %m_tiles = call i64 @{name}_parts(i64 %m, i64 %rows_found)
+  %n_tiles = call i64 @{name}_parts(i64 %n, i64 %columns_found)
   %tiles = mul i64 %m_tiles, %n_tiles
   %tasks = mul i64 %tiles, %batches
   ret i64 %tasks
