@@ -36,7 +36,7 @@ def find_quotients(ctx: Context, body: Iterable[Statement], scope: Scope, vector
     known = _bound(scope) | lanes
     found: dict[SizeExpr, None] = {}
     has_loops = any(isinstance(statement, Loop) for statement in body)
-    for size in _addresses(body) if has_loops else _sizes(body):
+    for size in _sizes(body, addresses=has_loops):
         for atom in _quotients_in(size):
             axes = ctx.analysis.size_axes(atom)
             if not axes & lanes or axes & ~known or atom in found:
@@ -72,29 +72,17 @@ def _bound(scope: Scope) -> int:
     return axes
 
 
-def _sizes(body: Iterable[Statement]) -> Iterable[Size]:
+def _sizes(body: Iterable[Statement], addresses: bool) -> Iterable[Size]:
+    """The sizes in a body, or those alone that addresses are made of."""
     for statement in body:
         if isinstance(statement, Loop):
-            yield from _sizes(statement.body)
+            yield from _sizes(statement.body, addresses)
         elif isinstance(statement, Store):
             roots = [item for item in (statement.value, statement.offset, statement.where) if isinstance(item, Scalar)]
+            if addresses:
+                reads = [place for term in postorder(roots) if term.op is LOAD for place in term.operands]
+                roots = [*reads, *[item for item in roots if item is statement.offset]]
             for term in postorder(roots):
-                if term.op is INDEX:
-                    yield term.attr("expr")
-            if not isinstance(statement.offset, Scalar):
-                yield statement.offset
-
-
-def _addresses(body: Iterable[Statement]) -> Iterable[Size]:
-    """The sizes that addresses in a body are made of."""
-    for statement in body:
-        if isinstance(statement, Loop):
-            yield from _addresses(statement.body)
-        elif isinstance(statement, Store):
-            offset = [statement.offset] if isinstance(statement.offset, Scalar) else []
-            roots = [item for item in (statement.value, statement.where) if isinstance(item, Scalar)]
-            reads = [place for term in postorder(roots) if term.op is LOAD for place in term.operands]
-            for term in postorder([*reads, *offset]):
                 if term.op is INDEX:
                     yield term.attr("expr")
             if not isinstance(statement.offset, Scalar):
