@@ -6,6 +6,8 @@ memory, a third of all that a softmax moves.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from rushlight.codegen.llvm import sizes
 from rushlight.codegen.llvm.analysis import INDEX
 from rushlight.codegen.llvm.scope import Context, Scope
@@ -28,14 +30,17 @@ def row_length(ctx: Context, buffer: Buffer) -> Size | None:
 def _axis(ctx: Context, term: Scalar) -> SizeExpr | None:
     """The axis that leads from one kept element to the next."""
     offset = term.operands[1]
-    inside = [part for part in parts(offset.attr("expr")) if not _is_outside(ctx, part)] if offset.op is INDEX else []
+    inside = _parted(ctx, parts(offset.attr("expr")))[1] if offset.op is INDEX else []
     return inside[0][1][0] if len(inside) == 1 and inside[0][0] == len(inside[0][1]) == 1 else None
 
 
-def _is_outside(ctx: Context, part: Part) -> bool:
-    """Whether a part of an offset is the same for all of a row."""
+def _parted(ctx: Context, offset: Iterable[Part]) -> tuple[list[Part], list[Part]]:
+    """The parts of an offset that are the same for all of a row, and the others, constants among them."""
     outside = sum([ctx.analysis.axis_bits[axis.symbol] for axis in ctx.kernel.parallel_axes])
-    return bool(part[1]) and not ctx.analysis.atoms_axes(part[1]) & ~outside
+    found: tuple[list[Part], list[Part]] = ([], [])
+    for part in offset:
+        found[not part[1] or bool(ctx.analysis.atoms_axes(part[1]) & ~outside)].append(part)
+    return found
 
 
 def start_of_row(ctx: Context, buffer: Buffer, bit: str, base: list[Part], scope: Scope) -> tuple[str, list[Part]]:
@@ -46,7 +51,7 @@ def start_of_row(ctx: Context, buffer: Buffer, bit: str, base: list[Part], scope
     spare = ctx.rows.get(buffer)
     if spare is None:
         spare = ctx.rows[buffer] = ctx.entry.let(f"icmp eq i64 {bit}, 0"), ctx.allocate("i8", ROW_BYTES)
-    outside = [part for part in base if _is_outside(ctx, part)]
+    outside, inside = _parted(ctx, base)
     place = ctx.place(ctx.analysis.atoms_axes([atom for _, atoms in outside for atom in atoms]), 0, scope)
     key = ("row", buffer, tuple(outside))
     known = place.sizes.get(key)
@@ -54,4 +59,4 @@ def start_of_row(ctx: Context, buffer: Buffer, bit: str, base: list[Part], scope
         memory, total = shape_of(buffer.type.dtype).memory, sizes.sum_text(ctx, outside, place)
         there = place.let(f"getelementptr {memory}, ptr {ctx.base(buffer)}, i64 {total}")
         known = place.sizes[key] = place.let(f"select i1 {spare[0]}, ptr {spare[1]}, ptr {there}")
-    return known, [part for part in base if not _is_outside(ctx, part)]
+    return known, inside
