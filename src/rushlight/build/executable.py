@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import NoReturn
 
@@ -18,7 +18,7 @@ from rushlight.runtime import context, descriptor
 from rushlight.runtime.llvm import LoadedModule
 from rushlight.support.errors import fail
 from rushlight.support.frozen import frozen
-from rushlight.sym import SizeExpr, free_symbols, is_symbol, simplify, to_python
+from rushlight.sym import Size, SizeExpr, free_symbols, is_symbol, simplify, to_python
 
 Shapes = Sequence[Sequence[int]]
 Layouts = tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
@@ -131,11 +131,13 @@ class Executable(ABC):
                         fail("X001", f"output size {size} is not a function of the inputs' sizes")
             known = all(symbol in names for stride in steps for symbol in free_symbols(stride))
             # Strides that no size tells are those of dims of size 1: any will do.
-            parts = (sizes, steps) if known else (sizes,)
-            shape, *strides = [f"({''.join([f'{to_python(size, names)},' for size in part])})" for part in parts]
-            outputs.append(f"({shape}, {strides[0] if known else None}),")
+            outputs.append(f"({_tuple_text(sizes, names)}, {_tuple_text(steps, names) if known else None}),")
         function: Callable[[Shapes], Layouts] = eval(f"lambda shapes: ({''.join(outputs)})")  # noqa: S307 - our own text
         return function
+
+
+def _tuple_text(sizes: Sequence[Size], names: Mapping[SizeExpr, str]) -> str:
+    return f"({''.join([f'{to_python(size, names)},' for size in sizes])})"
 
 
 def types_of(graph: Graph) -> tuple[list[TensorType], list[TensorType]]:
