@@ -8,12 +8,12 @@ overwrite is not counted, as it is not for the cases.
 from __future__ import annotations
 
 import ctypes
-import threading
-import time
+import functools
 from collections.abc import Callable
 
 import numpy as np
 
+from rushlight.bench.side_by_side import seconds_side_by_side
 from rushlight.runtime import llvm
 
 BYTES = 1 << 28  # of the source, shared by all threads, and the most that a sample copies at once
@@ -38,13 +38,8 @@ class CopyBandwidth:
         """GB/s of all threads together, of about `moved` bytes read and written; often enough to take milliseconds."""
         part = int(min(max(moved / 2, FEWEST_BYTES), BYTES)) // threads // PAGE * PAGE
         times = BYTES // (part * threads)
-        started = time.perf_counter()
-        workers = [threading.Thread(target=self._copy, args=(number * part, part, times)) for number in range(threads)]
-        for worker in workers:
-            worker.start()
-        for worker in workers:
-            worker.join()
-        return 2.0 * part * threads * times / (time.perf_counter() - started) / 1e9
+        shares = [functools.partial(self._copy, number * part, part, times) for number in range(threads)]
+        return 2.0 * part * threads * times / seconds_side_by_side(shares) / 1e9
 
     def _copy(self, start: int, size: int, times: int) -> None:
         source, target = self._source.ctypes.data + start, self._target.ctypes.data + start
