@@ -1,6 +1,7 @@
 """The thread pool: every index is done once, whoever does it, and callers never wait for each other's jobs."""
 
 import ctypes
+import os
 import sys
 import threading
 import time
@@ -8,7 +9,7 @@ import time
 import numpy as np
 import pytest
 
-from rushlight.runtime import context, llvm, native, pool, pool_text
+from rushlight.runtime import context, llvm, native, placement_text, pool, pool_text
 from rushlight.support.errors import ArgumentValueError
 
 LONG = 10**9  # work that is worth threads
@@ -68,6 +69,39 @@ def test_one_thread_meets_nobody(modules):
     data = np.zeros(2, np.int64)
     run(modules["meet"], data, 2, 1, 0, 10**5)
     assert (data == 0).all()
+
+
+@pytest.mark.skipif(not placement_text.available(), reason="the C library does not place threads")
+def test_workers_that_sleep_are_woken_on_other_processors_than_their_callers(modules):
+    allowed = os.sched_getaffinity(0)
+    pool.POOL.stop()  # new workers may run wherever their caller may
+    data = np.zeros(1000, np.int64)
+    run(modules["increment"], data, 1000, 1)
+    [worker] = [thread for thread in threading.enumerate() if thread.name == "rushlight-0"]
+    time.sleep(0.02)
+    run(modules["increment"], data, 1000, 1)
+    elsewhere = os.sched_getaffinity(worker.native_id)
+    assert elsewhere < allowed if len(allowed) > 1 else elsewhere == allowed
+    assert len(elsewhere) == max(1, len(allowed) - 1)
+
+
+@pytest.mark.skipif(not placement_text.available(), reason="the C library does not place threads")
+def test_workers_help_a_caller_who_may_use_one_processor(modules):
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(allowed)})
+    try:
+        data = np.zeros(1000, np.int64)
+        for _ in range(3):
+            time.sleep(0.02)
+            run(modules["increment"], data, 1000, 1)
+    finally:
+        os.sched_setaffinity(0, allowed)
+    assert (data == 3).all()
+
+
+def test_machines_that_do_not_place_threads_compile_the_pool_too():
+    texts = [pool_text.environment_text("arm64"), placement_text.placement_text(False), pool_text.pool_text()]
+    assert "sched_" not in llvm.assembly("".join(texts), llvm.target_named("aarch64"))
 
 
 def test_workers_that_sleep_are_woken(modules):
@@ -140,7 +174,7 @@ def test_subnormals_survive_on_every_thread_whatever_the_caller_set(modules):
 
 def test_aarch64_shares_set_their_environment_too():
     target = llvm.target_named("aarch64")
-    text = pool_text.environment_text("aarch64") + pool_text.pool_text()
+    text = pool_text.environment_text("aarch64") + placement_text.placement_text(False) + pool_text.pool_text()
     assembly = llvm.assembly(text, target)
     assert assembly.lower().count("msr\tfpcr") >= 4
 

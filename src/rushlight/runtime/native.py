@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from rushlight.runtime import call_text, llvm, objects, pool_text
+from rushlight.runtime import call_text, llvm, objects, placement_text, pool_text
 from rushlight.support.frozen import frozen
 
 _FASTCALL = 0x0080  # METH_FASTCALL
@@ -74,9 +74,17 @@ def load_cached(name: str, ir_text: str, target: llvm.Target) -> llvm.LoadedModu
 @functools.cache
 def _load() -> NativeFunctions:
     llvm.bind_python_symbols(*pool_text.PYTHON_SYMBOLS, *call_text.PYTHON_SYMBOLS)
+    placed = placement_text.available()
+    if placed:
+        llvm.bind_python_symbols(*placement_text.SYMBOLS)
     target = llvm.baseline_target()
-    text = pool_text.environment_text(target.architecture) + pool_text.pool_text() + call_text.call_text()
-    module = load_cached("runtime", text, target)
+    texts = (
+        pool_text.environment_text(target.architecture),
+        placement_text.placement_text(placed),
+        pool_text.pool_text(),
+        call_text.call_text(),
+    )
+    module = load_cached("runtime", "".join(texts), target)
     on_pool = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
     calls = {name: python_function(name, module.address(name), module) for name in call_text.CALLS}
     return NativeFunctions(

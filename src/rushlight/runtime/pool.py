@@ -13,7 +13,7 @@ import time
 from typing import Any
 
 from rushlight import runtime
-from rushlight.runtime import pool_text
+from rushlight.runtime import placement_text, pool_text
 from rushlight.support import events, settings
 from rushlight.support.errors import require
 
@@ -101,6 +101,8 @@ class Pool:
             daemon=True,
         )
         thread.start()
+        self._words[_word(line + placement_text.AVOIDED)] = 0
+        self._words[_word(line + placement_text.THREAD)] = thread.native_id or 0
         self._threads.append(thread)
 
     def _publish_settings(self) -> None:

@@ -7,7 +7,7 @@ The pool is an array of words, each line of 8 written by one party:
     line 2  next: the first index that nobody has claimed
     line 3  the job: function, args, n, chunk
     line 4  settings: workers that may join, stop flag, turns to spin, the caller's lock
-    line 5+ one per worker: asleep flag, its lock
+    line 5+ one per worker: asleep flag, its lock, and where it runs (see `placement_text`)
 
 A caller publishes a job by a new epoch with OPEN set and wakes who sleeps. A worker joins by adding 1 to the gate while
 it is open, claims chunks until none is left, and subtracts 1. The caller does the same, closes the gate and waits for
@@ -173,11 +173,12 @@ publish:
   %epoch.high = shl i64 %epoch, 32
   %gate = or i64 %epoch.high, {_OPEN}
   %was = atomicrmw xchg ptr %gate.at, i64 %gate seq_cst
+  %here = call i64 @processor()
   ; One chunk is the caller's: wake no more workers than there are others.
   %n.chunks.less = sub i64 %n, 1
   %others = sdiv i64 %n.chunks.less, %chunk
   %wanted = call i64 @llvm.smin.i64(i64 %others, i64 %joiners)
-  call void @wake(ptr %pool, i64 %wanted)
+  call void @wake(ptr %pool, i64 %wanted, i64 %here)
   call void @run_share(ptr %pool)
   %open.gate = atomicrmw and ptr %gate.at, i64 {~_OPEN} acq_rel
   %spin.at = getelementptr i8, ptr %pool, i64 {SPIN}
@@ -219,8 +220,8 @@ serial:
 declare i64 @llvm.smax.i64(i64, i64)
 declare i64 @llvm.smin.i64(i64, i64)
 
-; Wakes those of the first %count workers that sleep.
-define void @wake(ptr %pool, i64 %count) {{
+; Wakes those of the first %count workers that sleep, and keeps all of them off the processor %here (0 for none).
+define internal void @wake(ptr %pool, i64 %count, i64 %here) {{
 entry:
   br label %head
 head:
@@ -233,6 +234,7 @@ look:
   %worker = getelementptr i8, ptr %pool, i64 %offset
   %asleep = load atomic i64, ptr %worker seq_cst, align 8
   %maybe = icmp ne i64 %asleep, 0
+  call void @keep_off(ptr %worker, i64 %here, i1 %maybe)
   br i1 %maybe, label %take, label %next
 take:
   %was = atomicrmw xchg ptr %worker, i64 0 acq_rel
@@ -300,6 +302,7 @@ join:
   %in = extractvalue {{ i64, i1 }} %pair, 1
   br i1 %in, label %share, label %poll
 share:
+  call void @note_processor(ptr %self)
   call void @run_share(ptr %pool)
   %before = atomicrmw sub ptr %gate.at, i64 1 acq_rel
   %inside = and i64 %before, {_INSIDE}
@@ -363,7 +366,7 @@ define void @free_pool(ptr %pool) {{
 define void @stop_workers(ptr %pool) {{
   %stop.at = getelementptr i8, ptr %pool, i64 {STOP}
   store atomic i64 1, ptr %stop.at seq_cst, align 8
-  call void @wake(ptr %pool, i64 {MAX_WORKERS})
+  call void @wake(ptr %pool, i64 {MAX_WORKERS}, i64 0)
   ret void
 }}
 """
@@ -375,5 +378,5 @@ def environment_text(architecture: str) -> str:
 
 
 def pool_text() -> str:
-    """The pool's functions; the module also needs `environment_text`."""
+    """The pool's functions; the module also needs `environment_text` and `placement_text`."""
     return _SHARE + _PARALLEL_FOR + _WORKER + _LOCKING
