@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from rushlight.bench import contestants, copying
+from rushlight.bench.lengths import first_and_later
 
 CASE = "add-2-tensors-of-4"
 
@@ -60,12 +61,16 @@ def test_first_calls_run_in_new_processes(rushlight: Callable, tmp_path: Path):
     assert 0 < states["filled"]["cpu_s"][0] < 0.7 * states["empty"]["cpu_s"][0]
 
 
-def test_passes_over_many_lengths_are_timed(rushlight: Callable):
+def test_first_calls_of_many_lengths_are_timed(rushlight: Callable):
     ended = rushlight("bench", "lengths", "demo-8-lengths", "--peers", "torch", "--threads", "1")
     assert ended.status == 0, ended.err
     head, row, note = ended.out.splitlines()
-    assert "first pass" in head and row.startswith("rushlight ") and row.endswith(" 1.00")
+    assert "first calls" in head and row.startswith("rushlight ") and row.endswith(" 1.00")
     assert note == "torch was not measured: no interpreter here has torch"
+
+
+def test_what_first_calls_cost_is_of_pairs():
+    assert first_and_later([9.0, 1.0, 2.0, 3.0, 4.0, 4.0], 3) == (12.0, 5.5)
 
 
 def test_bench_prints_markdown(rushlight: Callable):

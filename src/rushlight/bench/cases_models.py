@@ -99,17 +99,17 @@ def gpt_forward(name: str, model: Transformer, length: int) -> Case:
     )
 
 
-def gpt_lengths(name: str, model: Transformer, lengths: Sequence[int], later: int) -> Case:
-    """Logits of the last token of a prompt of each length, once to begin with and `later` times after that."""
+def gpt_lengths(name: str, model: Transformer, lengths: Sequence[int], times: int) -> Case:
+    """Logits of the last token of a prompt of each length, so many times one after the other."""
     return Case(
         name,
         "lengths",
         "gpt_lengths",
         lambda rng: {**model.weights(rng), "tokens": rng.integers(0, model.vocabulary, (1, max(lengths)))},
-        flops=sum([model.flops(1, length) for length in lengths]),
-        bytes=4.0 * model.matrices * len(lengths),
-        later=later,
-        options={"heads": model.heads, "gelu": model.gelu, "lengths": tuple(lengths)},
+        flops=sum([model.flops(1, length) for length in lengths]) / len(lengths),
+        bytes=4.0 * model.matrices,
+        later=len(lengths) * times - 1,
+        options={"heads": model.heads, "gelu": model.gelu, "lengths": tuple(lengths), "times": times},
     )
 
 
@@ -213,8 +213,8 @@ def resnet(size: int) -> Case:
 
 LENGTHS: tuple[Case, ...] = (
     # From 17 to 1,000 in even steps.
-    gpt_lengths("gpt2-40-lengths", GPT2, [17 + 983 * place // 39 for place in range(40)], 2),
-    gpt_lengths("demo-8-lengths", DEMO, [1, 2, 3, 17, 30, 64, 100, 128], 2),
+    gpt_lengths("gpt2-40-lengths", GPT2, [17 + 983 * place // 39 for place in range(40)], 3),
+    gpt_lengths("demo-8-lengths", DEMO, [1, 2, 3, 17, 30, 64, 100, 128], 3),
 )
 MODELS: tuple[Case, ...] = (
     gpt_step("demo-step", DEMO, 16, 128, 1e-3),

@@ -160,7 +160,7 @@ def many_lengths(
     limit: Limit = 1800.0,
     threads: Threads = 0,
 ) -> None:
-    """Time prompts of many lengths: a first pass over all of them, with what is compiled on the way, and later ones."""
+    """Time prompts of many lengths: the first call of each, with what is compiled on the way, and later ones."""
     (chosen,) = _cases("lengths", [case])
     field = find(peer_python or (), peers.split(",") if peers else None)
     pythons = {kind: python for kind, python in field.pythons.items() if kind.framework in ("rushlight", "torch")}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -122,12 +123,12 @@ def gpt_forward(modes: Modes, tensors: Tensors, heads: int, gelu: str) -> Work:
     return lambda: function(tokens)
 
 
-def gpt_lengths(modes: Modes, tensors: Tensors, heads: int, gelu: str, lengths: Sequence[int]) -> Work:
-    """Logits of the last token of prompts of several lengths, one after the other."""
+def gpt_lengths(modes: Modes, tensors: Tensors, heads: int, gelu: str, lengths: Sequence[int], times: int) -> Work:
+    """Logits of the last token of a prompt: each length so many times before the next one."""
     model = make_gpt(tensors, heads, gelu).eval()
     function, tokens = without_gradients(modes.open(model)), tensors["tokens"]
-    prompts = [tokens[:, :length].clone() for length in lengths]
-    return lambda: [function(prompt)[:, -1] for prompt in prompts]
+    turns = itertools.cycle([tokens[:, :length].clone() for length in lengths for _ in range(times)])
+    return lambda: function(next(turns))[:, -1].clone()
 
 
 def gpt_decode(modes: Modes, tensors: Tensors, heads: int, gelu: str) -> Work:
