@@ -37,7 +37,7 @@ class Mark:
 
 def marks_of(tensor: Handle) -> dict[int, Mark]:
     """The marks of a tensor, by dim."""
-    found: dict[int, Mark] = getattr(tensor, _PLACE, {})
+    found: dict[int, Mark] = vars(tensor).get(_PLACE, {})  # an attribute that is missed makes an error with a hint
     return found
 
 

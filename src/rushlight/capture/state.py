@@ -18,6 +18,7 @@ from rushlight.support.errors import fail
 MARK = "__rushlight_state__"
 PREPARE = "__rushlight_prepare__"  # of a class: called before its instance is walked
 MISSING = object()
+_PLAIN = frozenset({type(None), bool, int, float, str, bytes})
 _NO_STATE = (type, FunctionType, BuiltinFunctionType, MethodType, ModuleType, CellType, Handle)
 
 
@@ -135,7 +136,8 @@ class StateWalk:
             for key, item, place in items:
                 if not isinstance(value, tuple):
                     self.leaves.append(Leaf(value, key, item, place, runtime))
-                stack.append((item, place, runtime))
+                if type(item) not in _PLAIN:
+                    stack.append((item, place, runtime))
 
     def _opened(
         self, container: Any, path: str, form: str, kind: list[tuple[Any, str]]

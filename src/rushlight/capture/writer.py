@@ -88,15 +88,8 @@ def state_guards(walk: StateWalk, program: Program, names: Names, changed: set[t
     for leaf in walk.leaves:
         sizes[id(leaf.container)] = sizes.get(id(leaf.container), 0) + 1
     for container, path in walk.containers:
-        text = names(container)
-        guards.append(
-            Guard(
-                "container",
-                path,
-                f"{sizes.get(id(container), 0)} entries",
-                f"len({text}) != {sizes.get(id(container), 0)}",
-            )
-        )
+        text, size = names(container), sizes.get(id(container), 0)
+        guards.append(Guard("container", path, f"{size} entries", f"len({text}) != {size}" if size else text))
     for leaf in walk.leaves:
         key = names(leaf.key) if isinstance(leaf.key, Handle) else repr(leaf.key)
         text = f"{names(leaf.container)}[{key}]"
@@ -183,7 +176,8 @@ class Writer:
         )
         lines = ["def call(args, kwargs):", "    try:"]
         lines += [f"        {line}" for line in self.arguments.lines]
-        lines += [f"        if {guard.failed}: return MISS" for guard in self.guards]
+        # One condition: Python compiles it in less than half the time of as many statements.
+        lines.append(f"        if {' or '.join([guard.failed for guard in self.guards])}: return MISS")
         lines += ["    except BROKEN:", "        return MISS"]
         lines += [f"    {line}" for line in [*self._inputs(), *self._outputs(attach), *self._effects()]]
         text = "\n".join(lines)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from rushlight.eager.autograd.node import RemovableHandle
 from rushlight.nn.backward_hooks import BackwardHooks
 from rushlight.nn.conversion import ModuleConversion
+from rushlight.nn.registry import NO_HOOKS
 from rushlight.support.errors import fail
 
 
@@ -29,9 +30,7 @@ class Module(ModuleConversion):
     _hooked = False  # set with the first hook: one look at each call instead of four
     __rushlight_state__ = "static"  # numbers among the attributes are part of a compiled program
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.__dict__.update(_forward_hooks={}, _forward_pre_hooks={}, _backward_hooks={}, _backward_pre_hooks={})
+    _forward_hooks = _forward_pre_hooks = _backward_hooks = _backward_pre_hooks = NO_HOOKS
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Compute the output; every subclass defines it."""
@@ -79,7 +78,8 @@ class Module(ModuleConversion):
                     args = changed if isinstance(changed, tuple) else (changed,)
         return args, kwargs
 
-    def _add_hook(self, hooks: dict[int, Any], hook: Hook, prepend: bool) -> RemovableHandle:
+    def _add_hook(self, table: str, hook: Hook, prepend: bool) -> RemovableHandle:
+        hooks = self._hooks_to_fill(table)
         handle = RemovableHandle(hooks)
         others = dict(hooks) if prepend else {}
         if prepend:
@@ -93,7 +93,7 @@ class Module(ModuleConversion):
         self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
     ) -> RemovableHandle:
         """Call `hook(module, args)` before forward; what it returns, unless None, takes the place of the arguments."""
-        return self._add_hook(self._forward_pre_hooks, Hook(hook, with_kwargs), prepend)
+        return self._add_hook("_forward_pre_hooks", Hook(hook, with_kwargs), prepend)
 
     def register_forward_hook(
         self,
@@ -104,15 +104,15 @@ class Module(ModuleConversion):
         always_call: bool = False,
     ) -> RemovableHandle:
         """Call `hook(module, args, output)` after forward; what it returns, unless None, takes the output's place."""
-        return self._add_hook(self._forward_hooks, Hook(hook, with_kwargs, always_call), prepend)
+        return self._add_hook("_forward_hooks", Hook(hook, with_kwargs, always_call), prepend)
 
     def register_full_backward_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
         """Call `hook(module, grad_output)` when the outputs' gradients are known; it may return others."""
-        return self._add_hook(self._backward_pre_hooks, Hook(hook), prepend)
+        return self._add_hook("_backward_pre_hooks", Hook(hook), prepend)
 
     def register_full_backward_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
         """Call `hook(module, grad_input, grad_output)` when the inputs' gradients are known; it may return others."""
-        return self._add_hook(self._backward_hooks, Hook(hook), prepend)
+        return self._add_hook("_backward_hooks", Hook(hook), prepend)
 
     def extra_repr(self) -> str:
         """Return what the printed form says of this module besides its submodules."""

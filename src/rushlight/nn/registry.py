@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from rushlight.eager.tensor import Parameter, Tensor
@@ -10,6 +11,9 @@ from rushlight.support.errors import error, fail, require
 from rushlight.support.names import did_you_mean
 
 TABLES = ("_parameters", "_buffers", "_modules")
+
+NO_HOOKS: Mapping[int, Any] = MappingProxyType({})
+"""The table of hooks of modules that have none: one of its own is made with the first."""
 
 
 class Registry:
@@ -24,6 +28,9 @@ class Registry:
     def __init__(self) -> None:
         # Not plain assignments: those look in the tables that are made here.
         self.__dict__.update(training=True, _parameters={}, _buffers={}, _modules={}, _non_persistent_buffers_set=set())
+
+    def _hooks_to_fill(self, table: str) -> dict[int, Any]:
+        return self.__dict__.setdefault(table, {})
 
     def __getattr__(self, name: str) -> Any:
         for table in TABLES:

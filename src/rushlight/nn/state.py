@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, cast
 from rushlight.eager.autograd.modes import no_grad
 from rushlight.eager.autograd.node import RemovableHandle, add_hook
 from rushlight.eager.tensor import Parameter, Tensor
+from rushlight.nn.registry import NO_HOOKS
 from rushlight.nn.tree import ModuleTree
 from rushlight.support.errors import fail, require
 
@@ -42,14 +43,8 @@ class ModuleState(ModuleTree):
 
     _version: int = 1
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.__dict__.update(
-            _state_dict_hooks={},
-            _state_dict_pre_hooks={},
-            _load_state_dict_pre_hooks={},
-            _load_state_dict_post_hooks={},
-        )
+    _state_dict_hooks = _state_dict_pre_hooks = NO_HOOKS
+    _load_state_dict_pre_hooks = _load_state_dict_post_hooks = NO_HOOKS
 
     def state_dict(
         self, *, destination: StateDict | None = None, prefix: str = "", keep_vars: bool = False
@@ -163,19 +158,19 @@ class ModuleState(ModuleTree):
 
     def register_state_dict_pre_hook(self, hook: Callable[..., object]) -> RemovableHandle:
         """Call `hook(module, prefix, keep_vars)` before the module's state dict is made."""
-        return add_hook(self._state_dict_pre_hooks, hook)
+        return add_hook(self._hooks_to_fill("_state_dict_pre_hooks"), hook)
 
     def register_state_dict_post_hook(self, hook: Callable[..., object]) -> RemovableHandle:
         """Call `hook(module, state_dict, prefix, local_metadata)` after the module's state dict is made."""
-        return add_hook(self._state_dict_hooks, hook)
+        return add_hook(self._hooks_to_fill("_state_dict_hooks"), hook)
 
     def register_load_state_dict_pre_hook(self, hook: Callable[..., object]) -> RemovableHandle:
         """Call a hook with the module and the arguments of `_load_from_state_dict` before the module takes its part."""
-        return add_hook(self._load_state_dict_pre_hooks, hook)
+        return add_hook(self._hooks_to_fill("_load_state_dict_pre_hooks"), hook)
 
     def register_load_state_dict_post_hook(self, hook: Callable[..., object]) -> RemovableHandle:
         """Call `hook(module, incompatible_keys)` after loading; it may change the lists in place."""
-        return add_hook(self._load_state_dict_post_hooks, hook)
+        return add_hook(self._hooks_to_fill("_load_state_dict_post_hooks"), hook)
 
 
 class _Loading:

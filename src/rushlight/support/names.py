@@ -31,7 +31,8 @@ def _fold(name: str) -> str:
 
 def _distance(left: str, right: str, allowed: int) -> int | None:
     """Optimal string alignment distance (Damerau 1964), or None when it is above `allowed`."""
-    if abs(len(left) - len(right)) > allowed:
+    # An edit changes the length by one at most, and the letters by one that comes and one that goes.
+    if abs(len(left) - len(right)) > allowed or len({*left} ^ {*right}) > 2 * allowed:
         return None
     before: list[int] = []
     above = list(range(len(right) + 1))
