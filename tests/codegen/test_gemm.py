@@ -15,7 +15,7 @@ from tests.codegen.guarded_memory import before_a_hole
 
 from rushlight.codegen.llvm.gemm import TASK_WORDS, choose_tile, emit_core, emit_task, plan_tiles
 from rushlight.codegen.llvm.gemm_micro import edge_kernels, full_kernel, part_kernels
-from rushlight.codegen.llvm.gemm_pack import PACK_WORDS, emit_pack_b
+from rushlight.codegen.llvm.gemm_pack import emit_pack_b_panel
 from rushlight.codegen.llvm.gemm_plan import emit_plan
 from rushlight.ir.gemm_tile import GemmTile, narrow_products
 from rushlight.ir.scalar import dtype_named
@@ -445,17 +445,18 @@ def test_epilogue_sees_each_finished_tile_once(scratch: bool) -> None:
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_packing_b_follows_the_formula(dtype: str, transposed: bool) -> None:
     tile = choose_tile(dtype, llvm.host_target().vector_bytes)
-    module = load(emit_pack_b(tile, "pack", transposed=transposed))
-    pack = function(module, "pack", ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+    text = emit_pack_b_panel(tile, "pack", transposed=transposed).replace("define internal", "define")
+    module = load(text)
+    pack = function(module, "pack", ctypes.c_void_p, ctypes.c_void_p, *[ctypes.c_int64] * 3)
     for n, k in ((1, 1), (7, 300), (33, 16), (100, 513), (64, 257)):
         b = operands(1, n, k, dtype)[1]
         source = np.ascontiguousarray(b.T if transposed else b)
         wanted = packed_b(b, tile)
         got = np.full_like(wanted, np.nan)
-        args = np.array([source.ctypes.data, got.ctypes.data, n, k, k if transposed else n, 0, 0], np.int64)
-        assert len(args) == len(PACK_WORDS)
-        for index in reversed(range(-(-n // tile.nr) * -(-k // 256))):
-            pack(args.ctypes.data, index, index + 1)
+        for n0, k0 in itertools.product(range(0, n, tile.nr), range(0, k, 256)):
+            place = source[n0:, k0:] if transposed else source[k0:, n0:]
+            to = got[n0 * k + k0 * tile.nr :]
+            pack(to.ctypes.data, place.ctypes.data, source.shape[1], min(n - n0, tile.nr), min(k - k0, 256))
         real = ~np.isnan(wanted)
         assert (got[real] == wanted[real]).all()
 

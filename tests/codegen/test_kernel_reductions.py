@@ -1,5 +1,7 @@
 """Reductions keep their order to the bit, in every form that the code generator has for them."""
 
+import re
+
 import numpy as np
 import pytest
 from tests.codegen.kernel_oracle import buffer, check, expected, kernel, loop, parallel, run, same_bits, targets, vector
@@ -318,7 +320,9 @@ def test_chains_of_floats_lie_in_lanes_however_far_apart_they_read(rng, sizes):
     for dtype, kind in ((float32, "sum"), (float64, "max"), (int32, "sum")):
         i, k, x, out = axis_symbol(m, "i"), axis_symbol(n, "k"), buffer("x", dtype), buffer("out", dtype)
         kern = kernel(parallel(i, Store(out, i, reduce(kind, (k,), load(x, i * n + k), BLOCKED))))
-        assert ("masked.gather" in emit_kernel(kern, CodeTarget(), "k")) is dtype.is_floating_point
+        assert (
+            re.search(r"insertelement .* i32 7\b", emit_kernel(kern, CodeTarget(), "k")) is not None
+        ) is dtype.is_floating_point
         for rows, columns in ((1, 1), (3, 0), (17, 5), (40, 300)):
             arrays = {x: data(rng, dtype, rows * columns), out: np.ones(rows, dtype.numpy)}
             check(kern, arrays, {m: rows, n: columns}, shares=2)

@@ -23,6 +23,7 @@ from rushlight.schedule.gemm import GemmShape
 from rushlight.schedule.kernels import Item, Nest, Step, build_kernel, finish_kernel, linearise, open_group, span_loops
 from rushlight.schedule.matrices import Matrices, count, made_format, matrices, plain_load
 from rushlight.schedule.terms import Substitution, at_position, flat_position, fresh_axes, rebuild, step_along
+from rushlight.schedule.tiles import in_blocks
 from rushlight.sym import (
     Scope,
     Size,
@@ -138,41 +139,34 @@ def _packed(buffer: Buffer, leading: Size, storage: Size, shape: GemmShape, spli
     return Matrices(buffer, 0, leading, storage * count(shape.batch[split:]), storage)
 
 
-def _split(axes: Sequence[SizeExpr], width: int, name: str) -> tuple[dict[SizeExpr, Size], Size, SizeExpr, Size]:
-    """Runs several axes as blocks of `width`.
-
-    Images of the axes, the block axis, the axis within, the flat position.
-    """
-    total = count(axes)
-    blocks = ceildiv(total, width)
-    block = 0 if blocks == 1 else axis_symbol(blocks, f"{name}_block")
-    within = axis_symbol(minimum(width, total - block * width), name)
-    position = block * width + within
-    return at_position(position, axes), block, within, position
-
-
 def _pack_a(term: Scalar, shape: GemmShape, tile: GemmTile, split: int, name: str) -> Generator[Step, None, Matrices]:
     m, k = (count(axes) for axes in (shape.rows, shape.inner))
     batch = fresh_axes(shape.batch, "b")
     flat, batches = _flat_batch(shape)
     if tile.a_format == "row":
-        images, block, within, k_at = _split(shape.inner, BLOCK, "k")
+        span = in_blocks(k, BLOCK, "k")
         rows = fresh_axes(shape.rows, "m")
         m_at = flat_position(shape.rows, rows)
-        outer = (*batch.values(), block, *rows.values())
-        images = {**images, **rows}
+        outer = (*batch.values(), span.block, *rows.values())
+        images = {**at_position(span.position, shape.inner), **rows}
         storage = ceildiv(k, BLOCK) * BLOCK * m
-        offset = BLOCK * m_at + k_at + BLOCK * (m - 1) * block
+        offset = BLOCK * m_at + span.position + BLOCK * (m - 1) * span.block
     else:
-        images, block, within, m_at = _split(shape.rows, tile.mr, "m")
+        span = in_blocks(m, tile.mr, "m")
         k_images, k_axes, k_at = _walk(shape.inner)
-        outer = (*batch.values(), block, *k_axes)
-        images = {**images, **k_images}
+        outer = (*batch.values(), span.block, *k_axes)
+        images = {**at_position(span.position, shape.rows), **k_images}
         storage = ceildiv(m, tile.mr) * tile.mr * k
-        offset = block * tile.mr * (k - 1) + k_at * tile.mr + m_at
+        offset = span.block * tile.mr * (k - 1) + k_at * tile.mr + span.position
     packed = Buffer(f"{name}_a", TensorType((batches, storage), term.type), "arena")
     yield _pack_step(
-        term, {**images, **batch}, packed, outer, within, offset + substitute(flat, batch) * storage, f"{name}_pack_a"
+        term,
+        {**images, **batch},
+        packed,
+        outer,
+        span.within,
+        offset + substitute(flat, batch) * storage,
+        f"{name}_pack_a",
     )
     return _packed(packed, m, storage, shape, split)
 
@@ -201,14 +195,15 @@ def _pack_b(term: Scalar, shape: GemmShape, tile: GemmTile, split: int, name: st
     n, k = (count(axes) for axes in (shape.columns, shape.inner))
     batch = fresh_axes(shape.batch, "b")
     flat, batches = _flat_batch(shape)
-    images, block, within, n_at = _split(shape.columns, tile.nr, "n")
+    span = in_blocks(n, tile.nr, "n")
+    images = at_position(span.position, shape.columns)
     k_images, k_axes, k_at = _walk(shape.inner)
     storage = ceildiv(n, tile.nr) * tile.nr * k
-    offset = block * tile.nr * (k - 1) + k_at * tile.nr + n_at
+    offset = span.block * tile.nr * (k - 1) + k_at * tile.nr + span.position
     packed = Buffer(f"{name}_b", TensorType((batches, storage), term.type), "arena")
     offset = offset + substitute(flat, batch) * storage
-    outer = (*batch.values(), block, *k_axes)
-    yield _pack_step(term, {**images, **k_images, **batch}, packed, outer, within, offset, f"{name}_pack_b")
+    outer = (*batch.values(), span.block, *k_axes)
+    yield _pack_step(term, {**images, **k_images, **batch}, packed, outer, span.within, offset, f"{name}_pack_b")
     return _packed(packed, n, storage, shape, split)
 
 

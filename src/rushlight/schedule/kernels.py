@@ -21,6 +21,8 @@ from rushlight.schedule.terms import (
     loads,
     step_along,
 )
+from rushlight.schedule.tiles import NEAR as NEAR_BLOCK
+from rushlight.schedule.tiles import crossing_axis, in_blocks
 from rushlight.schedule.unroll import unroll_chains
 from rushlight.support.frozen import frozen
 from rushlight.sym import (
@@ -47,6 +49,10 @@ SPAN = 256
 FEW = 8
 # Lines that a cache keeps of addresses that are a power of two apart.
 WAYS = 8
+# Places of an axis that are written out where operands are contiguous along it and their lanes are not, and the terms
+# of a body that is worth it.
+SIDE = 8
+MOST_TERMS = 60
 
 Body = tuple[Statement, ...]
 
@@ -239,6 +245,11 @@ def _flat(nest: Nest, name: str) -> Step:
     for item in nest.items:
         item.value, item.offset = unroll_chains([item.value, item.offset])
     axes = _side_by_side(nest, axes)
+    crossing = crossing_axis(
+        [(item.buffer, item.offset) for item in nest.items], [item.value for item in nest.items], axes
+    )
+    if crossing is not None:
+        return _tiled(nest, name, axes, *crossing)
     body: tuple[Statement, ...] = tuple([Store(item.buffer, item.offset, item.value) for item in nest.items])
     if len(axes) > 1:
         body = (Loop(Axis(axes[-1], axis_size(axes[-1]), AxisKind.VECTOR), body),)
@@ -247,6 +258,33 @@ def _flat(nest: Nest, name: str) -> Step:
     else:
         parallel, work = axes, 1
     return finish_kernel(nest, name, parallel, body, work * reduced)
+
+
+def _tiled(nest: Nest, name: str, axes: tuple[SizeExpr, ...], crossing: SizeExpr, width: int) -> Step:
+    """The last axis and one that operands are contiguous along in blocks: a few lines of each operand at a time.
+
+    A body of few terms has neighbours along the crossing axis written out, for code that loads them together.
+    """
+    last = axes[-1]
+    near, far = in_blocks(axis_size(last), NEAR_BLOCK, "near"), in_blocks(axis_size(crossing), width, "far")
+    side = SIDE if len(list(postorder(nest.roots()))) <= MOST_TERMS else 1
+    length = axis_size(far.within)
+    squares = floordiv(length, side)
+    square, rest = axis_symbol(squares, "square"), axis_symbol(length - squares * side, "rest")
+    loops: list[Statement] = []
+    for axis, places in ((square, [square * side + place for place in range(side)]), (rest, [rest + squares * side])):
+        turns = [
+            Substitution({last: near.position, crossing: substitute(far.position, {far.within: place})})
+            for place in places
+        ]
+        stores = [Store(item.buffer, at(item.offset), at(item.value)) for at in turns for item in nest.items]
+        if axis_size(axis) != 0:
+            loops.append(Loop(Axis(axis, axis_size(axis), AxisKind.SERIAL), tuple(stores)))
+    body = (Loop(Axis(near.within, axis_size(near.within), AxisKind.VECTOR), tuple(loops)),)
+    blocks = [span.block for span in (near, far) if isinstance(span.block, SizeExpr)]
+    nest.outer = (*[axis for axis in axes[:-1] if axis is not crossing], *blocks)
+    work = minimum(axis_size(last), NEAR_BLOCK) * minimum(axis_size(crossing), width)
+    return finish_kernel(nest, name, nest.outer, body, work)
 
 
 def _side_by_side(nest: Nest, axes: tuple[SizeExpr, ...]) -> tuple[SizeExpr, ...]:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rushlight.eager.autograd.driver import grad
-from rushlight.eager.creation import from_numpy
+from rushlight.eager.creation import empty, from_numpy
 from rushlight.eager.memory import array_of
 from rushlight.eager.mutation import in_place
 from rushlight.ir.dtype import ml_dtypes
@@ -58,8 +58,8 @@ def sizes_of(program: Program, name: str) -> list[int]:
     return samples
 
 
-def run_eagerly(program: Program, name: str) -> Outcome:
-    """The program at a set of sizes, call by call."""
+def run_eagerly(program: Program, name: str, data: bool = True) -> Outcome:
+    """The program at a set of sizes, call by call. Without `data` its inputs are tensors of the meta device."""
     default_generator.manual_seed(SEED)
     sizes = sizes_of(program, name)
     values: list[Any] = []
@@ -73,6 +73,8 @@ def run_eagerly(program: Program, name: str) -> Outcome:
 
     def read(part: Input, seed: Sequence[int]) -> tuple[Any, ...]:
         tensor = from_numpy(_elements(part, size, seed))
+        if not data:
+            return (_without_data(tensor).requires_grad_(len(values) in program.leaves),)
         given.extend([None] * (len(values) - len(given)))
         given.append(from_numpy(_elements(part, size, seed)) if program.writes else tensor)
         return (tensor.requires_grad_(len(values) in program.leaves),)
@@ -89,6 +91,11 @@ def run_eagerly(program: Program, name: str) -> Outcome:
         values.extend(made)
         shapes.extend([() if item is None else tuple(item.form.type.shape) for item in made])
     return Outcome(tuple(values), None, tuple(given))
+
+
+def _without_data(tensor: Any) -> Any:
+    form = tensor.form
+    return empty(form.extent, dtype=form.dtype, device="meta").as_strided(form.type.shape, tensor.stride())
 
 
 def applied(part: Step | Gradient, values: Sequence[Any], size: Callable[[Of], Any]) -> tuple[Any, ...]:

@@ -1,4 +1,4 @@
-"""Packing as LLVM IR text: blocks of `a` inside the core, and whole operands `b` as a task of their own."""
+"""Packing as LLVM IR text: blocks of `a` and panels of `b`, inside the core."""
 
 from __future__ import annotations
 
@@ -238,54 +238,6 @@ def emit_starts(tile: GemmTile, name: str) -> str:
     return "\n".join([*lines, "  ret void", "}"]) + "\n"
 
 
-PACK_WORDS = ("b", "packed", "n", "k", "b_ld", "b_batch", "packed_batch")
-"""The i64 words of the arguments of a task that packs `b`: two addresses, then sizes and strides in elements."""
-
-_PACK_B = """\
-define void @{name}(ptr %args, i64 %begin, i64 %end) {attributes} {{
-entry:
-{loads}
-  %n_less = sub i64 %n, 1
-  %panels_less = udiv i64 %n_less, {nr}
-  %panels = add i64 %panels_less, 1
-  %k_less = add i64 %k, {kc_less}
-  %blocks = udiv i64 %k_less, {kc}
-  %per_batch = mul i64 %panels, %blocks
-  %some = icmp slt i64 %begin, %end
-  br i1 %some, label %task, label %exit
-task:
-  %index = phi i64 [ %begin, %entry ], [ %index_next, %task ]
-  %batch = udiv i64 %index, %per_batch
-  %within = urem i64 %index, %per_batch
-  %panel = udiv i64 %within, %blocks
-  %block = urem i64 %within, %blocks
-  %n0 = mul i64 %panel, {nr}
-  %k0 = mul i64 %block, {kc}
-  %n_left = sub i64 %n, %n0
-  %columns = call i64 @llvm.smin.i64(i64 %n_left, i64 {nr})
-  %k_left = sub i64 %k, %k0
-  %steps = call i64 @llvm.smin.i64(i64 %k_left, i64 {kc})
-  %b_first = mul i64 %batch, %b_batch
-  %b_row = mul i64 %k0, {b_per_k}
-  %b_column = mul i64 %n0, {b_per_n}
-  %b_start = add i64 %b_row, %b_column
-  %b_index = add i64 %b_first, %b_start
-  %from = getelementptr {element}, ptr %b, i64 %b_index
-  %packed_first = mul i64 %batch, %packed_batch
-  %packed_column = mul i64 %n0, %k
-  %packed_row = mul i64 %k0, {nr}
-  %packed_start = add i64 %packed_column, %packed_row
-  %packed_index = add i64 %packed_first, %packed_start
-  %to = getelementptr {element}, ptr %packed, i64 %packed_index
-  call void @{name}_panel(ptr %to, ptr %from, i64 %b_ld, i64 %columns, i64 %steps)
-  %index_next = add i64 %index, 1
-  %more = icmp slt i64 %index_next, %end
-  br i1 %more, label %task, label %exit
-exit:
-  ret void
-}}
-"""
-
 _PANEL_OF_ROWS = """\
 define internal void @{name}(ptr noalias %to, ptr noalias readonly %from, \
 i64 %from_ld, i64 %columns, i64 %steps) noinline {attributes} {{
@@ -370,30 +322,6 @@ exit:
   ret void
 }}
 """
-
-
-def emit_pack_b(tile: GemmTile, name: str, *, transposed: bool = False) -> str:
-    """IR of the kernel `void @name(args, begin, end)` that packs a batch of operands `b`.
-
-    Its arguments are `PACK_WORDS`. Element (k, n) is at `k * b_ld + n`, or if `transposed` at `n * b_ld + k`. The
-    parallel index counts batches, panels of `nr` columns and blocks of 256 along k, in row-major order.
-    """
-    loads = []
-    for index, word in enumerate(PACK_WORDS):
-        loads.append(f"  %{word}_word = getelementptr i64, ptr %args, i64 {index}")
-        loads.append(f"  %{word} = load {'ptr' if index < 2 else 'i64'}, ptr %{word}_word, align 8")
-    task = _PACK_B.format(
-        name=name,
-        attributes=tile.attributes,
-        element=tile.element,
-        nr=tile.nr,
-        kc=tile.kc,
-        kc_less=tile.kc - 1,
-        loads="\n".join(loads),
-        b_per_k=1 if transposed else "%b_ld",
-        b_per_n="%b_ld" if transposed else 1,
-    )
-    return f"{emit_pack_b_panel(tile, f'{name}_panel', transposed=transposed)}\n{task}"
 
 
 def emit_pack_b_panel(tile: GemmTile, name: str, *, transposed: bool) -> str:

@@ -11,6 +11,7 @@ from rushlight.codegen.llvm.masks import first_lanes, lanes_below
 from rushlight.codegen.llvm.memory import emit_stores
 from rushlight.codegen.llvm.scope import Context, Lanes, Scope
 from rushlight.codegen.llvm.shapes import shape_of
+from rushlight.codegen.llvm.squares import makes_squares
 from rushlight.codegen.llvm.terms import value
 from rushlight.codegen.llvm.uniform import Rows, find_quotients
 from rushlight.codegen.llvm.widths import least_bytes, loop_lanes
@@ -123,6 +124,13 @@ def _vector_loop(
     if fixed is None or fixed >= wide:
         main = _lanes_scope(ctx, symbol, outer, hold, wide, start == "0")
         run(ctx, body, main)
+    if makes_squares(body, symbol):
+        # Squares are long code, and half of one is as long: what is left is done one by one.
+        if main is not None and main.vector is not None:
+            close_loop(outer, main, main.vector.base, (start, middle), wide, runs=fixed is not None)
+        if fixed is None or fixed % wide:
+            run_range(ctx, symbol, body, outer, (start if main is None else middle, end), False, None, False)
+        return
     if fixed is None or fixed % wide:
         tail = _lanes_scope(ctx, symbol, outer, hold, narrow, start == "0")
         assert tail.vector is not None

@@ -9,6 +9,7 @@ from rushlight.codegen.llvm.analysis import CONSTANT, INDEX
 from rushlight.codegen.llvm.scope import Context, Lanes, Mask, Scope, Value, widen
 from rushlight.codegen.llvm.shapes import Shape, shape_of, vector_type
 from rushlight.codegen.llvm.sizes import Affine, Part
+from rushlight.codegen.llvm.squares import SIDE, find_squares, lane_pointers, load_apart, load_square
 from rushlight.codegen.llvm.streaming import LINE, store_streamed, stream_bit
 from rushlight.codegen.llvm.terms import value
 from rushlight.codegen.llvm.waiting import start_of_row
@@ -157,14 +158,52 @@ def emit_load(ctx: Context, term: Scalar, scope: Scope, mask: Mask | None) -> Va
     moving = lanes is not None and bool(ctx.analysis.free[term] & lanes.axes)
     waits = buffer in ctx.analysis.kept
     place = locate(ctx, buffer, term.operands[0] if term.operands else 0, scope, mask, waits)
-    key = ("load", place.pointer, place.stride, place.extra, None if mask is None else mask.key, moving)
+    key = _load_key(place, mask, moving)
     known = scope.memo.get(key)
     if known is None:
+        square = ctx.squares.get(term)
+        if square is not None and moving and lanes is not None and _makes_square(place, mask, lanes):
+            _load_together(ctx, square, scope)
+            return scope.memo[key]
         known = scope.memo[key] = _load(ctx, buffer, place, scope, mask, moving)
-        written = ctx.analysis.buffer_bits.get(buffer)
-        if written is not None:
-            scope.pinned[key] = written
+        _pin(ctx, buffer, scope, key)
     return known
+
+
+def _load_key(place: Place, mask: Mask | None, moving: bool) -> tuple[object, ...]:
+    return ("load", place.pointer, place.stride, place.extra, None if mask is None else mask.key, moving)
+
+
+def _pin(ctx: Context, buffer: Buffer, scope: Scope, key: tuple[object, ...]) -> None:
+    """What was loaded from a buffer that the kernel writes is forgotten when it does."""
+    written = ctx.analysis.buffer_bits.get(buffer)
+    if written is not None:
+        scope.pinned[key] = written
+
+
+def _is_apart(place: Place, mask: Mask | None) -> bool:
+    """Whether lanes find their elements an equal distance apart, and those that are active are the first ones."""
+    return place.extra is None and mask is None
+
+
+def _makes_square(place: Place, mask: Mask | None, lanes: Lanes) -> bool:
+    plain = place.stride in (-1, 0, 1) or place.repeats
+    return _is_apart(place, mask) and not plain and lanes.width % SIDE == 0
+
+
+def _load_together(ctx: Context, square: Sequence[Scalar], scope: Scope) -> None:
+    """Loads neighbours, and remembers the value of each."""
+    assert scope.vector is not None
+    buffer: Buffer = square[0].attr("buffer")
+    width = scope.vector.width
+    shape = shape_of(buffer.type.dtype, width)
+    places = [locate(ctx, buffer, term.operands[0], scope, None) for term in square]
+    active = active_lanes(scope, None, width)
+    pointers = lane_pointers(scope, shape, places[0].pointer, places[0].stride, active)
+    for place, raw in zip(places, load_square(scope, shape, pointers), strict=True):
+        key = _load_key(place, None, True)
+        scope.memo[key] = Value(from_memory(scope, shape, raw), width, scope)
+        _pin(ctx, buffer, scope, key)
 
 
 def _load(ctx: Context, buffer: Buffer, place: Place, scope: Scope, mask: Mask | None, moving: bool) -> Value:
@@ -190,6 +229,8 @@ def _load(ctx: Context, buffer: Buffer, place: Place, scope: Scope, mask: Mask |
         raw = _load_repeated(ctx, scope, shape, place, active)
     elif _is_spread(ctx, shape, place):
         raw = _load_spread(scope, shape, place, active, _mask_place(scope, mask))
+    elif _is_apart(place, mask):
+        raw = load_apart(scope, shape, lane_pointers(scope, shape, place.pointer, place.stride, active))
     else:
         raw = _gather(ctx, scope, shape, _addresses(scope, shape, place), active)
     return Value(from_memory(scope, shape, raw), lanes.width, scope)
@@ -390,6 +431,8 @@ def _lane_address(scope: Scope, item: str, pointer: str | None, table: str | Non
 
 def emit_stores(ctx: Context, stores: Sequence[Store], scope: Scope) -> None:
     """Stores that follow each other, for all lanes of the region: every value is computed before the first store."""
+    if scope.vector is not None and len(stores) >= SIDE:
+        ctx.squares.update(find_squares([store.value for store in stores]))
     prepared = [_prepare(ctx, store, scope) for store in stores]
     for store, (place, item, mask) in zip(stores, prepared, strict=True):
         lanes = scope.vector

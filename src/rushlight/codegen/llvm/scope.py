@@ -187,6 +187,7 @@ class Context:
         "names",
         "rows",
         "safe",
+        "squares",
         "streams",
         "target",
     )
@@ -202,6 +203,7 @@ class Context:
         self.safe: dict[str, str] = {}
         self.busy: set[Scalar] = set()
         self.streams: dict[Buffer, str | None] = {}
+        self.squares: dict[Scalar, tuple[Scalar, ...]] = {}
         self.rows: dict[Buffer, tuple[str, str]] = {}
         self.certain: set[Scalar] = set()
         if len(self.analysis.reductions) > 1:

@@ -35,9 +35,12 @@ def sum_text(ctx: Context, summands: Iterable[Part], scope: Scope) -> str:
     if not by_scope:
         return str(constant)
     total = ""
-    for place in sorted(by_scope, key=_depth):
+    places = sorted(by_scope, key=_depth)
+    for place in places:
         # Keyed by values, not symbols: axes that count together in one loop have one value.
         texts = [_common_text(ctx, mine, others, place) for mine, others in _by_factors(ctx, by_scope[place], place)]
+        if constant and place is places[-1]:
+            texts.append(str(constant))
         key = (total, "+", *texts)
         known = place.sizes.get(key)
         if known is None:
@@ -46,7 +49,7 @@ def sum_text(ctx: Context, summands: Iterable[Part], scope: Scope) -> str:
                 known = _plus(place, known, text)
             place.sizes[key] = known
         total = known
-    return total if constant == 0 else _plus(scope, total, str(constant))
+    return total
 
 
 def _by_factors(
