@@ -379,6 +379,13 @@ def bound_axes(term: Scalar) -> tuple[SizeExpr, ...]:
     return typing_cast(tuple[SizeExpr, ...], term.attr("axes")) if term.op in _BINDERS else ()
 
 
+def chain_axis(term: Scalar) -> SizeExpr | None:
+    """The axis of a reduction that is one plain chain, so that it may go on where a shorter one ended; else None."""
+    axes = bound_axes(term)
+    is_chain = len(axes) == 1 and term.op is OPS["reduce"] and term.attr("order") == SEQUENTIAL
+    return axes[0] if is_chain else None
+
+
 def dtype_named(name: str) -> DType:
     """The dtype of a printed name."""
     return BY_NAME[name]

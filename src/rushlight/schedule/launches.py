@@ -20,6 +20,7 @@ from rushlight.schedule.kernels import Step, build_kernel, collapse, open_group
 from rushlight.schedule.likeness import Again, Likeness
 from rushlight.schedule.nodes import make_nodes
 from rushlight.schedule.row_sums import sum_rows
+from rushlight.schedule.running import build_running
 from rushlight.schedule.scatter import build_scatter
 from rushlight.sym import Size, floordiv, free_symbols, is_axis, maximum, substitute
 
@@ -127,6 +128,10 @@ class LaunchMaker:
         else:
             nest = open_group(group, self.placed)
             collapse(nest)
+            running = build_running(nest, name)
+            if running is not None:
+                yield running
+                return
             keep_row_values(nest)
             yield sum_rows(nest, name) or build_kernel(nest, name)
 

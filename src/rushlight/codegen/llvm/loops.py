@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 from itertools import groupby
 
 from rushlight.codegen.llvm import sizes
@@ -9,6 +11,7 @@ from rushlight.codegen.llvm.analysis import RISKY_LOAD
 from rushlight.codegen.llvm.counting import close_loop
 from rushlight.codegen.llvm.masks import first_lanes, lanes_below
 from rushlight.codegen.llvm.memory import emit_stores
+from rushlight.codegen.llvm.running import carry_on, find_running
 from rushlight.codegen.llvm.scope import Context, Lanes, Scope
 from rushlight.codegen.llvm.shapes import shape_of
 from rushlight.codegen.llvm.squares import makes_squares
@@ -17,7 +20,7 @@ from rushlight.codegen.llvm.uniform import Rows, find_quotients
 from rushlight.codegen.llvm.widths import least_bytes, loop_lanes
 from rushlight.ir.dtype import int64
 from rushlight.ir.kernel import AxisKind, Loop, Statement, Store
-from rushlight.ir.scalar import Scalar
+from rushlight.ir.scalar import Scalar, bound_axes
 from rushlight.sym import Size, SizeExpr, bounds
 
 
@@ -90,10 +93,13 @@ def _scalar_loop(
     ctx: Context, symbol: SizeExpr, body: tuple[Statement, ...], outer: Scope, bounds_: tuple[str, str]
 ) -> None:
     hold = ctx.analysis.stored_in(body)
-    inner = outer.inner(outer.names.label(), ctx.analysis.axis_bits[symbol], hold)
+    chains = find_running(ctx, body, symbol) if bounds_[0] == "0" else []
+    bits = [ctx.analysis.axis_bits[axis] for axis in (symbol, *[axis for term in chains for axis in bound_axes(term)])]
+    inner = outer.inner(outer.names.label(), functools.reduce(operator.or_, bits), hold)
     counter = inner.sizes[symbol] = outer.names.value()
+    carries = carry_on(ctx, chains, symbol, inner)
     run(ctx, body, inner)
-    close_loop(outer, inner, counter, bounds_, runs=True)
+    close_loop(outer, inner, counter, bounds_, carries=carries, runs=True)
 
 
 def _vector_loop(
