@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from rushlight.capture.guard import Guard
 from rushlight.capture.segmented import Ran, Segmented, check_asserts
+from rushlight.capture.snapshot import StateGuards
 from rushlight.capture.source import ArgumentSource, GradientSource, NumberSource, TensorSource
 from rushlight.eager.form import Form, form_of
 from rushlight.eager.handle import Handle
@@ -153,9 +154,15 @@ class Entry:
 
     call: Callable[[tuple[Any, ...], dict[str, Any]], Any]
     unpack: tuple[str, ...]
-    guards: tuple[Guard, ...]
+    first: tuple[Guard, ...]
+    state: StateGuards
     text: str
     executables: tuple[Executable, ...]
     written: tuple[Handle, ...]
     scope: weakref.ref[Scope]
     observed: Observed | None
+
+    @property
+    def guards(self) -> tuple[Guard, ...]:
+        """All that the entry takes for granted, in the order in which it asks."""
+        return (*self.first, *self.state.guards)

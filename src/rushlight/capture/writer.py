@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +16,9 @@ from rushlight.capture.guard import Guard
 from rushlight.capture.kept import Kept
 from rushlight.capture.program import Program, random_names
 from rushlight.capture.segmented import Segmented, concrete
+from rushlight.capture.snapshot import Snapshot, StateGuards
 from rushlight.capture.source import ArgumentSource, GradientSource, NumberSource, Source, TensorSource, ViewSource
-from rushlight.capture.state import StateWalk
+from rushlight.capture.state import Leaf, StateWalk
 from rushlight.capture.values import Constant, Container, Number, Output, SizeOf, Taken, Template
 from rushlight.eager.dispatch import STATE, backend_key, bit
 from rushlight.eager.execution.plan import (
@@ -78,22 +81,33 @@ def type_guard(text: str, path: str, value: Any, names: Names) -> Guard:
     return Guard("type", path, type(value).__name__, f"{text}.__class__ is not {names(type(value))}")
 
 
-def state_guards(walk: StateWalk, program: Program, names: Names, changed: set[tuple[int, Any]]) -> list[Guard]:
+def lasting(walk: StateWalk, changed: set[tuple[int, Any]]) -> set[int]:
+    """The ids of dicts in which a call neither changes nor takes anything: they have to be as they were."""
+    kept = {id(container) for container, _ in walk.containers if isinstance(container, dict)}
+    kept -= {container for container, _ in changed}
+    return kept - {id(leaf.container) for leaf in walk.leaves if leaf.runtime or type(leaf.key) is not str}
+
+
+def state_guards(
+    containers: Sequence[tuple[Any, str]],
+    leaves: Sequence[Leaf],
+    names: Names,
+    fixed: Collection[str] = (),
+    changed: Collection[tuple[int, Any]] = (),
+) -> list[Guard]:
     """What is assumed of modules, optimizers and their containers.
 
-    Numbers that the program takes at run time are free.
+    Numbers that the program takes at run time are free, but for those that are `fixed`.
     """
     guards: list[Guard] = []
-    sizes: dict[int, int] = {}
-    for leaf in walk.leaves:
-        sizes[id(leaf.container)] = sizes.get(id(leaf.container), 0) + 1
-    for container, path in walk.containers:
-        text, size = names(container), sizes.get(id(container), 0)
+    sizes = Counter([id(leaf.container) for leaf in leaves])
+    for container, path in containers:
+        text, size = names(container), sizes[id(container)]
         guards.append(Guard("container", path, f"{size} entries", f"len({text}) != {size}" if size else text))
-    for leaf in walk.leaves:
+    for leaf in leaves:
         key = names(leaf.key) if isinstance(leaf.key, Handle) else repr(leaf.key)
         text = f"{names(leaf.container)}[{key}]"
-        if leaf.is_number and leaf.runtime and text not in program.fixed:
+        if leaf.is_number and leaf.runtime and text not in fixed:
             guards.append(type_guard(text, leaf.path, leaf.value, names))
         elif leaf.is_numbers and leaf.runtime:
             failed = f"{text}.__class__ is not {names(tuple)} or len({text}) != {len(leaf.value)}"
@@ -104,6 +118,18 @@ def state_guards(walk: StateWalk, program: Program, names: Names, changed: set[t
             guards.append(Guard("tensor", leaf.path, "a tensor", f"{text}.__class__ is not {names(type(leaf.value))}"))
         else:
             guards.append(constant_guard(text, leaf.path, leaf.value, names))
+    return guards
+
+
+def snapshot_guards(names: Names, snapshot: Snapshot) -> list[Guard]:
+    """What is assumed of the dicts and tensors of a snapshot."""
+    guards = state_guards(snapshot.containers, snapshot.leaves, names)
+    for tensor, memory in zip(snapshot.tensors, snapshot.memory, strict=True):
+        text = names(tensor)
+        failed = f"{text}.storage is not {names(memory.storage)} or {text}.form is not {names(memory.form)}"
+        if memory.storage is None or memory.form.nbytes < memory.storage.nbytes:  # it may show another part
+            failed += f" or {text}.offset != {memory.offset}"
+        guards.append(Guard("tensor", text, str(memory.form.type), failed))
     return guards
 
 
@@ -133,12 +159,23 @@ class Writer:
         asserts = tuple(program.scope.asserts)  # later ones are those of the backward pass
         self.planner = Planner(executable, self.sources, conditions, asserts, list(program.sizes.values()))
         changed = {(id(effect.container), effect.key) for effect in program.effects}
-        self.guards = [*argument_guards(arguments, names), *state_guards(walk, program, names, changed)]
+        kept = lasting(walk, changed)
+        loose = [item for item in walk.containers if id(item[0]) not in kept]
+        leaves = [leaf for leaf in walk.leaves if id(leaf.container) not in kept]
+        self.guards = [*argument_guards(arguments, names), *state_guards(loose, leaves, names, program.fixed, changed)]
         self.guards.append(Guard("grad mode", "grad mode", str(STATE.grad), f"state.grad is not {STATE.grad}"))
         for text, value in program.fixed.items():
             self.guards.append(Guard("number", text, repr(value), f"{text} != {names(value)}"))
         for source in program.sources:
-            self._source_guards(source)
+            if isinstance(source, GradientSource):
+                text = f"{self._owner(source.owner)}.gradient.grad"
+                self.guards.append(Guard("gradient", text, "a gradient", f"{text} is None"))
+        snapshot = Snapshot(
+            [item for item in walk.containers if id(item[0]) in kept],
+            [leaf for leaf in walk.leaves if id(leaf.container) in kept],
+            [source.tensor for source in program.sources if isinstance(source, TensorSource)],
+        )
+        self.state = StateGuards(snapshot, partial(snapshot_guards, names), names.space)
         for position, first in program.same:
             text, other = arguments.leaves[position][0], self._owner(first)
             self.guards.append(Guard("memory", text, f"the same tensor as {other}", f"{text} is not {other}"))
@@ -147,19 +184,6 @@ class Writer:
         for owner in program.absent:
             text = f"{self._owner(owner)}.gradient.grad"
             self.guards.append(Guard("gradient", text, "no gradient", f"{text} is not None"))
-
-    def _source_guards(self, source: Source) -> None:
-        if isinstance(source, TensorSource):
-            tensor = source.tensor
-            text = self.names(tensor)
-            storage, form = self.names(tensor.storage), self.names(tensor.form)
-            failed = f"{text}.storage is not {storage} or {text}.form is not {form}"
-            if tensor.storage is None or tensor.form.nbytes < tensor.storage.nbytes:  # it may show another part
-                failed += f" or {text}.offset != {tensor.offset}"
-            self.guards.append(Guard("tensor", text, str(tensor.form.type), failed))
-        elif isinstance(source, GradientSource):
-            text = f"{self._owner(source.owner)}.gradient.grad"
-            self.guards.append(Guard("gradient", text, "a gradient", f"{text} is None"))
 
     def entry(self, attach: Callable[..., Any] | None) -> Entry:
         """The finished entry. `attach(outputs, values)` ties a backward pass to the outputs."""
@@ -171,22 +195,25 @@ class Writer:
             make_plan=self.planner.plan,
             attach=attach,
             replay_view=replay_view,
-            BROKEN=(KeyError, IndexError, AttributeError),
+            BROKEN=(KeyError, IndexError, AttributeError, RuntimeError),
             **CALL_NAMES,
         )
         lines = ["def call(args, kwargs):", "    try:"]
         lines += [f"        {line}" for line in self.arguments.lines]
         # One condition: Python compiles it in less than half the time of as many statements.
-        lines.append(f"        if {' or '.join([guard.failed for guard in self.guards])}: return MISS")
+        failed = [guard.failed for guard in self.guards]
+        if not self.state.snapshot.is_empty:
+            failed.append(f"{self.names(self.state)}.fail()")
+        lines.append(f"        if {' or '.join(failed)}: return MISS")
         lines += ["    except BROKEN:", "        return MISS"]
         lines += [f"    {line}" for line in [*self._inputs(), *self._outputs(attach), *self._effects()]]
         text = "\n".join(lines)
         exec(compile(text, f"<rushlight {self.program.graph.name}>", "exec"), space)  # noqa: S102 - our own text
-        guards = (*self.arguments.guards, *self.guards)
         return Entry(
             space["call"],
             tuple(self.arguments.unpack),
-            guards,
+            (*self.arguments.guards, *self.guards),
+            self.state,
             text,
             self.executable.executables if isinstance(self.executable, Segmented) else (self.executable,),
             tuple(self.program.written),

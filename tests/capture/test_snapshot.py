@@ -1,0 +1,139 @@
+"""Modules' state is asked for together at first, one by one later: both notice the same changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import rushlight as rl
+from rushlight import nn
+from rushlight.capture import snapshot
+from rushlight.capture.api import explain_entries, why_missed
+
+
+class Block(nn.Module):
+    """A linear layer, a number, and a part that may be there."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(3, 3)
+        self.extra: Any = None
+        self.factor = 2.5
+        self.power = 1
+
+    def forward(self, x: Any) -> Any:
+        y = self.linear(x) * self.factor**self.power
+        return y if self.extra is None else self.extra(y)
+
+
+def another_float(block: Block) -> None:
+    block.factor = float("2.5")
+
+
+def reordered(block: Block) -> None:
+    entries = vars(block)
+    entries["factor"] = entries.pop("factor")
+
+
+def the_same_again(block: Block) -> None:
+    weight = block.linear.weight
+    block.linear.weight = nn.Parameter(rl.zeros(3, 3))
+    block.linear.weight = weight
+
+
+def written_in_place(block: Block) -> None:
+    with rl.no_grad():
+        block.linear.weight.mul_(2.0)
+
+
+def a_number(block: Block) -> None:
+    block.factor = -0.5
+
+
+def a_bool(block: Block) -> None:
+    block.power = True
+
+
+def an_equal_parameter(block: Block) -> None:
+    block.linear.weight = nn.Parameter(block.linear.weight.detach().clone())
+
+
+def other_memory(block: Block) -> None:
+    block.linear.weight.data = rl.ones(3, 3)
+
+
+def another_module(block: Block) -> None:
+    block.linear = nn.Linear(3, 3)
+
+
+def a_part(block: Block) -> None:
+    block.extra = rl.tanh
+
+
+def a_new_entry(block: Block) -> None:
+    block.note = "new"
+
+
+def evaluation(block: Block) -> None:
+    block.eval()
+
+
+def moved_entries(block: Block) -> None:
+    """The keys and the values of all dicts, one after the other, stay what they were."""
+    parameters, buffers = vars(block.linear)["_parameters"], vars(block.linear)["_buffers"]
+    buffers["bias"] = parameters.pop("bias")
+
+
+KEPT = [another_float, reordered, the_same_again, written_in_place]
+CHANGED = [a_number, a_bool, an_equal_parameter, other_memory, another_module, a_part, a_new_entry, evaluation]
+
+
+@pytest.mark.parametrize("calls", [1, snapshot._PASSES + 2])
+@pytest.mark.parametrize(
+    ("change", "graphs"), [*[(change, 1) for change in KEPT], *[(change, 2) for change in CHANGED]]
+)
+def test_changes_of_state(change: Callable[[Block], None], graphs: int, calls: int) -> None:
+    block = Block()
+    compiled = rl.compile(block)
+    x = rl.randn(2, 3)
+    for _ in range(calls):
+        compiled(x)
+    change(block)
+    (entry,) = explain_entries(compiled)
+    assert (why_missed(entry, (x,), {}) is not None) == (graphs == 2)
+    assert rl.equal(compiled(x), block(x))
+    assert len(explain_entries(compiled)) == graphs
+
+
+@pytest.mark.parametrize("calls", [1, snapshot._PASSES + 2])
+def test_entries_that_moved_are_noticed(calls: int) -> None:
+    block = Block()
+    compiled = rl.compile(block)
+    x = rl.randn(2, 3)
+    for _ in range(calls):
+        compiled(x)
+    moved_entries(block)
+    (entry,) = explain_entries(compiled)
+    guard = why_missed(entry, (x,), {})
+    assert guard.kind == "container" and guard.path.endswith(("_parameters", "_buffers"))
+
+
+def test_guards_are_written_when_they_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Any] = []
+    first = snapshot.Snapshot.holds
+
+    def counted(self: snapshot.Snapshot) -> bool:
+        made.append(self)
+        return first(self)
+
+    monkeypatch.setattr(snapshot.Snapshot, "holds", counted)
+    block = Block()
+    compiled = rl.compile(block)
+    for _ in range(snapshot._PASSES + 10):
+        compiled(rl.ones(1, 3))
+    assert len(made) == snapshot._PASSES
+    (entry,) = explain_entries(compiled)
+    assert "factor" not in entry.text
+    assert any("factor" in guard.path for guard in entry.guards)
