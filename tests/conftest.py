@@ -17,6 +17,10 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.update(verify=True)  # every graph, kernel and plan that a test compiles is checked
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)  # at the end they would keep one process
+
+
 @pytest.fixture
 def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
     """`golden("fuse-two.ir", text)` compares with `golden/fuse-two.ir` beside the test; `--accept` rewrites it."""

@@ -178,8 +178,10 @@ def outcomes(case: Case, mode: str, arrays: tuple[Array, Array, Array]) -> tuple
     return result.detach(), x.grad, weight.grad
 
 
-@pytest.mark.parametrize("mode", ["eager", "compiled", "static"])
-@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
+MODES = [(dtype, mode) for dtype in ("float32", "float64", "bfloat16") for mode in ("eager", "compiled")]
+
+
+@pytest.mark.parametrize(("dtype", "mode"), [*MODES, ("float32", "static")])
 @pytest.mark.parametrize("case", [*CASES.values(), *GROUPED.values()], ids=[*CASES, *GROUPED])
 def test_convolutions_have_the_bits_of_the_order(case: Case, dtype: str, mode: str, threads: int) -> None:
     arrays = operands(case, dtype)

@@ -30,7 +30,7 @@ _PARTIAL_SUFFIX = ".part"
 _TOUCH_AFTER_SECONDS = 3600
 _STALE_PARTIAL_SECONDS = 3600
 _KEEP_FRACTION = 0.9
-_SWEEP_ODDS = 64  # one put in so many looks at the directory's size, besides one for every 1/64 of the limit written
+_SWEEP_ODDS = 64  # of a process's first so many puts one looks at the directory's size, and one for 1/64 of the limit
 
 
 _LOCK = threading.RLock()
@@ -190,7 +190,8 @@ class ObjectCache:
     def _sweep_sometimes(self, name: str, written: int) -> None:
         with _LOCK:
             self._unswept_bytes += written
-            due = self._unswept_bytes * _SWEEP_ODDS > self.limit_bytes or int(name[:4], 16) % _SWEEP_ODDS == 0
+            due = self._unswept_bytes * _SWEEP_ODDS > self.limit_bytes
+            due = due or (self.counts.writes <= _SWEEP_ODDS and int(name[:4], 16) % _SWEEP_ODDS == 0)
             if due:
                 self._unswept_bytes = 0
         if due:
