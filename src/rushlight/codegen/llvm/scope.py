@@ -46,6 +46,12 @@ class Lanes:
         self.base = base
         self.mask = mask
 
+    def again(self) -> Lanes:
+        """The same lanes, all of them active, for a region of their own."""
+        found = Lanes(self.axes, self.width, self.base, None, self.aligned)
+        found.uniform = self.uniform
+        return found
+
 
 class Mask:
     """The condition under which a guard's first value is evaluated: a bool of some lanes, known from `scope` on."""
