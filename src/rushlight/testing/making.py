@@ -10,6 +10,7 @@ import functools
 import math
 import zlib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -85,6 +86,20 @@ def make_program(seed: int, number: int, ops: Sequence[Operator], *, functional:
     if not functional and maker.chance(_GRADIENTS):
         maker.differentiate()
     return Program(f"seed {seed}, program {number}", tuple(maker.parts), tuple(maker.sizes))
+
+
+def single_calls(op: Operator) -> list[Program]:
+    """Programs of one call of an operator on row-major inputs, with equal sizes known to be: one for each sample."""
+    found: list[Program] = []
+    for number, sample in enumerate(_samples_of(op.name)):
+        maker = _Maker(np.random.default_rng(0))
+        if maker.add(op, *sample, None, False):
+            plain = [
+                replace(part, layout="row-major", apart=False) if isinstance(part, Input) else part
+                for part in maker.parts
+            ]
+            found.append(Program(f"{op.name}, sample {number}", tuple(plain), tuple(maker.sizes)))
+    return found
 
 
 class _Maker:

@@ -11,7 +11,7 @@ from rushlight.eager.execution.plan import KernelPlan
 from rushlight.eager.form import form_of
 from rushlight.eager.handle import Handle
 from rushlight.eager.tracing import Tracer
-from rushlight.ir.graph import Call, GraphBuilder, with_dense_outputs
+from rushlight.ir.graph import Call, Graph, GraphBuilder, with_dense_outputs
 from rushlight.ir.type import CPU, TensorType
 from rushlight.ops.view_shape import SHARED, STRIDES
 from rushlight.support.errors import fail
@@ -151,8 +151,16 @@ class Pool:
                 inputs.shapes.extend([() if item is None else tuple(item.form.type.shape) for item in made])
         return Traced(program, tuple(values), calls, inputs.places, tuple(self.scope.asserts[before:]))
 
+    def graph(self, programs: Sequence[Traced]) -> Graph:
+        """The programs' results as a graph, of inputs that something reads."""
+        return self._graph(programs)[0]
+
     def compile(self, programs: Sequence[Traced], backend: str | None) -> Running:
         """The programs as an executable."""
+        graph, inputs, results = self._graph(programs)
+        return Running(build.compile_graph(graph, backend), inputs, results)
+
+    def _graph(self, programs: Sequence[Traced]) -> tuple[Graph, list[tuple[int, int]], list[tuple[int, int]]]:
         results = [(row, place) for row, traced in enumerate(programs) for place in traced.results()]
         outputs = [self.tracer.node(programs[row].values[place]) for row, place in results]
         parameters = {
@@ -161,7 +169,7 @@ class Pool:
         whole = self.builder.graph(outputs)
         kept: tuple[Call, ...] = tuple([call for call in whole.parameters if id(call) in parameters])
         graph = with_dense_outputs(replace(whole, parameters=kept))
-        return Running(build.compile_graph(graph, backend), tuple([parameters[id(call)] for call in kept]), results)
+        return graph, [parameters[id(call)] for call in kept], results
 
 
 class _Inputs:
