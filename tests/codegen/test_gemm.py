@@ -533,21 +533,26 @@ def test_hot_loops_keep_everything_in_registers(target_name: str, a_format: Any)
 
 @pytest.mark.parametrize(("a_format", "b_format"), [("row", "row"), ("column", "column")])
 @pytest.mark.parametrize(
-    ("dtype", "feature", "instruction"),
-    [("bfloat16", "+avx512bf16", "vdpbf16ps"), ("int8", "+avx512vnni", "vpdpbusd")],
+    ("level", "dtype", "feature", "instruction"),
+    [
+        ("x86-64-v4", "bfloat16", "+avx512bf16", "vdpbf16ps"),
+        ("x86-64-v4", "int8", "+avx512vnni", "vpdpbusd"),
+        ("x86-64-v3", "int8", "", "vpmaddwd"),
+    ],
 )
 def test_groups_of_narrow_elements_are_one_instruction(
-    dtype: str, feature: str, instruction: str, a_format: Any, b_format: Any
+    level: str, dtype: str, feature: str, instruction: str, a_format: Any, b_format: Any
 ) -> None:
-    level = llvm.target_named("x86-64-v4")
-    target = replace(level, features=feature)
+    plain = llvm.target_named(level)
+    target = replace(plain, features=feature or plain.features)
     assert narrow_products(target) == {dtype}
-    assert not narrow_products(level)
+    assert not feature or not narrow_products(plain)
+    assert not narrow_products(llvm.target_named("aarch64"))
     tile = choose_tile(dtype, target.vector_bytes, a_format=a_format, b_format=b_format, a_packed=False, b_packed=False)
     text = llvm.assembly(emit_core(tile, "core"), target)
     loops = [(name, loop) for name, loop in innermost_loops(text) if "_full" in name]
     sizes = [(f"core_{kernel.name}", kernel.vectors) for kernel in (full_kernel(tile), *part_kernels(tile))]
-    wanted = [(name, steps * vectors) for name, vectors in sizes for steps in (tile.unroll, 1)]
+    wanted = [(name, steps * vectors) for name, vectors in sizes for steps in dict.fromkeys((tile.unroll, 1))]
     for (name, loop), (kernel, products) in zip(loops, wanted, strict=True):
         assert name == kernel
         assert sum(instruction in line for line in loop) == tile.mr * products

@@ -27,7 +27,8 @@ shifted pixels that a convolution multiplies are never in memory together.
 
 Where one instruction multiplies a `group` of elements along k for each sum, operands are never packed up front, and the
 core packs groups: they take the place of elements above, and a last group is filled up with zeros. The instruction for
-groups of int8 takes an unsigned factor: 128 is added to each element of `a`, and sums start at minus what that adds.
+groups of four int8 takes an unsigned factor: 128 is added to each element of `a`, and sums start at minus what that
+adds. Vectors of less than 64 bytes have one for pairs of int16: elements are widened to these where they are packed.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ BLOCK = 256
 _SUMS = {"float32": ("float", 4), "float64": ("double", 8), "bfloat16": ("float", 4), "int8": ("i32", 4)}
 _SOURCES = {"float32": ("float", 4), "float64": ("double", 8), "bfloat16": ("i16", 2), "int8": ("i8", 1)}
 _GROUPS = {"float32": 1, "float64": 1, "bfloat16": 2, "int8": 4}
+_GROUPS_OF_SHORT_VECTORS = {"int8": 2}
 # Sums of integers are the same in blocks of any size: in longer ones they are stored and read again less often.
 _ANY_ORDER = {"int8": 2 * BLOCK}
 _FEATURES = {"bfloat16": "+avx512bf16", "int8": "+avx512vnni"}
@@ -110,12 +112,23 @@ class GemmTile:
     @property
     def group(self) -> int:
         """Elements along k that lie side by side in a packed operand and are multiplied by one instruction."""
-        return _GROUPS[self.dtype]
+        short = _GROUPS_OF_SHORT_VECTORS if self.vector_bytes < 64 else {}
+        return short.get(self.dtype, _GROUPS[self.dtype])
+
+    @property
+    def member(self) -> str:
+        """The LLVM type of an element as it lies in a group, or of one of a plain operand where there are none."""
+        return f"i{8 * self.member_bytes}" if self.group > 1 else self.source
+
+    @property
+    def member_bytes(self) -> int:
+        """Bytes of a `member`: an element of a plain operand may be shorter, and is widened."""
+        return self.itemsize // self.group
 
     @property
     def is_offset(self) -> bool:
         """Whether 128 is added to the elements of a packed `a`, and sums start at what a packed `b` has at its end."""
-        return self.dtype == "int8"
+        return self.dtype == "int8" and self.group == 4
 
     @property
     def panel_elements(self) -> int:
@@ -201,13 +214,17 @@ def choose_tile(
     row_bytes = _L2_BYTES // 2 // BLOCK if b_packed else _ROW_BYTES
     nc = max(1, row_bytes // itemsize // nr) * nr
     unroll = 2 if vector_bytes == 64 else 4
+    if vector_bytes < 64 and dtype in _GROUPS_OF_SHORT_VECTORS:
+        unroll = 1  # several steps' products would first be added to each other, in registers that are not there
     kc = _ANY_ORDER.get(dtype, BLOCK)
     return GemmTile(mr, nr, mc, nc, vector_bytes, dtype, a_format, a_packed, b_format, b_packed, unroll, kc, b_made)
 
 
 def narrow_products(target: Target) -> frozenset[str]:
     """The narrow dtypes whose products a machine has instructions for; others are widened first."""
-    features = target.features.split(",") if target.vector_bytes == 64 else []
+    if target.vector_bytes < 64:
+        return frozenset(_GROUPS_OF_SHORT_VECTORS if target.architecture == "x86_64" else ())
+    features = target.features.split(",")
     return frozenset([name for name, feature in _FEATURES.items() if feature in features])
 
 

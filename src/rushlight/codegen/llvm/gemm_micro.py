@@ -21,11 +21,14 @@ PARAMETERS = (
     "ptr %ahead, i64 %ahead_step"
 )
 LINE_BYTES = 64
+# By dtype and bytes of a vector: the LLVM type of a factor's elements, the instruction, and whether it adds.
 _GROUP_PRODUCTS = {
-    "bfloat16": ("bfloat", "llvm.x86.avx512bf16.dpbf16ps.512"),
-    "int8": ("i8", "llvm.x86.avx512.vpdpbusd.512"),
+    ("bfloat16", 64): ("bfloat", "llvm.x86.avx512bf16.dpbf16ps.512", True),
+    ("int8", 64): ("i8", "llvm.x86.avx512.vpdpbusd.512", True),
+    ("int8", 32): ("i16", "llvm.x86.avx2.pmadd.wd", False),
+    ("int8", 16): ("i16", "llvm.x86.sse2.pmadd.wd", False),
 }
-_EDGE_ROWS = {64: (4, 8), 32: (3, 6), 16: (4, 8)}
+_MOST_EDGE_ROWS = {64: 8, 32: 6, 16: 8}
 
 
 @dataclass(frozen=True)
@@ -81,7 +84,8 @@ def part_kernels(tile: GemmTile) -> tuple[MicroKernel, ...]:
 
 def edge_rows(tile: GemmTile) -> tuple[int, int]:
     """Rows of the two kinds of kernel for edges."""
-    return _EDGE_ROWS[tile.vector_bytes]
+    most = min(_MOST_EDGE_ROWS[tile.vector_bytes], tile.mr)
+    return max(1, most // 2), most
 
 
 def reads_in_place(tile: GemmTile) -> bool:
@@ -147,6 +151,20 @@ def sum_vectors(tile: GemmTile) -> Vectors:
 def source_vectors(tile: GemmTile, lanes: int) -> Vectors:
     """Vectors of elements of a plain operand."""
     return Vectors(tile.source, tile.source_bytes, lanes)
+
+
+def member_vectors(tile: GemmTile, lanes: int) -> Vectors:
+    """Vectors of such elements as they lie in packed groups."""
+    return Vectors(tile.member, tile.member_bytes, lanes)
+
+
+def widened(tile: GemmTile, lanes: int, value: str) -> Generator[str, None, str]:
+    """The name of a vector of a plain operand's elements as members of groups."""
+    if tile.member_bytes == tile.source_bytes:
+        return value
+    narrow, wide = source_vectors(tile, lanes).type, member_vectors(tile, lanes).type
+    yield f"  {value}_member = sext {narrow} {value} to {wide}"
+    return f"{value}_member"
 
 
 def load_vector(kind: Vectors, name: str, address: str, mask: str | None = None) -> str:
@@ -284,7 +302,7 @@ def _ask_ahead(tile: GemmTile, name: str, after: str) -> Iterator[str]:
         start = f"{name}_row{row}"
         yield f"  {start}_bytes = mul i64 %ahead_step, {row}"
         yield f"  {start} = getelementptr i8, ptr {name}, i64 {start}_bytes"
-        for byte in range(LINE_BYTES - 1, tile.nr * tile.itemsize // tile.group, LINE_BYTES):
+        for byte in range(LINE_BYTES - 1, tile.nr * tile.source_bytes, LINE_BYTES):
             yield f"  {start}_{byte} = getelementptr i8, ptr {start}, i64 {byte}"
             yield f"  call void @llvm.prefetch.p0(ptr {start}_{byte}, i32 0, i32 2, i32 1)"
     yield f"  {after}_bytes = mul i64 %ahead_step, {tile.group}"
@@ -370,12 +388,16 @@ def multiply_add(tile: GemmTile, name: str, operands: tuple[str, str, str]) -> I
         typed = ", ".join(f"{tile.vector} {operand}" for operand in operands)
         yield f"  {name} = call {tile.vector} @llvm.fma.{tile.suffix}({typed})"
         return
-    element, instruction = _GROUP_PRODUCTS[tile.dtype]
+    element, instruction, adds = _GROUP_PRODUCTS[tile.dtype, tile.vector_bytes]
     groups = f"<{tile.group * tile.lanes} x {element}>"
     for place, operand in enumerate(operands[:2]):
         yield f"  {name}_{place} = bitcast {tile.vector} {operand} to {groups}"
-    typed = f"{tile.vector} {operands[2]}, {groups} {name}_0, {groups} {name}_1"
-    yield f"  {name} = call {tile.vector} @{instruction}({typed})"
+    factors = f"{groups} {name}_0, {groups} {name}_1"
+    if adds:
+        yield f"  {name} = call {tile.vector} @{instruction}({tile.vector} {operands[2]}, {factors})"
+        return
+    yield f"  {name}_product = call {tile.vector} @{instruction}({factors})"
+    yield f"  {name} = add {tile.vector} {operands[2]}, {name}_product"
 
 
 def _load_b(kernel: MicroKernel, name: str, address: str, vector: int) -> Iterator[str]:

@@ -8,10 +8,12 @@ from rushlight.codegen.llvm.gemm_micro import (
     Vectors,
     load_vector,
     mask_lines,
+    member_vectors,
     multiply_add,
     source_vectors,
     store_vector,
     sum_vectors,
+    widened,
 )
 from rushlight.codegen.llvm.gemm_transpose import column_starts, load_start, transpose, transpose_pieces
 from rushlight.ir.gemm_tile import GemmTile
@@ -30,7 +32,7 @@ row:
   %from_start = mul i64 %i, %from_ld
   %from_row = getelementptr {element}, ptr %from, i64 %from_start
   %to_start = mul i64 %i, {kc}
-  %to_row = getelementptr {element}, ptr %to, i64 %to_start
+  %to_row = getelementptr {member}, ptr %to, i64 %to_start
   %short = icmp eq i64 %whole, 0
   br i1 %short, label %tail, label %vector
 vector:
@@ -39,7 +41,7 @@ vector:
   %ahead = getelementptr {element}, ptr %from_at, i64 %two_rows
   call void @llvm.prefetch.p0(ptr %ahead, i32 0, i32 2, i32 1)
 {load}
-  %to_at = getelementptr {element}, ptr %to_row, i64 %t
+  %to_at = getelementptr {member}, ptr %to_row, i64 %t
 {store}
   %t_next = add i64 %t, {lanes}
   %more = icmp slt i64 %t_next, %whole
@@ -50,7 +52,7 @@ tail:
 last:
   %from_last = getelementptr {element}, ptr %from_row, i64 %whole
 {load_last}
-  %to_last = getelementptr {element}, ptr %to_row, i64 %whole
+  %to_last = getelementptr {member}, ptr %to_row, i64 %whole
 {store_last}
   br label %row_end
 row_end:
@@ -110,17 +112,20 @@ def emit_pack_a_block(tile: GemmTile, name: str) -> str:
             addresses="\n".join(_step_addresses(tile)),
             copies="\n".join(_panel_copies(tile)),
         )
-    kind = source_vectors(tile, tile.vector_bytes // tile.source_bytes)
+    kind = source_vectors(tile, tile.vector_bytes // tile.member_bytes)
     return _PACK_A_ROWS.format(
         **fields,
         element=tile.source,
+        member=tile.member,
         kc=tile.kc,
         lanes=kind.lanes,
         mask="\n".join(mask_lines(kind.lanes, "%rest")),
         load=load_vector(kind, "%value", "%from_at"),
-        store="\n".join(_store_of_a(tile, kind, "%value", "%to_at")),
+        store="\n".join(_store_members(tile, kind.lanes, "%value", "%to_at")),
         load_last=load_vector(kind, "%value_last", "%from_last", "%mask"),
-        store_last="\n".join(_store_of_a(tile, kind, "%value_last", "%to_last", "%mask" if tile.group == 1 else None)),
+        store_last="\n".join(
+            _store_members(tile, kind.lanes, "%value_last", "%to_last", "%mask" if tile.group == 1 else None)
+        ),
     )
 
 
@@ -170,6 +175,12 @@ def _panel_copies(tile: GemmTile) -> Iterator[str]:
             yield from _store_of_a(tile, sum_vectors(tile), value, f"%to_at{at}", f"%mask{vector}")
 
 
+def _store_members(tile: GemmTile, lanes: int, value: str, address: str, mask: str | None = None) -> Iterator[str]:
+    """Store a vector of a plain `a` whose groups lie side by side in it."""
+    value = yield from widened(tile, lanes, value)
+    yield from _store_of_a(tile, member_vectors(tile, lanes), value, address, mask)
+
+
 def _store_of_a(tile: GemmTile, kind: Vectors, value: str, address: str, mask: str | None = None) -> Iterator[str]:
     """Store a vector of a packed `a`, with 128 added to each element where the tile wants that."""
     if tile.is_offset:
@@ -184,12 +195,17 @@ def _grouped(tile: GemmTile, members: list[tuple[str, str]], prefix: str = "") -
     if tile.group == 1:
         return members[0][0]
     end = ">" if prefix else ""
-    narrow, wide = f"{prefix}{tile.source}{end}", f"{prefix}i{8 * tile.itemsize}{end}"
-    bits = 8 * tile.source_bytes
+    narrow, member = f"{prefix}{tile.source}{end}", f"{prefix}{tile.member}{end}"
+    wide = f"{prefix}i{8 * tile.itemsize}{end}"
+    bits = 8 * tile.member_bytes
     zero, total = "zeroinitializer" if prefix else "0", ""
     for place, (name, exists) in enumerate(members):
         yield f"  {name}_kept = select i1 {exists}, {narrow} {name}, {narrow} {zero}"
-        yield f"  {name}_wide = zext {narrow} {name}_kept to {wide}"
+        kept = f"{name}_kept"
+        if member != narrow:
+            yield f"  {name}_signed = sext {narrow} {name}_kept to {member}"
+            kept = f"{name}_signed"
+        yield f"  {name}_wide = zext {member} {kept} to {wide}"
         shift = f"splat (i{8 * tile.itemsize} {place * bits})" if prefix else str(place * bits)
         yield f"  {name}_moved = shl {wide} {name}_wide, {shift}"
         if total:
@@ -397,7 +413,10 @@ def _square(tile: GemmTile) -> Iterator[str]:
     for lane in range(tile.lanes):
         yield from load_start(f"%start{lane}", lane)
         yield f"  %square{lane}_at = getelementptr {tile.source}, ptr %start{lane}, i64 %t"
-        yield f"  %square{lane} = load {tile.vector}, ptr %square{lane}_at, align {tile.source_bytes}"
+        lanes = tile.lanes * tile.group
+        yield load_vector(source_vectors(tile, lanes), f"%plain{lane}", f"%square{lane}_at")
+        members = yield from widened(tile, lanes, f"%plain{lane}")
+        yield f"  %square{lane} = bitcast {member_vectors(tile, lanes).type} {members} to {tile.vector}"
         names.append(f"%square{lane}")
     pieces = yield from transpose(tile, names)
     yield f"  %t_group = udiv i64 %t, {tile.group}"
