@@ -16,13 +16,14 @@ class ProgramNumbers:
     indices, or compared. `written` is how users write a number, by its text.
     """
 
-    __slots__ = ("fixed", "scope", "sizes", "written")
+    __slots__ = ("fixed", "made", "scope", "sizes", "written")
 
     def __init__(self, scope: Scope, written: dict[str, str]) -> None:
         self.scope = scope
         self.written = written
         self.fixed: dict[str, Any] = {}
         self.sizes: dict[str, SizeExpr] = {}
+        self.made: dict[str, TracedNumber] = {}
 
     def fix(self, number: TracedNumber) -> None:
         """Makes the program rely on a number's value."""

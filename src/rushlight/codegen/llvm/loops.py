@@ -160,8 +160,7 @@ def _loop_by_rows(
     width: int,
 ) -> None:
     """Turns that end where a quotient changes: masked ones where masks are cheap, else with full vectors apart."""
-    hold = ctx.analysis.stored_in(body)
-    scope = _lanes_scope(ctx, symbol, outer, hold, width)
+    scope = _lanes_scope(ctx, symbol, outer, ctx.analysis.stored_in(body), width)
     lanes = scope.vector
     assert lanes is not None
     lanes.uniform = frozenset(quotients)
@@ -183,9 +182,7 @@ def _full_or_masked(ctx: Context, symbol: SizeExpr, body: tuple[Statement, ...],
     """
     around = scope.vector
     assert around is not None
-    full, masked = (
-        scope.inner(scope.names.label(), around.axes, ctx.analysis.stored_in(body), around.again()) for _ in range(2)
-    )
+    full, masked = (scope.inner(scope.names.label(), around.axes, scope.hold, around.again()) for _ in range(2))
     for inner in (full, masked):
         inner.sizes[symbol] = around.base
     assert masked.vector is not None

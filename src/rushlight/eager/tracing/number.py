@@ -17,7 +17,9 @@ from rushlight.sym import SizeExpr
 
 
 class Numbers(Protocol):
-    """Who keeps account of the numbers of a traced program."""
+    """Who keeps account of the numbers of a traced program; `made` are those that there are, by their text."""
+
+    made: dict[str, TracedNumber]
 
     def fix(self, number: TracedNumber) -> None:
         """Makes the program rely on the number's value."""
@@ -184,8 +186,11 @@ def _plain(other: Any) -> Any:
 
 
 def traced_number(text: str, value: Any, numbers: Numbers) -> TracedNumber:
-    """A number that `text` computes at run time."""
-    self = object.__new__(TracedNumber)
+    """A number that `text` computes at run time, the same for the same text: a program takes it but once."""
+    found = numbers.made.get(text)
+    if found is not None:
+        return found
+    self = numbers.made[text] = object.__new__(TracedNumber)
     self.storage = None
     self.offset = 0
     self.form = form_of_type(TensorType((), number_dtype(value), CPU, weak=True))
