@@ -4,8 +4,6 @@
 By default `matrix_tiers` chooses among the cells that compile; `pytest --matrix-full` asks all.
 """
 
-import gc
-
 import pytest
 
 from matrix import failures
@@ -16,15 +14,6 @@ from rushlight.ops import OPERATORS
 from rushlight.ops.record import Fact, define, undefine
 
 PAIRS = [(op, question) for op in ASKED for question in QUESTIONS]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def rare_collections():
-    """Plans and kernels of all operators stay: looking through them for garbage again and again takes long."""
-    kept = gc.get_threshold()
-    gc.set_threshold(50_000, 50, 1000)
-    yield
-    gc.set_threshold(*kept)
 
 
 def report(found):
