@@ -176,6 +176,7 @@ def convolution(channels: int, size: int, groups: int = 1) -> Case:
 OPS: tuple[Case, ...] = (
     *[gemm(size, size, size, f"gemm-{size}") for size in (256, 512, 1024, 2048, 4096)],
     *[gemm(rows, 4096, 4096, f"gemm-{rows}x4096x4096") for rows in (1, 16, 64)],
+    *[gemm(size, 32768, size, f"gemm-{size}x32768x{size}") for size in (16, 64)],
     *[gemm(size, size, size, f"gemm-bf16-{size}", "bfloat16") for size in (512, 2048)],
     int8_gemm(1024),
     *[int4_gemm(rows, 4096) for rows in (1, 16)],

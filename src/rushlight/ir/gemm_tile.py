@@ -34,7 +34,7 @@ adds. Vectors of less than 64 bytes have one for pairs of int16: elements are wi
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from rushlight.ir.target import Target
 
@@ -57,6 +57,8 @@ _A_BLOCK_BYTES = 384 << 10
 _ROW_BYTES = 4 << 10
 SMALLEST_TASK = 1 << 18
 CHUNKS_PER_THREAD = 4
+# Steps along k that take as long as to store the sums of a block apart, and to add them up.
+ADD_UP_STEPS = 4
 # How many steps along k before and after those that it is asked for a function that makes `b` by rows may write.
 MADE_AROUND = 8
 
@@ -176,6 +178,16 @@ class GemmTile:
         return f"<{self.lanes} x {self.element}>"
 
     @property
+    def add(self) -> str:
+        """The LLVM instruction that adds sums."""
+        return "add" if self.element == "i32" else "fadd"
+
+    @property
+    def has_parts(self) -> bool:
+        """Whether a block of k can be done apart: operands that are packed by panels need all of k."""
+        return not (self.b_packed or (self.a_packed and self.a_format == "column"))
+
+    @property
     def suffix(self) -> str:
         """The vector type as the names of intrinsics spell it."""
         return f"v{self.lanes}f{8 * self.itemsize}"
@@ -228,18 +240,29 @@ def narrow_products(target: Target) -> frozenset[str]:
     return frozenset([name for name, feature in _FEATURES.items() if feature in features])
 
 
+class Tasks(NamedTuple):
+    """How a product is divided: the rows and columns of a macro tile, the parts of k, and the steps of each part."""
+
+    rows: int
+    columns: int
+    parts: int = 1
+    part_steps: int = 0
+
+
 def plan_tiles(
-    tile: GemmTile, m: int, n: int, k: int, batches: int, threads: int, *, scratch: bool = False
-) -> tuple[int, int]:
-    """The macro tile's rows and columns for a problem: what `emit_plan`'s function computes, for reading and tests.
+    tile: GemmTile, m: int, n: int, k: int, batches: int, threads: int, *, scratch: bool = False, in_parts: bool = False
+) -> Tasks:
+    """How a product is divided among threads: what `emit_plan`'s function computes, for reading and tests.
 
     Tiles start as large as the cache allows. Their rows or columns are halved, whichever costs less, until `threads`
-    shares waste at most a sixteenth of the time, or a tile would be too little work for a task; the best is taken.
+    shares waste at most a sixteenth of the time, or a tile would be too little work for a task; the best is taken. Or
+    tiles stay large, and with `in_parts` k is parted for as many shares, where that costs less.
     """
     rows = _even(m, tile.mc, tile.mr)
     columns = _even(n, tile.scratch_nc if scratch else tile.nc, tile.nr)
     if threads <= 1:
-        return rows, columns
+        return Tasks(rows, columns)
+    large = Tasks(rows, columns)
 
     def cost(rows: int, columns: int) -> int:
         return _share(tile, (m, n), batches, threads, (rows, columns))
@@ -258,7 +281,25 @@ def plan_tiles(
             break
         if found <= least:
             best, least = (rows, columns), found
-    return best
+    parted, parted_work = _in_parts(tile, (m, n, k), batches, threads, large)
+    return parted if in_parts and parted_work < least * k else Tasks(*best)
+
+
+def _in_parts(
+    tile: GemmTile, size: tuple[int, int, int], batches: int, threads: int, large: Tasks
+) -> tuple[Tasks, int]:
+    """Large tiles with parts of k, and the time that they take with what stores the sums apart and adds them up."""
+    m, n, k = size
+    tiles = batches * -(-m // large.rows) * -(-n // large.columns)
+    high, wide = min(large.rows, m) + tile.rows_before, min(large.columns, n) + tile.columns_before
+    block_work = high * wide * tile.kc
+    blocks = -(-k // tile.kc)
+    part_share, part_least = -(-tiles * blocks // (threads * CHUNKS_PER_THREAD)), -(-SMALLEST_TASK // block_work)
+    part_blocks = max(part_share, part_least)
+    parts = -(-blocks // part_blocks)
+    turns = -(-tiles * parts // threads)
+    work = turns * part_blocks * block_work + ADD_UP_STEPS * blocks * batches * m * n
+    return Tasks(large.rows, large.columns, parts, part_blocks * tile.kc), work
 
 
 def _share(tile: GemmTile, size: tuple[int, int], batches: int, threads: int, part: tuple[int, int]) -> int:

@@ -114,10 +114,13 @@ class Kernel:
 
 
 # The words that a product's arguments begin with: three addresses, then sizes and strides in elements. `a_batch` and
-# its like are the steps of the outer batch axes, `a_inner` those of the `inner_batches` below them.
+# its like are the steps of the outer batch axes, `a_inner` those of the `inner_batches` below them. `sums` is memory
+# for the sums of each block of k, `sums_step` after those of the one before, and counters come first; the step is 0
+# where k is not to be parted. The last four are chosen when the product runs.
 TASK_WORDS = (
     *("a", "b", "c", "m", "n", "k", "a_ld", "b_ld", "ldc", "a_batch", "b_batch", "c_batch"),
-    *("inner_batches", "a_inner", "b_inner", "c_inner", "tile_m", "tile_n"),
+    *("inner_batches", "a_inner", "b_inner", "c_inner", "sums", "sums_step"),
+    *("tile_m", "tile_n", "parts", "part_steps"),
 )
 # What an epilogue is told of its tile: the first sizes of its kernel.
 TILE_WORDS = ("tile_ld", "batch", "row", "column", "rows", "columns")
@@ -156,13 +159,15 @@ class GemmKernel:
     Its argument words are TASK_WORDS, then the addresses and sizes that the epilogue needs, then those of the prologue.
     With an epilogue there is no C (its word is 0): the epilogue is a kernel over the rows of one finished macro tile,
     whose first buffer is the tile and whose first sizes are TILE_WORDS. A prologue makes a B that is not in memory (its
-    word is 0): a kernel that writes one panel, its first buffer, and whose first sizes are PANEL_WORDS.
+    word is 0): a kernel that writes one panel, its first buffer, and whose first sizes are PANEL_WORDS. Only one that
+    may be done `in_parts` of k has memory for `sums`.
     """
 
     name: str
     tile: GemmTile
     epilogue: Kernel | None = None
     prologue: Kernel | None = None
+    in_parts: bool = False
 
     @property
     def attached(self) -> tuple[Attached, ...]:

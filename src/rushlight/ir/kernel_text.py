@@ -154,7 +154,8 @@ def kernel_text(kernel: AnyKernel) -> str:
         return KernelPrinter().kernel(kernel)
     if isinstance(kernel, BandKernel):
         return _band_text(kernel)
-    return " ".join([f"gemm {kernel.tile!r}", *[KernelPrinter().kernel(inner.kernel) for inner in kernel.attached]])
+    start = f"gemm {kernel.tile!r}" + (" in parts" if kernel.in_parts else "")
+    return " ".join([start, *[KernelPrinter().kernel(inner.kernel) for inner in kernel.attached]])
 
 
 def plan_text(plan: Plan) -> str:

@@ -89,6 +89,7 @@ def kernel_outline(kernel: AnyKernel) -> str:
     tile = kernel.tile
     packed = [word for word, there in (("a", tile.a_packed), ("b", tile.b_packed)) if there]
     text = f"gemm {kernel.name} {tile.dtype}" + (f" packed {' and '.join(packed)}" if packed else "")
+    text += " in parts" if kernel.in_parts else ""
     for inner, where in ((kernel.prologue, "for each panel of b"), (kernel.epilogue, "on each tile")):
         if inner is not None:
             text = "\n".join([f"{text}, {where} {{", *OutlinePrinter().outline(inner), "}"])

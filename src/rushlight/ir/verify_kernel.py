@@ -283,7 +283,10 @@ def _accesses(plan: Plan, launch: Launch, name: str) -> tuple[set[Buffer], set[B
     a, b, c = (_buffer_of(word) for word in words[:3])
     if a is None or (b is None) is (kernel.prologue is None) or (c is None) is (kernel.epilogue is None):
         broken(name, "a product has two operands, or a prologue, and a result or an epilogue", words=words[:3])
-    reads, writes = {item for item in (a, b) if item is not None}, {item for item in (c,) if item is not None}
+    sums = _buffer_of(words[TASK_WORDS.index("sums")])
+    if (sums is None) is kernel.in_parts:
+        broken(name, "a product has memory for the sums of its parts, or no parts", words=words[: len(TASK_WORDS)])
+    reads, writes = {item for item in (a, b) if item is not None}, {item for item in (c, sums) if item is not None}
     for inner in kernel.attached:
         given = words[inner.place : inner.place + inner.buffers + inner.sizes]
         read, written = _kernel_accesses(inner.kernel, inner.kernel.buffers[1:], given, inner.sizes, name)

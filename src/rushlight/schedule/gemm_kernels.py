@@ -32,7 +32,12 @@ from rushlight.sym import (
     axis_symbol,
     ceildiv,
     floordiv,
+    gt,
+    le,
+    maximum,
     minimum,
+    product,
+    statically_known,
     substitute,
 )
 from rushlight.term import substitute as replace_terms
@@ -40,10 +45,15 @@ from rushlight.term import substitute as replace_terms
 TILE_HINT = 128
 # Each macro tile of rows makes the panels of `b` again: with more rows it is packed once, but takes memory.
 MANY_ROWS = 1536
+# Sums are made in parts where there are so many steps for each row and each column, and so few results.
+PARTS_FROM = 32
+MOST_RESULTS_IN_PARTS = 1 << 14
 
 
-def build_gemm(group: Group, machine: Machine, placed: Mapping[Buffer, Buffer], number: int) -> Iterator[Step]:
-    """The launches of a group led by a matrix product."""
+def build_gemm(
+    group: Group, machine: Machine, placed: Mapping[Buffer, Buffer], number: int, *, shared: bool
+) -> Iterator[Step]:
+    """The launches of a group led by a matrix product, each `shared` among threads or one thread's."""
     shape = group.gemm
     assert shape is not None
     node = group.nodes[0]
@@ -78,8 +88,10 @@ def build_gemm(group: Group, machine: Machine, placed: Mapping[Buffer, Buffer], 
     if b is None and prologue is None:
         b = yield from _pack_b(b_term, shape, tile, split, name)
     epilogue = _epilogue(group, shape, placed, name) if c is None else None
-    kernel = GemmKernel(name, tile, epilogue, prologue)
-    yield _product(kernel, shape, (a, b, c), split)
+    room = _room_for_sums(tile, sizes) if shared else None
+    sums = None if room is None else Buffer(f"{name}_sums", TensorType(room, node.contraction.type), "arena")
+    kernel = GemmKernel(name, tile, epilogue, prologue, in_parts=sums is not None)
+    yield _product(kernel, shape, (a, b, c), split, sums)
 
 
 def _place_operands(
@@ -225,18 +237,35 @@ def _pack_step(
     return replace(build_kernel(nest, name), once=is_constant(term, images))
 
 
+def _room_for_sums(tile: GemmTile, sizes: tuple[Size, Size, Size, Size]) -> tuple[Size, Size] | None:
+    """Counters and the sums of each block of k, [blocks, results]; none where results are many or sums are short."""
+    batches, m, n, k = sizes
+    results = product((batches, m, n))
+    longest = [statically_known(le(k, PARTS_FROM * side)) for side in (m, n)]
+    if not tile.has_parts or any(longest) or statically_known(gt(results, MOST_RESULTS_IN_PARTS)):
+        return None
+    is_long = minimum(1, floordiv(k, PARTS_FROM * maximum(1, maximum(m, n))))
+    are_few = minimum(1, floordiv(MOST_RESULTS_IN_PARTS, maximum(1, results)))
+    return 1 + ceildiv(k, tile.kc), is_long * are_few * results
+
+
 def _product(
-    kernel: GemmKernel, shape: GemmShape, operands: tuple[Matrices, Matrices | None, Matrices | None], split: int
+    kernel: GemmKernel,
+    shape: GemmShape,
+    operands: tuple[Matrices, Matrices | None, Matrices | None],
+    split: int,
+    sums: Buffer | None,
 ) -> Step:
     a, b, c = operands
     m, n, k, batches = (count(axes) for axes in (shape.rows, shape.columns, shape.inner, shape.batch))
-    tile_words = (0, 0)  # chosen when the product runs
+    chosen = (0, 0, 0, 0)  # when the product runs
     words: list[Buffer | Address | Size] = [
         *(a.address, 0 if b is None else b.address, 0 if c is None else c.address),
         *(m, n, k, a.leading, 0 if b is None else b.leading, 0 if c is None else c.leading),
         *(a.outer, 0 if b is None else b.outer, 0 if c is None else c.outer, count(shape.batch[split:])),
         *(a.inner, 0 if b is None else b.inner, 0 if c is None else c.inner),
-        *tile_words,
+        *((0, 0) if sums is None else (sums, sums.type.shape[1])),
+        *chosen,
     ]
     for inner in kernel.attached:
         words += [*inner.kernel.buffers[1:], *inner.kernel.sizes[len(inner.words) :]]

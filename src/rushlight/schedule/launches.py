@@ -82,7 +82,7 @@ class LaunchMaker:
         self.placed.update(local.shared_places)
         if local.flags is not None:
             self.add(Group(chain.groups[0].number, [local.flags], len(local.flags.axes)))
-        launches = [launch for group in local.groups for launch in self._make(group)]
+        launches = [launch for group in local.groups for launch in self._make(group, shared=False)]
         outside = {
             buffer for group in chain.groups for buffer in (*group.reads, *[node.buffer for node in group.nodes])
         }
@@ -108,21 +108,21 @@ class LaunchMaker:
                 self.first.launches.append(launch)
         self.launches = [launch.with_buffers(same) for launch in self.launches]
 
-    def _make(self, group: Group) -> list[Launch]:
-        """The launches of one group, their kernels noted."""
+    def _make(self, group: Group, *, shared: bool = True) -> list[Launch]:
+        """The launches of one group, their kernels noted; each is `shared` among threads, or one thread's."""
         made: list[Launch] = []
-        for step in self._steps(group):
+        for step in self._steps(group, shared):
             if step.once and self.first is not None:
                 self.packs.append(self.first._launch(step))
             else:
                 made.append(self._launch(step))
         return made
 
-    def _steps(self, group: Group) -> Iterator[Step]:
+    def _steps(self, group: Group, shared: bool) -> Iterator[Step]:
         """The kernels of one group."""
         name = f"k{len(self.kernels)}"
         if group.gemm is not None:
-            yield from build_gemm(group, self.machine, self.placed, len(self.kernels))
+            yield from build_gemm(group, self.machine, self.placed, len(self.kernels), shared=shared)
         elif group.nodes[0].scatter is not None:
             yield from build_scatter(group.nodes[0], self.placed, len(self.kernels))
         else:

@@ -23,6 +23,7 @@ from rushlight.codegen.llvm.gemm_micro import (
 )
 from rushlight.codegen.llvm.gemm_narrow import emit_narrow, most_narrow
 from rushlight.codegen.llvm.gemm_pack import emit_pack_a_block, emit_pack_b_panel, emit_starts
+from rushlight.codegen.llvm.gemm_parts import PLACE_OF_PART, emit_add_up, product_in_parts
 from rushlight.codegen.llvm.gemm_row import alone, emit_alone
 from rushlight.ir.gemm_tile import MADE_AROUND, GemmTile, choose_tile, plan_tiles
 from rushlight.ir.kernel import TASK_WORDS
@@ -55,7 +56,7 @@ _PACK_B = """\
   %b_at = getelementptr i8, ptr %b_panel, i64 0
   %b_stride = add i64 0, {nr}"""
 
-# What `b` points to where it is made: the function, its arguments, the batch, and the tile's first column.
+# What `b` points to where it is made: the function, its arguments, the batch, and the first column and step of k.
 _FIND_MAKER = """\
   %panel = load ptr, ptr %b, align 8
   %words_at = getelementptr i64, ptr %b, i64 1
@@ -63,11 +64,14 @@ _FIND_MAKER = """\
   %batch_at = getelementptr i64, ptr %b, i64 2
   %batch = load i64, ptr %batch_at, align 8
   %first_at = getelementptr i64, ptr %b, i64 3
-  %first_column = load i64, ptr %first_at, align 8"""
+  %first_column = load i64, ptr %first_at, align 8
+  %step_at = getelementptr i64, ptr %b, i64 4
+  %first_step = load i64, ptr %step_at, align 8"""
 
 _MAKE_B = """\
   %made_column = add i64 %first_column, %j
-  call void %panel(ptr %words, ptr {made}, i64 %batch, i64 %k0, i64 %made_column, i64 %steps, i64 %columns)
+  %made_step = add i64 %first_step, %k0
+  call void %panel(ptr %words, ptr {made}, i64 %batch, i64 %made_step, i64 %made_column, i64 %steps, i64 %columns)
 {pack}  %b_at = getelementptr i8, ptr %b_panel, i64 0
   %b_stride = add i64 0, {nr}"""
 
@@ -216,10 +220,10 @@ def emit_core(tile: GemmTile, name: str, linkage: str = "") -> str:
     """IR of `void @name(a, b, c, a_ld, b_ld, ldc, m, n, k)` and of the internal functions `@name_…` that it calls.
 
     It computes `c[i * ldc + j]` for i in [0, m) and j in [0, n) over all of k, +0.0 where k = 0. `a` and `b` point
-    where the tile's elements (0, 0) are; where `b` is made, it points to the function, its arguments, the batch and the
-    tile's first column. `a_ld` is the number M of rows of the whole operand in the packed format "row", the stride of
-    an `a` that is not packed, else unused; `b_ld` is the stride of a `b` that is not packed, else unused. `m` is at
-    most `mc` where `a` is not packed; else any sizes are right, and those of a macro tile fast.
+    where the tile's elements (0, 0) are; where `b` is made, it points to the function, its arguments, the batch, and
+    the first column and step of k. `a_ld` is the number M of rows of the whole operand in the packed format "row", the
+    stride of an `a` that is not packed, else unused; `b_ld` is the stride of a `b` that is not packed, else unused. `m`
+    is at most `mc` where `a` is not packed; else any sizes are right, and those of a macro tile fast.
     """
     sources = {
         "element": tile.element,
@@ -430,6 +434,7 @@ def _parts_of_all_rows(tile: GemmTile, name: str) -> Iterator[str]:
         yield "  br label %exit"
 
 
+_ADDRESSES = ("a", "b", "c", "sums")
 _TASK = """\
 define void @{name}(ptr %args, i64 %begin, i64 %end) {attributes} {{
 entry:
@@ -444,9 +449,10 @@ entry:
   %some = icmp slt i64 %begin, %end
   br i1 %some, label %task, label %exit
 task:
-  %index = phi i64 [ %begin, %entry ], [ %index_next, %task ]
-  %rest = udiv i64 %index, %m_tiles
-  %m_tile = urem i64 %index, %m_tiles
+  %index = phi i64 [ %begin, %entry ], [ %index_next, %next ]
+{place}
+  %rest = udiv i64 %tile, %m_tiles
+  %m_tile = urem i64 %tile, %m_tiles
   %batch = udiv i64 %rest, %n_tiles
   %n_tile = urem i64 %rest, %n_tiles
   %outer = udiv i64 %batch, %inner_batches
@@ -465,9 +471,11 @@ task:
   %a_at = getelementptr {a_element}, ptr %a, i64 %a_index
 {operand}
 {tile}
-  call void @{core}(ptr %a_at, ptr %b_at, ptr %c_at, i64 %a_ld, i64 %b_ld, i64 {ldc}, \
-i64 %rows, i64 %columns, i64 %k)
+{product}
+finished:
 {epilogue}
+  br label %next
+next:
   %index_next = add i64 %index, 1
   %more = icmp slt i64 %index_next, %end
   br i1 %more, label %task, label %exit
@@ -475,6 +483,11 @@ exit:
   ret void
 }}
 """
+
+_WHOLE = """\
+  call void @{core}(ptr %a_at, ptr %b_at, ptr %c_at, i64 %a_ld, i64 %b_ld, i64 {ldc}, \
+i64 %rows, i64 %columns, i64 %k)
+  br label %finished"""
 
 _B_IN_MEMORY = """\
   %b_outer_at = mul i64 %outer, %b_batch
@@ -488,13 +501,15 @@ _B_MADE = """\
   store ptr @{panel}, ptr %b_at, align 8
   store ptr %args, ptr %words_at, align 8
   store i64 %batch, ptr %batch_at, align 8
-  store i64 %n0, ptr %first_at, align 8"""
+  store i64 %n0, ptr %first_at, align 8
+  store i64 0, ptr %step_at, align 8"""
 
 _MAKER = """\
-  %b_at = alloca [4 x i64], align 8
+  %b_at = alloca [5 x i64], align 8
   %words_at = getelementptr i64, ptr %b_at, i64 1
   %batch_at = getelementptr i64, ptr %b_at, i64 2
   %first_at = getelementptr i64, ptr %b_at, i64 3
+  %step_at = getelementptr i64, ptr %b_at, i64 4
 """
 
 _TILE_IN_C = """\
@@ -515,6 +530,7 @@ def emit_task(
     *,
     scratch: bool = False,
     panel: str | None = None,
+    in_parts: bool = False,
 ) -> str:
     """IR of the kernel `void @name(args, begin, end)`: macro tiles [begin, end) of a batch of products.
 
@@ -529,19 +545,28 @@ def emit_task(
     Where `b` is made, `void @panel(args, to, batch, k0, n0, steps, columns)` writes its elements (k0, n0) and so on, as
     many as it is told, to `to[t * made_ld + j]`, or to `to[t + j * made_ld]` in the format "column". In "row" it may
     write up to `MADE_AROUND` steps before and after these as well.
+
+    With `in_parts` a tile may have several tasks, `(tile number) * parts + part`, each of which computes the blocks of
+    its part of k: `gemm_parts`.
     """
     loads = []
     for index, word in enumerate(TASK_WORDS):
         loads.append(f"  %{word}_word = getelementptr i64, ptr %args, i64 {index}")
-        loads.append(f"  %{word} = load {'ptr' if index < 3 else 'i64'}, ptr %{word}_word, align 8")
+        loads.append(f"  %{word} = load {'ptr' if word in _ADDRESSES else 'i64'}, ptr %{word}_word, align 8")
     ldc = "%tile_n" if scratch else "%ldc"
     arguments = f"ptr %args, ptr %c_at, i64 {ldc}, i64 %batch, i64 %m0, i64 %n0, i64 %rows, i64 %columns"
     call = f"  call void @{epilogue}({arguments})" if epilogue else ""
-    return _TASK.format(
+    product = _WHOLE.format(core=core, ldc=ldc)
+    steps = {"a_per_k": _a_per_k(tile), "b_per_k": _b_per_k(tile)}
+    operands = {"a_element": _operand(tile, tile.a_packed), "b_element": _operand(tile, tile.b_packed)}
+    if in_parts:
+        product = product_in_parts(tile, name, product, core=core, ldc=ldc, **steps, **operands)
+    task = _TASK.format(
         name=name,
-        core=core,
+        place=PLACE_OF_PART if in_parts else "  %tile = add i64 %index, 0",
+        product=product,
         attributes=tile.attributes,
-        a_element=_operand(tile, tile.a_packed),
+        a_element=operands["a_element"],
         loads="\n".join(loads),
         a_per_m=_a_tile_per_m(tile),
         operand=_B_MADE.format(panel=panel)
@@ -550,6 +575,6 @@ def emit_task(
         scratch=(_MAKER if tile.b_made else "")
         + (f"  %c_at = alloca [{tile.mc * tile.scratch_nc} x {tile.element}], align 64" if scratch else ""),
         tile="" if scratch else _TILE_IN_C.format(element=tile.element),
-        ldc=ldc,
         epilogue=call,
     )
+    return emit_add_up(tile, name) + task if in_parts else task

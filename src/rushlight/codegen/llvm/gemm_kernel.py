@@ -25,14 +25,15 @@ def plan_name(name: str) -> str:
 def emit_gemm_kernel(kernel: GemmKernel, target: CodeTarget, name: str) -> str:
     """IR of the kernel function `@name`, of `plan_name(name)` and of what is attached. The core is external."""
     scratch = kernel.epilogue is not None
-    texts = [emit_plan(kernel.tile, plan_name(name), scratch=scratch)]
+    texts = [emit_plan(kernel.tile, plan_name(name), scratch=scratch, in_parts=kernel.in_parts)]
     functions = {inner.role: f"{name}_{inner.role}" for inner in kernel.attached}
     for inner in kernel.attached:
         function = functions[inner.role]
         texts.append(emit_kernel(inner.kernel, target, f"{function}_rows"))
         texts.append(_emit_entrance(inner, target, function))
     epilogue, panel = functions.get("epilogue"), functions.get("prologue")
-    texts.append(emit_task(kernel.tile, name, core_name(kernel.tile), epilogue, scratch=scratch, panel=panel))
+    core = core_name(kernel.tile)
+    texts.append(emit_task(kernel.tile, name, core, epilogue, scratch=scratch, panel=panel, in_parts=kernel.in_parts))
     return "\n".join(texts)
 
 

@@ -429,7 +429,6 @@ def _write(kernel: MicroKernel, rows: list[str], sums: tuple[str, ...]) -> Itera
     The first block is added to +0.0. An edge kernel, whose rows may be the same, loads all before it stores any.
     """
     tile = kernel.tile
-    add = "add" if tile.element == "i32" else "fadd"
     flags = f"<{tile.lanes} x i1>"
     yield f"  %first_one = insertelement {flags} poison, i1 %first, i32 0"
     yield f"  %firsts = shufflevector {flags} %first_one, {flags} poison, <{tile.lanes} x i32> zeroinitializer"
@@ -441,7 +440,7 @@ def _write(kernel: MicroKernel, rows: list[str], sums: tuple[str, ...]) -> Itera
             yield f"  {name}_at = getelementptr {tile.element}, ptr {start}, i64 {vector * tile.lanes}"
             yield load_vector(sum_vectors(tile), f"{name}_stored", f"{name}_at", mask)
             yield f"  {name}_old = select {flags} %firsts, {tile.vector} zeroinitializer, {tile.vector} {name}_stored"
-            yield f"  {name} = {add} {tile.vector} {name}_old, {sums[row * kernel.vectors + vector]}"
+            yield f"  {name} = {tile.add} {tile.vector} {name}_old, {sums[row * kernel.vectors + vector]}"
             stores.append(store_vector(sum_vectors(tile), name, f"{name}_at", mask))
         if not kernel.edge:
             yield from stores

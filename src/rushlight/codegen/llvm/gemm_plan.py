@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rushlight.ir.gemm_tile import CHUNKS_PER_THREAD, SMALLEST_TASK, GemmTile
+from rushlight.ir.gemm_tile import ADD_UP_STEPS, CHUNKS_PER_THREAD, SMALLEST_TASK, GemmTile
 from rushlight.ir.kernel import TASK_WORDS
 
 _PLAN = """\
@@ -64,6 +64,8 @@ entry:
   %k = load i64, ptr %k_word, align 8
   %tile_m_word = getelementptr i64, ptr %args, i64 {tile_m_word}
   %tile_n_word = getelementptr i64, ptr %args, i64 {tile_n_word}
+  %parts_word = getelementptr i64, ptr %args, i64 {parts_word}
+  store i64 1, ptr %parts_word, align 8
   %mn = mul i64 %m, %n
   %size = mul i64 %mn, %batches
   %empty = icmp eq i64 %size, 0
@@ -133,6 +135,7 @@ halve:
 done:
   %rows_found = phi i64 [ %rows_start, %start ], [ %rows_best, %try ]
   %columns_found = phi i64 [ %columns_start, %start ], [ %columns_best, %try ]
+{parts}
   store i64 %rows_found, ptr %tile_m_word, align 8
   store i64 %columns_found, ptr %tile_n_word, align 8
   %m_tiles = call i64 @{name}_parts(i64 %m, i64 %rows_found)
@@ -143,22 +146,83 @@ done:
 }}
 """
 
+_PARTS = """\
+  %least_found = phi i64 [ 0, %start ], [ %least, %try ]
+  %sums_step_word = getelementptr i64, ptr %args, i64 {sums_step_word}
+  %sums_step = load i64, ptr %sums_step_word, align 8
+  %no_sums = icmp eq i64 %sums_step, 0
+  %no_parts = or i1 %is_alone, %no_sums
+  br i1 %no_parts, label %tiled, label %part
+part:
+  %rows_high = call i64 @llvm.smin.i64(i64 %rows_start, i64 %m)
+  %high = add i64 %rows_high, {rows_before}
+  %columns_wide = call i64 @llvm.smin.i64(i64 %columns_start, i64 %n)
+  %wide_before = add i64 %columns_wide, {columns_before}
+  %high_wide = mul i64 %high, %wide_before
+  %block_work = mul i64 %high_wide, {kc}
+  %m_parts = call i64 @{name}_parts(i64 %m, i64 %rows_start)
+  %n_parts = call i64 @{name}_parts(i64 %n, i64 %columns_start)
+  %mn_parts = mul i64 %m_parts, %n_parts
+  %large = mul i64 %mn_parts, %batches
+  %blocks = call i64 @{name}_parts(i64 %k, i64 {kc})
+  %all_blocks = mul i64 %blocks, %large
+  %shares = mul i64 %threads, {chunks}
+  %part_share = call i64 @{name}_parts(i64 %all_blocks, i64 %shares)
+  %part_least = call i64 @{name}_parts(i64 {smallest_task}, i64 %block_work)
+  %part_blocks = call i64 @llvm.smax.i64(i64 %part_share, i64 %part_least)
+  %parts = call i64 @{name}_parts(i64 %blocks, i64 %part_blocks)
+  %part_tasks = mul i64 %parts, %large
+  %part_turns = call i64 @{name}_parts(i64 %part_tasks, i64 %threads)
+  %turn_blocks = mul i64 %part_turns, %part_blocks
+  %turns_work = mul i64 %turn_blocks, %block_work
+  %sums_stored = mul i64 %size, %blocks
+  %sums_work = mul i64 %sums_stored, {add_up_steps}
+  %parts_work = add i64 %turns_work, %sums_work
+  %tiles_work = mul i64 %least_found, %k
+  %worth = icmp ult i64 %parts_work, %tiles_work
+  br i1 %worth, label %parted, label %tiled
+parted:
+  store i64 %parts, ptr %parts_word, align 8
+  %part_steps = mul i64 %part_blocks, {kc}
+  %part_steps_word = getelementptr i64, ptr %args, i64 {part_steps_word}
+  store i64 %part_steps, ptr %part_steps_word, align 8
+  store i64 %rows_start, ptr %tile_m_word, align 8
+  store i64 %columns_start, ptr %tile_n_word, align 8
+  %sums_word = getelementptr i64, ptr %args, i64 {sums_word}
+  %sums = load ptr, ptr %sums_word, align 8
+  br label %clear
+clear:
+  %counter = phi i64 [ 0, %parted ], [ %counter_next, %clear ]
+  %counter_at = getelementptr {element}, ptr %sums, i64 %counter
+  store i32 0, ptr %counter_at, align 4
+  %counter_next = add i64 %counter, 1
+  %more_counters = icmp slt i64 %counter_next, %large
+  br i1 %more_counters, label %clear, label %cleared
+cleared:
+  ret i64 %part_tasks
+tiled:"""
 
-def emit_plan(tile: GemmTile, name: str, *, scratch: bool = False) -> str:
-    """IR of `i64 @name(args, batches, threads)`: sets `tile_m` and `tile_n` in a task's arguments, returns its tiles.
+
+def emit_plan(tile: GemmTile, name: str, *, scratch: bool = False, in_parts: bool = False) -> str:
+    """IR of `i64 @name(args, batches, threads)`: sets the last words of a task's arguments, returns its tasks.
 
     It reads m, n and k there and decides as `plan_tiles` does, in about a microsecond.
     """
+    texts = {
+        "name": name,
+        "rows_before": tile.rows_before,
+        "columns_before": tile.columns_before,
+        "chunks": CHUNKS_PER_THREAD,
+        "smallest_task": SMALLEST_TASK,
+        **{f"{word}_word": place for place, word in enumerate(TASK_WORDS)},
+    }
+    parts = _PARTS.format(**texts, kc=tile.kc, add_up_steps=ADD_UP_STEPS, element=tile.element) if in_parts else ""
     return _PLAN.format(
-        name=name,
+        **texts,
+        parts=parts,
         mr=tile.mr,
         nr=tile.nr,
         mc=tile.mc,
         nc=tile.scratch_nc if scratch else tile.nc,
-        rows_before=tile.rows_before,
-        columns_before=tile.columns_before,
-        chunks=CHUNKS_PER_THREAD,
-        smallest_task=SMALLEST_TASK,
         sizes="i64 %m, i64 %n, i64 %batches, i64 %threads",
-        **{f"{word}_word": TASK_WORDS.index(word) for word in ("m", "n", "k", "tile_m", "tile_n")},
     )

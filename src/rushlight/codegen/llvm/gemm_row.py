@@ -258,7 +258,7 @@ def emit_rows(tile: GemmTile, name: str) -> str:
         mask="\n".join(mask_lines(tile.lanes, "%rest")),
         many="\n".join(_turns(tile, "many", _ROWS_TOGETHER, ("0", "%steps_whole"), "one")),
         one="\n".join(_turns(tile, "one", 1, ("%steps_whole", "%steps"), "add")),
-        add="\n".join(_across(tile, "add", functools.partial(_add_sums, tile), "block_end")),
+        add="\n".join(across(tile, "add", functools.partial(_add_sums, tile), "block_end")),
     )
 
 
@@ -279,13 +279,13 @@ def _turns(tile: GemmTile, label: str, rows: int, steps: tuple[str, str], after:
             yield f"  %{label}_row{row} = getelementptr {tile.element}, ptr %{label}_row{row - 1}, i64 %b_ld"
         yield f"  %{label}_t{row} = add i64 %{label}_t, {row}"
         yield from _element_of_a(tile, f"%{label}_a{row}", f"%{label}_t{row}")
-    yield from _across(tile, label, functools.partial(_add_rows, tile, label, rows), f"{label}_end")
+    yield from across(tile, label, functools.partial(_add_rows, tile, label, rows), f"{label}_end")
     yield f"{label}_end:"
     yield f"  %{label}_more = icmp slt i64 %{label}_t_next, {end}"
     yield f"  br i1 %{label}_more, label %{label}_turn, label %{after}"
 
 
-def _across(
+def across(
     tile: GemmTile, label: str, body: Callable[[str, str, str | None], Iterator[str]], after: str
 ) -> Iterator[str]:
     """The end of a block that runs `body(prefix, place, mask)` on each vector of a strip, then branches to `after`."""
