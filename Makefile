@@ -45,7 +45,7 @@ test:
 	$(PYTHON) -m pytest
 
 core:
-	$(PYTHON) -m pytest -m core
+	$(PYTHON) -m pytest -m core $(shell grep -rl 'mark\.core\b' tests --include='test_*.py')
 
 accept:
 	$(PYTHON) -m pytest --accept
