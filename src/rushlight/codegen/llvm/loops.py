@@ -7,6 +7,7 @@ import operator
 from itertools import groupby
 
 from rushlight.codegen.llvm import sizes
+from rushlight.codegen.llvm.ahead import ask_for_next_turn
 from rushlight.codegen.llvm.analysis import RISKY_LOAD
 from rushlight.codegen.llvm.counting import close_loop
 from rushlight.codegen.llvm.masks import first_lanes, lanes_below
@@ -99,6 +100,8 @@ def _scalar_loop(
     counter = inner.sizes[symbol] = outer.names.value()
     carries = carry_on(ctx, chains, symbol, inner)
     run(ctx, body, inner)
+    if inner.vector is not None and not ctx.kernel.parallel_axes:
+        ask_for_next_turn(ctx, [item for item in body if isinstance(item, Store)], inner)
     close_loop(outer, inner, counter, bounds_, carries=carries, runs=True)
 
 
