@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 from tests.harness.tensors import data
 
@@ -26,6 +27,11 @@ WINDOWS: dict[str, Callable[[Any], Any]] = {
     "overlapping": lambda x: F.adaptive_avg_pool2d(x, (99, 60)),
     "means far apart": lambda x: F.avg_pool2d(x, 8),
     "maxima far apart": lambda x: F.max_pool2d(x, 8),
+}
+
+WINDOWS_WITH_BORDERS: dict[str, Callable[[Any], Any]] = {
+    "max_pool2d": lambda x: F.max_pool2d(x, 3, 2, 1),
+    "relu then max_pool2d": lambda x: F.max_pool2d(F.relu(x), 3, 2, 1),
 }
 
 
@@ -63,3 +69,23 @@ def test_a_gradient_meets_the_windows_over_its_place_alone(captured: Capture) ->
     x, g = data(2, 3, 110, 112).requires_grad_(), data(2, 3, 7, 7)
     graph = captured(lambda x, g: rl.autograd.grad(F.adaptive_avg_pool2d(x, 7), (x,), g), x, g, dynamic=False)
     assert re.findall(r"reduce.*axes=\[(.*?)\]", kernel_text(only_kernel(graph))) == ['"i3 < 2", "i4 < 1"']
+
+
+@pytest.mark.parametrize("name", ["max_pool2d", "relu then max_pool2d"])
+def test_windows_with_borders_are_written_out(captured: Capture, name: str) -> None:
+    """Which places of a window lie outside is a question for each row, not for each element."""
+    pool = WINDOWS_WITH_BORDERS[name]
+    text = kernel_text(only_kernel(captured(pool, data(2, 3, 56, 64), dynamic=False)))
+    assert "reduce" not in text
+    assert text.count("maximum(") == 8
+    assert "reduce" in kernel_text(only_kernel(captured(lambda x: F.max_pool2d(x, 8), data(2, 3, 56, 64))))
+
+
+def test_extremes_that_are_written_out_have_their_bits() -> None:
+    x = rl.from_numpy(np.random.default_rng(0).standard_normal((2, 3, 19, 37)).astype("float32"))
+    x[0, 1, 3, 5], x[1, 2, 18, 36], x[0, 0] = float("nan"), float("-inf"), -0.0
+    values = np.pad(x.numpy(), ((0, 0), (0, 0), (1, 1), (1, 1)), constant_values=-np.inf)
+    windows = [values[:, :, i : i + 19 : 2, j : j + 37 : 2] for i in range(3) for j in range(3)]
+    found = F.max_pool2d(x, 3, 2, 1)
+    np.testing.assert_array_equal(found.numpy(), np.maximum.reduce(windows))
+    np.testing.assert_array_equal(rl.compile(lambda x: F.max_pool2d(x, 3, 2, 1))(x).numpy(), found.numpy())

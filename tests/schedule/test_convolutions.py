@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,12 +14,15 @@ import rushlight as rl
 from rushlight.build.pipeline import run_passes
 from rushlight.compiler import shape_report
 from rushlight.ir.gemm_tile import GemmTile, choose_tile, plan_tiles
+from rushlight.ir.graph import Graph
 from rushlight.ir.graph_parse import parse_graph
 from rushlight.ir.kernel import GemmKernel
+from rushlight.ir.kernel_text import kernel_text
 from rushlight.ir.plan import Plan
 from rushlight.ir.target import Target
 from rushlight.nn import functional as F
 from rushlight.ops.record import OPERATORS
+from rushlight.runtime import llvm
 
 Array = np.ndarray[Any, Any]
 TARGET = Target("x86_64-unknown-linux-gnu", "x86-64-v4", "", 64)
@@ -375,3 +378,28 @@ def test_threads_share_columns_before_rows_where_panels_are_made() -> None:
     plain = choose_tile("float32", 64, a_packed=False, b_packed=False)
     assert tiles(made) == (384, 64)
     assert tiles(plain)[0] < 384
+
+
+@pytest.mark.parametrize("then", ["window", "product"])
+def test_what_is_made_of_a_product_is_stored_in_its_place(captured: Callable[..., Graph], then: str) -> None:
+    """A window that overlaps, or another convolution, would compute it for each of its places."""
+    x, w = rl.zeros(1, 16, 30, 30), rl.zeros(16, 16, 3, 3)
+
+    def program(x: rl.Tensor) -> rl.Tensor:
+        h = F.relu(F.conv2d(x, w, padding=1))
+        return F.max_pool2d(h, 3, 2) if then == "window" else F.conv2d(h, w)
+
+    first, second = run_passes(captured(program, x), TARGET, until="07-tiled.ir").kernels
+    assert isinstance(first, GemmKernel)
+    assert first.epilogue is not None
+    assert "select(" in kernel_text(first.epilogue)
+    assert "select(" not in kernel_text(second)
+
+
+def test_panels_ask_memory_for_the_next_one(captured: Callable[..., Graph]) -> None:
+    x, w = rl.zeros(1, 16, 30, 30), rl.zeros(16, 16, 3, 3)
+    graph = captured(lambda x: F.conv2d(x, w, padding=1), x)
+    for level in ("x86-64-v3", "x86-64-v4"):
+        text = run_passes(graph, llvm.target_named(level)).text
+        panel = text[text.index("_prologue_rows(") :]
+        assert "@llvm.prefetch" in panel[: panel.index("\n}")]

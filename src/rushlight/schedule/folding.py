@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from rushlight.ir.loops import Definition, ScatterDefinition
 from rushlight.ir.scalar import OPS, Buffer, Scalar, bound_axes
-from rushlight.schedule.terms import as_size
+from rushlight.schedule.terms import as_size, step_along
 from rushlight.sym import SizeExpr, axis_size, free_symbols, is_axis
 from rushlight.term import postorder
 
@@ -55,7 +55,7 @@ class Dissected:
         for load in self.loads:
             mentioned = _mentioned_axes(load)
             repeated = contracts or not mentioned.issuperset(axes) or (bool(self.bound) and not mentioned & self.bound)
-            found.append((load.attr("buffer"), repeated))
+            found.append((load.attr("buffer"), repeated or _overlaps(load, axes, self.bound)))
         return found
 
     def is_made_of(self, buffers: set[Buffer]) -> bool:
@@ -108,13 +108,14 @@ def choose_folded(
     reads = {item.buffer: item.reads() for item in items}
     numbers = _made_of_indices(items)
     turned = _read_turned(items, results, reads)
+    finished = _finished_products(items, results, reads)
     # Walking backwards knows how often each value ends up being read.
     uses: dict[Buffer, int] = {}
     recomputed: set[Buffer] = set()
     folded: set[Buffer] = set(turned.values())
     for item in reversed(items):
         buffer, mine = item.buffer, 1
-        if buffer in turned or buffer in folded or buffer in kept:
+        if buffer in turned or buffer in folded or buffer in kept or (buffer in finished and buffer in recomputed):
             pass
         elif buffer in chosen or buffer in numbers or _is_folded(item, uses, recomputed, results, numbers):
             folded.add(buffer)
@@ -158,6 +159,33 @@ def _made_of_indices(items: Iterable[Dissected]) -> set[Buffer]:
     return found
 
 
+def _finished_products(
+    items: list[Dissected], results: set[Buffer], reads: Mapping[Buffer, list[tuple[Buffer, bool]]]
+) -> set[Buffer]:
+    """What is made of a contraction that nothing else reads, at its own index: it is stored instead, for nothing.
+
+    So a window, or another product, that reads it many times need not compute it as often.
+    """
+    readers: dict[Buffer, int] = {}
+    for item in items:
+        for buffer in {buffer for buffer, _ in reads[item.buffer]}:
+            readers[buffer] = readers.get(buffer, 0) + 1
+    products: set[Buffer] = set()
+    finished: set[Buffer] = set()
+    for item in items:
+        if item.reduces and any(term.op is OPS["contract"] for term in item.terms):
+            products.add(item.buffer)
+        elif not item.bound and any(
+            buffer in products | finished
+            and readers[buffer] == 1
+            and buffer not in results
+            and item.reads_aligned(buffer)
+            for buffer, _ in reads[item.buffer]
+        ):
+            finished.add(item.buffer)
+    return finished
+
+
 def _read_turned(
     items: list[Dissected], results: set[Buffer], reads: Mapping[Buffer, list[tuple[Buffer, bool]]]
 ) -> dict[Buffer, Buffer]:
@@ -184,6 +212,17 @@ def _read_turned(
         if wanted and view.is_transposition():
             turned[view.buffer] = item.buffer
     return turned
+
+
+def _overlaps(load: Scalar, axes: Iterable[SizeExpr], bound: Iterable[SizeExpr]) -> bool:
+    """Whether windows of bound axes overlap: an index moves further in one of them than from it to the next."""
+    for operand in load.operands:
+        lengths = [(axis_size(axis), step_along(operand, axis)) for axis in bound]
+        steps = [step for step in (step_along(operand, axis) for axis in axes) if isinstance(step, int) and step]
+        for size, near in lengths:
+            if isinstance(size, int) and isinstance(near, int) and any(near * (size - 1) >= step for step in steps):
+                return True
+    return False
 
 
 def _mentioned_axes(load: Scalar) -> set[SizeExpr]:

@@ -47,8 +47,6 @@ from rushlight.term import postorder
 SPAN = 256
 # Values of an axis that may be written out.
 FEW = 8
-# Lines that a cache keeps of addresses that are a power of two apart.
-WAYS = 8
 # Places of an axis that are written out where operands are contiguous along it and their lanes are not, and the terms
 # of a body that is worth it.
 SIDE = 8
@@ -427,20 +425,18 @@ def span_loops(axes: Sequence[SizeExpr], low: Size, high: Size, body: Body, run:
 def _first_inside(
     axis: SizeExpr, others: Sequence[SizeExpr], values: tuple[Size, Size], span: tuple[Size, Size], body: Body
 ) -> Body:
-    """Loops over a span with the first axis innermost, in blocks, so that memory is still near for all the others.
+    """Loops over a span with the first axis innermost, within the given values of it.
 
-    What depends on the others alone, as a condition on a window's place does, is computed once for a block.
+    What depends on the others alone, as a condition on a window's place does, is computed once for all of them.
     """
     before = flat_position(others, {})
     rest = product([axis_size(other) for other in others])
     start, end = (ceildiv(maximum(0, bound - before), rest) for bound in span)
-    first, last = floordiv(values[0], WAYS), ceildiv(values[1], WAYS)
-    block = axis_symbol(ceildiv(axis_size(axis), WAYS), "block")
-    start, end = maximum(block * WAYS, start), minimum(block * WAYS + WAYS, end)
+    start, end = maximum(values[0], start), minimum(values[1], end)
     loops: Body = (Loop(Axis(axis, end - start, AxisKind.SERIAL, start), body),)
     for other in others:
         loops = (Loop(Axis(other, axis_size(other), AxisKind.SERIAL), loops),)
-    return (Loop(Axis(block, last - first, AxisKind.SERIAL, first), loops),)
+    return loops
 
 
 def _is_longest(axis: SizeExpr, rest: int, last: SizeExpr) -> bool:

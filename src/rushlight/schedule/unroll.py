@@ -1,4 +1,4 @@
-"""Short chains written out: sums of few products, such as those of a convolution of each channel by itself.
+"""Short chains written out: sums of few products, as of a convolution of each channel by itself, and windows' extremes.
 
 Step by step, what does not depend on the axis in the lanes of vectors is computed once for all of them: elements of the
 kernel stay in registers, and so do conditions on rows; conditions that hold for one step whatever the place are gone.
@@ -6,10 +6,11 @@ kernel stay in registers, and so do conditions on rows; conditions that hold for
 
 from __future__ import annotations
 
+from functools import reduce
 from itertools import product as every
 
 from rushlight.ir.dtype import Kind, bool_
-from rushlight.ir.scalar import OPS, Scalar, bound_axes, constant, fma
+from rushlight.ir.scalar import OPS, Scalar, apply, bound_axes, constant, fma
 from rushlight.schedule.terms import Substitution, as_size, rebuild
 from rushlight.sym import axis_size, eq, le, lt, product, statically_known
 from rushlight.term import postorder
@@ -18,23 +19,29 @@ from rushlight.term import substitute as replace_terms
 # Steps of a chain, and terms of all its steps, up to which it is written out.
 MOST_STEPS = 64
 MOST_TERMS = 1024
+_EXTREMES = {"max": "maximum", "min": "minimum"}
 _TRUE, _FALSE = constant(True, bool_), constant(False, bool_)
 _COMPARISONS = {"lt": lt, "le": le, "eq": eq}
 
 
 def unroll_chains(roots: list[Scalar]) -> list[Scalar]:
-    """The same scalars with short contractions as their steps, in order."""
+    """The same scalars with short contractions, and extremes of few elements under conditions, as their steps."""
     images = {term: _unrolled(term) for term in postorder(roots) if _is_short(term)}
     return list(replace_terms(roots, images, rebuild)) if images else roots
 
 
 def _is_short(term: Scalar) -> bool:
-    """Whether a term is a contraction of few steps, in one chain of one block."""
-    if term.op is not OPS["contract"] or term.type.kind is not Kind.FLOAT or term.operands[0].type is not term.type:
+    """Whether a term is a contraction of few steps, one chain of one block, or an extreme of few guarded elements."""
+    is_extreme = term.op is OPS["reduce"] and term.attr("kind") in _EXTREMES
+    if not (is_extreme or term.op is OPS["contract"]):
+        return False
+    if term.type.kind is not Kind.FLOAT or term.operands[0].type is not term.type:
         return False
     steps = product([axis_size(axis) for axis in bound_axes(term)])
     order = term.attr("order")
-    if not isinstance(steps, int) or not 0 < steps <= min(MOST_STEPS, order.block) or order.lanes > 1:
+    if not isinstance(steps, int) or not 0 < steps <= min(MOST_STEPS, order.block):
+        return False
+    if term.operands[0].op is not OPS["guard"] if is_extreme else order.lanes > 1:
         return False
     terms = list(postorder(term.operands))
     return steps * len(terms) <= MOST_TERMS and not any(bound_axes(item) for item in terms)
@@ -42,11 +49,15 @@ def _is_short(term: Scalar) -> bool:
 
 def _unrolled(term: Scalar) -> Scalar:
     axes = bound_axes(term)
-    zero = total = constant(0, term.type)
     sizes = [axis_size(axis) for axis in axes]
-    for place in every(*[range(size) for size in sizes if isinstance(size, int)]):
-        step = Substitution(dict(zip(axes, place, strict=True)))
-        a, b = (_settled(step(operand)) for operand in term.operands)
+    places = every(*[range(size) for size in sizes if isinstance(size, int)])
+    steps = [Substitution(dict(zip(axes, place, strict=True))) for place in places]
+    elements = [tuple([_settled(step(operand)) for operand in term.operands]) for step in steps]
+    if term.op is OPS["reduce"]:
+        extreme = _EXTREMES[term.attr("kind")]
+        return reduce(lambda total, element: apply(extreme, total, element), [element for (element,) in elements])
+    zero = total = constant(0, term.type)
+    for a, b in elements:
         total = fma(a, b, total)
     return zero + total  # blocks are added to +0.0
 

@@ -28,7 +28,7 @@ _GROUP_PRODUCTS = {
     ("int8", 32): ("i16", "llvm.x86.avx2.pmadd.wd", False),
     ("int8", 16): ("i16", "llvm.x86.sse2.pmadd.wd", False),
 }
-_MOST_EDGE_ROWS = {64: 8, 32: 6, 16: 8}
+_MOST_EDGE_ROWS = {64: 8, 32: 4, 16: 8}
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ import operator
 from itertools import groupby
 
 from rushlight.codegen.llvm import sizes
+from rushlight.codegen.llvm.ahead import ask_for_next_turn
 from rushlight.codegen.llvm.analysis import RISKY_LOAD
 from rushlight.codegen.llvm.counting import close_loop
 from rushlight.codegen.llvm.masks import first_lanes, lanes_below
@@ -99,6 +100,8 @@ def _scalar_loop(
     counter = inner.sizes[symbol] = outer.names.value()
     carries = carry_on(ctx, chains, symbol, inner)
     run(ctx, body, inner)
+    if inner.vector is not None and not ctx.kernel.parallel_axes:
+        ask_for_next_turn(ctx, [item for item in body if isinstance(item, Store)], inner)
     close_loop(outer, inner, counter, bounds_, carries=carries, runs=True)
 
 
@@ -117,7 +120,8 @@ def _vector_loop(
         vector = Lanes(ctx.analysis.axis_bits[symbol], narrow, start, None, start == "0")
         quotients = find_quotients(ctx, body, outer, vector)
         if quotients:
-            _loop_by_rows(ctx, symbol, body, outer, bounds_, quotients, narrow)
+            wide = narrow if ctx.target.has_masks else loop_lanes(ctx, body, symbol, fixed, frozenset(quotients))[0]
+            _loop_by_rows(ctx, symbol, body, outer, bounds_, quotients, (wide, narrow))
             return
     hold = ctx.analysis.stored_in(body)
     middle = end
@@ -157,10 +161,14 @@ def _loop_by_rows(
     outer: Scope,
     bounds_: tuple[str, str],
     quotients: list[SizeExpr],
-    width: int,
+    widths: tuple[int, int],
 ) -> None:
-    """Turns that end where a quotient changes: masked ones where masks are cheap, else with full vectors apart."""
-    scope = _lanes_scope(ctx, symbol, outer, ctx.analysis.stored_in(body), width)
+    """Turns that end where a quotient changes: masked ones where masks are cheap, else with full vectors apart.
+
+    Of the widths the first is that of full turns, the second that of masked ones.
+    """
+    wide, narrow = widths
+    scope = _lanes_scope(ctx, symbol, outer, ctx.analysis.stored_in(body), wide)
     lanes = scope.vector
     assert lanes is not None
     lanes.uniform = frozenset(quotients)
@@ -168,33 +176,42 @@ def _loop_by_rows(
     left = scope.let(f"sub i64 {bounds_[1]}, {lanes.base}")
     length = scope.let(f"call i64 @llvm.smin.i64(i64 {left}, i64 {rows.length})")
     if ctx.target.has_masks:
-        lanes.mask = first_lanes(scope, length, width)
+        lanes.mask = first_lanes(scope, length, narrow)
         run(ctx, body, scope)
     else:
-        _full_or_masked(ctx, symbol, body, scope, length)
+        length = _full_or_masked(ctx, symbol, body, scope, length, narrow)
     close_loop(outer, scope, lanes.base, bounds_, length, rows.close(length), runs=True)
 
 
-def _full_or_masked(ctx: Context, symbol: SizeExpr, body: tuple[Statement, ...], scope: Scope, length: str) -> None:
+def _full_or_masked(
+    ctx: Context, symbol: SizeExpr, body: tuple[Statement, ...], scope: Scope, length: str, narrow: int
+) -> str:
     """A turn of full vectors, or one of fewer lanes: a masked store takes tens of cycles where masks are no registers.
 
-    (Panels of a convolution's pixels on a Zen 3: 13 cycles for 8 of them, 4 so.)
+    (Panels of a convolution's pixels on a Zen 3: 13 cycles for 8 of them, 4 so.) Returns the turn's length: what is
+    left of full vectors is done in `narrow` ones.
     """
     around = scope.vector
     assert around is not None
-    full, masked = (scope.inner(scope.names.label(), around.axes, scope.hold, around.again()) for _ in range(2))
+    is_full = scope.let(f"icmp eq i64 {length}, {around.width}")
+    if narrow < around.width:
+        less = scope.let(f"call i64 @llvm.smin.i64(i64 {length}, i64 {narrow})")
+        length = scope.let(f"select i1 {is_full}, i64 {length}, i64 {less}")
+    widths = around.again(around.width), around.again(narrow)
+    full, masked = (scope.inner(scope.names.label(), around.axes, scope.hold, lanes) for lanes in widths)
     for inner in (full, masked):
         inner.sizes[symbol] = around.base
     assert masked.vector is not None
-    masked.vector.mask = first_lanes(masked, length, around.width)
+    masked.vector.mask = first_lanes(masked, length, narrow)
     after = scope.names.label()
-    scope.branch(scope.let(f"icmp eq i64 {length}, {around.width}"), full.first, masked.first)
+    scope.branch(is_full, full.first, masked.first)
     for inner in (full, masked):
         run(ctx, body, inner)
         scope.open(inner.first)
         scope.take(inner)
         scope.jump(after)
     scope.open(after)
+    return length
 
 
 def _lanes_scope(ctx: Context, symbol: SizeExpr, outer: Scope, hold: int, width: int, aligned: bool = False) -> Scope:

@@ -46,9 +46,9 @@ class Lanes:
         self.base = base
         self.mask = mask
 
-    def again(self) -> Lanes:
-        """The same lanes, all of them active, for a region of their own."""
-        found = Lanes(self.axes, self.width, self.base, None, self.aligned)
+    def again(self, width: int) -> Lanes:
+        """The same lanes, or the first of them, all active, for a region of their own."""
+        found = Lanes(self.axes, width, self.base, None, self.aligned)
         found.uniform = self.uniform
         return found
 

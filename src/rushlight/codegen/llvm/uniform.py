@@ -44,7 +44,7 @@ def find_quotients(ctx: Context, body: Iterable[Statement], scope: Scope, vector
             dividend, divisor = atom.operands
             if sizes.is_aligned(ctx, atom, vector):
                 continue
-            step = None if ctx.analysis.size_axes(divisor) & lanes else _step(ctx, dividend, lanes, found)
+            step = None if ctx.analysis.size_axes(divisor) & lanes else lane_step(ctx, dividend, lanes, found)
             if step is not None and not _is_short(divisor, step, width):
                 found[atom] = None
     return list(found) if len(found) <= _MOST_QUOTIENTS else []
@@ -107,7 +107,7 @@ def _quotients_in(size: Size) -> list[SizeExpr]:
     return found[::-1]
 
 
-def _step(ctx: Context, size: Size, lanes: int, uniform: Collection[SizeExpr]) -> int | None:
+def lane_step(ctx: Context, size: Size, lanes: int, uniform: Collection[SizeExpr]) -> int | None:
     """By how much a size grows from lane to lane; None if by no constant, or less than 0."""
     step = 0
     for coefficient, atoms in () if isinstance(size, int) else parts(size):

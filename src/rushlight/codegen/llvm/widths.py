@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from rushlight.codegen.llvm.analysis import CONSTANT, INDEX, LOAD, statement_scalars
 from rushlight.codegen.llvm.memory import MOST_SPREAD, Offset
 from rushlight.codegen.llvm.scope import Context
 from rushlight.codegen.llvm.target import CodeTarget
+from rushlight.codegen.llvm.uniform import lane_step
 from rushlight.ir.dtype import DType
 from rushlight.ir.kernel import Statement, Store
 from rushlight.ir.scalar import Scalar, bound_axes
@@ -61,10 +62,16 @@ def is_light(cost: int, target: CodeTarget) -> bool:
     return cost <= (_LIGHT if target.registers >= 32 else _LIGHT_IN_FEW_REGISTERS)
 
 
-def loop_lanes(ctx: Context, statements: tuple[Statement, ...], axis: SizeExpr, extent: int | None) -> tuple[int, int]:
+def loop_lanes(
+    ctx: Context,
+    statements: tuple[Statement, ...],
+    axis: SizeExpr,
+    extent: int | None,
+    uniform: Collection[SizeExpr] = (),
+) -> tuple[int, int]:
     """Lanes of the main loop's and of the tail's vectors; `extent` is the number of iterations where it is constant.
 
-    The main loop's are no more than there can be iterations.
+    The main loop's are no more than there can be iterations. `uniform` quotients do not change in a turn of the loop.
     """
     bit = ctx.analysis.axis_bits[axis]
     terms = list(value_terms(statement_scalars(statements)))
@@ -77,7 +84,7 @@ def loop_lanes(ctx: Context, statements: tuple[Statement, ...], axis: SizeExpr, 
     for term in terms:
         if bound_axes(term) and ctx.analysis.free[term] & bit:
             wide = min(wide, 1 if bound_axes(term) and term.attr("order").lanes > 1 else 4)
-        elif term.op is LOAD and not _walks_by_one(ctx, term, axis, bit):
+        elif term.op is LOAD and not _walks_by_one(ctx, term, bit, uniform):
             wide = 1
     wide = min(narrow * wide, _MOST_LANES)
     most = bounds(axis_size(axis))[1] if extent is None else extent
@@ -103,14 +110,14 @@ def least_bytes(ctx: Context, statements: tuple[Statement, ...]) -> int:
     return min([*loaded, *stored], default=1)
 
 
-def _walks_by_one(ctx: Context, term: Scalar, axis: SizeExpr, bit: int) -> bool:
+def _walks_by_one(ctx: Context, term: Scalar, bit: int, uniform: Collection[SizeExpr]) -> bool:
     if not ctx.analysis.free[term] & bit:
         return True
     for operand in term.operands:
         split = Offset(operand)
         if any(ctx.analysis.free[item] & bit for _, item in split.data):
             return False
-        if operand.op is INDEX and coefficient(operand.attr("expr"), axis) != 1:
+        if operand.op is INDEX and lane_step(ctx, operand.attr("expr"), bit, uniform) != 1:
             return False
     return True
 
