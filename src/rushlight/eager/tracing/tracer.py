@@ -25,11 +25,12 @@ from rushlight.ops.record import BORN, OPERATORS
 from rushlight.ops.schema import Parameter
 from rushlight.runtime.generator import Generator
 from rushlight.support.errors import fail, require
-from rushlight.support.provenance import Frame, user_frames
+from rushlight.support.provenance import Frame, Stack, user_frames
 from rushlight.sym import Origin, OriginKind, SizeExpr
 from rushlight.sym import Scope as SizeScope
 
 Step = tuple[Any, tuple[Any, ...], Mapping[str, Any]]
+_FRAMES = 3  # of the user's, that a call keeps
 
 
 class Cell:
@@ -86,9 +87,11 @@ class Tracer:
         self._lift = lift
         self._bound: list[tuple[Handle, Any]] = []
         self._storages: dict[int, Cell] = {}
+        self._stack: Stack | None = None
 
     def active(self) -> Scope:
         """While inside, every operator call of this thread is recorded here."""
+        self._stack = Stack(_FRAMES, ours=1)
         return Scope(tracer=self, included=STATE.included | bit(Key.TRACING), grad=STATE.grad)
 
     def close(self) -> None:
@@ -96,6 +99,7 @@ class Tracer:
         for tensor, before in reversed(self._bound):
             tensor.node = before
         self._bound.clear()
+        self._stack = None
 
     def parameter(self, tensor: Handle, type_: TensorType) -> Node:
         """Makes a tensor an input of the graph."""
@@ -106,7 +110,7 @@ class Tracer:
 
     def frames(self) -> tuple[Frame, ...]:
         """The user's lines of a call."""
-        return user_frames(3)
+        return user_frames(_FRAMES) if self._stack is None else self._stack.frames(ours=3)
 
     def fake(self, type_: TensorType) -> Any:
         """A tensor without data that is an input of the graph."""
