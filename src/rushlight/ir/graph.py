@@ -269,9 +269,9 @@ class GraphBuilder:
 
     def apply(self, op: Any, args: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
         """Records a call on Nodes, numbers, None and sequences of Nodes; returns its Node, or a tuple of them."""
-        operands = tuple([self.operand(arg) for arg in args])
-        types = tuple([_type_of(operand) for operand in operands])
-        call = Call(op, operands, tuple(attrs.items()), self._infer(op, types, attrs), self.frames, self.region)
+        operands = tuple([arg.call if arg.__class__ is Node else self.operand(arg) for arg in args])
+        types = tuple([item.type if item.__class__ is Call else _type_of(item) for item in operands])
+        call = Call(op, operands, tuple(attrs.items()), self.infer(op, types, attrs), self.frames, self.region)
         self.calls.append(call)
         if not isinstance(call.type, tuple):
             return Node(self, call)
@@ -290,7 +290,7 @@ class GraphBuilder:
         self.calls.append(call)
         return Node(self, call)
 
-    def _infer(self, op: Any, types: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
+    def infer(self, op: Any, types: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
         """The type of a call; calls that are alike, as those of a model's layers, are asked about once."""
         key = (op, types, *[(name, attr_key(value)) for name, value in attrs.items()])
         try:
@@ -298,7 +298,8 @@ class GraphBuilder:
         except TypeError:  # an attribute that cannot be hashed
             return op.infer(types, attrs)
         if found is None:
-            found = self._types[key] = op.infer(types, attrs)
+            result = op.infer(types, attrs)
+            found = self._types[key] = self._types.setdefault(result, result)  # equal types are one object
         return found
 
     def operand(self, arg: Any) -> Any:

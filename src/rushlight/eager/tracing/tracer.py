@@ -209,7 +209,8 @@ class Tracer:
         return self.binding(tensor).node
 
     def _apply(self, op: Any, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
-        return self.builder.apply(op, tuple([self._operand(item) for item in operands]), attrs)
+        nodes = [self.binding(item).node if isinstance(item, Handle) else self._operand(item) for item in operands]
+        return self.builder.apply(op, tuple(nodes), attrs)
 
     def _operand(self, item: Any) -> Any:
         if isinstance(item, Handle):
@@ -274,7 +275,7 @@ class Tracer:
             f"{op.name}: the target's elements overlap",
             target=target.form.type,
         )
-        op.check(binding.node.type, types[0] if op.base is None else op.base.infer(types, attrs))
+        op.check(binding.node.type, types[0] if op.base is None else self.builder.infer(op.base, types, attrs))
         value = self.builder.laid_out(
             written_value(self.builder, op, nodes, attrs, binding.node.type), binding.node.type
         )
