@@ -177,8 +177,11 @@ class Inner(Mentions):
 def inner_of(call: Call) -> list[Inner]:
     """The graphs among a call's attributes."""
     found: list[Inner] = []
-    for value in _values(call):
-        found += [item for item in (value if isinstance(value, tuple) else (value,)) if isinstance(item, Inner)]
+    for _, value in call.attrs:
+        if isinstance(value, Inner):
+            found.append(value)
+        elif isinstance(value, tuple):
+            found += [item for item in value if isinstance(item, Inner)]
     return found
 
 
@@ -271,7 +274,7 @@ class GraphBuilder:
         """Records a call on Nodes, numbers, None and sequences of Nodes; returns its Node, or a tuple of them."""
         operands = tuple([arg.call if arg.__class__ is Node else self.operand(arg) for arg in args])
         types = tuple([item.type if item.__class__ is Call else _type_of(item) for item in operands])
-        call = Call(op, operands, tuple(attrs.items()), self.infer(op, types, attrs), self.frames, self.region)
+        call = Call(op, operands, tuple(attrs.items()), self._infer(op, types, attrs), self.frames, self.region)
         self.calls.append(call)
         if not isinstance(call.type, tuple):
             return Node(self, call)
@@ -290,7 +293,7 @@ class GraphBuilder:
         self.calls.append(call)
         return Node(self, call)
 
-    def infer(self, op: Any, types: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
+    def _infer(self, op: Any, types: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
         """The type of a call; calls that are alike, as those of a model's layers, are asked about once."""
         key = (op, types, *[(name, attr_key(value)) for name, value in attrs.items()])
         try:

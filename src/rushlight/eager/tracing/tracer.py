@@ -16,7 +16,7 @@ from rushlight.eager.execution.decompose import run_decomposition
 from rushlight.eager.execution.views import is_composite_view, view_plan
 from rushlight.eager.form import form_of_type
 from rushlight.eager.handle import Handle, make
-from rushlight.eager.mutation import Mutation, written_value
+from rushlight.eager.mutation import Mutation, computed_value, written_value
 from rushlight.eager.tracing.sharing import Doubt, in_doubt, overlaps_itself, scattered, settle
 from rushlight.ir.dtype import Kind
 from rushlight.ir.graph import RELAYOUT, RESULT, GraphBuilder, Node
@@ -268,17 +268,16 @@ class Tracer:
         base = op.base_operands(operands)
         nodes = tuple([self._operand(item) for item in base])
         nodes = tuple([Node(self.builder, self.builder.operand(item)) if _is_number(item) else item for item in nodes])
-        types = tuple([item.type if isinstance(item, Node) else item for item in nodes])
         require(
             not overlaps_itself(target, binding),
             "S013",
             f"{op.name}: the target's elements overlap",
             target=target.form.type,
         )
-        op.check(binding.node.type, types[0] if op.base is None else self.builder.infer(op.base, types, attrs))
-        value = self.builder.laid_out(
-            written_value(self.builder, op, nodes, attrs, binding.node.type), binding.node.type
-        )
+        type_ = binding.node.type
+        value = computed_value(self.builder, op, nodes, attrs)
+        op.check(type_, value.type)
+        value = self.builder.laid_out(written_value(op, value, type_), type_)
         cell = binding.cell
         cell.node = self._carried_back(binding, value)
         cell.writes += 1
