@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -238,7 +238,6 @@ class Recorder:
                 if before is None:
                     self.absent.append(owner)
         program = self._finish(nodes, handles, template, effects, gradients)
-        program.unset_gradients = _read_placeholders(program.graph, self.placeholders)
         program.absent = self.absent
         program.same = self.same
         program.sizes = self.numbers.sizes
@@ -284,12 +283,10 @@ class Recorder:
         self.frozen.refuse(written, self.given)
         refuse_overlaps([self.given.get(id(tensor), tensor) for tensor in written], inputs)
         told = _template_symbols([template, *[effect.value for effect in effects]])
-        births = births_of(self.builder.calls)
-        graph, kept = without_unused_parameters(
-            self.builder.graph([*nodes, *found], mutations, sizes=tuple([size for size in told if size in births])),
-            len(tangents),
-            told | _guarded_symbols(self.scope),
-        )
+        births = births_of(self.builder.calls) if told else {}
+        whole = self.builder.graph([*nodes, *found], mutations, sizes=tuple([size for size in told if size in births]))
+        used = {id(item) for call in whole.calls for item in call.inputs()} | {id(call) for call in whole.results()}
+        graph, kept = without_unused_parameters(whole, used, len(tangents), told | _guarded_symbols(self.scope))
         lifted = [self.tracer.lifted[position] for position in kept]
         sources = [self.sources.get(id(tensor)) or TensorSource(tensor) for tensor in lifted]
         return Program(
@@ -310,6 +307,7 @@ class Recorder:
             differentiable=differentiable if tangents else [],
             guards=list(self.scope.guards),
             told=told,
+            unset_gradients=_read_placeholders(used, self.placeholders),
         )
 
 
@@ -383,9 +381,8 @@ def _changed(walk: StateWalk, text: Callable[[Leaf], str]) -> list[tuple[Leaf, A
     return found
 
 
-def _read_placeholders(graph: Graph, placeholders: dict[int, Any]) -> set[int]:
+def _read_placeholders(used: set[int], placeholders: dict[int, Any]) -> set[int]:
     """The tensors, by identity, whose gradients the graph reads although they may not be there."""
-    used = _used(graph)
     bindings = [(key, placeholder.node) for key, placeholder in placeholders.items()]
     return {key for key, node in bindings if id(node.cell.node.call) in used or id(node.node.call) in used}
 
@@ -455,12 +452,12 @@ def _stride(scope: Scope, stride: Any, name: str, dim: int, written: str | None)
     return scope.symbol(f"{name}_stride{dim}", hint=stride, source=origin)
 
 
-def without_unused_parameters(graph: Graph, last: int, asked: set[SizeExpr]) -> tuple[Graph, list[int]]:
-    """The graph without parameters that nothing reads or overwrites, and the positions of those kept.
+def without_unused_parameters(graph: Graph, used: Set[int], last: int, asked: Set[SizeExpr]) -> tuple[Graph, list[int]]:
+    """The graph without parameters that are not `used`, by identity, nor overwritten, and the positions of those kept.
 
     The `last` ones stay, and those whose sizes are needed: by calls, or by the results' templates (`asked`).
     """
-    used = _used(graph) | {id(graph.parameters[position]) for position, _ in graph.mutations}
+    used = used | {id(graph.parameters[position]) for position, _ in graph.mutations}
     count = len(graph.parameters) - last
     found = {place for place, call in enumerate(graph.parameters) if id(call) in used or place >= count}
     # Tangents are no inputs of the forward graph, and give no sizes.
@@ -477,11 +474,6 @@ def without_unused_parameters(graph: Graph, last: int, asked: set[SizeExpr]) -> 
     places = {old: new for new, old in enumerate(kept)}
     mutations = tuple([(places[position], call) for position, call in graph.mutations])
     return replace(graph, parameters=tuple([graph.parameters[place] for place in kept]), mutations=mutations), kept
-
-
-def _used(graph: Graph) -> set[int]:
-    """What calls read, and the results, by identity."""
-    return {id(item) for call in graph.calls for item in call.inputs()} | {id(call) for call in graph.results()}
 
 
 def _symbols_of(graph: Graph) -> set[SizeExpr]:

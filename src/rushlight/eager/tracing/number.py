@@ -6,9 +6,8 @@ import operator
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from rushlight.eager.dispatch import Key, bit
 from rushlight.eager.execution.operands import NUMBER_FORMS, number_class
-from rushlight.eager.handle import Handle, Version
+from rushlight.eager.handle import META, Handle, Version
 from rushlight.eager.symbols import SymInt
 from rushlight.ir.value import SYNTAX
 from rushlight.sym import SizeExpr
@@ -192,7 +191,7 @@ def traced_number(text: str, value: Any, numbers: Numbers) -> TracedNumber:
     self.storage = None
     self.offset = 0
     self.form = NUMBER_FORMS[number_class(value)]
-    self.keys = bit(Key.META)
+    self.keys = META
     self.version = Version()
     self.view_of = None
     self.gradient = None

@@ -31,6 +31,7 @@ from rushlight.sym import Scope as SizeScope
 
 Step = tuple[Any, tuple[Any, ...], Mapping[str, Any]]
 _FRAMES = 3  # of the user's, that a call keeps
+_OURS = 3  # frames of this package above the user's, at least: `call`, who answers at its key, and who asks for that
 
 
 class Cell:
@@ -108,9 +109,9 @@ class Tracer:
         self._bind(tensor, Cell(node, tensor), (), node)
         return node
 
-    def frames(self) -> tuple[Frame, ...]:
-        """The user's lines of a call."""
-        return user_frames(_FRAMES) if self._stack is None else self._stack.frames(ours=3)
+    def frames(self, ours: int = 1) -> tuple[Frame, ...]:
+        """The user's lines of a call; so many frames of who asks are known to be `ours`."""
+        return user_frames(_FRAMES) if self._stack is None else self._stack.frames(ours + 1)
 
     def fake(self, type_: TensorType) -> Any:
         """A tensor without data that is an input of the graph."""
@@ -120,7 +121,7 @@ class Tracer:
 
     def call(self, op: Any, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
         """Records one operator call; the result is a tensor without data."""
-        self.builder.frames = self.frames()
+        self.builder.frames = self.frames(_OURS)
         if op.__class__ is Mutation:
             return self._write(op, operands, attrs)
         result = self._recorded(op, operands, attrs)
