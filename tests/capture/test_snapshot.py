@@ -137,3 +137,65 @@ def test_guards_are_written_when_they_are_asked_for(monkeypatch: pytest.MonkeyPa
     (entry,) = explain_entries(compiled)
     assert "factor" not in entry.text
     assert any("factor" in guard.path for guard in entry.guards)
+
+
+def another_rate(weights: list[Any], optimizer: Any) -> None:
+    optimizer.param_groups[0]["lr"] = 0.25
+
+
+def other_betas(weights: list[Any], optimizer: Any) -> None:
+    optimizer.param_groups[0]["betas"] = (0.5, 0.75)
+
+
+def its_own_state_again(weights: list[Any], optimizer: Any) -> None:
+    optimizer.load_state_dict(optimizer.state_dict())
+
+
+def an_integer_rate(weights: list[Any], optimizer: Any) -> None:
+    optimizer.param_groups[0]["lr"] = 1
+
+
+def another_mean(weights: list[Any], optimizer: Any) -> None:
+    optimizer.state[weights[1]]["exp_avg"] = rl.ones(3)
+
+
+def other_order(weights: list[Any], optimizer: Any) -> None:
+    optimizer.param_groups[0]["params"].reverse()
+
+
+def less_state(weights: list[Any], optimizer: Any) -> None:
+    del optimizer.state[weights[0]]
+
+
+OTHER_STATE = [its_own_state_again, an_integer_rate, another_mean, other_order, less_state]
+
+
+@pytest.mark.parametrize("calls", [1, snapshot._PASSES + 2])
+@pytest.mark.parametrize(
+    ("change", "graphs"),
+    [(another_rate, 1), (other_betas, 1), *[(change, 2) for change in OTHER_STATE]],
+)
+def test_changes_of_an_optimizer(change: Callable[[list[Any], Any], None], graphs: int, calls: int) -> None:
+    def make() -> tuple[list[Any], Any, Callable[[], Any]]:
+        weights = [rl.full((3,), 0.5 * (at + 1)).requires_grad_(True) for at in range(2)]
+        optimizer = rl.optim.Adam(weights)
+
+        def step() -> Any:
+            optimizer.zero_grad()
+            loss = sum([(weight * weight).sum() for weight in weights])
+            loss.backward()
+            optimizer.step()
+            return loss.detach()
+
+        return weights, optimizer, step
+
+    (weights, optimizer, step), (others, eager, plain) = make(), make()
+    compiled = rl.compile(step)
+    for _ in range(calls):
+        compiled()
+        plain()
+    for args in ((weights, optimizer), (others, eager)):
+        change(*args)
+    assert rl.equal(compiled(), plain())
+    assert all(rl.equal(weight, other) for weight, other in zip(weights, others, strict=True))
+    assert len(explain_entries(compiled)) == graphs

@@ -3,11 +3,12 @@
 import functools
 import pickle
 import timeit
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import rushlight
 from rushlight.support import provenance
-from rushlight.support.provenance import Frame, user_frame, user_frames
+from rushlight.support.provenance import Frame, Stack, user_frame, user_frames
 
 PACKAGE = Path(rushlight.__file__).parent
 
@@ -41,6 +42,34 @@ def test_frame_shows_its_source():
     assert str(Frame("<gone>", 3, "step")) == "<gone>:3 in step"
     twin = pickle.loads(pickle.dumps(frame))
     assert twin == frame and hash(twin) == hash(frame)
+
+
+def test_stack_gives_the_frames_that_are_looked_up_at_each_call():
+    def ask(stack: Stack):
+        return stack.frames(), user_frames(3)
+
+    def run(limit: int):
+        stack = Stack(limit)
+        first, expected = ask(stack)
+        assert first == expected[:limit]
+        again = [ask(stack) for _ in range(2)]
+        assert all(found == expected[:limit] for found, expected in again)
+        assert again[0][0] is again[1][0] and (again[0][0] == first) == (limit == 1)
+        return stack
+
+    def run_below(limit: int):
+        return run(limit)
+
+    for limit in (1, 2, 3):
+        stack = run_below(limit)  # another caller's frames are not those that the stack has seen
+        found, expected = ask(stack)
+        assert found == expected[:limit]
+
+
+def test_stack_made_by_another_thread_sees_this_one():
+    with ThreadPoolExecutor(1) as pool:
+        stack = pool.submit(lambda: Stack(3)).result()
+    assert stack.frames() == user_frames(3)
 
 
 def test_first_frame_is_cheap():

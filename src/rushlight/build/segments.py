@@ -55,7 +55,8 @@ Step = HostStep | NativeStep | Birth
 
 def is_segmented(graph: Graph) -> bool:
     """Whether a graph is more than one native call."""
-    return any(is_host(call) or call.op.births for call in graph.calls)
+    examples = {call.op: call for call in graph.calls}
+    return any(is_host(call) or op.births for op, call in examples.items())
 
 
 def is_host(call: Call) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -21,7 +21,7 @@ from rushlight.eager.handle import Handle
 from rushlight.eager.symbols import unwrap_size
 from rushlight.eager.tracing import TracedNumber, Tracer
 from rushlight.eager.tracing.number import traced_number
-from rushlight.ir.graph import Call, Graph, GraphBuilder, Node, births_of
+from rushlight.ir.graph import Graph, GraphBuilder, Node, births_of
 from rushlight.ir.spec_leaf import FloatSpec, IntSpec
 from rushlight.ir.spec_propose import Observed
 from rushlight.ir.type import TensorType, dense_order, row_major, symbols_in
@@ -238,7 +238,6 @@ class Recorder:
                 if before is None:
                     self.absent.append(owner)
         program = self._finish(nodes, handles, template, effects, gradients)
-        program.unset_gradients = _read_placeholders(program.graph, self.placeholders)
         program.absent = self.absent
         program.same = self.same
         program.sizes = self.numbers.sizes
@@ -284,12 +283,10 @@ class Recorder:
         self.frozen.refuse(written, self.given)
         refuse_overlaps([self.given.get(id(tensor), tensor) for tensor in written], inputs)
         told = _template_symbols([template, *[effect.value for effect in effects]])
-        births = births_of(self.builder.calls)
-        graph, kept = without_unused_parameters(
-            self.builder.graph([*nodes, *found], mutations, sizes=tuple([size for size in told if size in births])),
-            len(tangents),
-            told | _guarded_symbols(self.scope),
-        )
+        births = births_of(self.builder.calls) if told else {}
+        whole = self.builder.graph([*nodes, *found], mutations, sizes=tuple([size for size in told if size in births]))
+        used = {id(item) for call in whole.calls for item in call.inputs()} | {id(call) for call in whole.results()}
+        graph, kept = without_unused_parameters(whole, used, len(tangents), told | _guarded_symbols(self.scope))
         lifted = [self.tracer.lifted[position] for position in kept]
         sources = [self.sources.get(id(tensor)) or TensorSource(tensor) for tensor in lifted]
         return Program(
@@ -310,6 +307,7 @@ class Recorder:
             differentiable=differentiable if tangents else [],
             guards=list(self.scope.guards),
             told=told,
+            unset_gradients=_read_placeholders(used, self.placeholders),
         )
 
 
@@ -383,9 +381,8 @@ def _changed(walk: StateWalk, text: Callable[[Leaf], str]) -> list[tuple[Leaf, A
     return found
 
 
-def _read_placeholders(graph: Graph, placeholders: dict[int, Any]) -> set[int]:
+def _read_placeholders(used: set[int], placeholders: dict[int, Any]) -> set[int]:
     """The tensors, by identity, whose gradients the graph reads although they may not be there."""
-    used = {id(item) for call in graph.calls for item in call.inputs()} | {id(call) for call in graph.results()}
     bindings = [(key, placeholder.node) for key, placeholder in placeholders.items()]
     return {key for key, node in bindings if id(node.cell.node.call) in used or id(node.node.call) in used}
 
@@ -455,35 +452,35 @@ def _stride(scope: Scope, stride: Any, name: str, dim: int, written: str | None)
     return scope.symbol(f"{name}_stride{dim}", hint=stride, source=origin)
 
 
-def without_unused_parameters(graph: Graph, last: int, asked: set[SizeExpr]) -> tuple[Graph, list[int]]:
-    """The graph without parameters that nothing reads or overwrites, and the positions of those kept.
+def without_unused_parameters(graph: Graph, used: Set[int], last: int, asked: Set[SizeExpr]) -> tuple[Graph, list[int]]:
+    """The graph without parameters that are not `used`, by identity, nor overwritten, and the positions of those kept.
 
     The `last` ones stay, and those whose sizes are needed: by calls, or by the results' templates (`asked`).
     """
-    used = {id(item) for call in graph.calls for item in call.inputs()} | {id(call) for call in graph.results()}
-    used |= {id(graph.parameters[position]) for position, _ in graph.mutations}
-    count = len(graph.parameters)
-    types = {type_: None for call in (*graph.calls, *graph.outputs) for type_ in _types(call)}
-    attributes = [value for call in graph.calls for _, value in call.attrs]
-    needed = asked | set(symbols_in([*types, *attributes]))
-    given: set[SizeExpr] = set()
-    found: set[int] = set()
-    for first in (True, False):  # parameters that are only asked for their sizes come last
-        for place, call in enumerate(graph.parameters):
-            symbols = set(symbols_in([call.type]))
-            wanted = id(call) in used or place >= count - last
-            if place not in found and (wanted if first else symbols & needed - given):
-                found.add(place)
-                if place < count - last:  # tangents are no inputs of the forward graph
-                    given |= symbols
+    used = used | {id(graph.parameters[position]) for position, _ in graph.mutations}
+    count = len(graph.parameters) - last
+    found = {place for place, call in enumerate(graph.parameters) if id(call) in used or place >= count}
+    # Tangents are no inputs of the forward graph, and give no sizes.
+    given = set(symbols_in([graph.parameters[place].type for place in found if place < count]))
+    lacking = (asked | _symbols_of(graph)) - given
+    for place, call in enumerate(graph.parameters[:count]):  # those that are only asked for their sizes
+        if not lacking:
+            break
+        symbols = set(symbols_in([call.type]))
+        if place not in found and symbols & lacking:
+            found.add(place)
+            lacking -= symbols
     kept = sorted(found)
     places = {old: new for new, old in enumerate(kept)}
     mutations = tuple([(places[position], call) for position, call in graph.mutations])
     return replace(graph, parameters=tuple([graph.parameters[place] for place in kept]), mutations=mutations), kept
 
 
-def _types(call: Call) -> tuple[TensorType, ...]:
-    return call.type if isinstance(call.type, tuple) else (call.type,)
+def _symbols_of(graph: Graph) -> set[SizeExpr]:
+    """The symbols in the types and attributes of calls; calls that are alike share their types."""
+    types = {id(call.type): call.type for call in (*graph.calls, *graph.outputs)}
+    attributes = [value for call in graph.calls for _, value in call.attrs]
+    return set(symbols_in([*types.values(), *attributes]))
 
 
 def _template_symbols(templates: list[Template]) -> set[SizeExpr]:

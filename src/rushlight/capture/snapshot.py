@@ -1,10 +1,9 @@
-"""State that a trace takes as it was: modules' entries and their tensors, asked for together."""
+"""State that a trace takes as it was: what is in containers, and tensors, asked for together."""
 
 from __future__ import annotations
 
 import threading
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from operator import attrgetter, is_
 from typing import Any, NamedTuple
@@ -28,37 +27,77 @@ class Memory(NamedTuple):
 
 
 class Snapshot:
-    """Dicts whose keys are strings, with their paths and their `leaves` in order, and tensors, as they are now.
+    """Dicts and lists, with their paths and their `leaves` in order, and tensors, as they are now.
 
-    `holds` is enough for the guards of both, not necessary: another object of the same value makes it false too.
+    `holds` is enough for the guards of all, not necessary: another object of the same value makes it false too.
     """
 
-    __slots__ = ("_dicts", "_keys", "_lengths", "_values", "containers", "leaves", "memory", "tensors")
+    __slots__ = (
+        "_classes",
+        "_containers",
+        "_keys",
+        "_lasting",
+        "_lengths",
+        "_loose",
+        "_named",
+        "_objects",
+        "_views",
+        "containers",
+        "leaves",
+        "memory",
+        "tensors",
+    )
 
     def __init__(
-        self, containers: Sequence[tuple[dict[str, Any], str]], leaves: Sequence[Leaf], tensors: Sequence[Handle]
+        self, containers: Sequence[tuple[Any, str]], leaves: Sequence[Leaf], tensors: Sequence[Handle]
     ) -> None:
         self.containers = containers
         self.leaves = leaves
         self.tensors = tensors
         self.memory = [Memory(*_MEMORY(tensor)) for tensor in tensors]
-        self._dicts = [container for container, _ in containers]
-        lengths = Counter([id(leaf.container) for leaf in leaves])
-        self._lengths = [lengths[id(container)] for container in self._dicts]
-        self._keys = [leaf.key for leaf in leaves]
-        self._values = [leaf.value for leaf in leaves]
+        inside: dict[int, list[Leaf]] = {id(container): [] for container, _ in containers}
+        for leaf in leaves:
+            inside[id(leaf.container)].append(leaf)
+        self._containers = [container for container, _ in containers]
+        self._lengths = [len(entries) for entries in inside.values()]
+        self._named: list[dict[str, Any]] = []
+        self._keys: list[str] = []  # of those
+        self._views: list[Iterable[Any]] = []
+        self._objects: list[Any] = []  # in those
+        for container, entries in zip(self._containers, inside.values(), strict=True):
+            self._take(container, entries)
+        loose = [leaf for leaf in leaves if leaf.loose]
+        beside = {id(leaf.container) for leaf in loose}
+        self._loose = [(leaf.container, leaf.key) for leaf in loose]
+        self._classes = [type(leaf.value) for leaf in loose]
+        self._lasting = [leaf for leaf in leaves if id(leaf.container) in beside and not leaf.loose]
+
+    def _take(self, container: Any, entries: list[Leaf]) -> None:
+        keys = [leaf.key for leaf in entries]
+        if isinstance(container, dict):
+            if all(type(key) is str for key in keys):
+                self._named.append(container)
+                self._keys += keys
+            else:  # among them may be tensors, which are not to be compared by value
+                self._views.append(container.keys())
+                self._objects += keys
+        if not any(leaf.loose for leaf in entries):
+            self._views.append(container.values() if isinstance(container, dict) else container)
+            self._objects += [leaf.value for leaf in entries]
 
     @property
     def is_empty(self) -> bool:
         """Whether there is nothing to ask for."""
-        return not self._dicts and not self.tensors
+        return not self._containers and not self.tensors
 
     def holds(self) -> bool:
-        """Whether all dicts have the same objects under the same keys, and all tensors are of the same memory."""
+        """Whether all containers have the same objects in the same places, and all tensors are of the same memory."""
         return (
-            [*map(len, self._dicts)] == self._lengths
-            and [*chain.from_iterable(self._dicts)] == self._keys
-            and all(map(is_, chain.from_iterable(map(dict.values, self._dicts)), self._values))
+            [*map(len, self._containers)] == self._lengths
+            and [*chain.from_iterable(self._named)] == self._keys
+            and all(map(is_, chain.from_iterable(self._views), self._objects))
+            and all(leaf.container[leaf.key] is leaf.value for leaf in self._lasting)
+            and [container[key].__class__ for container, key in self._loose] == self._classes
             and [*map(_MEMORY, self.tensors)] == self.memory
         )
 

@@ -27,7 +27,7 @@ class Leaf:
     """A value in a container.
 
     Where it stands, its path for messages, and whether a number there is known only at run time. `placed` stands in
-    for it while a function is traced.
+    for it while a function is traced. Of one that is `loose` a program relies on nothing but the class.
     """
 
     container: Any
@@ -36,6 +36,7 @@ class Leaf:
     path: str
     runtime: bool
     placed: Any = None
+    loose: bool = False
 
     def place(self, value: Any) -> None:
         """Puts another value in its place."""

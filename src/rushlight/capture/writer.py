@@ -14,6 +14,7 @@ from rushlight.capture.arguments import Arguments, Names
 from rushlight.capture.entry import Entry, Planner, numbers_among
 from rushlight.capture.guard import Guard
 from rushlight.capture.kept import Kept
+from rushlight.capture.looped import looped
 from rushlight.capture.program import Program, random_names
 from rushlight.capture.segmented import Segmented, concrete
 from rushlight.capture.snapshot import Snapshot, StateGuards
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from rushlight.build import Executable
 
 MISS = object()
+_MANY = 8  # outputs: more are made by a loop
 
 
 def argument_guards(arguments: Arguments, names: Names) -> list[Guard]:
@@ -81,48 +83,53 @@ def type_guard(text: str, path: str, value: Any, names: Names) -> Guard:
     return Guard("type", path, type(value).__name__, f"{text}.__class__ is not {names(type(value))}")
 
 
-def lasting(walk: StateWalk, changed: set[tuple[int, Any]]) -> set[int]:
-    """The ids of dicts in which a call neither changes nor takes anything: they have to be as they were."""
-    kept = {id(container) for container, _ in walk.containers if isinstance(container, dict)}
-    kept -= {container for container, _ in changed}
-    return kept - {id(leaf.container) for leaf in walk.leaves if leaf.runtime or type(leaf.key) is not str}
+def loosen(leaves: Sequence[Leaf], names: Names, fixed: Collection[str], changed: Collection[tuple[int, Any]]) -> None:
+    """Marks the leaves of which a program relies on the class alone.
 
-
-def state_guards(
-    containers: Sequence[tuple[Any, str]],
-    leaves: Sequence[Leaf],
-    names: Names,
-    fixed: Collection[str] = (),
-    changed: Collection[tuple[int, Any]] = (),
-) -> list[Guard]:
-    """What is assumed of modules, optimizers and their containers.
-
-    Numbers that the program takes at run time are free, but for those that are `fixed`.
+    Those are numbers that it takes at run time and has not `fixed`, and tensors that it puts others in the place of.
     """
+    for leaf in leaves:
+        if leaf.is_number and leaf.runtime:
+            leaf.loose = f"{names(leaf.container)}[{_key_text(leaf, names)}]" not in fixed
+        elif isinstance(leaf.value, Handle):
+            leaf.loose = (id(leaf.container), leaf.key) in changed
+
+
+def lasting(walk: StateWalk, changed: Collection[tuple[int, Any]]) -> set[int]:
+    """The ids of containers that a call gives no new entries: they have to be as they were."""
+    grown = {container for container, key in changed if key not in walk.keys.get(container, ())}
+    return {id(container) for container, _ in walk.containers} - grown
+
+
+def state_guards(containers: Sequence[tuple[Any, str]], leaves: Sequence[Leaf], names: Names) -> list[Guard]:
+    """What is assumed of modules, optimizers and their containers."""
     guards: list[Guard] = []
     sizes = Counter([id(leaf.container) for leaf in leaves])
     for container, path in containers:
         text, size = names(container), sizes[id(container)]
         guards.append(Guard("container", path, f"{size} entries", f"len({text}) != {size}" if size else text))
     for leaf in leaves:
-        key = names(leaf.key) if isinstance(leaf.key, Handle) else repr(leaf.key)
-        text = f"{names(leaf.container)}[{key}]"
-        if leaf.is_number and leaf.runtime and text not in fixed:
+        text = f"{names(leaf.container)}[{_key_text(leaf, names)}]"
+        if leaf.loose and leaf.is_number:
             guards.append(type_guard(text, leaf.path, leaf.value, names))
+        elif leaf.loose:
+            guards.append(Guard("tensor", leaf.path, "a tensor", f"{text}.__class__ is not {names(type(leaf.value))}"))
         elif leaf.is_numbers and leaf.runtime:
             failed = f"{text}.__class__ is not {names(tuple)} or len({text}) != {len(leaf.value)}"
             guards.append(Guard("type", leaf.path, f"a tuple of {len(leaf.value)}", failed))
             for at, item in enumerate(leaf.value):  # those that were asked for are in `fixed`, and guarded there
                 guards.append(type_guard(f"{text}[{at}]", f"{leaf.path}[{at}]", item, names))
-        elif (id(leaf.container), leaf.key) in changed and isinstance(leaf.value, Handle):
-            guards.append(Guard("tensor", leaf.path, "a tensor", f"{text}.__class__ is not {names(type(leaf.value))}"))
         else:
             guards.append(constant_guard(text, leaf.path, leaf.value, names))
     return guards
 
 
+def _key_text(leaf: Leaf, names: Names) -> str:
+    return names(leaf.key) if isinstance(leaf.key, Handle) else repr(leaf.key)
+
+
 def snapshot_guards(names: Names, snapshot: Snapshot) -> list[Guard]:
-    """What is assumed of the dicts and tensors of a snapshot."""
+    """What is assumed of the containers and tensors of a snapshot."""
     guards = state_guards(snapshot.containers, snapshot.leaves, names)
     for tensor, memory in zip(snapshot.tensors, snapshot.memory, strict=True):
         text = names(tensor)
@@ -150,6 +157,7 @@ class Writer:
         if self.kept is not None:
             self.sources += [TensorSource(item) for item in self.kept.results]
         self.executable = executable
+        self.has_many = len(executable.output_types) > _MANY
         self.arguments = arguments
         self.names = names
         types = (*executable.input_types, *executable.output_types)
@@ -159,10 +167,11 @@ class Writer:
         asserts = tuple(program.scope.asserts)  # later ones are those of the backward pass
         self.planner = Planner(executable, self.sources, conditions, asserts, list(program.sizes.values()))
         changed = {(id(effect.container), effect.key) for effect in program.effects}
+        loosen(walk.leaves, names, program.fixed, changed)
         kept = lasting(walk, changed)
-        loose = [item for item in walk.containers if id(item[0]) not in kept]
+        others = [item for item in walk.containers if id(item[0]) not in kept]
         leaves = [leaf for leaf in walk.leaves if id(leaf.container) not in kept]
-        self.guards = [*argument_guards(arguments, names), *state_guards(loose, leaves, names, program.fixed, changed)]
+        self.guards = [*argument_guards(arguments, names), *state_guards(others, leaves, names)]
         self.guards.append(Guard("grad mode", "grad mode", str(STATE.grad), f"state.grad is not {STATE.grad}"))
         for text, value in program.fixed.items():
             self.guards.append(Guard("number", text, repr(value), f"{text} != {names(value)}"))
@@ -251,13 +260,14 @@ class Writer:
         sources = self.sources
         lines = sheet_text("plan.free", "plan.fresh")
         kinds = dict(numbers_among(sources))
+        filled: list[str] = []
         for slot in number_slots(kinds.items(), self.starts[len(sources) + len(self.executable.output_types)]):
-            lines += number_text(self._input_text(sources[slot.position]), kinds[slot.position], slot)
+            filled += number_text(self._input_text(sources[slot.position]), kinds[slot.position], slot)
         for place, source in enumerate(sources):
             if isinstance(source, (ArgumentSource, GradientSource)):
                 itemsize = self.executable.input_types[place].dtype.itemsize
-                lines.append(tensor_text(self._input_text(source), self.starts[place], itemsize))
-        return lines
+                filled.append(tensor_text(self._input_text(source), self.starts[place], itemsize))
+        return [*lines, *looped(filled, self.names)]
 
     def _refresh(self) -> list[str]:
         """What is kept is made again where a tensor that it was made of has been written to."""
@@ -267,22 +277,15 @@ class Writer:
         return [f"if {kept}.seen != [counter.value for counter in {counters}]: {kept}.refresh()"]
 
     def _outputs(self, attach: Any) -> list[str]:
-        tensor = self.names(_tensor_class(self.program))
         count = len(self.executable.output_types)
-        starts = [self.starts[len(self.sources) + place] for place in range(count)]
         if isinstance(self.executable, Segmented):
             inputs = "".join([f"{self._input_text(source)}, " for source in self.sources])
-            results = "".join([f"r{place}, " for place in range(count)])
             lines = [f"plan = {self.names(self.executable)}.run(({inputs}), plan.values)", *self._dropped_gradients()]
-            lines += [f"({results}) = plan.outputs"] if count else []
+            lines += [f"{self._outputs_text()} = plan.outputs"] if count else []
         else:
-            lines = [*self._sheet(), *self._dropped_gradients(), *output_text(starts, "plan.nbytes")]
-            lines += ["plan.launch(sheet)", "plan.free.append(sheet)"]
-            for place, type_ in enumerate(self.executable.output_types):
-                keys = bit(backend_key(type_.device.type))
-                lines += result_text(f"r{place}", f"s{place}", f"plan.forms[{place}]", keys, tensor)
+            lines = [*self._sheet(), *self._dropped_gradients(), *self._native()]
         if attach is not None:
-            lines.append(f"outputs = [{', '.join([f'r{place}' for place in range(count)])}]")
+            lines.append(f"outputs = [*{self._outputs_text()}]")
         if self.program.written:
             versions = self.names(tuple([item.version for item in self.program.written if item.storage is not None]))
             lines += [f"for version in {versions}:", "    version.value += 1"]
@@ -295,6 +298,32 @@ class Writer:
             lines.append(f"attach(outputs, ({inputs}), plan)")
         return lines
 
+    def _native(self) -> list[str]:
+        """The native call on outputs allocated before it, which become tensors after it."""
+        types = self.executable.output_types
+        tensor = self.names(_tensor_class(self.program))
+        starts = [self.starts[len(self.sources) + place] for place in range(len(types))]
+        call = ["plan.launch(sheet)", "plan.free.append(sheet)"]
+        if self.has_many:
+            lines = ["s = allocate(plan.nbytes)"]
+            lines.append(f"for start, storage in zip({self.names(tuple(starts))}, s): words[start] = storage.address")
+            lines += [*call, "r = []", "for storage, form in zip(s, plan.forms):"]
+            made = [*result_text("made", "storage", "form", "form.keys", tensor), "r.append(made)"]
+            return [*lines, *[f"    {line}" for line in made]]
+        lines = [*output_text(starts, "plan.nbytes"), *call]
+        for place, type_ in enumerate(types):
+            keys = bit(backend_key(type_.device.type))
+            lines += result_text(f"r{place}", f"s{place}", f"plan.forms[{place}]", keys, tensor)
+        return lines
+
+    def _outputs_text(self) -> str:
+        if self.has_many:
+            return "r"
+        return f"({''.join([f'{self._output_text(place)}, ' for place in range(len(self.executable.output_types))])})"
+
+    def _output_text(self, place: int) -> str:
+        return f"r[{place}]" if self.has_many else f"r{place}"
+
     def _dropped_gradients(self) -> list[str]:
         """Gradients that the program replaces without reading them go before there are new ones: these may lie there.
 
@@ -303,25 +332,26 @@ class Writer:
         sources = [source for source in self.program.sources if isinstance(source, GradientSource)]
         read = {id(source.owner) for source in sources}
         owners = [owner for owner, _ in self.program.gradients if id(owner) not in read]
-        return [f"{self._owner(owner)}.gradient.grad = None" for owner in owners]
+        return looped([f"{self._owner(owner)}.gradient.grad = None" for owner in owners], self.names)
 
     def _effects(self) -> list[str]:
-        lines: list[str] = []
+        effects = self.program.effects
+        lines = [f"e = [None] * {len(effects)}"] if effects else []
+        lines += looped([f"e[{at}] = {self._value(effect.value)}" for at, effect in enumerate(effects)], self.names)
         writes: list[str] = []
-        for place, effect in enumerate(self.program.effects):
+        for place, effect in enumerate(effects):
             key = self.names(effect.key) if isinstance(effect.key, Handle) else repr(effect.key)
-            lines.append(f"e{place} = {self._value(effect.value)}")
-            writes.append(f"{self.names(effect.container)}[{key}] = e{place}")
+            writes.append(f"{self.names(effect.container)}[{key}] = e[{place}]")
         for tensor, template in self.program.gradients:
             writes.append(
                 f"{self._owner(tensor)}.gradient.grad = {'None' if template is None else self._value(template)}"
             )
-        return [*lines, *writes, f"return {self._value(self.program.result)}"]
+        return [*lines, *looped(writes, self.names), f"return {self._value(self.program.result)}"]
 
     def _value(self, template: Template) -> str:
         if isinstance(template, Output):
             weak = self.executable.output_types[template.place].weak  # it counted as a Python number
-            return f"r{template.place}.item()" if weak else f"r{template.place}"
+            return f"{self._output_text(template.place)}{'.item()' if weak else ''}"
         if isinstance(template, Taken):
             source = template.source
             if isinstance(source, ViewSource):

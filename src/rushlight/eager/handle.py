@@ -13,6 +13,7 @@ from rushlight.runtime.allocator import Storage
 from rushlight.support.errors import fail
 
 AUTOGRAD = bit(Key.AUTOGRAD)
+META = bit(Key.META)
 
 
 class Version:
@@ -177,7 +178,7 @@ def make(storage: Storage | None, form: Form, offset: Any = 0, cls: type[Handle]
     self.storage = storage
     self.offset = offset
     self.form = form
-    self.keys = form.keys if storage is not None else bit(Key.META)
+    self.keys = form.keys if storage is not None else META
     self.version = Version()
     self.view_of = None
     self.gradient = None
@@ -192,7 +193,7 @@ def make_view(base: Handle, form: Form, offset: Any) -> Any:
     self.storage = base.storage
     self.offset = offset
     self.form = form
-    self.keys = form.keys if base.storage is not None else bit(Key.META)
+    self.keys = form.keys if base.storage is not None else META
     self.version = base.version
     self.view_of = None
     self.gradient = None
@@ -202,7 +203,7 @@ def make_view(base: Handle, form: Form, offset: Any) -> Any:
 
 def allocate(form: Form) -> Any:
     """A new tensor with undefined contents; without data on the meta device and for symbolic sizes."""
-    if form.symbolic or form.keys == bit(Key.META):
+    if form.symbolic or form.keys == META:
         return make(None, form)
     return make(Storage.allocate(form.nbytes), form)
 

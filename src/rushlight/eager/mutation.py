@@ -83,11 +83,15 @@ def _becomes(x: Size, y: Size) -> bool:
     return statically_known(eq(broadcast_sizes(x, y), y))
 
 
-def written_value(
-    builder: GraphBuilder, mutation: Mutation, operands: tuple[Any, ...], attrs: Mapping[str, Any], target: TensorType
+def computed_value(
+    builder: GraphBuilder, mutation: Mutation, operands: tuple[Any, ...], attrs: Mapping[str, Any]
 ) -> Node:
-    """In a graph: the value as the target holds it, of the target's dtype and shape. Operands are nodes."""
-    node = operands[0] if mutation.base is None else builder.apply(mutation.base, operands, attrs)
+    """In a graph: what a mutation computes. Operands are nodes."""
+    return operands[0] if mutation.base is None else builder.apply(mutation.base, operands, attrs)
+
+
+def written_value(mutation: Mutation, node: Node, target: TensorType) -> Node:
+    """In a graph: what a mutation has computed as the target holds it, of the target's dtype and shape."""
     if node.dtype is not target.dtype or mutation.base is None:
         node = OPERATORS["to_dtype"](node, target.dtype)
     if node.shape != target.shape:

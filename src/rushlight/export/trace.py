@@ -36,9 +36,9 @@ class ExportTracer(Tracer):
         super().__init__(*args)
         self.outside: frozenset[Frame] = frozenset()  # the lines from which export was called
 
-    def frames(self) -> tuple[Frame, ...]:
+    def frames(self, ours: int = 1) -> tuple[Frame, ...]:
         """The user's lines of a call, up to the one that exports."""
-        return tuple([frame for frame in super().frames() if frame not in self.outside])
+        return tuple([frame for frame in super().frames(ours + 1) if frame not in self.outside])
 
 
 class ExportRecorder(Recorder):

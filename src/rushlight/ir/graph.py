@@ -177,8 +177,11 @@ class Inner(Mentions):
 def inner_of(call: Call) -> list[Inner]:
     """The graphs among a call's attributes."""
     found: list[Inner] = []
-    for value in _values(call):
-        found += [item for item in (value if isinstance(value, tuple) else (value,)) if isinstance(item, Inner)]
+    for _, value in call.attrs:
+        if isinstance(value, Inner):
+            found.append(value)
+        elif isinstance(value, tuple):
+            found += [item for item in value if isinstance(item, Inner)]
     return found
 
 
@@ -269,8 +272,8 @@ class GraphBuilder:
 
     def apply(self, op: Any, args: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
         """Records a call on Nodes, numbers, None and sequences of Nodes; returns its Node, or a tuple of them."""
-        operands = tuple([self.operand(arg) for arg in args])
-        types = tuple([_type_of(operand) for operand in operands])
+        operands = tuple([arg.call if arg.__class__ is Node else self.operand(arg) for arg in args])
+        types = tuple([item.type if item.__class__ is Call else _type_of(item) for item in operands])
         call = Call(op, operands, tuple(attrs.items()), self._infer(op, types, attrs), self.frames, self.region)
         self.calls.append(call)
         if not isinstance(call.type, tuple):
@@ -298,7 +301,8 @@ class GraphBuilder:
         except TypeError:  # an attribute that cannot be hashed
             return op.infer(types, attrs)
         if found is None:
-            found = self._types[key] = op.infer(types, attrs)
+            result = op.infer(types, attrs)
+            found = self._types[key] = self._types.setdefault(result, result)  # equal types are one object
         return found
 
     def operand(self, arg: Any) -> Any:

@@ -67,7 +67,7 @@ def same_size(a: Size, b: Size) -> bool:
 
 def same_shape(a: Sequence[Size], b: Sequence[Size]) -> bool:
     """Whether two shapes that have to be equal are: see `sym.required`."""
-    return len(a) == len(b) and all(same_size(x, y) for x, y in zip(a, b, strict=True))
+    return a == b or (len(a) == len(b) and all(same_size(x, y) for x, y in zip(a, b, strict=True)))
 
 
 def check_index(position: Size, size: Size, op: str) -> Size:

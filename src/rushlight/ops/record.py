@@ -63,6 +63,7 @@ class Operator(Op):
     """An operator: schema, doc, facts and rules. Calling it dispatches on its arguments."""
 
     __slots__ = (
+        "_births",
         "_operands",
         "_schema",
         "autocast",
@@ -111,6 +112,7 @@ class Operator(Op):
         self.shard_rule: str | Callable[..., Any] | None = None
         self.samples_rule: Callable[..., Iterator[Any]] | None = None
         self._operands: tuple[Parameter, ...] | None = None
+        self._births: tuple[str, ...] | None = None
 
     @property
     def schema(self) -> Schema:
@@ -263,9 +265,12 @@ class Operator(Op):
     @property
     def births(self) -> tuple[str, ...]:
         """The attributes that are sizes which a call makes known."""
-        if Fact.DATA_DEPENDENT not in self.facts:
-            return ()
-        return tuple([item.name for item in self.schema.attributes if item.type in BORN])
+        found = self._births
+        if found is None:
+            tells = Fact.DATA_DEPENDENT in self.facts
+            found = tuple([item.name for item in self.schema.attributes if item.type in BORN]) if tells else ()
+            self._births = found
+        return found
 
     def check_family(self, operands: tuple[Any, ...]) -> None:
         """D001, or D006 for complex ones, unless the first tensor's dtype is of the accepted family."""

@@ -1,11 +1,14 @@
 """Where in the user's program we are: the stack frames outside this package."""
 
+from __future__ import annotations
+
 import linecache
 import os
 import sys
 import threading
-from collections.abc import Generator
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from types import FrameType
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
@@ -18,6 +21,7 @@ _PLUMBING = tuple(
 )
 # Whether a file's frames are the user's, by file name: asked for every frame of every recorded call.
 _is_users: dict[str, bool] = {}
+_Line = tuple[str, int, str]  # of a file and of a function
 
 
 class Frame:
@@ -106,17 +110,49 @@ def user_frames(limit: int | None = None) -> tuple[Frame, ...]:
     """Return the frames outside the package, innermost first, at most `limit` of them."""
     if _replayed.frames:
         return _replayed.frames[:limit]
-    found: list[Frame] = []
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None and (limit is None or len(found) < limit):
-        filename = frame.f_code.co_filename
-        known = _is_users.get(filename)
+    return tuple([Frame(*line) for line in islice(_lines(sys._getframe(1)), limit)])
+
+
+class Stack:
+    """The user's frames, at most `limit`, for who asks again and again while a function runs: the one that makes this.
+
+    That is `ours` frames above. What is below it stays where it is, and is looked up once. Equal frames are one tuple.
+    """
+
+    __slots__ = ("_base", "_below", "_found", "_limit")
+
+    def __init__(self, limit: int, ours: int = 0) -> None:
+        self._limit = limit
+        self._base = sys._getframe(1 + ours).f_back
+        self._below = list(islice(_lines(self._base), limit))
+        self._found: dict[tuple[_Line, ...], tuple[Frame, ...]] = {}
+
+    def frames(self, ours: int = 0) -> tuple[Frame, ...]:
+        """Return the frames outside the package, innermost first. So many of the innermost are known to be `ours`."""
+        if _replayed.frames:
+            return _replayed.frames[: self._limit]
+        lines = tuple(islice(_lines(sys._getframe(1 + ours), self._base, self._below), self._limit))
+        found = self._found.get(lines)
+        if found is None:
+            found = self._found[lines] = tuple([Frame(*line) for line in lines])
+        return found
+
+
+def _lines(frame: FrameType | None, base: FrameType | None = None, below: Sequence[_Line] = ()) -> Iterator[_Line]:
+    """File, line and function of the user's frames from a frame outwards; from `base` on they are `below`."""
+    users = _is_users
+    while frame is not None:
+        if frame is base:
+            yield from below
+            return
+        code = frame.f_code
+        filename = code.co_filename
+        known = users.get(filename)
         if known is None:
             known = _classify(filename)
         if known:
-            found.append(Frame(filename, frame.f_lineno, frame.f_code.co_name))
+            yield filename, frame.f_lineno, code.co_name
         frame = frame.f_back
-    return tuple(found)
 
 
 def called_name() -> str:

@@ -127,33 +127,13 @@ def _is_bare(result: tuple[Any, ...], structure: Any) -> bool:
     )
 
 
-_uses: Memo[tuple[bool, ...]] = Memo(_MOST_PLANS)
-
-
 def uses_data(
-    rule: Rule,
-    attrs: Mapping[str, Any],
-    key: Hashable,
-    structure: Any,
-    needed: Needed,
-    results: Sequence[Form],
-    saved: Any,
+    rule: Rule, attrs: Mapping[str, Any], structure: Any, needed: Needed, results: Sequence[Form], saved: Any
 ) -> tuple[bool, ...]:
     """For each saved tensor or number (flattened), whether the gradients read its elements, not only its type."""
-    key = (key, needed)
-    found = _uses.get(key)
-    if found is None:
-        builder = GraphBuilder()
-        values = [*results, *saved]
-        flat = flatten(values)
-        forms = [form_of_operand(item) for item in flat]
-        types = [form.type for form in forms]
-        gradients = trace_rule(rule, attrs, structure, needed, types, structure_of(values), builder)
-        graph = builder.graph([item for item in gradients if item is not None])
-        used = {id(item) for call in graph.calls for item in call.inputs()} | {id(call) for call in graph.outputs}
-        found = tuple([id(parameter) in used for parameter in builder.parameters[len(results) :]])
-        _uses.put(key, found, any(form.symbolic for form in forms))
-    return found
+    graph, _ = traced(rule, attrs, structure, needed, [*results, *saved])
+    used = {id(item) for call in graph.calls for item in call.inputs()} | {id(call) for call in graph.outputs}
+    return tuple([id(parameter) in used for parameter in graph.parameters[len(results) :]])
 
 
 class DerivativePlan:
@@ -206,17 +186,25 @@ def derivative_plan(
     return found
 
 
+_programs: Memo[tuple[Graph, list[Any]]] = Memo(_MOST_PLANS)
+
+
 def traced(
     rule: Rule, attrs: Mapping[str, Any], structure: Any, needed: Needed, values: Sequence[Any]
 ) -> tuple[Graph, list[Any]]:
     """The rule as a graph of calls at the forms at hand, and for each operand the number of its output, or None."""
-    builder = GraphBuilder()
+    inputs = structure_of(values)
     forms = [form_of_operand(item) for item in flatten(values)]
-    types = [form.type for form in forms]
-    gradients = trace_rule(rule, attrs, structure, needed, types, structure_of(values), builder)
-    graph = builder.graph([item for item in gradients if item is not None])
-    numbers = iter(range(len(graph.outputs)))
-    return graph, [None if item is None else next(numbers) for item in gradients]
+    key = (rule.owner, attribute_key(attrs), structure, needed, inputs, *forms)
+    found = _programs.get(key)
+    if found is None:
+        builder = GraphBuilder()
+        gradients = trace_rule(rule, attrs, structure, needed, [form.type for form in forms], inputs, builder)
+        graph = builder.graph([item for item in gradients if item is not None])
+        numbers = iter(range(len(graph.outputs)))
+        found = graph, [None if item is None else next(numbers) for item in gradients]
+        _programs.put(key, found, any(form.symbolic for form in forms))
+    return found
 
 
 def _make_plan(

@@ -12,7 +12,7 @@ from rushlight.eager.autograd.node import Node
 from rushlight.eager.autograd.saved import SavedTensor
 from rushlight.eager.dispatch import STATE, Key, Memo, bit, keys_of
 from rushlight.eager.execution.decompose import replay
-from rushlight.eager.execution.operands import PLAIN, attribute_key, flatten, form_key, form_of_operand, structure_of
+from rushlight.eager.execution.operands import PLAIN, attribute_key, flatten, form_key, structure_of
 from rushlight.eager.form import Form
 from rushlight.eager.handle import AUTOGRAD, Handle
 from rushlight.support.errors import fail
@@ -64,8 +64,7 @@ class Recipe:
         places |= {name: (False, at) for at, name in enumerate(rule.operands)}
         found = [places[name] for name in rule.needs if name not in self.attrs]
         values = [forms[at] if is_result else operands[at] for is_result, at in found]
-        key = (self.key, self.forms, *[form_key(value) for value in values])
-        used = iter(uses_data(rule, self.attrs, key, self.structure, needed, self.forms, values))
+        used = iter(uses_data(rule, self.attrs, self.structure, needed, self.forms, values))
         self.sources = tuple(
             [
                 (is_result, at, tuple([item is not None and next(used) for item in value]))
@@ -87,7 +86,6 @@ class Recipe:
 _MOST_RECIPES = 1 << 13
 _OURS = 3  # frames of this package above the user's, at least: two constructors, and who calls them
 _recipes: Memo[Recipe] = Memo(_MOST_RECIPES)
-_programs: Memo[tuple[Any, list[Any]]] = Memo(_MOST_RECIPES)
 
 
 def recipe_for(
@@ -175,15 +173,11 @@ class OperatorNode(Node):
         values = [*arrived, *self.saved_tensors()]
         flat = flatten(values)
         keys = keys_of(tuple(flat)) | STATE.included
-        key = (recipe.key, structure_of(values), *[form_key(item) for item in flat])
         if create_graph or keys & ~_ALONE & ~STATE.excluded or not keys & bit(Key.CPU):
-            program = _programs.get(key)
-            if program is None:
-                program = traced(recipe.rule, recipe.attrs, recipe.structure, recipe.needed, values)
-                _programs.put(key, program, any(form_of_operand(item).symbolic for item in flat))
-            graph, numbers = program
+            graph, numbers = traced(recipe.rule, recipe.attrs, recipe.structure, recipe.needed, values)
             outputs = replay(graph, flat)
             return [None if number is None else outputs[number] for number in numbers]
+        key = (recipe.key, structure_of(values), *[form_key(item) for item in flat])
         plan = derivative_plan(recipe.rule, recipe.attrs, key, recipe.structure, recipe.needed, values)
         return plan.run(flat, owned)
 

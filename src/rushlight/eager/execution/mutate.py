@@ -19,7 +19,7 @@ from rushlight.eager.execution.operands import (
 from rushlight.eager.execution.plan import KernelPlan
 from rushlight.eager.execution.signature import Signature, collapsed_signature
 from rushlight.eager.handle import Handle
-from rushlight.eager.mutation import COPY, Mutation, written_value
+from rushlight.eager.mutation import COPY, Mutation, computed_value, written_value
 from rushlight.ir.graph import Graph, GraphBuilder, Node
 from rushlight.ir.type import TensorType, dense_order
 from rushlight.ops.record import OPERATORS, Fact
@@ -149,7 +149,8 @@ def _direct(
     def trace(builder: GraphBuilder, nodes: Sequence[Node], symbols: Sequence[Any]) -> Graph:
         named = attrs if op.base is None else with_sizes(op.base, attrs, symbols)
         operands = unflatten(structure, nodes[: len(forms)])
-        return builder.graph((), [(position, written_value(builder, op, operands, named, nodes[position].type))])
+        value = computed_value(builder, op, operands, named)
+        return builder.graph((), [(position, written_value(op, value, nodes[position].type))])
 
     if readers:
         signature = Signature(signature.specs[:-1], signature.values, signature.words[:-1])

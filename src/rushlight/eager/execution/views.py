@@ -3,41 +3,56 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
-from rushlight.eager.dispatch import STATE
+from rushlight.eager.dispatch import STATE, Memo
+from rushlight.eager.execution.operands import attribute_key
 from rushlight.eager.form import Form, form_of
 from rushlight.eager.handle import AUTOGRAD, Handle, Step, View, make_view
 from rushlight.ir.type import Layout
 from rushlight.ir.value import map_operands
 from rushlight.ops.record import Fact, Operator
 from rushlight.support.errors import require
+from rushlight.term import attr_key
+
+_MOST = 4096
 
 
-class ViewPlan:
+class Shown(NamedTuple):
     """The form of a view, and where its first element is: so far from its base's, or at a place of the storage.
 
     `checked`: it may reach outside of its base, and so perhaps of the storage.
     """
 
-    __slots__ = ("_absolute", "_checked", "_differentiable", "_distance", "_form", "_step")
+    form: Form
+    distance: Any
+    absolute: bool
+    checked: bool
 
-    def __init__(self, step: Step, form: Form, distance: Any, absolute: bool, checked: bool) -> None:
+
+# Of traces alone: who calls the plans of eager calls again keeps them whole.
+_shown: Memo[Shown] = Memo(_MOST)
+
+
+class ViewPlan:
+    """What a view of one kind of tensor shows, and the step that makes it."""
+
+    __slots__ = ("_differentiable", "_shown", "_step")
+
+    def __init__(self, step: Step, shown: Shown) -> None:
         self._step = step
-        self._form = form
-        self._distance = distance
-        self._absolute = absolute
-        self._checked = checked
+        self._shown = shown
         self._differentiable = Fact.NONDIFFERENTIABLE not in step[0].facts
 
     def call(self, operands: tuple[Any, ...]) -> Any:
         """The view of the first operand."""
         base = operands[0]
-        offset = self._distance if self._absolute else base.offset + self._distance
-        if self._checked and self._form.numel and base.storage is not None:
-            end = (offset + self._form.extent) * self._form.dtype.itemsize
+        form, distance, absolute, checked = self._shown
+        offset = distance if absolute else base.offset + distance
+        if checked and form.numel and base.storage is not None:
+            end = (offset + form.extent) * form.dtype.itemsize
             require(offset >= 0 and end <= base.storage.nbytes, "S012", "a view reaches outside its storage", base=base)
-        result = make_view(base, self._form, offset)
+        result = make_view(base, form, offset)
         if self._differentiable:
             result.view_of = viewed(base, self._step)
             result.keys |= AUTOGRAD  # its base may get a history at any time
@@ -56,10 +71,19 @@ def view_plan(op: Operator, operands: tuple[Any, ...], attrs: Mapping[str, Any])
     """The plan of a call whose result shares the first operand's storage; None where it does not."""
     if op.view_rule is None:
         return None
-    base: Handle = operands[0]
-    form = base.form
+    form: Form = operands[0].form
     types = map_operands(operands[1:], lambda item: item.form.type if isinstance(item, Handle) else item)
+    key = (op, form, attr_key(types), attribute_key(attrs))
+    shown = _shown.get(key)
+    if shown is None:
+        shown = _what_is_shown(op, form, types, attrs)
+        if shown is None:
+            return None
+        _shown.put(key, shown, symbolic=True)
+    return ViewPlan((op, operands[1:], dict(attrs)), shown)
 
+
+def _what_is_shown(op: Operator, form: Form, types: tuple[Any, ...], attrs: Mapping[str, Any]) -> Shown | None:
     def layout_at(offset: int) -> Any:
         assert op.view_rule is not None
         return op.view_rule(**op.named((Layout(form.type.shape, form.strides, offset), *types), attrs))
@@ -67,12 +91,12 @@ def view_plan(op: Operator, operands: tuple[Any, ...], attrs: Mapping[str, Any])
     layout = layout_at(0)
     if layout is None:
         return None
-    shown = form_of(layout.shape, form.dtype, form.device, layout.strides, form.type.weak)
+    found = form_of(layout.shape, form.dtype, form.device, layout.strides, form.type.weak)
     distance = layout.offset
     absolute = layout_at(1).offset == distance
-    known = not form.symbolic and not shown.symbolic and isinstance(distance, int)
-    checked = known and (absolute or distance + shown.extent > form.extent)
-    return ViewPlan((op, operands[1:], dict(attrs)), shown, distance, absolute, checked)
+    known = not form.symbolic and not found.symbolic and isinstance(distance, int)
+    checked = known and (absolute or distance + found.extent > form.extent)
+    return Shown(found, distance, absolute, checked)
 
 
 def is_composite_view(op: Operator) -> bool:

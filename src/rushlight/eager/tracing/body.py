@@ -45,9 +45,9 @@ class BodyTracer(Tracer):
         self.names = outer.names
         self.touched: list[Handle] = []
 
-    def frames(self) -> tuple[Frame, ...]:
+    def frames(self, ours: int = 1) -> tuple[Frame, ...]:
         """The user's lines of a call."""
-        return self.outer.frames()
+        return self.outer.frames(ours + 1)
 
     def parameter(self, tensor: Handle, type_: TensorType) -> Node:
         """Makes a tensor an input of the graph, which lies row by row if it has gaps."""

@@ -6,12 +6,9 @@ import operator
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from rushlight.eager.dispatch import Key, bit
-from rushlight.eager.form import form_of_type
-from rushlight.eager.handle import Handle, Version
+from rushlight.eager.execution.operands import NUMBER_FORMS, number_class
+from rushlight.eager.handle import META, Handle, Version
 from rushlight.eager.symbols import SymInt
-from rushlight.ir.graph import number_dtype
-from rushlight.ir.type import CPU, TensorType
 from rushlight.ir.value import SYNTAX
 from rushlight.sym import SizeExpr
 
@@ -193,8 +190,8 @@ def traced_number(text: str, value: Any, numbers: Numbers) -> TracedNumber:
     self = numbers.made[text] = object.__new__(TracedNumber)
     self.storage = None
     self.offset = 0
-    self.form = form_of_type(TensorType((), number_dtype(value), CPU, weak=True))
-    self.keys = bit(Key.META)
+    self.form = NUMBER_FORMS[number_class(value)]
+    self.keys = META
     self.version = Version()
     self.view_of = None
     self.gradient = None

@@ -16,7 +16,7 @@ from rushlight.eager.execution.decompose import run_decomposition
 from rushlight.eager.execution.views import is_composite_view, view_plan
 from rushlight.eager.form import form_of_type
 from rushlight.eager.handle import Handle, make
-from rushlight.eager.mutation import Mutation, written_value
+from rushlight.eager.mutation import Mutation, computed_value, written_value
 from rushlight.eager.tracing.sharing import Doubt, in_doubt, overlaps_itself, scattered, settle
 from rushlight.ir.dtype import Kind
 from rushlight.ir.graph import RELAYOUT, RESULT, GraphBuilder, Node
@@ -25,11 +25,13 @@ from rushlight.ops.record import BORN, OPERATORS
 from rushlight.ops.schema import Parameter
 from rushlight.runtime.generator import Generator
 from rushlight.support.errors import fail, require
-from rushlight.support.provenance import Frame, user_frames
+from rushlight.support.provenance import Frame, Stack, user_frames
 from rushlight.sym import Origin, OriginKind, SizeExpr
 from rushlight.sym import Scope as SizeScope
 
 Step = tuple[Any, tuple[Any, ...], Mapping[str, Any]]
+_FRAMES = 3  # of the user's, that a call keeps
+_OURS = 3  # frames of this package above the user's, at least: `call`, who answers at its key, and who asks for that
 
 
 class Cell:
@@ -86,9 +88,11 @@ class Tracer:
         self._lift = lift
         self._bound: list[tuple[Handle, Any]] = []
         self._storages: dict[int, Cell] = {}
+        self._stack: Stack | None = None
 
     def active(self) -> Scope:
         """While inside, every operator call of this thread is recorded here."""
+        self._stack = Stack(_FRAMES, ours=1)
         return Scope(tracer=self, included=STATE.included | bit(Key.TRACING), grad=STATE.grad)
 
     def close(self) -> None:
@@ -96,6 +100,7 @@ class Tracer:
         for tensor, before in reversed(self._bound):
             tensor.node = before
         self._bound.clear()
+        self._stack = None
 
     def parameter(self, tensor: Handle, type_: TensorType) -> Node:
         """Makes a tensor an input of the graph."""
@@ -104,9 +109,9 @@ class Tracer:
         self._bind(tensor, Cell(node, tensor), (), node)
         return node
 
-    def frames(self) -> tuple[Frame, ...]:
-        """The user's lines of a call."""
-        return user_frames(3)
+    def frames(self, ours: int = 1) -> tuple[Frame, ...]:
+        """The user's lines of a call; so many frames of who asks are known to be `ours`."""
+        return user_frames(_FRAMES) if self._stack is None else self._stack.frames(ours + 1)
 
     def fake(self, type_: TensorType) -> Any:
         """A tensor without data that is an input of the graph."""
@@ -116,7 +121,7 @@ class Tracer:
 
     def call(self, op: Any, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
         """Records one operator call; the result is a tensor without data."""
-        self.builder.frames = self.frames()
+        self.builder.frames = self.frames(_OURS)
         if op.__class__ is Mutation:
             return self._write(op, operands, attrs)
         result = self._recorded(op, operands, attrs)
@@ -205,7 +210,8 @@ class Tracer:
         return self.binding(tensor).node
 
     def _apply(self, op: Any, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
-        return self.builder.apply(op, tuple([self._operand(item) for item in operands]), attrs)
+        nodes = [self.binding(item).node if isinstance(item, Handle) else self._operand(item) for item in operands]
+        return self.builder.apply(op, tuple(nodes), attrs)
 
     def _operand(self, item: Any) -> Any:
         if isinstance(item, Handle):
@@ -263,17 +269,16 @@ class Tracer:
         base = op.base_operands(operands)
         nodes = tuple([self._operand(item) for item in base])
         nodes = tuple([Node(self.builder, self.builder.operand(item)) if _is_number(item) else item for item in nodes])
-        types = tuple([item.type if isinstance(item, Node) else item for item in nodes])
         require(
             not overlaps_itself(target, binding),
             "S013",
             f"{op.name}: the target's elements overlap",
             target=target.form.type,
         )
-        op.check(binding.node.type, types[0] if op.base is None else op.base.infer(types, attrs))
-        value = self.builder.laid_out(
-            written_value(self.builder, op, nodes, attrs, binding.node.type), binding.node.type
-        )
+        type_ = binding.node.type
+        value = computed_value(self.builder, op, nodes, attrs)
+        op.check(type_, value.type)
+        value = self.builder.laid_out(written_value(op, value, type_), type_)
         cell = binding.cell
         cell.node = self._carried_back(binding, value)
         cell.writes += 1
