@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
-from operator import attrgetter, is_
+from operator import attrgetter, getitem, is_
 from typing import Any, NamedTuple
 
 from rushlight.capture.guard import Guard
@@ -37,6 +37,7 @@ class Snapshot:
         "_containers",
         "_keys",
         "_lasting",
+        "_lasts",
         "_lengths",
         "_loose",
         "_named",
@@ -68,9 +69,11 @@ class Snapshot:
             self._take(container, entries)
         loose = [leaf for leaf in leaves if leaf.loose]
         beside = {id(leaf.container) for leaf in loose}
-        self._loose = [(leaf.container, leaf.key) for leaf in loose]
+        self._loose = _places(loose)
         self._classes = [type(leaf.value) for leaf in loose]
-        self._lasting = [leaf for leaf in leaves if id(leaf.container) in beside and not leaf.loose]
+        lasting = [leaf for leaf in leaves if id(leaf.container) in beside and not leaf.loose]
+        self._lasting = _places(lasting)
+        self._lasts = [leaf.value for leaf in lasting]
 
     def _take(self, container: Any, entries: list[Leaf]) -> None:
         keys = [leaf.key for leaf in entries]
@@ -96,10 +99,15 @@ class Snapshot:
             [*map(len, self._containers)] == self._lengths
             and [*chain.from_iterable(self._named)] == self._keys
             and all(map(is_, chain.from_iterable(self._views), self._objects))
-            and all(leaf.container[leaf.key] is leaf.value for leaf in self._lasting)
-            and [container[key].__class__ for container, key in self._loose] == self._classes
+            and all(map(is_, map(getitem, *self._lasting), self._lasts))
+            and [*map(type, map(getitem, *self._loose))] == self._classes
             and [*map(_MEMORY, self.tensors)] == self.memory
         )
+
+
+def _places(leaves: Sequence[Leaf]) -> tuple[list[Any], list[Any]]:
+    """Their containers and their keys."""
+    return [leaf.container for leaf in leaves], [leaf.key for leaf in leaves]
 
 
 class StateGuards:
