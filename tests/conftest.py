@@ -1,7 +1,7 @@
 """Options and fixtures of all tests."""
 
 import gc
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -22,6 +22,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)  # at the end they would keep one process
+
+
+@pytest.fixture
+def quick_code() -> Iterator[None]:
+    """Code that LLVM works little at, of the same bits: for programs that are many, and small."""
+    with settings.override(optimise=0):
+        yield
 
 
 @pytest.fixture

@@ -66,6 +66,7 @@ def run(exported: ExportedProgram, inputs: Any) -> Any:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("quick_code")
 @pytest.mark.parametrize("first", range(0, COUNT, CHUNK))
 def test_programs_survive_being_written_down(first: int):
     ops = sized_operators()

@@ -35,6 +35,7 @@ def test_environment_is_read_and_typed():
         ("RUSHLIGHT_num_threads", "1", "T001", "did you mean RUSHLIGHT_NUM_THREADS?"),
         ("RUSHLIGHT_XYZZY", "1", "T001", None),
         ("RUSHLIGHT_NUM_THREADS", "many", "T002", "allowed: an int, 0 or more"),
+        ("RUSHLIGHT_OPTIMISE", "3", "T002", "allowed: an int, 0 to 2"),
         ("RUSHLIGHT_CACHE", "maybe", "T002", "allowed: 1 or 0 (on or off, true or false, yes or no)"),
         ("RUSHLIGHT_LOG", "guard", "T003", "did you mean guards?"),
     ],

@@ -23,7 +23,7 @@ def unforced(monkeypatch):
         monkeypatch.setattr(SizeExpr, name, raising(name), raising=False)
 
 
-@pytest.mark.usefixtures("unforced")
+@pytest.mark.usefixtures("unforced", "quick_code")
 @pytest.mark.parametrize("part", range(4))
 def test_no_rule_forces_a_size(part):
     count = len(OPERATORS) // 4 + 1

@@ -18,6 +18,7 @@ SEED = 20
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("quick_code")
 @pytest.mark.parametrize("first", range(0, PROGRAMS, CHUNK))
 def test_programs_on_unknown_sizes_agree_with_eager(first):
     report = unbacked_fuzz(SEED, CHUNK, first=first, execute=first // CHUNK % COMPILED == 0)

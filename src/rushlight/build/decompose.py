@@ -98,6 +98,8 @@ def merge_equal_calls(graph: Graph) -> Graph:
             seen[key] = found
             calls.append(found)
         images[id(call)] = found
+    if len(calls) == len(graph.calls):
+        return graph.without_dead_calls()
     return replace(
         graph,
         calls=tuple(calls),

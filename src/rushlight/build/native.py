@@ -97,8 +97,8 @@ def _compile(graph: Graph, target: Target, stages: Stages, choose: Choose) -> tu
     start = time.perf_counter_ns()
     code: Code = build.pipeline.run_passes(graph, target, stages, choose=choose)
     with clock.stage("LLVM"):
-        obj = llvm.compile_object(code.text, target)
-    stages.dump("08-kernels.s", lambda: llvm.assembly(code.text, target))
+        obj = llvm.compile_object(code.text, target, settings.get().optimise)
+    stages.dump("08-kernels.s", lambda: llvm.assembly(code.text, target, settings.get().optimise))
     plan = code.plan
     summary = Summary(
         launches=len(plan.launches),

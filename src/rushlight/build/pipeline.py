@@ -78,12 +78,13 @@ def run_passes(
     value: Any = graph
     making = Making(target, choose)
     for step in PIPELINE:
+        before = None if step is PIPELINE[0] else value
         with clock.stage(step.name):
             value = step.run(value, making)
         edited = stages.edited(step.stage) if step.read is not None else None
         if edited is not None and step.read is not None:
             value = _taken_over(step.stage, step.read, edited, value)
-        if step.verify is not None and (edited is not None or settings.get().verify):
+        if step.verify is not None and value is not before and (edited is not None or settings.get().verify):
             step.verify(value)
         stages.dump(step.stage, lambda shown=value, show=step.show: show(shown))
         if step.stage == until:

@@ -153,7 +153,8 @@ class Graph:
                 stack.extend(call.inputs())
                 if births:
                     stack.extend([births[symbol] for symbol in call.symbols() if symbol in births])
-        return replace(self, calls=tuple([call for call in self.calls if id(call) in needed]))
+        calls = tuple([call for call in self.calls if id(call) in needed])
+        return self if len(calls) == len(self.calls) else replace(self, calls=calls)
 
 
 class Inner(Mentions):

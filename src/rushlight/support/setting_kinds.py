@@ -46,18 +46,18 @@ def choice(*names: str) -> Kind[str]:
     return Kind(", ".join(names), read)
 
 
-def whole_number(smallest: int) -> Kind[int]:
-    """An int of at least `smallest`."""
+def whole_number(smallest: int, largest: int | None = None) -> Kind[int]:
+    """An int of at least `smallest`, and at most `largest` if that is given."""
 
     def read(value: object) -> int:
         if isinstance(value, bool) or not isinstance(value, int | str):
             raise ValueError
         number = int(value)
-        if number < smallest:
+        if number < smallest or (largest is not None and number > largest):
             raise ValueError
         return number
 
-    return Kind(f"an int, {smallest} or more", read)
+    return Kind(f"an int, {smallest} {'or more' if largest is None else f'to {largest}'}", read)
 
 
 def flag() -> Kind[bool]:

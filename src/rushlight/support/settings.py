@@ -86,6 +86,13 @@ class Settings:
         "approximations used.",
         in_key=True,
     )
+    optimise = Setting(
+        whole_number(0, 2),
+        1,
+        "How hard LLVM works at a graph's code: 0 takes a third of the time, for code that runs several times slower; "
+        "2 runs all its passes. Results are the same bits.",
+        in_key=True,
+    )
     nan_asserts = Setting(
         flag(),
         False,
