@@ -59,17 +59,15 @@ def _by_registers(
 
 def _by_factors(scope: Scope, shape: Shape, x: str, n: str) -> str:
     fraction, bits = _FRACTION_BITS[shape.bits], shape.bits_type
-    # Adding it leaves an integer in the low bits of the fraction.
-    magic = shape.splat(literal(1.5 * 2.0**fraction, shape.dtype))
+    # Adding it leaves an integer in the low bits of the fraction: the exponents of both factors, biased.
+    magic = shape.splat(literal(1.5 * 2.0**fraction + 2 * _BIAS[shape.bits], shape.dtype))
     shifted = scope.let(f"fadd {shape.type} {n}, {magic}")
     found = scope.let(f"bitcast {shape.type} {shifted} to {bits}")
-    none = scope.let(f"bitcast {shape.type} {magic} to {bits}")
-    exponent = scope.let(f"sub {bits} {found}, {none}")
-    half = scope.let(f"ashr {bits} {exponent}, {shape.integer(1)}")
-    rest = scope.let(f"sub {bits} {exponent}, {half}")
+    placed = scope.let(f"shl {bits} {found}, {shape.integer(fraction - 1)}")
+    half = scope.let(f"and {bits} {placed}, {shape.integer(-1 << fraction)}")
+    both = scope.let(f"shl {bits} {found}, {shape.integer(fraction)}")
+    rest = scope.let(f"sub {bits} {both}, {half}")
     for part in (half, rest):
-        biased = scope.let(f"add {bits} {part}, {shape.integer(_BIAS[shape.bits])}")
-        placed = scope.let(f"shl {bits} {biased}, {shape.integer(fraction)}")
-        factor = scope.let(f"bitcast {bits} {placed} to {shape.type}")
+        factor = scope.let(f"bitcast {bits} {part} to {shape.type}")
         x = scope.let(f"fmul {shape.type} {x}, {factor}")
     return x
