@@ -1,12 +1,16 @@
 """Options and fixtures of all tests."""
 
 import gc
+import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from rushlight.support import settings
+
+_COLLECTED_TOGETHER = 50
+_FINISHED = itertools.count(1)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -18,6 +22,12 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.update(verify=True)  # every graph, kernel and plan that a test compiles is checked
     # Plans and kernels of all tests stay: looking through them for garbage again and again takes an eighth of the time.
     gc.set_threshold(50_000, 50, 1000)
+
+
+def pytest_runtest_logfinish() -> None:
+    if next(_FINISHED) % _COLLECTED_TOGETHER == 0:  # what is left is not looked through again
+        gc.collect()
+        gc.freeze()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
