@@ -17,8 +17,8 @@ no address names are padding, which is never read. "row" suits an `a` whose rows
 elements apart, so the inner kernel addresses all of them from one register; the layout does not depend on the tile.
 "column" suits an `a` whose columns are contiguous, and one that is packed but once: rows side by side fill the lanes of
 vectors where a panel's last vector of columns has only a few (`gemm_narrow`). Plain matrices need not be packed up
-front: the core packs an `a` by blocks of `mc` x 256, or 512 of int8, and a `b` by panels of 256 x `nr`, on its stack.
-That costs less than a pass over memory unless a transposed `b` ("column") meets many rows.
+front: the core packs an `a` by blocks of `mc` x 256, and a `b` by panels of 256 x `nr`, on its stack, and 256 groups of
+int8. That costs less than a pass over memory unless a transposed `b` ("column") meets many rows.
 
 A `b` that does not lie in memory is *made*: a function writes what the core asks for, one panel at a time, into the
 core's own memory, as a plain matrix of 256 x `nr`, whose rows ("row") or columns ("column") it can write in one piece.
@@ -33,7 +33,7 @@ adds. Vectors of less than 64 bytes have one for pairs of int16: elements are wi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from rushlight.ir.target import Target
@@ -47,8 +47,9 @@ _SUMS = {"float32": ("float", 4), "float64": ("double", 8), "bfloat16": ("float"
 _SOURCES = {"float32": ("float", 4), "float64": ("double", 8), "bfloat16": ("i16", 2), "int8": ("i8", 1)}
 _GROUPS = {"float32": 1, "float64": 1, "bfloat16": 2, "int8": 4}
 _GROUPS_OF_SHORT_VECTORS = {"int8": 2}
-# Sums of integers are the same in blocks of any size: in longer ones they are stored and read again less often.
-_ANY_ORDER = {"int8": 2 * BLOCK}
+# Sums of integers are the same in blocks of any size: a block has as many groups as others have elements, so that sums,
+# which are larger than what they are made of, are stored and read again less often.
+_ANY_ORDER = frozenset({"int8"})
 _FEATURES = {"bfloat16": "+avx512bf16", "int8": "+avx512vnni"}
 _MICRO_SHAPES = {64: (12, 2), 32: (6, 2), 16: (8, 3)}
 _L2_BYTES = 1 << 20
@@ -228,8 +229,8 @@ def choose_tile(
     unroll = 2 if vector_bytes == 64 else 4
     if vector_bytes < 64 and dtype in _GROUPS_OF_SHORT_VECTORS:
         unroll = 1  # several steps' products would first be added to each other, in registers that are not there
-    kc = _ANY_ORDER.get(dtype, BLOCK)
-    return GemmTile(mr, nr, mc, nc, vector_bytes, dtype, a_format, a_packed, b_format, b_packed, unroll, kc, b_made)
+    tile = GemmTile(mr, nr, mc, nc, vector_bytes, dtype, a_format, a_packed, b_format, b_packed, unroll, b_made=b_made)
+    return replace(tile, kc=BLOCK * tile.group) if dtype in _ANY_ORDER else tile
 
 
 def narrow_products(target: Target) -> frozenset[str]:
