@@ -1,10 +1,10 @@
 """Work grows in proportion to the number of symbols, counted in steps of the interpreter rather than in time."""
 
-import gc
 import itertools
 import sys
 from collections.abc import Callable
 
+from rushlight.support.garbage import uncollected
 from rushlight.sym import (
     Scope,
     axis_symbol,
@@ -32,15 +32,13 @@ def steps(work: Callable[[], object]) -> int:
         if event in ("call", "c_call"):
             count += 1
 
-    before, collects = sys.getprofile(), gc.isenabled()
-    gc.disable()
-    sys.setprofile(profile)
-    try:
-        work()
-    finally:
-        sys.setprofile(before)
-        if collects:
-            gc.enable()
+    before = sys.getprofile()
+    with uncollected():
+        sys.setprofile(profile)
+        try:
+            work()
+        finally:
+            sys.setprofile(before)
     return count
 
 
