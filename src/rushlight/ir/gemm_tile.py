@@ -57,7 +57,8 @@ _SCRATCH_BYTES = 384 << 10
 _A_BLOCK_BYTES = 384 << 10
 _ROW_BYTES = 4 << 10
 SMALLEST_TASK = 1 << 18
-CHUNKS_PER_THREAD = 4
+# Parts of k for each thread, at most, where results are few.
+PARTS_PER_THREAD = 4
 # Steps along k that take as long as to store the sums of a block apart, and to add them up.
 ADD_UP_STEPS = 4
 # How many steps along k before and after those that it is asked for a function that makes `b` by rows may write.
@@ -295,7 +296,7 @@ def _in_parts(
     high, wide = min(large.rows, m) + tile.rows_before, min(large.columns, n) + tile.columns_before
     block_work = high * wide * tile.kc
     blocks = -(-k // tile.kc)
-    part_share, part_least = -(-tiles * blocks // (threads * CHUNKS_PER_THREAD)), -(-SMALLEST_TASK // block_work)
+    part_share, part_least = -(-tiles * blocks // (threads * PARTS_PER_THREAD)), -(-SMALLEST_TASK // block_work)
     part_blocks = max(part_share, part_least)
     parts = -(-blocks // part_blocks)
     turns = -(-tiles * parts // threads)
@@ -306,19 +307,14 @@ def _in_parts(
 def _share(tile: GemmTile, size: tuple[int, int], batches: int, threads: int, part: tuple[int, int]) -> int:
     """The largest share of a thread: rows by columns of its macro tiles, with what comes before each of them.
 
-    Threads take chunks of tiles in turns. Where the last turn has one chunk only, that may be a small one.
+    Threads take tiles in turns. Where the last turn has one only, that may be a narrow one.
     """
     (m, n), (rows, columns) = size, part
-    m_tiles, n_tiles = -(-m // rows), -(-n // columns)
-    tasks = batches * m_tiles * n_tiles
+    n_tiles = -(-n // columns)
+    others = batches * -(-m // rows) * n_tiles - 1
     high, wide = min(rows, m) + tile.rows_before, min(columns, n)
-    chunk = -(-tasks // (threads * CHUNKS_PER_THREAD))
-    others = (tasks - 1) // chunk
-    last = tasks - others * chunk
-    absent = min(last, m_tiles) * (n_tiles * wide - n)
-    wide_before = wide + tile.columns_before
-    final = last * wide_before - absent if others % threads == 0 else chunk * wide_before
-    return (others // threads * chunk * wide_before + final) * high
+    absent = n_tiles * wide - n if others % threads == 0 else 0
+    return ((others // threads + 1) * (wide + tile.columns_before) - absent) * high
 
 
 def _even(size: int, limit: int, unit: int) -> int:

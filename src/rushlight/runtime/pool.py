@@ -17,8 +17,8 @@ from rushlight.runtime import placement_text, pool_text
 from rushlight.support import events, settings
 from rushlight.support.errors import require
 
-SPIN_TURNS = 2000
-"""Turns of looking for a job before a worker sleeps: some 50 µs, the gap between two kernels."""
+SPIN_TURNS = 5000
+"""Turns of looking for a job before a worker sleeps: some 120 µs, as threads wait for each other in a kernel."""
 
 _EXIT_PATIENCE_SECONDS = 0.15
 

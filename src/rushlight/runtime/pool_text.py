@@ -5,7 +5,7 @@ The pool is an array of words, each line of 8 written by one party:
     line 0  busy: 1 while a caller has the pool
     line 1  gate: epoch << 32 | WAITING | OPEN | number of workers inside
     line 2  next: the first index that nobody has claimed
-    line 3  the job: function, args, n, chunk
+    line 3  the job: function, args, n, the grain, and how many parts what is left is cut into, times the grain
     line 4  settings: workers that may join, stop flag, turns to spin, the caller's lock
     line 5+ one per worker: asleep flag, its lock, and where it runs (see `placement_text`)
 
@@ -15,9 +15,10 @@ the number to reach 0: first spinning, then, having set WAITING, on its lock, wh
 Python's `PyThread` locks (a semaphore, a futex underneath): exported on every platform and free of the interpreter.
 """
 
-from rushlight.ir.gemm_tile import CHUNKS_PER_THREAD
-
 MAX_WORKERS = 256
+# A claim takes one of so many shares of what is left for each thread: large chunks first, and small ones at the end,
+# so that no thread waits long for another.
+SHARES_PER_THREAD = 2
 LINE_WORDS = 8
 FIRST_WORKER_LINE = 5
 POOL_WORDS = LINE_WORDS * (FIRST_WORKER_LINE + MAX_WORKERS)
@@ -26,7 +27,7 @@ POOL_WORDS = LINE_WORDS * (FIRST_WORKER_LINE + MAX_WORKERS)
 BUSY = 0
 GATE = 64
 NEXT = 128
-FUNCTION, ARGS, COUNT, CHUNK = 192, 200, 208, 216
+FUNCTION, ARGS, COUNT, GRAIN, PARTS = 192, 200, 208, 216, 224
 JOINERS, STOP, SPIN, CALLER_LOCK = 256, 264, 272, 280
 WORKERS = FIRST_WORKER_LINE * 64
 ASLEEP, WORKER_LOCK = 0, 8
@@ -98,7 +99,7 @@ _SHARE = f"""
 declare i32 @PyThread_acquire_lock(ptr, i32)
 declare void @PyThread_release_lock(ptr)
 
-; Claims chunks of the published job until none is left.
+; Claims chunks of the published job until none is left: whole grains, fewer and fewer of them.
 define internal void @run_share(ptr %pool) {{
 entry:
   %saved = alloca i64
@@ -108,21 +109,33 @@ entry:
   %args = load ptr, ptr %args.at
   %n.at = getelementptr i8, ptr %pool, i64 {COUNT}
   %n = load i64, ptr %n.at
-  %chunk.at = getelementptr i8, ptr %pool, i64 {CHUNK}
-  %chunk = load i64, ptr %chunk.at
+  %grain.at = getelementptr i8, ptr %pool, i64 {GRAIN}
+  %grain = load i64, ptr %grain.at
+  %parts.at = getelementptr i8, ptr %pool, i64 {PARTS}
+  %parts = load i64, ptr %parts.at
   %next.at = getelementptr i8, ptr %pool, i64 {NEXT}
+  %first = load atomic i64, ptr %next.at monotonic, align 8
   call void @enter_environment(ptr %saved)
-  br label %claim
+  br label %look
+look:
+  %begin = phi i64 [ %first, %entry ], [ %taken, %claim ], [ %following, %work ]
+  %left = sub i64 %n, %begin
+  %some = icmp sgt i64 %left, 0
+  br i1 %some, label %claim, label %done
 claim:
-  %begin = atomicrmw add ptr %next.at, i64 %chunk monotonic
-  %some = icmp slt i64 %begin, %n
-  br i1 %some, label %work, label %done
+  %grains = udiv i64 %left, %parts
+  %whole = mul i64 %grains, %grain
+  %wanted = call i64 @llvm.smax.i64(i64 %whole, i64 %grain)
+  %chunk = call i64 @llvm.smin.i64(i64 %wanted, i64 %left)
+  %end = add i64 %begin, %chunk
+  %pair = cmpxchg ptr %next.at, i64 %begin, i64 %end monotonic monotonic
+  %taken = extractvalue {{ i64, i1 }} %pair, 0
+  %got = extractvalue {{ i64, i1 }} %pair, 1
+  br i1 %got, label %work, label %look
 work:
-  %stop = add i64 %begin, %chunk
-  %inside = icmp slt i64 %stop, %n
-  %end = select i1 %inside, i64 %stop, i64 %n
   call void %fn(ptr %args, i64 %begin, i64 %end)
-  br label %claim
+  %following = load atomic i64, ptr %next.at monotonic, align 8
+  br label %look
 done:
   call void @leave_environment(ptr %saved)
   ret void
@@ -148,22 +161,19 @@ try:
   %got = extractvalue {{ i64, i1 }} %pair, 1
   br i1 %got, label %publish, label %serial
 publish:
-  ; Chunks are whole grains, some {CHUNKS_PER_THREAD} a thread.
   %threads = add i64 %joiners, 1
-  %pieces = mul i64 %threads, {CHUNKS_PER_THREAD}
-  %per.piece = mul i64 %pieces, %least
-  %n.up = add i64 %n, %per.piece
-  %n.last = sub i64 %n.up, 1
-  %grains = sdiv i64 %n.last, %per.piece
-  %chunk = mul i64 %grains, %least
+  %shares = mul i64 %threads, {SHARES_PER_THREAD}
+  %parts = mul i64 %shares, %least
   %fn.at = getelementptr i8, ptr %pool, i64 {FUNCTION}
   store ptr %fn, ptr %fn.at
   %args.at = getelementptr i8, ptr %pool, i64 {ARGS}
   store ptr %args, ptr %args.at
   %n.at = getelementptr i8, ptr %pool, i64 {COUNT}
   store i64 %n, ptr %n.at
-  %chunk.at = getelementptr i8, ptr %pool, i64 {CHUNK}
-  store i64 %chunk, ptr %chunk.at
+  %grain.at = getelementptr i8, ptr %pool, i64 {GRAIN}
+  store i64 %least, ptr %grain.at
+  %parts.at = getelementptr i8, ptr %pool, i64 {PARTS}
+  store i64 %parts, ptr %parts.at
   %next.at = getelementptr i8, ptr %pool, i64 {NEXT}
   store atomic i64 0, ptr %next.at monotonic, align 8
   %gate.at = getelementptr i8, ptr %pool, i64 {GATE}
@@ -174,9 +184,9 @@ publish:
   %gate = or i64 %epoch.high, {_OPEN}
   %was = atomicrmw xchg ptr %gate.at, i64 %gate seq_cst
   %here = call i64 @processor()
-  ; One chunk is the caller's: wake no more workers than there are others.
-  %n.chunks.less = sub i64 %n, 1
-  %others = sdiv i64 %n.chunks.less, %chunk
+  ; One grain is the caller's: wake no more workers than there are others.
+  %n.less = sub i64 %n, 1
+  %others = sdiv i64 %n.less, %least
   %wanted = call i64 @llvm.smin.i64(i64 %others, i64 %joiners)
   call void @wake(ptr %pool, i64 %wanted, i64 %here)
   call void @run_share(ptr %pool)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rushlight.ir.gemm_tile import ADD_UP_STEPS, CHUNKS_PER_THREAD, SMALLEST_TASK, GemmTile
+from rushlight.ir.gemm_tile import ADD_UP_STEPS, PARTS_PER_THREAD, SMALLEST_TASK, GemmTile
 from rushlight.ir.kernel import TASK_WORDS
 
 _PLAN = """\
@@ -31,25 +31,16 @@ define internal i64 @{name}_share(i64 %m, i64 %n, i64 %batches, i64 %threads, i6
   %high = add i64 %rows_real, {rows_before}
   %wide = call i64 @llvm.smin.i64(i64 %columns, i64 %n)
   %wide_before = add i64 %wide, {columns_before}
-  %chunks_least = mul i64 %threads, {chunks}
-  %chunk = call i64 @{name}_parts(i64 %tasks, i64 %chunks_least)
-  %chunks = call i64 @{name}_parts(i64 %tasks, i64 %chunk)
-  %others = sub i64 %chunks, 1
-  %others_tasks = mul i64 %others, %chunk
-  %last = sub i64 %tasks, %others_tasks
-  %last_rows = call i64 @llvm.smin.i64(i64 %last, i64 %m_tiles)
+  %others = sub i64 %tasks, 1
+  %turns_before = udiv i64 %others, %threads
+  %turns = add i64 %turns_before, 1
+  %before = mul i64 %turns_before, %threads
+  %alone = icmp eq i64 %before, %others
   %n_padded = mul i64 %n_tiles, %wide
   %n_absent = sub i64 %n_padded, %n
-  %absent = mul i64 %last_rows, %n_absent
-  %last_padded = mul i64 %last, %wide_before
-  %last_real = sub i64 %last_padded, %absent
-  %chunk_wide = mul i64 %chunk, %wide_before
-  %turns = udiv i64 %others, %threads
-  %turn_chunks = mul i64 %turns, %threads
-  %alone = icmp eq i64 %turn_chunks, %others
-  %final = select i1 %alone, i64 %last_real, i64 %chunk_wide
-  %before = mul i64 %turns, %chunk_wide
-  %share_wide = add i64 %before, %final
+  %absent = select i1 %alone, i64 %n_absent, i64 0
+  %turns_wide = mul i64 %turns, %wide_before
+  %share_wide = sub i64 %turns_wide, %absent
   %share = mul i64 %share_wide, %high
   ret i64 %share
 }}
@@ -166,7 +157,7 @@ part:
   %large = mul i64 %mn_parts, %batches
   %blocks = call i64 @{name}_parts(i64 %k, i64 {kc})
   %all_blocks = mul i64 %blocks, %large
-  %shares = mul i64 %threads, {chunks}
+  %shares = mul i64 %threads, {parts_wanted}
   %part_share = call i64 @{name}_parts(i64 %all_blocks, i64 %shares)
   %part_least = call i64 @{name}_parts(i64 {smallest_task}, i64 %block_work)
   %part_blocks = call i64 @llvm.smax.i64(i64 %part_share, i64 %part_least)
@@ -212,7 +203,7 @@ def emit_plan(tile: GemmTile, name: str, *, scratch: bool = False, in_parts: boo
         "name": name,
         "rows_before": tile.rows_before,
         "columns_before": tile.columns_before,
-        "chunks": CHUNKS_PER_THREAD,
+        "parts_wanted": PARTS_PER_THREAD,
         "smallest_task": SMALLEST_TASK,
         **{f"{word}_word": place for place, word in enumerate(TASK_WORDS)},
     }
