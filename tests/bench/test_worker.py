@@ -2,6 +2,7 @@
 
 import io
 import json
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -223,3 +224,22 @@ def test_the_workers_script_needs_the_standard_library_alone():
     text = Path(worker.__file__).read_text(encoding="utf-8")
     imports = [line for line in text.splitlines() if line.startswith(("import ", "from "))]
     assert not [line for line in imports if "rushlight" in line or "numpy" in line]
+
+
+def test_a_worker_whose_harness_is_gone_leaves_its_work(folder: Path):
+    questions = (
+        {"do": "hello"},
+        {"do": "prepare", "case": ADD, "folder": str(folder)},
+        {"do": "sample", "repeat": 10**12, "warm": False},
+    )
+    line = [sys.executable, worker.__file__, "numpy", "eager", "1"]
+    with subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdin is not None and process.stdout is not None
+            process.stdin.write(b"".join([json.dumps(question).encode() + b"\n" for question in questions]))
+            process.stdin.flush()
+            assert [json.loads(process.stdout.readline())["status"] for _ in range(2)] == ["ready", "ready"]
+            process.stdin.close()
+            assert process.wait(30) == 0
+        finally:
+            process.kill()
