@@ -57,6 +57,18 @@ def test_shares_begin_at_whole_grains(modules):
     assert all((data[begin : begin + 7] == begin).all() for begin in begins)
 
 
+@pytest.mark.parametrize("threads", [2, 5])
+def test_chunks_are_shares_of_what_is_left_down_to_a_grain(modules, threads):
+    pool.set_num_threads(threads)
+    data = np.full(1000, -1, np.int64)
+    run(modules["mark"], data, 1000, 7, 1000)
+    expected = [0]
+    while expected[-1] < 1000:
+        grains = (1000 - expected[-1]) // (7 * threads * pool_text.SHARES_PER_THREAD)
+        expected.append(expected[-1] + 7 * max(grains, 1))
+    assert np.unique(data).tolist() == expected[:-1]
+
+
 def test_workers_take_part(modules):
     for _ in range(3):
         data = np.zeros(2, np.int64)

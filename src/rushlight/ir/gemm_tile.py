@@ -311,10 +311,11 @@ def _share(tile: GemmTile, size: tuple[int, int], batches: int, threads: int, pa
     """
     (m, n), (rows, columns) = size, part
     n_tiles = -(-n // columns)
-    others = batches * -(-m // rows) * n_tiles - 1
+    tasks = batches * -(-m // rows) * n_tiles
+    turns = -(-tasks // threads)
     high, wide = min(rows, m) + tile.rows_before, min(columns, n)
-    absent = n_tiles * wide - n if others % threads == 0 else 0
-    return ((others // threads + 1) * (wide + tile.columns_before) - absent) * high
+    absent = n_tiles * wide - n if (tasks - 1) % threads == 0 else 0
+    return (turns * (wide + tile.columns_before) - absent) * high
 
 
 def _even(size: int, limit: int, unit: int) -> int:

@@ -114,11 +114,10 @@ entry:
   %parts.at = getelementptr i8, ptr %pool, i64 {PARTS}
   %parts = load i64, ptr %parts.at
   %next.at = getelementptr i8, ptr %pool, i64 {NEXT}
-  %first = load atomic i64, ptr %next.at monotonic, align 8
   call void @enter_environment(ptr %saved)
   br label %look
 look:
-  %begin = phi i64 [ %first, %entry ], [ %taken, %claim ], [ %following, %work ]
+  %begin = load atomic i64, ptr %next.at monotonic, align 8
   %left = sub i64 %n, %begin
   %some = icmp sgt i64 %left, 0
   br i1 %some, label %claim, label %done
@@ -129,12 +128,10 @@ claim:
   %chunk = call i64 @llvm.smin.i64(i64 %wanted, i64 %left)
   %end = add i64 %begin, %chunk
   %pair = cmpxchg ptr %next.at, i64 %begin, i64 %end monotonic monotonic
-  %taken = extractvalue {{ i64, i1 }} %pair, 0
   %got = extractvalue {{ i64, i1 }} %pair, 1
   br i1 %got, label %work, label %look
 work:
   call void %fn(ptr %args, i64 %begin, i64 %end)
-  %following = load atomic i64, ptr %next.at monotonic, align 8
   br label %look
 done:
   call void @leave_environment(ptr %saved)

@@ -31,11 +31,10 @@ define internal i64 @{name}_share(i64 %m, i64 %n, i64 %batches, i64 %threads, i6
   %high = add i64 %rows_real, {rows_before}
   %wide = call i64 @llvm.smin.i64(i64 %columns, i64 %n)
   %wide_before = add i64 %wide, {columns_before}
+  %turns = call i64 @{name}_parts(i64 %tasks, i64 %threads)
   %others = sub i64 %tasks, 1
-  %turns_before = udiv i64 %others, %threads
-  %turns = add i64 %turns_before, 1
-  %before = mul i64 %turns_before, %threads
-  %alone = icmp eq i64 %before, %others
+  %beside = urem i64 %others, %threads
+  %alone = icmp eq i64 %beside, 0
   %n_padded = mul i64 %n_tiles, %wide
   %n_absent = sub i64 %n_padded, %n
   %absent = select i1 %alone, i64 %n_absent, i64 0
