@@ -32,6 +32,7 @@ from tests.codegen.guarded_memory import before_a_hole
 
 from rushlight.codegen.llvm.gemm import TASK_WORDS, choose_tile, emit_core, emit_task, plan_tiles
 from rushlight.codegen.llvm.gemm_micro import edge_kernels, full_kernel, part_kernels
+from rushlight.codegen.llvm.gemm_narrow import most_narrow
 from rushlight.codegen.llvm.gemm_pack import emit_pack_b_panel
 from rushlight.codegen.llvm.gemm_plan import emit_plan
 from rushlight.ir.gemm_tile import GemmTile, narrow_products
@@ -261,6 +262,12 @@ def test_plan_keeps_threads_busy(m: int, n: int, k: int, batches: int, threads: 
     assert turns * threads * rows * columns <= 1.25 * batches * m * n
 
 
+def test_known_rows_choose_the_shape_that_leaves_fewest_over() -> None:
+    shapes = {rows: choose_tile("float32", 64, rows=rows).mr for rows in (0, 1, 12, 64, 96, 128, 512, 768)}
+    assert shapes == {0: 12, 1: 8, 12: 12, 64: 8, 96: 12, 128: 8, 512: 8, 768: 12}
+    assert choose_tile("float32", 32, rows=64).mr == choose_tile("float32", 32).mr
+
+
 @pytest.mark.parametrize("target_name", ["x86-64-v3", "x86-64-v4", "aarch64"])
 @pytest.mark.parametrize("a_format", ["row", "column"])
 def test_hot_loops_keep_everything_in_registers(target_name: str, a_format: Any) -> None:
@@ -270,7 +277,7 @@ def test_hot_loops_keep_everything_in_registers(target_name: str, a_format: Any)
         tile = choose_tile(dtype, target.vector_bytes, a_format=a_format)
         text = llvm.assembly(emit_core(tile, "core"), target, optimise)
         kernels = {f"core_{kernel.name}" for kernel in (full_kernel(tile), *part_kernels(tile), *edge_kernels(tile))}
-        kernels |= {"core_narrow"} if a_format == "column" else set()
+        kernels |= {f"core_narrow_{columns}" for columns in (1, 2, 4) if columns <= most_narrow(tile)}
         loops = [(name, loop) for name, loop in innermost_loops(text) if name in kernels]
         products = [(name, loop) for name, loop in loops if any(re.match(r"\s*(v?fmadd|fmla)", line) for line in loop)]
         assert {name for name, _ in products} == kernels

@@ -32,7 +32,7 @@ def folder(tmp_path: Path) -> Iterator[str]:
         yield str(tmp_path)
 
 
-def model(dtype: str = "float32", a: str = "plain row", b: str = "plain row") -> GemmTile:
+def model(dtype: str = "float32", a: str = "plain row", b: str = "plain row", rows: int = 0) -> GemmTile:
     """The cost model's tile for operands that are packed, made or plain, by row or by column."""
     (a_packed, a_format), (b_packed, b_format) = (text.split() for text in (a, b))
     formats: dict[str, Format] = {"row": "row", "column": "column"}
@@ -44,6 +44,7 @@ def model(dtype: str = "float32", a: str = "plain row", b: str = "plain row") ->
         b_packed=b_packed == "packed",
         b_format=formats[b_format],
         b_made=b_packed == "made",
+        rows=rows,
     )
 
 
@@ -97,7 +98,7 @@ class Scripted:
     ],
 )
 def test_every_candidate_gives_the_same_bits(dtype: str, a: str, b: str, epilogue: bool):
-    tile = model(dtype, a, b)
+    tile = model(dtype, a, b, rows=37)
     problem = Problem.of(Product(tile, (2, 37, 75, 300), epilogue))
     assert f"a {a}, b {b}" in problem.name
     race = Race(problem)

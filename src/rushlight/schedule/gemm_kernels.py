@@ -80,6 +80,7 @@ def build_gemm(
         b_packed=b is None and not is_made,
         b_format=b.format if b is not None else made_format(b_term, shape.inner, shape.columns) if is_made else "row",
         b_made=is_made,
+        rows=rows if isinstance(rows, int) else 0,
     )
     sizes = (count(shape.batch), count(shape.rows), count(shape.columns), count(shape.inner))
     tile = machine.choose(Product(tile, sizes, c is None))

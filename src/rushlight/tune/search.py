@@ -19,7 +19,7 @@ from rushlight.tune.records import Record, Records, is_tile, shared_records, til
 
 GAIN = 0.98  # a candidate replaces the best if its time is at most this part of the other's
 DEFAULT_BUDGET_S = 10.0  # for one product
-_ROWS_BY_VECTORS = ((12, 2), (6, 4), (8, 3), (14, 2), (10, 2), (24, 1), (6, 2), (4, 3), (3, 4), (8, 2), (4, 2))
+_ROWS_BY_VECTORS = ((12, 2), (6, 4), (8, 3), (14, 2), (10, 2), (16, 1), (24, 1), (6, 2), (4, 3), (3, 4), (8, 2), (4, 2))
 
 
 @frozen

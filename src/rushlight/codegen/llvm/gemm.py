@@ -195,8 +195,20 @@ rest:
   %c_rest = getelementptr {element}, ptr %c_column, i64 %columns_wide
   %a_panel = mul i64 {a_per_m}, {mr}
   %columns_narrow = sub i64 %columns, %columns_wide
+  %panels_full = udiv i64 %m, {mr}
   call void @{name}_narrow(ptr %a_block, i64 %a_panel, ptr %b_rest, ptr %c_rest, i64 %b_stride, i64 %ldc, \
-i64 %groups, i1 %first, i64 %m, i64 %columns_narrow)
+i64 %groups, i1 %first, i64 %panels_full, i64 %columns_narrow)
+  %m_panels = mul i64 %panels_full, {mr}
+  %m_rest = sub i64 %m, %m_panels
+  %no_rest = icmp eq i64 %m_rest, 0
+  br i1 %no_rest, label %column_end, label %corner
+corner:
+  %a_corner_start = mul i64 %m_panels, {a_per_m}
+  %a_corner = getelementptr {element}, ptr %a_block, i64 %a_corner_start
+  %c_corner_start = mul i64 %m_panels, %ldc
+  %c_corner = getelementptr {element}, ptr %c_rest, i64 %c_corner_start
+  call void @{name}_edge(ptr %a_corner, ptr %b_rest, ptr %c_corner, i64 %b_stride, i64 %ldc, i64 %groups, i1 %first, \
+ptr %b_at, i64 0, i64 %m_rest, i64 %columns_narrow)
   br label %column_end"""
 
 # Ask for the next panel of b, with the first rows: hardware does not foresee it. It is 6 % of the whole at sizes over
