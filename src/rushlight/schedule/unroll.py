@@ -6,7 +6,6 @@ kernel stay in registers, and so do conditions on rows; conditions that hold for
 
 from __future__ import annotations
 
-from functools import reduce
 from itertools import product as every
 
 from rushlight.ir.dtype import Kind, bool_
@@ -54,12 +53,19 @@ def _unrolled(term: Scalar) -> Scalar:
     steps = [Substitution(dict(zip(axes, place, strict=True))) for place in places]
     elements = [tuple([_settled(step(operand)) for operand in term.operands]) for step in steps]
     if term.op is OPS["reduce"]:
-        extreme = _EXTREMES[term.attr("kind")]
-        return reduce(lambda total, element: apply(extreme, total, element), [element for (element,) in elements])
+        return _in_pairs(_EXTREMES[term.attr("kind")], [element for (element,) in elements])
     zero = total = constant(0, term.type)
     for a, b in elements:
         total = fma(a, b, total)
     return zero + total  # blocks are added to +0.0
+
+
+def _in_pairs(extreme: str, items: list[Scalar]) -> Scalar:
+    """The extreme of pairs of neighbours, of pairs of these, and so on: nothing waits for more than it must."""
+    while len(items) > 1:
+        pairs = [apply(extreme, a, b) for a, b in zip(items[::2], items[1::2], strict=False)]
+        items = [*pairs, *items[2 * len(pairs) :]]
+    return items[0]
 
 
 def _settled(root: Scalar) -> Scalar:

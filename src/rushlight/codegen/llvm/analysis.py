@@ -18,7 +18,7 @@ ANY_LOAD = 2
 """In `touched`: a load."""
 _FIRST_BUFFER = 4
 
-INDEX, LOAD, CONSTANT, GUARD, KEEP = (OPS[name] for name in ("index", "load", "constant", "guard", "keep"))
+INDEX, LOAD, CONSTANT, GUARD, KEEP, AND = (OPS[name] for name in ("index", "load", "constant", "guard", "keep", "and"))
 
 
 class Analysis:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rushlight.codegen.llvm.extremes import emit_extreme
 from rushlight.codegen.llvm.loops import bound_text, run, run_range
 from rushlight.codegen.llvm.memory import emit_keep, emit_load
 from rushlight.codegen.llvm.reductions import emit_reduction
@@ -18,6 +19,8 @@ _HANDLERS: dict[str, Handler] = {
     "load": emit_load,
     "keep": emit_keep,
     "scale": emit_scale,
+    "minimum": emit_extreme,
+    "maximum": emit_extreme,
     "reduce": emit_reduction,
     "contract": emit_reduction,
 }

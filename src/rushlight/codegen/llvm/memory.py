@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rushlight.codegen.llvm import arithmetic, casts, sizes
 from rushlight.codegen.llvm.analysis import CONSTANT, INDEX
-from rushlight.codegen.llvm.scope import Context, Lanes, Mask, Scope, Value, widen
+from rushlight.codegen.llvm.scope import Context, Lanes, Mask, Scope, Value, splat, widen
 from rushlight.codegen.llvm.shapes import Shape, shape_of, vector_type
 from rushlight.codegen.llvm.sizes import Affine, Part
 from rushlight.codegen.llvm.squares import SIDE, find_squares, lane_pointers, load_apart, load_square
@@ -228,7 +228,7 @@ def _load(ctx: Context, buffer: Buffer, place: Place, scope: Scope, mask: Mask |
     elif place.repeats:
         raw = _load_repeated(ctx, scope, shape, place, active)
     elif _is_spread(ctx, shape, place):
-        raw = _load_spread(scope, shape, place, active, _mask_place(scope, mask))
+        raw = _load_spread(scope, shape, place, mask)
     elif _is_apart(place, mask):
         raw = load_apart(scope, shape, lane_pointers(scope, shape, place.pointer, place.stride, active))
     else:
@@ -297,23 +297,48 @@ def _is_spread(ctx: Context, shape: Shape, place: Place) -> bool:
     return near and shape.itemsize >= max(4, ctx.target.masked_bytes)
 
 
-def _load_spread(scope: Scope, shape: Shape, place: Place, active: str | None, known: Scope) -> str:
+def _load_spread(scope: Scope, shape: Shape, place: Place, mask: Mask | None) -> str:
     """Elements that lie a constant number of elements apart; none beyond the last one, or of other lanes, is read."""
     stride, width = int(place.stride), shape.lanes
     kind, flags = f"<{stride * width} x {shape.memory}>", f"<{stride * width} x i1>"
-    if active is None:
-        bits = ["true" if lane <= stride * (width - 1) else "false" for lane in range(stride * width)]
-        mask = f"<{', '.join(f'i1 {bit}' for bit in bits)}>"
-    else:
-        key = (active, "spread", stride)
-        mask = known.sizes.get(key) or _spread(known, shape.mask_type, active, width, stride)
-        known.sizes[key] = mask
+    active = _spread_lanes(scope, mask, width, stride)
     loaded = scope.let(
         f"call {kind} @llvm.masked.load.v{stride * width}{_letters(shape)}.p0(ptr {place.pointer}, "
-        f"i32 {shape.itemsize}, {flags} {mask}, {kind} zeroinitializer)"
+        f"i32 {shape.itemsize}, {flags} {active}, {kind} zeroinitializer)"
     )
     order = ", ".join(f"i32 {lane * stride}" for lane in range(width))
     return scope.let(f"shufflevector {kind} {loaded}, {kind} poison, <{width} x i32> <{order}>")
+
+
+def _spread_lanes(scope: Scope, mask: Mask | None, width: int, stride: int) -> str:
+    """The mask of `active_lanes` with lanes between, of which only those between lanes that are active may be.
+
+    Each factor is spread where it is known: taps of a window share those of their columns, and those of their rows.
+    """
+    running = None if scope.vector is None else scope.vector.mask
+    factors = () if mask is None else mask.factors
+    if running is not None:
+        factors = (*factors, Value(running, width, _mask_place(scope, None)))
+    total = ""
+    kind, place = f"<{stride * width} x i1>", _mask_place(scope, mask)
+    if all(factor.lanes == 1 for factor in factors):
+        bits = ["true" if lane <= stride * (width - 1) else "false" for lane in range(stride * width)]
+        total = f"<{', '.join(f'i1 {bit}' for bit in bits)}>"
+    for factor in factors:
+        home = factor.scope or place
+        key = (factor.text, "spread", stride)
+        known = home.sizes.get(key)
+        if known is None:
+            shape = shape_of(bool_, factor.lanes)
+            known = home.sizes[key] = (
+                splat(home, kind, "i1", factor.text, stride * width)
+                if factor.lanes == 1
+                else _spread(home, shape.type, factor.text, width, stride)
+            )
+        key = (total, "and", known)
+        both = place.sizes.get(key) if total else known
+        total = place.sizes[key] = both or place.let(f"and {kind} {total}, {known}")
+    return total
 
 
 def _load_repeated(ctx: Context, scope: Scope, shape: Shape, place: Place, active: str | None) -> str:

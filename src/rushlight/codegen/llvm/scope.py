@@ -54,15 +54,19 @@ class Lanes:
 
 
 class Mask:
-    """The condition under which a guard's first value is evaluated: a bool of some lanes, known from `scope` on."""
+    """The condition under which a guard's first value is evaluated: a bool of some lanes, known from `scope` on.
 
-    __slots__ = ("key", "lanes", "scope", "text")
+    It holds where all of its `factors` do, which may be known in fewer lanes, and further out.
+    """
 
-    def __init__(self, text: str, lanes: int, scope: Scope, key: Any) -> None:
+    __slots__ = ("factors", "key", "lanes", "scope", "text")
+
+    def __init__(self, text: str, lanes: int, scope: Scope, key: Any, factors: tuple[Value, ...] = ()) -> None:
         self.text = text
         self.lanes = lanes
         self.scope = scope
         self.key = key
+        self.factors = factors or (Value(text, lanes, scope),)
 
 
 class Names:

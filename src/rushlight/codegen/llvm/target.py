@@ -29,11 +29,6 @@ class CodeTarget:
         return self.vector_bytes == 64
 
     @property
-    def has_scale(self) -> bool:
-        """Whether one instruction multiplies a register by powers of two."""
-        return self.has_masks and self.architecture == "x86_64"
-
-    @property
     def masked_bytes(self) -> int:
         """The least element, in bytes, that masked loads and stores handle without a branch per lane."""
         return 1 if self.has_masks else 4

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from rushlight.codegen.llvm import arithmetic, casts, masks, sizes
-from rushlight.codegen.llvm.analysis import ANY_LOAD, CONSTANT, GUARD, INDEX, LOAD, RISKY_LOAD
+from rushlight.codegen.llvm.analysis import AND, ANY_LOAD, CONSTANT, GUARD, INDEX, LOAD, RISKY_LOAD
 from rushlight.codegen.llvm.scope import Context, Handler, Mask, Scope, Value, widen
 from rushlight.codegen.llvm.shapes import Shape, literal, shape_of
 from rushlight.ir.dtype import bool_, int64
@@ -64,7 +64,7 @@ def _emit(ctx: Context, term: Scalar, scope: Scope, mask: Mask | None) -> Value:
     touched = ctx.analysis.touched[term]
     inner_mask = mask if touched & ANY_LOAD else None
     place = ctx.place(ctx.analysis.free[term], touched, scope, inner_mask)
-    handler = ctx.handlers.get(term.op.name, _emit_operation)
+    handler = ctx.handlers.get(term.op.name, emit_operation)
     result = handler(ctx, term, place, inner_mask)
     remember(ctx, term, place, inner_mask, result)
     return result
@@ -91,7 +91,8 @@ def operand(ctx: Context, term: Scalar, scope: Scope, mask: Mask | None, shape: 
     return widen(value(ctx, term, scope, mask), shape)
 
 
-def _emit_operation(ctx: Context, term: Scalar, scope: Scope, mask: Mask | None) -> Value:
+def emit_operation(ctx: Context, term: Scalar, scope: Scope, mask: Mask | None) -> Value:
+    """The value of a term that one table of texts knows."""
     values = [value(ctx, item, scope, mask) for item in term.operands]
     lanes = max([item.lanes for item in values])
     shape = shape_of(term.operands[0].type, lanes)
@@ -115,7 +116,7 @@ def _emit_order(ctx: Context, term: Scalar, scope: Scope, mask: Mask | None) -> 
             room = low if split.stride < 0 else scope.let(f"sub i64 1, {low}")
             count = masks.clamped(scope, room, lanes, step)
             return Value(masks.first_lanes(scope, count, lanes, relation), lanes, scope)
-    return _emit_operation(ctx, term, scope, mask)
+    return emit_operation(ctx, term, scope, mask)
 
 
 def _index_of(term: Scalar) -> Size | None:
@@ -188,15 +189,23 @@ def is_zero(term: Scalar) -> bool:
 def narrow_mask(ctx: Context, condition: Scalar, chosen: Value, scope: Scope, outer: Mask | None) -> Mask:
     """The mask of what is evaluated only where a condition, and an outer mask, hold."""
     place = chosen.scope or scope
+    factors = tuple([value(ctx, factor, scope, outer) for factor in _factors(condition)])
     if outer is None:
-        return Mask(chosen.text, chosen.lanes, place, condition)
+        return Mask(chosen.text, chosen.lanes, place, condition, factors)
     if outer.scope.depth > place.depth:
         place = outer.scope
     lanes = max(chosen.lanes, outer.lanes)
     shape = shape_of(bool_, lanes)
     outer_text = widen(Value(outer.text, outer.lanes, outer.scope), shape)
     text = place.let(f"and {shape.type} {widen(chosen, shape)}, {outer_text}")
-    return Mask(text, lanes, place, (condition, outer.key))
+    return Mask(text, lanes, place, (condition, outer.key), (*outer.factors, *factors))
+
+
+def _factors(condition: Scalar) -> list[Scalar]:
+    """The conditions that must all hold for one to hold."""
+    if condition.op is not AND:
+        return [condition]
+    return [factor for operand in condition.operands for factor in _factors(operand)]
 
 
 TERM_HANDLERS: dict[str, Handler] = {
