@@ -66,6 +66,13 @@ def test_wrong_arguments_raise():
             call(*arguments)
 
 
+def test_wrong_tables_raise():
+    same = native.functions().same_objects
+    for arguments in [(), (1, 2), ("a",), (0,)]:
+        with pytest.raises((TypeError, SystemError)):
+            same(*arguments)
+
+
 def test_threads_have_contexts_of_their_own():
     found = []
     threads = [threading.Thread(target=lambda: found.append(context.current())) for _ in range(3)]

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
-from itertools import chain
-from operator import attrgetter, getitem, is_
+from array import array
+from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from rushlight.capture.guard import Guard
 from rushlight.capture.state import Leaf
 from rushlight.eager.form import Form
-from rushlight.eager.handle import Handle
+from rushlight.eager.handle import Handle, moves
 from rushlight.runtime.allocator import Storage
+from rushlight.runtime.native import functions
 
-_PASSES = 256
 _MEMORY = attrgetter("storage", "form", "offset")
+_KINDS = {dict: 0, list: 1}
 
 
 class Memory(NamedTuple):
@@ -32,22 +33,7 @@ class Snapshot:
     `holds` is enough for the guards of all, not necessary: another object of the same value makes it false too.
     """
 
-    __slots__ = (
-        "_classes",
-        "_containers",
-        "_keys",
-        "_lasting",
-        "_lasts",
-        "_lengths",
-        "_loose",
-        "_named",
-        "_objects",
-        "_views",
-        "containers",
-        "leaves",
-        "memory",
-        "tensors",
-    )
+    __slots__ = ("_moves", "_others", "_same", "_table", "_table_at", "containers", "leaves", "memory", "tensors")
 
     def __init__(
         self, containers: Sequence[tuple[Any, str]], leaves: Sequence[Leaf], tensors: Sequence[Handle]
@@ -55,74 +41,66 @@ class Snapshot:
         self.containers = containers
         self.leaves = leaves
         self.tensors = tensors
+        self._moves = moves()
         self.memory = [Memory(*_MEMORY(tensor)) for tensor in tensors]
         inside: dict[int, list[Leaf]] = {id(container): [] for container, _ in containers}
         for leaf in leaves:
             inside[id(leaf.container)].append(leaf)
-        self._containers = [container for container, _ in containers]
-        self._lengths = [len(entries) for entries in inside.values()]
-        self._named: list[dict[str, Any]] = []
-        self._keys: list[str] = []  # of those
-        self._views: list[Iterable[Any]] = []
-        self._objects: list[Any] = []  # in those
-        for container, entries in zip(self._containers, inside.values(), strict=True):
-            self._take(container, entries)
-        loose = [leaf for leaf in leaves if leaf.loose]
-        beside = {id(leaf.container) for leaf in loose}
-        self._loose = _places(loose)
-        self._classes = [type(leaf.value) for leaf in loose]
-        lasting = [leaf for leaf in leaves if id(leaf.container) in beside and not leaf.loose]
-        self._lasting = _places(lasting)
-        self._lasts = [leaf.value for leaf in lasting]
-
-    def _take(self, container: Any, entries: list[Leaf]) -> None:
-        keys = [leaf.key for leaf in entries]
-        if isinstance(container, dict):
-            if all(type(key) is str for key in keys):
-                self._named.append(container)
-                self._keys += keys
-            else:  # among them may be tensors, which are not to be compared by value
-                self._views.append(container.keys())
-                self._objects += keys
-        if not any(leaf.loose for leaf in entries):
-            self._views.append(container.values() if isinstance(container, dict) else container)
-            self._objects += [leaf.value for leaf in entries]
+        native = [container for container, _ in containers if type(container) in _KINDS]
+        words = [len(native)]
+        for container in native:
+            words += [id(container), _KINDS[type(container)], len(inside[id(container)])]
+        for container in native:
+            for leaf in inside[id(container)]:
+                words += _wanted(leaf)
+        self._table = array("q", words)
+        self._table_at = self._table.buffer_info()[0]
+        self._same = functions().same_objects
+        self._others = [(item, inside[id(item)]) for item, _ in containers if type(item) not in _KINDS]
 
     @property
     def is_empty(self) -> bool:
         """Whether there is nothing to ask for."""
-        return not self._containers and not self.tensors
+        return not self.containers and not self.tensors
 
     def holds(self) -> bool:
         """Whether all containers have the same objects in the same places, and all tensors are of the same memory."""
-        return (
-            [*map(len, self._containers)] == self._lengths
-            and [*chain.from_iterable(self._named)] == self._keys
-            and all(map(is_, chain.from_iterable(self._views), self._objects))
-            and all(map(is_, map(getitem, *self._lasting), self._lasts))
-            and [*map(type, map(getitem, *self._loose))] == self._classes
-            and [*map(_MEMORY, self.tensors)] == self.memory
-        )
+        if not self._same(self._table_at):
+            return False
+        for container, entries in self._others:
+            if len(container) != len(entries) or not all(map(_is_same, entries)):
+                return False
+        return moves() == self._moves or self._stay()
+
+    def _stay(self) -> bool:
+        """Whether all tensors are of the same memory, though some tensor moved since that was asked."""
+        now = moves()
+        stay = [*map(_MEMORY, self.tensors)] == self.memory
+        if stay:
+            self._moves = now
+        return stay
 
 
-def _places(leaves: Sequence[Leaf]) -> tuple[list[Any], list[Any]]:
-    """Their containers and their keys."""
-    return [leaf.container for leaf in leaves], [leaf.key for leaf in leaves]
+def _wanted(leaf: Leaf) -> tuple[int, int, int]:
+    """The addresses of a leaf's key, its value and its class, 0 where any will do."""
+    key = id(leaf.key) if isinstance(leaf.container, dict) else 0
+    return (key, 0, id(type(leaf.value))) if leaf.loose else (key, id(leaf.value), 0)
+
+
+def _is_same(leaf: Leaf) -> bool:
+    value = leaf.container[leaf.key]
+    return type(value) is type(leaf.value) if leaf.loose else value is leaf.value
 
 
 class StateGuards:
-    """The guards of a snapshot. They are written as text when somebody reads them, or after `_PASSES` calls.
+    """The guards of a snapshot. They are written as text when somebody reads them, or when it does not hold."""
 
-    Writing and compiling a guard's text takes a few hundred times of what asking for it that way saves in a call.
-    """
-
-    __slots__ = ("_guards", "_left", "_lock", "_make", "_space", "_test", "snapshot")
+    __slots__ = ("_guards", "_lock", "_make", "_space", "_test", "snapshot")
 
     def __init__(self, snapshot: Snapshot, make: Callable[[Snapshot], list[Guard]], space: dict[str, Any]) -> None:
         self.snapshot = snapshot
         self._make = make
         self._space = space
-        self._left = _PASSES
         self._guards: tuple[Guard, ...] | None = None
         self._test: Callable[[], bool] | None = None
         self._lock = threading.Lock()
@@ -137,10 +115,8 @@ class StateGuards:
 
     def fail(self) -> bool:
         """Whether one of them does not hold."""
-        if self._left > 0:  # threads may count past it
-            self._left -= 1
-            if self.snapshot.holds():
-                return False
+        if self.snapshot.holds():
+            return False
         test = self._test
         if test is None:
             failed = " or ".join([guard.failed for guard in self.guards])

@@ -171,6 +171,20 @@ def adopted() -> type[Handle]:
     return _public[0]
 
 
+_moves = [0]
+
+
+def moves() -> int:
+    """How many tensors were ever given other memory than they were made with."""
+    return _moves[0]
+
+
+def move(tensor: Handle, of: Handle) -> None:
+    """Makes a tensor show the memory of another one."""
+    tensor.storage, tensor.offset, tensor.form = of.storage, of.offset, of.form
+    _moves[0] += 1
+
+
 def make(storage: Storage | None, form: Form, offset: Any = 0, cls: type[Handle] | None = None) -> Any:
     """A new tensor that is no view and has no history."""
     cls = cls or _public[0]

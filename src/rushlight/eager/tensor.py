@@ -15,7 +15,7 @@ from rushlight.eager.autograd.node import RemovableHandle, add_hook
 from rushlight.eager.creation import require_gradient, tensor
 from rushlight.eager.dispatch import STATE, called, name_operation
 from rushlight.eager.form import Size
-from rushlight.eager.handle import Handle, adopt, gradient_of, share
+from rushlight.eager.handle import Handle, adopt, gradient_of, move, share
 from rushlight.eager.interception import make_subclass, make_wrapper_subclass
 from rushlight.eager.memory import asked_array_of
 from rushlight.eager.methods import GeneratedMethods
@@ -153,7 +153,7 @@ class Autograd:
     @data.setter
     def data(self: Any, value: Any) -> None:
         require(isinstance(value, Handle), "A001", "data: not a tensor", value=value)
-        self.storage, self.offset, self.form = value.storage, value.offset, value.form
+        move(self, value)
 
     @property
     def _version(self: Any) -> int:

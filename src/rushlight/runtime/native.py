@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from rushlight.runtime import call_text, llvm, objects, placement_text, pool_text
+from rushlight.runtime import call_text, containers_text, llvm, objects, placement_text, pool_text
 from rushlight.support.frozen import frozen
 
 _FASTCALL = 0x0080  # METH_FASTCALL
@@ -43,6 +43,7 @@ class NativeFunctions:
     interrupt_byte: int
     no_interrupt_byte: int
     python_handler: int
+    same_objects: Callable[[int], bool]
 
 
 def python_function(name: str, address: int, owner: object) -> Callable[..., Any]:
@@ -73,7 +74,7 @@ def load_cached(name: str, ir_text: str, target: llvm.Target) -> llvm.LoadedModu
 
 @functools.cache
 def _load() -> NativeFunctions:
-    llvm.bind_python_symbols(*pool_text.PYTHON_SYMBOLS, *call_text.PYTHON_SYMBOLS)
+    llvm.bind_python_symbols(*pool_text.PYTHON_SYMBOLS, *call_text.PYTHON_SYMBOLS, *containers_text.PYTHON_SYMBOLS)
     placed = placement_text.available()
     if placed:
         llvm.bind_python_symbols(*placement_text.SYMBOLS)
@@ -83,10 +84,13 @@ def _load() -> NativeFunctions:
         placement_text.placement_text(placed),
         pool_text.pool_text(),
         call_text.call_text(),
+        containers_text.CONTAINERS_TEXT,
     )
     module = load_cached("runtime", "".join(texts), target)
     on_pool = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
-    calls = {name: python_function(name, module.address(name), module) for name in call_text.CALLS}
+    calls = {
+        name: python_function(name, module.address(name), module) for name in (*call_text.CALLS, containers_text.NAME)
+    }
     return NativeFunctions(
         module=module,
         parallel_for=module.address("parallel_for"),
@@ -100,6 +104,7 @@ def _load() -> NativeFunctions:
         interrupt_byte=module.address("interrupt_byte"),
         no_interrupt_byte=module.address("no_interrupt_byte"),
         python_handler=module.address("python_handler"),
+        same_objects=calls[containers_text.NAME],
     )
 
 
