@@ -154,15 +154,19 @@ def test_tensors_are_looked_at_after_some_tensor_moved() -> None:
     assert not held.holds()
 
 
-def test_nothing_else_gives_a_tensor_other_memory() -> None:
+@pytest.mark.parametrize(
+    ("attribute", "makers"),
+    [("storage", ["eager/handle.py", "eager/tracing/number.py"]), ("form", ["eager/tracing/sharing.py"])],
+)
+def test_nothing_else_gives_a_tensor_other_memory(attribute: str, makers: list[str]) -> None:
     root = Path(snapshot.__file__).parents[1]
     found = {
         path.relative_to(root).as_posix()
         for path in root.rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and node.attr == "storage"
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and node.attr == attribute
     }
-    assert found == {"eager/handle.py", "eager/tracing/number.py"}  # numbers are made there
+    assert found == {*makers, "eager/handle.py", "eager/tracing/number.py"}  # the others know of traced tensors alone
 
 
 def another_rate(weights: list[Any], optimizer: Any) -> None:

@@ -326,7 +326,7 @@ def _spread_lanes(scope: Scope, mask: Mask | None, width: int, stride: int) -> s
         total = f"<{', '.join(f'i1 {bit}' for bit in bits)}>"
     for factor in factors:
         home = factor.scope or place
-        key = (factor.text, "spread", stride)
+        key = (factor.text, "spread", stride, width)
         known = home.sizes.get(key)
         if known is None:
             shape = shape_of(bool_, factor.lanes)
