@@ -266,6 +266,7 @@ def test_known_rows_choose_the_shape_that_leaves_fewest_over() -> None:
     shapes = {rows: choose_tile("float32", 64, rows=rows).mr for rows in (0, 1, 12, 64, 96, 128, 512, 768)}
     assert shapes == {0: 12, 1: 8, 12: 12, 64: 8, 96: 12, 128: 8, 512: 8, 768: 12}
     assert choose_tile("float32", 32, rows=64).mr == choose_tile("float32", 32).mr
+    assert choose_tile("bfloat16", 64, rows=64).mr == choose_tile("bfloat16", 64).mr
 
 
 @pytest.mark.parametrize("target_name", ["x86-64-v3", "x86-64-v4", "aarch64"])
