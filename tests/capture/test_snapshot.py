@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -140,6 +141,27 @@ def test_guards_are_written_when_they_are_asked_for(monkeypatch: pytest.MonkeyPa
     assert any("factor" in guard.path for guard in entry.guards)
 
 
+class Table(dict[str, float]):
+    """A dict that may look entries up as it likes."""
+
+
+@pytest.mark.parametrize("made", [dict, Table, OrderedDict, lambda **entries: defaultdict(float, entries)])
+def test_any_class_of_dict_is_asked(made: Callable[..., Any]) -> None:
+    block = Block()
+    block.table = made(factor=2.5, other=1.5)
+    compiled = rl.compile(lambda x: block(x) * block.table["factor"])
+    x = rl.randn(2, 3)
+    compiled(x)
+    (entry,) = explain_entries(compiled)
+    held = entry.state.snapshot
+    assert held.holds()
+    block.table["factor"] = 3.5
+    assert not held.holds()
+    assert rl.equal(compiled(x), block(x) * 3.5)
+    del block.table["other"]
+    assert not explain_entries(compiled)[-1].state.snapshot.holds()
+
+
 def test_tensors_are_looked_at_after_some_tensor_moved() -> None:
     block, other = Block(), nn.Linear(3, 3)
     compiled = rl.compile(block)
@@ -154,19 +176,17 @@ def test_tensors_are_looked_at_after_some_tensor_moved() -> None:
     assert not held.holds()
 
 
-@pytest.mark.parametrize(
-    ("attribute", "makers"),
-    [("storage", ["eager/handle.py", "eager/tracing/number.py"]), ("form", ["eager/tracing/sharing.py"])],
-)
-def test_nothing_else_gives_a_tensor_other_memory(attribute: str, makers: list[str]) -> None:
+def test_nothing_else_gives_a_tensor_other_memory() -> None:
     root = Path(snapshot.__file__).parents[1]
     found = {
-        path.relative_to(root).as_posix()
+        (node.attr, path.relative_to(root).as_posix())
         for path in root.rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and node.attr == attribute
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and node.attr in ("storage", "form")
     }
-    assert found == {*makers, "eager/handle.py", "eager/tracing/number.py"}  # the others know of traced tensors alone
+    makers = {(attribute, "eager/handle.py") for attribute in ("storage", "form")}
+    of_traced = {("storage", "eager/tracing/number.py"), ("form", "eager/tracing/number.py")}
+    assert found == makers | of_traced | {("form", "eager/tracing/sharing.py")}
 
 
 def another_rate(weights: list[Any], optimizer: Any) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 from array import array
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Sequence
-from operator import attrgetter, getitem, is_
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from rushlight.capture.guard import Guard
@@ -16,7 +17,8 @@ from rushlight.runtime.allocator import Storage
 from rushlight.runtime.native import functions
 
 _MEMORY = attrgetter("storage", "form", "offset")
-_KINDS = {dict: 0, list: 1}
+# The classes that keep their entries as a dict, 0, or as a list, 1, does.
+_KINDS = {dict: 0, defaultdict: 0, OrderedDict: 0, list: 1}
 
 
 class Memory(NamedTuple):
@@ -33,22 +35,7 @@ class Snapshot:
     `holds` is enough for the guards of all, not necessary: another object of the same value makes it false too.
     """
 
-    __slots__ = (
-        "_classes",
-        "_lasting",
-        "_lasts",
-        "_lengths",
-        "_loose",
-        "_moves",
-        "_others",
-        "_same",
-        "_table",
-        "_table_at",
-        "containers",
-        "leaves",
-        "memory",
-        "tensors",
-    )
+    __slots__ = ("_moves", "_others", "_same", "_table", "_table_at", "containers", "leaves", "memory", "tensors")
 
     def __init__(
         self, containers: Sequence[tuple[Any, str]], leaves: Sequence[Leaf], tensors: Sequence[Handle]
@@ -71,13 +58,7 @@ class Snapshot:
         self._table = array("q", words)
         self._table_at = self._table.buffer_info()[0]
         self._same = functions().same_objects
-        self._others = [item for item, _ in containers if type(item) not in _KINDS]
-        others = [inside[id(item)] for item in self._others]
-        self._lengths = [len(entries) for entries in others]
-        lasting = [leaf for entries in others for leaf in entries if not leaf.loose]
-        loose = [leaf for entries in others for leaf in entries if leaf.loose]
-        self._lasting, self._lasts = _places(lasting), [leaf.value for leaf in lasting]
-        self._loose, self._classes = _places(loose), [type(leaf.value) for leaf in loose]
+        self._others = [(item, inside[id(item)]) for item, _ in containers if type(item) not in _KINDS]
 
     @property
     def is_empty(self) -> bool:
@@ -88,10 +69,9 @@ class Snapshot:
         """Whether all containers have the same objects in the same places, and all tensors are of the same memory."""
         if not self._same(self._table_at):
             return False
-        if [*map(len, self._others)] != self._lengths or not all(map(is_, map(getitem, *self._lasting), self._lasts)):
-            return False
-        if [*map(type, map(getitem, *self._loose))] != self._classes:
-            return False
+        for container, entries in self._others:
+            if len(container) != len(entries) or not all(map(_is_same, entries)):
+                return False
         return moves() == self._moves or self._stay()
 
     def _stay(self) -> bool:
@@ -109,9 +89,10 @@ def _wanted(leaf: Leaf) -> tuple[int, int, int]:
     return (key, 0, id(type(leaf.value))) if leaf.loose else (key, id(leaf.value), 0)
 
 
-def _places(leaves: Sequence[Leaf]) -> tuple[list[Any], list[Any]]:
-    """Their containers and their keys."""
-    return [leaf.container for leaf in leaves], [leaf.key for leaf in leaves]
+def _is_same(leaf: Leaf) -> bool:
+    """Whether a leaf's place has its value, or one of its class where any will do."""
+    value = leaf.container[leaf.key]
+    return type(value) is type(leaf.value) if leaf.loose else value is leaf.value
 
 
 class StateGuards:

@@ -3,7 +3,8 @@
 `table` is the address of 64-bit words: how many containers there are; for each its address, 0 for a dict or 1 for a
 list, and how many entries it had; then for each entry in order the addresses of its key (0 in a list), of its value,
 and of its value's class, 0 where any will do. Whoever makes a table keeps alive what it names. References are borrowed,
-so that the objects themselves are not touched: a call finds few of them in the caches after a model has run.
+so that the objects themselves are not touched: a call finds few of them in the caches after a model has run. The module
+also needs `call_text`, which declares how arguments are read.
 """
 
 NAME = "same_objects"

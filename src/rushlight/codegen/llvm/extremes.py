@@ -1,4 +1,4 @@
-"""`minimum` and `maximum` of floats. AVX-512 orders zeros by an instruction, and NaNs take two more; LLVM has six."""
+"""`minimum` and `maximum` of floats: AVX-512 orders zeros by one instruction, and NaNs take two; LLVM writes six."""
 
 from __future__ import annotations
 

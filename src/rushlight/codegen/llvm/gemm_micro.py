@@ -183,6 +183,12 @@ def store_vector(kind: Vectors, value: str, address: str, mask: str | None = Non
     return f"  call void @llvm.masked.store.{kind.suffix}.p0({operands})"
 
 
+def broadcast(kind: Vectors, name: str, value: str) -> Iterator[str]:
+    """A vector with an element in all its lanes."""
+    yield f"  {name}_one = insertelement {kind.type} poison, {kind.element} {value}, i32 0"
+    yield f"  {name} = shufflevector {kind.type} {name}_one, {kind.type} poison, <{kind.lanes} x i32> zeroinitializer"
+
+
 def _full_lines(kernel: MicroKernel, name: str) -> Iterator[str]:
     tile = kernel.tile
     totals = _sums(kernel)
@@ -370,11 +376,7 @@ def _step(kernel: MicroKernel, names: dict[str, str], a_rows: list[str], step: i
     for row, address in enumerate(a_rows):
         scalar = f"%a{step}_{row}"
         yield f"  {scalar} = load {tile.element}, ptr {address}, align {tile.itemsize}"
-        yield f"  {scalar}_one = insertelement {tile.vector} poison, {tile.element} {scalar}, i32 0"
-        yield (
-            f"  {scalar}_all = shufflevector {tile.vector} {scalar}_one, {tile.vector} poison, "
-            f"<{tile.lanes} x i32> zeroinitializer"
-        )
+        yield from broadcast(sum_vectors(tile), f"{scalar}_all", scalar)
         for vector in range(kernel.vectors):
             total = f"%sum{row}_{vector}"
             yield from multiply_add(tile, f"{total}{after}", (f"{scalar}_all", f"%b{step}_{vector}", names[total]))

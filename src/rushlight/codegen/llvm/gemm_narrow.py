@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from rushlight.codegen.llvm.gemm_micro import Vectors, load_vector, store_vector
+from rushlight.codegen.llvm.gemm_micro import Vectors, broadcast, load_vector, store_vector
 from rushlight.ir.gemm_tile import GemmTile
 
 # Sums of vectors of rows side by side: as many chains as hide the latency of their steps.
@@ -162,12 +162,8 @@ def _step_lines(pieces: Sequence[tuple[int, Vectors]], panels: range, columns: i
     for x in range(columns):
         yield f"  %b{x}_at = getelementptr {element}, ptr %b_at, i64 {x}"
         yield f"  %b{x} = load {element}, ptr %b{x}_at, align {pieces[0][1].itemsize}"
-        for kind, lanes in dict.fromkeys([(rows.type, rows.lanes) for _, rows in pieces]):
-            yield f"  %b{x}_one{lanes} = insertelement {kind} poison, {element} %b{x}, i32 0"
-            yield (
-                f"  %b{x}_all{lanes} = shufflevector {kind} %b{x}_one{lanes}, {kind} poison, "
-                f"<{lanes} x i32> zeroinitializer"
-            )
+        for rows in dict.fromkeys([rows for _, rows in pieces]):
+            yield from broadcast(rows, f"%b{x}_all{rows.lanes}", f"%b{x}")
     for p in panels:
         for start, rows in pieces:
             a, kind = f"%a{p}_{start}", rows.type

@@ -12,6 +12,7 @@ import functools
 from collections.abc import Callable, Iterator
 
 from rushlight.codegen.llvm.gemm_micro import (
+    broadcast,
     load_packed,
     load_vector,
     mask_lines,
@@ -185,10 +186,7 @@ def _square(tile: GemmTile) -> Iterator[str]:
 def _broadcast(tile: GemmTile, name: str, address: str) -> Iterator[str]:
     """A vector with the element at an address in all its lanes."""
     yield f"  {name}_scalar = load {tile.element}, ptr {address}, align {tile.itemsize}"
-    yield f"  {name}_one = insertelement {tile.vector} poison, {tile.element} {name}_scalar, i32 0"
-    yield (
-        f"  {name} = shufflevector {tile.vector} {name}_one, {tile.vector} poison, <{tile.lanes} x i32> zeroinitializer"
-    )
+    yield from broadcast(sum_vectors(tile), name, f"{name}_scalar")
 
 
 def _element_of_a(tile: GemmTile, name: str, step: str) -> Iterator[str]:

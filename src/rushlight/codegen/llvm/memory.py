@@ -211,6 +211,8 @@ def _load(ctx: Context, buffer: Buffer, place: Place, scope: Scope, mask: Mask |
     if not moving or lanes is None or (place.extra is None and place.stride == 0):
         return _load_scalar(ctx, buffer, place.pointer, scope, mask)
     shape = shape_of(buffer.type.dtype, lanes.width)
+    if not place.repeats and _is_spread(ctx, shape, place):
+        return Value(from_memory(scope, shape, _load_spread(scope, shape, place, mask)), lanes.width, scope)
     active = active_lanes(scope, mask, lanes.width)
     if place.extra is None and place.stride == 1:
         pointer = place.pointer
@@ -227,8 +229,6 @@ def _load(ctx: Context, buffer: Buffer, place: Place, scope: Scope, mask: Mask |
         )
     elif place.repeats:
         raw = _load_repeated(ctx, scope, shape, place, active)
-    elif _is_spread(ctx, shape, place):
-        raw = _load_spread(scope, shape, place, mask)
     elif _is_apart(place, mask):
         raw = load_apart(scope, shape, lane_pointers(scope, shape, place.pointer, place.stride, active))
     else:

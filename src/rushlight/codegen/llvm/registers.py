@@ -15,17 +15,17 @@ def fills_registers(ctx: Context, shape: Shape) -> bool:
     return target.has_masks and target.architecture == "x86_64" and shape.lanes % (_REGISTER_BITS // shape.bits) == 0
 
 
-def by_registers(scope: Scope, shape: Shape, name: str, operands: tuple[str, ...], control: str = "") -> str:
-    """What an instruction of floats computes; `control` is the text of an operand that chooses what, if it has one."""
+def by_registers(scope: Scope, shape: Shape, name: str, operands: tuple[str, ...], *controls: str) -> str:
+    """What an instruction of floats computes; `controls` are the texts of operands that choose what, if it has any."""
     register = _REGISTER_BITS // shape.bits
     if shape.lanes == register:
-        return _call(scope, shape, name, operands, control)
+        return _call(scope, shape, name, operands, controls)
     done: list[str] = []
     for start in range(0, shape.lanes, register):
         chosen = ", ".join([f"i32 {lane}" for lane in range(start, start + register)])
         pick = f"{vector_type(register, 'i32')} <{chosen}>"
         parts = [scope.let(f"shufflevector {shape.type} {item}, {shape.type} poison, {pick}") for item in operands]
-        done.append(_call(scope, shape, name, tuple(parts), control))
+        done.append(_call(scope, shape, name, tuple(parts), controls))
     lanes = register
     while len(done) > 1:
         kind = vector_type(lanes, shape.scalar)
@@ -37,10 +37,10 @@ def by_registers(scope: Scope, shape: Shape, name: str, operands: tuple[str, ...
     return done[0]
 
 
-def _call(scope: Scope, shape: Shape, name: str, operands: tuple[str, ...], control: str) -> str:
+def _call(scope: Scope, shape: Shape, name: str, operands: tuple[str, ...], controls: tuple[str, ...]) -> str:
     lanes = _REGISTER_BITS // shape.bits
     kind, suffix = vector_type(lanes, shape.scalar), "ps" if shape.bits == 32 else "pd"
-    values = [*[f"{kind} {operand}" for operand in operands], *[control][: bool(control)]]
+    values = [*[f"{kind} {operand}" for operand in operands], *controls]
     all_lanes = f"{kind} {operands[0]}, i{lanes} -1"
     return scope.let(
         f"call {kind} @llvm.x86.avx512.mask.{name}.{suffix}.512({', '.join(values)}, {all_lanes}, {_PRESENT_ROUNDING})"

@@ -203,9 +203,15 @@ def narrow_mask(ctx: Context, condition: Scalar, chosen: Value, scope: Scope, ou
 
 def _factors(condition: Scalar) -> list[Scalar]:
     """The conditions that must all hold for one to hold."""
-    if condition.op is not AND:
-        return [condition]
-    return [factor for operand in condition.operands for factor in _factors(operand)]
+    found: dict[Scalar, None] = {}
+    stack = [condition]
+    while stack:
+        term = stack.pop()
+        if term.op is AND:
+            stack.extend(reversed(term.operands))
+        else:
+            found[term] = None
+    return list(found)
 
 
 TERM_HANDLERS: dict[str, Handler] = {
