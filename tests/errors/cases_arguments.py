@@ -28,6 +28,41 @@ def dataset_of_nothing():
     TensorDataset()
 
 
+@triggers("A001", "format")
+def format_of_several_elements():
+    format(rl.ones(2), ".2f")
+
+
+@triggers("A001", "legacy")
+def constructor_gets_a_number():
+    rl.Tensor(2.5)
+
+
+@triggers("A002", "type")
+def type_is_no_name():
+    rl.ones(1).type("torch.double")
+
+
+@triggers("A003", "keyword")
+def keyword_is_mistaken():
+    rl.empty(2, dtyp=rl.int64)
+
+
+@triggers("A003", "twice")
+def size_is_given_twice():
+    rl.zeros(2, size=(2,))
+
+
+@triggers("A006", "format")
+def memory_format_is_asked_for():
+    rl.ones(2, 3).contiguous(memory_format="channels_last")
+
+
+@triggers("V001", "cuda")
+def tensor_goes_to_a_device_that_is_not_there():
+    rl.ones(1).cuda()
+
+
 @triggers("A005")
 def rows_differ_in_length():
     rl.tensor([[1, 2, 3], [4, 5]])

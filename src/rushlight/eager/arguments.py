@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,15 +12,18 @@ from rushlight.eager.dispatch import STATE, backend_key
 from rushlight.eager.handle import Handle
 from rushlight.eager.symbols import SymFloat, SymInt, unwrap_size
 from rushlight.eager.tracing.number import TracedNumber
-from rushlight.ir.dtype import BY_NAME, DType, bool_, complex64, float32, from_numpy_dtype, int64
+from rushlight.ir.dtype import BY_NAME, DType, float32, from_numpy_dtype
 from rushlight.ir.type import CPU, Device
 from rushlight.ops.record import OPERATORS
-from rushlight.support.errors import error, fail
+from rushlight.support.errors import error, fail, require
+from rushlight.support.names import did_you_mean
 from rushlight.support.provenance import called_name
 from rushlight.sym import SizeExpr
 
 _INT = frozenset([int])
 _PLAIN = (float, int, bool, complex)
+# What objects raise that are asked for a number, a length, elements or a dtype, and have none.
+REFUSALS = (ArithmeticError, AttributeError, LookupError, RuntimeError, SyntaxError, TypeError, ValueError)
 _default_dtype: list[DType] = [float32]
 
 
@@ -48,6 +51,13 @@ def required_operand(value: Any) -> Any:
         hint = "make a tensor of it: rl.tensor(...)" if isinstance(value, (list, tuple, np.ndarray)) else None
         fail("A001", f"{called_name()}: a tensor or a number is expected", value=value, hint=hint)
     return found
+
+
+def required_tensor(value: Any) -> Any:
+    """The value, which must be a tensor: A001 for anything else, numbers too."""
+    if not isinstance(value, Handle):
+        fail("A001", f"{called_name()}: a tensor is expected", value=value)
+    return value
 
 
 def optional_operand(value: Any) -> Any:
@@ -114,17 +124,15 @@ def element_type(value: Any) -> DType | None:
     """A dtype, also from `float`, `int`, `bool`, `complex`, or a numpy dtype; None passes; D004 for anything else."""
     if value is None or isinstance(value, DType):
         return value
-    if value is float:
-        return _default_dtype[0]
-    known: dict[Any, DType] = {int: int64, bool: bool_, complex: complex64}
-    if isinstance(value, type) and value in known:
-        return known[value]
+    cause: Exception | None = None
     try:
+        # Python's float and complex are float64 and complex128, as in PyTorch, whatever the default dtype is.
         found = from_numpy_dtype(np.dtype(value))
-    except TypeError:
-        found = None
+    except REFUSALS as problem:
+        found, cause = None, problem
     if found is None:
-        fail("D004", f"{called_name()}: not a dtype", value=value, hint="dtypes: " + ", ".join(BY_NAME))
+        hint = f"dtypes: {', '.join(BY_NAME)}"
+        raise error("D004", f"{called_name()}: not a dtype", value=value, hint=hint) from cause
     return found
 
 
@@ -149,6 +157,46 @@ def set_default_dtype(dtype: DType) -> None:
     if not isinstance(dtype, DType) or not dtype.is_floating_point:
         fail("D004", "the default dtype must be a floating-point dtype", dtype=dtype)
     _default_dtype[0] = dtype
+
+
+# Keywords of PyTorch's that change nothing here. There is one layout; memory is not pinned, because there is no device
+# that would read it; no copy is asynchronous.
+_WITHOUT_EFFECT: Mapping[str, tuple[Any, ...]] = {
+    "layout": (None,),
+    "memory_format": (None,),
+    "names": (None,),
+    "non_blocking": (False, True),
+    "out": (None,),
+    "pin_memory": (False, True),
+}
+
+
+def no_more(keywords: Mapping[str, Any], known: Iterable[str]) -> None:
+    """A003 for a keyword that a function does not know; A006 for one of PyTorch's that asks for what is not there."""
+    for name, value in keywords.items():
+        allowed = _WITHOUT_EFFECT.get(name)
+        if allowed is None:
+            hint = did_you_mean(name, (*known, *_WITHOUT_EFFECT))
+            fail("A003", f"{called_name()}: there is no argument {name}", hint=hint)
+        if not any(value is one for one in allowed):
+            fail("A006", f"{called_name()}: {name} is not supported", value=value)
+
+
+def plain_format(memory_format: Any) -> None:
+    """A006 for a memory format: layouts are said by strides alone."""
+    require(memory_format is None, "A006", f"{called_name()}: memory_format is not supported", value=memory_format)
+
+
+def named_size(sizes: tuple[Any, ...], keywords: dict[str, Any], known: Iterable[str]) -> tuple[Any, ...]:
+    """The sizes of a creation function, given by position or as `size=`; errors as `no_more` for other keywords."""
+    if "size" in keywords:
+        named = keywords.pop("size")
+        require(not sizes, "A003", f"{called_name()}: size is given twice", size=named)
+        listed = isinstance(named, (tuple, list))
+        require(listed, "A001", f"{called_name()}: size must be a tuple of ints", size=named)
+        sizes = (named,)
+    no_more(keywords, ("size", *known))
+    return sizes
 
 
 def shape_of(values: Sequence[Any]) -> tuple[Any, ...]:

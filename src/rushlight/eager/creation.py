@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -12,9 +12,12 @@ from rushlight.eager.arguments import (
     default_dtype,
     element_type,
     integer,
+    named_size,
+    no_more,
     number,
     place,
     required_operand,
+    required_tensor,
     shape_of,
 )
 from rushlight.eager.autograd.history import differentiable
@@ -163,30 +166,41 @@ def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, req
     return require_gradient(tensor_of(np.frombuffer(buffer, found.numpy, count, offset)), requires_grad)
 
 
-def _filled(name: str, size: Sequence[Any], dtype: Any, device: Any, requires_grad: bool) -> Any:
+OPTIONS = ("dtype", "device", "requires_grad")
+
+
+def _filled(
+    name: str, size: tuple[Any, ...], dtype: Any, device: Any, requires_grad: bool, rest: dict[str, Any]
+) -> Any:
+    if rest:
+        size = named_size(size, rest, OPTIONS)
     attrs = {"size": shape_of(size), "dtype": element_type(dtype) or default_dtype(), "device": place(device)}
     result = call_function(OPERATORS[name], (), attrs)
     return require_gradient(result) if requires_grad else result
 
 
-def empty(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, **ignored: Any) -> Any:
-    """A tensor with undefined contents."""
-    return _filled("empty", size, dtype, device, requires_grad)
+def empty(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, **rest: Any) -> Any:
+    """A tensor with undefined contents, of sizes given one by one, as one sequence, or as `size=`."""
+    return _filled("empty", size, dtype, device, requires_grad, rest)
 
 
-def zeros(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
-    """Zeros."""
-    return _filled("zeros", size, dtype, device, requires_grad)
+def zeros(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, **rest: Any) -> Any:
+    """Zeros, of sizes given one by one, as one sequence, or as `size=`."""
+    return _filled("zeros", size, dtype, device, requires_grad, rest)
 
 
-def ones(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
-    """Ones."""
-    return _filled("ones", size, dtype, device, requires_grad)
+def ones(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, **rest: Any) -> Any:
+    """Ones, of sizes given one by one, as one sequence, or as `size=`."""
+    return _filled("ones", size, dtype, device, requires_grad, rest)
 
 
-def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
+def full(
+    size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, **rest: Any
+) -> Any:
     """One value everywhere."""
-    shape = shape_of((size,) if isinstance(size, (tuple, list)) else tuple(size))
+    if rest:
+        no_more(rest, OPTIONS)
+    shape = shape_of((size,))
     value = required_operand(fill_value)
     attrs = {"size": shape, "dtype": _value_dtype(value, dtype), "device": place(device)}
     result = call_function(OPERATORS["full"], (value,), attrs)
@@ -204,35 +218,47 @@ def _value_dtype(value: Any, dtype: Any) -> DType:
     return int64 if isinstance(value, int) else complex64 if isinstance(value, complex) else default_dtype()
 
 
-def _like(name: str, like: Handle, values: tuple[Any, ...], dtype: Any, device: Any, requires_grad: bool) -> Any:
+def _like(
+    name: str,
+    like: Handle,
+    values: tuple[Any, ...],
+    dtype: Any,
+    device: Any,
+    requires_grad: bool,
+    rest: Mapping[str, Any],
+) -> Any:
+    if rest:
+        no_more(rest, OPTIONS)
     attrs = {"dtype": element_type(dtype), "device": place(device)}
     result = call_function(OPERATORS[name], (OPERATORS["detach"](like), *values), attrs)
     return require_gradient(result) if requires_grad else result
 
 
-def empty_like(like: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, **ignored: Any) -> Any:
+def empty_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, **rest: Any) -> Any:
     """Undefined contents in the shape of another tensor."""
-    if like.storage is not None and dtype is None and device is None:
+    like = required_tensor(input)
+    if like.storage is not None and dtype is None and device is None and not rest:
         form = form_of(tuple(like.form.shape), like.dtype, like.device)
         return require_gradient(allocate(form), requires_grad) if requires_grad else allocate(form)
-    return _like("empty_like", like, (), dtype, device, requires_grad)
+    return _like("empty_like", like, (), dtype, device, requires_grad, rest)
 
 
-def zeros_like(like: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, **ignored: Any) -> Any:
+def zeros_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, **rest: Any) -> Any:
     """Zeros in the shape of another tensor."""
-    return _like("zeros_like", like, (), dtype, device, requires_grad)
+    return _like("zeros_like", required_tensor(input), (), dtype, device, requires_grad, rest)
 
 
-def ones_like(like: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, **ignored: Any) -> Any:
+def ones_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, **rest: Any) -> Any:
     """Ones in the shape of another tensor."""
-    return _like("ones_like", like, (), dtype, device, requires_grad)
+    return _like("ones_like", required_tensor(input), (), dtype, device, requires_grad, rest)
 
 
 def full_like(
-    like: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, **ignored: Any
+    input: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, **rest: Any
 ) -> Any:
     """One value in the shape of another tensor."""
-    return _like("full_like", like, (required_operand(fill_value),), dtype, device, requires_grad)
+    like = required_tensor(input)
+    return _like("full_like", like, (required_operand(fill_value),), dtype, device, requires_grad, rest)
 
 
 def _range_count(first: float, last: float, step: float) -> int:
@@ -243,9 +269,18 @@ def _range_count(first: float, last: float, step: float) -> int:
 
 
 def arange(
-    start: Any, end: Any = None, step: Any = 1, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+    start: Any,
+    end: Any = None,
+    step: Any = 1,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    **rest: Any,
 ) -> Any:
     """start, start + step, ... before end; from 0 when only the end is given."""
+    if rest:
+        no_more(rest, OPTIONS)
     values = [number(value) for value in ((0, start, step) if end is None else (start, end, step))]
     where = place(device)
     if any(isinstance(value, float) for value in values):
@@ -261,25 +296,38 @@ def arange(
 
 
 def linspace(
-    start: Any, end: Any, steps: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+    start: Any,
+    end: Any,
+    steps: Any,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    **rest: Any,
 ) -> Any:
     """Evenly spaced numbers, both ends included."""
+    if rest:
+        no_more(rest, OPTIONS)
     ends = (required_operand(start), required_operand(end))
     attrs = {"steps": integer(steps), "dtype": element_type(dtype) or default_dtype(), "device": place(device)}
     result = call_function(OPERATORS["linspace"], ends, attrs)
     return require_gradient(result) if requires_grad else result
 
 
-def eye(n: Any, m: Any = None, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
+def eye(
+    n: Any, m: Any = None, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, **rest: Any
+) -> Any:
     """Ones on the diagonal."""
+    if rest:
+        no_more(rest, OPTIONS)
     attrs = {"n": integer(n), "m": integer(m), "dtype": element_type(dtype) or default_dtype(), "device": place(device)}
     result = call_function(OPERATORS["eye"], (), attrs)
     return require_gradient(result) if requires_grad else result
 
 
-def scalar_tensor(value: Any, *, dtype: Any = None, device: Any = None) -> Any:
-    """A 0-d tensor."""
-    return full((), value, dtype=dtype, device=device)
+def scalar_tensor(s: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, **rest: Any) -> Any:
+    """A tensor without dims."""
+    return full((), s, dtype=dtype, device=device, requires_grad=requires_grad, **rest)
 
 
 def _empty_on_cpu(op: Any, active: int, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:

@@ -4,11 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
-from rushlight.eager.arguments import element_type, integer, integers, number, place, required_operand, shape_of, varied
+from rushlight.eager.arguments import (
+    element_type,
+    integer,
+    integers,
+    no_more,
+    number,
+    place,
+    plain_format,
+    required_operand,
+    required_tensor,
+    varied,
+)
 from rushlight.eager.creation import empty, full, ones, zeros
 from rushlight.eager.creation import tensor as make_tensor
 from rushlight.eager.dispatch import STATE, called, dispatch
 from rushlight.eager.handle import Handle
+from rushlight.eager.legacy import named_type, type_name
 from rushlight.eager.methods import GeneratedMethods
 from rushlight.eager.mutation import COPY
 from rushlight.eager.results import named_results
@@ -16,7 +28,7 @@ from rushlight.ir.dtype import DType, bfloat16, bool_, float16, float32, float64
 from rushlight.ir.type import Device
 from rushlight.ops import OPERATORS
 from rushlight.ops.dims import wrap_dim
-from rushlight.support.errors import fail
+from rushlight.support.errors import fail, require
 
 _TO, _CLONE, _VIEW, _EXPAND = OPERATORS["to_dtype"], OPERATORS["clone"], OPERATORS["view"], OPERATORS["expand"]
 
@@ -139,11 +151,15 @@ class ShapeOverloads:
 
     def contiguous(self, memory_format: Any = None) -> Any:
         """Itself if its elements lie row-major, else a copy that does."""
+        if memory_format is not None:
+            plain_format(memory_format)
         settled = STATE.tracer is None or not STATE.tracer.in_doubt(self)
         return self if settled and self.is_contiguous() else dispatch(OPERATORS["contiguous"], (self,), {})
 
     def is_contiguous(self, memory_format: Any = None) -> bool:
         """Whether its elements lie row-major without gaps."""
+        if memory_format is not None:
+            plain_format(memory_format)
         return self.form.is_contiguous  # pyright: ignore[reportAttributeAccessIssue] - tensors have it
 
 
@@ -163,13 +179,23 @@ class ConversionOverloads:
 
     __slots__ = ()
 
-    def to(self, *args: Any, dtype: Any = None, device: Any = None, copy: bool = False, **ignored: Any) -> Any:
-        """The tensor with another dtype or on another device: itself where nothing changes."""
+    def to(self, *args: Any, dtype: Any = None, device: Any = None, copy: bool = False, **rest: Any) -> Any:
+        """The tensor with another dtype or on another device: itself where nothing changes.
+
+        By position: a dtype, a device, a device and a dtype, or a tensor to be like; then `non_blocking` and `copy`.
+        """
+        if rest:
+            args = _of_other(args, rest)
         return converted(self, args, dtype, device, copy)
 
-    def type(self, dtype: Any = None) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride] - PyTorch's name
-        """The tensor with another dtype; without one, the name of its own."""
-        return converted(self, (dtype,), None, None, False)
+    def type(self, dtype: Any = None, non_blocking: bool = False) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride] - PyTorch's name
+        """The tensor with another dtype, also by PyTorch's older names; without one, that name of its own.
+
+        `ones(2).type()` is "torch.FloatTensor", as programs compare it with.
+        """
+        if dtype is None:
+            return type_name(_dtype(self), _device(self))
+        return converted(self, (), named_type(dtype), None, False)
 
     def type_as(self, other: Any) -> Any:
         """The tensor with the dtype of another one."""
@@ -219,8 +245,14 @@ class ConversionOverloads:
         """On the CPU."""
         return converted(self, (), None, "cpu", False)
 
+    def cuda(self, device: Any = None, non_blocking: bool = False, memory_format: Any = None) -> Any:
+        """Nothing but the error that there is no such device: V001."""
+        fail("V001", "cuda: there is no device cuda", hint="devices: cpu, meta; ask rl.cuda.is_available() first")
+
     def clone(self, *, memory_format: Any = None) -> Any:
         """A copy with a storage of its own."""
+        if memory_format is not None:
+            plain_format(memory_format)
         return dispatch(_CLONE, (self,), {})
 
     def copy_(self, src: Any, non_blocking: Any = False) -> Any:
@@ -241,21 +273,21 @@ class ConversionOverloads:
         """A tensor of `data`, of this one's dtype unless one is given."""
         return make_tensor(data, dtype=dtype or _dtype(self), device=device, requires_grad=requires_grad)
 
-    def new_zeros(self, *size: Any, dtype: Any = None, device: Any = None, requires_grad: Any = False) -> Any:
+    def new_zeros(self, *size: Any, dtype: Any = None, device: Any = None, **options: Any) -> Any:
         """Zeros of this tensor's dtype and device."""
-        return zeros(*size, dtype=dtype or _dtype(self), device=device or _device(self), requires_grad=requires_grad)
+        return zeros(*size, dtype=dtype or _dtype(self), device=device or _device(self), **options)
 
-    def new_ones(self, *size: Any, dtype: Any = None, device: Any = None, requires_grad: Any = False) -> Any:
+    def new_ones(self, *size: Any, dtype: Any = None, device: Any = None, **options: Any) -> Any:
         """Ones of this tensor's dtype and device."""
-        return ones(*size, dtype=dtype or _dtype(self), device=device or _device(self), requires_grad=requires_grad)
+        return ones(*size, dtype=dtype or _dtype(self), device=device or _device(self), **options)
 
-    def new_empty(self, *size: Any, dtype: Any = None, device: Any = None, requires_grad: Any = False) -> Any:
+    def new_empty(self, *size: Any, dtype: Any = None, device: Any = None, **options: Any) -> Any:
         """Undefined contents, of this tensor's dtype and device."""
-        return empty(*size, dtype=dtype or _dtype(self), device=device or _device(self), requires_grad=requires_grad)
+        return empty(*size, dtype=dtype or _dtype(self), device=device or _device(self), **options)
 
-    def new_full(self, size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Any:
+    def new_full(self, size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, **options: Any) -> Any:
         """One value everywhere, of this tensor's dtype and device."""
-        return full(shape_of((size,)), fill_value, dtype=dtype or _dtype(self), device=device or _device(self))
+        return full(size, fill_value, dtype=dtype or _dtype(self), device=device or _device(self), **options)
 
 
 def _dtype(tensor: Any) -> DType:
@@ -266,15 +298,27 @@ def _device(tensor: Any) -> Device:
     return tensor.device
 
 
+def _of_other(args: tuple[Any, ...], rest: dict[str, Any]) -> tuple[Any, ...]:
+    """The positional arguments of `to`, with the tensor that is named `other`; errors as `no_more` for other names."""
+    other = (required_tensor(rest.pop("other")),) if "other" in rest else ()
+    no_more(rest, ("dtype", "device", "copy", "other"))
+    return (*args, *other)
+
+
 def converted(tensor: Any, args: tuple[Any, ...], dtype: Any, device: Any, copy: bool) -> Any:
     """What `Tensor.to` gives for a dtype, a device, both, or another tensor."""
     wanted, where = element_type(dtype), place(device)
+    switches = 0
     for arg in args:
         if isinstance(arg, Handle):
             wanted, where = arg.dtype, arg.device
         elif isinstance(arg, (str, Device)):
             where = place(arg)
-        elif not isinstance(arg, bool) and arg is not None:
+        elif isinstance(arg, bool):
+            switches += 1  # non_blocking, then copy
+            require(switches <= 2, "A003", "to: too many arguments")
+            copy = arg if switches == 2 else copy
+        elif arg is not None:
             wanted = element_type(arg)
     if where is not None and where != tensor.device:
         return moved(tensor, where, wanted)

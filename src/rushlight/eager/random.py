@@ -6,15 +6,25 @@ answers, so that what is recorded, recomputed or differentiated sees the same tw
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from collections.abc import Generator as Iteration
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
-from rushlight.eager.arguments import default_dtype, element_type, integer, place, required_operand, shape_of
-from rushlight.eager.creation import require_gradient
+from rushlight.eager.arguments import (
+    default_dtype,
+    element_type,
+    integer,
+    named_size,
+    no_more,
+    place,
+    required_operand,
+    required_tensor,
+    shape_of,
+)
+from rushlight.eager.creation import OPTIONS, require_gradient
 from rushlight.eager.dispatch import BACKENDS, STATE, Key, bit, call_function, register_preparation
 from rushlight.eager.memory import array_of, copied
 from rushlight.eager.mutation import Mutation, in_place
@@ -73,7 +83,7 @@ def _given(generator: Generator | None) -> tuple[Any, Any]:
 
 
 def _drawn(
-    name: str, operands: tuple[Any, ...], size: Sequence[Any], dtype: Any, device: Any, generator: Any, wanted: bool
+    name: str, operands: tuple[Any, ...], size: tuple[Any, ...], dtype: Any, device: Any, generator: Any, wanted: bool
 ) -> Any:
     seed, ordinal = _given(generator)
     attrs = {"size": shape_of(size), "dtype": dtype, "device": place(device)}
@@ -81,51 +91,120 @@ def _drawn(
     return require_gradient(result) if wanted else result
 
 
-def rand(*size: Any, generator: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
+_OPTIONS = ("generator", *OPTIONS)
+
+
+def rand(
+    *size: Any,
+    generator: Any = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    **rest: Any,
+) -> Any:
     """Uniform numbers of [0, 1)."""
+    if rest:
+        size = named_size(size, rest, _OPTIONS)
     return _drawn("rand", (), size, element_type(dtype) or default_dtype(), device, generator, requires_grad)
 
 
-def randn(*size: Any, generator: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
+def randn(
+    *size: Any,
+    generator: Any = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    **rest: Any,
+) -> Any:
     """Normally distributed numbers of mean 0 and variance 1."""
+    if rest:
+        size = named_size(size, rest, _OPTIONS)
     return _drawn("randn", (), size, element_type(dtype) or default_dtype(), device, generator, requires_grad)
 
 
 def randint(
-    *args: Any, generator: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False
+    *args: Any,
+    generator: Any = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    **named: Any,
 ) -> Any:
-    """Integers of [low, high): `randint(high, size)` or `randint(low, high, size)`."""
-    require(len(args) in (2, 3), "A003", "randint: takes high and size, or low, high and size")
-    low, high, size = (0, *args) if len(args) == 2 else args
+    """Integers of [low, high): `randint(high, size)` or `randint(low, high, size)`, by position or by name."""
+    low, high, size = _range_and_size(args, named)
     bounds = (required_operand(low), required_operand(high))
     if isinstance(low, int) and isinstance(high, int):
         require(low < high, "A002", "randint: high must be greater than low", low=low, high=high)
     return _drawn("randint", bounds, (size,), element_type(dtype) or int64, device, generator, requires_grad)
 
 
-def randperm(n: int, *, generator: Any = None, dtype: Any = None, device: Any = None) -> Any:
+def _range_and_size(args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, Any, Any]:
+    """low, high and size of `randint`; A003 unless each but low is given, once."""
+    names = ("low", "high", "size")
+    given = [name for name in names if name in named]
+    names = names if "low" in named or len(args) + len(given) > 2 else names[1:]
+    found = {name: named.pop(name) for name in given}
+    if named:
+        no_more(named, (*names, *_OPTIONS))
+    positional = names[: len(args)]
+    fits = len(args) + len(given) == len(names) and not found.keys() & set(positional)
+    require(fits, "A003", "randint: takes high and size, or low, high and size")
+    found.update(zip(positional, args, strict=True))
+    return found.get("low", 0), found["high"], found["size"]
+
+
+def randperm(
+    n: int,
+    *,
+    generator: Any = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    **rest: Any,
+) -> Any:
     """The integers from 0 to n - 1 in random order."""
+    if rest:
+        no_more(rest, _OPTIONS)
     bits = _drawn("random_bits", (), (integer(n),), uint64, device, generator, False)
-    return copied(np.argsort(array_of(bits), kind="stable"), element_type(dtype) or int64)
+    result = copied(np.argsort(array_of(bits), kind="stable"), element_type(dtype) or int64)
+    return require_gradient(result) if requires_grad else result
 
 
-def _like(name: str, like: Any, dtype: Any, generator: Any, requires_grad: bool) -> Any:
-    result = call_function(OPERATORS[name], (like, *_given(generator)), {"dtype": element_type(dtype)})
+def _like(
+    name: str, like: Any, dtype: Any, device: Any, generator: Any, requires_grad: bool, rest: dict[str, Any]
+) -> Any:
+    if rest:
+        no_more(rest, _OPTIONS)
+    found = required_tensor(like)
+    require(device is None or place(device) == found.device, "A006", f"{name}: on another device", device=device)
+    result = call_function(OPERATORS[name], (found, *_given(generator)), {"dtype": element_type(dtype)})
     return require_gradient(result) if requires_grad else result
 
 
 def rand_like(
-    like: Any, *, generator: Any = None, dtype: Any = None, requires_grad: bool = False, **ignored: Any
+    input: Any,
+    *,
+    generator: Any = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    **rest: Any,
 ) -> Any:
     """Uniform numbers of [0, 1) in the shape of another tensor."""
-    return _like("rand_like", like, dtype, generator, requires_grad)
+    return _like("rand_like", input, dtype, device, generator, requires_grad, rest)
 
 
 def randn_like(
-    like: Any, *, generator: Any = None, dtype: Any = None, requires_grad: bool = False, **ignored: Any
+    input: Any,
+    *,
+    generator: Any = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    **rest: Any,
 ) -> Any:
     """Normally distributed numbers in the shape of another tensor."""
-    return _like("randn_like", like, dtype, generator, requires_grad)
+    return _like("randn_like", input, dtype, device, generator, requires_grad, rest)
 
 
 def normal(mean: Any, std: Any = 1.0, size: Any = None, *, generator: Any = None, dtype: Any = None) -> Any:

@@ -17,6 +17,7 @@ from rushlight.eager.dispatch import STATE, called, name_operation
 from rushlight.eager.form import Size
 from rushlight.eager.handle import Handle, adopt, gradient_of, move, share
 from rushlight.eager.interception import make_subclass, make_wrapper_subclass
+from rushlight.eager.legacy import made
 from rushlight.eager.memory import asked_array_of
 from rushlight.eager.methods import GeneratedMethods
 from rushlight.eager.ordering import OrderMethods
@@ -243,7 +244,9 @@ class Reading:
         return format_tensor(self)
 
     def __format__(self: Any, spec: str) -> str:
-        return format(self.item(), spec) if not self.form.shape and spec else repr(self)
+        if self.form.shape and spec:
+            fail("A001", "format: a tensor with dims has no format", spec=spec, hint="format its item(), or its text")
+        return format(self.item(), spec) if spec else repr(self)
 
 
 class Tensor(
@@ -264,10 +267,13 @@ class Tensor(
     __slots__ = ()
     __array_priority__ = 1000
 
-    def __new__(cls, data: Any = (), *sizes: Any) -> Any:
-        """Legacy constructor, as torch.Tensor: data, or sizes, or nothing."""
-        found = data if isinstance(data, Handle) else tensor(data if not isinstance(data, int) else [0.0] * data)
-        return wrap(found, cls)
+    def __new__(cls, *args: Any, device: Any = None) -> Any:
+        """Legacy constructor, as torch.Tensor: of the default dtype, from data, or undefined in a shape.
+
+        `Tensor()` has no elements, `Tensor(2, 3)` and `Tensor(size)` have sizes, `Tensor([1, 2])` has data;
+        `Tensor(tensor)` shows the same elements.
+        """
+        return wrap(made(args, None, device), cls)
 
     def apply(self, op: Any, args: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
         """Dispatches an operator call; SymInts among the attributes become sizes."""

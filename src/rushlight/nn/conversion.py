@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Self
 
-from rushlight.eager.arguments import element_type, place
+from rushlight.eager.arguments import element_type, no_more, place
 from rushlight.eager.autograd.modes import no_grad
 from rushlight.eager.tensor import Tensor
 from rushlight.ir.dtype import DType, bfloat16, float16, float32, float64
@@ -71,6 +71,10 @@ class ModuleConversion(ModuleState):
         """Convert floating-point parameters and buffers to bfloat16."""
         return self.to(dtype=bfloat16)
 
+    def cuda(self, device: Any = None) -> Self:
+        """Nothing but the error that there is no such device: V001."""
+        fail("V001", "cuda: there is no device cuda", hint="devices: cpu, meta; ask rl.cuda.is_available() first")
+
     def cpu(self) -> Self:
         """Move to the CPU."""
         return self.to(device="cpu")
@@ -83,10 +87,8 @@ def _floating(dtype: DType) -> bool:
 def _destination(*args: Any, **kwargs: Any) -> tuple[Device | None, DType | None]:
     """Return (device, dtype) of the ways to call `to`: by position in either order, by name, or like a tensor."""
     device, dtype = kwargs.pop("device", None), kwargs.pop("dtype", None)
-    kwargs.pop("non_blocking", None)
     other = kwargs.pop("tensor", None)
-    if kwargs:
-        fail("A003", f"to: there is no argument {next(iter(kwargs))}")
+    no_more(kwargs, ("device", "dtype", "tensor"))
     for arg in args:
         if isinstance(arg, Tensor):
             other = arg

@@ -26,11 +26,10 @@ def absent_name(module: str, name: str, known: Iterable[str]) -> AttributeError:
     """
     if name.startswith("__"):
         return AttributeError(f"module {module} has no attribute {name}")
-    hint = did_you_mean(name, known)
     peer = module.replace("rushlight", "torch", 1)
-    if name in peer_names(module):
-        report = error("N001", f"{module} has no {name} yet, which {peer} has", hint=hint)
+    if name in peer_names(module):  # it is meant as it is written
+        report = error("N001", f"{module} has no {name} yet, which {peer} has")
     else:
-        report = error("N002", f"{module} has no attribute {name}", hint=hint)
+        report = error("N002", f"{module} has no attribute {name}", hint=did_you_mean(name, known))
     assert isinstance(report, AttributeError)
     return report

@@ -163,6 +163,8 @@ def called_name() -> str:
     ):
         ours = caller
     name = ours.f_code.co_name
+    if name == "__new__" and "cls" in ours.f_locals:
+        return ours.f_locals["cls"].__name__
     if name in ("__init__", "__call__") and "self" in ours.f_locals:
         return type(ours.f_locals["self"]).__name__
     return name.strip("_")

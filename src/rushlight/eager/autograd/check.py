@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,8 @@ from rushlight.eager.dispatch import Scope
 from rushlight.eager.handle import Handle
 from rushlight.eager.memory import array_of, copied
 from rushlight.ir.dtype import Kind, float64
-from rushlight.support.errors import fail
+from rushlight.support.errors import fail, require
+from rushlight.support.names import did_you_mean
 
 Function = Callable[..., Any]
 
@@ -52,6 +53,19 @@ def _analytic(output: Any, tensor: Any, shape: tuple[int, ...]) -> Any:
     return np.stack(columns, axis=1) if columns else np.zeros((int(np.prod(shape)), 0))
 
 
+# PyTorch's further arguments: what may be asked for, and what they change here. Each element is always compared.
+_ALWAYS = ("check_backward_ad", "check_grad_dtypes", "check_undefined_grad", "fast_mode", "nondet_tol")
+_MISSING = ("check_batched_forward_grad", "check_batched_grad", "check_forward_ad", "masked")
+
+
+def _no_more(rest: Mapping[str, Any]) -> None:
+    """A003 for an argument that PyTorch has not either, A006 for one that asks for a check that is not there."""
+    for name, value in rest.items():
+        known = name in _ALWAYS or name in _MISSING
+        require(known, "A003", f"gradcheck: there is no argument {name}", hint=did_you_mean(name, _ALWAYS + _MISSING))
+        require(name in _ALWAYS or not value, "A006", f"gradcheck: {name} is not supported")
+
+
 def gradcheck(
     func: Function,
     inputs: Any,
@@ -60,12 +74,13 @@ def gradcheck(
     atol: float = 1e-5,
     rtol: float = 1e-3,
     raise_exception: bool = True,
-    **ignored: Any,
+    **rest: Any,
 ) -> bool:
     """Whether the gradients of `func` at `inputs` agree with finite differences. Inputs should be float64.
 
     Errors: G013 where they differ, unless `raise_exception` is False.
     """
+    _no_more(rest)
     listed = list(inputs) if isinstance(inputs, (tuple, list)) else [inputs]
     wanted = [at for at, item in enumerate(listed) if isinstance(item, Handle) and requires(item)]
     if not wanted:
@@ -103,7 +118,8 @@ def gradgradcheck(
     eps: float = 1e-6,
     atol: float = 1e-5,
     rtol: float = 1e-3,
-    **ignored: Any,
+    raise_exception: bool = True,
+    **rest: Any,
 ) -> bool:
     """`gradcheck` of the gradients of `func`, so of its second derivatives."""
     listed = list(inputs) if isinstance(inputs, (tuple, list)) else [inputs]
@@ -125,4 +141,4 @@ def gradgradcheck(
             found = grad(outputs, wanted, seeds, create_graph=True, allow_unused=True)
         return tuple([item for item in found if item is not None])
 
-    return gradcheck(first, (*listed, *given), eps=eps, atol=atol, rtol=rtol)
+    return gradcheck(first, (*listed, *given), eps=eps, atol=atol, rtol=rtol, raise_exception=raise_exception, **rest)
