@@ -121,3 +121,34 @@ def test_operands_may_lie_anyhow():
 
     np.testing.assert_allclose(rl.compile(heads)(packed).numpy(), whole(packed).numpy(), rtol=2e-6, atol=1e-6)
     np.testing.assert_array_equal(rl.compile(heads)(packed).numpy(), heads(packed).numpy())
+
+
+def test_a_band_reads_a_value_where_it_lies():
+    """A value of the program that lies in an older one's memory is not the band's own, which nobody has written."""
+    text = """\
+g(%x: f32[s0, s1], %at: i64[1], %other: i64[1], %g: f32[1]) {
+  size s0 = 2
+  size s1 = 4
+  %0 = full(0) {size=[`s0`], dtype=f32, device=device cpu -1} : f32[s0]
+  %1 = scatter_add(%0, %at, %g) {dim=0} : f32[s0]
+  %2 = scatter_add(%0, %other, %g) {dim=0} : f32[s0]
+  %3 = add(%1, %2, none) : f32[s0]
+  %4 = reshape(%3) {shape=[`s0`, 1, 1]} : f32[s0, 1, 1]
+  %5 = reshape(%x) {shape=[`s0`, `s1`, 1]} : f32[s0, s1, 1]
+  %6 = transpose(%5) {dim0=-2, dim1=-1} : f32[s0, 1, s1] strides [s1, 1, 1]
+  %7 = matmul(%4, %6) : f32[s0, 1, s1]
+  %8 = exp(%x) : f32[s0, s1]
+  %9 = reshape(%8) {shape=[`s0`, 1, `s1`]} : f32[s0, 1, s1]
+  %10 = transpose(%9) {dim0=-2, dim1=-1} : f32[s0, s1, 1] strides [s1, 1, s1]
+  %11 = matmul(%10, %4) : f32[s0, s1, 1]
+  %12 = reshape(%11) {shape=[`s0`, `s1`]} : f32[s0, s1]
+  %13 = reshape(%7) {shape=[`s0`, `s1`]} : f32[s0, s1]
+  %14 = add(%12, %13, none) : f32[s0, s1]
+  return %14
+}"""
+    plan = run_passes(parse_graph(text, OPERATORS), TARGET, until="07-tiled.ir")
+    (bands,) = (kernel for kernel in plan.kernels if isinstance(kernel, BandKernel))
+    own = {buffer for buffer, _ in bands.places}
+    made = {buffer for launch in plan.launches for buffer in launch.buffers if plan.kernels[launch.kernel] is not bands}
+    assert not own & made
+    assert {launch.buffers[0] for launch in bands.launches} <= set(bands.buffers)

@@ -53,3 +53,16 @@ def test_product_over_an_axis_is_refused() -> None:
     with pytest.raises(DTypeError) as caught:
         rl.ones(3).prod(dtype=rl.complex64)
     assert caught.value.code == "D006"
+
+
+@pytest.mark.parametrize("rows", [5, 1000])
+def test_sums_of_rows_keep_their_runs_in_parts(rows: int) -> None:
+    """A share's own memory is in parts as well: sums of many complex rows wait in it."""
+    real, imag = np.random.default_rng(1).integers(-8, 8, (2, rows, 7)).astype(np.float32)
+    x = (real + 1j * imag).astype(np.complex64)
+
+    def first_sum(x: rl.Tensor) -> rl.Tensor:
+        return x.sum(0)
+
+    for total in (first_sum, rl.compile(first_sum)):
+        assert np.array_equal(total(rl.from_numpy(x)).numpy(), x.sum(0))

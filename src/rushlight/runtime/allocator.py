@@ -220,6 +220,10 @@ class Allocator:
             capacity = ((nbytes - 1 >> shift) + 1) << shift
         cells = self._free.setdefault(capacity, [])
         cell = cells.pop() if cells else self._neighbour(capacity) or self._reserve(capacity, nbytes)
+        poison = settings.get().poison
+        if poison:  # and no memo: every storage comes by here
+            ctypes.memset(cell.address, poison, capacity)
+            return cell
         if len(self._homes) >= _MEMO_ENTRIES:
             self._homes.clear()
         self._homes[nbytes] = cells

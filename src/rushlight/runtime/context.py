@@ -12,6 +12,7 @@ from array import array
 from typing import Any
 
 from rushlight.runtime import allocator, native, pool
+from rushlight.support import settings
 from rushlight.support.errors import fail
 
 WORDS = 16
@@ -42,7 +43,7 @@ class Context:
         self.words[POOL] = pool.pool_address()
         self.words[THREADS] = pool.get_num_threads()
         self._host_calls: object = None
-        self.call_short = functions.call_held
+        self.call_short = _poisoned(functions.call_held)
         self.arena = allocator.CPU.allocate(_FIRST_ARENA_BYTES)
         self._set_arena(self.arena)
         self.look_at_thread()
@@ -53,10 +54,10 @@ class Context:
         if threading.current_thread() is threading.main_thread():
             _know_python_handler(functions)
             self.words[INTERRUPT] = functions.interrupt_byte
-            self._call_long = functions.call_watched
+            self._call_long = _poisoned(functions.call_watched)
         else:
             self.words[INTERRUPT] = functions.no_interrupt_byte
-            self._call_long = functions.call_released
+            self._call_long = _poisoned(functions.call_released)
 
     def set_host_calls(self, address: int, owner: object) -> None:
         """Let entries find the table of host calls at `address`; `owner` keeps it alive."""
@@ -107,6 +108,20 @@ class Context:
         self.arena = arena
         self.words[ARENA] = arena.address
         self.words[ARENA_BYTES] = arena.nbytes
+
+
+def _poisoned(call: native.Call) -> native.Call:
+    """The call itself; with the setting `poison` one that fills the arena first."""
+    poison = settings.get().poison
+    if not poison:
+        return call
+
+    def call_on_poison(entry: int, context: int, descriptors: int) -> int:
+        arena = current().arena
+        ctypes.memset(arena.address, poison, arena.nbytes)
+        return call(entry, context, descriptors)
+
+    return call_on_poison
 
 
 LOCAL = threading.local()

@@ -38,8 +38,8 @@ def _split_loops(kernel: Kernel) -> Kernel:
     scalars = [part for store in kernel.stores() for part in (store.value, store.where) if part is not None]
     if not any(term.type.kind is Kind.COMPLEX for term in postorder(scalars)):
         return kernel
-    splitter = _Splitter({buffer: _in_parts(buffer) for buffer in kernel.buffers if buffer.type.dtype.is_complex})
-    buffers = tuple([splitter.buffers.get(buffer, buffer) for buffer in kernel.buffers])
+    splitter = _Splitter()
+    buffers = tuple([splitter.buffer(buffer) for buffer in kernel.buffers])
     return replace(kernel, buffers=buffers, body=splitter.statements(kernel.body))
 
 
@@ -55,10 +55,16 @@ def _in_parts(buffer: Buffer) -> Buffer:
 class _Splitter:
     """Rewrites scalars; `parts` of complex ones, `image` of the others."""
 
-    def __init__(self, buffers: dict[Buffer, Buffer]) -> None:
-        self.buffers = buffers
+    def __init__(self) -> None:
+        self.buffers: dict[Buffer, Buffer] = {}
         self.parts: dict[Scalar, Parts] = {}
         self.image: dict[Scalar, Scalar] = {}
+
+    def buffer(self, buffer: Buffer) -> Buffer:
+        """A buffer as kernels see it: an argument, or a share's own memory."""
+        if not buffer.type.dtype.is_complex:
+            return buffer
+        return self.buffers.setdefault(buffer, _in_parts(buffer))
 
     def statements(self, body: tuple[Statement, ...]) -> tuple[Statement, ...]:
         """The statements on parts: two stores for each complex one."""
@@ -79,7 +85,7 @@ class _Splitter:
             return [replace(store, offset=offset, value=self.real(store.value), where=where)]
         if store.combine not in (None, "sum"):
             _refuse(f"a scatter with {store.combine}")
-        buffer = self.buffers[store.buffer]
+        buffer = self.buffer(store.buffer)
         values = self.both(store.value)
         offsets = _places(offset)
         return [Store(buffer, at, value, store.combine, where) for at, value in zip(offsets, values, strict=True)]
@@ -122,7 +128,7 @@ class _Splitter:
         """A term with a complex result."""
         name, real = term.op.name, real_dtype(term.type)
         if name == "load":
-            buffer = self.buffers[term.attr("buffer")]
+            buffer = self.buffer(term.attr("buffer"))
             first, second = (load(buffer, at) for at in _places(self.image[term.operands[0]]))
             return first, second
         if name == "constant":

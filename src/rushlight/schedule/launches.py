@@ -83,9 +83,9 @@ class LaunchMaker:
         if local.flags is not None:
             self.add(Group(chain.groups[0].number, [local.flags], len(local.flags.axes)))
         launches = [launch for group in local.groups for launch in self._make(group, shared=False)]
-        outside = {
-            buffer for group in chain.groups for buffer in (*group.reads, *[node.buffer for node in group.nodes])
-        }
+        named = [buffer for group in chain.groups for buffer in (*group.reads, *[node.buffer for node in group.nodes])]
+        # Launches name what lies in another value's memory by that value.
+        outside = {self.placed.get(buffer, buffer) for buffer in named}
         kernel, arguments, shares = band_launch(f"k{len(self.kernels)}", local, launches, outside)
         self.launches.append(Launch(len(self.kernels), arguments, shares, 1))
         self.kernels.append(kernel)

@@ -120,6 +120,12 @@ class Settings:
         folder(), "", "Write a profile of each trace, export and compilation to this folder, for a flame graph."
     )
     verify = Setting(flag(), False, "Check the result of every pass of the compiler.")
+    poison = Setting(
+        whole_number(0, 255),
+        0,
+        "Fill memory with this byte before it is used, so that what reads it unwritten shows: 255 makes floats NaN. "
+        "0 leaves memory as it is. Set it before the process starts.",
+    )
     strict_fallbacks = Setting(flag(), False, "Make every fallback an error, as rl.strict() does.")
 
     key: str
