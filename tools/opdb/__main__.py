@@ -1,0 +1,60 @@
+"""Compares Rushlight with PyTorch on PyTorch's operator database; run where both are installed.
+
+    python -m tools.opdb                         what is not yet done; results in the folder .opdb
+    python -m tools.opdb --only sum,std --fresh  these entries, again
+    python -m tools.opdb --report [--every]      the table and the failures, without running anything
+    python -m tools.opdb --report --markdown     the table alone
+
+Exit status 1 when a value, a shape or a dtype is wrong, or an error has no code.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from tools.opdb import pytorch, report, running
+from tools.opdb.checking import DTYPES, Settings
+
+
+def arguments() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="python -m tools.opdb", description=__doc__)
+    parser.add_argument("--folder", type=Path, default=Path(".opdb"))
+    parser.add_argument("--only", default="", help="names of entries, by commas")
+    parser.add_argument("--dtypes", default=",".join(DTYPES))
+    parser.add_argument("--samples", type=int, default=1000, help="at most so many of each dtype")
+    parser.add_argument("--compiled", type=int, default=1000, help="compile at most so many of each dtype")
+    parser.add_argument("--reference", action="store_true", help="the database's larger set of samples")
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--timeout", type=int, default=1800, help="seconds for an operator")
+    parser.add_argument("--fresh", action="store_true", help="forget earlier results of these entries")
+    parser.add_argument("--report", action="store_true")
+    parser.add_argument("--every", action="store_true", help="print registered errors too")
+    parser.add_argument("--markdown", action="store_true", help="print the table alone")
+    return parser.parse_args()
+
+
+def main() -> int:
+    """Run what is to be run, and print what was found."""
+    options = arguments()
+    only = {name for name in options.only.split(",") if name}
+    entries = [entry for entry in pytorch.operators() if not only or {entry.name, pytorch.label(entry)} & only]
+    paths = [running.file_of(options.folder, pytorch.label(entry)) for entry in entries]
+    if not options.report:
+        for path in paths if options.fresh else []:
+            path.unlink(missing_ok=True)
+        settings = Settings(tuple(options.dtypes.split(",")), options.samples, options.compiled, options.reference)
+        running.run(entries, settings, options.folder, options.jobs, options.timeout)
+    wanted = {path.name for path in paths}
+    results = [report.read(path) for path in sorted(options.folder.glob("*.json")) if path.name in wanted]
+    print(report.table(results))
+    lines = list(report.wrong(results, every=options.every))
+    if not options.markdown:
+        print(*lines, sep="\n")
+    return 1 if any(report.wrong(results)) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

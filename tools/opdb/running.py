@@ -1,0 +1,88 @@
+"""Runs the check, a process for each operator, and keeps what each found in a file of its own."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import signal
+import sys
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+from rushlight.support import settings as compiler_settings
+from tools.opdb import pytorch
+from tools.opdb.checking import Settings, checked, ours
+
+
+def file_of(folder: Path, label: str) -> Path:
+    """Where an operator's results lie."""
+    return folder / (label.replace(":", "~").replace("/", "_") + ".json")
+
+
+def result_of(entry: Any, settings: Settings) -> dict[str, Any]:
+    """Everything that is asked of an operator, as JSON."""
+    start = time.process_time()
+    result: dict[str, Any] = {"operator": pytorch.label(entry), "dtypes": {}, "failures": []}
+    if ours(entry) is None:
+        return {**result, "missing": True}
+    with compiler_settings.override(optimise=0):  # the same bits, sooner
+        for dtype in settings.dtypes:
+            tally = checked(entry, dtype, settings)
+            if tally.counts:
+                result["dtypes"][dtype] = dict(sorted(tally.counts.items()))
+                result["failures"] += tally.failures
+    return {**result, "seconds": round(time.process_time() - start, 1)}
+
+
+def _child(entry: Any, settings: Settings, path: Path, timeout: int) -> None:
+    signal.alarm(timeout)  # its default action ends the process
+    warnings.simplefilter("ignore")
+    result = result_of(entry, settings)
+    part = path.with_suffix(f".{os.getpid()}")
+    part.write_text(json.dumps(result, indent=1), encoding="utf-8")
+    part.replace(path)
+
+
+def run(entries: list[Any], settings: Settings, folder: Path, jobs: int, timeout: int) -> None:
+    """Fork a process per operator without results yet, at most `jobs` at a time.
+
+    What ends a process, a signal or the time, is written as that operator's failure.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    waiting = [entry for entry in entries if not file_of(folder, pytorch.label(entry)).exists()]
+    running: dict[int, str] = {}
+    pytorch.torch.set_num_threads(1)
+    gc.freeze()
+    while waiting or running:
+        while waiting and len(running) < jobs:
+            entry = waiting.pop(0)
+            name = pytorch.label(entry)
+            child = os.fork()
+            if child == 0:
+                status = 1
+                try:
+                    _child(entry, settings, file_of(folder, name), timeout)
+                    status = 0
+                finally:
+                    sys.stderr.flush()
+                    os._exit(status)
+            running[child] = name
+        child, status = os.wait()
+        _finished(file_of(folder, running[child]), running.pop(child), status)
+
+
+def _finished(path: Path, name: str, status: int) -> None:
+    if status == 0 and path.exists():
+        result = json.loads(path.read_text(encoding="utf-8"))
+        bad = [failure for failure in result["failures"] if failure["category"] != "registered"]
+        if bad:
+            print(f"{name}: {len(bad)} failures in {result['seconds']} s", flush=True)
+        return
+    ended = f"signal {os.WTERMSIG(status)}" if os.WIFSIGNALED(status) else f"status {os.WEXITSTATUS(status)}"
+    failure = {"dtype": "", "sample": -1, "part": "process", "category": "raw", "detail": ended, "call": ""}
+    result = {"operator": name, "dtypes": {"": {"process/raw": 1}}, "failures": [failure], "seconds": 0}
+    path.write_text(json.dumps(result), encoding="utf-8")
+    print(f"{name}: ended by {ended}", flush=True)
