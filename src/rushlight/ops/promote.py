@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from rushlight.ir.dtype import BY_NAME, DTYPES, DType, Kind, bool_, complex64, complex128, float32, float64, int64
-from rushlight.ir.type import CPU, Device, TensorType, contiguous_strides, dense_order
+from rushlight.ir.type import CPU, Device, TensorType, contiguous_strides
 from rushlight.ir.value import Value
 from rushlight.ops.record import OPERATORS
 from rushlight.support.errors import fail, require
-from rushlight.sym import Size, SizeExpr, broadcast_sizes, divides, eq, has_example, optimization_hint, statically_known
+from rushlight.sym import Size, broadcast_sizes, divides, eq, example_says, lt, statically_known
 
 DEFAULT_FLOAT = float32
+_ORDER = "strides: a result's dims are in the order of the operands' strides"
 
 # torch.promote_types of torch 2.13, row by column; `-` where it raises. Both follow the order of ir.dtype.DTYPES:
 # bool, uint8, int8, int16, int32, int64, uint16, uint32, uint64, float16, bfloat16, float32, float64, complex64 and
@@ -178,23 +179,17 @@ def unbroadcast(grad: Any, like: Any) -> Any:
 
 
 def pointwise_strides(types: Sequence[TensorType], shape: tuple[Size, ...]) -> tuple[Size, ...]:
-    """The strides that eager gives a pointwise result: dense, with dims in the order of the operands' strides.
+    """The strides of a pointwise result: dense, with dims in the order of the operands' strides.
 
-    PyTorch's rule (TensorIterator): contiguous when all operands are, else the first operand that tells two dims apart
-    decides their order. With symbols the first dense operand of the full shape decides, and without one the hints;
-    where there are none it is row-major.
+    PyTorch's rule (TensorIterator): contiguous when all operands are. Else dims are sorted from the innermost out by
+    insertion, and the first operand that moves in both of two dims tells which is the inner one. Strides that are
+    symbols are compared by their form; where that does not tell, by the example, which is guarded.
     """
-    full = [type_ for type_ in types if _has_shape(type_, shape)]
-    if len(shape) < 2 or (len(full) == len(types) and all(_is_contiguous(type_) for type_ in full)):
+    if len(shape) < 2 or all(_has_shape(type_, shape) and _is_contiguous(type_) for type_ in types):
         return contiguous_strides(shape)
-    if any(isinstance(size, SizeExpr) for type_ in types for size in (*type_.shape, *type_.strides)):
-        orders = [order for type_ in full if (order := dense_order(type_.shape, type_.strides)) is not None]
-        order = orders[0][::-1] if orders else _order_by_strides(types, shape)
-    else:
-        order = _order_by_strides(types, shape)
     strides: list[Size] = [1] * len(shape)
     step: Size = 1
-    for dim in order:
+    for dim in _order_by_strides(types, shape):
         strides[dim] = step
         step = step * (1 if shape[dim] == 0 else shape[dim])
     return tuple(strides)
@@ -216,22 +211,24 @@ def _is_contiguous(type_: TensorType) -> bool:
     return 0 in type_.shape or all(stride == wanted or size == 1 for size, stride, wanted in rows)
 
 
-def _order_by_strides(types: Sequence[TensorType], shape: tuple[Size, ...]) -> tuple[int, ...]:
-    """TensorIterator's insertion sort of dims, from the innermost out."""
+def _order_by_strides(types: Sequence[TensorType], shape: tuple[Size, ...]) -> list[int]:
+    """The dims from the innermost out.
+
+    An insertion sort, since the comparison leaves pairs open: any other sort would give another order.
+    """
     rank = len(shape)
     rows = [(0,) * (rank - type_.ndim) + _effective_strides(type_, shape) for type_ in types]
-    sizes = [optimization_hint(size) for size in shape]
     order = list(reversed(range(rank)))
     for position in range(1, rank):
         right = position
         for left in range(position - 1, -1, -1):
-            swap = _compare_dims(rows, sizes, order[left], order[right])
-            if swap > 0:
+            outer = _compare_dims(rows, shape, order[left], order[right])
+            if outer > 0:
                 order[left], order[right] = order[right], order[left]
                 right = left
-            elif swap < 0:
+            elif outer < 0:
                 break
-    return tuple(order)
+    return order
 
 
 def _effective_strides(type_: TensorType, shape: tuple[Size, ...]) -> tuple[Size, ...]:
@@ -244,31 +241,34 @@ def _effective_strides(type_: TensorType, shape: tuple[Size, ...]) -> tuple[Size
     )
 
 
-def _is_less(a: Size, b: Size) -> bool | None:
-    """Which of two strides is the less: by their form where that tells, as hints change while a program is traced.
-
-    None where there is no example either.
-    """
-    if not (isinstance(a, int) and isinstance(b, int)):
-        if a == 1 or b == 1:
-            return a == 1
-        inner, outer = divides(a, b), divides(b, a)
-        if inner is not outer:
-            return inner
-        if not (has_example(a) and has_example(b)):
-            return None
-    return optimization_hint(a) < optimization_hint(b)
-
-
-def _compare_dims(rows: Sequence[tuple[Size, ...]], shape: Sequence[int], a: int, b: int) -> int:
+def _compare_dims(rows: Sequence[tuple[Size, ...]], shape: tuple[Size, ...], a: int, b: int) -> int:
+    """Below 0 where dim `a` is the inner one, above 0 where `b` is, 0 where no operand tells."""
     for row in rows:
-        if row[a] == 0 or row[b] == 0:
-            continue
-        if row[a] != row[b]:
-            less = _is_less(row[a], row[b])
-            if less is None:
-                continue
-            return -1 if less else 1
-        if shape[a] > shape[b]:
-            return 1
+        if not (_is_still(row[a]) or _is_still(row[b])):
+            outer = _compare(row[a], row[b])
+            if outer:
+                return outer
+            if outer == 0 and _compare(shape[a], shape[b]) == 1:
+                return 1
     return 0
+
+
+def _is_still(stride: Size) -> bool:
+    return isinstance(stride, int) and stride == 0
+
+
+def _compare(a: Size, b: Size) -> int | None:
+    """-1, 0 or 1 as `a` is less than, equal to or more than `b`; None where nobody knows."""
+    if isinstance(a, int) and isinstance(b, int):
+        return (a > b) - (a < b)
+    if a == b:
+        return 0
+    if a == 1 or b == 1:
+        return -1 if a == 1 else 1
+    inner, outer = divides(a, b), divides(b, a)
+    if inner is not outer:
+        return -1 if inner else 1
+    less = example_says(lt(a, b), _ORDER)
+    if less is None or less:
+        return None if less is None else -1
+    return 0 if example_says(eq(a, b), _ORDER) else 1

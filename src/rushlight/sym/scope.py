@@ -198,6 +198,19 @@ class Scope(SymbolOwner):
         self.learn(taken)
         return holds
 
+    def example(self, condition: Condition, reason: str) -> bool | None:
+        """What is known of the condition, or what the example says; None where there is no example.
+
+        Guarded while a program is traced. Passes only ask for what nobody sees, and guard nothing.
+        """
+        known = self.knowledge.known(condition)
+        if known is not None:
+            return known
+        value = self.hint_or_none(condition.expr)
+        if value is None:
+            return None
+        return self.guard(condition, reason) if self._notes else compares(condition.relation, value)
+
     def leave_open(self, condition: Condition, unlocking: Condition, reason: str) -> None:
         """Notes that a rule took its general path because nobody knows the condition."""
         if not self._notes:
@@ -323,6 +336,11 @@ def _guard_or(condition: bool | Condition, otherwise: bool, reason: str) -> bool
         return scope.guard(condition, reason)
     scope.leave_open(condition, condition.negate() if otherwise else condition, reason)
     return otherwise
+
+
+def example_says(condition: bool | Condition, reason: str = "") -> bool | None:
+    """What is known, or what the example says and is then guarded; None without an example. See `Scope.example`."""
+    return condition if isinstance(condition, bool) else _scope_of_condition(condition).example(condition, reason)
 
 
 def statically_known(condition: bool | Condition) -> bool:

@@ -9,10 +9,10 @@ from rushlight.eager.dispatch import Memo
 from rushlight.eager.execution.artifact import artifact_for, with_run_time_sizes
 from rushlight.eager.execution.attributes import split_sizes, with_sizes
 from rushlight.eager.execution.decompose import as_node, replay
-from rushlight.eager.execution.kernels import laid_out
+from rushlight.eager.execution.kernels import laid_out, results_in
 from rushlight.eager.execution.operands import attribute_key, flatten, form_of_operand, structure_of, unflatten
 from rushlight.eager.execution.plan import KernelPlan
-from rushlight.eager.execution.signature import signature_of
+from rushlight.eager.execution.signature import result_layouts, signature_of
 from rushlight.eager.form import Form, form_of_type
 from rushlight.eager.handle import Handle
 from rushlight.eager.mutation import Mutation
@@ -253,10 +253,11 @@ def _kernel(
         named = with_sizes(rule.owner, attrs, symbols) if of_sizes else attrs
         gradients = apply_rule(rule, named, structure, needed, unflatten(inputs, nodes), builder)
         found = [item for item in gradients if item is not None]
-        return builder.graph([found[number] for number in computed])
+        return results_in(builder, [found[number] for number in computed], layouts)
 
     signature = with_run_time_sizes(signature_of(forms), sizes)
-    program = (rule.owner, "vjp", static, structure, needed, inputs, tuple(computed))
+    layouts = result_layouts(outputs)
+    program = (rule.owner, "vjp", static, structure, needed, inputs, tuple(computed), layouts)
     executable = artifact_for(program, trace, signature, bool(sizes))
     shapes = [tuple(form.shape) for form in forms]
     outputs = laid_out(executable, [*shapes, tuple(sizes)] if sizes else shapes, outputs)

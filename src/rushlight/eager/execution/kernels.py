@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rushlight.eager.dispatch import Key, dispatch, register_fallback
-from rushlight.eager.execution.artifact import artifact_for, with_run_time_sizes
+from rushlight.eager.execution.artifact import Tracer, artifact_for, with_run_time_sizes
 from rushlight.eager.execution.attributes import split_sizes, with_sizes
 from rushlight.eager.execution.bounds import checks_of, run_checks
 from rushlight.eager.execution.decompose import run_decomposition, single_view
@@ -21,7 +21,15 @@ from rushlight.eager.execution.operands import (
     unflatten,
 )
 from rushlight.eager.execution.plan import KernelPlan
-from rushlight.eager.execution.signature import Signature, collapsed_signature, signature_of
+from rushlight.eager.execution.signature import (
+    ROW_MAJOR,
+    Layout,
+    Signature,
+    collapsed_signature,
+    in_layout,
+    result_layouts,
+    signature_of,
+)
 from rushlight.eager.execution.views import is_composite_view, view_plan
 from rushlight.eager.form import Form, form_of, form_of_type
 from rushlight.eager.handle import Handle
@@ -145,22 +153,36 @@ def kernel_plan(
     static, sizes = split_sizes(op, attrs)
     program = (op, static, structure)
 
-    def trace(builder: GraphBuilder, nodes: Sequence[Node], symbols: Sequence[Any]) -> Graph:
-        result = builder.apply(op, unflatten(structure, nodes), with_sizes(op, attrs, symbols))
-        return builder.graph(result if isinstance(result, tuple) else (result,))
+    def tracer(layouts: Sequence[Layout]) -> Tracer:
+        def trace(builder: GraphBuilder, nodes: Sequence[Node], symbols: Sequence[Any]) -> Graph:
+            result = builder.apply(op, unflatten(structure, nodes), with_sizes(op, attrs, symbols))
+            return results_in(builder, result if isinstance(result, tuple) else (result,), layouts)
+
+        return trace
 
     if collapses(op) and len({form.shape for form in outputs}) == 1:
         whole = collapsed_signature(forms, outputs[0])
         # A fresh output is row-major once its dims are sorted, and needs no parameter.
         signature = Signature(whole.specs[:-1], whole.values, whole.words[:-1])
         signature = with_run_time_sizes(signature, sizes)
+        trace = tracer([ROW_MAJOR] * len(outputs))
         executable = artifact_for((*program, "collapsed"), trace, signature, bool(sizes))
         return plan(executable, [*signature.words, *[whole.words[-1]] * len(outputs)], _dense(outputs))
     signature = with_run_time_sizes(signature_of(forms), sizes)
-    executable = artifact_for(program, trace, signature, bool(sizes))
+    layouts = result_layouts(outputs)
+    executable = artifact_for((*program, layouts), tracer(layouts), signature, bool(sizes))
     shapes = [tuple(form.shape) for form in forms]
     outputs = laid_out(executable, [*shapes, tuple(sizes)] if sizes else shapes, outputs)
     return plan(executable, [*signature.words, *[form.words for form in outputs]], outputs)
+
+
+def results_in(builder: GraphBuilder, results: Sequence[Node], layouts: Sequence[Layout]) -> Graph:
+    """The finished graph with its results in these layout classes.
+
+    Strides are decided once, for the forms at hand: what the symbols of an artifact would say may differ.
+    """
+    pairs = zip(results, layouts, strict=True)
+    return builder.graph([builder.laid_out(node, in_layout(node.type, layout)) for node, layout in pairs])
 
 
 def collapses(op: Operator) -> bool:

@@ -59,6 +59,18 @@ def layout_class(shape: Sequence[int], strides: Sequence[int], contiguous: bool)
     return Layout("ordered", tuple(order))
 
 
+def result_layouts(forms: Sequence[Form]) -> tuple[Layout, ...]:
+    """The layout classes in which an executable has to write results of these forms: those with gaps are row-major."""
+    classes = [layout_class(form.shape, form.strides, form.is_contiguous) for form in forms]
+    return tuple([found if found.kind == "ordered" else ROW_MAJOR for found in classes])
+
+
+def in_layout(type_: TensorType, layout: Layout) -> TensorType:
+    """The type in a dense layout class."""
+    strides = tuple(_dense_strides(type_.shape, cast(tuple[int, ...], layout.parts))) if layout.parts else None
+    return TensorType(type_.shape, type_.dtype, type_.device, strides, type_.weak)
+
+
 def strided(strides: Sequence[int]) -> Layout:
     """The layout class of a tensor with gaps or repetitions."""
     return Layout("strided", tuple([stride if stride in (0, 1) else None for stride in strides]))
