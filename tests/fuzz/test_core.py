@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 import rushlight as rl
 from tools.fuzz.comparing import difference, same_bits
+from tools.fuzz.deviations import OPERATOR_RULES
 from tools.fuzz.ledger import Ledger
 from tools.fuzz.program import Input, Program, dense_input, operands, targets
 from tools.fuzz.reducing import reduced
@@ -79,3 +82,10 @@ def test_the_ledger_goes_on_where_it_was(tmp_path) -> None:
     assert ledger.done("operators", 3) == [[0, 100]] and ledger.next("operators", 3, 10) == (100, 110)
     ledger.add("operators", 4, 0, 7)
     assert ledger.total("operators") == 107 and ledger.total("views") == 0
+
+
+def test_every_rule_has_a_row() -> None:
+    rows = (Path(__file__).parents[2] / "docs" / "deviations.md").read_text(encoding="utf-8").splitlines()
+    names = [row.split("|")[1].strip() for row in rows if row.startswith("| ")]
+    assert names[1:] == sorted(names[1:], key=lambda name: name.strip("`").lower())
+    assert {rule.name for rule in OPERATOR_RULES} <= set(names)

@@ -1,59 +1,224 @@
-"""Fuzzer of operators: eager programs against PyTorch in the same process."""
+"""Fuzzer of operators: eager programs of up to 12 statements against PyTorch in the same process.
+
+Every statement is judged on the operands that PyTorch gave. Then the program runs from end to end, for what in-place
+operators and views do to values that later statements read: there values must have PyTorch's bits where nothing before
+them differed.
+"""
 
 from __future__ import annotations
 
 import importlib
+import re
 from collections import Counter
-from random import Random
 from typing import Any
 
-import numpy as np
-
 import rushlight
-from tools.fuzz.comparing import difference
+from tools.fuzz.catalogue_network import NETWORK
+from tools.fuzz.catalogue_pointwise import POINTWISE
+from tools.fuzz.catalogue_reducing import REDUCING
+from tools.fuzz.catalogue_shaping import SHAPING
+from tools.fuzz.comparing import same_bits
+from tools.fuzz.deviations import OPERATOR_RULES, Difference, explained
+from tools.fuzz.drawing import Draw
 from tools.fuzz.finding import Finding
-from tools.fuzz.program import Array, Program, dense_input
+from tools.fuzz.judging import operator_of, outcome_of, peer_truth, run_step, step_difference
+from tools.fuzz.program import NAME, Program, operands, targets
 from tools.fuzz.reducing import reduced
-from tools.fuzz.running import run
+from tools.fuzz.running import Outcome, Value, leaf, value_of
+from tools.fuzz.stepping import Step, traced
 
-_UNARY = ("neg", "abs", "square")
-_BINARY = ("add", "sub", "mul", "maximum")
+FORMS = {**POINTWISE, **REDUCING, **SHAPING, **NETWORK}
+"""Forms of calls by name."""
+
+STATEMENTS = 12
+_FIRST = 20  # number of the first result's name while a program is made
+_ASSIGNMENT = re.compile(r"v\d+(\[.*\])? [-+*/]?= ")
+_ERRORS = 0.2  # share of statements that raise in PyTorch which are kept
 
 
 def generate(seed: int, number: int) -> Program:
-    """A program of a seed and number."""
-    random = Random(f"operators {seed} {number}")
-    shape = tuple([random.choice((0, 1, 2, 3, 5)) for _ in range(random.randrange(4))])
-    inputs = tuple([dense_input(_values(random, shape), "float32") for _ in range(2)])
+    """A program of a seed and number. PyTorch runs it as it is made, so that arguments fit."""
+    torch = _peer()
+    draw = Draw(f"operators {seed} {number}", torch)
     statements: list[str] = []
-    for index in range(2, random.randrange(3, 14)):
-        names = [f"v{random.randrange(index)}" for _ in range(2)]
-        call = f"{random.choice(_BINARY)}({names[0]}, {names[1]})"
-        if random.random() < 0.3:
-            call = f"{random.choice(_UNARY)}({names[0]})"
-        statements.append(f"v{index} = torch.{call}")
-    return Program(
-        seed, number, inputs, tuple(statements), tuple([f"v{index + 2}" for index in range(len(statements))])
-    )
+    names = list(FORMS)
+    wanted = draw.random.randrange(1, STATEMENTS + 1)
+    count = _FIRST
+    for _ in range(2 * STATEMENTS):
+        if len(statements) == wanted:
+            break
+        text = FORMS[draw.pick(names)](draw)
+        statement, made = _stated(draw, text, count)
+        if statement is not None:
+            statements.append(statement)
+            count += made
+    return _renumbered(Program(seed, number, tuple(draw.inputs), tuple(statements), ()))
+
+
+def _stated(draw: Draw, text: str, count: int) -> tuple[str | None, int]:
+    """Runs a call with PyTorch; its statement, and how many values it assigns. None: it raised and is left out."""
+    scope = {**draw.live, "torch": draw.torch, "F": draw.torch.nn.functional}
+    writes = _is_assignment(text)
+    try:
+        if writes:
+            exec(text, scope)  # noqa: S102 - our own text
+            return text, 0
+        result = eval(text, scope)  # noqa: S307 - our own text
+    except Exception:  # noqa: BLE001 - PyTorch refuses; that is kept now and then
+        if not draw.chance(_ERRORS):
+            return None, 0
+        return (text if writes else f"v{count} = {text}"), 1
+    parts: list[Any] = list(result) if isinstance(result, (tuple, list)) and len(result) else [result]
+    if not all(hasattr(part, "stride") for part in parts) or len(parts) > 8:
+        return f"v{count} = {text}", 1
+    names = [f"v{count + index}" for index in range(len(parts))]
+    for name, part in zip(names, parts, strict=True):
+        if str(part.dtype) != "torch.complex32" and not part.is_conj():
+            draw.live[name] = part
+    left = ", ".join(names) + "," * (len(names) == 1 and result is not parts[0])
+    return f"{left} = {text}", len(names)
+
+
+def _is_assignment(text: str) -> bool:
+    return _ASSIGNMENT.match(text) is not None
+
+
+def _renumbered(program: Program) -> Program:
+    """Numbers the results after the inputs; names all of them as the program's results."""
+    names = dict.fromkeys(program.parameters)
+    for statement in program.statements:
+        names.update(dict.fromkeys(targets(statement)))
+    numbers = {name: f"v{index}" for index, name in enumerate(names)}
+    statements = tuple([NAME.sub(lambda name: numbers[name[0]], text) for text in program.statements])
+    results = tuple([name for text in statements for name in targets(text)])
+    return Program(program.seed, program.number, program.inputs, statements, results)
 
 
 def judge(program: Program, skipped: Counter[str]) -> Finding | None:
     """What is wrong with a program, reduced."""
-    detail = _difference(program)
+    steps = traced(program, _peer())
+    inexact: set[str] = set()
+    for step in steps:
+        kind, detail, exact = _judged(step, program, skipped)
+        if detail is not None:
+            return _reduced(step.program(program), program, kind, detail)
+        if not exact:
+            inexact.add(step.statement)
+    writing = {step.statement for step in steps if step.writes}
+    detail = end_to_end(program, inexact, writing)
     if detail is None:
         return None
-    smallest = reduced(program, lambda other: _difference(other) is not None)
-    return Finding("value", smallest, _difference(smallest) or detail)
+    smallest = reduced(program, lambda other: end_to_end(other, inexact, None) is not None)
+    return Finding("end to end", smallest, end_to_end(smallest, inexact, None) or detail)
 
 
-def _difference(program: Program) -> str | None:
-    return difference(run(program, rushlight), run(program, _peer()))
+def _judged(step: Step, program: Program, skipped: Counter[str]) -> tuple[str, str | None, bool]:
+    """The kind of a step's difference, the difference or None, and whether bits are equal."""
+    expected = outcome_of(step)
+    actual, shared = run_step(step, rushlight)
+    detail = step_difference(step, actual, peer_truth(_peer()))
+    if detail is None and actual.error is None and not _shares_alike(step, shared):
+        detail = f"shared memory {shared}, wanted {step.shared}"
+    name = operator_of(step.statement)
+    if detail is not None:
+        rule = explained(Difference(step.program(program), actual, expected, detail), OPERATOR_RULES)
+        if rule is None:
+            return f"{name}: {_category(detail)}", detail, False
+        skipped[rule] += 1
+        return name, None, False
+    return name, None, _same(actual, expected)
+
+
+def _shares_alike(step: Step, shared: tuple[int | None, ...]) -> bool:
+    pairs = zip(step.results, shared, step.shared, strict=True)
+    return all(one == other for result, one, other in pairs if result.array.size)
+
+
+def _category(detail: str) -> str:
+    for word in ("raw", "refused", "accepted", "dtype", "shape", "kind", "shared", "storage"):
+        if word in detail.split(", wanted")[0][:40]:
+            return word
+    return "value"
+
+
+def _same(actual: Outcome, expected: Outcome) -> bool:
+    if actual.error is not None:
+        return True
+    pairs = zip(actual.values, expected.values, strict=True)
+    storages = zip(actual.inputs, expected.inputs, strict=True)
+    return all(same_bits(one.array, other.array) for one, other in pairs) and all(
+        same_bits(one, other) for one, other in storages
+    )
+
+
+def _reduced(alone: Program, program: Program, kind: str, detail: str) -> Finding:
+    """The statement alone, if it fails so too; else the whole program, made smaller."""
+
+    def failing(other: Program) -> str | None:
+        for step in traced(other, _peer()):
+            found, what, _ = _judged(step, other, Counter())
+            if what is not None and found == kind:
+                return what
+        return None
+
+    start = alone if failing(alone) is not None else program
+    smallest = reduced(start, lambda other: failing(other) is not None)
+    return Finding(kind, smallest, failing(smallest) or detail)
+
+
+def end_to_end(program: Program, inexact: set[str], writing: set[str] | None) -> str | None:
+    """Runs a program on values of its own in both; what first differs where all before it had the same bits.
+
+    `inexact` has the statements whose results may differ in bits, `writing` those that change operands (None: any may).
+    """
+    expected, actual = (_scope(program, module) for module in (_peer(), rushlight))
+    apart: set[str] = set()
+    for statement in program.statements:
+        names = operands(statement)
+        if not all(name in expected for name in names):
+            continue
+        wanted, raised = _executed(statement, expected), _executed(statement, actual)
+        clean = statement not in inexact and apart.isdisjoint(names)
+        if (wanted is None) != (raised is None):
+            return f"{statement}: raises {raised or 'nothing'}, wanted {wanted or 'nothing'}" if clean else None
+        touched = list(expected) if writing is None or statement in writing else targets(statement)
+        for name in touched:
+            detail = None if name in apart else _apart(expected.get(name), actual.get(name))
+            if detail is not None and clean:
+                return f"{statement}: {name} is {detail}"
+            if detail is not None:
+                apart.add(name)
+    return None
+
+
+def _apart(expected: Any, actual: Any) -> str | None:
+    """How a value differs in bits from PyTorch's."""
+    if not hasattr(expected, "stride") or not hasattr(actual, "stride"):
+        return None
+    one, other = value_of(actual), value_of(expected)
+    if (one.dtype, one.shape) == (other.dtype, other.shape) and same_bits(one.array, other.array):
+        return None
+    return f"{_shown(one)}, wanted {_shown(other)}"
+
+
+def _shown(value: Value) -> str:
+    return f"{value.dtype}{list(value.shape)} {value.array.tolist()}"
+
+
+def _scope(program: Program, module: Any) -> dict[str, Any]:
+    scope: dict[str, Any] = {"torch": module, "F": module.nn.functional}
+    for name, given in zip(program.parameters, program.inputs, strict=True):
+        scope[name] = leaf(given, given.values.copy(), module)
+    return scope
+
+
+def _executed(statement: str, scope: dict[str, Any]) -> str | None:
+    try:
+        exec(statement, scope)  # noqa: S102 - the generator's own text
+    except Exception as error:  # noqa: BLE001 - every error is an outcome
+        return type(error).__name__
+    return None
 
 
 def _peer() -> Any:
     return importlib.import_module("torch")
-
-
-def _values(random: Random, shape: tuple[int, ...]) -> Array:
-    count = int(np.prod(shape))
-    return np.array([random.randrange(-4, 5) for _ in range(count)], np.float32).reshape(shape)

@@ -1,0 +1,248 @@
+"""Judging a step: does Rushlight do to the operands what PyTorch did to them?
+
+A value agrees if it has PyTorch's bits, or if it is no worse than PyTorch's: against the statement's value in float64
+its error is at most some units in the last place, or a few times PyTorch's own error.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import lru_cache
+from types import CodeType
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from tools.fuzz.comparing import difference, same_bits
+from tools.fuzz.program import DTYPES, FLOATS, Array, targets
+from tools.fuzz.running import Outcome, array_of, failed, flat_tensor, values_of
+from tools.fuzz.stepping import Step, replayed
+
+Truth = Callable[[Step, bool], Outcome | None]
+"""A step's outcome in float64, on the magnitudes of the operands if so asked; None where there is none."""
+
+_ULPS = 6
+_WORSE = 4  # times PyTorch's own error
+_ROUNDINGS = 32  # of a sum, in terms of the sum of magnitudes
+
+SUMMING = {
+    "sum",
+    "mean",
+    "std",
+    "var",
+    "var_mean",
+    "norm",
+    "normalize",
+    "cosine_similarity",
+    "softmax",
+    "log_softmax",
+    "softmin",
+    "cumsum",
+    "logsumexp",
+    "mm",
+    "bmm",
+    "mv",
+    "dot",
+    "matmul",
+    "addmm",
+    "baddbmm",
+    "einsum",
+    "outer",
+    "linear",
+    "conv1d",
+    "conv2d",
+    "conv3d",
+    "conv_transpose1d",
+    "conv_transpose2d",
+    "conv_transpose3d",
+    "layer_norm",
+    "rms_norm",
+    "group_norm",
+    "batch_norm",
+    "instance_norm",
+    "avg_pool1d",
+    "avg_pool2d",
+    "avg_pool3d",
+    "adaptive_avg_pool1d",
+    "adaptive_avg_pool2d",
+    "adaptive_avg_pool3d",
+    "interpolate",
+    "mse_loss",
+    "l1_loss",
+    "smooth_l1_loss",
+    "huber_loss",
+    "kl_div",
+    "nll_loss",
+    "cross_entropy",
+    "binary_cross_entropy",
+    "binary_cross_entropy_with_logits",
+    "scaled_dot_product_attention",
+    "embedding_bag",
+    "addcmul",
+    "addcdiv",
+    "lerp",
+    "index_add",
+    "scatter_add",
+    "bincount",
+    "@",
+    "quantile",
+    "prod",
+    "cumprod",
+    "add",
+    "sub",
+    "rsub",
+}
+"""Operators that add terms which may cancel: their error is measured by the sum of the terms' magnitudes."""
+
+_NARROW = re.compile(r"torch\.(float16|bfloat16|float32)\b")
+_NARROW_METHOD = re.compile(r"\.(half|bfloat16|float)\(\)")
+
+
+def operator_of(statement: str) -> str:
+    """The name of a statement's operator, for tables and summaries; a sign for Python's operators."""
+    text = statement.partition(" = ")[2] if targets(statement) else statement
+    called = re.match(r"(?:torch|F)\.(\w+)\(", text) or re.match(r"v\d+\.(\w+)\b", text)
+    if called:
+        return called[1]
+    if re.match(r"v\d+\[.*\] \+?= ", text):
+        return "setitem"
+    if re.match(r"v\d+\[", text):
+        return "getitem"
+    sign = re.search(r" (\S+) ", text)
+    return sign[1] if sign else text
+
+
+def outcome_of(step: Step) -> Outcome:
+    """What PyTorch made of a step."""
+    return Outcome(step.results, _typed(step, step.after), (), step.error, None, step.message)
+
+
+def run_step(step: Step, module: Any) -> tuple[Outcome, tuple[int | None, ...]]:
+    """What Rushlight makes of a step, and the storage of an operand that each result shares, or None."""
+    scope, arrays = replayed(step, module)
+    try:
+        exec(_code(step.statement), scope)  # noqa: S102 - the generator's own text
+        results = [scope[name] for name in targets(step.statement)]
+        values = tuple([value for result in results for value in values_of(result)])
+    except Exception as error:  # noqa: BLE001 - every error is an outcome
+        return failed(error, _typed(step, arrays)), ()
+    shared = tuple([_storage_of(part, arrays) for result in results for part in _parts(result)])
+    return Outcome(values, _typed(step, arrays), ()), shared
+
+
+def step_difference(step: Step, actual: Outcome, truth: Truth) -> str | None:
+    """How an outcome of a step differs from PyTorch's, within tolerances."""
+    expected = outcome_of(step)
+    found = difference(actual, expected)
+    if found is None or actual.error is not None or expected.error is not None:
+        return found
+    exact = truth(step, False)
+    if exact is None:
+        return found
+    summing = operator_of(step.statement).removesuffix("_") in SUMMING
+    scale = truth(step, True) if summing else None
+    judges = _Judges(exact, scale)
+    return difference(actual, expected, judges)
+
+
+class _Judges:
+    """Asked for one array after the other, in the order of `difference`: results, then storages."""
+
+    def __init__(self, exact: Outcome, scale: Outcome | None) -> None:
+        self.exact = iter([*[value.array for value in exact.values], *exact.inputs])
+        parts = [] if scale is None else [*[value.array for value in scale.values], *scale.inputs]
+        self.scale = iter(parts)
+
+    def __call__(self, actual: Array, expected: Array) -> bool:
+        exact, scale = next(self.exact, None), next(self.scale, None)
+        if same_bits(actual, expected):
+            return True
+        if exact is None or expected.dtype.kind not in "fcV" or exact.size != expected.size:
+            return False
+        if scale is not None and scale.size != expected.size:
+            scale = None
+        return bool(
+            np.all(close(actual.ravel(), expected.ravel(), exact.ravel(), None if scale is None else scale.ravel()))
+        )
+
+
+def close(actual: Array, expected: Array, exact: Array, scale: Array | None) -> Array:
+    """Where an array is no worse than PyTorch's, against exact values; `scale` has sums of magnitudes."""
+    info = ml_dtypes.finfo(np.real(expected).dtype if expected.dtype.kind == "c" else expected.dtype)
+    with np.errstate(all="ignore"):
+        rounded = exact.astype(expected.dtype)
+        wide = np.complex128 if expected.dtype.kind == "c" else np.float64
+        one, other, wanted = actual.astype(wide), expected.astype(wide), exact.astype(wide)
+        right = (one == other) | (np.isnan(one) & np.isnan(other)) | (one == rounded.astype(wide))
+        own = np.where(np.isfinite(other), np.abs(other - wanted), 0.0)
+        allowed = _WORSE * own + _ULPS * float(info.eps) * np.abs(wanted) + float(info.smallest_subnormal) * 2
+        if scale is not None:
+            magnitude = np.abs(scale.astype(wide))
+            allowed = allowed + np.where(np.isfinite(magnitude), _ROUNDINGS * float(info.eps) * magnitude, 0.0)
+        return right | (np.isfinite(one) & np.isfinite(wanted) & (np.abs(one - wanted) <= allowed))
+
+
+def peer_truth(torch: Any) -> Truth:
+    """Steps in float64, by PyTorch."""
+
+    def truth(step: Step, magnitudes: bool) -> Outcome | None:
+        scope: dict[str, Any] = {"torch": torch, "F": torch.nn.functional}
+        arrays = [_widened(array, magnitudes) for array in _typed(step, step.before)]
+        storages = dict(zip(step.before, arrays, strict=True))
+        for name, view in step.views.items():
+            flat = flat_tensor(storages[view.storage], torch)
+            if view.dtype not in FLOATS and str(flat.dtype) != f"torch.{view.dtype}" and view.dtype[:7] != "complex":
+                return None
+            scope[name] = flat.as_strided(view.shape, view.strides, view.offset)
+        text = _NARROW_METHOD.sub(".double()", _NARROW.sub("torch.float64", step.statement))
+        try:
+            exec(text, scope)  # noqa: S102 - the generator's own text
+            results = [value for name in targets(step.statement) for value in values_of(scope[name])]
+        except Exception:  # noqa: BLE001 - no truth then
+            return None
+        return Outcome(tuple(results), tuple(arrays), ())
+
+    return truth
+
+
+def _widened(array: Array, magnitudes: bool) -> Array:
+    if array.dtype.kind not in "fcV":
+        return array.copy()
+    wide = array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
+    return np.abs(wide).astype(wide.dtype) if magnitudes else wide
+
+
+def _typed(step: Step, arrays: dict[int, Array]) -> tuple[Array, ...]:
+    """Storages as arrays of the dtype of the first operand on each."""
+    dtypes: dict[int, str] = {}
+    for view in step.views.values():
+        dtypes.setdefault(view.storage, view.dtype)
+    return tuple([data.view(DTYPES[dtypes[number]]) for number, data in arrays.items()])
+
+
+@lru_cache(64)
+def _code(statement: str) -> CodeType:
+    return compile(statement, "<step>", "exec")
+
+
+def _parts(result: Any) -> list[Any]:
+    if isinstance(result, (tuple, list)) and any(hasattr(part, "stride") for part in result):
+        return [one for part in result for one in _parts(part)]
+    return [result]
+
+
+def _storage_of(result: Any, arrays: dict[int, Array]) -> int | None:
+    """The storage that a tensor with elements lies in."""
+    if not hasattr(result, "stride") or result.numel() == 0:
+        return None
+    address = array_of(result).__array_interface__["data"][0]
+    for number, data in arrays.items():
+        start = data.__array_interface__["data"][0]
+        if start <= address < start + data.nbytes:
+            return number
+    return None
+
+
+__all__ = ["close", "operator_of", "outcome_of", "peer_truth", "run_step", "step_difference"]
