@@ -54,6 +54,11 @@ def number_is_too_large():
     rl.tensor([300], dtype=rl.uint8)
 
 
+@triggers("D007", "fill")
+def number_to_fill_with_is_too_large():
+    rl.zeros(2, dtype=rl.uint8).fill_(300)
+
+
 @triggers("D007", "int64")
 def number_is_beyond_int64():
     rl.tensor([2**70])

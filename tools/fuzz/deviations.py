@@ -6,11 +6,14 @@ Each rule has a row of the same name in docs/deviations.md.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import numpy as np
 
 from rushlight.support.frozen import frozen
-from tools.fuzz.program import Program
-from tools.fuzz.running import Outcome
+from tools.fuzz.comparing import same_bits
+from tools.fuzz.program import COMPLEX, DTYPES, FLOATS, INTEGERS, Array, Program
+from tools.fuzz.running import Outcome, Value
 
 
 @frozen(eq=False)
@@ -49,9 +52,142 @@ def _refused_overlap(difference: Difference) -> bool:
     return difference.actual.code == "S013" and difference.expected.error is None
 
 
+def _missing_arguments(difference: Difference) -> bool:
+    return difference.actual.code in ("A006", "N001")
+
+
+def _missing_dtypes(difference: Difference) -> bool:
+    return difference.actual.code == "D001"
+
+
+def _further_dtypes(difference: Difference) -> bool:
+    message = difference.expected.message
+    return difference.actual.error is None and any(part in message for part in _REFUSED_DTYPES)
+
+
+def _divided_by_zero(difference: Difference) -> bool:
+    return "ZeroDivisionError" in difference.expected.message and difference.actual.error is None
+
+
+def _checked_probabilities(difference: Difference) -> bool:
+    return "between 0 and 1" in difference.expected.message and difference.actual.error is None
+
+
+def _called(difference: Difference, *names: str) -> bool:
+    return re.search(rf"\b({'|'.join(names)})_?\(", difference.program.statements[-1]) is not None
+
+
+def _tied(difference: Difference) -> bool:
+    """Indices that differ, of an operator that orders, where the values that they belong to are PyTorch's."""
+    actual, expected = difference.actual.values, difference.expected.values
+    if not _called(difference, "sort", "argsort", "topk", "kthvalue", "median", "max", "min", "argmax", "argmin"):
+        return False
+    if len(actual) != len(expected) or not actual or actual[-1].dtype != "int64":
+        return False
+    if len(actual) == 2:
+        return same_bits(actual[0].array, expected[0].array)
+    operand = difference.program.inputs[0].array
+    return actual[0].shape == expected[0].shape and _same_taken(operand, actual[0].array, expected[0].array)
+
+
+def _same_taken(operand: Array, one: Array, other: Array) -> bool:
+    """Whether two full sets of indices along some dim take the same elements."""
+    if operand.shape != one.shape or operand.ndim == 0:
+        return False
+    taken = [
+        [np.take_along_axis(operand, index, dim) for index in (one, other)]
+        for dim in range(operand.ndim)
+        if max(one.max(initial=0), other.max(initial=0)) < operand.shape[dim]
+    ]
+    return any(same_bits(*pair) for pair in taken)
+
+
+def _out_of_range(difference: Difference) -> bool:
+    """A float that an integer dtype cannot hold was cast to one."""
+    results = (*difference.actual.values, *difference.expected.values)
+    if not any(value.dtype in INTEGERS for value in results) and not difference.detail.startswith("storage"):
+        return False
+    smallest = min([np.iinfo(DTYPES[value.dtype]).max for value in results if value.dtype in INTEGERS], default=127)
+    floats = [given.array.astype(np.float64) for given in difference.program.inputs if given.dtype in FLOATS]
+    return any(bool(np.any(~(np.abs(array) < smallest))) for array in floats)
+
+
+def _infinite_complex(difference: Difference) -> bool:
+    """Complex arithmetic on numbers that are not finite, or that overflow in it."""
+    values = [*zip(difference.actual.values, difference.expected.values, strict=False)]
+    arrays = [(one.array, other.array) for one, other in values]
+    arrays += [*zip(difference.actual.inputs, difference.expected.inputs, strict=False)]
+    unlike = [(one, other) for one, other in arrays if not same_bits(one, other)]
+    return bool(unlike) and all(one.dtype.kind == "c" and _finite_alike(one, other) for one, other in unlike)
+
+
+def _finite_alike(one: Array, other: Array) -> bool:
+    finite = np.isfinite(one) & np.isfinite(other)
+    return not np.all(finite) and bool(np.allclose(one[finite], other[finite], 1e-4, 1e-4))
+
+
+def _signed_zero(difference: Difference) -> bool:
+    names = ("maximum", "minimum", "fmax", "fmin", "amax", "amin", "max", "min", "clamp", "clamp_min", "clamp_max")
+    further = ("clip", "relu", "hardtanh", "relu6", "max_pool1d", "max_pool2d", "max_pool3d")
+    pairs = zip(difference.actual.values, difference.expected.values, strict=False)
+    return _called(difference, *names, *further) and all(_equal_or_nan(one.array, other.array) for one, other in pairs)
+
+
+def _equal_or_nan(one: Array, other: Array) -> bool:
+    return one.shape == other.shape and bool(np.all((one == other) | ((one != one) & (other != other))))
+
+
+def _extreme(difference: Difference, limit: float) -> bool:
+    """Whether an operand has a float that is not finite, or larger than the limit."""
+    arrays = [given.array for given in difference.program.inputs if given.dtype in (*FLOATS, *COMPLEX)]
+    return any(bool(np.any(~(np.abs(array.astype(np.complex128)) < limit))) for array in arrays)
+
+
+def _infinite_taps(difference: Difference) -> bool:
+    return _called(difference, r"conv\w*") and _extreme(difference, 1e300)
+
+
+def _overflowing_norm(difference: Difference) -> bool:
+    names = ("layer_norm", "group_norm", "batch_norm", "instance_norm", "rms_norm", "var_mean")
+    return _called(difference, *names) and _extreme(difference, 1e4)
+
+
+def _masked_rows(difference: Difference) -> bool:
+    """Rows of attention in which every score is minus infinity."""
+    pairs = zip(difference.actual.values, difference.expected.values, strict=False)
+    attention = _called(difference, "scaled_dot_product_attention")
+    return attention and all(bool(np.all((a == b) | (a != a) & ((b == 0) | (b != b)))) for a, b in _close_arrays(pairs))
+
+
+def _close_arrays(pairs: Iterable[tuple[Value, Value]]) -> Iterator[tuple[Array, Array]]:
+    for one, other in pairs:
+        wide, wanted = one.array.astype(np.float64), other.array.astype(np.float64)
+        near = np.abs(wide - wanted) <= 0.05 * (1 + np.abs(wanted))
+        yield np.where(near, wanted, wide), wanted
+
+
+def _dropped_nan(difference: Difference) -> bool:
+    return _called(difference, "dropout") and _extreme(difference, float("inf"))
+
+
+_REFUSED_DTYPES = ("not implemented for", "did not match", "In-place abs is not supported", "not supported for")
+
 OPERATOR_RULES: tuple[Rule, ...] = (
+    Rule("arguments that are missing", _missing_arguments),
+    Rule("attention to nothing", _masked_rows),
+    Rule("casts out of range", _out_of_range),
+    Rule("complex numbers that are not finite", _infinite_complex),
     Rule("complex operators", _refused_complex),
+    Rule("convolutions of infinities", _infinite_taps),
+    Rule("dropout of NaN", _dropped_nan),
+    Rule("dtypes that are missing", _missing_dtypes),
+    Rule("dtypes that PyTorch refuses", _further_dtypes),
+    Rule("indices of equal elements", _tied),
+    Rule("integer division by zero", _divided_by_zero),
+    Rule("norms of huge numbers", _overflowing_norm),
+    Rule("probabilities of `binary_cross_entropy`", _checked_probabilities),
     Rule("`real` and `imag`", _copied_parts),
+    Rule("signs of zero in `maximum`", _signed_zero),
     Rule("writes to overlapping elements", _refused_overlap),
 )
 """What eager operators may do otherwise."""

@@ -104,12 +104,23 @@ def judge(program: Program, skipped: Counter[str]) -> Finding | None:
             return _reduced(step.program(program), program, kind, detail)
         if not exact:
             inexact.add(step.statement)
-    writing = {step.statement for step in steps if step.writes}
-    detail = end_to_end(program, inexact, writing)
+    detail = end_to_end(program, inexact, {step.statement for step in steps if step.writes})
     if detail is None:
         return None
-    smallest = reduced(program, lambda other: end_to_end(other, inexact, None) is not None)
-    return Finding("end to end", smallest, end_to_end(smallest, inexact, None) or detail)
+    smallest = reduced(program, lambda other: _end_to_end(other) is not None)
+    return Finding("end to end", smallest, _end_to_end(smallest) or detail)
+
+
+def _end_to_end(program: Program) -> str | None:
+    """What differs from end to end in a program whose steps alone are right."""
+    inexact: set[str] = set()
+    for step in traced(program, _peer()):
+        _, detail, exact = _judged(step, program, Counter())
+        if detail is not None:
+            return None
+        if not exact:
+            inexact.add(step.statement)
+    return end_to_end(program, inexact, None)
 
 
 def _judged(step: Step, program: Program, skipped: Counter[str]) -> tuple[str, str | None, bool]:
@@ -142,8 +153,8 @@ def _category(detail: str) -> str:
 
 
 def _same(actual: Outcome, expected: Outcome) -> bool:
-    if actual.error is not None:
-        return True
+    if actual.error is not None or expected.error is not None:
+        return actual.error is not None and expected.error is not None
     pairs = zip(actual.values, expected.values, strict=True)
     storages = zip(actual.inputs, expected.inputs, strict=True)
     return all(same_bits(one.array, other.array) for one, other in pairs) and all(
@@ -188,6 +199,8 @@ def end_to_end(program: Program, inexact: set[str], writing: set[str] | None) ->
                 return f"{statement}: {name} is {detail}"
             if detail is not None:
                 apart.add(name)
+        if statement in inexact:
+            apart.update(targets(statement))
     return None
 
 

@@ -282,6 +282,11 @@ def arange(
     if rest:
         no_more(rest, OPTIONS)
     values = [number(value) for value in ((0, start, step) if end is None else (start, end, step))]
+    if all(isinstance(value, int | float) for value in values):
+        forward = (values[1] - values[0]) * values[2] >= 0
+        require(
+            forward, "A002", "arange: the step leads away from the end", start=values[0], end=values[1], step=values[2]
+        )
     where = place(device)
     if any(isinstance(value, float) for value in values):
         first, last, stride = [float(value) for value in values]
@@ -326,8 +331,10 @@ def eye(
 
 
 def scalar_tensor(s: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, **rest: Any) -> Any:
-    """A tensor without dims."""
-    return full((), s, dtype=dtype, device=device, requires_grad=requires_grad, **rest)
+    """A tensor without dims, of the default dtype unless another is given."""
+    return full(
+        (), s, dtype=default_dtype() if dtype is None else dtype, device=device, requires_grad=requires_grad, **rest
+    )
 
 
 def _empty_on_cpu(op: Any, active: int, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:

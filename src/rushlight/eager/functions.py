@@ -2010,9 +2010,9 @@ def rsqrt(input: Any, *, out: Any = None) -> Any:
     return call_function(_rsqrt, (required_operand(input),), {})
 
 
-def rsub(input: Any, other: Any) -> Any:
-    """other - input."""
-    return call_function(_rsub, (required_operand(input), required_operand(other)), {})
+def rsub(input: Any, other: Any, *, alpha: Any = None) -> Any:
+    """other - alpha * input."""
+    return call_function(_rsub, (required_operand(input), required_operand(other), optional_operand(alpha)), {})
 
 
 def scaled_dot_product_attention(

@@ -828,9 +828,9 @@ class GeneratedMethods:
         """1 / sqrt(input)."""
         return dispatch(_rsqrt, (self,), {})
 
-    def rsub(self, other: Any) -> Any:
-        """other - input."""
-        return dispatch(_rsub, (self, required_operand(other)), {})
+    def rsub(self, other: Any, *, alpha: Any = None) -> Any:
+        """other - alpha * input."""
+        return dispatch(_rsub, (self, required_operand(other), optional_operand(alpha)), {})
 
     def scatter(self, dim: Any, index: Any, src: Any) -> Any:
         """A copy of the input with the source's elements at the places given along a dim; the last of equals stays."""

@@ -82,6 +82,9 @@ class OrderMethods:
         flat = self.reshape(-1) if dim is None else self
         along = 0 if dim is None else integer(dim)
         count = _length(flat, along, "median")
+        if dim is None and isinstance(count, int) and count == 0:
+            least = -(1 << self.dtype.bits - 1) if self.dtype.signed else 0
+            return full((), math.nan if self.dtype.kind is Kind.FLOAT else least, dtype=self.dtype)
         require(count > 0, "I007", "median: there is no element to choose from", tensor=self)
         middle = _ordered(flat, along, False, "median", ((count - 1) // 2, 1))
         if self.dtype.kind is Kind.FLOAT:  # the largest shows whether there is a NaN

@@ -287,6 +287,10 @@ def instance_norm(
     """Normalise each channel of each sample."""
     if running_mean is not None or not use_input_stats:
         fail("A006", "instance_norm: running statistics are not supported yet")
+    if input.ndim >= 2:
+        message = "Expected more than 1 spatial element when training"
+        several = holds(input.numel() != input.shape[0] * input.shape[1], message)
+        require(several, "A002", message, input=input)
     return ops.instance_norm(input, weight, bias, eps)
 
 

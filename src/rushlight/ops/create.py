@@ -24,6 +24,7 @@ CREATION = Fact.NONDIFFERENTIABLE
 full = define(
     "full(Size[] size, Tensor fill_value, *, DType? dtype=None, Device? device=None) -> Tensor",
     "A tensor of one value. A Python number as the value gives bool, int64 or the default float.",
+    facts=Fact.FITTING,
     variants="function",
 )
 

@@ -30,7 +30,7 @@ from rushlight.ops.index import (
 )
 from rushlight.ops.pointwise import element
 from rushlight.ops.promote import broadcast, unbroadcast
-from rushlight.ops.record import OPERATORS, Sample, define
+from rushlight.ops.record import OPERATORS, Fact, Sample, define
 from rushlight.ops.view import unsqueeze
 from rushlight.ops.view_part import slice_backward
 from rushlight.support.errors import require
@@ -275,6 +275,7 @@ def index_put_samples(rng: np.random.Generator) -> Iterator[Sample]:
 masked_fill = define(
     "masked_fill(Tensor input, Tensor mask, Tensor value) -> Tensor",
     "The input with one value where a bool mask holds.",
+    facts=Fact.FITTING,
     variants="function method inplace",
 )
 

@@ -129,7 +129,7 @@ def distinct_meta(input: TensorType, count: Size | None) -> tuple[TensorType, Te
 
 @distinct.ref
 def distinct_ref(input: Array, count: Size | None) -> tuple[Array, Array, Array]:
-    values, inverse, counts = np.unique(comparable(input), return_inverse=True, return_counts=True)
+    values, inverse, counts = np.unique(comparable(input), return_inverse=True, return_counts=True, equal_nan=False)
     return values.astype(input.dtype), inverse.reshape(input.shape), counts
 
 
@@ -137,6 +137,7 @@ def distinct_ref(input: Array, count: Size | None) -> tuple[Array, Array, Array]
 def distinct_samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield Sample(rng.integers(0, 4, (3, 5)))
     yield Sample(rng.integers(0, 3, 6).astype(np.float32))
+    yield Sample(np.array([np.nan, 1.0, np.nan, 1.0], np.float32))
     yield Sample(np.zeros(0, np.int64))
 
 

@@ -121,8 +121,8 @@ def sub_samples(rng: np.random.Generator) -> Iterator[Sample]:
 
 
 rsub = define(
-    "rsub(Tensor input, Tensor other) -> Tensor",
-    "other - input.",
+    "rsub(Tensor input, Tensor other, *, Tensor? alpha=None) -> Tensor",
+    "other - alpha * input.",
     facts=Fact.POINTWISE,
     dtypes="number",
     autocast="widest",
@@ -130,18 +130,19 @@ rsub = define(
 
 
 @rsub.decompose
-def rsub_decompose(input: Value, other: Value) -> Any:
-    return sub(other, input)
+def rsub_decompose(input: Value, other: Value, alpha: Any) -> Any:
+    return sub(other, input) if alpha is None else sub(other, input, alpha=alpha)
 
 
 @rsub.ref
-def rsub_ref(input: Any, other: Any) -> Array:
-    return sub_ref(other, input, None)
+def rsub_ref(input: Any, other: Any, alpha: Any) -> Array:
+    return sub_ref(other, input, alpha)
 
 
 @rsub.samples
 def rsub_samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield from samples_of_pairs(rng)
+    yield Sample(sample_array(rng, (3, 5)), sample_array(rng, (5,)), alpha=0.5)
 
 
 neg = unary("neg", "-input.", ref=np.negative, scalar=lambda x: -x, dtypes="number", syntax="neg")

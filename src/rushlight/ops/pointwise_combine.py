@@ -34,7 +34,7 @@ from rushlight.support.errors import require
 where = define(
     "where(Tensor condition, Tensor input, Tensor other) -> Tensor",
     "Elements of input where condition holds, of other elsewhere.",
-    facts=Fact.POINTWISE,
+    facts=Fact.POINTWISE | Fact.FITTING,
     variants="function",
     autocast="widest",
 )
@@ -156,7 +156,7 @@ def clone_samples(rng: np.random.Generator) -> Iterator[Sample]:
 fill = define(
     "fill(Tensor input, Tensor value) -> Tensor",
     "A tensor like input whose elements all are value, which has no dims.",
-    facts=Fact.POINTWISE,
+    facts=Fact.POINTWISE | Fact.FITTING,
     variants="function inplace",
 )
 

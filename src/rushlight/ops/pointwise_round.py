@@ -223,7 +223,7 @@ def fmin_vjp(g: Value, input: Value, other: Value) -> Any:
 clamp = define(
     "clamp(Tensor input, Tensor? min=None, Tensor? max=None) -> Tensor",
     "min(max(input, min), max): NaN stays, and max wins where the bounds cross.",
-    facts=Fact.POINTWISE,
+    facts=Fact.POINTWISE | Fact.FITTING,
     dtypes="real",
     variants="function method inplace out",
 )

@@ -54,6 +54,7 @@ class Fact(Flag):
     NONDIFFERENTIABLE = auto()  # its result has no gradient
     DATA_DEPENDENT = auto()  # it makes sizes known that depend on values; its attributes of type `born` name them
     HOST = auto()  # an opaque call on the host: its `ref` on arrays, or its `kernel`
+    FITTING = auto()  # Python numbers among its operands are taken in the result's dtype, and have to fit it
     PROMISED = auto()  # what it needs of its arguments is not asked where sizes are symbols: rules call it, not users
     REPEATING = auto()  # a view that may show one place of its operand's storage several times
     CONTROL = auto()  # its attributes hold graphs, and it says which of them run and how often: for programs alone

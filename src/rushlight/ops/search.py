@@ -13,6 +13,8 @@ from rushlight.ir.scalar import LANES, Scalar, cast, constant, reduce, select
 from rushlight.ir.type import TensorType
 from rushlight.ir.value import Value
 from rushlight.ops.dims import Array, At, convert, normal, same_shape
+from rushlight.ops.pointwise import array_type
+from rushlight.ops.promote import promote
 from rushlight.ops.record import OPERATORS, Fact, Sample, define
 from rushlight.support.errors import require
 from rushlight.sym import axis_symbol
@@ -88,6 +90,9 @@ def searchsorted_decompose(
     require(not (right and side == "left"), "A002", "searchsorted: side and right contradict each other")
     if sorter is not None:
         sorted_sequence = OPERATORS["gather"](sorted_sequence, -1, sorter)
+    if isinstance(input, Value):
+        dtype = promote(sorted_sequence.type, input.type)
+        sorted_sequence, input = convert(sorted_sequence, dtype), convert(input, dtype)
     found = count_before(sorted_sequence, input, right or side == "right")
     return convert(found, int32) if out_int32 else found
 
@@ -97,6 +102,9 @@ def searchsorted_ref(
     sorted_sequence: Array, input: Any, out_int32: bool, right: bool, side: str | None, sorter: Array | None
 ) -> Array:
     ordered = sorted_sequence if sorter is None else np.take_along_axis(sorted_sequence, sorter, -1)
+    if isinstance(input, np.ndarray | np.generic):
+        dtype = promote(array_type(ordered), array_type(input)).numpy
+        ordered, input = ordered.astype(dtype), np.asarray(input).astype(dtype)
     found = count_before_ref(ordered, input, right or side == "right")
     return found.astype(np.int32) if out_int32 else found
 
@@ -107,6 +115,7 @@ def searchsorted_samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield Sample(np.sort(normal(rng, 2, 6), -1), normal(rng, 2, 3), side="right", out_int32=True)
     sequence = normal(rng, 6)
     yield Sample(sequence, normal(rng, 4), right=True, sorter=np.argsort(sequence))
+    yield Sample(np.array([-1, 0, 2]), np.array([[0.5, -1.0], [2.0, 2.5]], np.float32))
 
 
 bucketize = define(

@@ -237,6 +237,8 @@ def movedim_decompose(input: Value, source: tuple[int, ...], destination: tuple[
     places = [wrap_dim(dim, input.ndim, "movedim") for dim in destination]
     unique = len(set(moved)) == len(moved) == len(set(places))
     require(unique, "I006", "movedim: a dim is named twice", source=source, destination=destination)
+    if input.ndim == 0:  # its one dim is none
+        return permute(input, ())
     order = [dim for dim in range(input.ndim) if dim not in moved]
     for place, dim in sorted(zip(places, moved, strict=True)):
         order.insert(place, dim)
@@ -245,13 +247,14 @@ def movedim_decompose(input: Value, source: tuple[int, ...], destination: tuple[
 
 @movedim.ref
 def movedim_ref(input: Array, source: tuple[int, ...], destination: tuple[int, ...]) -> Array:
-    return np.moveaxis(input, source, destination)
+    return np.moveaxis(input, source, destination) if input.ndim else input
 
 
 @movedim.samples
 def movedim_samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield Sample(normal(rng, 2, 3, 4), 0, -1)
     yield Sample(normal(rng, 2, 3, 4, 5), (0, 1), (2, 3))
+    yield Sample(normal(rng), 0, -1)
 
 
 unsqueeze = define("unsqueeze(Tensor(a) input, int dim) -> Tensor(a)", "A dim of size 1 inserted.", facts=Fact.VIEW)

@@ -145,8 +145,10 @@ def kernel_plan(
     structure = structure_of(operands)
     forms = [form_of_operand(item) for item in flatten(operands)]
 
+    fitting = outputs[0].dtype if Fact.FITTING in op.facts else None
+
     def plan(executable: Executable | None, words: Sequence[tuple[int, ...]], outputs: Sequence[Form]) -> KernelPlan:
-        return KernelPlan(executable, operands, words, outputs, structure, bare)
+        return KernelPlan(executable, operands, words, outputs, structure, bare, fitting)
 
     if not any(form.numel for form in outputs):
         return plan(None, [form.words for form in (*forms, *outputs)], outputs)

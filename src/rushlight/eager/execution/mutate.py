@@ -157,4 +157,5 @@ def _direct(
     signature = with_run_time_sizes(signature, sizes)
     executable = artifact_for((op, static, structure, position), trace, signature, bool(sizes))
     used = (*base, None if readers else target)
-    return KernelPlan(executable, used, signature.words, (), structure_of(used)).run
+    fitting = target.form.dtype if op.base is None or Fact.FITTING in op.base.facts else None
+    return KernelPlan(executable, used, signature.words, (), structure_of(used), fitting=fitting).run

@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING, Any
 from rushlight.eager.execution.operands import Structure, flatten, number_class
 from rushlight.eager.form import Form
 from rushlight.eager.handle import Handle, Version, adopted, fail_without_data
+from rushlight.ir.dtype import DType, Kind
 from rushlight.runtime.allocator import allocate_many
 from rushlight.runtime.descriptor import Sheets, Slot
 from rushlight.support.errors import fail
@@ -40,6 +41,7 @@ from rushlight.support.errors import fail
 if TYPE_CHECKING:
     from rushlight.build import Executable
 
+_LARGEST = 3.4028234663852886e38  # of float32
 FAULTS = (AttributeError, OverflowError)
 """What filling in operands raises: a tensor without data has no storage, and a large int does not fit a word."""
 
@@ -62,14 +64,19 @@ class KernelPlan:
         outputs: Sequence[Form],
         structure: Structure | None = None,
         bare: bool = False,
+        fitting: DType | None = None,
     ) -> None:
-        """`operands` are examples; `words` are the descriptors of inputs, then outputs, without addresses."""
+        """`operands` are examples; `words` are the descriptors of inputs, then outputs, without addresses.
+
+        Numbers among the operands have to fit the dtype `fitting`: D007 where one does not.
+        """
         self.outputs = tuple(outputs)
         flat = flatten(operands)
         forms = [item.form if isinstance(item, Handle) else item for item in flat]
         numbers = [(at, number_class(item)) for at, item in enumerate(forms) if item.__class__ is not Form]
         sheets = Sheets(words, numbers)
         text = [f"{_pattern((True,) * len(flat) if structure is None else structure)} = operands"]
+        text += fitting_text(flat, fitting)
         if executable is None:
             launch = None
             text += output_text([None] * len(outputs))
@@ -126,6 +133,30 @@ def number_text(name: str, kind: type, slot: Slot) -> list[str]:
     if kind is complex:
         return [f"{where}[{slot.at}] = {name}.real", f"{where}[{slot.at + 1}] = {name}.imag"]
     return [f"{where}[{slot.at}] = {name}"]
+
+
+def fitting_text(flat: Sequence[Any], dtype: DType | None) -> list[str]:
+    """Refuses numbers that a dtype cannot hold; as in PyTorch unsigned ones take negative numbers, by wrapping."""
+    condition = None if dtype is None else _fits(dtype)
+    if dtype is None or condition is None:
+        return []
+    numbers = [f"a{position}" for position, item in enumerate(flat) if item.__class__ in (int, float)]
+    return [f"if not ({condition.format(name)}): unfit({name}, {dtype.name!r})" for name in numbers]
+
+
+def _fits(dtype: DType) -> str | None:
+    """The condition on a number `{0}`, or None: 16-bit floats take all numbers, which become infinite."""
+    if dtype.kind is Kind.INT:
+        high = (1 << dtype.bits - dtype.signed) - 1
+        return f"{-high - dtype.signed} <= {{0}} <= {high}"
+    if dtype.kind is Kind.FLOAT and dtype.bits == 32:
+        return f"{{0}} - {{0}} != 0 or {-_LARGEST} <= {{0}} <= {_LARGEST}"
+    return None
+
+
+def unfit(value: Any, dtype: str) -> None:
+    """The error of a number that the result's dtype cannot hold."""
+    fail("D007", f"the number does not fit {dtype}", value=value)
 
 
 def output_text(starts: Sequence[int | None], sizes: str = "sizes") -> list[str]:
@@ -191,4 +222,5 @@ CALL_NAMES: dict[str, Any] = {
     "allocate": allocate_many,
     "new": object.__new__,
     "refuse": refuse,
+    "unfit": unfit,
 }
