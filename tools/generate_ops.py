@@ -33,7 +33,7 @@ CONVERTERS: Mapping[str, str] = {
     "float": "number",
     "float?": "number",
     "any": "number",
-    "bool": "bool",
+    "bool": "flag",
     "DType": "element_type",
     "DType?": "element_type",
     "Device?": "place",
@@ -69,7 +69,7 @@ def takes_self(op: Operator) -> bool:
 
 def imports(body: str) -> list[str]:
     """The import block of a module whose code is `body`."""
-    names = sorted({name for name in CONVERTERS.values() if f"{name}(" in body and name != "bool"} | _extra(body))
+    names = sorted({name for name in CONVERTERS.values() if f"{name}(" in body} | _extra(body))
     lines = ["from __future__ import annotations", "", "from typing import Any", ""]
     if names:
         lines += ["from rushlight.eager.arguments import (", *[f"    {name}," for name in names], ")"]
@@ -156,6 +156,8 @@ def signature(op: Operator, method: bool) -> str:
 def converted(parameter: Parameter) -> str:
     """The expression that makes an operand or attribute of an argument."""
     converter = CONVERTERS.get(parameter.type)
+    if converter == "flag":  # nearly always a bool, and then without a call
+        return f"{parameter.name} if {parameter.name}.__class__ is bool else flag({parameter.name})"
     return f"{converter}({parameter.name})" if converter else parameter.name
 
 

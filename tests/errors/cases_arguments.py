@@ -28,6 +28,48 @@ def dataset_of_nothing():
     TensorDataset()
 
 
+@triggers("A001", "input")
+def function_gets_no_tensor():
+    rl.std("rows")
+
+
+@triggers("A001", "alone")
+def view_of_a_number():
+    rl.detach(2.0)
+
+
+@triggers("A001", "bool")
+def switch_is_an_int():
+    rl.ones(3).sum(0, keepdim=1)
+
+
+@triggers("A001", "dim")
+def dim_is_a_bool():
+    rl.ones(3).sum(True)
+
+
+@triggers("A001", "forward")
+def layer_gets_text():
+    rl.nn.Upsample(scale_factor=2)("rows")
+
+
+@triggers("A001", "construction")
+def rate_is_text():
+    optim.SGD([rl.zeros(2, requires_grad=True)], lr="fast")
+
+
+@triggers("A005", "cyclic")
+def list_contains_itself():
+    endless = [1]
+    endless.append(endless)
+    rl.tensor(endless)
+
+
+@triggers("M001", "product")
+def sizes_multiply_beyond_64_bits():
+    rl.zeros(1 << 62, 1 << 62)
+
+
 @triggers("A001", "format")
 def format_of_several_elements():
     format(rl.ones(2), ".2f")

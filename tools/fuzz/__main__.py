@@ -13,16 +13,16 @@ import warnings
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 
 from tools.fuzz.finding import Finding
 from tools.fuzz.ledger import Ledger
-from tools.fuzz.program import Program
 
 FUZZERS = {
     "operators": "eager programs of operators against PyTorch",
     "views": "views and in-place writes, eager and compiled, against PyTorch",
     "compiled": "compiled against eager, bit for bit, with gradients",
+    "hostile": "calls with hostile arguments: a value or a registered error",
 }
 """The fuzzers: each is a module of this package with `generate` and `judge`."""
 
@@ -33,11 +33,11 @@ _SHOWN = 20
 class Fuzzer(Protocol):
     """What a module of a fuzzer has."""
 
-    def generate(self, seed: int, number: int) -> Program:
+    def generate(self, seed: int, number: int) -> Any:
         """The program of a seed and number; always the same."""
         ...
 
-    def judge(self, program: Program, skipped: Counter[str]) -> Finding | None:
+    def judge(self, program: Any, skipped: Counter[str]) -> Finding | None:
         """What is wrong with a program, reduced; counts the deviations that explain what differed."""
         ...
 

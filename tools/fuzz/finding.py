@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from rushlight.support.frozen import frozen
-from tools.fuzz.program import Program
 
 
 @frozen(eq=False)
 class Finding:
-    """A program whose outcome is not the wanted one. `kind` groups findings in the summary: one cause, mostly."""
+    """A program, or a call, whose outcome is not the wanted one.
+
+    `kind` groups findings in the summary: one cause, mostly.
+    """
 
     kind: str
-    program: Program
+    program: Any  # what its fuzzer draws: with a seed, a number and a script
     detail: str
 
     def __str__(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rushlight.capture.guard import Guard
+from rushlight.support.errors import error
 
 
 class Names:
@@ -34,8 +35,11 @@ class Arguments:
         self.unpack: list[str] = []
         self.guards: list[Guard] = []
         self.leaves: list[tuple[str, Any]] = []
-        self._open(args, "args")
-        self._open(kwargs, "kwargs")
+        try:
+            self._open(args, "args")
+            self._open(kwargs, "kwargs")
+        except RecursionError as cause:
+            raise error("A005", "an argument is nested too deeply, or contains itself") from cause
 
     def _open(self, value: Any, text: str) -> None:
         if type(value) in (tuple, list):

@@ -6,28 +6,34 @@ from collections.abc import Sequence
 from typing import Any
 
 from rushlight.eager import functions as ops
+from rushlight.eager.arguments import operands, required_tensor
+from rushlight.eager.boundary import checked
 from rushlight.eager.indexing import nonzero_places
 from rushlight.eager.tensor import Tensor
 from rushlight.ops.record import OPERATORS
 from rushlight.support.errors import require
 
 
+@checked
 def max(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
     """Return the largest element; with a dim, values and indices along it; with a tensor, the larger of each pair."""
     return input.max(dim, keepdim)
 
 
+@checked
 def min(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
     """Return the smallest element; with a dim, values and indices along it; with a tensor, the smaller of each pair."""
     return input.min(dim, keepdim)
 
 
+@checked
 def einsum(equation: str, *operands: Any) -> Any:
     """Return the sum of products that an equation in Einstein's notation says: `einsum("ij,jk->ik", a, b)`."""
     listed = operands[0] if len(operands) == 1 and isinstance(operands[0], list | tuple) else operands
     return OPERATORS["einsum"](equation, tuple(listed))
 
 
+@checked
 def where(condition: Any, input: Any = None, other: Any = None) -> Any:
     """Return elements of one where the condition holds and of the other elsewhere; alone, the places where it holds."""
     if input is None and other is None:
@@ -35,6 +41,7 @@ def where(condition: Any, input: Any = None, other: Any = None) -> Any:
     return ops.where(condition, input, other)
 
 
+@checked
 def broadcast_shapes(*shapes: Sequence[int]) -> Any:
     """Return the shape that tensors of these shapes broadcast to."""
     return ops.broadcast_to(ops.zeros((), device="meta"), ()).shape if not shapes else _broadcast_shape(shapes)
@@ -47,16 +54,20 @@ def _broadcast_shape(shapes: Sequence[Sequence[int]]) -> Any:
     return found.shape
 
 
+@checked
 def broadcast_tensors(*tensors: Any) -> tuple[Any, ...]:
     """Return the tensors expanded to the shape that they broadcast to."""
     shape = broadcast_shapes(*[tuple(tensor.shape) for tensor in tensors])
     return tuple([tensor.expand(*shape) for tensor in tensors])
 
 
+@checked
 def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Any, ...]:
     """Return grids of coordinates; "xy" exchanges the first two dims, as plots do."""
     listed = list(tensors[0] if len(tensors) == 1 and isinstance(tensors[0], list | tuple) else tensors)
     require(indexing in ("ij", "xy"), "A002", f'meshgrid: indexing must be "ij" or "xy", not {indexing!r}')
+    for tensor in listed:
+        required_tensor(tensor)
     swap = indexing == "xy" and len(listed) > 1
     order = [listed[1], listed[0], *listed[2:]] if swap else listed
     shape = [tensor.numel() for tensor in order]
@@ -67,27 +78,33 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Any, ...]:
     return (grids[1], grids[0], *grids[2:]) if swap else tuple(grids)
 
 
+@checked
 def atleast_1d(input: Any) -> Any:
     """Return a tensor with at least one dim."""
     return input if input.ndim else input.reshape(1)
 
 
+@checked
 def atleast_2d(input: Any) -> Any:
     """Return a tensor with at least two dims, new ones in front."""
     return input if input.ndim >= 2 else atleast_1d(input).unsqueeze(0)
 
 
+@checked
 def hstack(tensors: Any) -> Any:
     """Return tensors joined along the second dim, vectors along their only one."""
-    parts = [atleast_1d(tensor) for tensor in tensors]
+    parts = [atleast_1d(required_tensor(tensor)) for tensor in operands(tensors)]
+    require(parts, "A002", "hstack: there is nothing to join")
     return ops.cat(parts, 0 if parts[0].ndim == 1 else 1)
 
 
+@checked
 def vstack(tensors: Any) -> Any:
     """Return tensors joined along the first dim, vectors as rows."""
-    return ops.cat([atleast_2d(tensor) for tensor in tensors], 0)
+    return ops.cat([atleast_2d(required_tensor(tensor)) for tensor in operands(tensors)], 0)
 
 
+@checked
 def var(
     input: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: Any = None
 ) -> Any:
@@ -95,6 +112,7 @@ def var(
     return input.var(dim, unbiased, keepdim, correction=correction)
 
 
+@checked
 def std(
     input: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: Any = None
 ) -> Any:

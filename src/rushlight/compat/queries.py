@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, TypeGuard
 
 from rushlight.eager.arguments import element_type
+from rushlight.eager.boundary import checked
 from rushlight.eager.functions import isclose
 from rushlight.eager.mutation import can_cast as _can_cast
 from rushlight.eager.tensor import Tensor
@@ -13,41 +14,49 @@ from rushlight.ops.promote import promote_dtypes
 from rushlight.support.errors import fail
 
 
+@checked
 def is_tensor(obj: object) -> TypeGuard[Tensor]:
     """Return whether an object is a tensor."""
     return isinstance(obj, Tensor)
 
 
+@checked
 def is_floating_point(input: Tensor) -> bool:
     """Return whether a tensor's dtype is a real floating-point one."""
     return input.dtype.is_floating_point
 
 
+@checked
 def is_complex(input: Tensor) -> bool:
     """Return whether a tensor's dtype is complex."""
     return input.dtype.is_complex
 
 
+@checked
 def numel(input: Tensor) -> Any:
     """Return the number of a tensor's elements."""
     return input.numel()
 
 
+@checked
 def allclose(input: Any, other: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> bool:
     """Return whether all elements are close: `|input - other| <= atol + rtol * |other|`."""
     return bool(isclose(input, other, rtol, atol, equal_nan).all())
 
 
+@checked
 def equal(input: Any, other: Any) -> bool:
     """Return whether two tensors have one shape and equal elements."""
     return tuple(input.shape) == tuple(other.shape) and bool((input == other).all())
 
 
+@checked
 def can_cast(from_: DType, to: DType) -> bool:
     """Return whether in-place operations convert so."""
     return _can_cast(from_, to)
 
 
+@checked
 def promote_types(type1: DType, type2: DType) -> DType:
     """Return the dtype of a result of tensors of two dtypes."""
     first, second = element_type(type1), element_type(type2)

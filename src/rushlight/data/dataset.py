@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence, Sized
 from typing import Any, Generic, TypeVar, cast
 
 from rushlight.data.permutation import permutation
+from rushlight.eager.boundary import Constructed
 from rushlight.eager.tensor import Tensor
 from rushlight.runtime.generator import Generator, default_generator
 from rushlight.support.errors import fail, require, warn
@@ -16,7 +17,7 @@ from rushlight.support.errors import fail, require, warn
 T = TypeVar("T", covariant=True)
 
 
-class Dataset(Generic[T]):
+class Dataset(Constructed, Generic[T]):
     """Samples by index. Subclasses define `__getitem__` and, for most samplers, `__len__`."""
 
     def __getitem__(self, index: Any) -> T:

@@ -11,6 +11,7 @@ from rushlight.data.collate import default_collate, default_convert
 from rushlight.data.dataset import Dataset, IterableDataset
 from rushlight.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
 from rushlight.data.worker import Worker, WorkerInfo
+from rushlight.eager.boundary import checked
 from rushlight.runtime.generator import Generator, default_generator
 from rushlight.support.errors import fail, require
 
@@ -27,6 +28,7 @@ class DataLoader(Generic[T]):
     the CPU; `persistent_workers` neither: threads cost next to nothing to start.
     """
 
+    @checked
     def __init__(
         self,
         dataset: Dataset[T],

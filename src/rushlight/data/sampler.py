@@ -9,13 +9,14 @@ from typing import Any, Generic, TypeVar, cast
 import numpy as np
 
 from rushlight.data.permutation import permutation, random_fractions, random_indices
+from rushlight.eager.boundary import Constructed
 from rushlight.runtime.generator import Generator
 from rushlight.support.errors import fail, require
 
 T = TypeVar("T", covariant=True)
 
 
-class Sampler(Generic[T]):
+class Sampler(Constructed, Generic[T]):
     """An order of indices (or of lists of them). Subclasses define `__iter__`, and `__len__` where it is known."""
 
     def __iter__(self) -> Iterator[T]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from rushlight.eager.dispatch import STATE, backend_key
 from rushlight.eager.handle import Handle
-from rushlight.eager.symbols import SymFloat, SymInt, unwrap_size
+from rushlight.eager.symbols import SymBool, SymFloat, SymInt, unwrap_size
 from rushlight.eager.tracing.number import TracedNumber
 from rushlight.ir.dtype import BY_NAME, DType, float32, from_numpy_dtype
 from rushlight.ir.type import CPU, Device
@@ -22,8 +22,6 @@ from rushlight.sym import SizeExpr
 
 _INT = frozenset([int])
 _PLAIN = (float, int, bool, complex)
-# What objects raise that are asked for a number, a length, elements or a dtype, and have none.
-REFUSALS = (ArithmeticError, AttributeError, LookupError, RuntimeError, SyntaxError, TypeError, ValueError)
 _default_dtype: list[DType] = [float32]
 
 
@@ -68,9 +66,13 @@ def optional_operand(value: Any) -> Any:
 def operands(values: Any) -> tuple[Any, ...]:
     """A list of tensors."""
     if not isinstance(values, (list, tuple)):
-        if isinstance(values, Handle):
-            fail("A001", f"{called_name()}: a list or tuple of tensors is expected, not a tensor", value=values)
-        values = tuple(values)
+        given = values
+        try:
+            values = () if isinstance(given, Handle) else tuple(given)
+        except Exception as cause:
+            raise error("A001", f"{called_name()}: a list or tuple of tensors is expected", value=given) from cause
+        if isinstance(given, Handle):
+            fail("A001", f"{called_name()}: a list or tuple of tensors is expected, not a tensor", value=given)
     return tuple([optional_operand(value) for value in values])
 
 
@@ -87,10 +89,12 @@ def integer(value: Any) -> Any:
     if STATE.tracer is not None and isinstance(value, Handle):
         traced: Any = value
         return integer(traced.item())
+    if value.__class__ is bool:
+        fail("A001", f"{called_name()}: an int is expected", value=value)
     try:
         return operator.index(value)
-    except TypeError:
-        fail("A001", f"{called_name()}: an int is expected", value=value)
+    except Exception as cause:
+        raise error("A001", f"{called_name()}: an int is expected", value=value) from cause
 
 
 def integers(value: Any) -> Any:
@@ -109,12 +113,24 @@ def varied(values: tuple[Any, ...]) -> tuple[Any, ...]:
     return values if _INT.issuperset(map(type, values)) else tuple([integer(item) for item in values])
 
 
-def number(value: Any) -> Any:
+def flag(value: Any) -> bool:
+    """A bool, of Python's or numpy's; A001 for anything else."""
+    if not isinstance(value, (bool, np.bool_, SymBool)):
+        fail("A001", f"{called_name()}: a bool is expected", value=value)
+    return bool(value)
+
+
+_DEEPEST = 8  # sequences within each other that an attribute may be
+
+
+def number(value: Any, depth: int = 0) -> Any:
     """An attribute that is a number, or several; SymInts as sizes, tensors by their value; None passes."""
     if value.__class__ in _PLAIN or value is None:
         return value
     if isinstance(value, (list, tuple)):
-        return tuple([number(item) for item in value])
+        if depth == _DEEPEST:
+            fail("A001", f"{called_name()}: sequences are nested too deeply, or contain themselves", value=value)
+        return tuple([number(item, depth + 1) for item in value])
     if isinstance(value, Handle):
         return value.item()  # pyright: ignore[reportAttributeAccessIssue] - public tensors have it
     return float(value) if isinstance(value, (np.floating, SymFloat)) else unwrap_size(value)
@@ -124,15 +140,14 @@ def element_type(value: Any) -> DType | None:
     """A dtype, also from `float`, `int`, `bool`, `complex`, or a numpy dtype; None passes; D004 for anything else."""
     if value is None or isinstance(value, DType):
         return value
-    cause: Exception | None = None
+    hint = f"dtypes: {', '.join(BY_NAME)}"
     try:
         # Python's float and complex are float64 and complex128, as in PyTorch, whatever the default dtype is.
         found = from_numpy_dtype(np.dtype(value))
-    except REFUSALS as problem:
-        found, cause = None, problem
-    if found is None:
-        hint = f"dtypes: {', '.join(BY_NAME)}"
+    except Exception as cause:
         raise error("D004", f"{called_name()}: not a dtype", value=value, hint=hint) from cause
+    if found is None:
+        fail("D004", f"{called_name()}: not a dtype", value=value, hint=hint)
     return found
 
 

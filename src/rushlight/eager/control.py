@@ -14,6 +14,7 @@ from rushlight.eager.autograd.driver import Tape
 from rushlight.eager.autograd.history import attach, requires
 from rushlight.eager.autograd.modes import no_grad
 from rushlight.eager.autograd.node import Node, mark
+from rushlight.eager.boundary import checked
 from rushlight.eager.dispatch import STATE
 from rushlight.eager.form import form_of
 from rushlight.eager.handle import Handle, allocate, share
@@ -85,6 +86,7 @@ def _was_made(leaf: Any, since: int) -> bool:
     return leaf.gradient.node is not None and leaf.gradient.node.sequence >= since
 
 
+@checked
 def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], operands: Any = ()) -> Any:
     """`true_fn(*operands)` where `pred` is true, else `false_fn(*operands)`.
 
@@ -126,6 +128,7 @@ def _require_tensors(op: str, leaves: Sequence[Any]) -> None:
         require(isinstance(leaf, Handle), "A001", f"{op}: there is something that is no tensor", value=leaf)
 
 
+@checked
 def while_loop(cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried_inputs: Any) -> Any:
     """`carried_inputs`, replaced by `body_fn(*carried_inputs)` for as long as `cond_fn(*carried_inputs)` is true.
 
@@ -161,6 +164,7 @@ def while_loop(cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried
     return unflatten_tree(structure, made)
 
 
+@checked
 def scan(
     combine_fn: Callable[[Any, Any], Any], init: Any, xs: Any, *, dim: int = 0, reverse: bool = False
 ) -> tuple[Any, Any]:
@@ -193,6 +197,7 @@ def scan(
     return unflatten_tree(structure, carries), map_tree(lambda y: _moved(y, 0, dim), outputs)
 
 
+@checked
 def map(f: Callable[..., Any], xs: Any, *args: Any) -> Any:
     """`f(x, *args)` of each slice x of the first dim of `xs`, stacked: tensors in tuples, lists and dicts.
 

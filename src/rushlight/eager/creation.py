@@ -11,6 +11,7 @@ import numpy as np
 from rushlight.eager.arguments import (
     default_dtype,
     element_type,
+    flag,
     integer,
     named_size,
     no_more,
@@ -36,7 +37,7 @@ Array = Any
 
 def require_gradient(tensor: Any, wanted: bool = True) -> Any:
     """Makes a leaf require gradients, or not; D005 for dtypes without them."""
-    if wanted:
+    if flag(wanted):
         require(differentiable(tensor), "D005", "requires_grad: the dtype has no gradients", tensor=tensor)
         gradient_of(tensor).required = True
         tensor.keys |= AUTOGRAD
@@ -45,6 +46,11 @@ def require_gradient(tensor: Any, wanted: bool = True) -> Any:
         if tensor.view_of is None:
             tensor.keys &= ~AUTOGRAD
     return tensor
+
+
+def with_gradient(tensor: Any, wanted: Any) -> Any:
+    """A new tensor, which requires gradients where that is wanted."""
+    return tensor if wanted is False or not flag(wanted) else require_gradient(tensor)
 
 
 def _inferred_dtype(array: Array, given: Any) -> DType:
@@ -64,17 +70,25 @@ def _inferred_dtype(array: Array, given: Any) -> DType:
 
 def _array(data: Any) -> Array:
     """Nested sequences of numbers and tensors as an array; A005 when they are ragged."""
-    if isinstance(data, (list, tuple)) and _has_tensor(data):
-        data = _plain(data)
     try:
+        if isinstance(data, (list, tuple)) and _has_tensor(data):
+            data = _plain(data)
         array = np.asarray(data)
-    except ValueError:
-        fail("A005", "tensor: nested sequences of unequal length")
-    except OverflowError:
-        fail("D007", "tensor: a number does not fit its dtype")
-    if array.dtype.kind == "O":
-        if any(isinstance(item, int) for item in array.reshape(-1)):
+    except RushlightError:
+        raise
+    except ValueError as cause:
+        raise error("A005", "tensor: nested sequences of unequal length") from cause
+    except RecursionError as cause:
+        raise error("A005", "tensor: sequences are nested too deeply, or contain themselves") from cause
+    except OverflowError as cause:
+        raise error("D007", "tensor: a number does not fit its dtype") from cause
+    except Exception as cause:
+        raise error("A001", "tensor: this cannot become a tensor", data=data) from cause
+    if array.dtype.kind == "O" and array.size:
+        if all(isinstance(item, (int, float)) for item in array.reshape(-1)):
             fail("D007", "tensor: a number does not fit int64", data=data)
+        fail("A001", "tensor: this cannot become a tensor", data=data)
+    if array.dtype.kind not in "Obiufc" and from_numpy_dtype(array.dtype) is None:
         fail("A001", "tensor: this cannot become a tensor", data=data)
     if array.size == 0 and not isinstance(data, (np.ndarray, np.generic)):
         array = array.astype(np.float64)
@@ -162,8 +176,15 @@ def from_dlpack(source: Any) -> Any:
 def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: bool = False) -> Any:
     """A 1-d tensor that shares the memory of an object with the buffer protocol."""
     found = element_type(dtype)
+    require(found is not None, "D004", "frombuffer: a dtype is expected")
     assert found is not None
-    return require_gradient(tensor_of(np.frombuffer(buffer, found.numpy, count, offset)), requires_grad)
+    try:
+        array = np.frombuffer(buffer, found.numpy, integer(count), integer(offset))
+    except RushlightError:
+        raise
+    except Exception as cause:
+        raise error("A002", f"frombuffer: {cause}", buffer=buffer, count=count, offset=offset) from cause
+    return require_gradient(tensor_of(array), requires_grad)
 
 
 OPTIONS = ("dtype", "device", "requires_grad")
@@ -176,7 +197,7 @@ def _filled(
         size = named_size(size, rest, OPTIONS)
     attrs = {"size": shape_of(size), "dtype": element_type(dtype) or default_dtype(), "device": place(device)}
     result = call_function(OPERATORS[name], (), attrs)
-    return require_gradient(result) if requires_grad else result
+    return with_gradient(result, requires_grad)
 
 
 def empty(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, **rest: Any) -> Any:
@@ -202,9 +223,11 @@ def full(
         no_more(rest, OPTIONS)
     shape = shape_of((size,))
     value = required_operand(fill_value)
+    if isinstance(value, Handle):
+        require(not value.form.shape, "S002", "full: fill_value must have no dims", fill_value=value)
     attrs = {"size": shape, "dtype": _value_dtype(value, dtype), "device": place(device)}
     result = call_function(OPERATORS["full"], (value,), attrs)
-    return require_gradient(result) if requires_grad else result
+    return with_gradient(result, requires_grad)
 
 
 def _value_dtype(value: Any, dtype: Any) -> DType:
@@ -231,7 +254,7 @@ def _like(
         no_more(rest, OPTIONS)
     attrs = {"dtype": element_type(dtype), "device": place(device)}
     result = call_function(OPERATORS[name], (OPERATORS["detach"](like), *values), attrs)
-    return require_gradient(result) if requires_grad else result
+    return with_gradient(result, requires_grad)
 
 
 def empty_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, **rest: Any) -> Any:
@@ -239,7 +262,7 @@ def empty_like(input: Any, *, dtype: Any = None, device: Any = None, requires_gr
     like = required_tensor(input)
     if like.storage is not None and dtype is None and device is None and not rest:
         form = form_of(tuple(like.form.shape), like.dtype, like.device)
-        return require_gradient(allocate(form), requires_grad) if requires_grad else allocate(form)
+        return with_gradient(allocate(form), requires_grad)
     return _like("empty_like", like, (), dtype, device, requires_grad, rest)
 
 
@@ -297,7 +320,7 @@ def arange(
         first, last, stride = values
         attrs = {"start": first, "end": last, "step": stride, "dtype": element_type(dtype), "device": where}
         result = call_function(OPERATORS["arange"], (), attrs)
-    return require_gradient(result) if requires_grad else result
+    return with_gradient(result, requires_grad)
 
 
 def linspace(
@@ -316,7 +339,7 @@ def linspace(
     ends = (required_operand(start), required_operand(end))
     attrs = {"steps": integer(steps), "dtype": element_type(dtype) or default_dtype(), "device": place(device)}
     result = call_function(OPERATORS["linspace"], ends, attrs)
-    return require_gradient(result) if requires_grad else result
+    return with_gradient(result, requires_grad)
 
 
 def eye(
@@ -327,7 +350,7 @@ def eye(
         no_more(rest, OPTIONS)
     attrs = {"n": integer(n), "m": integer(m), "dtype": element_type(dtype) or default_dtype(), "device": place(device)}
     result = call_function(OPERATORS["eye"], (), attrs)
-    return require_gradient(result) if requires_grad else result
+    return with_gradient(result, requires_grad)
 
 
 def scalar_tensor(s: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, **rest: Any) -> Any:

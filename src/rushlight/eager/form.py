@@ -14,6 +14,7 @@ from rushlight.sym import Size as SymbolicSize
 from rushlight.sym import product
 
 _MOST_FORMS = 1 << 16
+_MOST_BYTES = 1 << 63
 
 
 class Size(tuple[Any, ...]):
@@ -63,6 +64,8 @@ class Form:
         self.device = type_.device
         self.symbolic = symbolic
         self.numel = product(type_.shape)
+        if not symbolic and not self.numel * type_.dtype.itemsize < _MOST_BYTES:
+            fail("M001", "allocate: the sizes' product does not fit 64 bits", shape=self.shape)
         self.keys = bit(Key.META if symbolic else backend_key(type_.device.type))
         self.is_contiguous = _is_contiguous(type_.shape, type_.strides)
         sizes: tuple[Any, ...] = (*type_.shape, *type_.strides)

@@ -8,6 +8,7 @@ from typing import Any
 
 from rushlight.eager.arguments import (
     element_type,
+    flag,
     integer,
     integers,
     number,
@@ -467,22 +468,38 @@ def alias(input: Any) -> Any:
 
 def all(input: Any, dim: Any = None, keepdim: Any = False) -> Any:
     """Whether no element is 0."""
-    return call_function(_all, (required_operand(input),), {"dim": integers(dim), "keepdim": bool(keepdim)})
+    return call_function(
+        _all,
+        (required_operand(input),),
+        {"dim": integers(dim), "keepdim": keepdim if keepdim.__class__ is bool else flag(keepdim)},
+    )
 
 
 def amax(input: Any, dim: Any = (), keepdim: Any = False) -> Any:
     """The largest element, NaN if there is one. Elements that tie share the gradient."""
-    return call_function(_amax, (required_operand(input),), {"dim": integers(dim), "keepdim": bool(keepdim)})
+    return call_function(
+        _amax,
+        (required_operand(input),),
+        {"dim": integers(dim), "keepdim": keepdim if keepdim.__class__ is bool else flag(keepdim)},
+    )
 
 
 def amin(input: Any, dim: Any = (), keepdim: Any = False) -> Any:
     """The smallest element, NaN if there is one. Elements that tie share the gradient."""
-    return call_function(_amin, (required_operand(input),), {"dim": integers(dim), "keepdim": bool(keepdim)})
+    return call_function(
+        _amin,
+        (required_operand(input),),
+        {"dim": integers(dim), "keepdim": keepdim if keepdim.__class__ is bool else flag(keepdim)},
+    )
 
 
 def any(input: Any, dim: Any = None, keepdim: Any = False) -> Any:
     """Whether some element is not 0."""
-    return call_function(_any, (required_operand(input),), {"dim": integers(dim), "keepdim": bool(keepdim)})
+    return call_function(
+        _any,
+        (required_operand(input),),
+        {"dim": integers(dim), "keepdim": keepdim if keepdim.__class__ is bool else flag(keepdim)},
+    )
 
 
 def arange(start: Any, end: Any, step: Any = 1, *, dtype: Any = None, device: Any = None) -> Any:
@@ -502,7 +519,11 @@ def arange(start: Any, end: Any, step: Any = 1, *, dtype: Any = None, device: An
 
 def argmax(input: Any, dim: Any = None, keepdim: Any = False) -> Any:
     """The place of the largest element, the first of equals; NaN is largest. Without a dim, places count row-major."""
-    return call_function(_argmax, (required_operand(input),), {"dim": integer(dim), "keepdim": bool(keepdim)})
+    return call_function(
+        _argmax,
+        (required_operand(input),),
+        {"dim": integer(dim), "keepdim": keepdim if keepdim.__class__ is bool else flag(keepdim)},
+    )
 
 
 def argmin(input: Any, dim: Any = None, keepdim: Any = False) -> Any:
@@ -510,7 +531,11 @@ def argmin(input: Any, dim: Any = None, keepdim: Any = False) -> Any:
 
     Without a dim, places count row-major.
     """
-    return call_function(_argmin, (required_operand(input),), {"dim": integer(dim), "keepdim": bool(keepdim)})
+    return call_function(
+        _argmin,
+        (required_operand(input),),
+        {"dim": integer(dim), "keepdim": keepdim if keepdim.__class__ is bool else flag(keepdim)},
+    )
 
 
 def as_strided(input: Any, size: Any, stride: Any, storage_offset: Any = None) -> Any:
@@ -571,7 +596,7 @@ def attend(query: Any, key: Any, value: Any, mask: Any, scale: Any, is_causal: A
     return call_function(
         _attend,
         (required_operand(query), required_operand(key), required_operand(value), optional_operand(mask)),
-        {"scale": number(scale), "is_causal": bool(is_causal)},
+        {"scale": number(scale), "is_causal": is_causal if is_causal.__class__ is bool else flag(is_causal)},
     )
 
 
@@ -592,8 +617,8 @@ def avg_pool1d(
             "kernel_size": integers(kernel_size),
             "stride": integers(stride),
             "padding": integers(padding),
-            "ceil_mode": bool(ceil_mode),
-            "count_include_pad": bool(count_include_pad),
+            "ceil_mode": ceil_mode if ceil_mode.__class__ is bool else flag(ceil_mode),
+            "count_include_pad": count_include_pad if count_include_pad.__class__ is bool else flag(count_include_pad),
             "divisor_override": integer(divisor_override),
         },
     )
@@ -616,8 +641,8 @@ def avg_pool2d(
             "kernel_size": integers(kernel_size),
             "stride": integers(stride),
             "padding": integers(padding),
-            "ceil_mode": bool(ceil_mode),
-            "count_include_pad": bool(count_include_pad),
+            "ceil_mode": ceil_mode if ceil_mode.__class__ is bool else flag(ceil_mode),
+            "count_include_pad": count_include_pad if count_include_pad.__class__ is bool else flag(count_include_pad),
             "divisor_override": integer(divisor_override),
         },
     )
@@ -640,8 +665,8 @@ def avg_pool3d(
             "kernel_size": integers(kernel_size),
             "stride": integers(stride),
             "padding": integers(padding),
-            "ceil_mode": bool(ceil_mode),
-            "count_include_pad": bool(count_include_pad),
+            "ceil_mode": ceil_mode if ceil_mode.__class__ is bool else flag(ceil_mode),
+            "count_include_pad": count_include_pad if count_include_pad.__class__ is bool else flag(count_include_pad),
             "divisor_override": integer(divisor_override),
         },
     )
@@ -681,7 +706,11 @@ def batch_norm(
                 optional_operand(weight),
                 optional_operand(bias),
             ),
-            {"training": bool(training), "momentum": number(momentum), "eps": number(eps)},
+            {
+                "training": training if training.__class__ is bool else flag(training),
+                "momentum": number(momentum),
+                "eps": number(eps),
+            },
         ),
     )
 
@@ -768,7 +797,10 @@ def bucketize(input: Any, boundaries: Any, *, out_int32: Any = False, right: Any
     return call_function(
         _bucketize,
         (required_operand(input), required_operand(boundaries)),
-        {"out_int32": bool(out_int32), "right": bool(right)},
+        {
+            "out_int32": out_int32 if out_int32.__class__ is bool else flag(out_int32),
+            "right": right if right.__class__ is bool else flag(right),
+        },
     )
 
 
@@ -1065,7 +1097,7 @@ def dropout(input: Any, p: Any = 0.5, training: Any = True, *, seed: Any = None,
     return call_function(
         _dropout,
         (required_operand(input), optional_operand(seed), optional_operand(ordinal)),
-        {"p": number(p), "training": bool(training)},
+        {"p": number(p), "training": training if training.__class__ is bool else flag(training)},
     )
 
 
@@ -1361,7 +1393,11 @@ def isclose(input: Any, other: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_
     return call_function(
         _isclose,
         (required_operand(input), required_operand(other)),
-        {"rtol": number(rtol), "atol": number(atol), "equal_nan": bool(equal_nan)},
+        {
+            "rtol": number(rtol),
+            "atol": number(atol),
+            "equal_nan": equal_nan if equal_nan.__class__ is bool else flag(equal_nan),
+        },
     )
 
 
@@ -1395,7 +1431,7 @@ def kl_div(input: Any, target: Any, reduction: Any = "mean", log_target: Any = F
     return call_function(
         _kl_div,
         (required_operand(input), required_operand(target)),
-        {"reduction": reduction, "log_target": bool(log_target)},
+        {"reduction": reduction, "log_target": log_target if log_target.__class__ is bool else flag(log_target)},
     )
 
 
@@ -1459,7 +1495,12 @@ def linalg_vector_norm(input: Any, ord: Any = 2, dim: Any = None, keepdim: Any =
     return call_function(
         _linalg_vector_norm,
         (required_operand(input),),
-        {"ord": number(ord), "dim": integers(dim), "keepdim": bool(keepdim), "dtype": element_type(dtype)},
+        {
+            "ord": number(ord),
+            "dim": integers(dim),
+            "keepdim": keepdim if keepdim.__class__ is bool else flag(keepdim),
+            "dtype": element_type(dtype),
+        },
     )
 
 
@@ -1559,7 +1600,11 @@ def logsigmoid(input: Any) -> Any:
 
 def logsumexp(input: Any, dim: Any, keepdim: Any = False) -> Any:
     """The logarithm of the sum of exponentials."""
-    return call_function(_logsumexp, (required_operand(input),), {"dim": integers(dim), "keepdim": bool(keepdim)})
+    return call_function(
+        _logsumexp,
+        (required_operand(input),),
+        {"dim": integers(dim), "keepdim": keepdim if keepdim.__class__ is bool else flag(keepdim)},
+    )
 
 
 def lt(input: Any, other: Any, *, out: Any = None) -> Any:
@@ -1600,7 +1645,7 @@ def max_pool1d(
             "stride": integers(stride),
             "padding": integers(padding),
             "dilation": integers(dilation),
-            "ceil_mode": bool(ceil_mode),
+            "ceil_mode": ceil_mode if ceil_mode.__class__ is bool else flag(ceil_mode),
         },
     )
 
@@ -1619,7 +1664,7 @@ def max_pool1d_with_indices(
                 "stride": integers(stride),
                 "padding": integers(padding),
                 "dilation": integers(dilation),
-                "ceil_mode": bool(ceil_mode),
+                "ceil_mode": ceil_mode if ceil_mode.__class__ is bool else flag(ceil_mode),
             },
         ),
     )
@@ -1637,7 +1682,7 @@ def max_pool2d(
             "stride": integers(stride),
             "padding": integers(padding),
             "dilation": integers(dilation),
-            "ceil_mode": bool(ceil_mode),
+            "ceil_mode": ceil_mode if ceil_mode.__class__ is bool else flag(ceil_mode),
         },
     )
 
@@ -1656,7 +1701,7 @@ def max_pool2d_with_indices(
                 "stride": integers(stride),
                 "padding": integers(padding),
                 "dilation": integers(dilation),
-                "ceil_mode": bool(ceil_mode),
+                "ceil_mode": ceil_mode if ceil_mode.__class__ is bool else flag(ceil_mode),
             },
         ),
     )
@@ -1674,7 +1719,7 @@ def max_pool3d(
             "stride": integers(stride),
             "padding": integers(padding),
             "dilation": integers(dilation),
-            "ceil_mode": bool(ceil_mode),
+            "ceil_mode": ceil_mode if ceil_mode.__class__ is bool else flag(ceil_mode),
         },
     )
 
@@ -1693,7 +1738,7 @@ def max_pool3d_with_indices(
                 "stride": integers(stride),
                 "padding": integers(padding),
                 "dilation": integers(dilation),
-                "ceil_mode": bool(ceil_mode),
+                "ceil_mode": ceil_mode if ceil_mode.__class__ is bool else flag(ceil_mode),
             },
         ),
     )
@@ -1711,7 +1756,11 @@ def mean(input: Any, dim: Any = None, keepdim: Any = False, *, dtype: Any = None
     return call_function(
         _mean,
         (required_operand(input),),
-        {"dim": integers(dim), "keepdim": bool(keepdim), "dtype": element_type(dtype)},
+        {
+            "dim": integers(dim),
+            "keepdim": keepdim if keepdim.__class__ is bool else flag(keepdim),
+            "dtype": element_type(dtype),
+        },
     )
 
 
@@ -1763,7 +1812,10 @@ def multinomial(
     return call_function(
         _multinomial,
         (required_operand(input), optional_operand(seed), optional_operand(ordinal)),
-        {"num_samples": integer(num_samples), "replacement": bool(replacement)},
+        {
+            "num_samples": integer(num_samples),
+            "replacement": replacement if replacement.__class__ is bool else flag(replacement),
+        },
     )
 
 
@@ -1826,7 +1878,12 @@ def norm(input: Any, p: Any = "fro", dim: Any = None, keepdim: Any = False, dtyp
     return call_function(
         _norm,
         (required_operand(input),),
-        {"p": p, "dim": integers(dim), "keepdim": bool(keepdim), "dtype": element_type(dtype)},
+        {
+            "p": p,
+            "dim": integers(dim),
+            "keepdim": keepdim if keepdim.__class__ is bool else flag(keepdim),
+            "dtype": element_type(dtype),
+        },
     )
 
 
@@ -1879,7 +1936,11 @@ def prod(input: Any, dim: Any = None, keepdim: Any = False, *, dtype: Any = None
     return call_function(
         _prod,
         (required_operand(input),),
-        {"dim": integers(dim), "keepdim": bool(keepdim), "dtype": element_type(dtype)},
+        {
+            "dim": integers(dim),
+            "keepdim": keepdim if keepdim.__class__ is bool else flag(keepdim),
+            "dtype": element_type(dtype),
+        },
     )
 
 
@@ -2032,9 +2093,9 @@ def scaled_dot_product_attention(
         (required_operand(query), required_operand(key), required_operand(value), optional_operand(attn_mask)),
         {
             "dropout_p": number(dropout_p),
-            "is_causal": bool(is_causal),
+            "is_causal": is_causal if is_causal.__class__ is bool else flag(is_causal),
             "scale": number(scale),
-            "enable_gqa": bool(enable_gqa),
+            "enable_gqa": enable_gqa if enable_gqa.__class__ is bool else flag(enable_gqa),
         },
     )
 
@@ -2070,7 +2131,11 @@ def searchsorted(
     return call_function(
         _searchsorted,
         (required_operand(sorted_sequence), required_operand(input), optional_operand(sorter)),
-        {"out_int32": bool(out_int32), "right": bool(right), "side": side},
+        {
+            "out_int32": out_int32 if out_int32.__class__ is bool else flag(out_int32),
+            "right": right if right.__class__ is bool else flag(right),
+            "side": side,
+        },
     )
 
 
@@ -2254,7 +2319,11 @@ def std(input: Any, dim: Any = None, *, correction: Any = 1, keepdim: Any = Fals
     return call_function(
         _std,
         (required_operand(input),),
-        {"dim": integers(dim), "correction": number(correction), "keepdim": bool(keepdim)},
+        {
+            "dim": integers(dim),
+            "correction": number(correction),
+            "keepdim": keepdim if keepdim.__class__ is bool else flag(keepdim),
+        },
     )
 
 
@@ -2268,7 +2337,13 @@ def sub(input: Any, other: Any, *, alpha: Any = None, out: Any = None) -> Any:
 def sum(input: Any, dim: Any = None, keepdim: Any = False, *, dtype: Any = None) -> Any:
     """The sum of elements; ints and bools are summed as int64."""
     return call_function(
-        _sum, (required_operand(input),), {"dim": integers(dim), "keepdim": bool(keepdim), "dtype": element_type(dtype)}
+        _sum,
+        (required_operand(input),),
+        {
+            "dim": integers(dim),
+            "keepdim": keepdim if keepdim.__class__ is bool else flag(keepdim),
+            "dtype": element_type(dtype),
+        },
     )
 
 
@@ -2395,7 +2470,11 @@ def var(input: Any, dim: Any = None, *, correction: Any = 1, keepdim: Any = Fals
     return call_function(
         _var,
         (required_operand(input),),
-        {"dim": integers(dim), "correction": number(correction), "keepdim": bool(keepdim)},
+        {
+            "dim": integers(dim),
+            "correction": number(correction),
+            "keepdim": keepdim if keepdim.__class__ is bool else flag(keepdim),
+        },
     )
 
 
@@ -2406,7 +2485,11 @@ def var_mean(input: Any, dim: Any = None, *, correction: Any = 1, keepdim: Any =
         call_function(
             _var_mean,
             (required_operand(input),),
-            {"dim": integers(dim), "correction": number(correction), "keepdim": bool(keepdim)},
+            {
+                "dim": integers(dim),
+                "correction": number(correction),
+                "keepdim": keepdim if keepdim.__class__ is bool else flag(keepdim),
+            },
         ),
     )
 

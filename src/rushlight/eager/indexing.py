@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rushlight.eager.arguments import integer, required_operand
+from rushlight.eager.creation import tensor as make_tensor
 from rushlight.eager.dispatch import dispatch
 from rushlight.eager.handle import Handle
 from rushlight.eager.memory import copied
@@ -16,7 +17,7 @@ from rushlight.eager.tracing.number import TracedNumber
 from rushlight.ir.dtype import Kind, bool_, int64
 from rushlight.ops import OPERATORS
 from rushlight.ops.dims import same_shape
-from rushlight.support.errors import fail, require
+from rushlight.support.errors import error, fail, require
 from rushlight.sym import Size, eq, required
 
 _SELECT, _SLICE, _UNSQUEEZE = OPERATORS["select"], OPERATORS["slice"], OPERATORS["unsqueeze"]
@@ -38,7 +39,10 @@ def _listed(index: Any) -> list[Any]:
 
 def _as_tensor(item: Any) -> Any:
     """A list or array index as a tensor of integers or bools."""
-    array = np.asarray(item) if not _holds_tensors(item) else np.asarray([int(part) for part in item])
+    try:
+        array = np.asarray(item) if not _holds_tensors(item) else np.asarray([int(part) for part in item])
+    except Exception as cause:
+        raise error("I004", "this cannot be an index", index=item) from cause
     if array.size == 0:
         array = array.astype(np.int64)
     if array.dtype.kind not in "iub":
@@ -67,7 +71,7 @@ def _normal(index: Any, ndim: int) -> list[Any]:
             items.append(_as_tensor(list(item) if isinstance(item, range) else item))
         elif isinstance(item, np.bool_):
             items.append(bool(item))
-        elif hasattr(item, "__index__"):
+        elif hasattr(type(item), "__index__"):
             items.append(integer(item))
         else:
             fail("I004", "this cannot be an index", index=item)
@@ -173,7 +177,7 @@ def get(tensor: Handle, index: Any) -> Any:
 def put(tensor: Handle, index: Any, value: Any) -> None:
     """`tensor[index] = value`."""
     if not isinstance(value, Handle) and isinstance(value, (list, tuple, np.ndarray)):
-        value = copied(np.asarray(value), tensor.dtype)
+        value = make_tensor(value, dtype=tensor.dtype)
     value = required_operand(value)
     selection = select(tensor, index)
     view = selection.view

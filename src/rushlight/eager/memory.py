@@ -15,6 +15,7 @@ from rushlight.runtime.allocator import Storage
 from rushlight.support.errors import fail
 
 Array = NDArray[Any]
+MOST_DIMS = 64  # of numpy's arrays
 
 
 def array_of(tensor: Handle) -> Array:
@@ -25,6 +26,8 @@ def array_of(tensor: Handle) -> Array:
     itemsize = form.dtype.itemsize
     strides = tuple([stride * itemsize for stride in form.strides])
     shape = tuple(form.shape)
+    if len(shape) > MOST_DIMS:
+        fail("S002", f"arrays have at most {MOST_DIMS} dims", tensor=tensor)
     if not form.numel:
         return np.empty(shape, form.dtype.numpy)
     return np.ndarray(shape, form.dtype.numpy, storage.view(), tensor.offset * itemsize, strides)

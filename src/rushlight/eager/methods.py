@@ -8,6 +8,7 @@ from typing import Any
 
 from rushlight.eager.arguments import (
     element_type,
+    flag,
     integer,
     integers,
     number,
@@ -317,33 +318,45 @@ class GeneratedMethods:
 
     def all(self, dim: Any = None, keepdim: Any = False) -> Any:
         """Whether no element is 0."""
-        return dispatch(_all, (self,), {"dim": integers(dim), "keepdim": bool(keepdim)})
+        return dispatch(
+            _all, (self,), {"dim": integers(dim), "keepdim": keepdim if keepdim.__class__ is bool else flag(keepdim)}
+        )
 
     def amax(self, dim: Any = (), keepdim: Any = False) -> Any:
         """The largest element, NaN if there is one. Elements that tie share the gradient."""
-        return dispatch(_amax, (self,), {"dim": integers(dim), "keepdim": bool(keepdim)})
+        return dispatch(
+            _amax, (self,), {"dim": integers(dim), "keepdim": keepdim if keepdim.__class__ is bool else flag(keepdim)}
+        )
 
     def amin(self, dim: Any = (), keepdim: Any = False) -> Any:
         """The smallest element, NaN if there is one. Elements that tie share the gradient."""
-        return dispatch(_amin, (self,), {"dim": integers(dim), "keepdim": bool(keepdim)})
+        return dispatch(
+            _amin, (self,), {"dim": integers(dim), "keepdim": keepdim if keepdim.__class__ is bool else flag(keepdim)}
+        )
 
     def any(self, dim: Any = None, keepdim: Any = False) -> Any:
         """Whether some element is not 0."""
-        return dispatch(_any, (self,), {"dim": integers(dim), "keepdim": bool(keepdim)})
+        return dispatch(
+            _any, (self,), {"dim": integers(dim), "keepdim": keepdim if keepdim.__class__ is bool else flag(keepdim)}
+        )
 
     def argmax(self, dim: Any = None, keepdim: Any = False) -> Any:
         """The place of the largest element, the first of equals; NaN is largest.
 
         Without a dim, places count row-major.
         """
-        return dispatch(_argmax, (self,), {"dim": integer(dim), "keepdim": bool(keepdim)})
+        return dispatch(
+            _argmax, (self,), {"dim": integer(dim), "keepdim": keepdim if keepdim.__class__ is bool else flag(keepdim)}
+        )
 
     def argmin(self, dim: Any = None, keepdim: Any = False) -> Any:
         """The place of the smallest element, the first of equals; NaN is smallest.
 
         Without a dim, places count row-major.
         """
-        return dispatch(_argmin, (self,), {"dim": integer(dim), "keepdim": bool(keepdim)})
+        return dispatch(
+            _argmin, (self,), {"dim": integer(dim), "keepdim": keepdim if keepdim.__class__ is bool else flag(keepdim)}
+        )
 
     def as_strided(self, size: Any, stride: Any, storage_offset: Any = None) -> Any:
         """Any layout over the input's storage, from the input's first element or from the storage's given offset."""
@@ -602,7 +615,11 @@ class GeneratedMethods:
         return dispatch(
             _isclose,
             (self, required_operand(other)),
-            {"rtol": number(rtol), "atol": number(atol), "equal_nan": bool(equal_nan)},
+            {
+                "rtol": number(rtol),
+                "atol": number(atol),
+                "equal_nan": equal_nan if equal_nan.__class__ is bool else flag(equal_nan),
+            },
         )
 
     def isfinite(self) -> Any:
@@ -675,7 +692,11 @@ class GeneratedMethods:
 
     def logsumexp(self, dim: Any, keepdim: Any = False) -> Any:
         """The logarithm of the sum of exponentials."""
-        return dispatch(_logsumexp, (self,), {"dim": integers(dim), "keepdim": bool(keepdim)})
+        return dispatch(
+            _logsumexp,
+            (self,),
+            {"dim": integers(dim), "keepdim": keepdim if keepdim.__class__ is bool else flag(keepdim)},
+        )
 
     def lt(self, other: Any) -> Any:
         """Whether input < other."""
@@ -706,7 +727,15 @@ class GeneratedMethods:
 
         Integers need a floating-point dtype.
         """
-        return dispatch(_mean, (self,), {"dim": integers(dim), "keepdim": bool(keepdim), "dtype": element_type(dtype)})
+        return dispatch(
+            _mean,
+            (self,),
+            {
+                "dim": integers(dim),
+                "keepdim": keepdim if keepdim.__class__ is bool else flag(keepdim),
+                "dtype": element_type(dtype),
+            },
+        )
 
     def min(self) -> Any:
         """The smallest element of all."""
@@ -733,7 +762,10 @@ class GeneratedMethods:
         return dispatch(
             _multinomial,
             (self, optional_operand(seed), optional_operand(ordinal)),
-            {"num_samples": integer(num_samples), "replacement": bool(replacement)},
+            {
+                "num_samples": integer(num_samples),
+                "replacement": replacement if replacement.__class__ is bool else flag(replacement),
+            },
         )
 
     def mv(self, vec: Any) -> Any:
@@ -759,7 +791,14 @@ class GeneratedMethods:
     def norm(self, p: Any = "fro", dim: Any = None, keepdim: Any = False, dtype: Any = None) -> Any:
         """The `p`-norm of elements; 'fro' is 2."""
         return dispatch(
-            _norm, (self,), {"p": p, "dim": integers(dim), "keepdim": bool(keepdim), "dtype": element_type(dtype)}
+            _norm,
+            (self,),
+            {
+                "p": p,
+                "dim": integers(dim),
+                "keepdim": keepdim if keepdim.__class__ is bool else flag(keepdim),
+                "dtype": element_type(dtype),
+            },
         )
 
     def outer(self, vec2: Any) -> Any:
@@ -780,7 +819,15 @@ class GeneratedMethods:
 
     def prod(self, dim: Any = None, keepdim: Any = False, *, dtype: Any = None) -> Any:
         """The product of elements; ints and bools are multiplied as int64."""
-        return dispatch(_prod, (self,), {"dim": integers(dim), "keepdim": bool(keepdim), "dtype": element_type(dtype)})
+        return dispatch(
+            _prod,
+            (self,),
+            {
+                "dim": integers(dim),
+                "keepdim": keepdim if keepdim.__class__ is bool else flag(keepdim),
+                "dtype": element_type(dtype),
+            },
+        )
 
     def ravel(self) -> Any:
         """All dims merged into one."""
@@ -912,7 +959,15 @@ class GeneratedMethods:
 
     def sum(self, dim: Any = None, keepdim: Any = False, *, dtype: Any = None) -> Any:
         """The sum of elements; ints and bools are summed as int64."""
-        return dispatch(_sum, (self,), {"dim": integers(dim), "keepdim": bool(keepdim), "dtype": element_type(dtype)})
+        return dispatch(
+            _sum,
+            (self,),
+            {
+                "dim": integers(dim),
+                "keepdim": keepdim if keepdim.__class__ is bool else flag(keepdim),
+                "dtype": element_type(dtype),
+            },
+        )
 
     def swapaxes(self, axis0: Any, axis1: Any) -> Any:
         """Another name of transpose."""

@@ -6,6 +6,7 @@ import math
 from typing import Any, NamedTuple
 
 from rushlight.eager.arguments import integer
+from rushlight.eager.boundary import checked_methods
 from rushlight.eager.functions import broadcast_to, cat, full, gather, index_select, stack, where
 from rushlight.eager.handle import Handle
 from rushlight.eager.indexing import nonzero_places
@@ -48,6 +49,7 @@ def _length(tensor: Any, dim: Any, op: str) -> Any:
     return tensor.shape[wrap_dim(integer(dim), tensor.ndim, op)] if tensor.ndim else 1
 
 
+@checked_methods
 class OrderMethods:
     """Sorting, selecting by rank or mask, and counting."""
 

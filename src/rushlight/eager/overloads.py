@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from rushlight.eager.arguments import (
     element_type,
+    flag,
     integer,
     integers,
     no_more,
@@ -53,7 +55,7 @@ def _extreme(tensor: Any, name: str, pairwise: str, dim: Any, keepdim: bool) -> 
     if isinstance(dim, Handle):
         return dispatch(OPERATORS[pairwise], (tensor, dim), {})
     op = OPERATORS[f"{name}.dim"]
-    return named_results(op, dispatch(op, (tensor,), {"dim": integer(dim), "keepdim": keepdim}))
+    return named_results(op, dispatch(op, (tensor,), {"dim": integer(dim), "keepdim": flag(keepdim)}))
 
 
 class SpreadOverloads:
@@ -79,8 +81,8 @@ def spread_attributes(dim: Any, unbiased: bool | None, keepdim: bool, correction
     if isinstance(dim, bool):
         dim, unbiased = None, dim
     if correction is None:
-        correction = 1 if unbiased is None else int(unbiased)
-    return {"dim": integers(dim), "correction": number(correction), "keepdim": bool(keepdim)}
+        correction = 1 if unbiased is None else int(flag(unbiased))
+    return {"dim": integers(dim), "correction": number(correction), "keepdim": flag(keepdim)}
 
 
 class SecondNames:
@@ -138,12 +140,12 @@ class ShapeOverloads:
     def size(self, dim: Any = None) -> Any:
         """The shape, or the size of one dim."""
         shape = self.shape  # pyright: ignore[reportAttributeAccessIssue] - tensors have it
-        return shape if dim is None else shape[wrap_dim(integer(dim), len(shape), "size")]
+        return shape if dim is None else shape[_of_dims(dim, shape, "size")]
 
     def stride(self, dim: Any = None) -> Any:
         """The strides in elements, or that of one dim."""
         strides = self.form.strides  # pyright: ignore[reportAttributeAccessIssue] - tensors have it
-        return strides if dim is None else strides[wrap_dim(integer(dim), len(strides), "stride")]
+        return strides if dim is None else strides[_of_dims(dim, strides, "stride")]
 
     def squeeze(self, dim: Any = None) -> Any:
         """Dims of size 1 dropped: all, or those named."""
@@ -161,6 +163,12 @@ class ShapeOverloads:
         if memory_format is not None:
             plain_format(memory_format)
         return self.form.is_contiguous  # pyright: ignore[reportAttributeAccessIssue] - tensors have it
+
+
+def _of_dims(dim: Any, listed: Sequence[Any], op: str) -> int:
+    """The place of a dim's entry in a list with one for each dim; I002 where it has none."""
+    require(listed, "I002", f"{op}: a tensor without dims has no sizes and strides", dim=dim)
+    return wrap_dim(integer(dim), len(listed), op)
 
 
 def view_as_dtype(tensor: Any, dtype: DType) -> Any:
@@ -199,7 +207,7 @@ class ConversionOverloads:
 
     def type_as(self, other: Any) -> Any:
         """The tensor with the dtype of another one."""
-        return converted(self, (other.dtype,), None, None, False)
+        return converted(self, (required_tensor(other).dtype,), None, None, False)
 
     def float(self) -> Any:
         """As float32."""

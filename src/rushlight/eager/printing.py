@@ -42,7 +42,7 @@ def set_printoptions(
     sci_mode: bool | None = None,
 ) -> None:
     """Changes how tensors are printed, as torch.set_printoptions."""
-    if profile is not None and profile not in _PROFILES:
+    if profile is not None and not (isinstance(profile, str) and profile in _PROFILES):
         fail("A002", "set_printoptions: no such profile", profile=profile, hint=", ".join(_PROFILES))
     options = _options[0] if profile is None else _PROFILES[profile]
     given = {"precision": precision, "threshold": threshold, "edgeitems": edgeitems, "linewidth": linewidth}

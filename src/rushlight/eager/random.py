@@ -24,7 +24,8 @@ from rushlight.eager.arguments import (
     required_tensor,
     shape_of,
 )
-from rushlight.eager.creation import OPTIONS, require_gradient
+from rushlight.eager.boundary import checked, checked_methods
+from rushlight.eager.creation import OPTIONS, with_gradient
 from rushlight.eager.dispatch import BACKENDS, STATE, Key, bit, call_function, register_preparation
 from rushlight.eager.memory import array_of, copied
 from rushlight.eager.mutation import Mutation, in_place
@@ -44,6 +45,8 @@ def random_state(generator: Generator | None = None, count: int = 1) -> tuple[An
 
     While a program is traced its tracer may say what stands for them, since they are known only when it runs.
     """
+    fits = generator is None or isinstance(generator, Generator)
+    require(fits, "A001", "a generator is expected", generator=generator)
     ask: Callable[..., Any] | None = getattr(STATE.tracer, "random_state", None)
     if ask is not None:
         return ask(generator or default_generator, count)
@@ -64,6 +67,7 @@ def _preparation(op: Op) -> Callable[[tuple[Any, ...], int], tuple[Any, ...]] | 
 
     def fill(operands: tuple[Any, ...], active: int) -> tuple[Any, ...]:
         if operands[seed] is not None:
+            require(operands[ordinal] is not None, "A003", f"{base.name}: seed is given without ordinal")
             return operands
         completed = list(operands)
         # Tensors without data draw nothing, unless what is traced with them will.
@@ -88,12 +92,13 @@ def _drawn(
     seed, ordinal = _given(generator)
     attrs = {"size": shape_of(size), "dtype": dtype, "device": place(device)}
     result = call_function(OPERATORS[name], (*operands, seed, ordinal), attrs)
-    return require_gradient(result) if wanted else result
+    return with_gradient(result, wanted)
 
 
 _OPTIONS = ("generator", *OPTIONS)
 
 
+@checked
 def rand(
     *size: Any,
     generator: Any = None,
@@ -108,6 +113,7 @@ def rand(
     return _drawn("rand", (), size, element_type(dtype) or default_dtype(), device, generator, requires_grad)
 
 
+@checked
 def randn(
     *size: Any,
     generator: Any = None,
@@ -122,6 +128,7 @@ def randn(
     return _drawn("randn", (), size, element_type(dtype) or default_dtype(), device, generator, requires_grad)
 
 
+@checked
 def randint(
     *args: Any,
     generator: Any = None,
@@ -153,6 +160,7 @@ def _range_and_size(args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, 
     return found.get("low", 0), found["high"], found["size"]
 
 
+@checked
 def randperm(
     n: int,
     *,
@@ -167,7 +175,7 @@ def randperm(
         no_more(rest, _OPTIONS)
     bits = _drawn("random_bits", (), (integer(n),), uint64, device, generator, False)
     result = copied(np.argsort(array_of(bits), kind="stable"), element_type(dtype) or int64)
-    return require_gradient(result) if requires_grad else result
+    return with_gradient(result, requires_grad)
 
 
 def _like(
@@ -178,9 +186,10 @@ def _like(
     found = required_tensor(like)
     require(device is None or place(device) == found.device, "A006", f"{name}: on another device", device=device)
     result = call_function(OPERATORS[name], (found, *_given(generator)), {"dtype": element_type(dtype)})
-    return require_gradient(result) if requires_grad else result
+    return with_gradient(result, requires_grad)
 
 
+@checked
 def rand_like(
     input: Any,
     *,
@@ -194,6 +203,7 @@ def rand_like(
     return _like("rand_like", input, dtype, device, generator, requires_grad, rest)
 
 
+@checked
 def randn_like(
     input: Any,
     *,
@@ -207,6 +217,7 @@ def randn_like(
     return _like("randn_like", input, dtype, device, generator, requires_grad, rest)
 
 
+@checked
 def normal(mean: Any, std: Any = 1.0, size: Any = None, *, generator: Any = None, dtype: Any = None) -> Any:
     """Normally distributed numbers, one for each pair of mean and standard deviation, or of a size."""
     if size is not None:
@@ -215,17 +226,20 @@ def normal(mean: Any, std: Any = 1.0, size: Any = None, *, generator: Any = None
     return randn(*shape, generator=generator, dtype=dtype) * std + mean
 
 
+@checked
 def bernoulli(input: Any, *, generator: Any = None) -> Any:
     """1 with the chance that each element says, else 0."""
     return call_function(OPERATORS["bernoulli"], (input, *_given(generator)), {})
 
 
+@checked
 def multinomial(input: Any, num_samples: int, replacement: bool = False, *, generator: Any = None) -> Any:
     """Indices along the last dim, each with a chance in proportion to its element."""
     attrs = {"num_samples": num_samples, "replacement": replacement}
     return call_function(OPERATORS["multinomial"], (input, *_given(generator)), attrs)
 
 
+@checked_methods
 class RandomMethods:
     """In-place methods that fill a tensor with random numbers."""
 
@@ -254,6 +268,7 @@ def _named(generator: Any) -> dict[str, Any]:
     return {"seed": seed, "ordinal": ordinal}
 
 
+@checked
 def manual_seed(seed: int) -> Generator:
     """Starts the default stream of random numbers from a seed."""
     return default_generator.manual_seed(integer(seed))
@@ -275,6 +290,7 @@ def get_rng_state() -> Any:
     return copied(np.array([_signed(seed_now), ordinal], np.int64), int64)
 
 
+@checked
 def set_rng_state(state: Any) -> None:
     """Continues the default stream from a state that `get_rng_state` returned."""
     seed_then, ordinal = [int(item) for item in array_of(state)]

@@ -10,7 +10,7 @@ import math
 import operator
 from typing import Any
 
-from rushlight.support.errors import error
+from rushlight.support.errors import RushlightError, error
 from rushlight.sym import (
     Condition,
     SizeExpr,
@@ -279,7 +279,16 @@ def check(condition: Any, message: Any = "") -> None:
     if promise is True:
         return
     said = message() if callable(message) else message
-    check_condition(promise if isinstance(promise, Condition) else bool(promise), str(said))
+    check_condition(promise if isinstance(promise, Condition) else _truth(promise), str(said))
+
+
+def _truth(condition: Any) -> bool:
+    try:
+        return bool(condition)
+    except RushlightError:
+        raise
+    except Exception as cause:
+        raise error("A001", "check: a condition is expected", condition=condition) from cause
 
 
 def holds(condition: Any, message: str = "") -> bool:
@@ -289,24 +298,40 @@ def holds(condition: Any, message: str = "") -> bool:
 
 def sym_max(a: Any, b: Any) -> Any:
     """The larger of two sizes, without asking which it is."""
-    return wrap_size(maximum(unwrap_size(a), unwrap_size(b)))
+    return wrap_size(maximum(_size(a, "sym_max"), _size(b, "sym_max")))
 
 
 def sym_min(a: Any, b: Any) -> Any:
     """The smaller of two sizes, without asking which it is."""
-    return wrap_size(minimum(unwrap_size(a), unwrap_size(b)))
+    return wrap_size(minimum(_size(a, "sym_min"), _size(b, "sym_min")))
+
+
+def _size(value: Any, op: str) -> Size:
+    found = unwrap_size(value)
+    if not isinstance(found, (int, SizeExpr)) or isinstance(found, bool):
+        raise error("A001", f"{op}: a size is expected", value=value)
+    return found
+
+
+def _converted(value: Any, kind: type[Any], op: str) -> Any:
+    try:
+        return kind(value)
+    except RushlightError:
+        raise
+    except Exception as cause:
+        raise error("A001", f"{op}: a number is expected", value=value) from cause
 
 
 def sym_float(value: Any) -> Any:
     """A size as a float."""
-    return SymFloat(value) if isinstance(value, SymInt) else float(value)
+    return SymFloat(value) if isinstance(value, SymInt) else _converted(value, float, "sym_float")
 
 
 def sym_int(value: Any) -> Any:
     """A number as an integer; SymInts pass."""
-    return value if isinstance(value, SymInt) else int(value)
+    return value if isinstance(value, SymInt) else _converted(value, int, "sym_int")
 
 
 def sym_not(value: Any) -> bool:
     """`not value`."""
-    return not value
+    return not _truth(value)

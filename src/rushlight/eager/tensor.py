@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from rushlight.eager import functions, indexing
+from rushlight.eager.arguments import flag, required_operand, required_tensor
 from rushlight.eager.autograd import driver
 from rushlight.eager.autograd.history import requires
 from rushlight.eager.autograd.node import RemovableHandle, add_hook
@@ -51,11 +52,12 @@ class Autograd:
 
     @requires_grad.setter
     def requires_grad(self: Any, value: bool) -> None:
+        value = flag(value)
         if not self.is_leaf:
             if value:
                 return
             fail("G011", "requires_grad: only of leaves can it be set", tensor=self)
-        require_gradient(self, bool(value))
+        require_gradient(self, value)
 
     def requires_grad_(self: Any, requires_grad: bool = True) -> Any:
         """Sets `requires_grad` and returns the tensor."""
@@ -238,7 +240,7 @@ class Reading:
         return iter(functions.unbind(self, 0))
 
     def __contains__(self: Any, value: Any) -> bool:
-        return bool((self == value).any())
+        return bool((self == required_operand(value)).any())
 
     def __repr__(self: Any) -> str:
         return format_tensor(self)
@@ -402,7 +404,7 @@ class Parameter(Tensor):
 
     def __new__(cls, data: Any = None, requires_grad: bool = True) -> Self:
         """On the storage of `data`."""
-        base = tensor([]) if data is None else data
+        base = tensor([]) if data is None else required_tensor(data)
         result = wrap(share(base, own_version=False), cls)
         require_gradient(result, requires_grad)
         return result

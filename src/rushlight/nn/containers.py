@@ -9,7 +9,7 @@ from typing import Any, Self, cast
 
 from rushlight.eager.tensor import Parameter, Tensor
 from rushlight.nn.module import Module, indented
-from rushlight.support.errors import fail, require
+from rushlight.support.errors import error, fail, require
 
 
 class _Numbered(Module):
@@ -232,8 +232,7 @@ class ModuleDict(Module):
 
     def update(self, modules: Any) -> None:
         """Add modules from a mapping or from pairs."""
-        pairs = modules.items() if hasattr(modules, "items") else modules
-        for name, module in pairs:
+        for name, module in pairs_of(modules, "ModuleDict"):
             self[name] = module
 
 
@@ -315,13 +314,20 @@ class ParameterDict(Module):
 
     def update(self, parameters: Any) -> None:
         """Add parameters from a mapping or from pairs."""
-        pairs = parameters.items() if hasattr(parameters, "items") else parameters
-        for name, value in pairs:
+        for name, value in pairs_of(parameters, "ParameterDict"):
             self[name] = value
 
     def extra_repr(self) -> str:
         """Return a line for each parameter."""
         return "\n".join([f"  ({name}): {_described(param)}" for name, param in self._parameters.items()])
+
+
+def pairs_of(given: Any, name: str) -> list[tuple[str, Any]]:
+    """The pairs of name and value of a mapping, or of a sequence of pairs; A001 for anything else."""
+    try:
+        return [(key, value) for key, value in (given.items() if hasattr(given, "items") else given)]
+    except Exception as cause:
+        raise error("A001", f"{name}: a dict, or pairs of name and value, is expected", given=given) from cause
 
 
 def _parameter(value: Any) -> Any:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from rushlight.eager import functions as ops
+from rushlight.eager.arguments import flag
+from rushlight.eager.boundary import checked
 from rushlight.eager.functions import (
     adaptive_avg_pool1d,
     adaptive_avg_pool2d,
@@ -32,6 +34,7 @@ from rushlight.eager.functions import (
 )
 from rushlight.eager.mutation import in_place
 from rushlight.eager.symbols import holds
+from rushlight.ir.dtype import Kind
 from rushlight.nn.interpolation import interpolate
 from rushlight.ops.record import OPERATORS
 from rushlight.support.errors import fail, require
@@ -102,7 +105,9 @@ __all__ = [
 
 def _activation(name: str, inplace: bool, input: Any, **attrs: Any) -> Any:
     op = OPERATORS[name]
-    return in_place(op)(input, **attrs) if inplace else op(input, **attrs)
+    if inplace is False or not flag(inplace):
+        return op(input, **attrs)
+    return in_place(op)(input, **attrs)
 
 
 def relu(input: Any, inplace: bool = False) -> Any:
@@ -155,11 +160,13 @@ def hardswish(input: Any, inplace: bool = False) -> Any:
     return _activation("hardswish", inplace, input)
 
 
+@checked
 def softsign(input: Any) -> Any:
     """Return `x / (1 + |x|)`."""
     return input / (1 + abs(input))
 
 
+@checked
 def glu(input: Any, dim: int = -1) -> Any:
     """Return the first half of a dim times the sigmoid of the second."""
     require(input.shape[dim] % 2 == 0, "A004", "glu: the dim must be of even size", input=input, dim=dim)
@@ -171,21 +178,25 @@ def _implicit_dim(input: Any, dim: int | None) -> int:
     return (0 if input.ndim in (0, 1, 3) else 1) if dim is None else dim
 
 
+@checked
 def softmax(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
     """Return exponentials over their sum along a dim."""
     return ops.softmax(input, _implicit_dim(input, dim), dtype=dtype)
 
 
+@checked
 def log_softmax(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
     """Return the logarithm of softmax."""
     return ops.log_softmax(input, _implicit_dim(input, dim), dtype=dtype)
 
 
+@checked
 def softmin(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
     """Return the softmax of -input."""
     return softmax(-input, dim, dtype=dtype)
 
 
+@checked
 def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
     """Return the input with elements set to 0 with probability `p`, and the others divided by `1 - p`."""
     require(0.0 <= p <= 1.0, "A002", f"dropout probability has to be between 0 and 1, but got {p}")
@@ -195,6 +206,7 @@ def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = F
     return input.copy_(result) if inplace else result
 
 
+@checked
 def embedding(
     input: Any,
     weight: Any,
@@ -219,6 +231,7 @@ def _place_of_padding(op: str, padding_idx: int | None, weight: Any) -> int | No
     return padding_idx % rows
 
 
+@checked
 def embedding_bag(
     input: Any,
     weight: Any,
@@ -245,12 +258,15 @@ def embedding_bag(
     )
 
 
+@checked
 def one_hot(tensor: Any, num_classes: int = -1) -> Any:
     """Return rows of zeros with a 1 at each class; the number of classes is the largest and one unless given."""
+    require(tensor.dtype.kind is Kind.INT, "D001", "one_hot: classes are integers", tensor=tensor)
     count = int(tensor.max()) + 1 if num_classes == -1 else num_classes
     return ops.one_hot(tensor, count)
 
 
+@checked
 def batch_norm(
     input: Any,
     running_mean: Any,
@@ -274,6 +290,7 @@ def batch_norm(
     return output
 
 
+@checked
 def instance_norm(
     input: Any,
     running_mean: Any = None,
@@ -294,6 +311,7 @@ def instance_norm(
     return ops.instance_norm(input, weight, bias, eps)
 
 
+@checked
 def normalize(input: Any, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: Any = None) -> Any:
     """Return the input over its norm along a dim."""
     length = ops.linalg_vector_norm(input, p, dim, True)
@@ -301,6 +319,7 @@ def normalize(input: Any, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out:
     return result if out is None else out.copy_(result)
 
 
+@checked
 def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
     """Return the cosine of the angle between vectors along a dim."""
     lengths = [ops.maximum(ops.linalg_vector_norm(x, 2.0, dim, True), eps) for x in (x1, x2)]
@@ -377,6 +396,7 @@ def _weighted(losses: Any, weight: Any, reduction: str) -> Any:
     return scaled.sum() if reduction == "sum" else scaled.sum() / ops.broadcast_to(weight, losses.shape).sum()
 
 
+@checked
 def mse_loss(
     input: Any,
     target: Any,
@@ -392,6 +412,7 @@ def mse_loss(
     return ops.mse_loss(input, target, reduction)
 
 
+@checked
 def l1_loss(
     input: Any,
     target: Any,
@@ -407,6 +428,7 @@ def l1_loss(
     return ops.l1_loss(input, target, reduction)
 
 
+@checked
 def smooth_l1_loss(
     input: Any,
     target: Any,
@@ -419,6 +441,7 @@ def smooth_l1_loss(
     return ops.smooth_l1_loss(input, target, reduction_of(size_average, reduce, reduction), beta)
 
 
+@checked
 def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 1.0, weight: Any = None) -> Any:
     """Return smooth_l1_loss times `delta`, reduced."""
     if weight is not None:

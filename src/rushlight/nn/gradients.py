@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from rushlight.eager.autograd.modes import no_grad
+from rushlight.eager.boundary import checked
 from rushlight.eager.creation import tensor as make_tensor
 from rushlight.eager.tensor import Tensor
 from rushlight.ops.record import OPERATORS
@@ -15,9 +16,12 @@ from rushlight.support.errors import fail, require
 
 def _gradients(parameters: Any) -> list[Any]:
     params = [parameters] if isinstance(parameters, Tensor) else list(parameters)
+    for param in params:
+        require(isinstance(param, Tensor), "A001", "parameters must be tensors", parameter=param)
     return [param.grad for param in params if param.grad is not None]
 
 
+@checked
 @no_grad()
 def get_total_norm(
     tensors: Any, norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None
@@ -35,6 +39,7 @@ def get_total_norm(
     return total
 
 
+@checked
 @no_grad()
 def clip_grads_with_norm_(parameters: Any, max_norm: float, total_norm: Any, foreach: bool | None = None) -> None:
     """Scale the gradients by `max_norm / total_norm` where that is below 1."""
@@ -43,6 +48,7 @@ def clip_grads_with_norm_(parameters: Any, max_norm: float, total_norm: Any, for
         gradient.mul_(scale)
 
 
+@checked
 def clip_grad_norm_(
     parameters: Any,
     max_norm: float,
@@ -57,6 +63,7 @@ def clip_grad_norm_(
     return total
 
 
+@checked
 @no_grad()
 def clip_grad_value_(parameters: Any, clip_value: float, foreach: bool | None = None) -> None:
     """Hold every element of the gradients between `-clip_value` and `clip_value`."""
@@ -65,11 +72,16 @@ def clip_grad_value_(parameters: Any, clip_value: float, foreach: bool | None = 
         gradient.copy_(OPERATORS["maximum"](OPERATORS["minimum"](gradient, limit), -limit))
 
 
+@checked
 def parameters_to_vector(parameters: Iterable[Any]) -> Any:
     """Return all elements of some tensors, one after the other."""
-    return OPERATORS["cat"]([param.reshape(-1) for param in parameters])
+    listed = list(parameters)
+    for param in listed:
+        require(isinstance(param, Tensor), "A001", "parameters_to_vector: a tensor is expected", parameter=param)
+    return OPERATORS["cat"]([param.reshape(-1) for param in listed])
 
 
+@checked
 def vector_to_parameters(vec: Any, parameters: Iterable[Any]) -> None:
     """Let parameters show consecutive parts of a vector."""
     if not isinstance(vec, Tensor):

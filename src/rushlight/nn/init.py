@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from rushlight.eager.autograd.modes import no_grad
+from rushlight.eager.boundary import checked
 from rushlight.eager.creation import eye, from_numpy, zeros, zeros_like
 from rushlight.ir.dtype import float64
 from rushlight.ops.record import OPERATORS
@@ -44,6 +45,7 @@ _LINEAR = (
 _GAINS = {**dict.fromkeys(_LINEAR, 1.0), "tanh": 5.0 / 3, "relu": math.sqrt(2.0), "selu": 3.0 / 4}
 
 
+@checked
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
     """Return the factor by which a nonlinearity's inputs should be larger for its outputs to keep their variance."""
     if nonlinearity == "leaky_relu":
@@ -53,18 +55,21 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
     return _GAINS[nonlinearity]
 
 
+@checked
 @no_grad()
 def uniform_(tensor: Any, a: float = 0.0, b: float = 1.0, generator: Generator | None = None) -> Any:
     """Fill with values evenly spread from `a` to `b`."""
     return tensor.uniform_(a, b, generator=generator)
 
 
+@checked
 @no_grad()
 def normal_(tensor: Any, mean: float = 0.0, std: float = 1.0, generator: Generator | None = None) -> Any:
     """Fill with values of a normal distribution."""
     return tensor.normal_(mean, std, generator=generator)
 
 
+@checked
 @no_grad()
 def trunc_normal_(
     tensor: Any,
@@ -84,24 +89,28 @@ def trunc_normal_(
     return tensor
 
 
+@checked
 @no_grad()
 def constant_(tensor: Any, val: float) -> Any:
     """Fill with one value."""
     return tensor.fill_(val)
 
 
+@checked
 @no_grad()
 def ones_(tensor: Any) -> Any:
     """Fill with ones."""
     return tensor.fill_(1.0)
 
 
+@checked
 @no_grad()
 def zeros_(tensor: Any) -> Any:
     """Fill with zeros."""
     return tensor.zero_()
 
 
+@checked
 @no_grad()
 def eye_(tensor: Any) -> Any:
     """Fill a matrix with the identity."""
@@ -109,6 +118,7 @@ def eye_(tensor: Any) -> Any:
     return tensor.copy_(eye(*tensor.shape, dtype=tensor.dtype, device=tensor.device))
 
 
+@checked
 @no_grad()
 def xavier_uniform_(tensor: Any, gain: float = 1.0, generator: Generator | None = None) -> Any:
     """Fill evenly so that variance is kept forward and backward (Glorot and Bengio 2010)."""
@@ -116,12 +126,14 @@ def xavier_uniform_(tensor: Any, gain: float = 1.0, generator: Generator | None 
     return tensor.uniform_(-bound, bound, generator=generator)
 
 
+@checked
 @no_grad()
 def xavier_normal_(tensor: Any, gain: float = 1.0, generator: Generator | None = None) -> Any:
     """Fill normally so that variance is kept forward and backward (Glorot and Bengio 2010)."""
     return tensor.normal_(0.0, _xavier_std(tensor, gain), generator=generator)
 
 
+@checked
 @no_grad()
 def kaiming_uniform_(
     tensor: Any,
@@ -135,6 +147,7 @@ def kaiming_uniform_(
     return tensor.uniform_(-bound, bound, generator=generator)
 
 
+@checked
 @no_grad()
 def kaiming_normal_(
     tensor: Any,
@@ -147,6 +160,7 @@ def kaiming_normal_(
     return tensor.normal_(0.0, _kaiming_std(tensor, a, mode, nonlinearity), generator=generator)
 
 
+@checked
 @no_grad()
 def orthogonal_(tensor: Any, gain: float = 1, generator: Generator | None = None) -> Any:
     """Fill with an orthogonal matrix, dims after the first taken as one (Saxe et al. 2014)."""
@@ -164,6 +178,7 @@ def orthogonal_(tensor: Any, gain: float = 1, generator: Generator | None = None
     return tensor.copy_(found.reshape(tuple(tensor.shape)) * gain)
 
 
+@checked
 def calculate_fans(tensor: Any) -> tuple[int, int]:
     """Return how many inputs each output has, and how many outputs each input, of a weight (out, in, *kernel)."""
     few = "Fan in and fan out can not be computed for tensor with fewer than 2 dimensions"

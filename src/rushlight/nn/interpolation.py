@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from rushlight.eager import functions as ops
+from rushlight.eager.boundary import checked
 from rushlight.ops.record import OPERATORS
 from rushlight.support.errors import fail, require
 
@@ -23,6 +24,7 @@ BY_CORNERS = ("linear", "bilinear", "trilinear", "bicubic")
 MOST_EXACT = 1 << 20
 
 
+@checked
 def interpolate(
     input: Any,
     size: Any = None,

@@ -6,10 +6,11 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from rushlight.eager.autograd.node import RemovableHandle
+from rushlight.eager.boundary import misuse_of
 from rushlight.nn.backward_hooks import BackwardHooks
 from rushlight.nn.conversion import ModuleConversion
 from rushlight.nn.registry import NO_HOOKS
-from rushlight.support.errors import fail
+from rushlight.support.errors import RushlightError, fail
 
 
 class Hook(NamedTuple):
@@ -38,9 +39,17 @@ class Module(ModuleConversion):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the hooks and forward."""
-        if self._hooked:
-            return self._call_with_hooks(args, kwargs)
-        return self.forward(*args, **kwargs)
+        try:
+            if self._hooked:
+                return self._call_with_hooks(args, kwargs)
+            return self.forward(*args, **kwargs)
+        except RushlightError:
+            raise
+        except Exception as problem:
+            report = misuse_of(self.forward, args, kwargs, type(self).__name__)
+            if report is None:
+                raise
+            raise report from problem
 
     def _call_with_hooks(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         called: set[int] = set()

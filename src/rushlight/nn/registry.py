@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
+from rushlight.eager.boundary import Constructed, checked
 from rushlight.eager.tensor import Parameter, Tensor
 from rushlight.support.errors import error, fail, require
 from rushlight.support.names import did_you_mean
@@ -16,7 +17,7 @@ NO_HOOKS: Mapping[int, Any] = MappingProxyType({})
 """The table of hooks of modules that have none: one of its own is made with the first."""
 
 
-class Registry:
+class Registry(Constructed):
     """Attributes by kind. Assigning a Parameter or a module registers it; a buffer's name keeps a tensor a buffer."""
 
     training: bool
@@ -82,6 +83,7 @@ class Registry:
             names |= {*self.__dict__.get(table, ())}
         return sorted(name for name in names if name and not name[0].isdigit())
 
+    @checked
     def register_parameter(self, name: str, param: Parameter | None) -> None:
         """Add a parameter under a name; None keeps the name without a parameter."""
         self._require_initialised("parameter")
@@ -92,6 +94,7 @@ class Registry:
         require(leaf, "A002", f"register_parameter: {name} was computed, so it cannot be a parameter")
         self._parameters[name] = param
 
+    @checked
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
         """Add a tensor that is state but no parameter; it is in the state dict unless `persistent` is False."""
         self._require_initialised("buffer")
@@ -104,6 +107,7 @@ class Registry:
         else:
             self._non_persistent_buffers_set.add(name)
 
+    @checked
     def add_module(self, name: str, module: Registry | None) -> None:
         """Add a submodule under a name."""
         self._require_initialised("module")

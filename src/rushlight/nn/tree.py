@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Self, cast
 
+from rushlight.eager.boundary import checked
 from rushlight.eager.tensor import Parameter, Tensor
 from rushlight.nn.registry import Registry
 from rushlight.support.errors import fail, require
@@ -71,6 +72,7 @@ class ModuleTree(Registry):
                     seen.add(id(member))
                 yield (f"{owner_name}.{name}" if owner_name else name), member
 
+    @checked
     def get_submodule(self, target: str) -> Any:
         """Return the submodule of a dotted name; the empty name is the module itself."""
         module: Any = self
@@ -82,10 +84,12 @@ class ModuleTree(Registry):
                 fail("N002", f"{name} is not a module (looking for {target})")
         return module
 
+    @checked
     def get_parameter(self, target: str) -> Parameter:
         """Return the parameter of a dotted name."""
         return self._member(target, Parameter)
 
+    @checked
     def get_buffer(self, target: str) -> Tensor:
         """Return the buffer of a dotted name."""
         path, _, name = target.rpartition(".")

@@ -169,6 +169,7 @@ def _rule(stride: Any, padding: Any, dilation: Any, dims: int, op: str) -> tuple
 def _transposed_space(
     space: Shape, kernel: Shape, stride: Ints, padding: Shape, dilation: Ints, extra: Shape
 ) -> tuple[Size, ...]:
+    require(len(space) == len(kernel), "S002", "convolution: input and weight have one number of dims", weight=kernel)
     parts = zip(space, kernel, stride, padding, dilation, extra, strict=True)
     return tuple(
         [(size - 1) * step - 2 * pad + gap * (width - 1) + more + 1 for size, width, step, pad, gap, more in parts]

@@ -115,6 +115,8 @@ take_along_dim = define(
 def take_along_dim_decompose(input: Value, indices: Value, dim: int | None) -> Any:
     if dim is None:
         return gather(reshape(input, (-1,)), 0, reshape(indices, (-1,)))
+    same = input.ndim == indices.ndim
+    require(same, "S002", "take_along_dim: input and indices have one number of dims", input=input, indices=indices)
     place = wrap_dim(dim, input.ndim, "take_along_dim")
     shape = broadcast(replaced(input.shape, place, 1), replaced(indices.shape, place, 1))
     expand = OPERATORS["expand"]

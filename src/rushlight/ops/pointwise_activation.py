@@ -528,6 +528,7 @@ glu = define(
 
 @glu.decompose
 def glu_decompose(input: Value, dim: int) -> Any:
+    require(input.ndim, "S002", "glu: a tensor with dims is expected", input=input.shape)
     place = wrap_dim(dim, input.ndim, "glu")
     half = floordiv(input.shape[place], 2)
     even = same_size(half * 2, input.shape[place])

@@ -332,6 +332,7 @@ def _adaptive(dims: int) -> Operator:
 
 
 def _output_size(shape: Shape, output_size: Any, dims: int, op: str) -> Shape:
+    require(len(shape) > dims, "S002", f"{op}: a tensor of at least {dims + 1} dims is expected", input=shape)
     wanted = per_dim(output_size, dims, "output_size", op)
     return tuple([own if size is None else size for own, size in zip(shape[len(shape) - dims :], wanted, strict=True)])
 

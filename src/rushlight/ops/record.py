@@ -325,9 +325,10 @@ def _parameters(builder: GraphBuilder, type_: Any, position: int) -> Any:
 
 
 def _as_attribute(type_: str, value: Any) -> Any:
+    # By its elements, since a subclass of list may tell another length.
     if type_.endswith("[]"):
-        return tuple(value) if isinstance(value, (list, tuple)) else (value,)
-    return tuple(value) if isinstance(value, list) else value
+        return (*value,) if isinstance(value, (list, tuple)) else (value,)
+    return (*value,) if isinstance(value, list) else value
 
 
 class Sample:

@@ -131,6 +131,7 @@ def split_sizes(size: Size, sections: Any) -> tuple[Size, ...]:
 
 @split.decompose
 def split_decompose(tensor: Value, split_size_or_sections: Any, dim: int) -> tuple[Any, ...]:
+    require(tensor.ndim, "S002", "split: a tensor with dims is expected", tensor=tensor.shape)
     place = wrap_dim(dim, tensor.ndim, "split")
     parts: list[Any] = []
     start: Size = 0

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from rushlight.eager.autograd.modes import enable_grad, no_grad
 from rushlight.eager.autograd.node import RemovableHandle, add_hook
+from rushlight.eager.boundary import Constructed, checked
 from rushlight.eager.tensor import Tensor
 from rushlight.optim.groups import ParamGroup, listed_params
 from rushlight.support.errors import fail, require, warn
@@ -18,7 +19,7 @@ Params = Iterable[Any]
 State = dict[str, Any]
 
 
-class Optimizer:
+class Optimizer(Constructed):
     """Base of optimizers: a subclass defines `init_state` and `update_param`, or `step` where it needs more than that.
 
     Hyperparameters live in `param_groups`, one dict a group, and are read from there at each step, as schedulers change
@@ -47,10 +48,12 @@ class Optimizer:
         for group in groups:
             self.add_param_group(group)
 
+    @checked
     def add_param_group(self, param_group: Mapping[str, Any]) -> None:
         """Add parameters with hyperparameters of their own; those it does not name are the defaults."""
         fits = isinstance(param_group, Mapping)
         require(fits, "A001", f"a param_group is a dict, not {type(param_group).__name__}")
+        require("params" in param_group, "A007", "add_param_group: the group has no params", keys=list(param_group))
         params, names = listed_params(param_group["params"])
         self._check(params)
         named = {"param_names": names} if names else {}
@@ -99,6 +102,7 @@ class Optimizer:
             hook(self, (), {})
         loss = None
         if closure is not None:
+            require(callable(closure), "A001", "step: closure must be a function", closure=closure)
             with enable_grad():
                 loss = closure()
         with no_grad():
@@ -138,8 +142,11 @@ class Optimizer:
         }
         return {"state": state, "param_groups": groups}
 
+    @checked
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Take back a state dict, PyTorch's too; parameters are matched by their order."""
+        for key in ("param_groups", "state"):
+            require(key in state_dict, "A007", f"load_state_dict: there is no {key}", keys=list(state_dict))
         saved_groups = cast(list[dict[str, Any]], state_dict["param_groups"])
         groups = self.param_groups
         same = len(groups) == len(saved_groups)

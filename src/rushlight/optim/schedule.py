@@ -8,12 +8,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, cast
 
+from rushlight.eager.boundary import Constructed
 from rushlight.eager.tensor import Tensor
 from rushlight.optim.optimizer import Optimizer
 from rushlight.support.errors import fail, require
 
 
-class LRScheduler:
+class LRScheduler(Constructed):
     """Base of schedules: a subclass defines `get_lr`, the groups' rates at `last_epoch`.
 
     Making one takes the first step; `step()` is called after each epoch, or after each batch. Rates are written to

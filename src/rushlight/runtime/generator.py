@@ -29,6 +29,7 @@ class Generator:
 
     def manual_seed(self, seed: int) -> "Generator":
         """Start the stream of `seed` from its beginning."""
+        require(isinstance(seed, int), "A001", "manual_seed: an int is expected", seed=seed)
         with _LOCK:
             self._seed = seed & _MASK
             self._ordinal = 0
@@ -54,8 +55,9 @@ class Generator:
 
     def set_state(self, state: tuple[int, int]) -> "Generator":
         """Continue from a state that `get_state` returned."""
+        fits = isinstance(state, tuple) and len(state) == 2 and all(isinstance(part, int) for part in state)
+        require(fits and state[1] >= 0, "A002", "set_state: not a generator's state", state=state)
         seed, ordinal = state
-        require(ordinal >= 0, "A002", "set_state: not a generator's state", state=state)
         with _LOCK:
             self._seed = seed & _MASK
             self._ordinal = ordinal

@@ -165,8 +165,9 @@ def called_name() -> str:
     name = ours.f_code.co_name
     if name == "__new__" and "cls" in ours.f_locals:
         return ours.f_locals["cls"].__name__
-    if name in ("__init__", "__call__") and "self" in ours.f_locals:
-        return type(ours.f_locals["self"]).__name__
+    if name in ("__init__", "__call__"):
+        found = ours.f_locals
+        return type(found["self"] if "self" in found else found["args"][0]).__name__
     return name.strip("_")
 
 

@@ -9,6 +9,7 @@ from rushlight.eager.dispatch.call import (
     keys_of,
     name_operation,
     running,
+    set_explanation,
 )
 from rushlight.eager.dispatch.keys import ALL_KEYS, BACKENDS, Alias, Key, bit, keys_in
 from rushlight.eager.dispatch.memo import Memo
@@ -60,5 +61,6 @@ __all__ = [
     "register_fallback",
     "register_preparation",
     "running",
+    "set_explanation",
     "table_of",
 ]

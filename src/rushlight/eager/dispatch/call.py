@@ -6,7 +6,7 @@ a kernel answers; one that returns NotImplemented declines, and the next is aske
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
@@ -63,6 +63,20 @@ def dispatch(op: Any, operands: tuple[Any, ...], attrs: Mapping[str, Any], keys:
     except RushlightError as report:
         name_operation(report, op.name)
         raise
+    except Exception as problem:
+        report = _explanation[0](op, operands, attrs)
+        if report is None:
+            raise
+        raise report from problem
+
+
+Explanation = Callable[[Any, tuple[Any, ...], Mapping[str, Any]], RushlightError | None]
+_explanation: list[Explanation] = [lambda op, operands, attrs: None]
+
+
+def set_explanation(explain: Explanation) -> None:
+    """Sets what says which argument made an operator fail in another way than with a registered error."""
+    _explanation[0] = explain
 
 
 @contextmanager

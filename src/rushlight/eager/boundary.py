@@ -1,0 +1,294 @@
+"""The boundary to users: a failure because of an argument's type becomes one registered error that names the argument.
+
+Nothing is checked before a call. When one ends in an error without a code, its arguments are compared with the types in
+the operator's schema, or in the function's annotations; the first that does not fit is the reason (A001, A002), and the
+error is its cause. Where all fit, the failure is nobody's argument: it passes as it is.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import operator
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import FunctionType
+from typing import Any, NamedTuple, TypeVar, cast
+
+import numpy as np
+
+from rushlight.eager.dispatch import set_explanation
+from rushlight.eager.execution.meta import types_of
+from rushlight.eager.handle import Handle
+from rushlight.eager.mutation import Mutation
+from rushlight.eager.symbols import SymBool, SymFloat, SymInt
+from rushlight.eager.tracing.number import TracedNumber
+from rushlight.ir.dtype import DType
+from rushlight.ir.type import Device
+from rushlight.ir.value import Value
+from rushlight.ops.record import Operator
+from rushlight.ops.schema import Parameter
+from rushlight.support.errors import RushlightError, error
+from rushlight.sym import SizeExpr
+
+F = TypeVar("F", bound=Callable[..., Any])
+C = TypeVar("C", bound=type[Any])
+
+_SYMBOLS = (SymInt, SymFloat, SizeExpr, TracedNumber)
+
+
+class Kind(NamedTuple):
+    """What an argument may be: in words, and as a test."""
+
+    words: str
+    fits: Callable[[Any], bool]
+
+
+def _is_int(value: Any) -> bool:
+    if isinstance(value, (bool, float)):
+        return False
+    if isinstance(value, _SYMBOLS):
+        return True
+    if isinstance(value, Handle):
+        return value.form.numel == 1
+    return hasattr(type(value), "__index__") and -(1 << 63) <= operator.index(value) < 1 << 63
+
+
+def _is_number(value: Any) -> bool:
+    if isinstance(value, Handle):
+        return value.form.numel == 1
+    return isinstance(value, (int, float, complex, np.number, np.bool_, *_SYMBOLS))
+
+
+def _is_operand(value: Any) -> bool:
+    return isinstance(value, Value) or _is_number(value)
+
+
+def _all(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, (tuple, list)) and all(fits(item) for item in value)
+
+
+_BOOL = Kind("a bool", lambda value: isinstance(value, (bool, np.bool_, SymBool)))
+_INT = Kind("an int of 64 bits", _is_int)
+_INTS = Kind("an int of 64 bits or several", lambda value: _is_int(value) or _all(_is_int)(value))
+_NUMBER = Kind("a number", _is_number)
+_TENSOR = Kind("a tensor", lambda value: isinstance(value, Value))
+_OPERAND = Kind("a tensor or a number", _is_operand)
+_TENSORS = Kind("a tensor, or a list or tuple of them", lambda value: _TENSOR.fits(value) or _all(_TENSOR.fits)(value))
+_NONE = Kind("None", lambda value: value is None)
+_FUNCTION = Kind("a function", callable)
+_ITERABLE = Kind("iterable", lambda value: isinstance(value, Iterable))
+_OF_CLASS = {"Generator", "Module", "Optimizer", "Dataset", "Sampler", "Parameter"}
+
+KINDS: Mapping[str, Kind] = {
+    "None": _NONE,
+    "bool": _BOOL,
+    "int": _INT,
+    "float": _NUMBER,
+    "str": Kind("a text", lambda value: isinstance(value, str)),
+    "Tensor": _TENSOR,
+    "DType": Kind("a dtype", lambda value: isinstance(value, DType)),
+    "Device": Kind("a device", lambda value: isinstance(value, Device)),
+    "Callable": _FUNCTION,
+    "Iterable": _ITERABLE,
+    "Params": _ITERABLE,
+    "Sequence": Kind("a sequence", lambda value: hasattr(type(value), "__getitem__") and hasattr(value, "__len__")),
+    "Sized": Kind("of a length", lambda value: hasattr(value, "__len__")),
+    "Mapping": Kind("a dict", lambda value: isinstance(value, Mapping)),
+    "dict": Kind("a dict", lambda value: isinstance(value, dict)),
+    **{name: Kind(f"a {name}", functools.partial(lambda name, value: _is_of(value, name), name)) for name in _OF_CLASS},
+}
+"""Types in annotations that are known here; an argument of any other type counts as fitting."""
+
+_NAMES: Mapping[Kind, str] = {
+    _TENSOR: "input self tensor target query key x1 x2 mask condition src offsets hx weight bias running_mean "
+    "running_var per_sample_weights attn_mask key_padding_mask vec total_norm weights pos_weight tensor1 tensor2",
+    _OPERAND: "other value fill_value repeats q s end",
+    _INTS: "dim dims size shape sizes kernel_size stride padding dilation output_size normalized_shape k n m "
+    "unflattened_size split_size_or_sections num_classes",
+    _TENSORS: "tensors outputs inputs",
+    _NUMBER: "mean std scale_factor correction p from_ to lr eps weight_decay momentum dampening alpha beta",
+    Kind("a pair of numbers", lambda value: _all(_is_number)(value) and len(value) == 2): "betas",
+    _BOOL: "keepdim sorted descending stable inplace",
+    Kind("iterable", lambda value: isinstance(value, Iterable)): "parameters values modules",
+}
+_BY_NAME: Mapping[str, Kind] = {name: kind for kind, names in _NAMES.items() for name in names.split()}
+"""Parameters that PyTorch names so are of these kinds where an annotation says `Any`."""
+
+_SCHEMA: Mapping[str, Kind] = {
+    "Tensor": _OPERAND,
+    "Tensor[]": Kind("a list or tuple of tensors", _all(lambda value: value is None or _is_operand(value))),
+    "Size": _INT,
+    "int": _INT,
+    "Size[]": _INTS,
+    "int[]": _INTS,
+    "float": _NUMBER,
+    "bool": _BOOL,
+    "str": KINDS["str"],
+    "DType": KINDS["DType"],
+    "Device": KINDS["Device"],
+}
+
+
+def _is_of(value: Any, name: str) -> bool:
+    return any(cls.__name__ == name for cls in type(value).__mro__)
+
+
+def _fits(kind: Kind, value: Any) -> bool:
+    """Whether a value is of a kind; one that fails when it is asked is not."""
+    try:
+        return kind.fits(value)
+    except Exception as problem:  # noqa: BLE001 - an object of the user's may raise anything
+        return isinstance(problem, RushlightError)
+
+
+def _kinds_of(annotation: str) -> list[Kind]:
+    """The kinds in an annotation such as `int | tuple[int, ...] | None`; empty where one of them is unknown."""
+    found: list[Kind] = []
+    for part in _parts(annotation):
+        name, bracket, inside = part.partition("[")
+        if name in ("tuple", "list") or (name == "Sequence" and inside[:-1] in ("int", "float")):
+            element = KINDS.get(re.split(r"[\[\],]", inside)[0]) if bracket else None
+            if element is None:
+                return []
+            found.append(Kind(f"a sequence, each {element.words}", _all(element.fits)))
+        elif name in KINDS:
+            found.append(KINDS[name])
+        else:
+            return []
+    return found
+
+
+def _parts(annotation: str) -> Iterator[str]:
+    depth, start = 0, 0
+    for at, letter in enumerate(annotation):
+        depth += (letter == "[") - (letter == "]")
+        if letter == "|" and not depth:
+            yield annotation[start:at].strip()
+            start = at + 1
+    yield annotation[start:].strip()
+
+
+def _unfit(name: str, argument: str, kinds: Sequence[Kind], value: Any) -> RushlightError | None:
+    """The error of an argument that is of none of the kinds; None where it is of one, or nothing is known."""
+    if not kinds or any(_fits(kind, value) for kind in kinds):
+        return None
+    words = [kind.words for kind in kinds]
+    expected = ", ".join(words[:-1]) + " or " + words[-1] if len(words) > 1 else words[0]
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    code = "A002" if whole and any(kind in (_INT, _INTS) for kind in kinds) else "A001"
+    given: dict[str, Any] = {argument if argument not in ("hint", "frame") else "given": value}
+    return error(code, f"{name}: {argument} must be {expected}", **given)
+
+
+def misuse(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], name: str) -> Any:
+    """The error of the first argument that does not fit its annotation in a function; None where all fit."""
+    try:
+        given = inspect.signature(function).bind_partial(*args, **kwargs).arguments
+    except TypeError:
+        return None
+    parameters = inspect.signature(function).parameters
+    for argument, value in given.items():
+        parameter = parameters[argument]
+        kinds = _kinds_of(str(parameter.annotation))
+        if not kinds and argument in _BY_NAME and (argument != "self" or parameter.annotation == "Any"):
+            kinds = [_BY_NAME[argument]]
+        if value is parameter.default:
+            continue
+        many = parameter.kind is inspect.Parameter.VAR_POSITIONAL
+        for item in cast(tuple[Any, ...], value) if many else (value,):
+            report = _unfit(name, "input" if argument == "self" else argument, kinds, item)
+            if report is not None:
+                return report
+    return None
+
+
+def misuse_of(method: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], name: str) -> Any:
+    """`misuse` of a method that may be a user's own: then None, since what its arguments are is not known here."""
+    return misuse(method, args, kwargs, name) if str(method.__module__).startswith("rushlight.") else None
+
+
+def explained(op: Any, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> RushlightError | None:
+    """The error of the first argument that does not fit its type in the operator's schema; None where all fit."""
+    base = op.base if isinstance(op, Mutation) else op
+    targets = ()
+    if isinstance(op, Mutation):
+        targets = (("out" if op.out else "input", op.target_of(operands)),)
+        operands = op.base_operands(operands) if op.out else operands
+    for argument, value in targets:
+        report = _unfit(op.name, argument, (_TENSOR,), value)
+        if report is not None:
+            return report
+    if not isinstance(base, Operator):
+        return None
+    listed = zip(base.schema.operands, operands, strict=False)
+    pairs: list[tuple[Parameter, Any]] = [*listed, *[(item, attrs.get(item.name)) for item in base.schema.attributes]]
+    for parameter, value in pairs:
+        kind = _SCHEMA.get(parameter.type.rstrip("?")) or _BY_NAME.get(parameter.name)
+        optional = parameter.type.endswith("?") or value is parameter.default
+        if kind is not None and not (optional and value is None):
+            report = _unfit(base.name.partition(".")[0], parameter.name, (kind,), value)
+            if report is not None:
+                return report
+    first = pairs[0] if pairs else None
+    if first is not None and first[0].type == "Tensor" and not _TENSOR.fits(first[1]):  # a number is one, unless alone
+        return _unfit(base.name.partition(".")[0], first[0].name, (_TENSOR,), first[1])
+    return _refusal(base, operands, attrs)
+
+
+def _refusal(base: Operator, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> RushlightError | None:
+    """What the operator's own typing says of the operands, where something else failed before it was asked."""
+    try:
+        base.infer(types_of(operands), attrs)
+    except RushlightError as report:
+        return report
+    except Exception:  # noqa: BLE001 - then it is not the arguments' types, and the first failure is the one to show
+        return None
+    return None
+
+
+def checked(function: F) -> F:
+    """Lets a function's failures be explained by its annotations.
+
+    For what is written in several operators, since it costs a call: the failures of one operator are explained anyway.
+    """
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except RushlightError:
+            raise
+        except Exception as problem:
+            own = type(args[0]).__name__ if function.__name__ == "__init__" and args else function.__name__
+            report = misuse(function, args, kwargs, own)
+            if report is None:
+                raise
+            raise report from problem
+
+    made: Any = call
+    made.__code__ = made.__code__.replace(co_name=function.__name__)
+    return made
+
+
+def checked_methods(cls: C) -> C:
+    """Makes all public methods of a class `checked`."""
+    for name, value in vars(cls).items():
+        if isinstance(value, FunctionType) and (not name.startswith("_") or name == "__init__"):
+            setattr(cls, name, checked(value))
+    return cls
+
+
+class Constructed:
+    """Base of classes whose construction is `checked`, in this package: users' classes raise what they raise."""
+
+    __slots__ = ()
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        made = vars(cls).get("__init__")
+        if isinstance(made, FunctionType) and made.__module__.startswith("rushlight."):
+            cls.__init__ = checked(made)
+
+
+set_explanation(explained)

@@ -1,0 +1,84 @@
+"""Calls with hostile arguments give a value or a registered error; the child survives crashes and hangs of others."""
+
+from collections import Counter
+
+import pytest
+
+import rushlight as rl
+from rushlight.eager.boundary import checked, misuse
+from rushlight.support.errors import RushlightError
+from tools.fuzz import hostile
+from tools.fuzz.child import Child
+
+CALLS = 300
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _child():
+    yield
+    hostile._child.close()
+
+
+def test_hostile_calls_end_in_values_or_registered_errors():
+    skipped: Counter[str] = Counter()
+    found = [hostile.judge(hostile.generate(11, number), skipped) for number in range(CALLS)]
+    assert not [str(one) for one in found if one is not None]
+    assert skipped["coded"] > CALLS / 4 and skipped["value"] > CALLS / 10
+
+
+def test_a_call_is_the_same_each_time():
+    assert hostile.generate(3, 4).text == hostile.generate(3, 4).text != hostile.generate(3, 5).text
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("torch.relu(none())", "coded"),
+        ("torch.relu(vector())", "value"),
+        ("torch.relu()", "binding"),
+        ("vector() + text()", "binding"),
+        ("torch.sort(int_class())", "coded"),
+    ],
+)
+def test_outcomes_are_told_apart(text, kind):
+    assert hostile._child.ask({"number": 0, "text": text})["kind"] == kind
+
+
+def test_crashes_and_hangs_are_answers():
+    child = Child("tools.fuzz.calling", patience_seconds=20.0)
+    assert child.ask({"number": 0, "text": "__import__('os')._exit(3)"})["kind"] == "crash"
+    child.patience_seconds = 1.0
+    assert child.ask({"number": 0, "text": "__import__('time').sleep(60)"})["kind"] == "hang"
+    child.patience_seconds = 60.0
+    assert child.ask({"number": 0, "text": "torch.relu(vector())"})["kind"] == "value"
+    child.close()
+
+
+def test_our_own_mistakes_are_not_blamed_on_arguments():
+    @checked
+    def broken(input: rl.Tensor, count: int) -> object:
+        return input.no_such_thing if count else {}["key"]
+
+    with pytest.raises(KeyError) as caught:
+        broken(rl.ones(1), 0)
+    assert not isinstance(caught.value, RushlightError)
+    with pytest.raises(RushlightError) as error:
+        broken("text", 0)
+    assert error.value.code == "A001" and isinstance(error.value.__cause__, KeyError)
+    assert misuse(broken, (rl.ones(1), 2), {}, "broken") is None
+
+
+def test_a_users_layer_raises_what_it_raises():
+    class Own(rl.nn.Module):
+        def __init__(self, size: int) -> None:
+            super().__init__()
+            self.table = {}[size]
+
+    class Fails(rl.nn.Module):
+        def forward(self, input):
+            return input["key"]
+
+    for function in (lambda: Own("a"), lambda: Fails()({})):
+        with pytest.raises(KeyError) as caught:
+            function()
+        assert not isinstance(caught.value, RushlightError)
