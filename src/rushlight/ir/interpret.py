@@ -497,9 +497,16 @@ _FUNCTIONS: dict[str, Callable[..., Array]] = {
     "select": np.where,
     "guard": np.where,
 }
-_SCATTERS: dict[str, Any] = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}
+_SCATTERS: dict[str, Any] = {
+    "sum": np.add,
+    "signed_sum": np.add,
+    "prod": np.multiply,
+    "max": np.maximum,
+    "min": np.minimum,
+}
 _FOLDS: dict[str, Callable[[Array, Array], Array]] = {
     "sum": np.add,
+    "signed_sum": np.add,
     "prod": np.multiply,
     "max": maximum_array,
     "min": minimum_array,
@@ -522,6 +529,7 @@ def _highest(dtype: DType) -> Any:
 
 _IDENTITIES: dict[str, Callable[[DType], Any]] = {
     "sum": lambda dtype: 0,
+    "signed_sum": lambda dtype: -0.0 if dtype.kind >= Kind.FLOAT else 0,
     "prod": lambda dtype: 1,
     "max": _lowest,
     "min": _highest,

@@ -241,7 +241,9 @@ OPS: dict[str, ScalarOp] = {
     "reduce": ScalarOp("reduce", 1, _same),
     "contract": ScalarOp("contract", 2, _sum_of_products),
 }
-REDUCTIONS = ("sum", "prod", "max", "min", "any", "all")
+# `sum` starts from +0.0, `signed_sum` from -0.0: a sum of one element has its bits, the sign of a zero included.
+SUMS = ("sum", "signed_sum")
+REDUCTIONS = (*SUMS, "prod", "max", "min", "any", "all")
 
 
 def _term(name: str, operands: tuple[Scalar, ...], attrs: tuple[tuple[str, Any], ...], dtype: DType) -> Scalar:
@@ -352,7 +354,7 @@ def reduce(kind: str, axes: tuple[SizeExpr, ...], body: Scalar, order: Order, to
     `total` is a wider type for a sum, in which its blocks are added.
     """
     assert kind in REDUCTIONS, kind
-    assert total is None or kind == "sum", kind
+    assert total is None or kind in SUMS, kind
     return _term("reduce", (body,), (("kind", kind), ("axes", tuple(axes)), ("order", order)), total or body.type)
 
 

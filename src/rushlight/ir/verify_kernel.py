@@ -8,12 +8,12 @@ from typing import Any, NoReturn
 from rushlight.ir.dtype import DType, Kind, bool_, int64, real_dtype
 from rushlight.ir.kernel import TASK_WORDS, AxisKind, Barrier, Kernel, Loop, Statement, Store
 from rushlight.ir.plan import THREADS, Address, AnyKernel, BandKernel, Launch, Plan
-from rushlight.ir.scalar import OPS, REDUCTIONS, Buffer, Scalar, bound_axes
+from rushlight.ir.scalar import OPS, REDUCTIONS, SUMS, Buffer, Scalar, bound_axes
 from rushlight.ir.verify import broken
 from rushlight.sym import Size, SizeExpr, axis_size, format_size, free_symbols, is_axis, optimization_hint
 from rushlight.term import postorder
 
-COMBINES = (None, "sum", "prod", "max", "min")
+COMBINES = (None, *SUMS, "prod", "max", "min")
 
 
 def verify_kernel(kernel: AnyKernel) -> None:
@@ -175,7 +175,9 @@ class _KernelVerifier:
         """Checks the kind of a reduction and the dtypes of its elements and of its result."""
         if kind not in REDUCTIONS:
             self.fail("there is no such reduction", kind=kind)
-        if result is not element and (kind != "sum" or result.kind is not element.kind or result.bits < element.bits):
+        if result is not element and (
+            kind not in SUMS or result.kind is not element.kind or result.bits < element.bits
+        ):
             self.fail("only sums are of a wider dtype than their elements", element=element.name, result=result.name)
 
 

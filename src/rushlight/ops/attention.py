@@ -13,9 +13,10 @@ from rushlight.ir.type import TensorType
 from rushlight.ir.value import Value
 from rushlight.ops.contract import matmul
 from rushlight.ops.create import count_of, positions
-from rushlight.ops.dims import Array, compute_array, convert, normal, same_size, sum_to, widened
+from rushlight.ops.dims import Array, compute_array, convert, normal, same_size, widened
 from rushlight.ops.extreme import peak
 from rushlight.ops.join import tril
+from rushlight.ops.promote import sum_to
 from rushlight.ops.record import OPERATORS, Sample, define
 from rushlight.ops.reduce import sum_
 from rushlight.ops.softmax import softmax, softmax_backward

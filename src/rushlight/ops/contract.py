@@ -17,8 +17,8 @@ from rushlight.ir.loops import Operand
 from rushlight.ir.scalar import BLOCKED, LANES, Scalar, cast, contract
 from rushlight.ir.type import TensorType
 from rushlight.ir.value import Value
-from rushlight.ops.dims import Array, At, compute_array, integers, normal, same_size, sum_to
-from rushlight.ops.promote import broadcast, device_of, is_one
+from rushlight.ops.dims import Array, At, compute_array, integers, normal, same_size
+from rushlight.ops.promote import broadcast, device_of, is_one, sum_to
 from rushlight.ops.record import Fact, Sample, define
 from rushlight.ops.reduce import sum_
 from rushlight.ops.view import mT, squeeze, unsqueeze

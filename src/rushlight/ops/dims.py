@@ -12,7 +12,6 @@ from rushlight.ir.dtype import DType, compute_dtype
 from rushlight.ir.scalar import COLUMNS, LANES, Order, Scalar, constant, index, lift
 from rushlight.ir.scalar import guard as guarded_scalar
 from rushlight.ir.type import TensorType
-from rushlight.ops.promote import is_one
 from rushlight.ops.record import OPERATORS
 from rushlight.support.errors import ExecutionError, fail, require
 from rushlight.sym import (
@@ -140,16 +139,6 @@ def convert(value: Any, dtype: DType) -> Any:
 def widened(value: Any) -> Any:
     """A Value in the dtype in which arithmetic on it is done: float32 for the 16-bit floats."""
     return convert(value, compute_dtype(value.dtype))
-
-
-def sum_to(grad: Any, shape: Shape) -> Any:
-    """A gradient summed over the dims in which `shape` was expanded to the gradient's."""
-    lead = grad.ndim - len(shape)
-    stretched = [dim for dim, size in enumerate(shape, lead) if is_one(size) and not is_one(grad.shape[dim])]
-    dims = (*range(lead), *stretched)
-    if dims:
-        grad = OPERATORS["sum"](grad, dims, True)
-    return OPERATORS["reshape"](grad, shape) if lead else grad
 
 
 def same_known(a: Size, b: Size) -> bool:

@@ -10,7 +10,18 @@ from rushlight.ir.type import CPU, Device, TensorType, contiguous_strides
 from rushlight.ir.value import Value
 from rushlight.ops.record import OPERATORS
 from rushlight.support.errors import fail, require
-from rushlight.sym import Size, broadcast_sizes, divides, eq, example_says, lt, statically_known
+from rushlight.sym import (
+    Size,
+    broadcast_sizes,
+    divides,
+    eq,
+    example_says,
+    lt,
+    maximum,
+    minimum,
+    ne,
+    statically_known,
+)
 
 DEFAULT_FLOAT = float32
 _ORDER = "strides: a result's dims are in the order of the operands' strides"
@@ -165,17 +176,39 @@ def unbroadcast(grad: Any, like: Any) -> Any:
     """
     if not isinstance(like, Value):
         return None
-    lead = grad.ndim - like.ndim
+    grad = sum_to(grad, like.shape)
+    return grad if grad.dtype is like.dtype else OPERATORS["to_dtype"](grad, like.dtype)
+
+
+def sum_to(grad: Any, shape: Sequence[Size]) -> Any:
+    """A gradient summed over the dims in which `shape` was expanded to the gradient's.
+
+    The bits depend on the elements alone, not on which sizes are known to be 1. The sum of one element is that element.
+    The order is that of a sum along the innermost dim if that dim is summed and its size is not 1. Where its size is a
+    symbol that may be 1, there are two sums, one of which is over no elements: of -0.0, which changes no bit.
+    """
+    lead = grad.ndim - len(shape)
     dims = [
-        dim
-        for dim in range(grad.ndim)
-        if dim < lead or (is_one(like.shape[dim - lead]) and not is_one(grad.shape[dim]))
+        dim for dim in range(grad.ndim) if dim < lead or (is_one(shape[dim - lead]) and not is_one(grad.shape[dim]))
     ]
     if dims:
-        grad = OPERATORS["sum"](grad, dims, True)
-    if lead:
-        grad = OPERATORS["reshape"](grad, like.shape)
-    return grad if grad.dtype is like.dtype else OPERATORS["to_dtype"](grad, like.dtype)
+        grad = _sum_repeated(grad, tuple(dims), lead)
+    return OPERATORS["reshape"](grad, shape) if lead else grad
+
+
+def _sum_repeated(grad: Any, dims: Sequence[int], lead: int) -> Any:
+    sum_repeated, last = OPERATORS["sum_repeated"], grad.ndim - 1
+    size = grad.shape[last]
+    several = any(dim != last and not is_one(grad.shape[dim]) for dim in dims)
+    if last not in dims or last < lead or not several or _is_not_one(size):
+        return sum_repeated(grad, tuple(dims), along=last in dims)
+    single = maximum(0, minimum(size, 2 - size))  # 1 for a size of 1, 0 for any other
+    rows = sum_repeated(grad, tuple(dims), along=True, share=1 - single)
+    return rows + sum_repeated(grad, tuple(dims), along=False, share=single)
+
+
+def _is_not_one(size: Size) -> bool:
+    return size != 1 if isinstance(size, int) else statically_known(ne(size, 1))
 
 
 def pointwise_strides(types: Sequence[TensorType], shape: tuple[Size, ...]) -> tuple[Size, ...]:

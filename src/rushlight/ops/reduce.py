@@ -13,7 +13,7 @@ import numpy as np
 
 from rushlight.ir.dtype import DType, bool_, compute_dtype, from_numpy_dtype, int64, total_dtype
 from rushlight.ir.loops import Operand
-from rushlight.ir.scalar import Scalar, apply, cast, constant, lift, reduce, select
+from rushlight.ir.scalar import COLUMNS, LANES, Scalar, apply, cast, constant, lift, reduce, select
 from rushlight.ir.type import TensorType
 from rushlight.ir.value import Value
 from rushlight.ops.create import count_of
@@ -43,7 +43,8 @@ class Reduced:
 
     __slots__ = ("axes", "dims", "index", "linear")
 
-    def __init__(self, at: At, shape: Shape, dim: Dims, keepdim: bool, op: str) -> None:
+    def __init__(self, at: At, shape: Shape, dim: Dims, keepdim: bool, op: str, share: Size = 1) -> None:
+        """With a `share` of 0 there are no elements; it is 1 otherwise."""
         self.dims = wrap_dims(dim, len(shape), op)
         outer = iter([axis for position, axis in enumerate(at) if not (keepdim and position in self.dims)])
         axes: list[SizeExpr] = []
@@ -51,7 +52,7 @@ class Reduced:
         self.linear: Size = 0
         for position, size in enumerate(shape):
             if position in self.dims:
-                axes.append(axis_symbol(size, f"r{position}"))
+                axes.append(axis_symbol(size if axes else size * share, f"r{position}"))
                 index.append(axes[-1])
                 self.linear = self.linear * size + axes[-1]
             else:
@@ -70,6 +71,11 @@ def sum_scalar(frame: Reduced, body: Scalar) -> Scalar:
     if not frame.axes:
         return cast(body, total)
     return reduce("sum", frame.axes, body, reduction_order(frame.dims, len(frame.index)), total)
+
+
+def signed_sum_scalar(frame: Reduced, body: Scalar, along: bool) -> Scalar:
+    """`sum_scalar` that starts from -0.0, in the order of sums along the innermost dim, or of those of columns."""
+    return reduce("signed_sum", frame.axes, body, LANES if along else COLUMNS, total_dtype(body.type))
 
 
 def reduced_shape(shape: Shape, dim: Dims, keepdim: bool, op: str) -> Shape:
@@ -159,6 +165,54 @@ def sum_vjp(g: Value, input: TensorType, dim: Dims, keepdim: bool) -> Any:
 def sum_samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield from reduction_samples(rng)
     yield Sample(normal(rng, 2, 0), 1)
+
+
+sum_repeated = define(
+    "sum_repeated(Tensor input, int[] dim, *, bool along=True, Size share=1) -> Tensor",
+    "The sum over dims in which a value was repeated, which stay as dims of size 1: the gradient of the repetition. "
+    "The sum of one element has its bits, that of none is -0.0. `along`: in the order of sums along the innermost dim; "
+    "else in that of sums of columns. With a `share` of 0 the sum is of no elements, with 1 of all.",
+    facts=Fact.REDUCTION,
+    variants="",
+    dtypes="float",
+)
+
+
+@sum_repeated.meta
+def sum_repeated_meta(input: TensorType, dim: Dims, along: bool, share: Size) -> TensorType:
+    return TensorType(reduced_shape(input.shape, dim, True, "sum_repeated"), input.dtype, input.device)
+
+
+@sum_repeated.ref
+def sum_repeated_ref(input: Array, dim: Dims, along: bool, share: int) -> Array:
+    wide = compute_array(input)
+    axes = axes_tuple(input, dim, "sum_repeated")
+    if not share:
+        return np.full_like(np.sum(input, axes, keepdims=True), -0.0)
+    return np.asarray(np.sum(wide, axes, dtype=wide.dtype, keepdims=True, initial=-0.0)).astype(input.dtype)
+
+
+@sum_repeated.lower
+def sum_repeated_lower(at: At, input: Operand, dim: Dims, along: bool, share: Size) -> Scalar:
+    frame = Reduced(at, input.shape, dim, True, "sum_repeated", share)
+    compute = compute_dtype(input.dtype)
+    return cast(cast(signed_sum_scalar(frame, cast(input[frame.index], compute), along), compute), input.dtype)
+
+
+@sum_repeated.vjp
+def sum_repeated_vjp(g: Value, input: TensorType, share: Size) -> Any:
+    spread_out = OPERATORS["expand"](g, input.shape)
+    if isinstance(share, int) and share == 1:
+        return spread_out
+    return OPERATORS["where"](OPERATORS["ne"](count_of(g, share), 0), spread_out, 0.0)
+
+
+@sum_repeated.samples
+def sum_repeated_samples(rng: np.random.Generator) -> Iterator[Sample]:
+    yield Sample(normal(rng, 3, 5), (1,))
+    yield Sample(normal(rng, 3, 5), (0,), along=False)
+    yield Sample(normal(rng, 2, 3, 4), (0, 2))
+    yield Sample(normal(rng, 2, 3, 1), (0, 2), along=False)
 
 
 mean = define(

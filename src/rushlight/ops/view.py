@@ -19,11 +19,10 @@ from rushlight.ops.dims import (
     inserted,
     normal,
     replaced,
-    sum_to,
     wrap_dim,
     wrap_dims,
 )
-from rushlight.ops.promote import is_one
+from rushlight.ops.promote import is_one, sum_to
 from rushlight.ops.record import Fact, Sample, define
 from rushlight.support.errors import fail, require
 from rushlight.sym import MEETING, Size, eq, ne, required

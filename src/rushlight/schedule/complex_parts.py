@@ -12,7 +12,7 @@ from typing import NoReturn, TypeAlias
 
 from rushlight.ir.dtype import DType, Kind, real_dtype
 from rushlight.ir.kernel import GemmKernel, Kernel, Loop, Statement, Store
-from rushlight.ir.scalar import OPS, Buffer, Scalar, apply, cast, constant, contract, fma, index, load, select
+from rushlight.ir.scalar import OPS, SUMS, Buffer, Scalar, apply, cast, constant, contract, fma, index, load, select
 from rushlight.ir.type import TensorType
 from rushlight.schedule.terms import as_size, rebuild
 from rushlight.support.errors import fail
@@ -83,7 +83,7 @@ class _Splitter:
         offset, where = self.offset(store.offset), None if store.where is None else self.real(store.where)
         if not store.value.type.is_complex:
             return [replace(store, offset=offset, value=self.real(store.value), where=where)]
-        if store.combine not in (None, "sum"):
+        if store.combine not in (None, *SUMS):
             _refuse(f"a scatter with {store.combine}")
         buffer = self.buffer(store.buffer)
         values = self.both(store.value)
@@ -144,7 +144,7 @@ class _Splitter:
             first, second = (apply(name, condition, a, b) for a, b in pairs)
             return first, second
         operands = [self.parts[operand] for operand in term.operands]
-        if name == "reduce" and term.attr("kind") == "sum":
+        if name == "reduce" and term.attr("kind") in SUMS:
             first, second = (interned(Scalar, term.op, (part,), term.attrs, real) for part in operands[0])
             return first, second
         if name == "contract":

@@ -34,11 +34,11 @@ MIN_STEPS = 512
 class RowSum(NamedTuple):
     """What a kind of reduction that may go row by row starts from, and its step."""
 
-    start: int
+    start: float
     step: str
 
 
-ROW_SUMS = {"sum": RowSum(0, "add"), "prod": RowSum(1, "mul")}
+ROW_SUMS = {"sum": RowSum(0.0, "add"), "signed_sum": RowSum(-0.0, "add"), "prod": RowSum(1.0, "mul")}
 
 
 def split_reductions(nodes: list[Node]) -> list[Node]:

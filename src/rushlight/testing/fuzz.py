@@ -12,9 +12,7 @@ refuse where eager raises an error, and nowhere else, but that
 
 Some calls are of in-place forms. What shares memory in eager has to share it in the trace, so every value of such a
 program is compared in the end. Some programs end with gradients of their results, which are results like others; None
-where an input was not used. One thing is left to them: the gradient of what was broadcast is summed over dims in which
-the result's size is not 1, so where a size that nobody knew is 1 by chance, eager sums over fewer dims than the trace.
-That may be another order, or leave the sign of a zero: then gradients may differ by a few roundings.
+where an input was not used.
 
 Sizes that are 1 in a sample stay 1, since they are there to be broadcast, and so does the size of a dim whose slices
 become results of their own, as in `unbind`: the number of results of a program is part of it. An index that points
@@ -164,7 +162,6 @@ class _Session:
                 traced, outcome = ready[row][0], outcomes[row]
                 program = traced.program
                 undefined = any(item in ("empty", "empty_like") for item in program.operators)
-                summed = place >= len(outcome.values) - program.gradients and traced.has_ones(outcome)
-                text = None if undefined else difference(tensor, outcome.values[place], summed)
+                text = None if undefined else difference(tensor, outcome.values[place])
                 if text is not None and ready[row][1][number] is not None:
                     self.findings.append(Finding("wrong", program, name, f"v{place}: {text}"))

@@ -11,7 +11,6 @@ from rushlight.eager.autograd.driver import grad
 from rushlight.eager.creation import empty, from_numpy
 from rushlight.eager.memory import array_of
 from rushlight.eager.mutation import in_place
-from rushlight.ir.dtype import ml_dtypes
 from rushlight.runtime.generator import default_generator
 from rushlight.support.errors import RushlightError
 from rushlight.testing.programs import (
@@ -134,8 +133,8 @@ def _laid_out(array: Array, layout: str) -> Array:
     return np.asfortranarray(array) if layout == "reversed" else array
 
 
-def difference(actual: Any, expected: Any, rounding: bool = False) -> str | None:
-    """How two tensors differ in any bit, NaNs aside, or with `rounding` in more than some; None if they do not."""
+def difference(actual: Any, expected: Any) -> str | None:
+    """How two tensors differ in any bit, NaNs aside; None if they do not."""
     one, other = np.ascontiguousarray(array_of(actual)), np.ascontiguousarray(array_of(expected))
     if one.shape != other.shape or one.dtype != other.dtype:
         return f"{one.dtype}{one.shape} instead of {other.dtype}{other.shape}"
@@ -145,9 +144,6 @@ def difference(actual: Any, expected: Any, rounding: bool = False) -> str | None
     wrong = bits[0] != bits[1]
     if real.kind not in "biu":
         wrong &= ~(np.isnan(parts[0]) & np.isnan(parts[1]))
-        if rounding:
-            tolerance = 16 * float(ml_dtypes().finfo(real).eps)
-            wrong &= ~np.isclose(parts[0], parts[1], rtol=tolerance, atol=tolerance)
     if not wrong.any():
         return None
     at = int(np.argmax(wrong))

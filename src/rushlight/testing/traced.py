@@ -64,14 +64,6 @@ class Traced:
         wanted = range(place) if self.program.writes else [at for at in made if at not in used]
         return [at for at in wanted if self.values[at] is not None]
 
-    def has_ones(self, outcome: Outcome) -> bool:
-        """Whether a size that nobody knew in the trace is 1."""
-        for value, type_ in zip(outcome.values, self.types, strict=True):
-            sizes = () if type_ is None else zip(value.form.type.shape, type_.shape, strict=True)
-            if any(found == 1 and not isinstance(size, int) for found, size in sizes):
-                return True
-        return False
-
     def judge(self, outcome: Outcome) -> str:
         """One of AGREED; or else what is wrong, after a word for its kind and a colon."""
         known = self._symbols(outcome.values)

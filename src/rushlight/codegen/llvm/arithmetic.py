@@ -167,4 +167,12 @@ def fold(out: Scope, kind: str, shape: Shape, a: str, b: str) -> str:
     return OPERATIONS[_FOLDS[kind]](out, shape, a, b)
 
 
-_FOLDS: dict[str, Any] = {"sum": "add", "prod": "mul", "max": "maximum", "min": "minimum", "any": "or", "all": "and"}
+_FOLDS: dict[str, Any] = {
+    "sum": "add",
+    "signed_sum": "add",
+    "prod": "mul",
+    "max": "maximum",
+    "min": "minimum",
+    "any": "or",
+    "all": "and",
+}

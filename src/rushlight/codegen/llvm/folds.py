@@ -8,7 +8,7 @@ from rushlight.codegen.llvm.shapes import Shape, identity_of, shape_of
 from rushlight.codegen.llvm.target import CodeTarget
 from rushlight.codegen.llvm.terms import operand
 from rushlight.ir.dtype import DType, Kind, float32, uint32, uint64
-from rushlight.ir.scalar import Order, Scalar, bound_axes
+from rushlight.ir.scalar import SUMS, Order, Scalar, bound_axes
 from rushlight.sym import Size, SizeExpr, axis_size
 
 
@@ -83,7 +83,7 @@ class Fold:
 
 def is_ordered(term: Scalar) -> bool:
     """Whether a reduction's result depends on the order of its elements."""
-    return term.type.kind is Kind.FLOAT and (term.op.name == "contract" or term.attr("kind") in ("sum", "prod"))
+    return term.type.kind is Kind.FLOAT and (term.op.name == "contract" or term.attr("kind") in (*SUMS, "prod"))
 
 
 def _encode(scope: Scope, source: Shape, words: Shape, text: str, reverse: bool) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from rushlight.ir.dtype import BY_NAME, DType, Kind
+from rushlight.ir.scalar import SUMS
 
 # bfloat16 and float16 travel as bits: arithmetic never happens in them. Bools are bits in registers, bytes in memory.
 _REGISTERS = {
@@ -130,8 +131,8 @@ def identity_of(kind: str, dtype: DType) -> str:
     """The text of the scalar that a reduction starts from."""
     if kind in ("any", "all"):
         return "true" if kind == "all" else "false"
-    if kind == "sum":
-        return literal(0, dtype)
+    if kind in SUMS:
+        return literal(-0.0 if kind == "signed_sum" else 0.0, dtype)
     if kind == "prod":
         return literal(1, dtype)
     if dtype.kind is Kind.BOOL:

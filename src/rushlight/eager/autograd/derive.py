@@ -21,6 +21,7 @@ from rushlight.ir.type import Layout
 from rushlight.ops.promote import unbroadcast
 from rushlight.ops.record import Fact, Operator
 from rushlight.support.errors import fail
+from rushlight.sym import SizeExpr, ne, scope_of
 
 _MOST_PLANS = 1 << 13
 Needed = tuple[bool, ...]
@@ -251,6 +252,7 @@ def _kernel(
 
     def trace(builder: GraphBuilder, nodes: Sequence[Any], symbols: Sequence[Any]) -> Graph:
         named = with_sizes(rule.owner, attrs, symbols) if of_sizes else attrs
+        _learn_not_one(nodes)
         gradients = apply_rule(rule, named, structure, needed, unflatten(inputs, nodes), builder)
         found = [item for item in gradients if item is not None]
         return results_in(builder, [found[number] for number in computed], layouts)
@@ -262,6 +264,14 @@ def _kernel(
     shapes = [tuple(form.shape) for form in forms]
     outputs = laid_out(executable, [*shapes, tuple(sizes)] if sizes else shapes, outputs)
     return KernelPlan(executable, flatten(values), [*signature.words, *[form.words for form in outputs]], outputs)
+
+
+def _learn_not_one(nodes: Sequence[Any]) -> None:
+    """A signature has a symbol for a size only where that is not 1: gradients of broadcasts ask."""
+    for symbol in dict.fromkeys([size for node in nodes for size in node.type.shape if isinstance(size, SizeExpr)]):
+        scope, fact = scope_of(symbol), ne(symbol, 1)
+        if scope is not None and not isinstance(fact, bool):
+            scope.learn(fact)
 
 
 def _opaque(op: Any) -> bool:
