@@ -10,6 +10,8 @@ from rushlight.autodiff.backward import SINK, walk
 class Step:
     """A recorded event: its derivative passes each output's gradient, as a word, to every input."""
 
+    folds = ()
+
     def __init__(self, name, sequence, edges):
         self.name = name
         self.sequence = sequence
@@ -20,7 +22,7 @@ class Step:
 
 
 def run_logged(log):
-    def run(step, gradients):
+    def run(step, gradients, begun):
         log.append(step.name)
         joined = "/".join("-" if item is None else item for item in gradients)
         return [f"{step.name}{position}({joined})" for position in range(len(step.edges))]
@@ -67,7 +69,7 @@ def test_steps_without_gradients_are_passed_over_but_let_their_inputs_run():
     top = Step("top", 2, ((dead, 0), (leaf, 0)))
     log = []
 
-    def run(step, gradients):
+    def run(step, gradients, begun):
         log.append(step.name)
         return [None, "g"] if step is top else ["x"] * len(step.edges)
 
@@ -134,7 +136,7 @@ def test_a_chain_of_100000_steps_needs_no_recursion():
         step = Step("n", number, ((step, 0),))
     count = [0]
 
-    def run(step, gradients):
+    def run(step, gradients, begun):
         count[0] += 1
         return gradients[:1] * len(step.edges)
 
@@ -152,7 +154,7 @@ def test_random_graphs_run_every_step_after_all_of_its_users(seed):
     roots = [((step, 0), 1.0) for step in rng.sample(steps[1:], 3)]
     done, sums = [], {}
 
-    def run(step, gradients):
+    def run(step, gradients, begun):
         done.append(step)
         return [sum(g for g in gradients if g is not None)] * len(step.edges)
 

@@ -101,3 +101,105 @@ def test_batch_norm_on_images_of_any_size(training: bool) -> None:
     for shape in ((4, 8, 1, 1), (4, 8, 3, 2), (70, 8, 1, 1), (4, 8, 1, 2), (4, 8, 2, 1)):
         check(function, [drawn(*shape), drawn(8, seed=1), drawn(8, seed=2)], compiled)
     assert graph_count() == 1
+
+
+def test_several_gradients_of_one_value_are_added_as_in_eager_code() -> None:
+    """A compiled function continues the sum that those have begun who used its inputs after it."""
+    functions: dict[str, Callable[[Any], Any]] = {
+        "view after": lambda x: (x * x, x[32:]),
+        "view before": lambda x: (x[32:], x * x),
+        "view between": lambda x: (x.exp(), x[:40].unsqueeze(0), x * 3 + x.sin()),
+        "view and copy": lambda x: (x.reshape(8, 8).t(), x * x, x),
+        "itself": lambda x: (x, x * x + x),
+        "view of an intermediate": lambda x: (lambda y: (y[3:], y * y, y))(x * 2),
+        "tile": lambda x: (lambda y: (y, F.softsign(y)))(x.tile((2, 1))),
+        "unbind": lambda x: (*x.reshape(4, 16).unbind(0), x * x * x),
+    }
+    for function in functions.values():
+        compiled = rl.compile(function)
+        for size in (64, 64):
+            check(function, [drawn(size)], compiled)
+
+
+def test_sums_continue_over_calls_and_uses_outside() -> None:
+    w, inputs = drawn(33, seed=5), [drawn(33, seed=seed) for seed in range(3)]
+
+    def function(x: Any, w: Any) -> Any:
+        return (x * w).sin() + w * w, w * 0.3
+
+    def loss(call: Callable[..., Any]) -> list[Any]:
+        leaf = w.clone().requires_grad_()
+        middle = leaf * 1.1  # no leaf: its gradients meet at a node
+        total = (middle.cos() * drawn(33, seed=7)).sum()
+        for x in inputs:
+            one, other = call(x, middle)
+            total = total + (one * drawn(33, seed=8)).sum() + (other * middle).sum()
+        total.backward()
+        return [leaf.grad]
+
+    compiled = rl.compile(function)
+    assert same(loss(compiled), loss(function))
+    assert same(loss(compiled), loss(function))
+
+
+def test_results_without_a_gradient_leave_none_as_in_eager_code() -> None:
+    a, b, c = (rl.nn.Linear(4, 4) for _ in range(3))
+
+    def function(x: Any) -> Any:
+        h = a(x).tanh()
+        return b(h), h, c(h) * x, x[1:]
+
+    compiled = rl.compile(function)
+    for used in ((0,), (1,), (2,), (0, 2), (3,), (1, 3), (0, 1, 2, 3), (0,)):
+        found: list[Any] = []
+        for call in (function, compiled):
+            x = drawn(3, 4).requires_grad_()
+            results = call(x)
+            sum([(results[place] * 1.25).sum() for place in used]).backward()
+            found.append([x.grad, *[item.grad for layer in (a, b, c) for item in layer.parameters()]])
+            for layer in (a, b, c):
+                layer.zero_grad()
+        assert [item is None for item in found[0]] == [item is None for item in found[1]], used
+        assert same(*[[item for item in row if item is not None] for row in found]), used
+    assert graph_count() == 1
+
+
+def test_an_optimizer_leaves_alone_what_no_result_in_the_loss_reads() -> None:
+    results: list[Any] = []
+    for wrap in (lambda function: function, rl.compile):
+        rl.manual_seed(0)
+        a, b = rl.nn.Linear(2, 2), rl.nn.Linear(2, 2)
+        optimizer = rl.optim.AdamW([*a.parameters(), *b.parameters()], weight_decay=0.5)
+        wrap(lambda x, a=a, b=b: (a(x), b(x)))(rl.ones(1, 2))[0].sum().backward()
+        before = b.weight.detach().clone()
+        optimizer.step()
+        assert same(b.weight.detach(), before)
+        results.append([item.detach() for item in a.parameters()])
+    assert same(*results)
+
+
+def test_gradients_reach_tensors_that_are_captured_and_no_leaves() -> None:
+    w = drawn(3).requires_grad_()
+    state = {"y": w * 2}
+
+    def function(x: Any) -> Any:
+        return (x * y).sum() + y[1:].square().sum()
+
+    y = state["y"]
+    compiled = rl.compile(function)
+    found: list[Any] = []
+    for call in (function, compiled, compiled):
+        w.grad = None
+        call(drawn(3, seed=1)).backward(retain_graph=True)
+        found.append(w.grad)
+    assert same(found[1], found[0])
+    assert same(found[2], found[0])
+
+
+def test_views_among_results_stay_views() -> None:
+    compiled = rl.compile(lambda x: (x * x, x[1:]))
+    base = drawn(4).requires_grad_() * 1
+    _, view = compiled(base)
+    view.mul_(3.0)
+    assert same(base.detach()[1:], view.detach())
+    base.sum().backward()

@@ -149,3 +149,29 @@ def gradient_of_a_loop_of_unknown_length():
     w = rl.ones(3, requires_grad=True)
     (found,) = rl.while_loop(lambda x: x.sum() < 10, lambda x: (x + w,), (w * 1,))
     found.sum().backward()
+
+
+@triggers("G015")
+def a_hook_reads_more_when_only_some_results_have_gradients():
+    factors = iter([1.0, rl.full((3,), 2.0)])
+
+    def double(x):
+        y = x * 2
+        y.register_hook(lambda gradient: gradient * next(factors))
+        return y, x * 3
+
+    rl.compile(double)(rl.ones(3, requires_grad=True))[0].sum().backward()
+
+
+@triggers("A001", "hook")
+def a_hook_returns_text():
+    x = rl.ones(3, requires_grad=True)
+    x.register_hook(lambda gradient: "doubled")
+    (x * 2).sum().backward()
+
+
+@triggers("G007", "hook")
+def a_hook_returns_part_of_a_gradient():
+    x = rl.ones(3, requires_grad=True)
+    x.register_hook(lambda gradient: gradient[:1])
+    (x * 2).sum().backward()

@@ -27,10 +27,21 @@ class Step(Protocol):
         """One per input."""
         ...
 
+    @property
+    def folds(self) -> Sequence[int]:
+        """The inputs to each of which it gives the sum of several gradients."""
+        ...
+
 
 Edge = tuple[Step, int]
 G = TypeVar("G")
 SINK = 1 << 62
+
+
+class Apart(tuple[Any, ...]):
+    """Several gradients of one input, to be added one after the other."""
+
+    __slots__ = ()
 
 
 @dataclass(slots=True)
@@ -43,7 +54,7 @@ class _Arrivals(Generic[G]):
 
 def walk(
     roots: Iterable[tuple[Edge, G | None]],
-    run: Callable[[Step, list[G | None]], Sequence[G | None]],
+    run: Callable[[Step, list[G | None], Sequence[int]], Sequence[G | Apart | None]],
     add: Callable[[G, G], G],
     *,
     prepare: Callable[[Step, list[G | None]], None] | None = None,
@@ -54,7 +65,8 @@ def walk(
 ) -> None:
     """Runs the steps that the roots depend on, each once, after all of its users.
 
-    `run` takes a step and the gradients of its outputs (None where nothing arrived), and gives one or None per edge.
+    `run` takes a step, the gradients of its outputs (None where nothing arrived), and those of its `folds` where
+    something has arrived already. It gives one or None per edge, and for these several that are to be added to that.
 
     Order: steps whose users have all run go by descending sequence, sinks first, so operators run in the reverse
     order of their calls. Gradients that meet at one output fold on the right in the order in which they arrive: roots
@@ -93,12 +105,17 @@ def walk(
         if not inside or (leading is not None and not _leads_on(step, leading)):
             continue
         arrived = any(gradient is not None for gradient in gradients)
-        results = run(step, gradients) if arrived else [None] * len(edges)
+        begun = _begun(step, edges, arrivals) if step.folds else ()
+        results = run(step, gradients, begun) if arrived else [None] * len(edges)
         for edge, gradient in zip(edges, results, strict=True):
             if edge is None or (leading is not None and id(edge[0]) not in leading):
                 continue
             user = arrivals[id(edge[0])]
-            _arrive(user, edge[1], gradient, add)
+            if isinstance(gradient, Apart):
+                for one in gradient:
+                    _arrive(user, edge[1], one, add)
+            else:
+                _arrive(user, edge[1], gradient, add)
             user.waiting -= 1
             if not user.waiting:
                 order += 1
@@ -112,6 +129,17 @@ def _arrive(at: _Arrivals[G], output: int, gradient: G | None, add: Callable[[G,
     if gradient is not None:
         before = gradients[output]
         gradients[output] = gradient if before is None else add(before, gradient)
+
+
+def _begun(step: Step, edges: Sequence[Edge | None], arrivals: Mapping[int, _Arrivals[Any]]) -> list[int]:
+    """Those of a step's folds for which something has arrived from elsewhere."""
+    found: list[int] = []
+    for place in step.folds:
+        edge = edges[place]
+        at = None if edge is None else arrivals.get(id(edge[0]))
+        if edge is not None and at is not None and edge[1] < len(at.gradients) and at.gradients[edge[1]] is not None:
+            found.append(place)
+    return found
 
 
 def _reachable(roots: Sequence[Step]) -> Mapping[int, Step]:

@@ -27,6 +27,35 @@ class Split:
     inputs: tuple[int, ...]
     saved: tuple[int, ...]
     sizes: tuple[SizeExpr, ...]
+    _joint: Graph
+    _outputs: int
+    _tangents: int
+    _kept: tuple[Call, ...]
+
+    def other_backward(
+        self, calls: Sequence[Call], gradients: Sequence[Call], present: Sequence[bool]
+    ) -> tuple[Graph, tuple[SizeExpr, ...]]:
+        """A backward graph for other gradients, made by `calls` on the same forward graph, and its sizes.
+
+        It takes what `backward` takes, but of the tangents those that are `present`.
+        """
+        joint = self._joint
+        cut = _Backward(joint, len(joint.parameters) - self._tangents, self._outputs, self._kept, present)
+        needed = {id(call) for call in postorder(gradients, lambda call: tuple(call.inputs()))}
+        late = late_calls(joint.parameters[len(joint.parameters) - self._tangents :], calls)
+        for call in calls:
+            if id(call) in late and id(call) in needed:
+                cut.image(call)
+        return cut.graph([cut.image(call) for call in gradients], f"{joint.name}_backward")
+
+
+def late_calls(tangents: Iterable[Call], calls: Iterable[Call]) -> set[int]:
+    """The tangents and the calls that depend on them, by identity."""
+    late = {id(call) for call in tangents}
+    for call in calls:
+        if any(id(item) in late for item in call.inputs()):
+            late.add(id(call))
+    return late
 
 
 def split_joint(
@@ -39,10 +68,7 @@ def split_joint(
     `recompute`, only views are made again. The gradients have the same bits either way.
     """
     count = len(joint.parameters) - tangents
-    late = {id(call) for call in joint.parameters[count:]}
-    for call in joint.calls:
-        if any(id(item) in late for item in call.inputs()):
-            late.add(id(call))
+    late = late_calls(joint.parameters[count:], joint.calls)
     gradients = joint.outputs[outputs:]
     early = [*joint.parameters[:count], *[call for call in joint.calls if id(call) not in late]]
     needed = {id(item): item for call in joint.calls if id(call) in late for item in call.inputs()}
@@ -74,13 +100,15 @@ def split_joint(
         tuple([place for place in joint.frozen if place < count]),
         tuple(dict.fromkeys([*joint.sizes, *[symbol for symbol in sizes if symbol in born]])),
     ).without_dead_calls()
-    return Split(forward, backward, tuple(cut.inputs), tuple(cut.saved), sizes)
+    return Split(forward, backward, tuple(cut.inputs), tuple(cut.saved), sizes, joint, outputs, tangents, tuple(kept))
 
 
 class _Backward:
     """The backward graph in the making: late calls rebuilt on parameters for what is kept, the rest made again."""
 
-    def __init__(self, joint: Graph, count: int, outputs: int, kept: Iterable[Call]) -> None:
+    def __init__(
+        self, joint: Graph, count: int, outputs: int, kept: Iterable[Call], present: Sequence[bool] | None = None
+    ) -> None:
         self.inputs: list[int] = []
         self.saved: list[int] = []
         self.extra: list[Call] = []  # outputs of the forward graph beyond the function's
@@ -92,7 +120,8 @@ class _Backward:
         self._tangents: list[Call] = []
         for place, call in enumerate(joint.parameters[count:]):
             self._images[id(call)] = parameter(f"tangent{place}", call.type)
-            self._tangents.append(self._images[id(call)])
+            if present is None or present[place]:
+                self._tangents.append(self._images[id(call)])
         mutated = {position for position, _ in joint.mutations}
         positions = {id(call): place for place, call in enumerate(joint.parameters[:count]) if place not in mutated}
         returned = {id(call): place for place, call in reversed(list(enumerate(joint.outputs[:outputs])))}

@@ -325,18 +325,19 @@ def why_missed(entry: Entry, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
 
 
 def _build(program: Program, arguments: Arguments, walk: StateWalk, names: Names, options: Options) -> Entry:
-    count = len(program.graph.outputs)
-    if not program.wanted:
+    joint = program.joint
+    if joint is None:
         return Writer(program, _runner(program.graph, options, program.sizes), arguments, walk, names).entry(None)
-    count -= len(program.wanted)
+    count = len(program.graph.outputs) - len(joint.wanted)
+    tangents = len(joint.tangents)
     living = [place for place, source in enumerate(program.sources) if isinstance(source, TensorSource)]
     recompute = (options.backend or settings.get().backend) != "eager"
     with clock.stage("partition"):
-        split = split_joint(program.graph, count, program.tangents, living=living, recompute=recompute)
-    program.sources = program.sources[: len(program.graph.parameters) - program.tangents]
+        split = split_joint(program.graph, count, tangents, living=living, recompute=recompute)
+    program.sources = program.sources[: len(program.graph.parameters) - tangents]
     program.graph = split.forward
     forward = _runner(split.forward, options, program.sizes)
-    part = BackwardPart(program, split, options.compile_graph)
+    part = BackwardPart(program, joint, split, options.compile_graph)
     return Writer(program, forward, arguments, walk, names).entry(part.attach)
 
 

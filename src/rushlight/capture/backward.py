@@ -2,92 +2,150 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from rushlight.autodiff.backward import Apart
 from rushlight.autodiff.partition import Split
 from rushlight.build.segments import is_segmented
 from rushlight.capture.entry import RunPlan
+from rushlight.capture.joint import Joint
 from rushlight.capture.program import Program
 from rushlight.capture.segmented import Ran, Runs, Segmented, Whole
-from rushlight.capture.source import ArgumentSource, TensorSource
 from rushlight.eager.autograd.accumulate import edge_of
 from rushlight.eager.autograd.history import attach
 from rushlight.eager.autograd.node import Node
-from rushlight.eager.form import Form
 from rushlight.eager.handle import Handle, share
 from rushlight.ops.record import OPERATORS
 from rushlight.support.errors import fail
+from rushlight.support.frozen import frozen
 from rushlight.sym import SizeExpr
 
 if TYPE_CHECKING:
     from rushlight.build import Executable
-    from rushlight.ir.graph import Graph
+    from rushlight.ir.graph import Call, Graph
 
 
 class BackwardPart:
-    """What a compiled forward needs to be differentiated. The executable is made at the first backward pass."""
+    """What a compiled forward needs to be differentiated.
 
-    def __init__(self, program: Program, split: Split, compile_graph: Callable[[Graph], Executable]) -> None:
+    There is a graph for each set of results that have gradients, and of inputs whose gradients are given in parts; each
+    is made at the first backward pass that asks for it.
+    """
+
+    def __init__(
+        self, program: Program, joint: Joint, split: Split, compile_graph: Callable[[Graph], Executable]
+    ) -> None:
         self.split = split
+        self.joint = joint
         self.differentiable = program.differentiable
-        self.wanted_places = [_place_of(program, item) for item in program.wanted]
         self.returned = len(program.outputs)
-        self._runs = _runs(split, compile_graph)
+        self.folds = tuple([place for place, item in enumerate(joint.gradients) if len(item.parts) > 1])
+        self._calls = len(joint.calls)
+        self._compile_graph = compile_graph
+        self._all = (True,) * len(self.differentiable)
+        self._variants: dict[Hashable, _Variant] = {}
+        self._lock = threading.Lock()
 
-    def attach(self, outputs: list[Any], inputs: Sequence[Any], plan: RunPlan | Ran) -> None:
-        """Makes the outputs results of one node that keeps what is saved: inputs (tensors and numbers) and outputs."""
+    def attach(
+        self,
+        outputs: list[Any],
+        views: Sequence[Any],
+        inputs: Sequence[Any],
+        wanted: Sequence[Any],
+        plan: RunPlan | Ran,
+    ) -> None:
+        """Makes results those of one node that keeps what is saved: inputs (tensors and numbers) and outputs.
+
+        `views` are results that are views of inputs; gradients go to the `wanted` inputs.
+        """
         # An output is kept without its history, which would be a cycle.
         kept = [share(outputs[place]) if place < self.returned else outputs[place] for place in self.split.saved]
         saved = [*[inputs[place] for place in self.split.inputs], *kept]
-        edges = [edge_of(inputs[place]) for place in self.wanted_places]
-        node = CompiledBackward(self, edges, saved, [outputs[place].form for place in self.differentiable], plan.values)
+        node = CompiledBackward(self, [edge_of(item) for item in wanted], saved, plan.values)
+        count = self.returned
         for number, place in enumerate(self.differentiable):
-            attach(outputs[place], node, number)
+            attach(outputs[place] if place < count else views[place - count], node, number)
 
-    def run(self, saved: Sequence[Any], gradients: Sequence[Any], values: dict[SizeExpr, int]) -> list[Any]:
-        """The gradients of the wanted inputs."""
-        inputs = [*saved, *gradients]
-        return self._runs.bound(inputs, values)(inputs)
+    def run(
+        self, saved: Sequence[Any], gradients: Sequence[Any], values: dict[SizeExpr, int], apart: frozenset[int]
+    ) -> list[Any]:
+        """The gradients of the wanted inputs, one for each, None, or several of those that are to be kept `apart`."""
+        given = [item for item in gradients if item is not None]
+        key = tuple([item is not None for item in gradients]), apart
+        variant = self._variants.get(key)
+        if variant is None:
+            with self._lock:
+                variant = self._variants.get(key)
+                if variant is None:
+                    variant = self._variants[key] = self._variant(*key)
+        inputs = [*saved, *given]
+        found = iter(variant.runs.bound(inputs, values)(inputs))
+        results: list[Any] = []
+        for place, count in enumerate(variant.counts):
+            parts = [next(found) for _ in range(count)]
+            results.append(Apart(parts) if place in apart else parts[0] if parts else None)
+        return results
+
+    def _variant(self, present: tuple[bool, ...], apart: frozenset[int]) -> _Variant:
+        split = self.split
+        if present == self._all and not apart:
+            return _Variant(self._runs(split.backward, split.sizes), (1,) * len(self.joint.gradients))
+        calls = self.joint.calls
+        gradients = self.joint.gradients
+        if present != self._all:
+            gradients = self.joint.again(present)
+        wanted: list[Call] = []
+        counts: list[int] = []
+        for place, item in enumerate(gradients):
+            found = item.parts if place in apart else () if item.total is None else (item.total,)
+            wanted.extend(found)
+            counts.append(len(found))
+        graph, sizes = split.other_backward(calls, wanted, present)
+        del calls[self._calls :]
+        return _Variant(self._runs(graph, sizes), tuple(counts))
+
+    def _runs(self, graph: Graph, sizes: Sequence[SizeExpr]) -> Runs:
+        """What runs a backward graph, which needs no parameter for sizes that come beside the tensors."""
+        graph = replace(graph, parameters=graph.parameters[: len(graph.parameters) - bool(sizes)])
+        kind = Segmented if is_segmented(graph) else Whole
+        return kind(graph, self._compile_graph)
 
 
-def _runs(split: Split, compile_graph: Callable[[Graph], Executable]) -> Runs:
-    """What runs the backward graph, which needs no parameter for sizes that come beside the tensors."""
-    parameters = split.backward.parameters
-    graph = replace(split.backward, parameters=parameters[: len(parameters) - bool(split.sizes)])
-    return Segmented(graph, compile_graph) if is_segmented(graph) else Whole(graph, compile_graph)
+@frozen
+class _Variant:
+    """A backward graph, and how many gradients it gives for each wanted input."""
 
-
-def _place_of(program: Program, tensor: Any) -> int:
-    for place, source in enumerate(program.sources):
-        if isinstance(source, TensorSource) and source.tensor is tensor:
-            return place
-    for place, lifted in enumerate(program.lifted):
-        if lifted is tensor and isinstance(program.sources[place], ArgumentSource):
-            return place
-    return fail("X001", "a gradient is wanted for something that is no input")
+    runs: Runs
+    counts: tuple[int, ...]
 
 
 class CompiledBackward(Node):
     """Launches a compiled backward graph."""
 
-    __slots__ = ("_forms", "_part", "_saved", "_values", "_versions")
+    __slots__ = ("_apart", "_part", "_saved", "_values", "_versions", "folds")
 
     def __init__(
         self,
         part: BackwardPart,
         edges: Sequence[Any],
         saved: Sequence[Any],
-        forms: Sequence[Form],
         values: dict[SizeExpr, int],
     ) -> None:
         super().__init__(edges)
         self._part = part
         self._saved: Sequence[Any] | None = saved
         self._versions = [item.version.value if isinstance(item, Handle) else 0 for item in saved]
-        self._forms = forms
         self._values = values
+        self._apart: frozenset[int] = frozenset()
+        self.folds = part.folds
+
+    def keep_apart(self, places: Sequence[int]) -> None:
+        """Before a run: of the gradients at these places the parts are wanted, to be added to what is there."""
+        if not self._after:
+            self._apart = frozenset(places)
 
     def run(self, gradients: list[Any], create_graph: bool, owned: set[int]) -> Sequence[Any]:
         """The gradients of the forward's inputs."""
@@ -98,16 +156,13 @@ class CompiledBackward(Node):
         for item, version in zip(self._saved, self._versions, strict=True):
             if isinstance(item, Handle) and item.version.value != version:
                 fail("G003", "backward: a saved tensor was modified in place", frame=self.frame, tensor=item)
-        filled = [self._filled(place, gradients) for place in range(len(self._forms))]
-        results = self._part.run(self._saved, filled, self._values)
-        owned.update([id(item) for item in results])
+        given = [*gradients, *[None] * (len(self._part.differentiable) - len(gradients))]
+        given = [item if item is None or item.form.is_contiguous else contiguous(item) for item in given]
+        apart, self._apart = self._apart, frozenset[int]()
+        results = self._part.run(self._saved, given, self._values, apart)
+        for item in results:
+            owned.update([id(part) for part in item] if isinstance(item, Apart) else [id(item)])
         return results
-
-    def _filled(self, place: int, gradients: list[Any]) -> Any:
-        found = gradients[place] if place < len(gradients) else None
-        if found is None:
-            return zeros(self._forms[place])
-        return found if found.form.is_contiguous else contiguous(found)
 
     def release(self) -> None:
         """Lets go of what was saved."""
@@ -116,11 +171,6 @@ class CompiledBackward(Node):
     def name(self) -> str:
         """As it is shown in errors."""
         return "CompiledFunctionBackward"
-
-
-def zeros(form: Form) -> Any:
-    """A tensor of zeros of a form."""
-    return OPERATORS["full"](tuple(form.shape), 0, dtype=form.dtype, device=form.device)
 
 
 def contiguous(tensor: Any) -> Any:

@@ -9,13 +9,14 @@ from typing import Any
 from rushlight.capture.aliasing import refuse_overlaps
 from rushlight.capture.arguments import Arguments
 from rushlight.capture.freezing import Frozen
+from rushlight.capture.joint import Joint
 from rushlight.capture.marks import Mark, marks_of, refuse_fixed
 from rushlight.capture.numbers import ProgramNumbers
 from rushlight.capture.source import ArgumentSource, GradientSource, NumberSource, Source, TensorSource, ViewSource
 from rushlight.capture.state import Leaf, StateWalk
 from rushlight.capture.values import Container, Effect, SizeOf, Taken, Template, flatten_value
-from rushlight.eager.autograd.driver import run_backward
 from rushlight.eager.autograd.history import records
+from rushlight.eager.autograd.node import mark
 from rushlight.eager.form import Form
 from rushlight.eager.handle import Handle
 from rushlight.eager.symbols import unwrap_size
@@ -35,8 +36,9 @@ class Program:
 
     `result` and `effects` what becomes of its outputs.
 
-    The first `outputs` outputs are the function's; with `wanted` (tensors that gradients flow to) the graph is joint:
-    calls from `split` on belong to the backward pass, whose outputs follow, and the last parameters are the tangents.
+    The first `outputs` outputs are the function's. With a `joint` that has gradients the graph is joint: calls from
+    `split` on belong to the backward pass, whose outputs follow, and the last parameters are the tangents. These are
+    those of the outputs at the places `differentiable`, the `views` of inputs among the results counted after them.
     """
 
     graph: Graph
@@ -51,9 +53,9 @@ class Program:
     unset_gradients: set[int] = field(default_factory=set)
     absent: list[Any] = field(default_factory=list)
     same: list[tuple[int, Any]] = field(default_factory=list)
-    wanted: list[Handle] = field(default_factory=list)
-    lifted: list[Handle] = field(default_factory=list)
-    tangents: int = 0
+    hooked: list[Handle | ArgumentSource] = field(default_factory=list)
+    joint: Joint | None = None
+    views: list[ViewSource] = field(default_factory=list)
     split: int = 0
     draws: dict[Generator, int] = field(default_factory=dict)
     differentiable: list[int] = field(default_factory=list)
@@ -88,6 +90,8 @@ class Recorder:
         self.arguments: dict[int, Any] = {}  # by the tensor
         self.given: dict[int, Handle] = {}  # the tensors, by what stands for them
         self.same: list[tuple[int, Any]] = []
+        self.views: dict[int, tuple[Any, ViewSource]] = {}  # views of inputs among the results, by identity
+        self.since = 0  # when the function began
         self.dynamic: dict[str, str] = {}
         self.reached = {id(leaf.value) for leaf in walk.leaves} | {id(tensor) for tensor in walk.tensors}
 
@@ -110,6 +114,8 @@ class Recorder:
         record = tensor.gradient
         if record is not None and (record.required or record.node is not None):
             fake.requires_grad_(True)
+        if record is not None and record.required:
+            fake.gradient.hooks, fake.gradient.accumulated = record.hooks, record.accumulated
         if record is not None and record.required and record.grad is not None:
             form: Form = record.grad.form
             gradient = self.tracer.fake(row_major(type_) if form.is_contiguous else form.type)
@@ -195,6 +201,7 @@ class Recorder:
 
     def run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Program:
         """The program that one call leaves behind."""
+        self.since = mark()
         with self.tracer.active(), self.scope.noting():
             result = self.function(*args, **kwargs)
             self.walk.refuse_resized_lists()
@@ -239,9 +246,15 @@ class Recorder:
                     self.absent.append(owner)
         program = self._finish(nodes, handles, template, effects, gradients)
         program.absent = self.absent
+        program.hooked = self._hooked()
         program.same = self.same
         program.sizes = self.numbers.sizes
         return program
+
+    def _hooked(self) -> list[Handle | ArgumentSource]:
+        """The leaves whose hooks ran, or would have run."""
+        found = [(leaf, self.sources.get(id(leaf))) for leaf in self.tracer.hooked.values()]
+        return [source if isinstance(source, ArgumentSource) else leaf for leaf, source in found]
 
     def taken(self, tensor: Handle) -> Source | None:
         """Where a result comes from that is an input, or a view of one; None of others, which the graph gives."""
@@ -252,26 +265,38 @@ class Recorder:
         if base is None:
             return None
         source = self.sources.get(id(base)) or TensorSource(base)
-        return ViewSource(source, binding.steps) if binding.steps else source
+        if not binding.steps:
+            return source
+        if id(tensor) not in self.views:
+            self.views[id(tensor)] = tensor, ViewSource(source, binding.steps)
+        return self.views[id(tensor)][1]
+
+    def _source_of(self, tensor: Handle) -> Source | None:
+        """The source of an input that may have a gradient."""
+        if self.frozen.frozen and id(tensor) not in self.given:
+            return None
+        source = self.sources.get(id(tensor)) or TensorSource(tensor)
+        return source if isinstance(source, (ArgumentSource, TensorSource)) else None
+
+    def _joint(self, handles: list[Handle]) -> tuple[Joint | None, list[int], list[ViewSource]]:
+        """The backward pass, the places of the results that it starts from, and the views of inputs among these."""
+        views = [pair for pair in self.views.values() if not pair[0].node.cell.writes and _has_history(pair[0])]
+        results = [*handles, *[tensor for tensor, _ in views]]
+        places = [place for place, handle in enumerate(results) if _has_history(handle)]
+        if not places or not records():
+            return None, [], []
+        joint = Joint(self.tracer, [results[place] for place in places], self.since, self._source_of)
+        if not joint.wanted:
+            return None, [], []
+        joint.close()
+        return joint, places, [source for _, source in views]
 
     def _finish(
         self, nodes: list[Node], handles: list[Handle], template: Template, effects: list[Effect], gradients: list[Any]
     ) -> Program:
         split = len(self.builder.calls)
-        differentiable = [place for place, handle in enumerate(handles) if _has_history(handle)]
-        wanted: list[Handle] = []
-        tangents: list[Any] = []
-        found: list[Any] = []
-        if differentiable and records():
-            inputs = [item for item in self.tracer.lifted if not isinstance(item, TracedNumber)]
-            wanted = self.frozen.wanted(inputs, self.given)
-            tangents = [self.tracer.fake(row_major(nodes[place].type)) for place in differentiable]
-            roots = [handles[place] for place in differentiable]
-            grads = run_backward(roots, tangents, False, False, inputs=wanted, accumulate=False, allow_unused=True)
-            found = [None if item is None else self.tracer.node(item) for item in grads]
-            wanted = [item for item, grad in zip(wanted, found, strict=True) if grad is not None]
-            found = [grad for grad in found if grad is not None]
-            tangents = tangents if found else []
+        joint, differentiable, views = self._joint(handles)
+        found = [] if joint is None else [Node(self.builder, item.total) for item in joint.gradients if item.total]
         mutations: list[tuple[int, Node]] = []
         written: list[Handle] = []
         for position, tensor in enumerate(self.tracer.lifted):
@@ -286,7 +311,8 @@ class Recorder:
         births = births_of(self.builder.calls) if told else {}
         whole = self.builder.graph([*nodes, *found], mutations, sizes=tuple([size for size in told if size in births]))
         used = {id(item) for call in whole.calls for item in call.inputs()} | {id(call) for call in whole.results()}
-        graph, kept = without_unused_parameters(whole, used, len(tangents), told | _guarded_symbols(self.scope))
+        tangents = 0 if joint is None else len(joint.tangents)
+        graph, kept = without_unused_parameters(whole, used, tangents, told | _guarded_symbols(self.scope))
         lifted = [self.tracer.lifted[position] for position in kept]
         sources = [self.sources.get(id(tensor)) or TensorSource(tensor) for tensor in lifted]
         return Program(
@@ -299,12 +325,11 @@ class Recorder:
             gradients=gradients,
             written=written,
             fixed=self.numbers.fixed,
-            wanted=wanted,
-            lifted=lifted,
-            tangents=len(tangents),
+            joint=joint,
+            views=views,
             split=split,
             draws=dict(self.draws),
-            differentiable=differentiable if tangents else [],
+            differentiable=differentiable,
             guards=list(self.scope.guards),
             told=told,
             unset_gradients=_read_placeholders(used, self.placeholders),
@@ -351,8 +376,8 @@ def _observed(arguments: Arguments, leaves: Sequence[Any], program: Program) -> 
 def open_type(recorder: Recorder, tensor: Handle, position: int) -> TensorType:
     """The type of a tensor argument whose sizes are symbols, as its marks say."""
     marks = marks_of(tensor)
-    for dim, mark in marks.items():
-        if mark.kind == "dynamic":
+    for dim, marked in marks.items():
+        if marked.kind == "dynamic":
             recorder.dynamic[f"a{position}_{dim}"] = f"dim {dim} of argument {position} was marked dynamic"
     written = recorder.numbers.written.get(f"a{position}")
     return symbolic_type(recorder.scope, tensor.form, f"a{position}", marks, written)

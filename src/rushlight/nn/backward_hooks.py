@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 from rushlight.eager.autograd.function import Function
+from rushlight.eager.autograd.node import fitting
 from rushlight.eager.dispatch import STATE
 from rushlight.eager.tensor import Tensor
 from rushlight.ops.record import OPERATORS
@@ -92,6 +93,4 @@ class BackwardHooks:
 
 
 def _replaced(changed: Any, grads: tuple[Any, ...]) -> tuple[Any, ...]:
-    if changed is None:
-        return grads
-    return changed if isinstance(changed, tuple) else (changed,)
+    return grads if changed is None else fitting(changed, grads, "a module's hook")

@@ -109,6 +109,14 @@ register_code(
     "while_loop would have to keep what every step is given, and does not know how many steps there will be.",
     "run it under no_grad, detach what it is given, or use scan",
 )
+register_code(
+    "G015",
+    AutogradError,
+    "A gradient of a compiled function cannot be traced any more",
+    "Which results have a gradient is known in the backward pass. A hook or a Function's backward that runs then for "
+    "some results alone can read only what the function has read, and ask of sizes only what was asked before.",
+    "use the other results in the loss as well, times 0, or run the function without compile",
+)
 
 register_code(
     "M001",

@@ -13,6 +13,7 @@ from rushlight.eager.form import Form, form_of
 from rushlight.eager.handle import Gradient, Handle, allocate, gradient_of
 from rushlight.eager.mutation import COPY, in_place
 from rushlight.ops.record import OPERATORS
+from rushlight.support.errors import require
 
 
 class AccumulateGrad(Node):
@@ -30,6 +31,8 @@ class AccumulateGrad(Node):
     def prepare(self, gradients: list[Any], owned: set[int]) -> None:
         """Runs the leaf's hooks on what arrived."""
         record = gradient_of(self.variable)
+        if STATE.tracer is not None:
+            STATE.tracer.hooked[id(self.variable)] = self.variable
         if record.hooks and gradients and gradients[0] is not None:
             gradients[0] = run_tensor_hooks(record.hooks, gradients[0], owned)
         super().prepare(gradients, owned)
@@ -40,7 +43,8 @@ class AccumulateGrad(Node):
         if gradients[0] is not None:
             record.grad = accumulated(self.variable, record.grad, gradients[0], create_graph, id(gradients[0]) in owned)
             for hook in tuple((record.accumulated or {}).values()):
-                hook(self.variable)
+                found = hook(self.variable)
+                require(found is None, "A001", "a hook after accumulation must return None", returned=found)
         return ()
 
 

@@ -34,10 +34,12 @@ class Pass:
         """Runs the hooks on what arrived at a node."""
         node.prepare(gradients, self.owned)
 
-    def run(self, node: Any, gradients: list[Any]) -> Sequence[Any]:
+    def run(self, node: Any, gradients: list[Any], begun: Sequence[int]) -> Sequence[Any]:
         """Runs a node, with the forward's line in any error."""
         owned = self.owned
         try:
+            if begun:
+                node.keep_apart(begun)
             results = node.run(gradients, self.create_graph, owned)
             results = node.finish(results, gradients, owned)
         except Exception as error:
@@ -101,6 +103,22 @@ def run_backward(
     return tuple([_result(found, edge, allow_unused) for edge in targets]) if not accumulate else ()
 
 
+class Arrived:
+    """The gradients that have arrived at an edge, in order, and their sum so far."""
+
+    __slots__ = ("parts", "total")
+
+    def __init__(self) -> None:
+        self.parts: list[Any] = []
+        self.total: Any = None
+
+    def add(self, gradient: Any, add: Callable[[Any, Any], Any]) -> Arrived:
+        """Takes one more."""
+        self.parts.append(gradient)
+        self.total = gradient if self.total is None else add(self.total, gradient)
+        return self
+
+
 class Tape:
     """A part of the tape: from results back to what was there at `since`, where its `edges` lead to."""
 
@@ -134,6 +152,20 @@ class Tape:
         with Scope(grad=create_graph, engaged=one):
             found = one.walk(roots, self.edges, part=self._part)
         return [found.get((id(edge[0]), edge[1])) for edge in self.edges], one.owned
+
+    def arrived(self, gradients: Sequence[Any]) -> list[Arrived]:
+        """What arrives at each of the `edges` from gradients of the results; the tape can be walked again."""
+        found = [Arrived() for _ in self.edges]
+        pairs = [*zip(self.edges, found, strict=True), *zip(self.roots, gradients, strict=True)]
+        one = Pass(keep=True, create_graph=False)
+
+        def add(a: Any, b: Any) -> Any:
+            return a.add(b, one.add) if isinstance(a, Arrived) else one.add(a, b)
+
+        roots = [(edge, gradient) for edge, gradient in pairs if edge is not None]
+        with Scope(grad=False, engaged=one):
+            walk(roots, one.run, add, prepare=one.prepare, targets=self.edges, part=self._part)
+        return found
 
 
 DRIVER: list[Callable[..., tuple[Any, ...]]] = [run_backward]

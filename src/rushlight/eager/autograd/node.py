@@ -8,12 +8,15 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from rushlight.eager.handle import Handle, gradient_of
-from rushlight.support.errors import fail
+from rushlight.ops.dims import same_shape
+from rushlight.support.errors import fail, require
 from rushlight.support.provenance import Frame, user_frame
 
 _sequence: Iterator[int] = itertools.count(1)
 _hook_numbers: Iterator[int] = itertools.count()
 Hooks = dict[int, Callable[..., Any]]
+HOOK_CHANGES = [0]
+"""How often a hook was added or removed, anywhere: programs that ran hooks while they were traced look at it."""
 
 
 def mark() -> int:
@@ -32,7 +35,8 @@ class RemovableHandle:
 
     def remove(self) -> None:
         """Takes the hook away; the second time nothing happens."""
-        self._hooks.pop(self.id, None)
+        if self._hooks.pop(self.id, None) is not None:
+            HOOK_CHANGES[0] += 1
 
     def __enter__(self) -> RemovableHandle:
         return self
@@ -43,8 +47,10 @@ class RemovableHandle:
 
 def add_hook(hooks: Hooks, hook: Callable[..., Any]) -> RemovableHandle:
     """Adds a hook to a table of hooks, which run in order of registration."""
+    require(callable(hook), "A001", "a hook must be a function", hook=hook)
     handle = RemovableHandle(hooks)
     hooks[handle.id] = hook
+    HOOK_CHANGES[0] += 1
     return handle
 
 
@@ -67,6 +73,7 @@ class Node:
     )
 
     edges: tuple[Any, ...]
+    folds: Sequence[int] = ()
     frame: Frame | None
     sequence: int
 
@@ -130,7 +137,7 @@ class Node:
         for hook in tuple((self._before or {}).values()):
             found = hook(tuple(gradients))
             if found is not None:
-                gradients[:] = found if isinstance(found, tuple) else (found,)
+                gradients[:] = fitting(found, gradients, self.name())
             owned.difference_update([id(gradient) for gradient in gradients])
         for output, reference in (self._retained or {}).items():
             tensor = reference()
@@ -143,11 +150,7 @@ class Node:
         for hook in tuple((self._after or {}).values()):
             found = hook(tuple(results), tuple(gradients))
             if found is not None:
-                results = found if isinstance(found, tuple) else (found,)
-                if len(results) != len(self.edges):
-                    fail(
-                        "G007", f"{self.name()}: a hook returned {len(results)} gradients for {len(self.edges)} inputs"
-                    )
+                results = fitting(found, results, self.name())
             owned.difference_update([id(result) for result in results])
         return results
 
@@ -160,6 +163,21 @@ def run_tensor_hooks(hooks: Hooks, gradient: Any, owned: set[int]) -> Any:
     for hook in tuple(hooks.values()):
         owned.discard(id(gradient))
         found = hook(gradient)
-        gradient = gradient if found is None else found
+        if found is not None:
+            (gradient,) = fitting((found,), (gradient,), "a tensor's hook")
         owned.discard(id(gradient))
     return gradient
+
+
+def fitting(found: Any, before: Sequence[Any], whose: str) -> tuple[Any, ...]:
+    """What a hook returned in place of gradients, a tuple or a single one; A001 and G007 where it does not fit them."""
+    results: tuple[Any, ...] = tuple(found) if isinstance(found, (tuple, list)) else (found,)
+    if len(results) != len(before):
+        fail("G007", f"{whose}: a hook returned {len(results)} gradients for {len(before)}")
+    for new, old in zip(results, before, strict=True):
+        if new is None or new is old:
+            continue
+        require(isinstance(new, Handle), "A001", f"{whose}: a hook must return tensors, or None", returned=new)
+        if old is not None and (new.form.dtype is not old.form.dtype or not same_shape(new.form.shape, old.form.shape)):
+            fail("G007", f"{whose}: what a hook returned does not fit the gradient", gradient=old, returned=new)
+    return results

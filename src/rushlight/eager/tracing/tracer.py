@@ -8,8 +8,8 @@ be overwritten with.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from typing import Any, NoReturn
 
 from rushlight.eager.dispatch import STATE, Key, Scope, bit, register_fallback
 from rushlight.eager.execution.decompose import run_decomposition
@@ -84,6 +84,7 @@ class Tracer:
         self.lifted: list[Handle] = []
         self.random_state = random_state
         self.memos: dict[Hashable, Any] = {}  # see dispatch.Memo
+        self.hooked: dict[int, Handle] = {}  # leaves that gradients arrived at, whose hooks have run, by identity
         self.names: dict[int, str] = {}  # what tensors from outside are for people, by identity
         self._lift = lift
         self._bound: list[tuple[Handle, Any]] = []
@@ -101,6 +102,21 @@ class Tracer:
             tensor.node = before
         self._bound.clear()
         self._stack = None
+
+    def seal(self) -> None:
+        """Lets go of who made it: from here on no tensor from outside and no random numbers can be read."""
+        self._lift = _refuse_more
+        self.random_state = _refuse_more
+
+    def bindings(self) -> list[tuple[Handle, Any]]:
+        """What the tensors that were seen are tied to, for `reopen`."""
+        return [(tensor, tensor.node) for tensor, _ in self._bound]
+
+    def reopen(self, bindings: Iterable[tuple[Handle, Any]]) -> None:
+        """Ties tensors of this trace again, until it is closed again, so that more can be recorded."""
+        for tensor, binding in bindings:
+            self._bound.append((tensor, tensor.node))
+            tensor.node = binding
 
     def parameter(self, tensor: Handle, type_: TensorType) -> Node:
         """Makes a tensor an input of the graph."""
@@ -295,6 +311,10 @@ class Tracer:
             rule = op.inverse_rule
             value = scattered(op, others, attrs, base, value) if rule is None else rule(base, value, **attrs)
         return value
+
+
+def _refuse_more(*what: Any) -> NoReturn:
+    fail("G015", "backward: a hook or a Function's backward reads what the function did not read")
 
 
 def _is_number(item: Any) -> bool:

@@ -1,0 +1,105 @@
+"""The backward pass of a trace: from gradients of its results to those of what it took from outside.
+
+Which results have a gradient is known at each backward pass only. The pass from all of them is traced with the
+function; others are traced from the same tape when they are first wanted, so that what no gradient reaches has none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from rushlight.capture.source import Source
+from rushlight.eager.autograd.accumulate import edge_of
+from rushlight.eager.autograd.driver import Arrived, Tape
+from rushlight.eager.autograd.history import requires
+from rushlight.eager.handle import Handle
+from rushlight.eager.tracing import TracedNumber, Tracer
+from rushlight.ir.graph import Call
+from rushlight.ir.type import row_major
+from rushlight.support.errors import fail
+from rushlight.support.frozen import frozen
+
+
+@frozen
+class Gradient:
+    """The gradient of an input: its value, and the parts that it is the sum of, in order; None and none of nothing."""
+
+    total: Call | None
+    parts: tuple[Call, ...]
+
+
+class Joint:
+    """The gradients of a trace's results and those of its inputs, as calls of its graph.
+
+    `wanted` are the inputs that have gradients, as sources, and `gradients` these where all results have one.
+    `tangents` are the parameters that stand for the results' gradients, `calls` those of the trace.
+    """
+
+    def __init__(
+        self, tracer: Tracer, results: Sequence[Handle], since: int, source_of: Callable[[Handle], Source | None]
+    ) -> None:
+        """`source_of` gives the source of an input, None for one that gets no gradient."""
+        self.calls = tracer.builder.calls
+        self._tracer = tracer
+        self.wanted: list[Source] = []
+        self.gradients: list[Gradient] = []
+        self.tangents: list[Any] = []
+        self._places: list[int] = []  # of the wanted inputs among the tape's edges
+        self._bindings: list[tuple[Handle, Any]] = []
+        self._tape = Tape(results, since)
+        sources = self._sources(source_of)
+        if not sources:
+            return
+        self.tangents = [tracer.fake(row_major(tracer.node(item).type)) for item in results]
+        arrived = self._tape.arrived(self.tangents)
+        for place, source in sources:
+            if arrived[place].parts:
+                self._places.append(place)
+                self.wanted.append(source)
+                self.gradients.append(self._gradient(arrived[place]))
+        if not self.wanted:
+            self.tangents = []
+
+    def _sources(self, source_of: Callable[[Handle], Source | None]) -> list[tuple[int, Source]]:
+        """The tape's edges whose gradients go to inputs, by their number, in the order in which these were read."""
+        places = {(id(edge[0]), edge[1]): place for place, edge in enumerate(self._tape.edges)}
+        found: dict[int, Source] = {}
+        outside = [tensor for tensor in self._tracer.seen() if tensor.storage is not None]
+        for tensor in [*self._tracer.lifted, *outside]:
+            if isinstance(tensor, TracedNumber) or not requires(tensor):
+                continue
+            edge = edge_of(tensor)
+            place = None if edge is None else places.get((id(edge[0]), edge[1]))
+            source = None if place is None or place in found else source_of(tensor)
+            if place is not None and source is not None:
+                found[place] = source
+        return list(found.items())
+
+    def _gradient(self, arrived: Arrived) -> Gradient:
+        parts = tuple([self._tracer.node(item).call for item in arrived.parts])
+        return Gradient(self._tracer.node(arrived.total).call if parts else None, parts)
+
+    def close(self) -> None:
+        """Called before the trace is closed: what other passes are traced from is kept if there can be any."""
+        if len(self.tangents) > 1:
+            self._bindings = self._tracer.bindings()
+            self._tracer.seal()
+        else:
+            del self._tape, self._tracer
+
+    def again(self, present: Sequence[bool]) -> list[Gradient]:
+        """The wanted gradients where only some results have one."""
+        tracer = self._tracer
+        tracer.reopen(self._bindings)
+        try:
+            with tracer.active():
+                given = [item if here else None for item, here in zip(self.tangents, present, strict=True)]
+                guards = len(tracer.scope.guards)
+                arrived = self._tape.arrived(given)
+                if len(tracer.scope.guards) > guards:
+                    asked = tracer.scope.guards[-1].condition
+                    fail("G015", "backward: a derivative for some results alone depends on sizes", asked=str(asked))
+                return [self._gradient(arrived[place]) for place in self._places]
+        finally:
+            tracer.close()

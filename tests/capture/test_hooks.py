@@ -1,0 +1,200 @@
+"""Hooks run once and at the same moments in compiled functions as in eager code, whenever they are added or removed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import rushlight as rl
+from rushlight import nn
+from rushlight.support.errors import RushlightError
+from tensors import same
+
+
+def two_layers() -> Any:
+    rl.manual_seed(0)
+    return nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))
+
+
+def halve(gradient: Any) -> Any:
+    return gradient * 0.5
+
+
+def nothing(gradient: Any) -> None:
+    return None
+
+
+def clamp_(parameter: Any) -> None:
+    parameter.grad.mul_(0.25)
+
+
+def halve_inputs(module: Any, args: Any) -> Any:
+    return (args[0] * 0.5,)
+
+
+def double_output(module: Any, args: Any, output: Any) -> Any:
+    return output * 2
+
+
+def halve_grad_input(module: Any, grad_input: Any, grad_output: Any) -> Any:
+    return (grad_input[0] * 0.5,)
+
+
+def halve_grad_output(module: Any, grad_output: Any) -> Any:
+    return (grad_output[0] * 0.5,)
+
+
+KINDS: dict[str, Callable[[Any], Any]] = {
+    "tensor": lambda model: model[0].weight.register_hook(halve),
+    "tensor, returns None": lambda model: model[0].weight.register_hook(nothing),
+    "post accumulate": lambda model: model[2].bias.register_post_accumulate_grad_hook(clamp_),
+    "forward pre": lambda model: model[2].register_forward_pre_hook(halve_inputs),
+    "forward": lambda model: model[0].register_forward_hook(double_output),
+    "full backward": lambda model: model[2].register_full_backward_hook(halve_grad_input),
+    "full backward pre": lambda model: model[2].register_full_backward_pre_hook(halve_grad_output),
+}
+
+
+def outside(model: Any, wrap: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """A step whose forward pass is compiled."""
+    forward = wrap(lambda x: model(x).square().sum())
+
+    def step(x: Any) -> Any:
+        forward(x).backward()
+
+    return step
+
+
+def inside(model: Any, wrap: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """A step that is compiled with its backward pass."""
+    return wrap(lambda x: model(x).square().sum().backward())
+
+
+def run(kind: str, step_of: Any, wrap: Any, when: str) -> list[Any]:
+    """The gradients after each of some steps, between which a hook is added and removed."""
+    model = two_layers()
+    handle = KINDS[kind](model) if when == "first" else None
+    step = step_of(model, wrap)
+    found: list[Any] = []
+    for turn in range(4):
+        if turn == 1 and when == "later":
+            handle = KINDS[kind](model)
+        if turn == 2 and handle is not None:
+            handle.remove()
+        if turn == 3 and when == "first":
+            KINDS[kind](model)
+        model.zero_grad()
+        step(rl.linspace(-1, 1, 6).reshape(2, 3))
+        found.append([item.grad.clone() for item in model.parameters()])
+    return found
+
+
+@pytest.mark.parametrize("when", ["first", "later"])
+@pytest.mark.parametrize("step_of", [outside, inside])
+@pytest.mark.parametrize("kind", KINDS)
+def test_hooks_do_the_same_compiled(kind: str, step_of: Any, when: str) -> None:
+    assert same(run(kind, step_of, rl.compile, when), run(kind, step_of, lambda function: function, when))
+
+
+@pytest.mark.parametrize("step_of", [outside, inside])
+def test_a_hook_changes_what_is_computed(step_of: Any) -> None:
+    for kind in KINDS:
+        steps = run(kind, step_of, rl.compile, "later")
+        assert same(steps[0], steps[2])
+        assert same(steps[0], steps[1]) == (kind == "tensor, returns None"), kind
+
+
+def test_hooks_of_arguments_run_in_a_backward_pass_inside() -> None:
+    def step(x: Any) -> None:
+        (x * x).sum().backward()
+
+    compiled = rl.compile(step)
+    for call in (step, compiled, compiled):
+        x = rl.arange(3.0).requires_grad_()
+        handle = x.register_hook(halve)
+        call(x)
+        assert x.grad.tolist() == [0, 1, 2]
+        handle.remove()
+        x.grad = None
+        call(x)
+        assert x.grad.tolist() == [0, 2, 4]
+
+
+def test_hooks_of_captured_tensors_run_once_and_in_order() -> None:
+    log: list[str] = []
+    w = rl.ones(3, requires_grad=True)
+    w.register_hook(lambda gradient: log.append("leaf"))
+    y = w * 2
+    y.register_hook(lambda gradient: log.append("first"))
+    y.register_hook(lambda gradient: log.append("second"))
+
+    def function(x: Any) -> Any:
+        return (x * y).sum()
+
+    compiled = rl.compile(function)
+    for call in (function, compiled, compiled):
+        log.clear()
+        w.grad = None
+        call(rl.ones(3)).backward(retain_graph=True)
+        assert log == ["first", "second", "leaf"]
+        assert w.grad.tolist() == [2, 2, 2]
+
+
+def code_of(function: Callable[[], Any]) -> str:
+    with pytest.raises(RushlightError) as caught:
+        function()
+    return caught.value.code
+
+
+WRONG: dict[str, tuple[Any, str]] = {
+    "text": ("a", "A001"),
+    "another shape": (rl.ones(1), "G007"),
+    "another dtype": (rl.ones(3, dtype=rl.float64), "G007"),
+}
+
+
+@pytest.mark.parametrize("result", WRONG)
+@pytest.mark.parametrize("wrap", [lambda function: function, rl.compile], ids=["eager", "compiled"])
+def test_results_that_do_not_fit_are_registered_errors(wrap: Any, result: str) -> None:
+    value, code = WRONG[result]
+    x = rl.ones(3, requires_grad=True)
+    x.register_hook(lambda gradient: value)
+    y = wrap(lambda x: x * 2)(x)
+    assert code_of(lambda: y.sum().backward()) == code
+    assert x.grad is None
+
+
+def test_results_of_other_hooks_that_do_not_fit_are_registered_errors() -> None:
+    x = rl.ones(3, requires_grad=True)
+    handle = x.register_post_accumulate_grad_hook(lambda parameter: parameter.grad)
+    assert code_of(lambda: (x * 2).sum().backward()) == "A001"
+    handle.remove()
+    assert code_of(lambda: x.register_hook("no function")) == "A001"
+    y = x * 2
+    y.grad_fn.register_hook(lambda inputs, outputs: (inputs[0][:1], *inputs[1:]))
+    assert code_of(lambda: y.sum().backward()) == "G007"
+    layer = nn.Linear(3, 1)
+    layer.register_full_backward_hook(lambda module, inputs, outputs: (rl.ones(2), rl.ones(2)))
+    assert code_of(lambda: layer(rl.ones(2, 3, requires_grad=True)).sum().backward()) == "G007"
+
+
+@pytest.mark.parametrize("wrap", [lambda function: function, rl.compile], ids=["eager", "compiled"])
+def test_an_exception_in_a_hook_leaves_what_was_there(wrap: Any) -> None:
+    model = two_layers()
+    function = wrap(lambda x: model(x).sum())
+    function(rl.ones(2, 3)).backward()
+    before = [item.grad.clone() for item in model.parameters()]
+
+    def stop(gradient: Any) -> Any:
+        raise ValueError("stop")
+
+    handles = [item.register_hook(stop) for item in model.parameters()]
+    with pytest.raises(ValueError, match="stop"):
+        function(rl.ones(2, 3)).backward()
+    assert same([item.grad for item in model.parameters()], before)
+    for handle in handles:
+        handle.remove()
+    function(rl.ones(2, 3)).backward()
+    assert same([item.grad for item in model.parameters()], [item * 2 for item in before])
