@@ -163,6 +163,15 @@ def a_hook_reads_more_when_only_some_results_have_gradients():
     rl.compile(double)(rl.ones(3, requires_grad=True))[0].sum().backward()
 
 
+@triggers("G016")
+def a_hook_is_registered_on_an_input():
+    def double(x):
+        x.register_hook(lambda gradient: gradient * 0.5)
+        return x * 2
+
+    rl.compile(double)(rl.ones(3, requires_grad=True))
+
+
 @triggers("A001", "hook")
 def a_hook_returns_text():
     x = rl.ones(3, requires_grad=True)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from typing import Any
 
 from rushlight.autodiff.cut import can_wait, is_cheap, is_view, minimum_cut
-from rushlight.ir.graph import RELAYOUT, Call, Graph, births_of, parameter
+from rushlight.ir.graph import PARAMETER, RELAYOUT, Call, Graph, births_of, parameter
 from rushlight.ir.sizes import with_hidden_sizes
 from rushlight.ir.type import row_major
 from rushlight.ir.value import map_operands
 from rushlight.support.frozen import frozen
 from rushlight.sym import SizeExpr
-from rushlight.term import postorder
+from rushlight.term import attr_key, postorder
 
 
 @frozen
@@ -40,6 +41,7 @@ class Split:
         It takes what `backward` takes, but of the tangents those that are `present`.
         """
         joint = self._joint
+        calls, gradients = _with_known_calls(joint, self._kept, calls, gradients)
         cut = _Backward(joint, len(joint.parameters) - self._tangents, self._outputs, self._kept, present)
         needed = {id(call) for call in postorder(gradients, lambda call: tuple(call.inputs()))}
         late = late_calls(joint.parameters[len(joint.parameters) - self._tangents :], calls)
@@ -47,6 +49,44 @@ class Split:
             if id(call) in late and id(call) in needed:
                 cut.image(call)
         return cut.graph([cut.image(call) for call in gradients], f"{joint.name}_backward")
+
+
+def _with_known_calls(
+    joint: Graph, kept: Iterable[Call], calls: Sequence[Call], gradients: Sequence[Call]
+) -> tuple[list[Call], list[Call]]:
+    """Calls on a joint graph, and values among them, with the graph's own calls in place of equal ones.
+
+    What a derivative asks of the forward pass is so known to be what is `kept`, although it was asked again.
+    """
+    known: dict[Any, Call] = {}
+    for call in (*joint.calls, *kept):
+        key = _call_key(call, call.operands)
+        if key is not None:
+            known[key] = call
+    images = {id(call): call for call in (*joint.parameters, *joint.calls)}
+    found: list[Call] = []
+    for call in calls:
+        if id(call) in images:
+            found.append(call)
+            continue
+        operands = map_operands(call.operands, lambda item: images.get(id(item), item))
+        same = known.get(_call_key(call, operands))
+        if same is None:
+            same = Call(call.op, operands, call.attrs, call.type, call.frames, call.region)
+            found.append(same)
+        images[id(call)] = same
+    return found, [images.get(id(call), call) for call in gradients]
+
+
+def _call_key(call: Call, operands: tuple[Any, ...]) -> Any:
+    """What equal calls have in common; None of what cannot be compared."""
+    parts = [tuple(map(id, item)) if isinstance(item, tuple) else id(item) for item in operands]
+    key = call.op, tuple(parts), tuple([(name, attr_key(value)) for name, value in call.attrs])
+    try:
+        hash(key)
+    except TypeError:
+        return None
+    return key
 
 
 def late_calls(tangents: Iterable[Call], calls: Iterable[Call]) -> set[int]:
@@ -166,6 +206,7 @@ class _Backward:
 
     def build(self, call: Call) -> None:
         """Makes a call again on the images of its operands."""
+        assert call.op is not PARAMETER, "a backward graph reads a parameter that is not kept"
         operands = map_operands(call.operands, self.image)
         new = self._images[id(call)] = Call(call.op, operands, call.attrs, call.type, call.frames, call.region)
         self._calls.append(new)

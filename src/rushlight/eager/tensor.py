@@ -128,6 +128,7 @@ class Autograd:
     def register_hook(self: Any, hook: Any) -> RemovableHandle:
         """`hook(grad)` whenever its gradient is computed; what it returns, unless None, is used instead."""
         require(requires(self), "G005", "register_hook: the tensor does not require gradients", tensor=self)
+        _refuse_outside(self)
         gradient = self.gradient
         if gradient.node is not None:
             return add_hook(gradient.node.hooks_of_output(gradient.output), hook)
@@ -137,6 +138,7 @@ class Autograd:
     def register_post_accumulate_grad_hook(self: Any, hook: Any) -> RemovableHandle:
         """`hook(tensor)` after its gradient was accumulated; for leaves."""
         require(self.is_leaf and requires(self), "G005", "the hook is for leaves that require gradients", tensor=self)
+        _refuse_outside(self)
         gradient = gradient_of(self)
         gradient.accumulated = {} if gradient.accumulated is None else gradient.accumulated
         return add_hook(gradient.accumulated, hook)
@@ -423,3 +425,10 @@ def _named_as(cls: type[Any], bases: Iterable[type[Any]]) -> None:
 
 _named_as(Tensor, Tensor.__mro__[1:-1])
 adopt(Tensor)
+
+
+def _refuse_outside(tensor: Any) -> None:
+    """G016 for a hook that a traced function registers on what it did not make: each call would add another one."""
+    tracer = STATE.tracer
+    if tracer is not None and (tensor.storage is not None or tracer.binding(tensor).cell.source is tensor):
+        fail("G016", "register_hook: the tensor is an input of the function that is traced", tensor=tensor)

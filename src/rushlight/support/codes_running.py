@@ -117,6 +117,13 @@ register_code(
     "some results alone can read only what the function has read, and ask of sizes only what was asked before.",
     "use the other results in the loss as well, times 0, or run the function without compile",
 )
+register_code(
+    "G016",
+    AutogradError,
+    "A compiled function registers a hook on one of its inputs",
+    "The input outlives the call, and each call would add a hook to it. Hooks on what the function computes are fine.",
+    "register the hook before the call, or on a view of the input, such as x.view_as(x), and use that instead",
+)
 
 register_code(
     "M001",
