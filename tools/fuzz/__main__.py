@@ -85,8 +85,15 @@ class Session:
                 start, end = self.ledger.next(self.name, self.seed, span)
             else:
                 start, end = first + count - left, first + count - left + span
-            for number in range(start, end):
-                self.note(self.fuzzer.judge(self.fuzzer.generate(self.seed, number), self.skipped))
+            programs = [self.fuzzer.generate(self.seed, number) for number in range(start, end)]
+            many = getattr(self.fuzzer, "judge_many", None)
+            found = (
+                [self.fuzzer.judge(item, self.skipped) for item in programs]
+                if many is None
+                else many(programs, self.skipped)
+            )
+            for finding in found:
+                self.note(finding)
             self.programs += end - start
             left -= end - start
             self.ledger.add(self.name, self.seed, start, end)

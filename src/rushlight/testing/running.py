@@ -92,6 +92,22 @@ def run_eagerly(program: Program, name: str, data: bool = True) -> Outcome:
     return Outcome(tuple(values), None, tuple(given))
 
 
+def drawn_inputs(program: Program, name: str, shapes: Sequence[tuple[int, ...]]) -> dict[int, Array]:
+    """The inputs of a program at a set of sizes as `run_eagerly` draws them, by place; `shapes` are its values'."""
+    sizes, found, place = sizes_of(program, name), dict[int, Array](), 0
+
+    def size(dim: Dim) -> int:
+        if isinstance(dim, Own):
+            return sizes[dim.number]
+        return dim if isinstance(dim, int) else product_of(dim, shapes)
+
+    for number, part in enumerate(program.parts):
+        if isinstance(part, Input):
+            found[place] = _elements(part, size, (place, number, SETS.index(name)))
+        place += 1 if isinstance(part, Input) else part.results
+    return found
+
+
 def _without_data(tensor: Any) -> Any:
     form = tensor.form
     return empty(form.extent, dtype=form.dtype, device="meta").as_strided(form.type.shape, tensor.stride())

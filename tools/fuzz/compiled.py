@@ -1,0 +1,249 @@
+"""Fuzzer of compiled functions against eager code, bit for bit: results, gradients, and what is written to inputs.
+
+A program calls operators of the registry, of which every one takes its turn, and then uses values again: views of
+inputs and of intermediates, several uses of one value, sums over broadcasts, moments, hooks. Its results are values by
+chance, inputs and views among them, and only some have a gradient. Inputs are leaves or computed from leaves, which
+are used before and after the call as well, so that gradients of one value come from inside and from outside.
+
+Programs are compiled many at a time, as one function. That function runs at several sizes, with 0 and 1 among them, on
+one thread and on two. A program that fails is compiled by itself, at the sizes at which it fails, and reduced.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import rushlight
+from rushlight.ops import OPERATORS
+from rushlight.ops.record import Operator
+from rushlight.support import settings
+from rushlight.support.frozen import frozen
+from rushlight.testing.making import make_program
+from rushlight.testing.programs import Gradient
+from rushlight.testing.programs import Program as Made
+from rushlight.testing.running import SETS, drawn_inputs, run_eagerly
+from tools.fuzz.comparing import difference
+from tools.fuzz.finding import Finding
+from tools.fuzz.pooling import Pool
+from tools.fuzz.program import FLOATS, Input, Program, operands
+from tools.fuzz.reducing import reduced
+from tools.fuzz.running import Outcome
+from tools.fuzz.wording import Wording, input_like
+
+POOL = 12  # programs of one compiled function
+THREADS = (1, 2)
+_OTHER_SETS = 2  # besides the samples' sizes
+_MOST_ELEMENTS = 1 << 12  # of values that are used further
+
+VIEWS = (
+    "{v}.unsqueeze(0)",
+    "{v}.transpose(0, -1)",
+    "{v}[1:]",
+    "{v}[..., ::2]",
+    "{v}.expand(2, *{v}.shape)",
+    "{v}.detach()",
+    "{v}.view_as({v})",
+)
+USES = (
+    "{v} * {v}",
+    "{v} + {v}",
+    "{v} * 0.3",
+    "{v}.sin()",
+    "{v}.tile((2,))",
+    "torch.cat([{v}, {v}])",
+    "{v}.sum(0, keepdim=True) * {v}",
+    "{v} - {v}.mean(-1, keepdim=True)",
+    "{v}.sum() * {v}",
+    "{v}.var(correction=0)",
+    "{v}.std(-1, correction=0)",
+    "{v}.norm()",
+    "F.softmax({v}, -1)",
+    "F.layer_norm({v}, {v}.shape[-1:])",
+)
+HOOK = "{v}.requires_grad and {v}.register_hook(lambda g: g * 0.5)"
+
+
+@frozen(eq=False)
+class Plan:
+    """A program at its samples' sizes, and its inputs at some more."""
+
+    program: Program
+    others: tuple[tuple[Input, ...], ...]
+
+    def rows(self) -> list[tuple[Input, ...]]:
+        """Its inputs in each turn; where a size does not suit it, those of the samples again."""
+        return [self.program.inputs, *self.others, *[self.program.inputs] * (_OTHER_SETS - len(self.others))]
+
+
+def operators() -> list[Operator]:
+    """The operators that programs call: all that have samples.
+
+    But those that make sizes known, those whose elements are undefined, and those that give Python numbers.
+    """
+    return [
+        op
+        for op in OPERATORS.values()
+        if op.samples_rule is not None and not op.births and op.name not in ("empty", "empty_like", "from_size")
+    ]
+
+
+def generate(seed: int, number: int) -> Program:
+    """The program of a seed and number, at its samples' sizes."""
+    with settings.override(optimise=0):
+        return plan_of(seed, number).program
+
+
+@functools.lru_cache(2 * POOL)
+def plan_of(seed: int, number: int) -> Plan:
+    """The program of a seed and number, with inputs at several sizes."""
+    made = make_program(seed, number, operators())
+    made = replace(made, parts=tuple([part for part in made.parts if not isinstance(part, Gradient)]))
+    random = Random(f"compiled {seed} {number}")
+    words = Wording(made)
+    wanted = {place for place in words.inputs if random.random() < 0.75}
+    if words.written & set(words.inputs):
+        wanted = set()  # a compiled function refuses to write to inputs that want gradients
+    shapes = run_eagerly(made, "sample", data=False)
+    values = {words.names[place]: value for place, value in enumerate(shapes.values)}
+    results = _results(random, words, _extended(random, words, values))
+    names = ("sample", *random.sample(SETS[1:], _OTHER_SETS))
+    first, *others = [_inputs(made, name, words, wanted) for name in names]
+    program = Program(seed, number, first or (), tuple(words.statements), results)
+    return Plan(program, tuple([row for row in others if row is not None and _alone(program, row) is None]))
+
+
+def _inputs(made: Made, name: str, words: Wording, wanted: set[int]) -> tuple[Input, ...] | None:
+    """The inputs at a set of sizes; None where these do not suit the operators."""
+    outcome = run_eagerly(made, name, data=False)
+    if outcome.error is not None:
+        return None
+    arrays = drawn_inputs(made, name, [tuple(value.form.type.shape) for value in outcome.values])
+    return tuple(
+        [
+            input_like(arrays[place], place in wanted and str(arrays[place].dtype) in FLOATS)
+            for place in words.inputs
+            if place in arrays
+        ]
+    )
+
+
+def _alone(program: Program, inputs: Sequence[Input]) -> Outcome | None:
+    """What eager code answers to a program, where that is an error."""
+    outcome = Pool([program]).outcome(inputs)
+    return None if outcome.error is None else outcome
+
+
+def _extended(random: Random, words: Wording, values: dict[str, Any]) -> list[str]:
+    """Adds further uses of values; the names of those that may be results."""
+    results, parameters = list(values), words.parameters
+    floats = [name for name in results if str(values[name].dtype).rpartition(".")[2] in FLOATS and values[name].ndim]
+    usable = [name for name in floats if values[name].numel() < _MOST_ELEMENTS]
+    for _ in range(random.randrange(5) if usable else 0):
+        value, kind = random.choice(usable), random.random()
+        if kind < 0.15:
+            if value not in parameters:  # a hook on an input would outlive the call
+                words.statements.append(HOOK.format(v=value))
+            continue
+        name = words.fresh()
+        words.statements.append(f"{name} = {random.choice(VIEWS if kind < 0.45 else USES).format(v=value)}")
+        results.append(name)
+    return results
+
+
+def _results(random: Random, words: Wording, names: Sequence[str]) -> tuple[str, ...]:
+    """What a program returns: what nothing reads, and more by chance. What lists hold gets no gradient."""
+    read = {name for statement in words.statements for name in operands(statement)}
+    unread = [name for name in names if name not in read and name not in words.parameters]
+    chosen = list(dict.fromkeys([*unread, *random.sample(list(names), min(len(names), random.randrange(3)))]))
+    found: list[str] = []
+    for name in chosen or names[-1:]:
+        if random.random() < 0.3:
+            words.statements.append(f"{(listed := words.fresh())} = [{name}]")
+            name = listed
+        found.append(name)
+    return tuple(found)
+
+
+def judge(program: Program, skipped: Counter[str]) -> Finding | None:
+    """What is wrong with a program, reduced."""
+    return next(iter(judge_many([program], skipped)), None)
+
+
+def judge_many(programs: Sequence[Program], skipped: Counter[str]) -> list[Finding]:
+    """What is wrong with some of `generate`'s programs, compiled together."""
+    found: list[Finding | None] = []
+    with settings.override(optimise=0):
+        fit = [plan for plan in [plan_of(item.seed, item.number) for item in programs] if _is_fit(plan, skipped)]
+        for first in range(0, len(fit), POOL):
+            found += [_finding(plan, skipped) for plan in _suspects(fit[first : first + POOL])]
+    return [finding for finding in found if finding is not None]
+
+
+def _is_fit(plan: Plan, skipped: Counter[str]) -> bool:
+    """Whether eager code runs a program, alone."""
+    outcome = _alone(plan.program, plan.program.inputs)
+    if outcome is not None:
+        skipped[f"eager code refuses: {outcome.code or outcome.error}"] += 1
+    return outcome is None
+
+
+def _suspects(plans: Sequence[Plan]) -> list[Plan]:
+    """The programs that differ where they are compiled together, and all of some that are not compiled together."""
+    programs = [plan.program for plan in plans]
+    eager, compiled = Pool(programs), Pool(programs, rushlight.compile)
+    wrong: dict[int, Plan] = {}
+    for turn in range(1 + _OTHER_SETS):
+        row = [plan.rows()[turn] for plan in plans]
+        expected = eager.run(row)
+        for threads in THREADS:
+            try:
+                actual = _on_threads(threads, compiled, row)
+            except Exception:  # noqa: BLE001 - one of them fails, and tells by itself
+                middle = len(plans) // 2
+                return [*_suspects(plans[:middle]), *_suspects(plans[middle:])] if middle else list(plans)
+            for place, pair in enumerate(zip(actual, expected, strict=True)):
+                if difference(*pair) is not None:
+                    wrong[place] = plans[place]
+    return list(wrong.values())
+
+
+def _on_threads(threads: int, pool: Pool, row: Sequence[Sequence[Input]]) -> list[Outcome]:
+    before = rushlight.get_num_threads()
+    rushlight.set_num_threads(threads)
+    try:
+        return pool.run(row)
+    finally:
+        rushlight.set_num_threads(before)
+
+
+def _finding(plan: Plan, skipped: Counter[str]) -> Finding | None:
+    """What is wrong with a program alone; its refusal by a registered error is counted, and no finding."""
+    compiled = Pool([plan.program], rushlight.compile)
+    for inputs in plan.rows():
+        actual = compiled.outcome(inputs)
+        if actual.error is not None and actual.code is not None:
+            skipped[f"compiled code refuses: {actual.code}"] += 1
+            return None
+        detail = difference(actual, Pool([plan.program]).outcome(inputs))
+        if detail is None:
+            continue
+        program = replace(plan.program, inputs=inputs)
+        if _detail(program) is None:
+            return Finding("value, after other sizes", program, detail)
+        smallest = reduced(program, lambda other: _detail(other) is not None)
+        return Finding("value", smallest, _detail(smallest) or detail)
+    return Finding("value, compiled with others", plan.program, f"in the pool of {plan.program.number}")
+
+
+def _detail(program: Program) -> str | None:
+    """How a program that is compiled for its inputs differs."""
+    actual = Pool([program], rushlight.compile).outcome(program.inputs)
+    if actual.error is not None and actual.code is not None:
+        return None
+    expected = Pool([program]).outcome(program.inputs)
+    return None if expected.error is not None else difference(actual, expected)
