@@ -140,7 +140,8 @@ def _alone(program: Program, inputs: Sequence[Input]) -> Outcome | None:
 
 def _extended(random: Random, words: Wording, values: dict[str, Any]) -> list[str]:
     """Adds further uses of values; the names of those that may be results."""
-    results, parameters = list(values), words.parameters
+    results = [name for name in values if not values[name].form.type.weak]  # the others are Python numbers
+    parameters = words.parameters
     floats = [name for name in results if str(values[name].dtype).rpartition(".")[2] in FLOATS and values[name].ndim]
     usable = [name for name in floats if values[name].numel() < _MOST_ELEMENTS]
     for _ in range(random.randrange(5) if usable else 0):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
+from rushlight.capture.arguments import Arguments, Names
+from rushlight.capture.guard import Guard
+from rushlight.capture.source import ArgumentSource
 from rushlight.eager.autograd.node import HOOK_CHANGES
 from rushlight.eager.handle import Gradient, Handle
 
@@ -16,6 +19,11 @@ def hooks_of(record: Gradient | None) -> Found:
     if record is None:
         return (), ()
     return tuple((record.hooks or {}).values()), tuple((record.accumulated or {}).values())
+
+
+def share_hooks(record: Gradient, other: Gradient) -> None:
+    """Gives what stands for a tensor the hooks that the tensor has as a leaf."""
+    other.hooks, other.accumulated = record.hooks, record.accumulated
 
 
 class HookGuard:
@@ -34,3 +42,19 @@ class HookGuard:
             return True
         self.seen = now
         return False
+
+
+def hook_guards(hooked: Sequence[Handle | ArgumentSource], arguments: Arguments, names: Names) -> list[Guard]:
+    """That leaves have the hooks that ran while a program was traced."""
+    guards: list[Guard] = []
+    leaves = [leaf for leaf in hooked if isinstance(leaf, Handle)]
+    if leaves:
+        guard = names(HookGuard(leaves))
+        failed = f"{names(HOOK_CHANGES)}[0] != {guard}.seen and {guard}.fails()"
+        guards.append(Guard("hooks", "parameters", "the same hooks", failed))
+    for leaf in hooked:
+        if isinstance(leaf, ArgumentSource):
+            text, value = arguments.leaves[leaf.position]
+            failed = f"{names(hooks_of)}({text}.gradient) != {names(hooks_of(value.gradient))}"
+            guards.append(Guard("hooks", text, "the same hooks", failed))
+    return guards

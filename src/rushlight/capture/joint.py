@@ -6,13 +6,13 @@ function; others are traced from the same tape when they are first wanted, so th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from rushlight.capture.source import Source
+from rushlight.capture.source import Source, ViewSource
 from rushlight.eager.autograd.accumulate import edge_of
 from rushlight.eager.autograd.driver import Arrived, Tape
-from rushlight.eager.autograd.history import requires
+from rushlight.eager.autograd.history import records, requires
 from rushlight.eager.handle import Handle
 from rushlight.eager.tracing import TracedNumber, Tracer
 from rushlight.ir.graph import Call
@@ -103,3 +103,32 @@ class Joint:
                 return [self._gradient(arrived[place]) for place in self._places]
         finally:
             tracer.close()
+
+
+def derived(
+    tracer: Tracer,
+    handles: Sequence[Handle],
+    shown: Mapping[int, tuple[Any, ViewSource]],
+    since: int,
+    source_of: Callable[[Handle], Source | None],
+) -> tuple[Joint | None, list[int], list[ViewSource]]:
+    """The backward pass, the places of the results that it starts from, and the views of inputs among these.
+
+    Results are a graph's (`handles`), then views of inputs of those `shown`, but of inputs that are written to.
+    """
+    views = [pair for pair in shown.values() if not pair[0].node.cell.writes and has_history(pair[0])]
+    results = [*handles, *[tensor for tensor, _ in views]]
+    places = [place for place, handle in enumerate(results) if has_history(handle)]
+    if not places or not records():
+        return None, [], []
+    joint = Joint(tracer, [results[place] for place in places], since, source_of)
+    if not joint.wanted:
+        return None, [], []
+    joint.close()
+    return joint, places, [source for _, source in views]
+
+
+def has_history(handle: Handle) -> bool:
+    """Whether a tensor was computed by what is recorded, and has not been differentiated yet."""
+    record = handle.gradient
+    return record is not None and record.node is not None and not record.node.released

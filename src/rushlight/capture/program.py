@@ -9,13 +9,13 @@ from typing import Any
 from rushlight.capture.aliasing import refuse_overlaps
 from rushlight.capture.arguments import Arguments
 from rushlight.capture.freezing import Frozen
-from rushlight.capture.joint import Joint
+from rushlight.capture.hooks import share_hooks
+from rushlight.capture.joint import Joint, derived
 from rushlight.capture.marks import Mark, marks_of, refuse_fixed
 from rushlight.capture.numbers import ProgramNumbers
 from rushlight.capture.source import ArgumentSource, GradientSource, NumberSource, Source, TensorSource, ViewSource
 from rushlight.capture.state import Leaf, StateWalk
 from rushlight.capture.values import Container, Effect, SizeOf, Taken, Template, flatten_value
-from rushlight.eager.autograd.history import records
 from rushlight.eager.autograd.node import mark
 from rushlight.eager.form import Form
 from rushlight.eager.handle import Handle
@@ -114,8 +114,7 @@ class Recorder:
         record = tensor.gradient
         if record is not None and (record.required or record.node is not None):
             fake.requires_grad_(True)
-        if record is not None and record.required:
-            fake.gradient.hooks, fake.gradient.accumulated = record.hooks, record.accumulated
+            share_hooks(record, fake.gradient)
         if record is not None and record.required and record.grad is not None:
             form: Form = record.grad.form
             gradient = self.tracer.fake(row_major(type_) if form.is_contiguous else form.type)
@@ -246,15 +245,11 @@ class Recorder:
                     self.absent.append(owner)
         program = self._finish(nodes, handles, template, effects, gradients)
         program.absent = self.absent
-        program.hooked = self._hooked()
+        sources = [(leaf, self.sources.get(id(leaf))) for leaf in self.tracer.hooked.values()]
+        program.hooked = [item if isinstance(item, ArgumentSource) else leaf for leaf, item in sources]
         program.same = self.same
         program.sizes = self.numbers.sizes
         return program
-
-    def _hooked(self) -> list[Handle | ArgumentSource]:
-        """The leaves whose hooks ran, or would have run."""
-        found = [(leaf, self.sources.get(id(leaf))) for leaf in self.tracer.hooked.values()]
-        return [source if isinstance(source, ArgumentSource) else leaf for leaf, source in found]
 
     def taken(self, tensor: Handle) -> Source | None:
         """Where a result comes from that is an input, or a view of one; None of others, which the graph gives."""
@@ -273,29 +268,15 @@ class Recorder:
 
     def _source_of(self, tensor: Handle) -> Source | None:
         """The source of an input that may have a gradient."""
-        if self.frozen.frozen and id(tensor) not in self.given:
-            return None
         source = self.sources.get(id(tensor)) or TensorSource(tensor)
-        return source if isinstance(source, (ArgumentSource, TensorSource)) else None
-
-    def _joint(self, handles: list[Handle]) -> tuple[Joint | None, list[int], list[ViewSource]]:
-        """The backward pass, the places of the results that it starts from, and the views of inputs among these."""
-        views = [pair for pair in self.views.values() if not pair[0].node.cell.writes and _has_history(pair[0])]
-        results = [*handles, *[tensor for tensor, _ in views]]
-        places = [place for place, handle in enumerate(results) if _has_history(handle)]
-        if not places or not records():
-            return None, [], []
-        joint = Joint(self.tracer, [results[place] for place in places], self.since, self._source_of)
-        if not joint.wanted:
-            return None, [], []
-        joint.close()
-        return joint, places, [source for _, source in views]
+        frozen = self.frozen.frozen and id(tensor) not in self.given
+        return source if isinstance(source, (ArgumentSource, TensorSource)) and not frozen else None
 
     def _finish(
         self, nodes: list[Node], handles: list[Handle], template: Template, effects: list[Effect], gradients: list[Any]
     ) -> Program:
         split = len(self.builder.calls)
-        joint, differentiable, views = self._joint(handles)
+        joint, differentiable, views = derived(self.tracer, handles, self.views, self.since, self._source_of)
         found = [] if joint is None else [Node(self.builder, item.total) for item in joint.gradients if item.total]
         mutations: list[tuple[int, Node]] = []
         written: list[Handle] = []
@@ -410,11 +391,6 @@ def _read_placeholders(used: set[int], placeholders: dict[int, Any]) -> set[int]
     """The tensors, by identity, whose gradients the graph reads although they may not be there."""
     bindings = [(key, placeholder.node) for key, placeholder in placeholders.items()]
     return {key for key, node in bindings if id(node.cell.node.call) in used or id(node.node.call) in used}
-
-
-def _has_history(handle: Handle) -> bool:
-    record = handle.gradient
-    return record is not None and record.node is not None and not record.node.released
 
 
 def _guarded_symbols(scope: Scope) -> set[SizeExpr]:

@@ -13,7 +13,7 @@ from rushlight.capture.aliasing import alias_guards
 from rushlight.capture.arguments import Arguments, Names
 from rushlight.capture.entry import Entry, Planner, numbers_among
 from rushlight.capture.guard import Guard
-from rushlight.capture.hooks import HookGuard, hooks_of
+from rushlight.capture.hooks import hook_guards
 from rushlight.capture.kept import Kept
 from rushlight.capture.looped import looped
 from rushlight.capture.program import Program, random_names
@@ -22,7 +22,6 @@ from rushlight.capture.snapshot import Snapshot, StateGuards
 from rushlight.capture.source import ArgumentSource, GradientSource, NumberSource, Source, TensorSource, ViewSource
 from rushlight.capture.state import Leaf, StateWalk
 from rushlight.capture.values import Constant, Container, Number, Output, SizeOf, Taken, Template
-from rushlight.eager.autograd.node import HOOK_CHANGES
 from rushlight.eager.dispatch import STATE, backend_key, bit
 from rushlight.eager.execution.plan import (
     CALL_NAMES,
@@ -192,25 +191,10 @@ class Writer:
             self.guards.append(Guard("memory", text, f"the same tensor as {other}", f"{text} is not {other}"))
         written = {position for position, _ in program.graph.mutations}
         self.guards += alias_guards(program.sources, written, lambda place: arguments.leaves[place][0], names)
-        self.guards += self._hook_guards()
+        self.guards += hook_guards(program.hooked, arguments, names)
         for owner in program.absent:
             text = f"{self._owner(owner)}.gradient.grad"
             self.guards.append(Guard("gradient", text, "no gradient", f"{text} is not None"))
-
-    def _hook_guards(self) -> list[Guard]:
-        """That leaves have the hooks that ran while the program was traced."""
-        names, guards = self.names, list[Guard]()
-        leaves = [leaf for leaf in self.program.hooked if isinstance(leaf, Handle)]
-        if leaves:
-            guard = names(HookGuard(leaves))
-            failed = f"{names(HOOK_CHANGES)}[0] != {guard}.seen and {guard}.fails()"
-            guards.append(Guard("hooks", "parameters", "the same hooks", failed))
-        for leaf in self.program.hooked:
-            if isinstance(leaf, ArgumentSource):
-                text, value = self.arguments.leaves[leaf.position]
-                failed = f"{names(hooks_of)}({text}.gradient) != {names(hooks_of(value.gradient))}"
-                guards.append(Guard("hooks", text, "the same hooks", failed))
-        return guards
 
     def entry(self, attach: Callable[..., Any] | None) -> Entry:
         """The finished entry. `attach` ties a backward pass to the results."""
@@ -311,21 +295,16 @@ class Writer:
         for position, source in enumerate(self.program.sources):
             if isinstance(source, ArgumentSource) and position in written:
                 lines.append(f"{self._input_text(source)}.version.value += 1")
-        if attach is not None:
-            lines += self._attached()
+        if attach is not None and self.program.joint is not None:
+            lines += self._attached(self.program.joint.wanted)
         return lines
 
-    def _attached(self) -> list[str]:
+    def _attached(self, wanted: Sequence[Source]) -> list[str]:
         """Views of inputs among the results, and the backward pass tied to all results."""
-        program = self.program
-        assert program.joint is not None
-        lines = [f"w{place} = {self._view_text(source)}" for place, source in enumerate(program.views)]
-        views = "".join([f"w{place}, " for place in range(len(program.views))])
-        inputs, wanted = (
-            "".join([f"{self._input_text(source)}, " for source in sources])
-            for sources in (program.sources, program.joint.wanted)
-        )
-        return [*lines, f"attach(outputs, ({views}), ({inputs}), ({wanted}), plan)"]
+        views = [f"w{place} = {self._view_text(source)}" for place, source in enumerate(self.program.views)]
+        given = [[self._input_text(item) for item in items] for items in (self.program.sources, wanted)]
+        lists = [f"[{', '.join(texts)}]" for texts in ([text.partition(" ")[0] for text in views], *given)]
+        return [*views, f"attach(outputs, {', '.join(lists)}, plan)"]
 
     def _view_text(self, source: ViewSource) -> str:
         return f"replay_view({self._input_text(source.base)}, {self.names(source.steps)}, plan.values)"
