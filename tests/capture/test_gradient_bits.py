@@ -203,3 +203,12 @@ def test_views_among_results_stay_views() -> None:
     view.mul_(3.0)
     assert same(base.detach()[1:], view.detach())
     base.sum().backward()
+
+
+def test_the_gradient_of_what_a_write_broadcasts_is_summed() -> None:
+    base, end = drawn(1, 2), drawn(1, seed=1)
+
+    def function(w: Any) -> Any:
+        return base.clone().lerp_(end, w), rl.zeros(2, 3).copy_(w)
+
+    check(function, [drawn(1, 1, seed=2)], rl.compile(function))

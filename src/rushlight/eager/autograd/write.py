@@ -11,7 +11,7 @@ from rushlight.eager.autograd.history import attach, differentiable, follow, rep
 from rushlight.eager.autograd.node import Node
 from rushlight.eager.autograd.operation import OperatorNode, needed_of, recipe_for
 from rushlight.eager.dispatch import dispatch
-from rushlight.eager.execution.operands import flatten
+from rushlight.eager.execution.operands import flatten, form_of_operand
 from rushlight.eager.form import form_of
 from rushlight.eager.handle import Handle, View, allocate, gradient_of
 from rushlight.eager.mutation import COPY, Mutation
@@ -42,6 +42,8 @@ def record_write(
     edges = [edge_of(item) if wanted else None for item, wanted in zip(flat, needed, strict=True)]
     view: View | None = target.view_of
     base_edge = edge_of(view.base) if view is not None and requires(view.base) else None
+    if any(isinstance(item, Handle) and item.form.symbolic for item in flat):
+        _ask_sizes(op, operands, attrs)
     recipe = recipe_for(op, rule, operands, attrs, needed, (target,))
     # The copy is recorded, so that second derivatives see where the old value came from.
     before = copy_of(target) if recipe.reads_operand(0) else target
@@ -58,6 +60,19 @@ def record_write(
         gradient_of(base).rebases += 1
         follow(target)
     return target
+
+
+def _ask_sizes(op: Mutation, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> None:
+    """Asks what the write asks of sizes, so that its derivative rule finds the answers: which dims are broadcast."""
+    types = tuple([_type_of(item) for item in op.base_operands(operands)])
+    value = types[0] if op.base is None else op.base.infer(types, attrs)
+    op.check(op.target_of(operands).form.type, value)
+
+
+def _type_of(item: Any) -> Any:
+    if isinstance(item, (tuple, list)):
+        return tuple([_type_of(part) for part in item])
+    return None if item is None else form_of_operand(item).type
 
 
 class CopySlices(Node):

@@ -1,0 +1,39 @@
+"""Compiled functions against eager code, bit for bit: a few hundred of the fuzzer's programs."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from tools.fuzz import compiled
+from tools.fuzz.program import operands
+
+PROGRAMS = 300
+CHUNK = 30
+SEED = 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(0, PROGRAMS, CHUNK))
+def test_compiled_programs_have_the_bits_of_eager_ones(first: int) -> None:
+    skipped: Counter[str] = Counter()
+    programs = [compiled.generate(SEED, number) for number in range(first, first + CHUNK)]
+    found = compiled.judge_many(programs, skipped)
+    assert not found, "\n\n".join(map(str, found))
+    assert skipped.total() < CHUNK / 3, skipped
+
+
+def test_programs_are_made_again_from_their_seed_and_number() -> None:
+    one = compiled.generate(3, 5).script()
+    compiled.plan_of.cache_clear()
+    assert compiled.generate(3, 5).script() == one
+
+
+def test_programs_use_values_again_and_leave_results_without_gradients() -> None:
+    programs = [compiled.generate(SEED, number) for number in range(12)]
+    statements = [statement for program in programs for statement in program.statements]
+    assert any(statement.partition(" = ")[2].startswith("[") for statement in statements)
+    uses = Counter(name for program in programs for statement in program.statements for name in operands(statement))
+    assert max(uses.values()) > 3
+    assert any(name in program.parameters for program in programs for name in program.results)
