@@ -1,5 +1,6 @@
 """The object cache: what is stored comes back, and whatever is wrong with the disk costs a warning at most."""
 
+import hashlib
 import os
 import stat
 import time
@@ -187,3 +188,28 @@ def test_shared_cache_follows_the_settings(tmp_path):
     assert shared().get("key") is None
     with settings.override(cache=False):
         assert shared().directory is None
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir], ids=["pipe", "folder"])
+def test_what_is_no_file_under_an_entrys_name_is_a_miss(cache, make):
+    cache.put("key", SECTIONS)
+    (path,) = cache.directory.glob("*.rlo")
+    path.unlink()
+    make(path)
+    with pytest.warns(CacheWarning):
+        assert cache.get("key") is None
+    cache.ls()
+    cache.verify()
+
+
+def test_a_table_that_reaches_beyond_the_file_is_corrupt(cache):
+    cache.put("key", SECTIONS)
+    (path,) = cache.directory.glob("*.rlo")
+    data = bytearray(path.read_bytes())
+    for place in (44, 48, 52):  # bytes of the key, number of sections, the first bytes of the key
+        changed = data[:place] + b"\xff\xff\xff\x7f" + data[place + 4 :]
+        changed[12:44] = hashlib.blake2b(changed[44:], digest_size=32).digest()
+        path.write_bytes(changed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            assert cache.get("key") is None

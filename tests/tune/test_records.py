@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -64,3 +65,11 @@ def test_a_tile_is_read_back():
     tile = replace(MODEL, mr=6, nr=64, mc=192, nc=512, unroll=4)
     assert is_tile(tile)
     assert tile_from_text(tile_text(tile), MODEL) == tile
+
+
+def test_a_pipe_in_place_of_the_records_does_not_wait(tmp_path):
+    os.mkfifo(tmp_path / "tuned.txt")
+    records = Records(str(tmp_path))
+    assert records.all() == ()
+    records.put(Record("machine", "product", "tile"))
+    assert records.get("machine", "product") is not None

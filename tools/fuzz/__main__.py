@@ -23,6 +23,7 @@ FUZZERS = {
     "views": "views and in-place writes, eager and compiled, against PyTorch",
     "compiled": "compiled against eager, bit for bit, with gradients",
     "hostile": "calls with hostile arguments: a value or a registered error",
+    "files": "mutated files: what they hold, or a registered error",
 }
 """The fuzzers: each is a module of this package with `generate` and `judge`."""
 

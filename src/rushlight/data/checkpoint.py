@@ -11,8 +11,11 @@ import contextlib
 import errno
 import json
 import os
+import re
 import secrets
 import stat
+import time
+import zlib
 from collections.abc import Callable, Generator, Mapping
 from typing import Any, BinaryIO, NoReturn, cast
 
@@ -22,7 +25,8 @@ from safetensors import SafetensorError, deserialize, safe_open
 from rushlight.data.tree import Encoder, decode, to_text
 from rushlight.eager.arguments import place
 from rushlight.eager.creation import from_numpy
-from rushlight.eager.handle import Handle
+from rushlight.eager.form import form_of
+from rushlight.eager.handle import Handle, make
 from rushlight.eager.memory import array_of
 from rushlight.ir.dtype import (
     DType,
@@ -42,7 +46,8 @@ from rushlight.ir.dtype import (
     uint32,
     uint64,
 )
-from rushlight.support.errors import error, fail, require
+from rushlight.runtime.descriptor import extent
+from rushlight.support.errors import RushlightError, error, fail, require
 
 METADATA_KEY = "rushlight"  # one key alone, so that equal objects make equal files
 _ALIGNMENT = 64  # of the first tensor's data in the file: eight would do for the format
@@ -77,7 +82,9 @@ def save(obj: Any, f: Path | BinaryIO) -> None:
     file object open for writing bytes. P006 for what cannot be saved, P003 when the disk is full.
     """
     encoder = Encoder()
-    text = to_text(encoder.encode(obj))
+    encoded = encoder.encode(obj)
+    encoder.settle()
+    text = to_text(encoded)
     tensors = encoder.tensors
     header = _header(tensors, {METADATA_KEY: text})
     parts = (header, *[_bytes_of(tensors[name]) for name in _file_order(tensors)])
@@ -98,21 +105,44 @@ def load(f: Path | BinaryIO, map_location: MapLocation = None, *, weights_only: 
         fail("A006", "load: weights_only=False would run code from the file", hint="leave weights_only out")
     move = _mover(map_location)
     with _opened(f) as (metadata, names, read):
-        found: dict[tuple[str, bool], Any] = {}
+        loaded: dict[str, Any] = {}
+        found: dict[tuple[str, bool, str], Any] = {}
 
-        def tensor(name: str, requires_grad: bool = False) -> Any:
-            if (name, requires_grad) not in found:
-                loaded = move(read(name))
-                found[name, requires_grad] = loaded.requires_grad_() if requires_grad else loaded
-            return found[name, requires_grad]
+        def tensor(name: str, requires_grad: bool = False, view: Any = None) -> Any:
+            key = (name, requires_grad, str(view))
+            if key not in found:
+                if name not in loaded:
+                    loaded[name] = move(read(name))
+                shown = shared_view(loaded[name], view)
+                found[key] = shown.requires_grad_() if requires_grad else shown
+            return found[key]
 
         structure = metadata.get(METADATA_KEY)
         if structure is None:
             return {name: tensor(name) for name in names}
         try:
             return decode(json.loads(structure), tensor)
-        except (ValueError, KeyError, TypeError) as cause:
+        except RushlightError:
+            raise
+        except Exception as cause:
             raise error("P002", "load: the file's structure is damaged", file=_name(f)) from cause
+
+
+def shared_view(owner: Any, view: Any) -> Any:
+    """A tensor of its own on the storage of a loaded one: all of it, or what `[offset, sizes, strides]` says.
+
+    ValueError where that reaches beyond the elements.
+    """
+    form, start = owner.form, 0
+    if view is not None:
+        start, sizes, strides = view
+        numbers = (start, *sizes, *strides)
+        if len(sizes) != len(strides) or not all(type(number) is int and number >= 0 for number in numbers):
+            raise ValueError("a view is of numbers from 0 on")
+        form = form_of(tuple(sizes), owner.dtype, owner.device, tuple(strides))
+        if start + extent(tuple(sizes), tuple(strides)) > owner.form.numel:
+            raise ValueError("a view reaches beyond its tensor")
+    return make(owner.storage, form, owner.offset + start)
 
 
 def _header(tensors: Mapping[str, Handle], metadata: dict[str, str]) -> bytes:
@@ -147,7 +177,8 @@ def _write_atomically(path: str, parts: tuple[bytes | memoryview, ...]) -> None:
                 _write_all(special.fileno(), parts)
             return
         folder, name = os.path.split(path)
-        temporary = os.path.join(folder, f".{name}.{secrets.token_hex(6)}.tmp")
+        _remove_left(folder)
+        temporary = os.path.join(folder, f".{name}.{_host()}-{os.getpid()}-{secrets.token_hex(6)}.tmp")
         try:
             descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o666)
             try:
@@ -163,6 +194,36 @@ def _write_atomically(path: str, parts: tuple[bytes | memoryview, ...]) -> None:
         _sync_folder(folder)
     except OSError as cause:
         raise error("P003", f"save: {path} could not be written: {cause.strerror}") from cause
+
+
+_LEFT = re.compile(r"^\..+\.(?P<host>[0-9a-f]{8})-(?P<process>\d+)-[0-9a-f]{12}\.tmp$")
+_LEFT_SECONDS = 60.0
+
+
+def _host() -> str:
+    """This machine in eight letters: a process number means nothing on another one that shares the folder."""
+    return f"{zlib.crc32(os.uname().nodename.encode()):08x}" if hasattr(os, "uname") else "00000000"
+
+
+def _remove_left(folder: str) -> None:
+    """Remove what processes that were killed while they saved have left in a folder: unfinished files of ours."""
+    with contextlib.suppress(OSError), os.scandir(folder or ".") as entries:
+        for entry in entries:
+            found = _LEFT.match(entry.name) if entry.name.endswith(".tmp") else None
+            if found is None or found["host"] != _host() or _lives(int(found["process"])):
+                continue
+            if time.time() - entry.stat(follow_symlinks=False).st_mtime > _LEFT_SECONDS:
+                os.unlink(entry.path)
+
+
+def _lives(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        return True
+    return True
 
 
 def _write_all(descriptor: int, parts: tuple[bytes | memoryview, ...]) -> None:
@@ -188,9 +249,12 @@ Contents = tuple[Mapping[str, str], list[str], Callable[[str], Any]]
 @contextlib.contextmanager
 def _opened(f: Path | BinaryIO) -> Generator[Contents]:
     """Give a file's metadata, the names of its tensors, and the function that reads one."""
+    if isinstance(f, str | os.PathLike) and os.path.exists(f) and not os.path.isdir(f):
+        regular = stat.S_ISREG(os.stat(f).st_mode)  # who opens a pipe waits for a writer
+        require(regular, "P001", f"load: {_name(f)} is not a regular file")
     try:
         if not isinstance(f, str | os.PathLike):
-            yield _from_bytes(f.read())
+            yield _from_bytes(f.read(), _name(f))
             return
         with open(f, "rb") as file:
             _check_start(_name(f), file)
@@ -206,7 +270,8 @@ def _opened(f: Path | BinaryIO) -> Generator[Contents]:
         raise error("P001", f"load: {_name(f)} cannot be read: {cause.strerror}") from cause
 
 
-def _from_bytes(data: bytes) -> Contents:
+def _from_bytes(data: Any, name: str) -> Contents:
+    require(isinstance(data, bytes), "A001", "load: a path, or a file that is open for reading bytes", file=name)
     entries = dict(cast(list[tuple[str, dict[str, Any]]], deserialize(data)))
     size = int.from_bytes(data[:8], "little")
     metadata = json.loads(data[8 : 8 + size]).get("__metadata__", {})

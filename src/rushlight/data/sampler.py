@@ -8,7 +8,13 @@ from typing import Any, Generic, TypeVar, cast
 
 import numpy as np
 
-from rushlight.data.permutation import permutation, random_fractions, random_indices
+from rushlight.data.permutation import (
+    as_fractions,
+    permutation,
+    random_chunks,
+    random_fractions,
+    random_indices,
+)
 from rushlight.eager.boundary import Constructed
 from rushlight.runtime.generator import Generator
 from rushlight.support.errors import fail, require
@@ -61,7 +67,8 @@ class RandomSampler(Sampler[int]):
     def __iter__(self) -> Iterator[int]:
         total = len(self.data_source)
         if self.replacement:
-            return iter(random_indices(self.num_samples, total, self.generator))
+            require(total > 0, "A002", "RandomSampler: the dataset has no samples")
+            return random_indices(self.num_samples, total, self.generator)
         require(total > 0 or self.num_samples == 0, "A002", "RandomSampler: the dataset has no samples")
         rounds = -(-self.num_samples // max(total, 1))
         orders = (permutation(total, self.generator) for _ in range(rounds))
@@ -104,9 +111,10 @@ class WeightedRandomSampler(Sampler[int]):
     def __iter__(self) -> Iterator[int]:
         if self.replacement:
             bounds = np.cumsum(self.weights)
-            draws = random_fractions(self.num_samples, self.generator) * bounds[-1]
             last = int(np.flatnonzero(self.weights)[-1])  # a draw may round up to the last bound
-            return iter(np.minimum(np.searchsorted(bounds, draws, side="right"), last).tolist())
+            chunks = random_chunks(self.num_samples, self.generator)
+            places = (np.searchsorted(bounds, as_fractions(words) * bounds[-1], side="right") for words in chunks)
+            return itertools.chain.from_iterable(np.minimum(found, last).tolist() for found in places)
         # Exponential clocks (Efraimidis and Spirakis 2006): the first to ring are a draw without replacement.
         with np.errstate(divide="ignore"):
             clocks = -np.log1p(-random_fractions(len(self.weights), self.generator)) / self.weights

@@ -5,7 +5,10 @@ JSON's own kinds stand for themselves; everything else is an object of one key, 
     {"epoch": 3, "model": {"weight": <tensor>}}
     {"dict": [["epoch", 3], ["model", {"dict": [["weight", {"tensor": "model.weight"}]]}]]}
 
-A tensor is named by its path; the same tensor in two places has one name.
+A tensor is named by its path; the same tensor in two places has one name. One that lies within the memory of another,
+contiguous one of its dtype is a view of that one's elements, and shares them again when it is loaded:
+
+    {"tensor": "weight", "view": [offset, [sizes], [strides]]}
 """
 
 from __future__ import annotations
@@ -32,7 +35,7 @@ class Encoder:
 
     def __init__(self) -> None:
         self.tensors: dict[str, Handle] = {}
-        self._names: dict[Any, str] = {}
+        self._met: list[tuple[dict[str, Any], Handle, str]] = []
 
     def encode(self, value: Any, path: tuple[str, ...] = ()) -> Any:
         """Return the JSON of a value; P006 for what a checkpoint cannot hold."""
@@ -76,13 +79,34 @@ class Encoder:
         raise error("P006", f"save: a dict's key of type {type(key).__name__} cannot be saved", at=".".join(path))
 
     def _tensor(self, tensor: Handle, path: tuple[str, ...]) -> Any:
-        same = (tensor.address(), tuple(tensor.shape), tuple(tensor.form.strides), tensor.dtype)
-        known = self._names.get(same) if tensor.form.numel else None
-        if known is None:
-            known = self._names[same] = self._free_name(".".join(path) or "tensor")
-            self.tensors[known] = tensor
+        tensor.address()  # V003 without data
         wants_gradient = bool(getattr(tensor, "requires_grad", False))
-        return {"tensor": known, "requires_grad": True} if wants_gradient else {"tensor": known}
+        entry = {"tensor": "", "requires_grad": True} if wants_gradient else {"tensor": ""}
+        self._met.append((entry, tensor, ".".join(path) or "tensor"))
+        return entry
+
+    def settle(self) -> None:
+        """Gives all tensors that were met their names: the widest ones their own, what lies in these a view of them."""
+        owners: dict[int, list[Handle]] = {}
+        owner_of: list[Handle] = []
+        for _, tensor, _ in sorted(self._met, key=_width):
+            owner = next((one for one in owners.get(id(tensor.storage), ()) if _holds(one, tensor)), None)
+            if owner is None:
+                owners.setdefault(id(tensor.storage), []).append(tensor)
+        names: dict[int, str] = {}
+        for _, tensor, path in self._met:
+            owner = next((one for one in owners[id(tensor.storage)] if _holds(one, tensor)), tensor)
+            owner_of.append(owner)
+            if owner is tensor and id(tensor) not in names:
+                names[id(tensor)] = self._free_name(path)
+                self.tensors[names[id(tensor)]] = tensor
+        for (entry, tensor, _), owner in zip(self._met, owner_of, strict=True):
+            entry["tensor"] = names[id(owner)]
+            if owner is not tensor:
+                same = owner.form.shape == tensor.form.shape and owner.form.strides == tensor.form.strides
+                if not same or owner.offset != tensor.offset:
+                    offset = tensor.offset - owner.offset
+                    entry["view"] = [offset, list(tensor.form.shape), list(tensor.form.strides)]
 
     def _free_name(self, name: str) -> str:
         free, count = name, 1
@@ -92,12 +116,29 @@ class Encoder:
         return free
 
 
+def _width(met: tuple[dict[str, Any], Handle, str]) -> tuple[int, bool]:
+    """By which tensors are put in order: the widest first, of these the contiguous ones."""
+    return -met[1].form.nbytes, not met[1].form.is_contiguous
+
+
+def _holds(owner: Handle, tensor: Handle) -> bool:
+    """Whether a tensor is another one, or lies within the elements of that one."""
+    if owner is tensor:
+        return True
+    if owner.dtype is not tensor.dtype or not owner.form.numel or not tensor.form.numel:
+        return False
+    if owner.offset == tensor.offset and owner.form is tensor.form:
+        return True
+    begins = owner.form.is_contiguous and owner.offset <= tensor.offset
+    return begins and tensor.offset + tensor.form.extent <= owner.offset + owner.form.numel
+
+
 def to_text(encoded: Any) -> str:
     """Return JSON as the shortest text."""
     return json.dumps(encoded, allow_nan=False, separators=(",", ":"), ensure_ascii=False)
 
 
-def decode(encoded: Any, tensor: Callable[[str, bool], Any]) -> Any:
+def decode(encoded: Any, tensor: Callable[[str, bool, Any], Any]) -> Any:
     """Return the value that `Encoder` encoded; `tensor` gives those it names. ValueError where the JSON is not ours."""
     if isinstance(encoded, list):
         return [decode(item, tensor) for item in cast(list[Any], encoded)]
@@ -106,7 +147,7 @@ def decode(encoded: Any, tensor: Callable[[str, bool], Any]) -> Any:
     tagged = cast(dict[str, Any], encoded)
     tag, content = next(iter(tagged.items()), ("nothing", None))
     if tag == "tensor":
-        return tensor(str(content), bool(tagged.get("requires_grad")))
+        return tensor(str(content), bool(tagged.get("requires_grad")), tagged.get("view"))
     read = _READERS.get(tag)
     if read is None:
         raise ValueError(f"unknown tag {tag}")

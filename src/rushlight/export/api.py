@@ -84,7 +84,11 @@ def load(f: str | os.PathLike[str] | BinaryIO) -> ExportedProgram:
     found = load_tensors(f)
     known = isinstance(found, dict) and found.get("format") == _FORMAT
     require(known, "P005", "export.load: the file holds no exported program")
-    return parse_program(found["text"], found["tensors"], found["constants"])
+    tensors, constants = found.get("tensors"), found.get("constants")
+    whole = isinstance(found.get("text"), str) and isinstance(tensors, dict) and isinstance(constants, dict)
+    if not whole:
+        fail("P002", "export.load: the file's structure is damaged", parts=list(found))
+    return parse_program(found["text"], tensors, constants)
 
 
 class _State:

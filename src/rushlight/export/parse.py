@@ -18,7 +18,7 @@ from rushlight.ir.graph_parse import TypeReader, parse_graph
 from rushlight.ir.spec import OpenSpec, ParamsSpec
 from rushlight.ops import OPERATORS
 from rushlight.support import lazy
-from rushlight.support.errors import error, require
+from rushlight.support.errors import RushlightError, error, require
 from rushlight.support.provenance import Frame
 from rushlight.sym import Scope, SizeExpr
 from rushlight.term import Reader, TermSyntaxError
@@ -28,6 +28,15 @@ KINDS = ("parameter", "buffer", "constant", "argument", "seed", "ordinal", "numb
 
 def parse_program(text: str, tensors: Mapping[str, Any], constants: Mapping[str, Any]) -> ExportedProgram:
     """The program that `text` denotes, with its tensors. Errors: C009, with the line; P005 for another format."""
+    try:
+        return _program(text, tensors, constants)
+    except RushlightError:
+        raise
+    except Exception as cause:  # a text that was changed can ask any rule for anything
+        raise error("C009", f"export: the text is damaged: {type(cause).__name__}: {cause}") from cause
+
+
+def _program(text: str, tensors: Mapping[str, Any], constants: Mapping[str, Any]) -> ExportedProgram:
     lines = text.split("\n")
     require(lines[0] == MAGIC, "P005", "export: not an exported program of this version", start=lines[0][:40])
     reader = _HeaderReader()

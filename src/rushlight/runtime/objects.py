@@ -4,6 +4,7 @@ An entry is one file: a header (magic, version, checksum), the key, a table of s
 the sections. Files appear by atomic rename, and a file that does not check out is a miss. Nothing is unpickled.
 """
 
+import errno
 import hashlib
 import os
 import stat
@@ -16,6 +17,7 @@ from pathlib import Path
 
 from rushlight.support import settings
 from rushlight.support.errors import warn
+from rushlight.support.files import regular_bytes
 from rushlight.support.frozen import frozen
 
 DEFAULT_LIMIT_BYTES = 1 << 30
@@ -124,12 +126,12 @@ class ObjectCache:
     def _read(self, key: str) -> dict[str, bytes] | None:
         path = self._path(key)
         try:
-            with path.open("rb") as file:
-                data = file.read()
-                used = os.fstat(file.fileno()).st_mtime
+            data, used = regular_bytes(path)
         except FileNotFoundError:
             return None
         except OSError as error:
+            if error.errno == errno.EINVAL:  # a pipe or the like, which nobody of ours put there
+                _unlink(path)
             warn("K002", f"cache: an entry cannot be read: {error.strerror}", key=self.directory, path=str(path))
             return None
         try:
@@ -284,10 +286,19 @@ def _decode(data: bytes) -> tuple[str, dict[str, bytes]]:
     if hashlib.blake2b(memoryview(data)[_HEADER.size :], digest_size=32).digest() != checksum:
         raise _CorruptError("the checksum differs")
     position = _HEADER.size
+    try:
+        return _sections(data, position)
+    except (struct.error, UnicodeDecodeError) as cause:  # a checksum that was made for it can be right
+        raise _CorruptError("its table does not fit") from cause
+
+
+def _sections(data: bytes, position: int) -> tuple[str, dict[str, bytes]]:
     key_bytes, count = _COUNTS.unpack_from(data, position)
     position += _COUNTS.size
     key = data[position : position + key_bytes].decode()
     position += key_bytes
+    if count * _SECTION.size > len(data) - position:
+        raise _CorruptError("its table does not fit")
     lengths = [_SECTION.unpack_from(data, position + i * _SECTION.size) for i in range(count)]
     position += count * _SECTION.size
     names: list[str] = []
@@ -298,19 +309,21 @@ def _decode(data: bytes) -> tuple[str, dict[str, bytes]]:
     for name, (_name_bytes, size) in zip(names, lengths, strict=True):
         sections[name] = data[position : position + size]
         position += size
+    if position != len(data):
+        raise _CorruptError("its table does not fit")
     return key, sections
 
 
 def _key_of(path: Path) -> str | None:
     try:
-        return _decode(path.read_bytes())[0]
+        return _decode(regular_bytes(path)[0])[0]
     except (OSError, _CorruptError):
         return None
 
 
 def _is_sound(path: Path) -> bool:
     try:
-        _decode(path.read_bytes())
+        _decode(regular_bytes(path)[0])
     except _CorruptError:
         return False
     except OSError:

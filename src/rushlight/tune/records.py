@@ -14,9 +14,11 @@ from pathlib import Path
 
 from rushlight.ir.gemm_tile import GemmTile
 from rushlight.support import events, settings
+from rushlight.support.files import regular_bytes
 from rushlight.support.frozen import frozen
 
 FILE = "tuned.txt"
+_APPENDING = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_NONBLOCK", 0)  # a pipe is an error, not a wait
 SEARCHED = ("mr", "nr", "mc", "nc", "unroll")
 """The fields of a tile that a search may change."""
 
@@ -66,15 +68,18 @@ class Records:
             try:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
                 # One write to the end of the file: processes that tune at once do not mix their lines.
-                with os.fdopen(os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644), "ab") as file:
+                with os.fdopen(os.open(self.path, _APPENDING, 0o644), "ab") as file:
                     file.write(f"{record}\n".encode())
             except OSError as cause:
                 events.record("tuning", "unwritten", f"{self.path}: {cause.strerror}")
 
     def _lines(self) -> list[str]:
         try:
-            return [] if self.path is None else self.path.read_text(encoding="utf-8").splitlines()
-        except (OSError, UnicodeDecodeError):
+            return [] if self.path is None else regular_bytes(self.path)[0].decode().splitlines()
+        except FileNotFoundError:
+            return []
+        except (OSError, UnicodeDecodeError) as cause:
+            events.record("tuning", "unreadable", f"{self.path}: {cause}"[:200])
             return []
 
 
