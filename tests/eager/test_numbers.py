@@ -29,6 +29,18 @@ def test_bounds_and_branches_have_to_fit():
     assert rl.ones(1).fill_(float("inf")).tolist() == [float("inf")] and x.clamp(max=7).tolist() == [1]
 
 
+def test_masks_without_dims():
+    x, yes, no = rl.arange(6.0).reshape(2, 3), rl.tensor(True), rl.tensor(False)
+    assert x[yes].shape == (1, 2, 3) and x[no].shape == (0, 2, 3) and x[:, yes, 1].tolist() == [[1], [4]]
+    assert rl.tensor(2.0)[yes].tolist() == [2] and rl.tensor(2.0)[no].shape == (0,)
+    one = rl.tensor(2.0)
+    one[yes] = 5.0
+    x[no] = 7.0
+    assert one == 5 and x.max() == 5
+    x[yes] = 1.0
+    assert x.sum() == 6
+
+
 def test_arguments_of_small_functions():
     nan = float("nan")
     assert rl.rsub(rl.ones(2), rl.ones(2), alpha=2).tolist() == [-1, -1]

@@ -170,7 +170,18 @@ def _dropped_nan(difference: Difference) -> bool:
     return _called(difference, "dropout") and _extreme(difference, float("inf"))
 
 
-_REFUSED_DTYPES = ("not implemented for", "did not match", "In-place abs is not supported", "not supported for")
+def _infinite_powers(difference: Difference) -> bool:
+    half = re.search(r"(\*\*|,) -?(0\.5|2\.5)\b", difference.program.statements[-1]) is not None
+    return half and _extreme(difference, float("inf"))
+
+
+_REFUSED_DTYPES = (
+    "not implemented for",
+    "did not match",
+    "In-place abs is not supported",
+    "not supported for",
+    "is not supported",
+)
 
 OPERATOR_RULES: tuple[Rule, ...] = (
     Rule("arguments that are missing", _missing_arguments),
@@ -185,6 +196,7 @@ OPERATOR_RULES: tuple[Rule, ...] = (
     Rule("indices of equal elements", _tied),
     Rule("integer division by zero", _divided_by_zero),
     Rule("norms of huge numbers", _overflowing_norm),
+    Rule("powers of minus infinity", _infinite_powers),
     Rule("probabilities of `binary_cross_entropy`", _checked_probabilities),
     Rule("`real` and `imag`", _copied_parts),
     Rule("signs of zero in `maximum`", _signed_zero),

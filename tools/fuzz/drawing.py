@@ -177,7 +177,7 @@ class Draw:
             values = np.exp2(self.numbers.uniform(-40, 40, count)) * self.numbers.choice((-1.0, 1.0), count)
         if self.chance(0.25):
             special = self.numbers.random(count) < 0.25
-            values[special] = self.numbers.choice(np.array([*_SPECIAL, *_limits(dtype)]), special.sum())
+            values[special] = self.numbers.choice(np.array([*_SPECIAL, *limits_of(dtype)]), special.sum())
         with np.errstate(over="ignore"):
             return values.astype(DTYPES[dtype])
 
@@ -261,7 +261,8 @@ def meets(one: Sequence[int], other: Sequence[int]) -> bool:
     return all(a == b or a == 1 or b == 1 for a, b in pairs) and prod(one or (1,)) <= _MOST
 
 
-def _limits(dtype: str) -> tuple[float, ...]:
+def limits_of(dtype: str) -> tuple[float, ...]:
+    """Numbers at the ends of a float dtype's range."""
     return {
         "float16": (65504.0, -65504.0, 6e-8, 6.1e-5),
         "bfloat16": (3.38e38, -3.38e38, 1e-40, 1.2e-38),

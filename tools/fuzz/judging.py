@@ -148,6 +148,18 @@ def step_difference(step: Step, actual: Outcome, truth: Truth) -> str | None:
     return difference(actual, expected, judges)
 
 
+def rounds(step: Step) -> bool:
+    """Whether a step's bits may differ: it gave floats that are not all among the bytes of its operands."""
+    given = {element for array in _typed(step, step.before) for element in array.tolist()}
+    arrays = [value.array for value in step.results] + [
+        new
+        for old, new in zip(_typed(step, step.before), _typed(step, step.after), strict=True)
+        if not same_bits(old, new)
+    ]
+    floats = [array for array in arrays if array.dtype.kind in "fcV"]
+    return any(element not in given and element == element for array in floats for element in array.ravel().tolist())
+
+
 class _Judges:
     """Asked for one array after the other, in the order of `difference`: results, then storages."""
 
@@ -248,4 +260,4 @@ def _storage_of(result: Any, arrays: dict[int, Array]) -> int | None:
     return None
 
 
-__all__ = ["close", "operator_of", "outcome_of", "peer_truth", "run_step", "step_difference"]
+__all__ = ["close", "operator_of", "outcome_of", "peer_truth", "rounds", "run_step", "step_difference"]

@@ -38,7 +38,7 @@ _ERRORS = 0.2  # share of statements that raise in PyTorch which are kept
 
 def generate(seed: int, number: int) -> Program:
     """A program of a seed and number. PyTorch runs it as it is made, so that arguments fit."""
-    torch = _peer()
+    torch = peer()
     draw = Draw(f"operators {seed} {number}", torch)
     statements: list[str] = []
     names = list(FORMS)
@@ -48,14 +48,14 @@ def generate(seed: int, number: int) -> Program:
         if len(statements) == wanted:
             break
         text = FORMS[draw.pick(names)](draw)
-        statement, made = _stated(draw, text, count)
+        statement, made = stated(draw, text, count)
         if statement is not None:
             statements.append(statement)
             count += made
     return _renumbered(Program(seed, number, tuple(draw.inputs), tuple(statements), ()))
 
 
-def _stated(draw: Draw, text: str, count: int) -> tuple[str | None, int]:
+def stated(draw: Draw, text: str, count: int) -> tuple[str | None, int]:
     """Runs a call with PyTorch; its statement, and how many values it assigns. None: it raised and is left out."""
     scope = {**draw.live, "torch": draw.torch, "F": draw.torch.nn.functional}
     writes = _is_assignment(text)
@@ -96,10 +96,10 @@ def _renumbered(program: Program) -> Program:
 
 def judge(program: Program, skipped: Counter[str]) -> Finding | None:
     """What is wrong with a program, reduced."""
-    steps = traced(program, _peer())
+    steps = traced(program, peer())
     inexact: set[str] = set()
     for step in steps:
-        kind, detail, exact = _judged(step, program, skipped)
+        kind, detail, exact = judged(step, program, skipped)
         if detail is not None:
             return _reduced(step.program(program), program, kind, detail)
         if not exact:
@@ -114,8 +114,8 @@ def judge(program: Program, skipped: Counter[str]) -> Finding | None:
 def _end_to_end(program: Program) -> str | None:
     """What differs from end to end in a program whose steps alone are right."""
     inexact: set[str] = set()
-    for step in traced(program, _peer()):
-        _, detail, exact = _judged(step, program, Counter())
+    for step in traced(program, peer()):
+        _, detail, exact = judged(step, program, Counter())
         if detail is not None:
             return None
         if not exact:
@@ -123,11 +123,11 @@ def _end_to_end(program: Program) -> str | None:
     return end_to_end(program, inexact, None)
 
 
-def _judged(step: Step, program: Program, skipped: Counter[str]) -> tuple[str, str | None, bool]:
+def judged(step: Step, program: Program, skipped: Counter[str]) -> tuple[str, str | None, bool]:
     """The kind of a step's difference, the difference or None, and whether bits are equal."""
     expected = outcome_of(step)
     actual, shared = run_step(step, rushlight)
-    detail = step_difference(step, actual, peer_truth(_peer()))
+    detail = step_difference(step, actual, peer_truth(peer()))
     if detail is None and actual.error is None and not _shares_alike(step, shared):
         detail = f"shared memory {shared}, wanted {step.shared}"
     name = operator_of(step.statement)
@@ -166,8 +166,8 @@ def _reduced(alone: Program, program: Program, kind: str, detail: str) -> Findin
     """The statement alone, if it fails so too; else the whole program, made smaller."""
 
     def failing(other: Program) -> str | None:
-        for step in traced(other, _peer()):
-            found, what, _ = _judged(step, other, Counter())
+        for step in traced(other, peer()):
+            found, what, _ = judged(step, other, Counter())
             if what is not None and found == kind:
                 return what
         return None
@@ -182,7 +182,7 @@ def end_to_end(program: Program, inexact: set[str], writing: set[str] | None) ->
 
     `inexact` has the statements whose results may differ in bits, `writing` those that change operands (None: any may).
     """
-    expected, actual = (_scope(program, module) for module in (_peer(), rushlight))
+    expected, actual = (_scope(program, module) for module in (peer(), rushlight))
     apart: set[str] = set()
     for statement in program.statements:
         names = operands(statement)
@@ -233,5 +233,6 @@ def _executed(statement: str, scope: dict[str, Any]) -> str | None:
     return None
 
 
-def _peer() -> Any:
+def peer() -> Any:
+    """PyTorch."""
     return importlib.import_module("torch")

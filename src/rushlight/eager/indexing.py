@@ -117,6 +117,9 @@ def select(tensor: Handle, index: Any) -> Selection:
             indices.append(copied(np.zeros(1 if item else 0, np.int64), int64))
             dim += 1
         else:
+            if item.dtype.kind is Kind.BOOL and item.ndim == 0:  # a mask over a new dim of size 1
+                result = dispatch(_UNSQUEEZE, (result,), {"dim": dim})
+                item = dispatch(_UNSQUEEZE, (item,), {"dim": 0})
             dims.append(dim)
             indices.append(item)
             dim += item.ndim if item.dtype.kind is Kind.BOOL else 1

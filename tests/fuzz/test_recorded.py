@@ -1,0 +1,24 @@
+"""Programs that the fuzzers recorded with PyTorch, run without it."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+
+import pytest
+
+from tools.fuzz.recording import Recorded, replay
+
+PROGRAMS, SHARES = 300, 10
+
+
+@functools.cache
+def recorded() -> Recorded:
+    return Recorded(Path(__file__).with_name("operators.npz"))
+
+
+@pytest.mark.parametrize("share", range(SHARES))
+def test_operators_do_what_they_did_in_pytorch(share: int) -> None:
+    wrong = {number: replay(recorded(), number) for number in range(share, PROGRAMS, SHARES)}
+    assert len(recorded().programs) == PROGRAMS
+    assert not {number: detail for number, detail in wrong.items() if detail is not None}
