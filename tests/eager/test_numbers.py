@@ -52,3 +52,15 @@ def test_arguments_of_small_functions():
         rl.nn.functional.instance_norm(rl.ones(1, 2, 1))
     with pytest.raises(ValueError, match="leads away"):
         rl.arange(1, 0, 2)
+
+
+def test_indices_of_composites_are_checked():
+    x = rl.ones(2, 3)
+    for call in (
+        lambda: rl.take_along_dim(x, rl.full((2, 1), 3), 1),
+        lambda: rl.take_along_dim(x, rl.tensor([6])),
+        lambda: rl.searchsorted(rl.ones(2), rl.ones(1), sorter=rl.tensor([0, 2])),
+    ):
+        with refused("I001"):
+            call()
+    assert rl.take_along_dim(x, rl.tensor([5])).tolist() == [1]

@@ -65,6 +65,10 @@ def _further_dtypes(difference: Difference) -> bool:
     return difference.actual.error is None and any(part in message for part in _REFUSED_DTYPES)
 
 
+def _out_of_bounds(difference: Difference) -> bool:
+    return difference.actual.code == "I001" and difference.expected.error is None
+
+
 def _divided_by_zero(difference: Difference) -> bool:
     return "ZeroDivisionError" in difference.expected.message and difference.actual.error is None
 
@@ -152,6 +156,26 @@ def _overflowing_norm(difference: Difference) -> bool:
     return _called(difference, *names) and _extreme(difference, 1e4)
 
 
+def _overflowing_sum(difference: Difference) -> bool:
+    """Sums in which terms may overflow in one order and not in another, in float64, where no wider type tells."""
+    names = ("sum", "mm", "mv", "dot", "matmul", "bmm", "linear", "std", "var", "einsum", "cumsum", "norm", "mean")
+    called = _called(difference, *names) or " @ " in difference.program.statements[-1]
+    pairs = zip(difference.actual.values, difference.expected.values, strict=False)
+    unlike = [(a.array, b.array) for a, b in pairs if not same_bits(a.array, b.array)]
+    huge = _extreme(difference, 1e150)
+    return called and huge and all(bool(np.all(_near(a, b) | ~np.isfinite(a) & ~np.isfinite(b))) for a, b in unlike)
+
+
+def _near(one: Array, other: Array) -> Array:
+    return np.abs(one - other) <= 1e-6 * np.abs(other)
+
+
+def _narrow_scores(difference: Difference) -> bool:
+    """Scores of attention that overflow the operands' 16 bits."""
+    narrow = difference.program.inputs[0].dtype in ("float16", "bfloat16")
+    return narrow and _called(difference, "scaled_dot_product_attention") and _extreme(difference, 100.0)
+
+
 def _masked_rows(difference: Difference) -> bool:
     """Rows of attention in which every score is minus infinity."""
     pairs = zip(difference.actual.values, difference.expected.values, strict=False)
@@ -185,6 +209,7 @@ _REFUSED_DTYPES = (
 
 OPERATOR_RULES: tuple[Rule, ...] = (
     Rule("arguments that are missing", _missing_arguments),
+    Rule("attention in 16 bits", _narrow_scores),
     Rule("attention to nothing", _masked_rows),
     Rule("casts out of range", _out_of_range),
     Rule("complex numbers that are not finite", _infinite_complex),
@@ -194,8 +219,10 @@ OPERATOR_RULES: tuple[Rule, ...] = (
     Rule("dtypes that are missing", _missing_dtypes),
     Rule("dtypes that PyTorch refuses", _further_dtypes),
     Rule("indices of equal elements", _tied),
+    Rule("indices out of range", _out_of_bounds),
     Rule("integer division by zero", _divided_by_zero),
     Rule("norms of huge numbers", _overflowing_norm),
+    Rule("overflow within sums", _overflowing_sum),
     Rule("powers of minus infinity", _infinite_powers),
     Rule("probabilities of `binary_cross_entropy`", _checked_probabilities),
     Rule("`real` and `imag`", _copied_parts),

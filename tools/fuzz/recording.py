@@ -38,7 +38,9 @@ class Recorder:
 
     def add(self, steps: Sequence[Step], truth: Truth) -> None:
         """Adds a program's steps; with their values in float64 where bits may differ."""
-        self.programs.append([self.step(step, truth) for step in steps])
+        kept = [step for step in steps if not any(_complex_number(value) for value in step.results)]
+        if kept:
+            self.programs.append([self.step(step, truth) for step in kept])
 
     def step(self, step: Step, truth: Truth) -> dict[str, Any]:
         """A step as plain data."""
@@ -118,6 +120,10 @@ class Recorded:
     def array(self, at: int, size: int) -> Array:
         """A copy of bytes."""
         return self.bytes[at : at + size].copy()
+
+
+def _complex_number(value: Value) -> bool:
+    return value.kind != "Tensor" and value.array.dtype.kind == "c"  # which JSON does not have
 
 
 def replay(recorded: Recorded, number: int) -> str | None:

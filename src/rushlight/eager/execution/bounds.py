@@ -6,6 +6,7 @@ A check is one small executable over the index, whose result is a bool.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from math import prod
 from typing import Any, NamedTuple
 
 from rushlight.eager.execution.artifact import artifact_for
@@ -45,6 +46,15 @@ def _along_dim(named: Named) -> list[Range]:
     return [_wrapping("index", shape[named["dim"]])] if shape else []
 
 
+def _taken_along_dim(named: Named) -> list[Range]:
+    shape, dim = named["input"].shape, named["dim"]
+    return [_wrapping("indices", prod(shape) if dim is None else shape[dim])] if shape else []
+
+
+def _in_order(named: Named) -> list[Range]:
+    return [] if named["sorter"] is None else [_wrapping("sorter", named["sorted_sequence"].shape[-1])]
+
+
 def _in_dims(named: Named) -> list[Range]:
     shape = named["input"].shape
     return [_wrapping("indices", shape[dim], member) for member, dim in enumerate(named["dims"])]
@@ -67,6 +77,8 @@ _RULES: dict[str, Rule] = {
     "scatter": _along_dim,
     "scatter_add": _along_dim,
     "index_select": _along_dim,
+    "take_along_dim": _taken_along_dim,
+    "searchsorted": _in_order,
     "index_add": _along_dim,
     "index": _in_dims,
     "index_put": _in_dims,
