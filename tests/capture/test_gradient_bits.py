@@ -212,3 +212,19 @@ def test_the_gradient_of_what_a_write_broadcasts_is_summed() -> None:
         return base.clone().lerp_(end, w), rl.zeros(2, 3).copy_(w)
 
     check(function, [drawn(1, 1, seed=2)], rl.compile(function))
+
+
+def test_another_derivative_finds_what_is_kept_although_it_asks_again() -> None:
+    inputs = [drawn(3, 4), drawn(5, 4, seed=1), drawn(5, 2, seed=2)]
+
+    def function(q: Any, k: Any, v: Any) -> Any:
+        h = F.scaled_dot_product_attention(q, k, v)
+        return [h.acos()], F.layer_norm(h, h.shape[-1:])
+
+    compiled = rl.compile(function)
+    found: list[Any] = []
+    for call in (function, compiled):
+        leaves = [item.clone().requires_grad_() for item in inputs]
+        call(*leaves)[1].sum().backward()
+        found.append([leaf.grad for leaf in leaves])
+    assert same(*found)

@@ -64,6 +64,12 @@ USES = (
     "{v}.norm()",
     "F.softmax({v}, -1)",
     "F.layer_norm({v}, {v}.shape[-1:])",
+    "({v}.exp().unsqueeze(-2) @ {v}.unsqueeze(-1)).flatten()",
+    "({v}.unsqueeze(-1) @ {v}.unsqueeze(-2)).sum(-1)",
+    "{v}.sort(-1)[0]",
+    "{v}.flatten().median()",
+    "torch.einsum('...i,...i->...', {v}.exp(), {v})",
+    "torch.einsum('...i,...i->...', {v}.exp(), {v}).flatten().median()",
 )
 HOOK = "{v}.requires_grad and {v}.register_hook(lambda g: g * 0.5)"
 

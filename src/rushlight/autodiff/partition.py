@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from rushlight.autodiff.cut import can_wait, is_cheap, is_view, minimum_cut
@@ -58,10 +58,14 @@ def _with_known_calls(
 
     What a derivative asks of the forward pass is so known to be what is `kept`, although it was asked again.
     """
+    numbers: dict[int, int] = {}  # of calls, by identity: equal calls have the same
     known: dict[Any, Call] = {}
-    for call in (*joint.calls, *kept):
-        key = _call_key(call, call.operands)
-        if key is not None:
+
+    made = {id(call) for call in kept}
+    for call in joint.calls:
+        key = _call_key(call, call.operands, numbers)
+        numbers[id(call)] = numbers[id(known[key])] if key in known else id(call)
+        if key is not None and (key not in known or id(call) in made):
             known[key] = call
     images = {id(call): call for call in (*joint.parameters, *joint.calls)}
     found: list[Call] = []
@@ -70,7 +74,7 @@ def _with_known_calls(
             found.append(call)
             continue
         operands = map_operands(call.operands, lambda item: images.get(id(item), item))
-        same = known.get(_call_key(call, operands))
+        same = known.get(_call_key(call, operands, numbers))
         if same is None:
             same = Call(call.op, operands, call.attrs, call.type, call.frames, call.region)
             found.append(same)
@@ -78,9 +82,13 @@ def _with_known_calls(
     return found, [images.get(id(call), call) for call in gradients]
 
 
-def _call_key(call: Call, operands: tuple[Any, ...]) -> Any:
+def _call_key(call: Call, operands: tuple[Any, ...], numbers: Mapping[int, int]) -> Any:
     """What equal calls have in common; None of what cannot be compared."""
-    parts = [tuple(map(id, item)) if isinstance(item, tuple) else id(item) for item in operands]
+
+    def number(item: Any) -> int:
+        return numbers.get(id(item), id(item))
+
+    parts = [tuple(map(number, item)) if isinstance(item, tuple) else number(item) for item in operands]
     key = call.op, tuple(parts), tuple([(name, attr_key(value)) for name, value in call.attrs])
     try:
         hash(key)
