@@ -114,7 +114,7 @@ def plan_of(seed: int, number: int) -> Plan:
     wanted = {place for place in words.inputs if random.random() < 0.75}
     if words.written & set(words.inputs):
         wanted = set()  # a compiled function refuses to write to inputs that want gradients
-    shapes = run_eagerly(made, "sample", data=False)
+    shapes = _values(made, "sample")
     values = {words.names[place]: value for place, value in enumerate(shapes.values)}
     results = _results(random, words, _extended(random, words, values))
     names = ("sample", *random.sample(SETS[1:], _OTHER_SETS))
@@ -125,7 +125,7 @@ def plan_of(seed: int, number: int) -> Plan:
 
 def _inputs(made: Made, name: str, words: Wording, wanted: set[int]) -> tuple[Input, ...] | None:
     """The inputs at a set of sizes; None where these do not suit the operators."""
-    outcome = run_eagerly(made, name, data=False)
+    outcome = _values(made, name)
     if outcome.error is not None:
         return None
     arrays = drawn_inputs(made, name, [tuple(value.form.type.shape) for value in outcome.values])
@@ -136,6 +136,12 @@ def _inputs(made: Made, name: str, words: Wording, wanted: set[int]) -> tuple[In
             if place in arrays
         ]
     )
+
+
+def _values(made: Made, name: str) -> Any:
+    """A program's values at a set of sizes: without data, unless it mixes what it creates with its inputs."""
+    outcome = run_eagerly(made, name, data=False)
+    return outcome if outcome.error is None else run_eagerly(made, name)
 
 
 def _alone(program: Program, inputs: Sequence[Input]) -> Outcome | None:
