@@ -53,6 +53,7 @@ from rushlight.compat.functions import (
     true_divide,
     unique,
     var,
+    var_mean,
     vstack,
     where,
 )
@@ -421,6 +422,7 @@ __all__ = [
     "use_deterministic_algorithms",
     "utils",
     "var",
+    "var_mean",
     "vstack",
     "where",
     "while_loop",

@@ -10,7 +10,8 @@ import numpy as np
 import rushlight as rl
 from tools.opdb.calls import Array, Call, Name, Outcome, cotangent, dense_strides, leaves, mapped
 
-NAMESPACES = ("nn.functional.", "special.", "linalg.", "")
+# Namespaces of PyTorch whose functions are those of `torch` of the same name, where both exist.
+SYNONYMS = ("", "nn.functional", "special")
 
 
 def attribute(path: str) -> Any:
@@ -25,8 +26,10 @@ def attribute(path: str) -> Any:
 
 
 def function_of(name: str) -> Callable[..., Any] | None:
-    """The function that PyTorch calls `name`: a function of the same path or last name, or else a method."""
-    last = name.rsplit(".", 1)[-1]
+    """The function that PyTorch calls `name`: one of the same path, or of the last name where these are synonyms."""
+    namespace, _, last = name.rpartition(".")
+    if namespace not in SYNONYMS:
+        return None
     for path in (name, last, f"nn.functional.{last}"):
         found = attribute(path)
         if callable(found) and not isinstance(found, type):

@@ -12,9 +12,8 @@ import rushlight as rl
 from tools.opdb import answering, pytorch
 from tools.opdb.calls import Call, Outcome, mapped
 from tools.opdb.comparing import EXACT, Difference, Tolerance, differences, error_of
-from tools.opdb.deviations import Question, rule_for
+from tools.opdb.deviations import DTYPES, Question, rule_for
 
-DTYPES = ("float32", "float64", "bfloat16", "int64", "bool", "complex64")
 DIFFERENTIABLE = ("float32", "float64", "complex64")
 KEPT = 12
 
@@ -92,7 +91,7 @@ def _check_sample(
     if wanted.error is not None and wanted.stage == "forward":
         tally.counts["forward/refused by PyTorch"] += 1
         return
-    tolerance = Tolerance(*pytorch.tolerances(entry, dtype))
+    tolerance = Tolerance(*pytorch.tolerances(entry, dtype), defaults=True)
     exact = _exact(entry.op, sample, finish, dtype)
     ask = Asking(entry, dtype, sample, position, call, tally)
     given = answering.run(function, call, finish)
@@ -156,9 +155,9 @@ class Asking:
             self.note("method", found or differences(wanted.results, given.results, tolerance, exact and exact.results))
         inplace = answering.method_of(f"{last}_") if self.entry.inplace_variant else None
         if inplace is not None and not self.sample.broadcasts_input:
-            self._inplace(inplace, tolerance)
+            self._inplace(inplace, tolerance, exact)
 
-    def _inplace(self, inplace: Callable[..., Any], tolerance: Tolerance) -> None:
+    def _inplace(self, inplace: Callable[..., Any], tolerance: Tolerance, exact: Outcome | None) -> None:
         finish: Callable[[Any], Any] = self.sample.output_process_fn_grad
         wanted = pytorch.run(self.entry.inplace_variant, self.sample, finish, owned=True)
         given = answering.run(inplace, self.call, finish, owned=True)
@@ -167,8 +166,9 @@ class Asking:
                 found = Difference("accepted", str(wanted.error)[:200]) if given.error is None else error_of(given)
                 self.note("inplace refused", None if found and found.category == "registered" else found)
             return
-        found = error_of(given) or differences(wanted.results, given.results, tolerance)
-        self.note("inplace", found or differences(wanted.gradients, given.gradients, tolerance))
+        found = error_of(given) or differences(wanted.results, given.results, tolerance, exact and exact.results)
+        found = found or differences(wanted.gradients, given.gradients, tolerance, exact and exact.gradients)
+        self.note("inplace", found)
 
     def compiled(self, function: Callable[..., Any], given: Outcome, finish: Callable[[Any], Any]) -> None:
         """Compiled with the same bits as eager: results, inputs after the call, gradients."""

@@ -128,8 +128,8 @@ def gradients(results: Any, inputs: list[Any]) -> list[Any]:
 
 
 def tolerances(entry: Any, dtype: Any) -> tuple[float, float]:
-    """(relative, absolute): those of `torch.testing`, widened by what the entry states for the dtype."""
-    relative, absolute = torch.testing._comparison.default_tolerances(dtype)
+    """(relative, absolute) that the entry states for the dtype: its tests' overrides."""
+    relative, absolute = 0.0, 0.0
     for decorator in entry.decorators:
         parts = getattr(decorator, "decorators", [decorator])
         stated = getattr(decorator, "device_type", None) in (None, "cpu")

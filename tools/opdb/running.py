@@ -8,7 +8,9 @@ import os
 import signal
 import sys
 import time
+import traceback
 import warnings
+from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
@@ -46,11 +48,18 @@ def _child(entry: Any, settings: Settings, path: Path, timeout: int) -> None:
     part.replace(path)
 
 
-def run(entries: list[Any], settings: Settings, folder: Path, jobs: int, timeout: int) -> None:
-    """Fork a process per operator without results yet, at most `jobs` at a time.
+def run(only: set[str], options: Namespace) -> None:
+    """Check what the command line asks for: a forked process per operator without results yet."""
+    entries = [entry for entry in pytorch.operators() if not only or {entry.name, pytorch.label(entry)} & only]
+    if options.fresh:
+        for entry in entries:
+            file_of(options.folder, pytorch.label(entry)).unlink(missing_ok=True)
+    settings = Settings(tuple(options.dtypes.split(",")), options.samples, options.compiled, options.reference)
+    _run_all(entries, settings, options.folder, options.jobs, options.timeout)
 
-    What ends a process, a signal or the time, is written as that operator's failure.
-    """
+
+def _run_all(entries: list[Any], settings: Settings, folder: Path, jobs: int, timeout: int) -> None:
+    """At most `jobs` processes at a time. What ends one, a signal or the time, is that operator's failure."""
     folder.mkdir(parents=True, exist_ok=True)
     waiting = [entry for entry in entries if not file_of(folder, pytorch.label(entry)).exists()]
     running: dict[int, str] = {}
@@ -66,6 +75,8 @@ def run(entries: list[Any], settings: Settings, folder: Path, jobs: int, timeout
                 try:
                     _child(entry, settings, file_of(folder, name), timeout)
                     status = 0
+                except Exception:  # noqa: BLE001 - the parent writes down that the process failed
+                    traceback.print_exc()
                 finally:
                     sys.stderr.flush()
                     os._exit(status)

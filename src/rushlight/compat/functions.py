@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from rushlight.eager import functions as ops
-from rushlight.eager.arguments import operands, required_tensor
+from rushlight.eager.arguments import operands, required_operand, required_tensor
 from rushlight.eager.boundary import checked
+from rushlight.eager.dispatch import dispatch
 from rushlight.eager.indexing import nonzero_places
+from rushlight.eager.overloads import spread_attributes
 from rushlight.eager.tensor import Tensor
 from rushlight.ops.record import OPERATORS
 from rushlight.support.errors import require
@@ -42,15 +44,16 @@ def where(condition: Any, input: Any = None, other: Any = None) -> Any:
 
 
 @checked
-def broadcast_shapes(*shapes: Sequence[int]) -> Any:
-    """Return the shape that tensors of these shapes broadcast to."""
+def broadcast_shapes(*shapes: Sequence[int] | int) -> Any:
+    """Return the shape that tensors of these shapes broadcast to; an int is the shape of a vector."""
     return ops.broadcast_to(ops.zeros((), device="meta"), ()).shape if not shapes else _broadcast_shape(shapes)
 
 
-def _broadcast_shape(shapes: Sequence[Sequence[int]]) -> Any:
-    found = ops.zeros(tuple(shapes[0]), device="meta")
-    for shape in shapes[1:]:
-        found = found + ops.zeros(tuple(shape), device="meta")
+def _broadcast_shape(shapes: Sequence[Sequence[int] | int]) -> Any:
+    sizes = [(shape,) if isinstance(shape, int) else tuple(shape) for shape in shapes]
+    found = ops.zeros(sizes[0], device="meta")
+    for shape in sizes[1:]:
+        found = found + ops.zeros(shape, device="meta")
     return found.shape
 
 
@@ -79,15 +82,22 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Any, ...]:
 
 
 @checked
-def atleast_1d(input: Any) -> Any:
-    """Return a tensor with at least one dim."""
-    return input if input.ndim else input.reshape(1)
+def atleast_1d(*tensors: Any) -> Any:
+    """Return a tensor with at least one dim; a tuple for several tensors, or a list of them."""
+    return _of_each(tensors, lambda tensor: tensor if tensor.ndim else tensor.reshape(1))
 
 
 @checked
-def atleast_2d(input: Any) -> Any:
-    """Return a tensor with at least two dims, new ones in front."""
-    return input if input.ndim >= 2 else atleast_1d(input).unsqueeze(0)
+def atleast_2d(*tensors: Any) -> Any:
+    """Return a tensor with at least two dims, new ones in front; a tuple for several tensors, or a list of them."""
+    return _of_each(tensors, lambda tensor: tensor if tensor.ndim >= 2 else tensor.reshape(1, *(tensor.shape or (1,))))
+
+
+def _of_each(tensors: tuple[Any, ...], function: Callable[[Any], Any]) -> Any:
+    if len(tensors) == 1 and isinstance(tensors[0], Tensor):
+        return function(tensors[0])
+    listed = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], list | tuple) else tensors
+    return tuple([function(required_tensor(tensor)) for tensor in listed])
 
 
 @checked
@@ -118,6 +128,15 @@ def std(
 ) -> Any:
     """Return the standard deviation: the square root of the variance."""
     return input.std(dim, unbiased, keepdim, correction=correction)
+
+
+@checked
+def var_mean(
+    input: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: Any = None
+) -> Any:
+    """Return the variance, as `var`, and the mean."""
+    operand = required_operand(input)
+    return dispatch(OPERATORS["var_mean"], (operand,), spread_attributes(dim, unbiased, keepdim, correction))
 
 
 # Methods that are functions too.

@@ -188,7 +188,6 @@ from rushlight.eager.functions import (
     unbind,
     unflatten,
     unsqueeze,
-    var_mean,
 )
 
 __all__ = [
@@ -378,5 +377,4 @@ __all__ = [
     "unbind",
     "unflatten",
     "unsqueeze",
-    "var_mean",
 ]

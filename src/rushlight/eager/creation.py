@@ -305,20 +305,22 @@ def arange(
     if rest:
         no_more(rest, OPTIONS)
     values = [number(value) for value in ((0, start, step) if end is None else (start, end, step))]
+    where, wanted = place(device), element_type(dtype)
+    if wanted is not None and wanted.kind is Kind.INT:  # numbers are truncated before any are counted, as in PyTorch
+        values = [int(value) if isinstance(value, float) else value for value in values]
     if all(isinstance(value, int | float) for value in values):
         forward = (values[1] - values[0]) * values[2] >= 0
         require(
             forward, "A002", "arange: the step leads away from the end", start=values[0], end=values[1], step=values[2]
         )
-    where = place(device)
     if any(isinstance(value, float) for value in values):
         first, last, stride = [float(value) for value in values]
-        count, found = _range_count(first, last, stride), element_type(dtype) or default_dtype()
+        count, found = _range_count(first, last, stride), wanted or default_dtype()
         attrs = {"count": count, "dtype": found, "device": where}
         result = call_function(OPERATORS["arange.float"], (first, stride), attrs)
     else:
         first, last, stride = values
-        attrs = {"start": first, "end": last, "step": stride, "dtype": element_type(dtype), "device": where}
+        attrs = {"start": first, "end": last, "step": stride, "dtype": wanted, "device": where}
         result = call_function(OPERATORS["arange"], (), attrs)
     return with_gradient(result, requires_grad)
 

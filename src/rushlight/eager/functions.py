@@ -354,7 +354,6 @@ _unbind = OPERATORS["unbind"]
 _unflatten = OPERATORS["unflatten"]
 _unsqueeze = OPERATORS["unsqueeze"]
 _var = OPERATORS["var"]
-_var_mean = OPERATORS["var_mean"]
 _view = OPERATORS["view"]
 _view_as = OPERATORS["view_as"]
 _where = OPERATORS["where"]
@@ -2387,7 +2386,7 @@ def tanhshrink(input: Any) -> Any:
 
 
 def threshold(input: Any, threshold: Any, value: Any) -> Any:
-    """input where it is above threshold, else value."""
+    """value where input is at most threshold; NaN stays."""
     return call_function(
         _threshold, (required_operand(input),), {"threshold": number(threshold), "value": number(value)}
     )
@@ -2475,22 +2474,6 @@ def var(input: Any, dim: Any = None, *, correction: Any = 1, keepdim: Any = Fals
             "correction": number(correction),
             "keepdim": keepdim if keepdim.__class__ is bool else flag(keepdim),
         },
-    )
-
-
-def var_mean(input: Any, dim: Any = None, *, correction: Any = 1, keepdim: Any = False) -> Any:
-    """Variance and mean."""
-    return named_results(
-        _var_mean,
-        call_function(
-            _var_mean,
-            (required_operand(input),),
-            {
-                "dim": integers(dim),
-                "correction": number(correction),
-                "keepdim": keepdim if keepdim.__class__ is bool else flag(keepdim),
-            },
-        ),
     )
 
 
@@ -2779,7 +2762,6 @@ __all__ = [
     "unflatten",
     "unsqueeze",
     "var",
-    "var_mean",
     "view",
     "view_as",
     "where",

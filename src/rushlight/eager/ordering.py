@@ -11,7 +11,7 @@ from rushlight.eager.functions import broadcast_to, cat, full, gather, index_sel
 from rushlight.eager.handle import Handle
 from rushlight.eager.indexing import nonzero_places
 from rushlight.eager.symbols import SymBool, check
-from rushlight.ir.dtype import Kind, bool_, int64
+from rushlight.ir.dtype import Kind, bool_, float32, float64, int64
 from rushlight.ops import OPERATORS
 from rushlight.ops.dims import wrap_dim
 from rushlight.ops.promote import broadcast
@@ -101,13 +101,14 @@ class OrderMethods:
         if interpolation != "linear" or isinstance(q, Handle):
             fail("A006", "quantile: one number for q, and linear interpolation", q=q, interpolation=interpolation)
         require(0 <= q <= 1, "A002", "quantile: q must be between 0 and 1", q=q)
-        flat = self.reshape(-1) if dim is None else self
-        along = 0 if dim is None else integer(dim)
+        flat = self.reshape(-1) if dim is None or self.ndim == 0 else self
+        along = 0 if dim is None else wrap_dim(integer(dim), self.ndim, "quantile")
         values = OrderMethods.sort(flat, along).values
-        place = q * (_length(flat, along, "quantile") - 1)
-        low, high = [values.narrow(along, at, 1) for at in (math.floor(place), math.ceil(place))]
-        found = low.lerp(high, place - math.floor(place))
-        return found if keepdim and dim is not None else found.squeeze(along)
+        count = _length(flat, along, "quantile")
+        place = q * (count - 1)
+        low, high, last = [values.narrow(along, at, 1) for at in (math.floor(place), math.ceil(place), count - 1)]
+        found = where(last.isnan(), last, low.lerp(high, place - math.floor(place)))  # a NaN is last
+        return found if keepdim and dim is not None and self.ndim else found.squeeze(along)
 
     def unique(self: Any, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False) -> Any:
         """The elements that occur, in order, and on request where each element went and how often each occurs."""
@@ -121,8 +122,9 @@ class OrderMethods:
         require(fits, "A002", "bincount: a vector of integers from 0 on is expected", tensor=self)
         padded = cat((self.to(int64), full((1,), integer(minlength) - 1, dtype=int64)))
         check(padded.amin().item() >= -1, "bincount: all numbers are at least 0")
-        counts = full((padded.amax().item() + 1,), 0, dtype=int64 if weights is None else weights.dtype)
-        return counts.scatter_add(0, self.to(int64), full(self.shape, 1) if weights is None else weights)
+        dtype = int64 if weights is None else weights.dtype if weights.dtype is float32 else float64
+        counts = full((padded.amax().item() + 1,), 0, dtype=dtype)
+        return counts.scatter_add(0, self.to(int64), full(self.shape, 1) if weights is None else weights.to(dtype))
 
     def repeat_interleave(self: Any, repeats: Any, dim: Any = None) -> Any:
         """Each element, or slice of a dim, repeated in its place: so often each, or each so often as a vector says."""
@@ -140,7 +142,9 @@ class OrderMethods:
     def nonzero(self: Any, *, as_tuple: bool = False) -> Any:
         """The indices of all elements that are not 0: a row for each, or a tensor for each dim."""
         places = nonzero_places(self != 0)
-        return tuple(places) if as_tuple else stack(places, 1)
+        if as_tuple:
+            return tuple(places)
+        return stack(places, 1) if self.ndim else full((places[0].shape[0], 0), 0, dtype=int64)
 
     def argwhere(self: Any) -> Any:
         """The indices of all elements that are not 0, a row for each."""

@@ -222,8 +222,8 @@ def normal(mean: Any, std: Any = 1.0, size: Any = None, *, generator: Any = None
     """Normally distributed numbers, one for each pair of mean and standard deviation, or of a size."""
     if size is not None:
         return randn(size, generator=generator, dtype=dtype) * std + mean
-    shape = (mean + std).shape
-    return randn(*shape, generator=generator, dtype=dtype) * std + mean
+    either = mean + std
+    return randn(*either.shape, generator=generator, dtype=dtype or either.dtype) * std + mean
 
 
 @checked

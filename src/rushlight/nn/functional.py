@@ -36,6 +36,7 @@ from rushlight.eager.mutation import in_place
 from rushlight.eager.symbols import holds
 from rushlight.ir.dtype import Kind
 from rushlight.nn.interpolation import interpolate
+from rushlight.ops.promote import broadcast
 from rushlight.ops.record import OPERATORS
 from rushlight.support.errors import fail, require
 from rushlight.support.peer_names import absent_name
@@ -322,8 +323,10 @@ def normalize(input: Any, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out:
 @checked
 def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
     """Return the cosine of the angle between vectors along a dim."""
-    lengths = [ops.maximum(ops.linalg_vector_norm(x, 2.0, dim, True), eps) for x in (x1, x2)]
-    return ((x1 / lengths[0]) * (x2 / lengths[1])).sum(dim)
+    shape = broadcast(x1.shape, x2.shape)
+    one, other = x1.expand(shape), x2.expand(shape)
+    lengths = [ops.maximum(ops.linalg_vector_norm(x, 2.0, dim, True), eps) for x in (one, other)]
+    return ((one / lengths[0]) * (other / lengths[1])).sum(dim)
 
 
 def _max_pool(

@@ -18,6 +18,7 @@ from rushlight.ir.scalar import BLOCKED, LANES, Scalar, cast, contract
 from rushlight.ir.type import TensorType
 from rushlight.ir.value import Value
 from rushlight.ops.dims import Array, At, compute_array, integers, normal, same_size
+from rushlight.ops.pointwise_complex import conjugate
 from rushlight.ops.promote import broadcast, device_of, is_one, sum_to
 from rushlight.ops.record import Fact, Sample, define
 from rushlight.ops.reduce import sum_
@@ -134,8 +135,8 @@ def _matrix_vjp(g: Value, a: Value, b: Value) -> tuple[Any, Any]:
         # One product over all rows of the batch, rather than a product for each matrix and a sum.
         rows = product(a.shape[:-1])
         flat_a, flat_g = reshape(a, (rows, a.shape[-1])), reshape(g, (rows, g.shape[-1]))
-        return matmul(g, mT(b)), matmul(mT(flat_a), flat_g)
-    return sum_to(matmul(g, mT(b)), a.shape), sum_to(matmul(mT(a), g), b.shape)
+        return matmul(g, mT(conjugate(b))), matmul(mT(conjugate(flat_a)), flat_g)
+    return sum_to(matmul(g, mT(conjugate(b))), a.shape), sum_to(matmul(mT(conjugate(a)), g), b.shape)
 
 
 @matmul.samples
@@ -293,7 +294,7 @@ addmm = define(
     "addmm(Tensor input, Tensor mat1, Tensor mat2, *, float beta=1, float alpha=1) -> Tensor",
     "beta * input + alpha * (mat1 @ mat2).",
     autocast="lower",
-    dtypes="float",
+    dtypes="number",
 )
 
 
@@ -327,7 +328,7 @@ baddbmm = define(
     "baddbmm(Tensor input, Tensor batch1, Tensor batch2, *, float beta=1, float alpha=1) -> Tensor",
     "beta * input + alpha * (batch1 @ batch2).",
     autocast="lower",
-    dtypes="float",
+    dtypes="number",
 )
 
 
@@ -388,7 +389,7 @@ def linear_vjp(g: Value, input: Value, weight: Value, bias: TensorType | None) -
     rows = product(input.shape[:-1])
     flat_g, flat_x = reshape(g, (rows, g.shape[-1])), reshape(input, (rows, input.shape[-1]))
     grad_bias = None if bias is None else sum_(flat_g, 0)
-    return matmul(g, weight), matmul(mT(flat_g), flat_x), grad_bias
+    return matmul(g, conjugate(weight)), matmul(mT(flat_g), conjugate(flat_x)), grad_bias
 
 
 @linear.samples

@@ -17,8 +17,20 @@ from rushlight.ir.scalar import BLOCKED, Scalar, cast, contract
 from rushlight.ir.type import TensorType
 from rushlight.ir.value import Value
 from rushlight.ops.contract import common_dtype
-from rushlight.ops.dims import Array, At, Shape, compute_array, divisible, guarded, normal, same_size, within, zero
-from rushlight.ops.record import Fact, Sample, define
+from rushlight.ops.dims import (
+    Array,
+    At,
+    Shape,
+    compute_array,
+    divisible,
+    guarded,
+    normal,
+    same_known,
+    same_size,
+    within,
+    zero,
+)
+from rushlight.ops.record import OPERATORS, Fact, Sample, define
 from rushlight.ops.reduce import sum_
 from rushlight.support.errors import fail, require
 from rushlight.sym import Size, SizeExpr, axis_symbol, eq, ge, guard_or_false, optimization_hint, required
@@ -299,13 +311,25 @@ def convolution_input_vjp(
     g: Value, grad: Value, weight: Value, stride: Ints, padding: Shape, dilation: Ints, groups: int
 ) -> Any:
     rule = (stride, padding, dilation, groups)
-    return convolution(g, weight, None, *rule), convolution_weight(grad, g, weight.shape[2:], *rule)
+    return _cut(convolution(g, weight, None, *rule), grad), convolution_weight(grad, g, weight.shape[2:], *rule)
+
+
+def _cut(found: Any, like: Value) -> Any:
+    """A convolution's first places in space, as many as those of the gradient that it is the derivative in.
+
+    It has more where the other operand has space for further windows, as output padding adds.
+    """
+    for dim in range(2, like.ndim):
+        if not same_known(found.shape[dim], like.shape[dim]):
+            found = OPERATORS["narrow"](found, dim, 0, like.shape[dim])
+    return found
 
 
 @convolution_input.samples
 def convolution_input_samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield Sample(normal(rng, 2, 4, 3, 5), normal(rng, 4, 3, 3, 2), (5, 6), (1, 1), (0, 0), (1, 1), 1)
     yield Sample(normal(rng, 2, 6, 4, 6), normal(rng, 6, 2, 3, 3), (7, 6), (2, 1), (1, 2), (1, 2), 2)
+    yield Sample(normal(rng, 2, 2, 3, 4), normal(rng, 2, 1, 2, 2), (10, 9), (2, 2), (0, 0), (3, 1), 1)
 
 
 convolution_weight = define(
@@ -375,7 +399,7 @@ def convolution_weight_vjp(
     g: Value, grad: Value, input: Value, stride: Ints, padding: Shape, dilation: Ints, groups: int
 ) -> Any:
     rule = (stride, padding, dilation, groups)
-    return convolution(input, g, None, *rule), convolution_input(grad, g, input.shape[2:], *rule)
+    return _cut(convolution(input, g, None, *rule), grad), convolution_input(grad, g, input.shape[2:], *rule)
 
 
 @convolution_weight.samples

@@ -419,6 +419,8 @@ def linspace_meta(
 
 @linspace.ref
 def linspace_ref(start: Any, end: Any, steps: int, dtype: DType | None, device: Device | None) -> Array:
+    if dtype and dtype.is_integer:
+        start, end = np.trunc(start), np.trunc(end)
     found = np.linspace(start, end, steps)
     return (np.trunc(found) if dtype and dtype.is_integer else found).astype((dtype or DEFAULT_FLOAT).numpy)
 
@@ -427,8 +429,9 @@ def linspace_ref(start: Any, end: Any, steps: int, dtype: DType | None, device: 
 def linspace_lower(
     at: At, start: Operand, end: Operand, steps: Size, dtype: DType | None, device: Device | None
 ) -> Scalar:
-    # From both ends towards the middle, as PyTorch does, so that both ends are exact.
-    first, last = cast(start[()], float64), cast(end[()], float64)
+    # From both ends towards the middle, as PyTorch does, so that both ends are exact. Ends are truncated to integers.
+    ends = [cast(operand[()], dtype) if dtype and dtype.is_integer else operand[()] for operand in (start, end)]
+    first, last = [cast(one, float64) for one in ends]
     gaps = lift(maximum(steps - 1, 1), float64)
     stride = (last - first) / gaps
     forward = first + stride * cast(index(at[0]), float64)
@@ -442,6 +445,7 @@ def linspace_samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield Sample(0.0, 1.0, 7)
     yield Sample(-3, 3, 4, dtype=float64)
     yield Sample(2.0, 5.0, 1)
+    yield Sample(4.3, 50.0, 50, dtype=int64)
 
 
 eye = define(

@@ -29,6 +29,7 @@ from rushlight.ops.index import (
     wrapped,
 )
 from rushlight.ops.pointwise import element
+from rushlight.ops.pointwise_complex import conjugate
 from rushlight.ops.promote import broadcast, unbroadcast
 from rushlight.ops.record import OPERATORS, Fact, Sample, define
 from rushlight.ops.view import unsqueeze
@@ -203,7 +204,7 @@ def index_add_lower(at: At, input: Operand, dim: int, index: Operand, source: Op
 @index_add.vjp
 def index_add_vjp(g: Value, dim: int, index: Value, alpha: float) -> Any:
     found = index_select(g, dim, index)
-    return g, None, found if alpha == 1 else found * alpha
+    return g, None, found if alpha == 1 else found * conjugate(alpha)
 
 
 @index_add.samples

@@ -37,7 +37,7 @@ from rushlight.ops.view import expand, unsqueeze
 from rushlight.ops.view_part import slice_
 from rushlight.ops.view_shape import reshape
 from rushlight.support.errors import require
-from rushlight.sym import Size, ge, le, mod, required, total
+from rushlight.sym import Size, ge, le, maximum, minimum, mod, required, total
 
 cat = define("cat(Tensor[] tensors, int dim=0) -> Tensor", "Tensors joined along a dim.", variants="function")
 
@@ -240,11 +240,20 @@ def _require_room(mode: str, before: Size, after: Size, size: Size, input: Value
     require(fits, "S011", f"pad: {mode} padding is longer than the tensor gives", input=input.shape)
 
 
+def _cut_first(input: Any, pad: Shape) -> tuple[Any, Shape]:
+    """What negative sizes cut off, cut off: nothing wraps around to it. Returns the sizes that are left too."""
+    cut = tuple([minimum(size, 0) for size in pad])
+    left = tuple([maximum(size, 0) for size in pad])
+    return (input if all(same_known(size, 0) for size in cut) else constant_pad_nd(input, cut)), left
+
+
 @pad.decompose
 def pad_decompose(input: Value, pad: Shape, mode: str, value: float | None) -> Any:
     if mode == "constant":
         return constant_pad_nd(input, pad, value or 0.0)
     require(mode in _PAD_MODES, "A002", f"pad: mode is constant or one of {', '.join(_PAD_MODES)}", mode=mode)
+    if mode == "circular":
+        input, pad = _cut_first(input, pad)
     for dim, (before, after) in enumerate(_pad_pairs(input.ndim, pad)):
         size = input.shape[dim]
         if same_known(before, 0) and same_known(after, 0):
@@ -259,6 +268,9 @@ def pad_decompose(input: Value, pad: Shape, mode: str, value: float | None) -> A
 def pad_ref(input: Array, pad: tuple[int, ...], mode: str, value: float | None) -> Array:
     if mode == "constant":
         return constant_pad_nd_ref(input, pad, value or 0.0)
+    if mode == "circular":
+        input = constant_pad_nd_ref(input, tuple([min(size, 0) for size in pad]), 0.0)
+        pad = tuple([max(size, 0) for size in pad])
     kind: Any = _PAD_MODES[mode][1]
     widths: Any = _pad_pairs(input.ndim, pad)
     return np.pad(input, widths, kind)
@@ -270,6 +282,7 @@ def pad_samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield Sample(normal(rng, 2, 3, 4), (1, 2), "reflect")
     yield Sample(normal(rng, 2, 3, 4), (1, 2, 1, 0), "replicate")
     yield Sample(normal(rng, 2, 3, 4), (1, 2), "circular")
+    yield Sample(normal(rng, 2, 3, 4), (-1, 1, 2, -1), "circular")
 
 
 flip = define("flip(Tensor input, int[] dims) -> Tensor", "The order of some dims reversed, as a copy.")

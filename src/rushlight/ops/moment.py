@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from rushlight.ir.dtype import DType
+from rushlight.ir.dtype import DType, float64
 from rushlight.ir.type import TensorType
 from rushlight.ir.value import Value
 from rushlight.ops.dims import Array, Dims, compute_array, convert, normal, require_floating, widened, wrap_dims
@@ -15,6 +15,7 @@ from rushlight.ops.extreme import amax, amin
 from rushlight.ops.record import OPERATORS, Sample, define
 from rushlight.ops.reduce import corrected_mean, mean, restored, sum_
 from rushlight.ops.view import squeeze
+from rushlight.support.errors import fail
 
 
 def centred_squares(input: Value, dim: Dims) -> tuple[Any, Any]:
@@ -71,13 +72,15 @@ std = define(
 
 @std.decompose
 def std_decompose(input: Value, dim: Dims, correction: float, keepdim: bool) -> Any:
-    found = var(widened(input), dim, correction=correction, keepdim=keepdim)
-    return convert(OPERATORS["sqrt"](found), input.dtype)
+    # Squares of large float32 numbers overflow although their root does not; PyTorch computes in float64 too.
+    require_floating(TensorType(input.shape, input.dtype), "std")
+    wide = input if input.dtype.is_complex else convert(input, float64)
+    return convert(OPERATORS["sqrt"](var(wide, dim, correction=correction, keepdim=keepdim)), input.dtype)
 
 
 @std.ref
 def std_ref(input: Array, dim: Dims, correction: float, keepdim: bool) -> Array:
-    return np.sqrt(_var_reference(input, dim, correction, keepdim)).astype(input.dtype)
+    return np.sqrt(_var_reference(input.astype(np.float64), dim, correction, keepdim)).astype(input.dtype)
 
 
 @std.samples
@@ -89,7 +92,7 @@ var_mean = define(
     "var_mean(Tensor input, int[]? dim=None, *, float correction=1, bool keepdim=False) -> (Tensor var, Tensor mean)",
     "Variance and mean.",
     dtypes="float",
-    variants="function",
+    variants="",
 )
 
 
@@ -202,6 +205,8 @@ def norm_decompose(input: Value, p: Any, dim: Dims, keepdim: bool, dtype: DType 
 
 
 def _order_of(p: Any) -> float:
+    if isinstance(p, str) and p != "fro":
+        fail("A006", f"norm: the order is a number or 'fro', not {p!r}")
     return 2.0 if p in ("fro", None) else float(p)
 
 

@@ -90,13 +90,14 @@ def element(operand: Operand, at: At) -> Scalar:
     return operand[tuple([0 if is_one(size) else at[dim] for dim, size in enumerate(operand.shape, offset)])]
 
 
-def converted(operand: Operand, at: At, dtype: DType) -> Scalar:
+def converted(operand: Operand, at: At, dtype: DType, result: Result = SAME) -> Scalar:
     """The operand's element as a tensor of `dtype` would hold it, in the dtype in which `dtype` is computed.
 
-    A Python number is rounded once, to the latter.
+    A Python number is rounded once, to the latter; to `dtype` where the result is bool, as PyTorch compares.
     """
     value = element(operand, at)
-    return cast(value if operand.type.weak else cast(value, dtype), compute_dtype(dtype))
+    rounded = result is BOOL or not operand.type.weak
+    return cast(cast(value, dtype) if rounded else value, compute_dtype(dtype))
 
 
 def lowered(
@@ -104,7 +105,7 @@ def lowered(
 ) -> Scalar:
     """`scalar` of the operands' elements: computed in float32 for 16-bit floats and rounded at the end."""
     dtype = operating_dtype(op, [None if operand is None else operand.type for operand in operands], result)
-    values = [None if operand is None else converted(operand, at, dtype) for operand in operands]
+    values = [None if operand is None else converted(operand, at, dtype, result) for operand in operands]
     return cast(scalar(*values), bool_ if result is BOOL else dtype)
 
 
@@ -135,7 +136,8 @@ def computed(
     with np.errstate(all="ignore"):
         for value in operands:
             if value is None or type(value) in (bool, int, float, complex):
-                values.append(None if value is None else _number(value, compute))
+                rounded = operating.numpy if result is BOOL else compute
+                values.append(None if value is None else _number(value, rounded).astype(compute))
             else:
                 values.append(np.asarray(value).astype(operating.numpy).astype(compute))
         return np.asarray(function(*values)).astype(np.bool_ if result is BOOL else operating.numpy)

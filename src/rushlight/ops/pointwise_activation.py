@@ -1,4 +1,7 @@
-"""Activation functions. Their parameters are attributes, so each choice is a kernel of its own."""
+"""Activation functions. Their parameters are attributes, so each choice is a kernel of its own.
+
+Of 16-bit floats both they and their gradients are computed in float32 and rounded once: intermediate values overflow.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from rushlight.ir.scalar import Scalar, constant, fma, select
 from rushlight.ir.type import TensorType
 from rushlight.ir.value import Value
 from rushlight.ops import math_erf, math_exp, math_log
-from rushlight.ops.dims import same_size, wrap_dim
+from rushlight.ops.dims import convert, same_size, widened, wrap_dim
 from rushlight.ops.math_core import like, magnitude
 from rushlight.ops.pointwise import Array, At, array_type, computed, lowered, sample_array, typed_result, unary
 from rushlight.ops.pointwise_combine import where
@@ -56,7 +59,7 @@ relu = unary(
 
 @relu.vjp
 def relu_vjp(g: Value, out: Value) -> Any:
-    return where(out > 0, g, 0.0)
+    return where(out <= 0, 0.0, g)  # NaN lets the gradient pass, as in PyTorch
 
 
 leaky_relu = _activation("leaky_relu", "input, times negative_slope below 0.", "float negative_slope=0.01")
@@ -94,15 +97,16 @@ prelu = define(
 
 @prelu.decompose
 def prelu_decompose(input: Value, weight: Value) -> Any:
-    if input.ndim > 1 and weight.ndim == 1:
-        weight = OPERATORS["reshape"](weight, (weight.shape[0], *((1,) * (input.ndim - 2))))
+    if weight.ndim == 1 and input.ndim != 1:
+        channels = (weight.shape[0],) if input.ndim else ()
+        weight = OPERATORS["reshape"](weight, (*channels, *((1,) * (input.ndim - 2))))
     return where(input > 0, input, input * weight)
 
 
 @prelu.ref
 def prelu_ref(input: Array, weight: Array) -> Array:
-    if input.ndim > 1 and weight.ndim == 1:
-        weight = weight.reshape((weight.shape[0],) + (1,) * (input.ndim - 2))
+    if weight.ndim == 1 and input.ndim != 1:
+        weight = weight.reshape(((weight.shape[0],) if input.ndim else ()) + (1,) * (input.ndim - 2))
     return np.where(input > 0, input, input * weight)
 
 
@@ -110,6 +114,7 @@ def prelu_ref(input: Array, weight: Array) -> Array:
 def prelu_samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield Sample(sample_array(rng, (2, 3, 4), "smooth"), sample_array(rng, (3,)))
     yield Sample(sample_array(rng, (5,), "smooth"), sample_array(rng, (1,)))
+    yield Sample(sample_array(rng, (), "smooth"), sample_array(rng, (1,)))
 
 
 hardtanh = _activation("hardtanh", "input within [min_val, max_val].", "float min_val=-1.0, float max_val=1.0", "real")
@@ -166,20 +171,20 @@ def relu6_ref(input: Any) -> Array:
 _samples(relu6)
 
 threshold = _activation(
-    "threshold", "input where it is above threshold, else value.", "float threshold, float value", "ordered"
+    "threshold", "value where input is at most threshold; NaN stays.", "float threshold, float value", "ordered"
 )
 
 
 @threshold.decompose
 def threshold_decompose(input: Value, threshold: float, value: float) -> Any:
     # Integers stay so, as in PyTorch: the value is rounded to them.
-    return where(input > threshold, input, int(value) if input.dtype.kind is Kind.INT else value)
+    return where(input <= threshold, int(value) if input.dtype.kind is Kind.INT else value, input)
 
 
 @threshold.ref
 def threshold_ref(input: Any, threshold: float, value: float) -> Array:
     x = np.asarray(input)
-    return np.where(x > threshold, x, x.dtype.type(value))
+    return np.where(x <= threshold, x.dtype.type(value), x)
 
 
 @threshold.samples
@@ -221,8 +226,9 @@ def elu_lower(at: At, input: Operand, alpha: float, scale: float, input_scale: f
 
 @elu.vjp
 def elu_vjp(g: Value, input: Value, alpha: float, scale: float, input_scale: float) -> Any:
-    below = OPERATORS["exp"](OPERATORS["clamp_max"](input, 0.0) * input_scale) * (alpha * scale * input_scale)
-    return where(input > 0, g * scale, g * below)
+    wide, x = widened(g), widened(input)
+    below = OPERATORS["exp"](OPERATORS["clamp_max"](x, 0.0) * input_scale) * (alpha * scale * input_scale)
+    return convert(where(x > 0, wide * scale, wide * below), g.dtype)
 
 
 _samples(elu, {"alpha": 0.5}, {"alpha": 1.5, "scale": 2.0, "input_scale": 0.5})
@@ -290,8 +296,8 @@ def softplus_lower(at: At, input: Operand, beta: float, threshold: float) -> Sca
 
 @softplus.vjp
 def softplus_vjp(g: Value, input: Value, beta: float, threshold: float) -> Any:
-    scaled = input * beta
-    return where(scaled > threshold, g, g * sigmoid(scaled))
+    wide, scaled = widened(g), widened(input) * beta
+    return convert(where(scaled > threshold, wide, wide * sigmoid(scaled)), g.dtype)
 
 
 _samples(softplus, {"beta": 2.0}, {"threshold": 0.75})
@@ -320,7 +326,7 @@ def logsigmoid_lower(at: At, input: Operand) -> Scalar:
 
 @logsigmoid.vjp
 def logsigmoid_vjp(g: Value, input: Value) -> Any:
-    return g * sigmoid(-input)
+    return convert(widened(g) * sigmoid(-widened(input)), g.dtype)
 
 
 _samples(logsigmoid)
@@ -363,11 +369,12 @@ def gelu_lower(at: At, input: Operand, approximate: str) -> Scalar:
 
 @gelu.vjp
 def gelu_vjp(g: Value, input: Value, approximate: str) -> Any:
+    wide, x = widened(g), widened(input)
     if approximate != "tanh":
-        return g * (ndtr(input) + input * normal_density(input))
-    t = tanh((input * input * input * _CUBIC + input) * _ROOT_2_OVER_PI)
-    slope = (input * input * (3.0 * _CUBIC) + 1.0) * _ROOT_2_OVER_PI
-    return g * ((1.0 + t) * 0.5 + input * (1.0 - t * t) * slope * 0.5)
+        return convert(wide * (ndtr(x) + x * normal_density(x)), g.dtype)
+    t = tanh((x * x * x * _CUBIC + x) * _ROOT_2_OVER_PI)
+    slope = (x * x * (3.0 * _CUBIC) + 1.0) * _ROOT_2_OVER_PI
+    return convert(wide * ((1.0 + t) * 0.5 + x * (1.0 - t * t) * slope * 0.5), g.dtype)
 
 
 _samples(gelu, {"approximate": "tanh"})
@@ -392,8 +399,9 @@ def silu_lower(at: At, input: Operand) -> Scalar:
 
 @silu.vjp
 def silu_vjp(g: Value, input: Value) -> Any:
-    gate = sigmoid(input)
-    return g * (gate * (1 + input * (1 - gate)))
+    x = widened(input)
+    gate = sigmoid(x)
+    return convert(widened(g) * (gate * (1 + x * (1 - gate))), g.dtype)
 
 
 _samples(silu)
@@ -423,8 +431,9 @@ def mish_lower(at: At, input: Operand) -> Scalar:
 
 @mish.vjp
 def mish_vjp(g: Value, input: Value) -> Any:
-    t = tanh(softplus(input))
-    return g * (t + input * sigmoid(input) * (1 - t * t))
+    x = widened(input)
+    t = tanh(softplus(x))
+    return convert(widened(g) * (t + x * sigmoid(x) * (1 - t * t)), g.dtype)
 
 
 _samples(mish)
@@ -434,7 +443,7 @@ hardsigmoid = _activation("hardsigmoid", "(input + 3) / 6 within [0, 1].")
 
 @hardsigmoid.decompose
 def hardsigmoid_decompose(input: Value) -> Any:
-    return hardtanh(input + 3.0, 0.0, 6.0) / 6.0
+    return convert(hardtanh(widened(input) + 3.0, 0.0, 6.0) / 6.0, input.dtype)
 
 
 @hardsigmoid.ref
@@ -449,7 +458,8 @@ hardswish = _activation("hardswish", "input * hardsigmoid(input).")
 
 @hardswish.decompose
 def hardswish_decompose(input: Value) -> Any:
-    return input * hardtanh(input + 3.0, 0.0, 6.0) / 6.0
+    x = widened(input)
+    return convert(x * hardtanh(x + 3.0, 0.0, 6.0) / 6.0, input.dtype)
 
 
 @hardswish.ref
@@ -464,7 +474,8 @@ softsign = _activation("softsign", "input / (1 + |input|).")
 
 @softsign.decompose
 def softsign_decompose(input: Value) -> Any:
-    return input / (abs(input) + 1.0)
+    x = widened(input)
+    return convert(x / (abs(x) + 1.0), input.dtype)
 
 
 @softsign.ref
@@ -479,7 +490,8 @@ tanhshrink = _activation("tanhshrink", "input - tanh(input).")
 
 @tanhshrink.decompose
 def tanhshrink_decompose(input: Value) -> Any:
-    return input - tanh(input)
+    x = widened(input)
+    return convert(x - tanh(x), input.dtype)
 
 
 @tanhshrink.ref

@@ -19,9 +19,12 @@ from rushlight.ops.pointwise import (
     Array,
     At,
     Result,
+    array_type,
     binary,
     computed,
+    converted,
     lowered,
+    operating_dtype,
     sample_array,
     samples_of_pairs,
     typed_result,
@@ -64,23 +67,29 @@ def add_meta(input: TensorType, other: TensorType, alpha: TensorType | None) -> 
 
 @add.ref
 def add_ref(input: Any, other: Any, alpha: Any) -> Array:
+    if operating_dtype(add, [array_type(input), array_type(other)]) is bool_:
+        return np.logical_or(input, other if alpha is None else np.logical_and(other, alpha))
     return computed(add, lambda a, b, c: a + scaled_by(c, b), [input, other, alpha])
 
 
 @add.lower
 def add_lower(at: At, input: Operand, other: Operand, alpha: Operand | None) -> Scalar:
-    return lowered(add, lambda a, b, c: a | b if a.type is bool_ else a + scaled_by(c, b), at, [input, other, alpha])
+    if operating_dtype(add, [input.type, other.type]) is bool_:  # an alpha of any dtype only chooses
+        a, b = converted(input, at, bool_), converted(other, at, bool_)
+        return a | (b if alpha is None else b & converted(alpha, at, bool_))
+    return lowered(add, lambda a, b, c: a + scaled_by(c, b), at, [input, other, alpha])
 
 
 @add.vjp
 def add_vjp(g: Value, input: Value, other: Value, alpha: Any) -> Any:
-    return unbroadcast(g, input), unbroadcast(scaled_by(alpha, g), other), None
+    return unbroadcast(g, input), unbroadcast(scaled_by(conjugate(alpha), g), other), None
 
 
 @add.samples
 def add_samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield from samples_of_pairs(rng)
     yield Sample(sample_array(rng, (3, 5)), sample_array(rng, (5,)), alpha=0.5)
+    yield Sample(sample_array(rng, (3, 5)) > 0, sample_array(rng, (5,)) > 0, alpha=2)
 
 
 sub = define(
@@ -111,7 +120,7 @@ def sub_lower(at: At, input: Operand, other: Operand, alpha: Operand | None) -> 
 
 @sub.vjp
 def sub_vjp(g: Value, input: Value, other: Value, alpha: Any) -> Any:
-    return unbroadcast(g, input), unbroadcast(-scaled_by(alpha, g), other), None
+    return unbroadcast(g, input), unbroadcast(-scaled_by(conjugate(alpha), g), other), None
 
 
 @sub.samples

@@ -25,6 +25,7 @@ from rushlight.ops.pointwise import (
     sample_array,
     typed_result,
 )
+from rushlight.ops.pointwise_complex import conjugate
 from rushlight.ops.promote import promote, unbroadcast
 from rushlight.ops.record import OPERATORS, Fact, Sample, define
 from rushlight.support.errors import require
@@ -270,8 +271,9 @@ def addcmul_lower(at: At, input: Operand, tensor1: Operand, tensor2: Operand, va
 
 @addcmul.vjp
 def addcmul_vjp(g: Value, input: Value, tensor1: Value, tensor2: Value, value: Any) -> Any:
-    scaled = g if value is None else g * value
-    return unbroadcast(g, input), unbroadcast(scaled * tensor2, tensor1), unbroadcast(scaled * tensor1, tensor2), None
+    scaled = g if value is None else g * conjugate(value)
+    by_first, by_second = scaled * conjugate(tensor2), scaled * conjugate(tensor1)
+    return unbroadcast(g, input), unbroadcast(by_first, tensor1), unbroadcast(by_second, tensor2), None
 
 
 @addcmul.samples

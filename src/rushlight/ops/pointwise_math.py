@@ -12,17 +12,20 @@ from typing import Any
 import numpy as np
 
 from rushlight.ir.dtype import Kind, float64
+from rushlight.ir.graph import number_dtype
 from rushlight.ir.loops import Operand
 from rushlight.ir.scalar import Scalar, apply, constant, select
 from rushlight.ir.type import TensorType
 from rushlight.ir.value import Value
 from rushlight.ops import math_erf, math_exp, math_inverse, math_log, math_power, math_trig
+from rushlight.ops.dims import convert, widened
 from rushlight.ops.math_core import length, like
 from rushlight.ops.pointwise import (
     FLOAT,
     Array,
     At,
     binary,
+    check_dtype,
     computed,
     lowered,
     sample_array,
@@ -30,6 +33,7 @@ from rushlight.ops.pointwise import (
     typed_result,
     unary,
 )
+from rushlight.ops.pointwise_complex import conjugate
 from rushlight.ops.promote import unbroadcast
 from rushlight.ops.record import OPERATORS, Fact, Sample, define
 
@@ -238,7 +242,8 @@ tanh = unary("tanh", "Hyperbolic tangent.", ref=np.tanh, scalar=math_exp.tanh, r
 
 @tanh.vjp
 def tanh_vjp(g: Value, out: Value) -> Any:
-    return g * (1 - out * out)
+    out = widened(out)
+    return convert(widened(g) * (1 - out * out), g.dtype)
 
 
 asinh = unary("asinh", "Inverse hyperbolic sine.", ref=np.arcsinh, scalar=math_log.asinh, result=FLOAT)
@@ -333,7 +338,8 @@ sigmoid = unary("sigmoid", "1 / (1 + exp(-input)).", ref=sigmoid_array, scalar=m
 
 @sigmoid.vjp
 def sigmoid_vjp(g: Value, out: Value) -> Any:
-    return g * (out * (1 - out))
+    out = widened(out)
+    return convert(widened(g) * (out * (1 - out)), g.dtype)
 
 
 logit = define(
@@ -374,7 +380,8 @@ def logit_lower(at: At, input: Operand, eps: float | None) -> Scalar:
 
 @logit.vjp
 def logit_vjp(g: Value, input: Value, eps: float | None) -> Any:
-    grad = g / (input * (1 - input))
+    x = widened(input)
+    grad = convert(widened(g) / (x * (1 - x)), g.dtype)
     if eps is None:
         return grad
     inside = OPERATORS["logical_and"](input >= eps, input <= 1.0 - eps)
@@ -444,7 +451,7 @@ cube = unary(
 
 @cube.vjp
 def cube_vjp(g: Value, input: Value) -> Any:
-    return g * (input * input * 3)
+    return g * (conjugate(input * input) * 3)
 
 
 @pow_.vjp
@@ -497,6 +504,7 @@ def float_power_decompose(input: Value, exponent: Value) -> Any:
 
 
 def _as_float64(value: Any) -> Any:
+    check_dtype(float_power, value.dtype if isinstance(value, Value) else number_dtype(value))
     return OPERATORS["to_dtype"](value, float64) if isinstance(value, Value) else float(value)
 
 

@@ -283,13 +283,18 @@ class Operator(Op):
             hint = f"accepted dtypes: {self.dtypes}"
             fail("D001", f"{self.name}: not supported for {first.dtype.name}", operand=first, hint=hint)
 
-    def infer(self, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
-        """The result's type: by `meta`, by the view's layout, or else by typing the decomposition."""
-        # Pointwise operators with `meta` check the dtype that their operands are promoted to.
-        # An operator that is given a dtype converts to it.
+    def check_accepted(self, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> None:
+        """`check_family`, but for pointwise operators with `meta`, which check what their operands are promoted to.
+
+        An operator that is given a dtype converts to it.
+        """
         checked = self.meta_rule is None or Fact.POINTWISE not in self.facts
         if checked and self.dtypes != "all" and attrs.get("dtype") is None:
             self.check_family(operands)
+
+    def infer(self, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
+        """The result's type: by `meta`, by the view's layout, or else by typing the decomposition."""
+        self.check_accepted(operands, attrs)
         named = self.named(operands, attrs)
         if self.meta_rule is not None:
             return self.meta_rule(**named)

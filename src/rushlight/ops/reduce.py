@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from rushlight.ir.dtype import DType, bool_, compute_dtype, from_numpy_dtype, int64, total_dtype
+from rushlight.ir.dtype import DType, bool_, compute_dtype, from_numpy_dtype, int64, total_dtype, uint8
 from rushlight.ir.loops import Operand
 from rushlight.ir.scalar import COLUMNS, LANES, Scalar, apply, cast, constant, lift, reduce, select
 from rushlight.ir.type import TensorType
@@ -378,17 +378,27 @@ any_ = define(
 
 def _truth_lower(kind: str, at: At, input: Operand, dim: Dims, keepdim: bool) -> Scalar:
     frame = Reduced(at, input.shape, dim, keepdim, kind)
-    return fold_scalar(kind, frame, cast(input[frame.index], bool_))
+    return cast(fold_scalar(kind, frame, cast(input[frame.index], bool_)), _truth_dtype(input.dtype))
+
+
+def _truth_dtype(dtype: DType) -> DType:
+    """bool, but uint8 for uint8, which was the bool of early PyTorch."""
+    return uint8 if dtype is uint8 else bool_
+
+
+def _truth_array(function: Any, input: Array, dim: Dims, keepdim: bool) -> Array:
+    found = np.asarray(function(input != 0, wrap_dims(dim, input.ndim, "any"), keepdims=keepdim))
+    return found.astype(np.uint8) if input.dtype == np.uint8 else found
 
 
 @any_.meta
 def any_meta(input: TensorType, dim: Dims, keepdim: bool) -> TensorType:
-    return TensorType(reduced_shape(input.shape, dim, keepdim, "any"), bool_, input.device)
+    return TensorType(reduced_shape(input.shape, dim, keepdim, "any"), _truth_dtype(input.dtype), input.device)
 
 
 @any_.ref
 def any_ref(input: Array, dim: Dims, keepdim: bool) -> Array:
-    return np.asarray(np.any(input != 0, axes_tuple(input, dim, "any"), keepdims=keepdim))
+    return _truth_array(np.any, input, dim, keepdim)
 
 
 @any_.lower
@@ -401,6 +411,7 @@ def any_samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield Sample(rng.random((3, 5)) < 0.1)
     yield Sample(rng.random((3, 5)) < 0.2, 1)
     yield Sample(normal(rng, 3, 5), 0, True)
+    yield Sample((rng.random((3, 5)) < 0.2).astype(np.uint8), 1)
 
 
 all_ = define(
@@ -412,12 +423,12 @@ all_ = define(
 
 @all_.meta
 def all_meta(input: TensorType, dim: Dims, keepdim: bool) -> TensorType:
-    return TensorType(reduced_shape(input.shape, dim, keepdim, "all"), bool_, input.device)
+    return TensorType(reduced_shape(input.shape, dim, keepdim, "all"), _truth_dtype(input.dtype), input.device)
 
 
 @all_.ref
 def all_ref(input: Array, dim: Dims, keepdim: bool) -> Array:
-    return np.asarray(np.all(input != 0, axes_tuple(input, dim, "all"), keepdims=keepdim))
+    return _truth_array(np.all, input, dim, keepdim)
 
 
 @all_.lower

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from rushlight.ir.loops import Operand
-from rushlight.ir.scalar import Scalar
+from rushlight.ir.scalar import Scalar, cast
 from rushlight.ir.type import Layout, TensorType
 from rushlight.ir.value import Value
 from rushlight.ops.create import zeros_of
@@ -21,6 +21,7 @@ from rushlight.ops.dims import (
     At,
     Shape,
     check_index,
+    convert,
     divisible,
     guarded,
     normal,
@@ -114,7 +115,7 @@ def select_backward_lower(at: At, grad: Operand, input_sizes: Shape, dim: int, i
 def _selected(at: At, source: Operand, shape: Shape, dim: int, index: Size, other: Scalar) -> Scalar:
     place = wrap_dim(dim, len(shape), "select")
     offset = at[place] - check_index(index, shape[place], "select")
-    return guarded(within(offset, 1), source[replaced(at, place)], other)
+    return guarded(within(offset, 1), cast(source[replaced(at, place)], other.type), other)
 
 
 @select_backward.vjp
@@ -155,7 +156,7 @@ def select_scatter_lower(at: At, input: Operand, src: Operand, dim: int, index: 
 
 @select_scatter.vjp
 def select_scatter_vjp(g: Value, src: TensorType, dim: int, index: Size) -> Any:
-    return select_scatter(g, zeros_of(g, src.shape), dim, index), select(g, dim, index)
+    return select_scatter(g, zeros_of(g, src.shape), dim, index), convert(select(g, dim, index), src.dtype)
 
 
 @select_scatter.samples
@@ -268,7 +269,7 @@ def _sliced(
     offset = at[place] - first
     position = offset // step
     conditions = [*within(position, count), *divisible(offset, step)]
-    return guarded(conditions, source[replaced(at, place, position)], other)
+    return guarded(conditions, cast(source[replaced(at, place, position)], other.type), other)
 
 
 @slice_backward.vjp
@@ -314,7 +315,8 @@ def slice_scatter_lower(
 
 @slice_scatter.vjp
 def slice_scatter_vjp(g: Value, src: TensorType, dim: int, start: Size | None, end: Size | None, step: Size) -> Any:
-    return slice_scatter(g, zeros_of(g, src.shape), dim, start, end, step), slice_(g, dim, start, end, step)
+    part = convert(slice_(g, dim, start, end, step), src.dtype)
+    return slice_scatter(g, zeros_of(g, src.shape), dim, start, end, step), part
 
 
 @slice_scatter.samples
@@ -416,7 +418,8 @@ def _diagonalised(at: At, source: Operand, shape: Shape, where: tuple[int, int, 
     position = at[first] - max(-offset, 0)
     gap = at[second] - at[first] - offset
     rest = [axis for dim, axis in enumerate(at) if dim not in (first, second)]
-    return guarded([*within(position, count), *within(gap, 1)], source[(*rest, position)], other)
+    source_element = cast(source[(*rest, position)], other.type)
+    return guarded([*within(position, count), *within(gap, 1)], source_element, other)
 
 
 @diagonal_backward.vjp
@@ -459,7 +462,8 @@ def diagonal_scatter_lower(at: At, input: Operand, src: Operand, offset: int, di
 
 @diagonal_scatter.vjp
 def diagonal_scatter_vjp(g: Value, src: TensorType, offset: int, dim1: int, dim2: int) -> Any:
-    return diagonal_scatter(g, zeros_of(g, src.shape), offset, dim1, dim2), diagonal(g, offset, dim1, dim2)
+    part = convert(diagonal(g, offset, dim1, dim2), src.dtype)
+    return diagonal_scatter(g, zeros_of(g, src.shape), offset, dim1, dim2), part
 
 
 @diagonal_scatter.samples

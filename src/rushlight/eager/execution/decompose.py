@@ -46,6 +46,7 @@ def _traced(op: Operator, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -
     found = _traces.get(trace_key)
     if found is None:
         builder = GraphBuilder(op.name)
+        op.check_accepted(unflatten(structure_of(operands), [form.type for form in forms]), attrs)
         nodes = [builder.parameter(f"p{position}", form.type) for position, form in enumerate(forms)]
         assert op.decompose_rule is not None
         result = op.decompose_rule(**op.named(unflatten(structure_of(operands), nodes), attrs))
