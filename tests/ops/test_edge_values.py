@@ -171,3 +171,15 @@ def test_constants_are_converted_as_elements_are():
 def test_sort_of_no_tensor_is_a_registered_error():
     with pytest.raises(RushlightError):
         rl.sort(None)
+
+
+def test_attention_drops_weights_without_gradients_too():
+    q = rl.randn(2, 3, 4)
+
+    def attention(q):
+        return F.scaled_dot_product_attention(q, q, q, dropout_p=0.5)
+
+    rl.manual_seed(0)
+    eager = attention(q)
+    rl.manual_seed(0)
+    assert rl.equal(rl.compile(attention)(q), eager)

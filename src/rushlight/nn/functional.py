@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rushlight.eager import functions as ops
-from rushlight.eager.arguments import flag
+from rushlight.eager.arguments import flag, required_tensor
 from rushlight.eager.boundary import checked
 from rushlight.eager.functions import (
     adaptive_avg_pool1d,
@@ -27,7 +27,6 @@ from rushlight.eager.functions import (
     logsigmoid,
     pad,
     rms_norm,
-    scaled_dot_product_attention,
     sigmoid,
     softplus,
     tanh,
@@ -36,6 +35,7 @@ from rushlight.eager.mutation import in_place
 from rushlight.eager.symbols import holds
 from rushlight.ir.dtype import Kind
 from rushlight.nn.interpolation import interpolate
+from rushlight.ops.attention import scaled_dot_product_attention_decompose
 from rushlight.ops.promote import broadcast
 from rushlight.ops.record import OPERATORS
 from rushlight.support.errors import fail, require
@@ -198,6 +198,27 @@ def softmin(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any
 
 
 @checked
+def scaled_dot_product_attention(
+    query: Any,
+    key: Any,
+    value: Any,
+    attn_mask: Any = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Any:
+    """Return softmax(query @ key.mT * scale + mask) @ value; a bool mask says what takes part."""
+    if dropout_p == 0.0:
+        return ops.scaled_dot_product_attention(
+            query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
+        )
+    # In parts: a draw of random numbers is a call of its own, with its place in the generator's stream.
+    parts = [required_tensor(part) for part in (query, key, value)]
+    return scaled_dot_product_attention_decompose(*parts, attn_mask, dropout_p, is_causal, scale, enable_gqa)
+
+
 def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
     """Return the input with elements set to 0 with probability `p`, and the others divided by `1 - p`."""
     require(0.0 <= p <= 1.0, "A002", f"dropout probability has to be between 0 and 1, but got {p}")
