@@ -191,7 +191,9 @@ def sum_to(grad: Any, shape: Sequence[Size]) -> Any:
     dims = [
         dim for dim in range(grad.ndim) if dim < lead or (is_one(shape[dim - lead]) and not is_one(grad.shape[dim]))
     ]
-    if dims:
+    if dims and grad.dtype.is_complex:  # sums of complex numbers have no signed start
+        grad = OPERATORS["sum"](grad, tuple(dims), True)
+    elif dims:
         grad = _sum_repeated(grad, tuple(dims), lead)
     return OPERATORS["reshape"](grad, shape) if lead else grad
 

@@ -284,10 +284,7 @@ class Operator(Op):
             fail("D001", f"{self.name}: not supported for {first.dtype.name}", operand=first, hint=hint)
 
     def check_accepted(self, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> None:
-        """`check_family`, but for pointwise operators with `meta`, which check what their operands are promoted to.
-
-        An operator that is given a dtype converts to it.
-        """
+        """`check_family`, unless operands are converted: by a dtype given, or by pointwise promotion."""
         checked = self.meta_rule is None or Fact.POINTWISE not in self.facts
         if checked and self.dtypes != "all" and attrs.get("dtype") is None:
             self.check_family(operands)
