@@ -125,9 +125,8 @@ def test_entries_that_moved_are_noticed(calls: int) -> None:
 
 def test_guards_are_written_when_they_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     written: list[Any] = []
-    first = snapshot.StateGuards.guards.fget
-    assert first is not None
-    monkeypatch.setattr(snapshot.StateGuards, "guards", property(lambda self: written.append(self) or first(self)))
+    first = snapshot.StateGuards.guards
+    monkeypatch.setattr(snapshot.StateGuards, "guards", lambda self, space: written.append(self) or first(self, space))
     block = Block()
     compiled = rl.compile(block)
     for _ in range(3):

@@ -25,6 +25,7 @@ from rushlight.sym import (
     is_symbol,
     maximum,
     minimum,
+    ne,
     optimization_hint,
     parts,
     product,
@@ -255,6 +256,19 @@ def test_unused_expressions_are_freed_at_once_but_for_the_memo():
         assert made[0]() is None
     finally:
         gc.enable()
+
+
+def test_the_table_of_terms_keeps_no_scope():
+    """The facts of a scope are expressions of its symbols, which refer to it: the collector frees all of them."""
+    scope = Scope()
+    n, m = scope.symbol(hint=3), scope.symbol(hint=4)
+    scope.guard(ne(n * m + 1, 5))
+    scope.guard(ne(minimum(n, 7) + n // 2, 6))
+    ref = weakref.ref(scope)
+    del scope, n, m
+    forget()
+    gc.collect()
+    assert ref() is None
 
 
 def test_threads_that_race_get_the_same_objects():

@@ -92,7 +92,11 @@ def minimum_cut(
             network.add_edge((id(operand), 1), (key, 0))
         if key in needed:
             network.add_edge((key, 1), _SINK)
-    _, (_, late) = _networkx().minimum_cut(network, _SOURCE, _SINK)
+    flow = _networkx().algorithms.flow
+    residual = flow.build_residual_network(network, "capacity")
+    _, (_, late) = flow.minimum_cut(network, _SOURCE, _SINK, flow_func=flow.preflow_push, residual=residual)
+    for graph in (network, residual):  # its views refer to it: only the garbage collector would free it
+        vars(graph).clear()
     return [call for call in values if (id(call), 1) in late and (id(call), 0) not in late]
 
 

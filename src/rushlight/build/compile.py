@@ -12,6 +12,7 @@ from rushlight.build.reference import ReferenceExecutable
 from rushlight.build.steps import compile_by_calls
 from rushlight.ir.graph import Graph
 from rushlight.support import garbage, settings
+from rushlight.sym.memo import forgetting
 
 # "eager" and "aot_eager" differ in what they are given: a backward pass that was cut from its forward, or not.
 BACKENDS: Mapping[str, Callable[[Graph], Executable]] = MappingProxyType(
@@ -32,7 +33,7 @@ def compile_graph(graph: Graph, backend: str | None = None, chooser: Chooser | N
     """
     if settings.get().nan_asserts:
         return FiniteExecutable(graph)
-    with garbage.uncollected():
+    with garbage.uncollected(), forgetting():
         compile_with = BACKENDS[backend or settings.get().backend]
         if chooser is not None and compile_with is compile_native:
             return compile_native(graph, chooser)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import threading
 import time
+import weakref
 from typing import TYPE_CHECKING, Protocol
 
 from rushlight import build
@@ -23,7 +24,9 @@ if TYPE_CHECKING:
     from rushlight.build.pipeline import Code
     from rushlight.ir.plan import Plan
 
-_loaded: dict[str, tuple[llvm.LoadedModule, Summary]] = {}
+# Executables share the code of equal graphs while one of them lives. The callback is a method of C: one in Python would
+# run anywhere, and lose an interrupt that arrives in it.
+_loaded: dict[str, tuple[weakref.ref[llvm.LoadedModule], Summary]] = {}
 _lock = threading.Lock()
 
 
@@ -59,8 +62,9 @@ def compile_native(graph: Graph, chooser: Chooser | None = None) -> NativeExecut
     with clock.stage("key"):
         key = graph_key(graph, target, choices)
     found = None if stages.lacking else _loaded.get(key)
-    if found is not None:
-        return NativeExecutable.of_graph(graph, *found, cached=True)
+    module = None if found is None else found[0]()
+    if found is not None and module is not None:
+        return NativeExecutable.of_graph(graph, module, found[1], cached=True)
     with clock.stage("cache"):
         stored = None if stages.lacking else objects.shared().get(key)
     if stored is not None:
@@ -73,8 +77,11 @@ def compile_native(graph: Graph, chooser: Chooser | None = None) -> NativeExecut
             objects.shared().put(key, {"object": obj, "summary": summary.to_json()})
     module = _load(obj, summary, target)
     with _lock:
-        kept = _loaded.setdefault(key, (module, summary))
-    return NativeExecutable.of_graph(graph, *kept, cached=stored is not None)
+        found = _loaded.get(key)
+        shared = None if found is None else found[0]()
+        if shared is None:
+            _loaded[key] = weakref.ref(module, functools.partial(_loaded.pop, key)), summary
+    return NativeExecutable.of_graph(graph, module if shared is None else shared, summary, cached=stored is not None)
 
 
 def _load(obj: bytes, summary: Summary, target: Target) -> llvm.LoadedModule:

@@ -32,6 +32,7 @@ from rushlight.support import clock, events, garbage, profiling, settings
 from rushlight.support.errors import fail, warn
 from rushlight.support.frozen import frozen
 from rushlight.sym import Scope
+from rushlight.sym.memo import forget, forgetting
 
 if TYPE_CHECKING:
     from rushlight.build import Executable
@@ -41,7 +42,8 @@ if TYPE_CHECKING:
 MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 SEARCHING = ("max-autotune", "max-autotune-no-cudagraphs")
 QUIET_GRAPHS = 8  # of one function; beyond these a warning says which guard keeps failing
-_compiled: weakref.WeakSet[CompiledFunction] = weakref.WeakSet()
+# By identity. The callbacks are a method of C: one in Python would run anywhere, and lose an interrupt in it.
+_compiled: dict[int, weakref.ref[CompiledFunction]] = {}
 _count = [0]
 
 
@@ -71,7 +73,7 @@ class CompiledFunction:
         self.entries: tuple[Entry, ...] = ()
         self.dynamic_numbers: set[str] = set()
         self._lock = threading.RLock()
-        _compiled.add(self)
+        _compiled[id(self)] = weakref.ref(self, functools.partial(_compiled.pop, id(self)))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the first entry whose guards hold; trace a new one when there is none."""
@@ -98,7 +100,7 @@ class CompiledFunction:
 
     def _trace(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry:
         self._say_why(args, kwargs)
-        with profiling.profiled("compile"), garbage.uncollected(), clock.stage("capture"):
+        with profiling.profiled("compile"), garbage.uncollected(), forgetting(), clock.stage("capture"):
             entry = self._entry(args, kwargs, None)
         self.entries = (entry, *self.entries)
         return entry
@@ -190,7 +192,7 @@ class SpecifiedFunction(CompiledFunction):
             made = self._made.get(spec)
             if made is not None and made is not entry:  # another thread made it meanwhile
                 return self._run(spec, args, kwargs)
-            with profiling.profiled("compile"), garbage.uncollected(), clock.stage("capture"):
+            with profiling.profiled("compile"), garbage.uncollected(), forgetting(), clock.stage("capture"):
                 entry = self._made[spec] = self._entry(args, kwargs, spec)
             self.entries = tuple(reversed(self._made.values()))
             return _first_result(entry, args, kwargs)
@@ -288,11 +290,17 @@ def compile(
     return CompiledModule(model, compiled) if hasattr(type(model), "forward") else compiled
 
 
+def compiled_functions() -> list[CompiledFunction]:
+    """All compiled functions that there are."""
+    return [function for ref in list(_compiled.values()) if (function := ref()) is not None]
+
+
 def reset() -> None:
     """Forgets every trace of every compiled function, and the count."""
-    for function in list(_compiled):
+    for function in compiled_functions():
         function.reset()
     _count[0] = 0
+    forget()
 
 
 def graph_count() -> int:

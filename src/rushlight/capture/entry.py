@@ -165,4 +165,5 @@ class Entry:
     @property
     def guards(self) -> tuple[Guard, ...]:
         """All that the entry takes for granted, in the order in which it asks."""
-        return (*self.first, *self.state.guards)
+        space = self.call.__globals__  # pyright: ignore[reportFunctionMemberAccess] - a function
+        return (*self.first, *self.state.guards(space))

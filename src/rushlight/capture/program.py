@@ -336,6 +336,7 @@ def record(
     finally:
         recorder.leave()
         recorder.tracer.close()
+        recorder.numbers.made.clear()
 
 
 def _observed(arguments: Arguments, leaves: Sequence[Any], program: Program) -> Observed:

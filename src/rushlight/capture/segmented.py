@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from rushlight.build.segments import Birth, HostStep, NativeStep, cut_at_births, is_segmented
@@ -18,7 +19,7 @@ from rushlight.ir.type import TensorType, symbols_in
 from rushlight.ir.value import map_operands
 from rushlight.support.errors import fail
 from rushlight.support.frozen import frozen
-from rushlight.sym import RuntimeAssert, SizeExpr, evaluate, free_symbols, is_symbol, scopes_of
+from rushlight.sym import Branch, RuntimeAssert, SizeExpr, evaluate, free_symbols, is_symbol, scopes_of
 
 if TYPE_CHECKING:
     from rushlight.build import Executable
@@ -133,13 +134,16 @@ class InnerRunner:
 
     def _made(self) -> Runs:
         graph, branch = self._inner.graph, self._inner.branch
+        compile_graph = partial(_compiled_within, branch, self._compile_graph)
         with branch.scope.within(branch):
             kind = Segmented if is_segmented(graph) else Whole
-            return kind(graph, self._compile, branch.asserts)
+            return kind(graph, compile_graph, branch.asserts)
 
-    def _compile(self, graph: Graph) -> Executable:
-        with self._inner.branch.scope.within(self._inner.branch):
-            return self._compile_graph(graph)
+
+def _compiled_within(branch: Branch, compile_graph: Compile, graph: Graph) -> Executable:
+    """The executable of a graph of a branch, which is compiled when it first runs."""
+    with branch.scope.within(branch):
+        return compile_graph(graph)
 
 
 def _birth_runner(birth: Birth) -> Runner:

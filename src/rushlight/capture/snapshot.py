@@ -7,8 +7,10 @@ from array import array
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Sequence
 from operator import attrgetter
+from types import CodeType
 from typing import Any, NamedTuple
 
+from rushlight.capture.arguments import Names
 from rushlight.capture.guard import Guard
 from rushlight.capture.state import Leaf
 from rushlight.eager.form import Form
@@ -96,33 +98,32 @@ def _is_same(leaf: Leaf) -> bool:
 
 
 class StateGuards:
-    """The guards of a snapshot. They are written as text when somebody reads them, or when it does not hold."""
+    """The guards of a snapshot. They are written as text when somebody reads them, or when it does not hold.
 
-    __slots__ = ("_guards", "_lock", "_make", "_space", "_test", "snapshot")
+    The text is evaluated in the names of the function that asks. These have this object too, so they are handed in and
+    not kept: that would be a cycle.
+    """
 
-    def __init__(self, snapshot: Snapshot, make: Callable[[Snapshot], list[Guard]], space: dict[str, Any]) -> None:
+    __slots__ = ("_guards", "_lock", "_make", "_test", "snapshot")
+
+    def __init__(self, snapshot: Snapshot, make: Callable[[Names, Snapshot], list[Guard]]) -> None:
         self.snapshot = snapshot
         self._make = make
-        self._space = space
         self._guards: tuple[Guard, ...] | None = None
-        self._test: Callable[[], bool] | None = None
+        self._test: CodeType | None = None
         self._lock = threading.Lock()
 
-    @property
-    def guards(self) -> tuple[Guard, ...]:
-        """The guards, in the order in which they are asked."""
+    def guards(self, space: dict[str, Any]) -> tuple[Guard, ...]:
+        """The guards, in the order in which they are asked; `space` has the names of the function that asks."""
         with self._lock:
             if self._guards is None:
-                self._guards = tuple(self._make(self.snapshot))
+                self._guards = tuple(self._make(Names(space), self.snapshot))
         return self._guards
 
-    def fail(self) -> bool:
-        """Whether one of them does not hold."""
-        if self.snapshot.holds():
-            return False
+    def fail(self, space: dict[str, Any]) -> bool:
+        """Whether one of them does not hold; for when the snapshot does not."""
         test = self._test
         if test is None:
-            failed = " or ".join([guard.failed for guard in self.guards])
-            code = compile(f"lambda: {failed}", "<rushlight guards>", "eval")
-            test = self._test = eval(code, self._space)  # noqa: S307 - our own text
-        return test()
+            failed = " or ".join([guard.failed for guard in self.guards(space)])
+            test = self._test = compile(failed, "<rushlight guards>", "eval")
+        return bool(eval(test, space))  # noqa: S307 - our own text

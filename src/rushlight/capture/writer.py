@@ -5,7 +5,6 @@ from __future__ import annotations
 import weakref
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import partial
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
@@ -185,7 +184,7 @@ class Writer:
             [leaf for leaf in walk.leaves if id(leaf.container) in kept],
             [source.tensor for source in program.sources if isinstance(source, TensorSource)],
         )
-        self.state = StateGuards(snapshot, partial(snapshot_guards, names), names.space)
+        self.state = StateGuards(snapshot, snapshot_guards)
         for position, first in program.same:
             text, other = arguments.leaves[position][0], self._owner(first)
             self.guards.append(Guard("memory", text, f"the same tensor as {other}", f"{text} is not {other}"))
@@ -214,14 +213,14 @@ class Writer:
         # One condition: Python compiles it in less than half the time of as many statements.
         failed = [guard.failed for guard in self.guards]
         if not self.state.snapshot.is_empty:
-            failed.append(f"{self.names(self.state)}.fail()")
+            failed.append(f"not {self.names(self.state.snapshot)}.holds() and {self.names(self.state)}.fail(globals())")
         lines.append(f"        if {' or '.join(failed)}: return MISS")
         lines += ["    except BROKEN:", "        return MISS"]
         lines += [f"    {line}" for line in [*self._inputs(), *self._outputs(attach), *self._effects()]]
         text = "\n".join(lines)
         exec(compile(text, f"<rushlight {self.program.graph.name}>", "exec"), space)  # noqa: S102 - our own text
         return Entry(
-            space["call"],
+            space.pop("call"),  # whose globals these are
             tuple(self.arguments.unpack),
             (*self.arguments.guards, *self.guards),
             self.state,

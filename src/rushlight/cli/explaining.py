@@ -67,7 +67,7 @@ def run_script(script: Path, arguments: list[str]) -> tuple[int, dict[str, Any]]
 def account() -> list[str]:
     """What happened in this process, as lines of text."""
     lines = ["", f"compiled: {capture.graph_count()} graphs"]
-    for function in sorted(api._compiled, key=_name):
+    for function in sorted(api.compiled_functions(), key=_name):
         lines += _function(function)
     for kind, title in TOLD.items():
         lines += _reasons(title, [str(event.reason) for event in events.events(kind)])
@@ -83,7 +83,7 @@ def account() -> list[str]:
 
 def sizes() -> list[str]:
     """What the compiled functions of this process know and ask of sizes, as lines of text."""
-    return ["", *str(shape_report(*sorted(api._compiled, key=_name))).splitlines()]
+    return ["", *str(shape_report(*sorted(api.compiled_functions(), key=_name))).splitlines()]
 
 
 def _name(function: api.CompiledFunction) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import weakref
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Generic, TypeVar, cast
 
@@ -183,11 +182,10 @@ class _Prefetching(Iterator[Any]):
             Worker(
                 WorkerInfo(index, loader.num_workers, (seed + ordinal + index) % 2**63, loader.dataset),
                 _starter(loader, index),
+                owner=self,
             )
             for index in range(loader.num_workers)
         ]
-        # Not `self.close`, which would keep this iterator alive: workers end when it is dropped, and at exit.
-        self._finalizer = weakref.finalize(self, _stop, tuple(self._workers))
         self._round = list(self._workers)
         self._turn = 0
         self._waiting = dict.fromkeys(self._workers, 0)
@@ -209,7 +207,8 @@ class _Prefetching(Iterator[Any]):
                 return batch
             self._round.remove(worker)
             self._turn = turn % max(len(self._round), 1)
-        self._finalizer()
+        for worker in self._workers:
+            worker.stop()
         raise StopIteration
 
     def _submit(self, worker: Worker) -> None:
@@ -226,8 +225,3 @@ def _starter(loader: DataLoader[Any], index: int) -> Callable[[], Callable[[Any]
         return loader.fetcher()
 
     return start
-
-
-def _stop(workers: tuple[Worker, ...]) -> None:
-    for worker in workers:
-        worker.stop()

@@ -8,6 +8,7 @@ release the interpreter's lock.
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
@@ -49,16 +50,20 @@ _STOP = object()
 
 
 class Worker:
-    """One thread: `submit` tasks, `receive` their outcomes in the same order, `stop` it at the end."""
+    """One thread: `submit` tasks, `receive` their outcomes in the same order, `stop` it at the end.
 
-    def __init__(self, info: WorkerInfo, start: Callable[[], Callable[[Any], Any]]) -> None:
+    It ends with its `owner` too, after the task that it is at.
+    """
+
+    def __init__(self, info: WorkerInfo, start: Callable[[], Callable[[Any], Any]], owner: object) -> None:
         self.id = info.id
         self._tasks: SimpleQueue[Any] = SimpleQueue()
         self._outcomes: SimpleQueue[Outcome] = SimpleQueue()
         # A daemon: a dataset that blocks forever must not keep the interpreter from exiting.
         self._thread = threading.Thread(
             target=_serve,
-            args=(info, start, self._tasks, self._outcomes),
+            # The callback wakes the thread. It is a method of C: one in Python could lose an interrupt.
+            args=(info, start, weakref.ref(owner, self._tasks.put), self._tasks, self._outcomes),
             name=f"rushlight-loader-{info.id}",
             daemon=True,
         )
@@ -102,13 +107,14 @@ class Worker:
 def _serve(
     info: WorkerInfo,
     start: Callable[[], Callable[[Any], Any]],
+    owner: weakref.ref[object],
     tasks: SimpleQueue[Any],
     outcomes: SimpleQueue[Outcome],
 ) -> None:
     """The thread's loop. Every task gets an outcome: also when the start failed, so that nobody waits in vain."""
     _local.info = info
     run: Callable[[Any], Any] | None = None
-    while (task := tasks.get()) is not _STOP:
+    while (task := tasks.get()) is not _STOP and owner() is not None:
         try:
             run = run or start()
             outcome = Outcome(run(task), None)

@@ -27,7 +27,7 @@ Kind = Literal[
     "tuning",
 ]
 
-CAPACITY = 4096  # events kept; a training step records a few
+CAPACITY = 1024  # events kept, some 300 bytes each; a training step records a few
 _LISTENERS: dict[str, Topic] = {
     "fallback": log.DISPATCH,
     "recompile": log.RECOMPILE,

@@ -273,9 +273,13 @@ def flat_sum(items: list[tuple[SizeExpr, int]], constant: int) -> Size:
     return sum_node(tuple([item[0] for item in items]), tuple([item[1] for item in items]), constant)
 
 
+# Keys of the table tell operands apart by identity and do not keep them: a term does that as long as it lives. The facts
+# of a scope are expressions of its symbols, so with keys that keep symbols the table would keep scopes for ever.
+
+
 def sum_node(operands: tuple[SizeExpr, ...], coefficients: tuple[int, ...], constant: int) -> SizeExpr:
     """The interned sum node of these parts, as they are."""
-    key = (SUM, constant, coefficients, operands)
+    key = (SUM, constant, coefficients, tuple(map(id, operands)))
     return interned_at(key, SizeExpr, SUM, operands, (("constant", constant), ("coefficients", coefficients)), int)
 
 
@@ -332,12 +336,13 @@ def product_node(atoms: Iterable[SizeExpr]) -> SizeExpr:
     factors = tuple(sorted(atoms, key=operator.attrgetter("serial")))
     if len(factors) == 1:
         return factors[0]
-    return interned_at((PRODUCT, factors), SizeExpr, PRODUCT, factors, (), int)
+    return interned_at((PRODUCT, tuple(map(id, factors))), SizeExpr, PRODUCT, factors, (), int)
 
 
 def atom_node(op: Op, operands: tuple[Size, ...]) -> SizeExpr:
     """The interned floor division, minimum or maximum of operands that are canonical already; they may be integers."""
-    return interned_at((op, operands), SizeExpr, op, operands, (), int)
+    parts = tuple([(operand,) if operand.__class__ is int else id(operand) for operand in operands])
+    return interned_at((op, parts), SizeExpr, op, operands, (), int)
 
 
 def below(e: SizeExpr) -> Iterable[SizeExpr]:

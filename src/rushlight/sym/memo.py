@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from functools import wraps
 from typing import Any, TypeVar
+
+from rushlight.term import forget_dead
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -18,6 +21,16 @@ def forget() -> None:
     """Empties all tables, and so lets go of sizes that nothing else refers to."""
     for table in _tables:
         table.clear()
+    forget_dead()
+
+
+@contextmanager
+def forgetting() -> Generator[None]:
+    """A scope after which nothing is remembered: what has sizes of its own, as a compilation, leaves none behind."""
+    try:
+        yield
+    finally:
+        forget()
 
 
 def memo_of_two(compute: Callable[[A, B], R]) -> Callable[[A, B], R]:

@@ -61,6 +61,8 @@ def symbols_of(e: Size) -> frozenset[SizeExpr]:
     """The symbols in `e`, as a set; remembered in short expressions."""
     if isinstance(e, int):
         return frozenset()
+    if e.op is SYMBOL:
+        return frozenset((e,))  # not remembered in the symbol, which would hold itself
     try:
         return e.memo_symbols
     except AttributeError:

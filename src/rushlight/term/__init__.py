@@ -1,7 +1,17 @@
 """Immutable typed nodes: the one data structure that sizes, scalar code and tensor graphs are written in."""
 
 from rushlight.term.rewrite import Any, Pattern, Rule, Rules, match, rewrite
-from rushlight.term.term import Attrs, Op, Term, attr_key, interned, interned_at, slot_setter, structural_digest
+from rushlight.term.term import (
+    Attrs,
+    Op,
+    Term,
+    attr_key,
+    forget_dead,
+    interned,
+    interned_at,
+    slot_setter,
+    structural_digest,
+)
 from rushlight.term.text import (
     FormatsAtoms,
     Language,
@@ -28,6 +38,7 @@ __all__ = [
     "Term",
     "TermSyntaxError",
     "attr_key",
+    "forget_dead",
     "format_terms",
     "format_value",
     "interned",

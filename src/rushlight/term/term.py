@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 import threading
 import weakref
+from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any, Self, TypeVar
 
@@ -97,7 +98,7 @@ def attr_key(value: Any) -> Any:
 
 
 class _InternedRef(weakref.ref[Term]):
-    """A weak reference that knows its key, so that its callback can drop the table's entry."""
+    """A weak reference that knows its key, so that the table's entry can be dropped."""
 
     __slots__ = ("key",)
 
@@ -105,7 +106,21 @@ class _InternedRef(weakref.ref[Term]):
 
 
 _table: dict[Any, _InternedRef] = {}
-_table_lock = threading.RLock()  # freeing a key may free a term, whose callback comes here again
+_table_lock = threading.RLock()  # a finaliser of the garbage collector may make terms inside
+# References to terms that died. A callback in Python would run anywhere, and lose an interrupt that arrives in it; this
+# one is a method of C, and the next new term drops the entries.
+_dead: deque[_InternedRef] = deque()
+_bury = _dead.append
+
+
+def forget_dead() -> None:
+    """Drops the entries of terms that died, and with them what their keys hold."""
+    while _dead:
+        try:
+            ref = _dead.pop()
+        except IndexError:  # another thread took the last one
+            return
+        _forget(ref)
 
 
 def _forget(ref: _InternedRef) -> None:
@@ -131,8 +146,10 @@ def interned_at(key: Any, cls: type[T], op: Op, operands: tuple[Any, ...], attrs
         found = ref() if ref is not None else None
         if found is not None:
             return found  # pyright: ignore[reportReturnType] - the key holds the class
+        if _dead:
+            forget_dead()
         term = cls(op, operands, attrs, type)
-        mine = _InternedRef(term, _forget)
+        mine = _InternedRef(term, _bury)
         mine.key = key
         winner = _table.setdefault(key, mine)
         if winner is mine:

@@ -33,6 +33,13 @@ def emit_kernel(kernel: Kernel, target: CodeTarget, function_name: str) -> str:
     read memory along their own axes. Intrinsics need no declarations.
     """
     ctx = Context(kernel, target, _HANDLERS)
+    try:
+        return _function_text(ctx, kernel, target, function_name)
+    finally:
+        ctx.close()
+
+
+def _function_text(ctx: Context, kernel: Kernel, target: CodeTarget, function_name: str) -> str:
     axes = kernel.parallel_axes
     body = kernel.body
     for _ in axes:

@@ -70,12 +70,13 @@ class Mask:
 
 
 class Names:
-    """Fresh names in one function."""
+    """Fresh names in one function, and what its regions know."""
 
-    __slots__ = ("count",)
+    __slots__ = ("count", "memos")
 
     def __init__(self) -> None:
         self.count = 0
+        self.memos: list[dict[Any, Value]] = []
 
     def value(self) -> str:
         """A name for a value."""
@@ -130,6 +131,7 @@ class Scope:
         self.memo: dict[Any, Value] = {}
         self.pinned: dict[Any, int] = {}
         self.sizes: dict[Any, str] = {}
+        names.memos.append(self.memo)
 
     def inner(self, label: str, axes: int = 0, hold: int = 0, vector: Lanes | None = None) -> Scope:
         """A region inside this one, its first block named `label`."""
@@ -219,6 +221,11 @@ class Context:
         if len(self.analysis.reductions) > 1:
             analysis = self.analysis
             self.certain.update(unguarded(analysis.roots) if analysis.has_guards else analysis.reductions)
+
+    def close(self) -> None:
+        """Drops what regions know when the function is written: values refer to their region, which refers to them."""
+        for memo in self.names.memos:
+            memo.clear()
 
     def allocate(self, llvm_type: str, count: int = 1) -> str:
         """The address of scratch memory of the function, 64-byte aligned."""

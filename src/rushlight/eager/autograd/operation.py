@@ -111,7 +111,8 @@ def recipe_for(
     if found is None:
         forms = [result.form for result in results]
         found = Recipe(rule, operands, attrs, needed, forms)
-        _recipes.put(key, found, any(form.symbolic for form in forms))
+        operand_forms = [item.form for item in flatten(operands) if isinstance(item, Handle)]
+        _recipes.put(key, found, any(form.symbolic for form in (*forms, *operand_forms)))
     return found
 
 

@@ -34,6 +34,8 @@ class Artifact(NamedTuple):
         return all(condition.holds(known) for condition in self.conditions)
 
 
+_MOST_ARTIFACTS = 1 << 12  # signatures; executables in use stay when the table is emptied
+
 _artifacts: dict[Hashable, list[Artifact]] = {}
 _lock = threading.RLock()
 
@@ -52,6 +54,8 @@ def artifact_for(program: Hashable, trace: Tracer, signature: Signature, has_siz
             if artifact.accepts(signature.values):
                 return artifact.executable
         artifact = _compile(trace, signature, has_sizes)
+        if len(_artifacts) >= _MOST_ARTIFACTS:
+            _artifacts.clear()
         _artifacts.setdefault(key, []).append(artifact)
         return artifact.executable
 

@@ -27,7 +27,8 @@ from __future__ import annotations
 
 import functools
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from rushlight.eager.execution.operands import Structure, flatten, number_class
@@ -194,14 +195,13 @@ def _operand_text(flat: Sequence[Any], sheets: Sheets) -> list[str]:
 
 def _pattern(structure: Structure) -> str:
     """The left side of an assignment that takes operands apart into a0, a1, ..."""
-    names = iter(range(1 << 30))
+    return _part(structure, count())
 
-    def part(item: Any) -> str:
-        if isinstance(item, tuple):
-            return f"({''.join([f'{part(inner)}, ' for inner in item])})"
-        return f"a{next(names)}" if item else "_"
 
-    return part(structure)
+def _part(part: Any, numbers: Iterator[int]) -> str:
+    if isinstance(part, tuple):
+        return f"({''.join([f'{_part(inner, numbers)}, ' for inner in part])})"
+    return f"a{next(numbers)}" if part else "_"
 
 
 def refuse(flat: Sequence[Any]) -> None:

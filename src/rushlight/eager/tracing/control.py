@@ -184,8 +184,12 @@ def _attach_branches(
         tangents = [body.tangents.get(place, row_major(body.results[place].type)) for place in places]
         branches.append(body.inner([*given, *tangents], [body.gradients.get(key) for key in keys], types))
 
+    tangent_types = [row_major(results[place].form.type) for place in places]  # the results hold the node
+
     def backward(gradients: list[Any]) -> Sequence[Any]:
-        tangents = [gradient_operand(outer, gradients[place], row_major(results[place].form.type)) for place in places]
+        tangents = [
+            gradient_operand(outer, gradients[place], type_) for place, type_ in zip(places, tangent_types, strict=True)
+        ]
         attrs = {"branches": tuple(branches), "types": types, "sizes": ()}
         return outer.record(control.cond, (operands[0], (*operands[1], *tangents)), attrs)
 

@@ -192,15 +192,13 @@ class _Back:
             *[edge_of(item) if requires(item) else None for item in ends],
         ]
 
+        dense = [row_major(result.form.type) for result in results]  # the results hold the node
+
         def backward(gradients: list[Any]) -> Sequence[Any]:
             outer = scan.outer
-            carried = [
-                gradient_operand(outer, gradients[place], row_major(results[place].form.type)) for place in self.places
-            ]
+            carried = [gradient_operand(outer, gradients[place], dense[place]) for place in self.places]
             sums = [filled(outer.builder, type_) for type_ in self.types[len(self.places) :]]
-            arrived = [
-                gradient_operand(outer, gradients[place], row_major(results[place].form.type)) for place in self.outputs
-            ]
+            arrived = [gradient_operand(outer, gradients[place], dense[place]) for place in self.outputs]
             operands = ([*carried, *sums], [*read, *arrived], captured)
             found = list(scan.record(self.inner, operands, len(self.types), not scan.reverse))
             first, last = len(self.places), len(self.types)

@@ -14,7 +14,10 @@ from rushlight.sym import SizeExpr
 
 
 class Numbers(Protocol):
-    """Who keeps account of the numbers of a traced program; `made` are those that there are, by their text."""
+    """Who keeps account of the numbers of a traced program; `made` are those that there are, by their text.
+
+    Numbers refer to it, so it forgets them when the trace is over.
+    """
 
     made: dict[str, TracedNumber]
 

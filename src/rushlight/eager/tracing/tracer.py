@@ -102,9 +102,10 @@ class Tracer:
             tensor.node = before
         self._bound.clear()
         self._stack = None
+        self.seal()
 
     def seal(self) -> None:
-        """Lets go of who made it: from here on no tensor from outside and no random numbers can be read."""
+        """Lets go of who made it, and holds it: from here on no tensor from outside nor random numbers can be read."""
         self._lift = _refuse_more
         self.random_state = _refuse_more
 
