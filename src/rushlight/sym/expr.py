@@ -273,8 +273,8 @@ def flat_sum(items: list[tuple[SizeExpr, int]], constant: int) -> Size:
     return sum_node(tuple([item[0] for item in items]), tuple([item[1] for item in items]), constant)
 
 
-# Keys of the table tell operands apart by identity and do not keep them: a term does that as long as it lives. The facts
-# of a scope are expressions of its symbols, so with keys that keep symbols the table would keep scopes for ever.
+# Keys of the table tell operands apart by identity and do not keep them: a term does that as long as it lives. The
+# facts of a scope are expressions of its symbols, so with keys that keep symbols the table would keep scopes for ever.
 
 
 def sum_node(operands: tuple[SizeExpr, ...], coefficients: tuple[int, ...], constant: int) -> SizeExpr:

@@ -121,6 +121,7 @@ def forget_dead() -> None:
         except IndexError:  # another thread took the last one
             return
         _forget(ref)
+        del ref  # with its key, whose operands may die of it
 
 
 def _forget(ref: _InternedRef) -> None:
