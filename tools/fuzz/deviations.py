@@ -65,6 +65,23 @@ def _further_dtypes(difference: Difference) -> bool:
     return difference.actual.error is None and any(part in message for part in _REFUSED_DTYPES)
 
 
+def _ravelled(difference: Difference) -> bool:
+    return _called(difference, "ravel") and difference.detail.startswith("shared memory")
+
+
+def _without_matrix(difference: Difference) -> bool:
+    no_dims = not difference.program.inputs or not difference.program.inputs[0].shape
+    return difference.actual.code == "S002" and ".mT" in difference.program.statements[-1] and no_dims
+
+
+def _scattered_overlap(difference: Difference) -> bool:
+    """Copies of tensors whose elements overlap, before something is written to them."""
+    scatters = _called(difference, "select_scatter", "slice_scatter", "diagonal_scatter", "as_strided_scatter")
+    first = difference.program.inputs[0]
+    reach = sum([(size - 1) * stride for size, stride in zip(first.shape, first.strides, strict=True)]) + 1
+    return scatters and reach < first.array.size
+
+
 def _out_of_bounds(difference: Difference) -> bool:
     return difference.actual.code == "I001" and difference.expected.error is None
 
@@ -113,7 +130,8 @@ def _out_of_range(difference: Difference) -> bool:
         return False
     smallest = min([np.iinfo(DTYPES[value.dtype]).max for value in results if value.dtype in INTEGERS], default=127)
     floats = [given.array.astype(np.float64) for given in difference.program.inputs if given.dtype in FLOATS]
-    return any(bool(np.any(~(np.abs(array) < smallest))) for array in floats)
+    low = 0 if any(value.dtype == "uint8" for value in results) else -smallest
+    return any(bool(np.any(~((low <= array) & (array < smallest)))) for array in floats)
 
 
 def _infinite_complex(difference: Difference) -> bool:
@@ -201,6 +219,7 @@ def _infinite_powers(difference: Difference) -> bool:
 
 _REFUSED_DTYPES = (
     "not implemented for",
+    "expected dtype",
     "did not match",
     "In-place abs is not supported",
     "not supported for",
@@ -221,11 +240,14 @@ OPERATOR_RULES: tuple[Rule, ...] = (
     Rule("indices of equal elements", _tied),
     Rule("indices out of range", _out_of_bounds),
     Rule("integer division by zero", _divided_by_zero),
+    Rule("`mT` without dims", _without_matrix),
     Rule("norms of huge numbers", _overflowing_norm),
     Rule("overflow within sums", _overflowing_sum),
     Rule("powers of minus infinity", _infinite_powers),
     Rule("probabilities of `binary_cross_entropy`", _checked_probabilities),
     Rule("`real` and `imag`", _copied_parts),
+    Rule("`ravel`", _ravelled),
+    Rule("scatters into overlapping elements", _scattered_overlap),
     Rule("signs of zero in `maximum`", _signed_zero),
     Rule("writes to overlapping elements", _refused_overlap),
 )
