@@ -1,0 +1,383 @@
+"""Whether a plan reads only memory that has been written: a proof for all sizes, made for every plan.
+
+Launches are looked at in their order. A buffer is *whole* once the caller or a launch has written all its elements,
+which `ir.coverage` decides from the offsets of stores. Reads of others are allowed where the same kernel has stored the
+elements before, or where earlier launches have written the very elements that are read. Values that are needed at the
+same time lie in different memory.
+
+What cannot be decided, because offsets, conditions or loops depend on data, or by lack of a rule, is `Undecided`: such
+memory is to be filled first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from rushlight.ir.accesses import KernelAccesses, buffer_of, given_buffers, product_piece
+from rushlight.ir.coverage import Piece, Run, covers, runs_of, walked
+from rushlight.ir.gemm_tile import BLOCK
+from rushlight.ir.kernel import TASK_WORDS, TILE_WORDS, Attached, GemmKernel, Kernel
+from rushlight.ir.plan import ALIGNMENT, AnyKernel, BandKernel, BandLoop, Launch, Plan
+from rushlight.ir.scalar import Buffer, Scalar
+from rushlight.ir.verify import broken
+from rushlight.support.frozen import frozen
+from rushlight.sym import (
+    Size,
+    SizeExpr,
+    axis_size,
+    axis_symbol,
+    ceildiv,
+    coefficient,
+    depends_on,
+    le,
+    product,
+    statically_known,
+    substitute,
+)
+
+
+@frozen
+class Undecided:
+    """A buffer of which it is not known which elements a launch writes, and why; whether it was `filled` before."""
+
+    buffer: Buffer
+    launch: int
+    kernel: str
+    reason: str
+    filled: bool
+
+
+def verify_memory(plan: Plan, *, strict: bool = True) -> tuple[Undecided, ...]:
+    """Checks a plan's reads and writes; returns the writes that cannot be decided, all to filled memory. Errors: C015.
+
+    If not `strict`, those to memory that is not filled are returned as well, instead of being errors.
+    """
+    panels = _panels(plan)
+    once = () if plan.once is None else _Verifier(plan.once, panels, strict).run()
+    return once + _Verifier(plan, panels, strict).run()
+
+
+def _panels(plan: Plan) -> dict[Buffer, int]:
+    """The buffers that products read in panels, by the width of these."""
+    found: dict[Buffer, int] = {}
+    for launch in [*plan.launches, *[inner for kernel in plan.kernels for inner in _inner(kernel)]]:
+        kernel = plan.kernels[launch.kernel]
+        if isinstance(kernel, GemmKernel):
+            tile = kernel.tile
+            for word, packed, width in (
+                (launch.arguments[0], tile.a_packed, BLOCK if tile.a_format == "row" else tile.mr),
+                (launch.arguments[1], tile.b_packed, tile.nr),
+            ):
+                buffer = buffer_of(word)
+                if packed and buffer is not None:
+                    found[buffer] = width
+    return found
+
+
+def _inner(kernel: AnyKernel) -> tuple[Launch, ...]:
+    return kernel.launches if isinstance(kernel, BandKernel) else ()
+
+
+@frozen
+class _Blocks:
+    """An axis that is walked in blocks: a symbol for where one starts, one for its length, and the axis itself."""
+
+    start: SizeExpr
+    length: SizeExpr | None
+    axis: SizeExpr
+
+    def images(self, piece: Piece) -> dict[SizeExpr, Size] | None:
+        """What stands for the symbol and for an axis in a block over all blocks; None where these do not follow."""
+        if not depends_on(piece.offset, self.start):
+            once = {axis: 0 for axis, extent in piece.axes if extent is self.length and axis_size(self.axis) == 1}
+            return {self.start: 0, **once}
+        if self.length is None:
+            return {self.start: self.axis}
+        step = coefficient(piece.offset, self.start)
+        for axis, extent in piece.axes:
+            if extent is self.length and coefficient(piece.offset, axis) == step:
+                images: dict[SizeExpr, Size] = {self.start: 0, axis: self.axis}
+                if step is not None or _is_of_sum(piece.offset, self.start, axis, self.axis):
+                    return images
+        return None
+
+
+def _is_of_sum(offset: Size, start: SizeExpr, axis: SizeExpr, total: SizeExpr) -> bool:
+    """Whether an offset depends on a block's start and the index in it by their sum."""
+    return substitute(offset, {start: 0, axis: total}) == substitute(offset, {start: 1, axis: total - 1})
+
+
+class _Verifier:
+    """The state of memory between the launches of a plan."""
+
+    def __init__(self, plan: Plan, panels: Mapping[Buffer, int], strict: bool) -> None:
+        self.plan = plan
+        self.panels = panels
+        self.strict = strict
+        self.whole = set(plan.inputs)
+        self.pieces: dict[Buffer, list[Piece]] = {}
+        self.writers: dict[Buffer, int] = {}
+        self.open: set[Buffer] = set()
+        self.undecided: list[Undecided] = []
+        self.accesses: dict[int, KernelAccesses] = {}
+        self.runs: dict[Buffer, tuple[Run, ...]] = {}
+        self.number = 0
+
+    def run(self) -> tuple[Undecided, ...]:
+        """Looks at all launches, then at the outputs."""
+        for number, launch in enumerate(self.plan.launches):
+            self.number = number
+            self.launch(launch, {}, ())
+        for output in self.plan.outputs:
+            if output not in self.whole and not _is_empty(output):
+                self.unwritten(output, "an output is")
+        _verify_lifetimes(self.plan)
+        return tuple(self.undecided)
+
+    def launch(self, launch: Launch, given: Mapping[Buffer, Buffer], blocks: tuple[_Blocks, ...]) -> None:
+        """One launch, in a band with `blocks`, whose buffers are `given`."""
+        kernel = self.plan.kernels[launch.kernel]
+        if isinstance(kernel, BandKernel):
+            self.band(kernel, launch)
+        elif isinstance(kernel, GemmKernel):
+            self.product(kernel, launch, given, blocks)
+        else:
+            extents = [axis.extent for axis in kernel.parallel_axes if not isinstance(axis.extent, Scalar)]
+            if product(extents) != launch.count:
+                self.fail("a launch runs other iterations than its kernel has", launch.buffers[-1])
+            images = _sizes(kernel, launch.arguments[len(kernel.buffers) :])
+            self.kernel(kernel, given_buffers(kernel.buffers, launch.arguments, given), blocks, images)
+
+    def kernel(
+        self,
+        kernel: Kernel,
+        given: Mapping[Buffer, Buffer],
+        blocks: tuple[_Blocks, ...],
+        images: Mapping[SizeExpr, Size],
+    ) -> None:
+        """A loop nest: reads, then writes."""
+        accesses = self.accesses.get(id(kernel))
+        if accesses is None:
+            accesses = self.accesses[id(kernel)] = KernelAccesses(kernel)
+        for buffer in accesses.reads:
+            outer = given.get(buffer)
+            if outer is not None and outer in self.whole:
+                if outer in self.panels and self.is_padded(outer):
+                    self.fail("a kernel reads panels of which the last may not be full", outer)
+                continue
+            if outer is None and buffer in kernel.buffers:
+                continue  # the product's own tile or panel
+            if accesses.writes_before_reads(buffer):
+                continue
+            pieces = accesses.read_pieces(buffer)
+            if outer is None or pieces is None or not self.wrote(outer, [piece.over(images) for piece in pieces]):
+                self.unwritten(outer or buffer)
+        for buffer, store, walks in accesses.stores:
+            outer = given.get(buffer)
+            if outer is None:
+                continue
+            if isinstance(store, str):
+                self.note(outer, kernel.name, store)
+            elif outer not in self.whole:
+                piece = Piece.of(store, walks)
+                self.write(outer, piece.over(images) if images else piece, blocks, kernel.name)
+        for buffer in accesses.written:
+            self.finish(given.get(buffer))
+
+    def product(
+        self, kernel: GemmKernel, launch: Launch, given: Mapping[Buffer, Buffer], blocks: tuple[_Blocks, ...]
+    ) -> None:
+        """A matrix product: its operands, then what it, or its epilogue, writes."""
+        words = launch.arguments
+        for word, name in zip(words[:2], "ab", strict=True):
+            buffer = buffer_of(word)
+            if buffer is not None and given.get(buffer, buffer) not in self.whole:
+                self.read_matrix(given.get(buffer, buffer), product_piece(kernel, launch, name))
+        m, n = words[3:5]
+        for inner in kernel.attached:
+            mine = words[inner.place : inner.place + inner.buffers + inner.sizes]
+            around = (*_tile_blocks(inner, m, n, launch.count), *blocks) if inner.role == "epilogue" else blocks
+            own = given_buffers(inner.kernel.buffers[1:], mine, given)
+            self.kernel(inner.kernel, own, around, _sizes(inner.kernel, mine[inner.buffers :], len(inner.words)))
+        target = buffer_of(words[TASK_WORDS.index("c")])
+        if target is not None:
+            outer = given.get(target, target)
+            piece = None if outer in self.whole else product_piece(kernel, launch, "c")
+            if piece is not None:
+                self.write(outer, piece, blocks, kernel.name)
+                self.finish(outer)
+        sums = buffer_of(words[TASK_WORDS.index("sums")])
+        if sums is not None:
+            self.whole.add(sums)  # the product's own, counters and all
+
+    def band(self, kernel: BandKernel, launch: Launch) -> None:
+        """Launches for each band, over memory in which nothing is written at first."""
+        given = kernel.given(launch)
+        for buffer, _ in kernel.places:
+            self.whole.discard(buffer)
+            self.pieces.pop(buffer, None)
+        if kernel.reach is not None:
+            flags = given.get(kernel.reach.flags, kernel.reach.flags)
+            if flags not in self.whole:
+                self.unwritten(flags)
+        blocks = tuple([_band_blocks(loop) for loop in kernel.loops])
+        own = {buffer for buffer, _ in kernel.places}
+        for inner in kernel.launches:
+            self.launch(inner, given, blocks)
+        for buffer in own:
+            self.whole.discard(buffer)
+
+    def read_matrix(self, buffer: Buffer, piece: Piece | None) -> None:
+        """A product's operand."""
+        if piece is None or not self.wrote(buffer, [piece]):
+            self.unwritten(buffer)
+
+    def wrote(self, buffer: Buffer, pieces: Iterable[Piece]) -> bool:
+        """Whether launches have written these pieces of a buffer."""
+        written = {walked(piece) for piece in self.pieces.get(buffer, ())}
+        return bool(written) and all(walked(piece) in written for piece in pieces)
+
+    def write(self, buffer: Buffer, piece: Piece, blocks: tuple[_Blocks, ...], kernel: str) -> None:
+        """A piece is written, over all blocks that it is a part of."""
+        images: dict[SizeExpr, Size] = {}
+        for block in blocks:
+            found = block.images(piece)
+            if found is None:
+                self.note(buffer, kernel, "it is not known what all blocks of a buffer write together")
+                return
+            images.update(found)
+        if images:
+            totals = [image for image in images.values() if isinstance(image, SizeExpr)]
+            piece = piece.over(images, [(axis, axis_size(axis)) for axis in totals])
+        self.writers.setdefault(buffer, self.number)
+        self.pieces.setdefault(buffer, []).append(piece)
+
+    def finish(self, buffer: Buffer | None) -> None:
+        """Looks whether all of a buffer is written by now."""
+        if buffer is None or buffer in self.whole or buffer not in self.pieces:
+            return
+        type_ = buffer.type
+        repeated = product([size for size, stride in zip(type_.shape, type_.strides, strict=True) if stride == 0])
+        if covers(self.pieces[buffer], self.runs_of(buffer), self.panels.get(buffer, 0), repeated):
+            self.whole.add(buffer)
+
+    def is_padded(self, buffer: Buffer) -> bool:
+        """Whether the panels in a buffer may not be full."""
+        return not covers(self.pieces.get(buffer, ()), self.runs_of(buffer))
+
+    def runs_of(self, buffer: Buffer) -> tuple[Run, ...]:
+        """The elements of a buffer, as kernels count them."""
+        found = self.runs.get(buffer)
+        if found is None:
+            found = self.runs[buffer] = runs_of(buffer.type, buffer.type.dtype.is_complex)
+        return found
+
+    def note(self, buffer: Buffer, kernel: str, reason: str) -> None:
+        """Remembers a write that cannot be decided."""
+        filled = buffer in self.whole
+        if not filled and self.strict:
+            self.fail(f"{reason}, and it was not filled before", buffer)
+        found = Undecided(buffer, self.writers.setdefault(buffer, self.number), kernel, reason, filled)
+        self.undecided.append(found)
+        if not filled:
+            self.open.add(buffer)
+
+    def unwritten(self, buffer: Buffer, where: str = "a buffer is read that is") -> None:
+        """A read of what may not have been written."""
+        if buffer in self.open or _is_empty(buffer):
+            return
+        if buffer not in self.pieces:
+            self.fail(f"{where} not written before", buffer)
+        self.note(buffer, "", f"{where} written in part, as far as is known")
+
+    def fail(self, what: str, buffer: Buffer) -> None:
+        """Raises C015."""
+        broken(f"launch {self.number}", what, buffer=buffer.name)
+
+
+def _is_empty(buffer: Buffer) -> bool:
+    return product(buffer.type.shape) == 0
+
+
+def _sizes(kernel: Kernel, words: Iterable[Any], first: int = 0) -> dict[SizeExpr, Size]:
+    """What a launch gives for a kernel's sizes, where that is not their own value."""
+    return {size: word for size, word in zip(kernel.sizes[first:], words, strict=False) if size is not word}
+
+
+def _tile_blocks(inner: Attached, m: Any, n: Any, batches: Size) -> tuple[_Blocks, ...]:
+    """What an epilogue is given of its tile: tiles make up the product."""
+    words = dict(zip(TILE_WORDS, inner.kernel.sizes, strict=False))
+    return (
+        _Blocks(words["row"], words["rows"], axis_symbol(m, "m")),
+        _Blocks(words["column"], words["columns"], axis_symbol(n, "n")),
+        _Blocks(words["batch"], None, axis_symbol(batches, "batch")),
+    )
+
+
+def _band_blocks(loop: BandLoop) -> _Blocks:
+    """What a band is given of a loop over bands; steps of one are no blocks."""
+    return _Blocks(loop.start, None if loop.step == 1 else loop.length, axis_symbol(loop.extent, "all"))
+
+
+def _verify_lifetimes(plan: Plan) -> None:
+    """Values that are needed at the same time lie in different memory, whatever the sizes.
+
+    Of two of them in one memory one begins where the other has ended. Values in an output are needed no more when that
+    is first used. A band's own values lie apart for the largest sizes.
+    """
+    first: dict[Buffer, int] = {}
+    last: dict[Buffer, int] = {}
+    for step, launch in enumerate(plan.launches):
+        for buffer in launch.buffers:
+            first.setdefault(buffer, step)
+            last[buffer] = step
+    below: list[int] = []
+    living: dict[Buffer | None, list[int]] = {}
+    starts = sorted([(first[slot.buffer], number) for number, slot in enumerate(plan.slots) if slot.buffer in first])
+    for slot in plan.slots:
+        if slot.size_bytes != product(slot.buffer.type.shape) * slot.buffer.type.dtype.itemsize:
+            broken("arena", "a value's place has another size than the value", value=slot.buffer.name)
+        mask = 0
+        for place in slot.after:
+            mask |= below[place] | 1 << place
+        below.append(mask)
+    for step, number in starts:
+        slot = plan.slots[number]
+        if slot.within is not None and first.get(slot.within, step) <= last[slot.buffer]:
+            broken("arena", "a value lies in an output that is in use", value=slot.buffer, output=slot.within)
+        others = [other for other in living.get(slot.within, ()) if last[plan.slots[other].buffer] >= step]
+        for other in others:
+            if not (below[number] >> other & 1 or below[other] >> number & 1):
+                names = {"one": slot.buffer.name, "other": plan.slots[other].buffer.name}
+                broken("arena", "two values that are needed at once share memory", **names)
+        living[slot.within] = [*others, number]
+    for kernel in plan.kernels:
+        if isinstance(kernel, BandKernel):
+            _verify_band_places(kernel)
+
+
+def _verify_band_places(kernel: BandKernel) -> None:
+    spans: dict[Buffer, tuple[int, int]] = {}
+    for step, launch in enumerate(kernel.launches):
+        for buffer in launch.buffers:
+            spans[buffer] = (spans.get(buffer, (step, step))[0], step)
+    most = {loop.length: loop.step for loop in kernel.loops}
+    if kernel.reach is not None:
+        most[kernel.reach.symbol] = kernel.reach.far
+    ends = {
+        buffer: start
+        + ceildiv(substitute(product(buffer.type.shape), most) * buffer.type.dtype.itemsize, ALIGNMENT) * ALIGNMENT
+        for buffer, start in kernel.places
+    }
+    places = [(buffer, start) for buffer, start in kernel.places if buffer in spans]
+    for number, (buffer, start) in enumerate(places):
+        if not statically_known(le(ends[buffer], kernel.slot_bytes)):
+            broken(kernel.name, "a band's value reaches beyond its scratch memory", value=buffer.name)
+        for other, other_start in places[:number]:
+            (begin, end), (other_begin, other_end) = spans[buffer], spans[other]
+            apart = statically_known(le(ends[other], start)) or statically_known(le(ends[buffer], other_start))
+            if begin <= other_end and other_begin <= end and not apart:
+                broken(
+                    kernel.name, "two values that are needed at once share memory", one=buffer.name, other=other.name
+                )
