@@ -84,11 +84,10 @@ def load(f: str | os.PathLike[str] | BinaryIO) -> ExportedProgram:
     found = load_tensors(f)
     known = isinstance(found, dict) and found.get("format") == _FORMAT
     require(known, "P005", "export.load: the file holds no exported program")
-    tensors, constants = found.get("tensors"), found.get("constants")
-    whole = isinstance(found.get("text"), str) and isinstance(tensors, dict) and isinstance(constants, dict)
-    if not whole:
+    text, tensors, constants = found.get("text"), found.get("tensors"), found.get("constants")
+    if not (isinstance(text, str) and isinstance(tensors, dict) and isinstance(constants, dict)):
         fail("P002", "export.load: the file's structure is damaged", parts=list(found))
-    return parse_program(found["text"], tensors, constants)
+    return parse_program(text, tensors, constants)
 
 
 class _State:

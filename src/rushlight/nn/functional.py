@@ -215,8 +215,10 @@ def scaled_dot_product_attention(
             query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
         )
     # In parts: a draw of random numbers is a call of its own, with its place in the generator's stream.
-    parts = [required_tensor(part) for part in (query, key, value)]
-    return scaled_dot_product_attention_decompose(*parts, attn_mask, dropout_p, is_causal, scale, enable_gqa)
+    query, key, value = required_tensor(query), required_tensor(key), required_tensor(value)
+    return scaled_dot_product_attention_decompose(
+        query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa
+    )
 
 
 def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:

@@ -14,7 +14,7 @@ from rushlight.ir.type import TensorType
 from rushlight.ir.value import Value
 from rushlight.ops.dims import Array, At, convert, normal, same_shape
 from rushlight.ops.pointwise import array_type
-from rushlight.ops.promote import promote
+from rushlight.ops.promote import promote, promote_dtypes
 from rushlight.ops.record import OPERATORS, Fact, Sample, define
 from rushlight.support.errors import require
 from rushlight.sym import axis_symbol
@@ -91,7 +91,7 @@ def searchsorted_decompose(
     if sorter is not None:
         sorted_sequence = OPERATORS["gather"](sorted_sequence, -1, sorter)
     if isinstance(input, Value):
-        dtype = promote(sorted_sequence.type, input.type)
+        dtype = promote_dtypes(sorted_sequence.dtype, input.dtype)
         sorted_sequence, input = convert(sorted_sequence, dtype), convert(input, dtype)
     found = count_before(sorted_sequence, input, right or side == "right")
     return convert(found, int32) if out_int32 else found
