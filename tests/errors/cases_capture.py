@@ -8,6 +8,7 @@ import pytest
 import rushlight as rl
 from errorcases import triggers
 from rushlight.compiler import mark_dynamic, mark_unbacked
+from rushlight.eager.interception import TorchDispatchMode
 from rushlight.ir.graph_parse import parse_graph
 from rushlight.ops.record import OPERATORS, define, undefine
 from rushlight.schedule.lowering import lower_graph
@@ -302,3 +303,10 @@ def branches_return_other_structures():
         return rl.cond(x.sum() > 0, lambda: (x, x + 1), lambda: [x, x])
 
     parts(rl.ones(3))
+
+
+@triggers("C036")
+def compiled_under_a_mode():
+    double = rl.compile(lambda x: x * 2)
+    with TorchDispatchMode():
+        double(rl.ones(2))

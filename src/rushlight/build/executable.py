@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from rushlight.ir.dtype import BY_NAME
 from rushlight.ir.gemm_tile import GemmTile
 from rushlight.ir.graph import Graph
 from rushlight.ir.plan import ENTRY, ONCE
 from rushlight.ir.type import TensorType
-from rushlight.runtime import context, descriptor
+from rushlight.runtime import context, descriptor, native
 from rushlight.runtime.llvm import LoadedModule
 from rushlight.support.errors import fail
 from rushlight.support.frozen import frozen
@@ -22,6 +22,8 @@ from rushlight.sym import Size, SizeExpr, free_symbols, is_symbol, simplify, to_
 
 Shapes = Sequence[Sequence[int]]
 Layouts = tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
+Commit = tuple[Sequence[Any], Sequence[Any], Sequence[Any], Sequence[Any]]
+"""Writes to Python objects that go with a call: calls, items, attributes and versions, as `runtime.commit_text` says."""
 
 
 @frozen
@@ -101,9 +103,16 @@ class Executable(ABC):
         """What launches it on the sheets of one plan, whose calls are all so much `work`."""
         return lambda sheet: self.launch(sheet.addresses, work)
 
+    def committer(self, work: int) -> Callable[[descriptor.Sheet, Commit], None]:
+        """What launches it on a sheet with a commit, which is made with the writes to inputs: all of them or none."""
+        return lambda sheet, commit: self.launch(sheet.addresses, work, (commit,))
+
     @abstractmethod
-    def launch(self, addresses: Sequence[int], work: int) -> None:
-        """Runs on descriptors at these addresses; `work` says how long that may take, and is `work_of` the shapes."""
+    def launch(self, addresses: Sequence[int], work: int, commit: tuple[Commit, ...] = ()) -> None:
+        """Runs on descriptors at these addresses; `work` says how long that may take, and is `work_of` the shapes.
+
+        `commit` is empty, or has the one commit that goes with the call.
+        """
 
     def work_of(self, shapes: Shapes) -> int:
         """Roughly the scalar operations of a call with inputs and outputs of these shapes."""
@@ -138,6 +147,13 @@ class Executable(ABC):
 
 def _tuple_text(sizes: Sequence[Size], names: Mapping[SizeExpr, str]) -> str:
     return f"({''.join([f'{to_python(size, names)},' for size in sizes])})"
+
+
+def commit_on_host(writes: Iterable[tuple[Any, Any]], commit: tuple[Commit, ...]) -> None:
+    """Overwrites arrays with others, and makes the commit if there is one, all in one native call."""
+    arrays = [part for target, value in writes for part in (target, ..., value)]
+    calls, items, attributes, versions = commit[0] if commit else ((), (), (), ())
+    native.functions().commit((calls, [*arrays, *items], attributes, versions))
 
 
 def types_of(graph: Graph) -> tuple[list[TensorType], list[TensorType]]:
@@ -175,10 +191,10 @@ class NativeExecutable(Executable):
         found.reads = once.reads
         return found
 
-    def launch(self, addresses: Sequence[int], work: int) -> None:
+    def launch(self, addresses: Sequence[int], work: int, commit: tuple[Commit, ...] = ()) -> None:
         """Runs natively; a failed run-time assert is error R002 with its message."""
         _keep, pointer = descriptor.pointers(addresses)
-        status = context.call(self._entry, pointer, work)
+        status = context.call(self._entry, pointer, work, commit)
         if status:
             self._fail(status)
 
@@ -207,6 +223,17 @@ class NativeExecutable(Executable):
                     self._fail(status)
 
         return launch_short
+
+    def committer(self, work: int) -> Callable[[descriptor.Sheet, Commit], None]:
+        """What launches it on a sheet with a commit."""
+        entry = self._entry
+
+        def launch(sheet: descriptor.Sheet, commit: Commit) -> None:
+            status = context.call(entry, sheet.pointer, work, (commit,))
+            if status:
+                self._fail(status)
+
+        return launch
 
     def _fail(self, status: int) -> NoReturn:
         fail("R002", self.summary.messages[status - context.FIRST_ASSERT])

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from rushlight.build.decompose import to_primitives
-from rushlight.build.executable import Executable, Summary, types_of
+from rushlight.build.executable import Commit, Executable, Summary, commit_on_host, types_of
 from rushlight.ir.dtype import DType
 from rushlight.ir.graph import NUMBER, PARAMETER, RELAYOUT, RESULT, Call, Graph
 from rushlight.ir.sizes import bind_symbols
@@ -33,7 +33,7 @@ class ReferenceExecutable(Executable):
         super().__init__(*types_of(graph), Summary(launches=0, kernels=0, arena_hint_bytes=0), cached=False)
         self._graph = graph if all(_has_ref(call) for call in graph.calls) else to_primitives(graph)
 
-    def launch(self, addresses: Sequence[int], work: int) -> None:
+    def launch(self, addresses: Sequence[int], work: int, commit: tuple[Commit, ...] = ()) -> None:
         """Reads inputs through their descriptors, runs the calls, writes outputs and mutated inputs."""
         graph = self._graph
         values: dict[int, Any] = {}
@@ -50,8 +50,7 @@ class ReferenceExecutable(Executable):
                 values[id(call)] = _run(call, values, symbols)
         for call, address in zip(graph.outputs, addresses[len(graph.parameters) :], strict=True):
             array_at(address, call.type)[...] = values[id(call)]
-        for position, call in graph.mutations:
-            arrays[position][...] = values[id(call)]
+        commit_on_host([(arrays[position], values[id(call)]) for position, call in graph.mutations], commit)
 
 
 def _has_ref(call: Call) -> bool:

@@ -10,8 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rushlight.build.executable import Executable, NativeExecutable, Summary, types_of
+from rushlight.build.executable import Commit, Executable, NativeExecutable, Summary, commit_on_host, types_of
 from rushlight.build.native import compile_native
+from rushlight.build.reference import elements
 from rushlight.ir.graph import NUMBER, RELAYOUT, RESULT, Call, Graph, parameter
 from rushlight.ir.sizes import bind_symbols, with_hidden_sizes
 from rushlight.ir.type import Layout, TensorType, row_major
@@ -88,11 +89,11 @@ class ViewStep:
 class StepExecutable(Executable):
     """A graph as a list of steps."""
 
-    __slots__ = ("_commits", "_copies", "_last", "_parameters", "_steps", "_written")
+    __slots__ = ("_copies", "_last", "_parameters", "_steps", "_written")
 
     def __init__(self, graph: Graph) -> None:
         maker = _StepMaker(graph)
-        used = [step.executable for step in (*maker.steps, *maker.copies, *maker.commits) if isinstance(step, Step)]
+        used = [step.executable for step in (*maker.steps, *maker.copies) if isinstance(step, Step)]
         summaries = [executable.summary for executable in used]
         summary = Summary(
             launches=sum([item.launches for item in summaries]),
@@ -104,15 +105,14 @@ class StepExecutable(Executable):
         self._parameters = graph.parameters
         self._steps = tuple(maker.steps)
         self._copies = tuple(maker.copies)
-        self._commits = tuple(maker.commits)
-        self._written = tuple([position for position, _ in graph.mutations])
-        self._last = _last_uses(self._steps, [step.operands[0] for step in (*maker.copies, *maker.commits)])
+        self._written = maker.written
+        self._last = _last_uses(self._steps, [*[step.operands[0] for step in maker.copies], *self._written.values()])
 
     def run_step(self, step: Step | ViewStep, values: dict[int, Value], symbols: Symbols) -> None:
         """Runs one step."""
         step.run(values, symbols)
 
-    def launch(self, addresses: Sequence[int], work: int) -> None:
+    def launch(self, addresses: Sequence[int], work: int, commit: tuple[Commit, ...] = ()) -> None:
         """Runs the steps, then writes the outputs, then what overwrites inputs."""
         symbols: dict[SizeExpr, int] = {}
         types = (*self.input_types, *self.output_types)
@@ -130,8 +130,11 @@ class StepExecutable(Executable):
                 del values[key]
         for step, output in zip(self._copies, given[len(self._parameters) :], strict=True):
             step.launch([values[id(step.operands[0])]], [output], symbols)
-        for step, place in zip(self._commits, self._written, strict=True):
-            step.launch([values[id(step.operands[0])]], [given[place]], symbols)
+        writes = [
+            (_array(given[place], types[place]), _array(values[id(call)], call.type))
+            for place, call in self._written.items()
+        ]
+        commit_on_host(writes, commit)
 
 
 def compile_by_calls(graph: Graph) -> Executable:
@@ -155,8 +158,7 @@ class _StepMaker:
                 self._add(call)
         self.copies = [self._copy(call, call) for call in graph.outputs]
         # A value that lies in an input's memory must not change while inputs are overwritten.
-        values = {position: self._apart(call) for position, call in graph.mutations}
-        self.commits = [self._copy(call, graph.parameters[position]) for position, call in values.items()]
+        self.written = {position: self._apart(call) for position, call in graph.mutations}
 
     def _add(self, call: Call) -> None:
         offset = _view_offset(call)
@@ -180,6 +182,10 @@ class _StepMaker:
     def _copy(self, call: Call, target: Call) -> Step:
         """A copy of a value to memory that is laid out as `target`."""
         return _step(Call(RELAYOUT, (call,), (), target.type), ())
+
+
+def _array(value: Value, type_: TensorType) -> Any:
+    return elements(value.address, value.shape, value.strides, type_.dtype)
 
 
 def _view_offset(call: Call) -> Size | None:

@@ -7,6 +7,7 @@ import threading
 import weakref
 from collections.abc import Callable, Collection
 from dataclasses import replace
+from types import MethodType
 from typing import TYPE_CHECKING, Any
 
 from rushlight import build, tune
@@ -19,9 +20,10 @@ from rushlight.capture.entry import Entry
 from rushlight.capture.freezing import Frozen
 from rushlight.capture.numbers import ProgramNumbers
 from rushlight.capture.program import Program, Recorder, open_type, record
+from rushlight.capture.reads import Reads, forget_unread
 from rushlight.capture.segmented import Segmented
 from rushlight.capture.source import TensorSource
-from rushlight.capture.state import StateWalk, walk_prepared
+from rushlight.capture.state import MARK, StateWalk, walk_function, walk_prepared
 from rushlight.capture.writer import MISS, Writer
 from rushlight.capture.written import written_arguments
 from rushlight.eager.dispatch import STATE
@@ -77,7 +79,7 @@ class CompiledFunction:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the first entry whose guards hold; trace a new one when there is none."""
-        if STATE.tracer is not None:
+        if STATE.included and _is_traced():
             return self.function(*args, **kwargs)
         for entry in self.entries:
             result = entry.call(args, kwargs)
@@ -125,11 +127,19 @@ class CompiledFunction:
             names = Names()
             arguments = Arguments(args, kwargs, names)
             walk = walk_prepared(self.function, arguments.leaves)
-            program = self._record(arguments, walk, names, unset, spec)
+            try:
+                with Reads(walk) as reads:
+                    program = self._record(arguments, walk, names, unset, spec)
+            except BaseException:
+                for undo in walk.prepared:
+                    undo()
+                raise
             missing = {key for key in program.unset_gradients if key not in unset}
             if not missing:
                 break
             unset |= missing
+        written = {id(effect.container) for effect in program.effects}
+        forget_unread(walk, reads, written, functools.partial(walk_function, self.function, arguments.leaves))
         if self.options.freeze:
             frozen = [place for place, source in enumerate(program.sources) if isinstance(source, TensorSource)]
             program.graph = replace(program.graph, frozen=tuple(frozen))
@@ -173,7 +183,7 @@ class SpecifiedFunction(CompiledFunction):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the artifact for the call; C022 where it fits no specification."""
-        if STATE.tracer is not None:
+        if STATE.included and _is_traced():
             return self.function(*args, **kwargs)
         spec = specified.first_fitting(self.specs, args, kwargs)
         return self._run(spec, specified.in_order(spec.args, args), specified.in_order(spec.kwargs, kwargs))
@@ -198,6 +208,19 @@ class SpecifiedFunction(CompiledFunction):
             return _first_result(entry, args, kwargs)
 
 
+def _is_traced() -> bool:
+    """Whether calls are part of a trace. Errors: C036 where a dispatch mode would see the first call alone."""
+    if STATE.tracer is None and STATE.modes:
+        mode = type(STATE.modes[-1]).__name__
+        fail(
+            "C036",
+            "compile: a compiled function is called while a dispatch mode is active",
+            mode=mode,
+            hint="call the function itself, without rl.compile",
+        )
+    return STATE.tracer is not None
+
+
 def _first_result(entry: Entry, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """What a fresh entry gives for the call that it was made for."""
     result = entry.call(args, kwargs)
@@ -219,13 +242,35 @@ class CompiledModule:
         return self._compiled(*args, **kwargs)
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._orig_mod, name)
+        value = getattr(self._orig_mod, name)
+        if isinstance(value, MethodType) and value.__self__ is self._orig_mod and _is_of_every_module(value, name):
+            return self._returning_itself(value)
+        return value
+
+    def _returning_itself(self, method: MethodType) -> Any:
+        """A method that gives the compiled module where it gives the module, as `to` and `eval` do."""
+
+        @functools.wraps(method)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            result = method(*args, **kwargs)
+            return self if result is self._orig_mod else result
+
+        return call
+
+    def __delattr__(self, name: str) -> None:
+        delattr(self._orig_mod, name)
 
     def __setattr__(self, name: str, value: Any) -> None:
         setattr(self._orig_mod, name, value)
 
     def __repr__(self) -> str:
         return f"CompiledModule({self._orig_mod!r})"
+
+
+def _is_of_every_module(method: MethodType, name: str) -> bool:
+    """Whether a method is one that all modules have."""
+    base = next((cls for cls in type(method.__self__).__mro__ if MARK in vars(cls)), None)
+    return base is not None and hasattr(base, name)
 
 
 def compile(

@@ -36,7 +36,7 @@ class RunPlan:
 
     free: list[Sheet]
     fresh: Callable[[], Sheet]
-    launch: Callable[[Sheet], None]
+    launch: Callable[..., None]
     nbytes: tuple[int, ...]
     forms: tuple[Form, ...]
     values: dict[SizeExpr, int]
@@ -52,12 +52,14 @@ class Planner:
         conditions: Sequence[Condition],
         asserts: Sequence[RuntimeAssert],
         numbers: Sequence[SizeExpr],
+        commits: bool,
     ) -> None:
         self.executable = executable
         self.sources = sources
         self.conditions = conditions
         self.asserts = asserts
         self.numbers = numbers
+        self.commits = commits
         self.bounded = [symbol for symbol in symbols_in(executable.input_types) if symbol.facts.is_bounded]
         self.plans: dict[tuple[Any, ...], RunPlan | Ran] = {}
         self.dynamic = [
@@ -116,7 +118,7 @@ class Planner:
             if isinstance(source, TensorSource):
                 sheets.fix(position, source.tensor.address())
         work = executable.work_of([*shapes, *[shape for shape, _ in layouts]])
-        launch = executable.launcher(work)
+        launch = executable.committer(work) if self.commits else executable.launcher(work)
         nbytes = tuple([form.nbytes for form in forms])
         return RunPlan(sheets.free, sheets.fresh, launch, nbytes, tuple(forms), values)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rushlight.eager.execution.operands import form_of_operand
 from rushlight.eager.execution.plan import KernelPlan
-from rushlight.eager.form import Form, form_of
+from rushlight.eager.form import form_of
 from rushlight.ir.dtype import int64
 from rushlight.sym import SizeExpr, evaluate
 
@@ -29,7 +29,7 @@ class Launching:
         self._graph = graph
         self._compile_graph = compile_graph
         self._executable: Executable | None = None
-        self._plans: dict[tuple[Form, ...], KernelPlan] = {}
+        self._plans: dict[tuple[Any, ...], KernelPlan] = {}
 
     @property
     def executable(self) -> Executable:
@@ -42,28 +42,42 @@ class Launching:
         """The graph's outputs; `values` are those of all symbols in their types."""
         return self.bound(operands, values)(operands)
 
+    def finish(
+        self, operands: Sequence[Any], values: Mapping[SizeExpr, int], commit: Callable[[Sequence[Any]], Any]
+    ) -> Sequence[Any]:
+        """As `run`, with the commit that is made of the outputs before they are computed."""
+        plan, flat = self._plan(operands, values, commits=True)
+        return plan.run(flat, commit)
+
     def bound(self, operands: Sequence[Any], values: Mapping[SizeExpr, int]) -> Callable[[Sequence[Any]], list[Any]]:
         """What gives the graph's outputs for operands of the same forms as these."""
+        plan, flat = self._plan(operands, values)
+        if not self.sizes:
+            return plan.run
+        run, last = plan.run, flat[-1]
+        return lambda operands: run([*operands, last])
+
+    def _plan(
+        self, operands: Sequence[Any], values: Mapping[SizeExpr, int], commits: bool = False
+    ) -> tuple[KernelPlan, list[Any]]:
+        """The plan for operands of these forms, and all that it takes."""
         executable = self.executable
         flat = list(operands)
         if self.sizes:
             sizes = evaluated(self.sizes, values)
             flat.append(form_of(sizes, int64, strides=(0,) * len(sizes)))
-        forms = tuple([form_of_operand(item) for item in flat])
-        plan = self._plans.get(forms)
+        key = (commits, *[form_of_operand(item) for item in flat])
+        plan = self._plans.get(key)
         if plan is None:
             outputs = [
                 form_of(evaluated(type_.shape, values), type_.dtype, type_.device, evaluated(type_.strides, values))
                 for type_ in executable.output_types
             ]
-            words = [form.words for form in (*forms, *outputs)]
+            words = [form.words for form in (*key[1:], *outputs)]
             if len(self._plans) >= _MOST_PLANS:
                 self._plans.clear()
-            plan = self._plans[forms] = KernelPlan(executable, flat, words, outputs)
-        if not self.sizes:
-            return plan.run
-        run, last = plan.run, flat[-1]
-        return lambda operands: run([*operands, last])
+            plan = self._plans[key] = KernelPlan(executable, flat, words, outputs, commits=commits)
+        return plan, flat
 
 
 def evaluated(sizes: Sequence[Any], values: Mapping[SizeExpr, int]) -> tuple[int, ...]:

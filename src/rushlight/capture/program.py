@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rushlight.capture.aliasing import refuse_overlaps
 from rushlight.capture.arguments import Arguments
+from rushlight.capture.changes import Copy, argument_effects, changed_state, reaching, state_effects
 from rushlight.capture.freezing import Frozen
 from rushlight.capture.hooks import share_hooks
 from rushlight.capture.joint import Joint, derived
@@ -19,7 +21,9 @@ from rushlight.capture.values import Container, Effect, SizeOf, Taken, Template,
 from rushlight.eager.autograd.node import mark
 from rushlight.eager.form import Form
 from rushlight.eager.handle import Handle
+from rushlight.eager.interception import PYTHON
 from rushlight.eager.symbols import unwrap_size
+from rushlight.eager.tensor import Parameter, Tensor
 from rushlight.eager.tracing import TracedNumber, Tracer
 from rushlight.eager.tracing.number import traced_number
 from rushlight.ir.graph import Graph, GraphBuilder, Node, births_of
@@ -27,6 +31,7 @@ from rushlight.ir.spec_leaf import FloatSpec, IntSpec
 from rushlight.ir.spec_propose import Observed
 from rushlight.ir.type import TensorType, dense_order, row_major, symbols_in
 from rushlight.runtime.generator import Generator
+from rushlight.support.errors import require
 from rushlight.sym import Guard, Origin, OriginKind, Scope, SizeExpr, free_symbols, optimization_hint
 
 
@@ -80,11 +85,13 @@ class Recorder:
         self.scope = numbers.scope
         self.builder = GraphBuilder("step")
         self.tracer = self.tracer_class(self.builder, self.scope, self._lift, self._random_state)
+        self.tracer.refuses_python = True
         self.draws: dict[Generator, int] = {}
         self.sources: dict[int, Source] = {}
         self.numbers = numbers
         self.before: dict[int, Any] = {}
         self.placeholders: dict[int, Any] = {}
+        self.copies: list[Copy] = []
         self.tensors: list[Handle] = []
         self.absent: list[Any] = []  # tensors and arguments that the program needs to have no gradient yet
         self.arguments: dict[int, Any] = {}  # by the tensor
@@ -102,6 +109,7 @@ class Recorder:
 
         A tensor that the function reaches by itself too is that one.
         """
+        require(type(tensor) in (Tensor, Parameter), "C036", "compile: an argument is of a subclass of Tensor")
         if id(tensor) in self.reached or (id(tensor) in self.arguments and not apart):
             first = self.arguments.get(id(tensor))
             self.same.append((position, tensor if first is None else self.sources[id(first)]))
@@ -134,6 +142,7 @@ class Recorder:
         return self.number(seed, 0), self.number(f"({ordinal} + {before})", 0)
 
     def _lift(self, tensor: Handle) -> TensorType:
+        require(not tensor.keys & PYTHON, "C036", "compile: the function reaches a tensor with __torch_dispatch__")
         if isinstance(tensor, TracedNumber):
             self.sources[id(tensor)] = NumberSource(tensor.text, tensor.form.dtype)
         else:
@@ -185,13 +194,7 @@ class Recorder:
     def leave(self) -> None:
         """Puts everything back."""
         self.frozen.leave()
-        self.walk.restore_lists()
-        for leaf in self.walk.leaves:
-            leaf.container[leaf.key] = leaf.value
-        for container, _ in (*self.walk.containers, *self.walk.objects):
-            if isinstance(container, dict):
-                for key in [key for key in container if key not in self.walk.keys[id(container)]]:
-                    del container[key]
+        self.walk.restore()
         for tensor in self.tensors:
             if id(tensor) in self.before and tensor.gradient is not None:
                 tensor.gradient.grad = self.before[id(tensor)]
@@ -203,7 +206,7 @@ class Recorder:
         self.since = mark()
         with self.tracer.active(), self.scope.noting():
             result = self.function(*args, **kwargs)
-            self.walk.refuse_resized_lists()
+            self.walk.refuse_changes()
             refuse_fixed(self.scope, {self.scope.symbols[name]: text for name, text in self.dynamic.items()})
             return self._collect(result)
 
@@ -223,10 +226,12 @@ class Recorder:
             source = self.taken(tensor)
             return output(tensor) if source is None else source
 
-        template = flatten_value(result, classify)
-        changed = _changed(self.walk, self._text)
+        reached = reaching(self.walk, self.copies, self.text_of)
+        template = flatten_value(result, classify, reached)
+        changed = list(changed_state(self.walk, self._text))
         self.frozen.refuse([leaf.value for leaf, _ in changed if isinstance(leaf.value, Handle)], self.given)
-        effects = [Effect(leaf.container, leaf.key, flatten_value(now, classify), leaf.path) for leaf, now in changed]
+        values = functools.partial(flatten_value, classify=classify, reached=reached)
+        effects = [*state_effects(changed, values), *argument_effects(self.copies, self.walk, values)]
         gradients: list[tuple[Any, Any]] = []
         for tensor in {id(item): item for item in self.tensors}.values():
             if id(tensor) not in self.before or tensor.gradient is None:
@@ -234,13 +239,13 @@ class Recorder:
             now = tensor.gradient.grad
             if now is self.before[id(tensor)] or now is self.placeholders.get(id(tensor)):
                 continue
-            gradients.append((tensor, None if now is None else flatten_value(now, classify)))
+            gradients.append((tensor, None if now is None else flatten_value(now, classify, reached)))
         for fake in self.arguments.values():
             now = None if fake.gradient is None else fake.gradient.grad
             before = self.before.get(id(fake))
             if now is not before:
                 owner = self.sources[id(fake)]
-                gradients.append((owner, None if now is None else flatten_value(now, classify)))
+                gradients.append((owner, None if now is None else flatten_value(now, classify, reached)))
                 if before is None:
                     self.absent.append(owner)
         program = self._finish(nodes, handles, template, effects, gradients)
@@ -328,15 +333,32 @@ def record(
     try:
         leaves = [stand_in(place, name, value) for place, (name, value) in enumerate(arguments.leaves)]
         rest = iter(leaves)
-        args, kwargs = _rebuild(arguments.args, rest), _rebuild(arguments.kwargs, rest)
+        copies = recorder.copies
+        args, kwargs = (
+            _rebuild(arguments.args, rest, "args", copies),
+            _rebuild(arguments.kwargs, rest, "kwargs", copies),
+        )
         recorder.enter(dynamic_numbers, unset)
         program = recorder.run(args, kwargs)
         program.observed = _observed(arguments, leaves, program)
         return program
     finally:
-        recorder.leave()
-        recorder.tracer.close()
-        recorder.numbers.made.clear()
+        _leave(recorder)
+
+
+def _leave(recorder: Recorder) -> None:
+    """Ends a trace; an interrupt waits until that is done."""
+    interrupt: KeyboardInterrupt | None = None
+    while True:
+        try:
+            recorder.leave()
+            recorder.tracer.close()
+            recorder.numbers.made.clear()
+            break
+        except KeyboardInterrupt as error:
+            interrupt = error
+    if interrupt is not None:
+        raise interrupt
 
 
 def _observed(arguments: Arguments, leaves: Sequence[Any], program: Program) -> Observed:
@@ -351,7 +373,7 @@ def _observed(arguments: Arguments, leaves: Sequence[Any], program: Program) -> 
 
     kinds = [kind(name, leaf) for (name, _), leaf in zip(arguments.leaves, leaves, strict=True)]
     rest = iter(kinds)
-    args, kwargs = _rebuild(arguments.args, rest), _rebuild(arguments.kwargs, rest)
+    args, kwargs = _rebuild(arguments.args, rest, "args", []), _rebuild(arguments.kwargs, rest, "kwargs", [])
     return Observed(args, kwargs, tuple([guard.condition for guard in program.guards]))
 
 
@@ -365,27 +387,17 @@ def open_type(recorder: Recorder, tensor: Handle, position: int) -> TensorType:
     return symbolic_type(recorder.scope, tensor.form, f"a{position}", marks, written)
 
 
-def _rebuild(value: Any, leaves: Iterator[Any]) -> Any:
+def _rebuild(value: Any, leaves: Iterator[Any], text: str, copies: list[Copy]) -> Any:
+    """Arguments with other leaves; the copies of dicts and lists are written down."""
     if type(value) in (tuple, list):
-        return type(value)([_rebuild(item, leaves) for item in value])
-    if type(value) is dict:
-        return {key: _rebuild(item, leaves) for key, item in value.items()}
-    return next(leaves)
-
-
-def _changed(walk: StateWalk, text: Callable[[Leaf], str]) -> list[tuple[Leaf, Any]]:
-    """What the program has put in the place of what it reached, and what it has added."""
-    found: list[tuple[Leaf, Any]] = []
-    for leaf in walk.leaves:
-        now = leaf.container[leaf.key] if _holds(leaf.container, leaf.key) else None
-        same = now is leaf.value or (leaf.placed is not None and now is leaf.placed)
-        if not same and not (isinstance(now, TracedNumber) and now.text == text(leaf)):
-            found.append((leaf, now))
-    for container, path in (*walk.containers, *walk.objects):
-        if isinstance(container, dict):
-            new = [key for key in container if key not in walk.keys[id(container)]]
-            found.extend([(Leaf(container, key, None, f"{path}[{key!r}]", False), container[key]) for key in new])
-    return found
+        made = type(value)([_rebuild(item, leaves, f"{text}[{at}]", copies) for at, item in enumerate(value)])
+    elif type(value) is dict:
+        made = {key: _rebuild(item, leaves, f"{text}[{key!r}]", copies) for key, item in value.items()}
+    else:
+        return next(leaves)
+    if type(value) is not tuple and text != "kwargs":
+        copies.append(Copy.of(made, value, text))
+    return made
 
 
 def _read_placeholders(used: set[int], placeholders: dict[int, Any]) -> set[int]:
@@ -399,10 +411,6 @@ def _guarded_symbols(scope: Scope) -> set[SizeExpr]:
     bounded = {symbol for symbol in scope.symbols.values() if symbol.facts.is_bounded}
     assumed = (*scope.guards, *scope.asserts)
     return bounded | {symbol for item in assumed for symbol in free_symbols(item.condition.expr)}
-
-
-def _holds(container: Any, key: Any) -> bool:
-    return key in container if isinstance(container, dict) else key < len(container)
 
 
 def random_names(place: int) -> tuple[str, str]:

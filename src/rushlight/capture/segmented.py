@@ -17,6 +17,7 @@ from rushlight.ir.graph import NUMBER, Graph, Inner, with_dense_outputs
 from rushlight.ir.sizes import with_hidden_sizes
 from rushlight.ir.type import TensorType, symbols_in
 from rushlight.ir.value import map_operands
+from rushlight.runtime import native
 from rushlight.support.errors import fail
 from rushlight.support.frozen import frozen
 from rushlight.sym import Branch, RuntimeAssert, SizeExpr, evaluate, free_symbols, is_symbol, scopes_of
@@ -54,11 +55,13 @@ class Segmented:
         self._parameters = [id(call) for call in graph.parameters]
         self._outputs = [id(call) for call in graph.outputs]
         steps = cut_at_births(graph)
+        self._ends_natively = bool(steps) and isinstance(steps[-1], NativeStep)
         places = {step.symbol: place for place, step in enumerate(steps, 1) if isinstance(step, Birth)}
         ready: list[list[RuntimeAssert]] = [[] for _ in range(len(steps) + 1)]
         for item in _asserts(graph) if asserts is None else asserts:
             ready[max([places.get(symbol, 0) for symbol in free_symbols(item.condition.expr)], default=0)].append(item)
         self._first = ready[0]
+        self._last: tuple[Launching, list[int], list[int]] | None = None
         self._steps = [(self._runner(step, compile_graph), ready[place]) for place, step in enumerate(steps, 1)]
 
     @property
@@ -74,22 +77,47 @@ class Segmented:
         launching = Launching(step.graph, step.sizes, compile_graph)
         self.launchings.append(launching)
         reads, makes = [id(call) for call in step.reads], [id(call) for call in step.makes]
+        self._last = (launching, reads, makes)  # the step that makes the results, and writes to inputs
 
         def run(values: dict[int, Any], sizes: dict[SizeExpr, int]) -> None:
             values.update(zip(makes, launching.run([values[key] for key in reads], sizes), strict=True))
 
         return run
 
-    def run(self, inputs: Sequence[Any], sizes: Mapping[SizeExpr, int]) -> Ran:
-        """Runs all steps; R002 where an assert does not hold, before anything is written."""
+    def run(
+        self, inputs: Sequence[Any], sizes: Mapping[SizeExpr, int], commit: Callable[[Ran], Any] | None = None
+    ) -> Ran:
+        """Runs all steps; R002 where an assert does not hold, before anything is written.
+
+        What `commit` makes of the results, before the last step computes them, is committed together with that step.
+        """
         values: dict[int, Any] = dict(zip(self._parameters, inputs, strict=True))
         found = dict(sizes)
         check_asserts(self._first, found)
-        for step, asserts in self._steps:
+        ends_natively = commit is not None and self._ends_natively
+        for step, asserts in self._steps[:-1] if ends_natively else self._steps:
             step(values, found)
             if asserts:
                 check_asserts(asserts, found)
-        return Ran([values[key] for key in self._outputs], found)
+        if commit is None:
+            return self._ran(values, found)
+        if not ends_natively or self._last is None:
+            ran = self._ran(values, found)
+            native.functions().commit(commit(ran))
+            return ran
+        launching, reads, makes = self._last
+        rans: list[Ran] = []
+
+        def made(outputs: Sequence[Any]) -> Any:
+            values.update(zip(makes, outputs, strict=True))
+            rans.append(self._ran(values, found))
+            return commit(rans[0])
+
+        launching.finish([values[key] for key in reads], found, made)
+        return rans[0]
+
+    def _ran(self, values: Mapping[int, Any], sizes: dict[SizeExpr, int]) -> Ran:
+        return Ran([values[key] for key in self._outputs], sizes)
 
     def bound(self, inputs: Sequence[Any], sizes: Mapping[SizeExpr, int]) -> Body:
         """What gives the outputs of a run."""

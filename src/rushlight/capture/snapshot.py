@@ -88,12 +88,16 @@ class Snapshot:
 def _wanted(leaf: Leaf) -> tuple[int, int, int]:
     """The addresses of a leaf's key, its value and its class, 0 where any will do."""
     key = id(leaf.key) if isinstance(leaf.container, dict) else 0
+    if leaf.unread:
+        return key, 0, 0
     return (key, 0, id(type(leaf.value))) if leaf.loose else (key, id(leaf.value), 0)
 
 
 def _is_same(leaf: Leaf) -> bool:
     """Whether a leaf's place has its value, or one of its class where any will do."""
     value = leaf.container[leaf.key]
+    if leaf.unread:
+        return True
     return type(value) is type(leaf.value) if leaf.loose else value is leaf.value
 
 

@@ -7,18 +7,23 @@ learning rate). Of other objects the attributes count that the function's own co
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
-from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType
+from functools import partial
+from operator import is_, is_not
+from types import BuiltinFunctionType, CellType, FunctionType, MethodType, ModuleType
 from typing import Any
 
+from rushlight.capture.reach import Reach, names_in
 from rushlight.eager.handle import Handle
 from rushlight.support.errors import fail
 
 MARK = "__rushlight_state__"
-PREPARE = "__rushlight_prepare__"  # of a class: called before its instance is walked
+PREPARE = "__rushlight_prepare__"  # of a class: called before its instance is walked; it returns what undoes that
 MISSING = object()
-_PLAIN = frozenset({type(None), bool, int, float, str, bytes})
+PLAIN = frozenset({type(None), bool, int, float, str, bytes})
+_COLLECTIONS = (set, deque, bytearray)
 _NO_STATE = (type, FunctionType, BuiltinFunctionType, MethodType, ModuleType, CellType, Handle)
 
 
@@ -27,7 +32,8 @@ class Leaf:
     """A value in a container.
 
     Where it stands, its path for messages, and whether a number there is known only at run time. `placed` stands in
-    for it while a function is traced. Of one that is `loose` a program relies on nothing but the class.
+    for it while a function is traced. Of one that is `loose` a program relies on nothing but the class, of one that is
+    `unread` on nothing at all.
     """
 
     container: Any
@@ -37,10 +43,18 @@ class Leaf:
     runtime: bool
     placed: Any = None
     loose: bool = False
+    unread: bool = False
 
     def place(self, value: Any) -> None:
         """Puts another value in its place."""
         self.placed = self.container[self.key] = value
+
+    def now(self) -> Any:
+        """The value in its place, MISSING if there is none."""
+        try:
+            return self.container[self.key]
+        except (KeyError, ValueError):
+            return MISSING
 
     @property
     def is_number(self) -> bool:
@@ -75,8 +89,9 @@ class CellBox:
 class StateWalk:
     """All containers and leaves that a function reaches, each once.
 
-    `containers` are those whose number of entries matters; in `objects` only the leaves do. `tensors` stand in tuples,
-    where nothing can take their place.
+    `containers` are those whose number of entries matters; in `objects` only the leaves do. `before` has the entries of
+    both, by the container's identity. `tensors` stand in tuples, where nothing can take their place. `collections`, as
+    sets, are not to change while the function is traced.
     """
 
     leaves: list[Leaf] = field(default_factory=list)
@@ -84,8 +99,11 @@ class StateWalk:
     objects: list[tuple[Any, str]] = field(default_factory=list)
     tensors: list[Handle] = field(default_factory=list)
     marked: list[Any] = field(default_factory=list)
-    keys: dict[int, set[Any]] = field(default_factory=dict)
+    before: dict[int, dict[Any, Any]] = field(default_factory=dict)
+    collections: list[tuple[Any, str]] = field(default_factory=list)
     names: frozenset[str] = frozenset()
+    skipped: Collection[tuple[int, Any]] = ()
+    prepared: list[Callable[[], None]] = field(default_factory=list)
 
     def add(self, value: Any, path: str) -> None:
         """Walks one root."""
@@ -97,24 +115,44 @@ class StateWalk:
         self.leaves.append(Leaf(container, key, value, path, False))
         self.add(value, path)
 
-    def refuse_resized_lists(self) -> None:
-        """C003 for a list of another length: a program that changes it would not fit its own guards next time."""
-        for container, path in self._resized():
-            before = len(self.keys[id(container)])
-            fail(
-                "C003",
-                f"compile: the list {path} had {before} entries before the traced call and has {len(container)}",
-                hint="return the value, and append it outside of the compiled function",
-            )
+    def keep_only(self, reached: Collection[int]) -> None:
+        """Forgets other containers, by identity, and the leaves in them."""
+        self.containers = [item for item in self.containers if id(item[0]) in reached]
+        self.objects = [item for item in self.objects if id(item[0]) in reached]
+        self.collections = [item for item in self.collections if id(item[0]) in reached]
+        known = self.before.keys() - reached
+        self.leaves = [leaf for leaf in self.leaves if id(leaf.container) not in known]
 
-    def restore_lists(self) -> None:
-        """Gives lists of another length the entries that they had."""
-        for container, _ in self._resized():
-            container[:] = [leaf.value for leaf in self.leaves if leaf.container is container]
+    def refuse_changes(self) -> None:
+        """C003 for what changed and cannot be written down as entries: the length of a list, sets and their like."""
+        for container, path in self.containers:
+            before, now = self.before[id(container)], len(container)
+            if isinstance(container, list) and now != len(before):
+                fail(
+                    "C003",
+                    f"compile: the list {path} had {len(before)} entries before the traced call and has {now}",
+                    hint="return the value, and append it outside of the compiled function",
+                )
+        for container, path in self.collections:
+            if differs(container, tuple(self.before[id(container)].values())):
+                fail(
+                    "C003",
+                    f"compile: the {type(container).__name__} {path} changes in the compiled function",
+                    hint="return the value, and add it outside of the compiled function",
+                )
 
-    def _resized(self) -> list[tuple[list[Any], str]]:
-        lists = [(container, path) for container, path in self.containers if isinstance(container, list)]
-        return [item for item in lists if len(item[0]) != len(self.keys[id(item[0])])]
+    def restore(self) -> None:
+        """Gives everything that was reached the entries that it had, in their order."""
+        for leaf in self.leaves:
+            if id(leaf.container) not in self.before and leaf.now() is not leaf.value:
+                leaf.container[leaf.key] = leaf.value
+        for container, _ in (*self.containers, *self.objects):
+            _restore(container, self.before[id(container)])
+        for container, _ in self.collections:
+            before = tuple(self.before[id(container)].values())
+            if differs(container, before):
+                container.clear()
+                (container.update if isinstance(container, set) else container.extend)(before)
 
     def _walk(self, root: Any, root_path: str, root_runtime: bool) -> None:
         stack = [(root, root_path, root_runtime)]
@@ -129,6 +167,8 @@ class StateWalk:
                 items = self._opened(value, path, "[{}]", self.containers)
             elif isinstance(value, tuple):
                 items = self._of_tuple(value, path)
+            elif isinstance(value, _COLLECTIONS):
+                items = self._opened(value, path, "", self.collections)
             elif hasattr(value, "__dict__") and not isinstance(value, _NO_STATE):
                 value = vars(value)
                 items = self._opened(value, path, ".{}", self.objects)
@@ -137,18 +177,17 @@ class StateWalk:
             for key, item, place in items:
                 if not isinstance(value, tuple):
                     self.leaves.append(Leaf(value, key, item, place, runtime))
-                if type(item) not in _PLAIN:
+                if type(item) not in PLAIN and (id(value), key) not in self.skipped:
                     stack.append((item, place, runtime))
 
     def _opened(
         self, container: Any, path: str, form: str, kind: list[tuple[Any, str]]
     ) -> Iterator[tuple[Any, Any, str]]:
-        if id(container) in self.keys:
+        if id(container) in self.before:
             return
-        items = list(container.items()) if isinstance(container, dict) else list(enumerate(container))
-        self.keys[id(container)] = {key for key, _ in items}
+        entries = self.before[id(container)] = entries_of(container)
         kind.append((container, path))
-        for key, item in items:
+        for key, item in entries.items() if kind is not self.collections else ():
             if kind is not self.objects or key in self.names:
                 yield key, item, path + form.format(key if form == ".{}" else _key_text(key))
 
@@ -159,35 +198,94 @@ class StateWalk:
             yield place, item, f"{path}[{place}]"
 
 
+def entries_of(container: Any) -> dict[Any, Any]:
+    """The entries of a container, by key or by place."""
+    return dict(container) if isinstance(container, dict) else dict(enumerate(container))
+
+
+def differs(container: Any, before: tuple[Any, ...]) -> bool:
+    """Whether a collection has other objects, or the same in another order."""
+    return len(container) != len(before) or any(map(is_not, container, before))
+
+
+def _restore(container: Any, before: dict[Any, Any]) -> None:
+    if not isinstance(container, dict):
+        container[:] = before.values()
+    elif all(map(is_, container, before)) and len(container) == len(before):
+        for key, value in before.items():
+            if container[key] is not value:
+                container[key] = value
+    else:
+        container.clear()
+        for key, value in before.items():
+            container[key] = value
+
+
 def _key_text(key: Any) -> str:
     return f"tensor at {id(key):#x}" if isinstance(key, Handle) else repr(key)
 
 
-def walk_function(function: Any, arguments: list[tuple[str, Any]]) -> StateWalk:
-    """What a function reaches.
+def walk_function(
+    function: Any, arguments: list[tuple[str, Any]], skipped: Collection[tuple[int, Any]] = ()
+) -> StateWalk:
+    """What a function reaches, but through `skipped` leaves (the container's identity, and the key).
 
-    Itself, its bound object, its closure, its defaults, the globals in its code, arguments.
+    Itself, its bound object, its closure, its defaults, the globals in its code, arguments; of functions that it may
+    call plain values alone.
     """
     bound = function.__self__ if isinstance(function, MethodType) else None
     code_of = function.__func__ if isinstance(function, MethodType) else function
     if not isinstance(code_of, FunctionType):
         code_of = getattr(type(function), "forward", None) or vars(type(function)).get("__call__")
         bound = function
-    if not isinstance(code_of, FunctionType):
-        walk = StateWalk()
-    else:
-        walk = StateWalk(names=frozenset(_names(code_of.__code__)))
-        for name, cell in zip(code_of.__code__.co_freevars, code_of.__closure__ or (), strict=True):
+    root = code_of if isinstance(code_of, FunctionType) else None
+    walk = _walked(root, bound, arguments, frozenset(names_in(root.__code__)) if root else frozenset(), skipped)
+    classes = {type(item): None for item in [*walk.marked, *[leaf.value for leaf in walk.leaves]]}
+    functions = [leaf.value for leaf in walk.leaves if isinstance(leaf.value, (FunctionType, MethodType, partial))]
+    reach = Reach([*([] if root is None else [root]), *classes, *functions])
+    if walk.objects and not reach.names <= walk.names:
+        walk = _walked(root, bound, arguments, walk.names | reach.names, skipped)
+    _bind_plain(walk, reach, root)
+    return walk
+
+
+def _walked(
+    root: FunctionType | None,
+    bound: Any,
+    arguments: list[tuple[str, Any]],
+    names: frozenset[str],
+    skipped: Collection[tuple[int, Any]],
+) -> StateWalk:
+    walk = StateWalk(names=names, skipped=skipped)
+    if root is not None:
+        for name, cell in zip(root.__code__.co_freevars, root.__closure__ or (), strict=True):
             if _is_filled(cell):
                 walk.bind(CellBox(cell), 0, name)
-        for name in _names(code_of.__code__):
-            if not isinstance(code_of.__globals__.get(name, walk), (ModuleType, StateWalk)):
-                walk.bind(code_of.__globals__, name, name)
-        walk.add(code_of.__defaults__ or (), "defaults")
+        for name in names_in(root.__code__):
+            if not isinstance(root.__globals__.get(name, walk), (ModuleType, StateWalk)):
+                walk.bind(root.__globals__, name, name)
+        walk.add(root.__defaults__ or (), "defaults")
     walk.add(bound, "self")
     for name, value in arguments:
         walk.add(value, name)
     return walk
+
+
+def _bind_plain(walk: StateWalk, reach: Reach, root: FunctionType | None) -> None:
+    """Takes the plain values as leaves that functions find in their globals and closures."""
+    bound = {(id(leaf.container), leaf.key) for leaf in walk.leaves}
+    for space, name, path in reach.variables():
+        if _is_plain(space[name]) and (id(space), name) not in bound:
+            walk.bind(space, name, path)
+    for function in reach.functions:
+        if function is not root:
+            for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+                if _is_filled(cell) and _is_plain(cell.cell_contents):
+                    walk.bind(CellBox(cell), 0, f"{function.__name__}.{name}")
+
+
+def _is_plain(value: Any) -> bool:
+    return type(value) in PLAIN or (type(value) is tuple and all(type(item) in PLAIN for item in value))
 
 
 def walk_prepared(function: Any, arguments: list[tuple[str, Any]]) -> StateWalk:
@@ -196,9 +294,10 @@ def walk_prepared(function: Any, arguments: list[tuple[str, Any]]) -> StateWalk:
     prepared = [getattr(item, PREPARE) for item in walk.marked if hasattr(type(item), PREPARE)]
     if not prepared:
         return walk
-    for prepare in prepared:
-        prepare()
-    return walk_function(function, arguments)
+    undo = [prepare() for prepare in prepared]
+    walk = walk_function(function, arguments)
+    walk.prepared = undo
+    return walk
 
 
 def _is_filled(cell: CellType) -> bool:
@@ -206,11 +305,3 @@ def _is_filled(cell: CellType) -> bool:
         return cell.cell_contents is not MISSING
     except ValueError:
         return False
-
-
-def _names(code: CodeType) -> list[str]:
-    names = list(code.co_names)
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            names.extend(_names(constant))
-    return list(dict.fromkeys(names))

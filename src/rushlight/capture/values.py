@@ -50,20 +50,36 @@ class Constant:
 
 
 @frozen
+class Reached:
+    """A container that the function was given or reaches, as an expression."""
+
+    text: str
+
+
+@frozen
 class Container:
-    """A container of templates; `keys` for dicts. `kind` is its class."""
+    """A container of templates; `keys` for dicts. `kind` is its class; a subclass may have attributes, by name."""
 
     kind: type
     items: tuple[Template, ...]
     keys: tuple[Any, ...] = ()
-
-
-Template = Output | Taken | Number | SizeOf | Constant | Container
+    attributes: tuple[tuple[str, Template], ...] = ()
 
 
 @frozen
+class Deleted:
+    """No value: the entry is taken away."""
+
+
+Template = Output | Taken | Number | SizeOf | Constant | Reached | Container | Deleted
+
+
+@frozen(eq=False)
 class Effect:
-    """`container[key] = value` after the run."""
+    """`container[key] = value`, together with the run. `container` is an object, or a Reached one.
+
+    The key of a list may be a slice.
+    """
 
     container: Any
     key: Any
@@ -71,8 +87,10 @@ class Effect:
     path: str
 
 
-def flatten_value(value: Any, classify: Callable[[Handle], Source | int]) -> Template:
-    """A value as a template."""
+def flatten_value(
+    value: Any, classify: Callable[[Handle], Source | int], reached: Callable[[Any], str | None] = lambda value: None
+) -> Template:
+    """A value as a template. `reached` names containers that were there before: they stay the objects that they are."""
     if isinstance(value, TracedNumber):
         return Number(value.text)
     if isinstance(value, Handle):
@@ -80,14 +98,24 @@ def flatten_value(value: Any, classify: Callable[[Handle], Source | int]) -> Tem
         return Output(found) if isinstance(found, int) else Taken(found)
     if isinstance(value, SymInt):
         return SizeOf(value.expr)
-    if isinstance(value, dict):
-        items = tuple([flatten_value(item, classify) for item in value.values()])
-        return Container(type(value), items, tuple(value))
-    if isinstance(value, (tuple, list)):
-        return Container(type(value), tuple([flatten_value(item, classify) for item in value]))
+    if isinstance(value, (dict, tuple, list)):
+        text = reached(value)
+        return flatten_items(value, classify, reached) if text is None else Reached(text)
     if _holds_tensor(value):
         fail("C014", "a compiled function returned an object that holds traced tensors", value=type(value).__name__)
     return Constant(value)
+
+
+def flatten_items(
+    value: Any, classify: Callable[[Handle], Source | int], reached: Callable[[Any], str | None]
+) -> Container:
+    """A dict, tuple or list as a new container."""
+    keys = tuple(value) if isinstance(value, dict) else ()
+    parts = value.values() if isinstance(value, dict) else value
+    items = tuple([flatten_value(item, classify, reached) for item in parts])
+    attributes = getattr(value, "__dict__", {}).items()
+    named = tuple([(name, flatten_value(item, classify, reached)) for name, item in attributes])
+    return Container(type(value), items, keys, named)
 
 
 def _holds_tensor(value: Any) -> bool:

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import weakref
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from rushlight.capture.aliasing import alias_guards
 from rushlight.capture.arguments import Arguments, Names
+from rushlight.capture.commits import CommitText, has_writes, holds_number
 from rushlight.capture.entry import Entry, Planner, numbers_among
 from rushlight.capture.guard import Guard
 from rushlight.capture.hooks import hook_guards
 from rushlight.capture.kept import Kept
 from rushlight.capture.looped import looped
 from rushlight.capture.program import Program, random_names
-from rushlight.capture.segmented import Segmented, concrete
+from rushlight.capture.segmented import Segmented
 from rushlight.capture.snapshot import Snapshot, StateGuards
-from rushlight.capture.source import ArgumentSource, GradientSource, NumberSource, Source, TensorSource, ViewSource
-from rushlight.capture.state import Leaf, StateWalk
-from rushlight.capture.values import Constant, Container, Number, Output, SizeOf, Taken, Template
+from rushlight.capture.source import ArgumentSource, GradientSource, NumberSource, Source, TensorSource
+from rushlight.capture.state import Leaf, StateWalk, differs
+from rushlight.capture.value_texts import ValueTexts, replay_view
+from rushlight.capture.values import Output, Reached, Template
 from rushlight.eager.dispatch import STATE, backend_key, bit
 from rushlight.eager.execution.plan import (
     CALL_NAMES,
@@ -33,7 +35,6 @@ from rushlight.eager.execution.plan import (
 from rushlight.eager.handle import AUTOGRAD, Handle
 from rushlight.runtime import descriptor
 from rushlight.runtime.descriptor import number_slots
-from rushlight.sym import SizeExpr, free_symbols, to_python
 
 if TYPE_CHECKING:
     from rushlight.build import Executable
@@ -97,7 +98,7 @@ def loosen(leaves: Sequence[Leaf], names: Names, fixed: Collection[str], changed
 
 def lasting(walk: StateWalk, changed: Collection[tuple[int, Any]]) -> set[int]:
     """The ids of containers that a call gives no new entries: they have to be as they were."""
-    grown = {container for container, key in changed if key not in walk.keys.get(container, ())}
+    grown = {container for container, key in changed if key not in walk.before.get(container, ())}
     return {id(container) for container, _ in walk.containers} - grown
 
 
@@ -108,7 +109,7 @@ def state_guards(containers: Sequence[tuple[Any, str]], leaves: Sequence[Leaf], 
     for container, path in containers:
         text, size = names(container), sizes[id(container)]
         guards.append(Guard("container", path, f"{size} entries", f"len({text}) != {size}" if size else text))
-    for leaf in leaves:
+    for leaf in [leaf for leaf in leaves if not leaf.unread]:
         text = f"{names(leaf.container)}[{_key_text(leaf, names)}]"
         if leaf.loose and leaf.is_number:
             guards.append(type_guard(text, leaf.path, leaf.value, names))
@@ -121,6 +122,15 @@ def state_guards(containers: Sequence[tuple[Any, str]], leaves: Sequence[Leaf], 
                 guards.append(type_guard(f"{text}[{at}]", f"{leaf.path}[{at}]", item, names))
         else:
             guards.append(constant_guard(text, leaf.path, leaf.value, names))
+    return guards
+
+
+def collection_guards(walk: StateWalk, names: Names) -> list[Guard]:
+    """That sets and their like have the objects that they had."""
+    guards: list[Guard] = []
+    for container, path in walk.collections:
+        failed = f"{names(differs)}({names(container)}, {names(tuple(walk.before[id(container)].values()))})"
+        guards.append(Guard("container", path, f"{len(container)} entries", failed))
     return guards
 
 
@@ -140,7 +150,7 @@ def snapshot_guards(names: Names, snapshot: Snapshot) -> list[Guard]:
     return guards
 
 
-class Writer:
+class Writer(ValueTexts):
     """Writes the function of one entry."""
 
     def __init__(
@@ -157,27 +167,35 @@ class Writer:
         if self.kept is not None:
             self.sources += [TensorSource(item) for item in self.kept.results]
         self.executable = executable
+        self.commits = has_writes(program)
         self.has_many = len(executable.output_types) > _MANY
         self.arguments = arguments
         self.names = names
+        self._hoisted: list[str] | None = None
+        self.views = program.views
         types = (*executable.input_types, *executable.output_types)
         words = [descriptor.HEADER_WORDS + 2 * len(type_.shape) for type_ in types]
         self.starts = [0, *accumulate(words)]
         conditions = [guard.condition for guard in program.guards]
         asserts = tuple(program.scope.asserts)  # later ones are those of the backward pass
-        self.planner = Planner(executable, self.sources, conditions, asserts, list(program.sizes.values()))
-        changed = {(id(effect.container), effect.key) for effect in program.effects}
+        self.planner = Planner(
+            executable, self.sources, conditions, asserts, list(program.sizes.values()), self.commits
+        )
+        changed = {
+            (id(item.container), item.key) for item in program.effects if not isinstance(item.container, Reached)
+        }
         loosen(walk.leaves, names, program.fixed, changed)
         kept = lasting(walk, changed)
         others = [item for item in walk.containers if id(item[0]) not in kept]
         leaves = [leaf for leaf in walk.leaves if id(leaf.container) not in kept]
         self.guards = [*argument_guards(arguments, names), *state_guards(others, leaves, names)]
+        self.guards += collection_guards(walk, names)
         self.guards.append(Guard("grad mode", "grad mode", str(STATE.grad), f"state.grad is not {STATE.grad}"))
         for text, value in program.fixed.items():
             self.guards.append(Guard("number", text, repr(value), f"{text} != {names(value)}"))
         for source in program.sources:
             if isinstance(source, GradientSource):
-                text = f"{self._owner(source.owner)}.gradient.grad"
+                text = f"{self.owner(source.owner)}.gradient.grad"
                 self.guards.append(Guard("gradient", text, "a gradient", f"{text} is None"))
         snapshot = Snapshot(
             [item for item in walk.containers if id(item[0]) in kept],
@@ -186,13 +204,13 @@ class Writer:
         )
         self.state = StateGuards(snapshot, snapshot_guards)
         for position, first in program.same:
-            text, other = arguments.leaves[position][0], self._owner(first)
+            text, other = arguments.leaves[position][0], self.owner(first)
             self.guards.append(Guard("memory", text, f"the same tensor as {other}", f"{text} is not {other}"))
         written = {position for position, _ in program.graph.mutations}
         self.guards += alias_guards(program.sources, written, lambda place: arguments.leaves[place][0], names)
         self.guards += hook_guards(program.hooked, arguments, names)
         for owner in program.absent:
-            text = f"{self._owner(owner)}.gradient.grad"
+            text = f"{self.owner(owner)}.gradient.grad"
             self.guards.append(Guard("gradient", text, "no gradient", f"{text} is not None"))
 
     def entry(self, attach: Callable[..., Any] | None) -> Entry:
@@ -216,7 +234,7 @@ class Writer:
             failed.append(f"not {self.names(self.state.snapshot)}.holds() and {self.names(self.state)}.fail(globals())")
         lines.append(f"        if {' or '.join(failed)}: return MISS")
         lines += ["    except BROKEN:", "        return MISS"]
-        lines += [f"    {line}" for line in [*self._inputs(), *self._outputs(attach), *self._effects()]]
+        lines += [f"    {line}" for line in [*self._inputs(), *self._drawing(self._run(attach))]]
         text = "\n".join(lines)
         exec(compile(text, f"<rushlight {self.program.graph.name}>", "exec"), space)  # noqa: S102 - our own text
         return Entry(
@@ -235,13 +253,14 @@ class Writer:
         if isinstance(source, ArgumentSource):
             return self.arguments.leaves[source.position][0]
         if isinstance(source, GradientSource):
-            return f"{self._owner(source.owner)}.gradient.grad"
+            return f"{self.owner(source.owner)}.gradient.grad"
         if isinstance(source, NumberSource):
             return source.text
         assert isinstance(source, TensorSource)
-        return self._owner(source.tensor)
+        return self.owner(source.tensor)
 
-    def _owner(self, owner: Handle | ArgumentSource) -> str:
+    def owner(self, owner: Handle | ArgumentSource) -> str:
+        """A tensor that has a gradient."""
         return self.arguments.leaves[owner.position][0] if isinstance(owner, ArgumentSource) else self.names(owner)
 
     def _inputs(self) -> list[str]:
@@ -250,11 +269,24 @@ class Writer:
         forms = [f"{self._input_text(source)}.form, " for source in dynamic]
         lines = [f"key = ({''.join([*forms, *[f'{text}, ' for text in self.program.sizes]])})"]
         lines += ["plan = plans.get(key) or make_plan(key)", "if plan is None: return MISS", *self._refresh()]
-        for place, (generator, count) in enumerate(self.program.draws.items()):
-            seed, ordinal = random_names(place)
-            lines.append(f"{seed}, {ordinal} = {self.names(generator)}.next_ordinal({count})")
-            lines.append(f"if {seed} >> 63: {seed} -= {1 << 64}")  # operators take signed 64-bit integers
         return lines
+
+    def _drawing(self, run: list[str]) -> list[str]:
+        """The call with the random numbers that it draws, which it gives back where it fails."""
+        draws = self.program.draws
+        if not draws:
+            return run
+        lines = [f"reserved = [None] * {len(draws)}"]
+        undo: list[str] = []
+        for place, (generator, count) in enumerate(draws.items()):
+            seed, ordinal = random_names(place)
+            name = self.names(generator)
+            lines.append(f"{seed}, {ordinal} = {name}.reserve({count}, reserved, {place})")
+            lines.append(f"if {seed} >> 63: {seed} -= {1 << 64}")  # operators take signed 64-bit integers
+            undo.append(f"if reserved: {name}.give_back({count}, reserved[{place}])")
+        first, *rest = [*lines, *run]
+        inside, after = [f"    {line}" for line in rest], [f"    {line}" for line in undo]
+        return [first, "try:", *inside, "except BaseException:", *after, "    raise"]
 
     def _sheet(self) -> list[str]:
         """A sheet of descriptors with the inputs filled in."""
@@ -277,118 +309,93 @@ class Writer:
         kept, counters = self.names(self.kept), self.names(self.kept.counters)
         return [f"if {kept}.seen != [counter.value for counter in {counters}]: {kept}.refresh()"]
 
-    def _outputs(self, attach: Any) -> list[str]:
-        count = len(self.executable.output_types)
-        if isinstance(self.executable, Segmented):
-            inputs = "".join([f"{self._input_text(source)}, " for source in self.sources])
-            lines = [f"plan = {self.names(self.executable)}.run(({inputs}), plan.values)", *self._dropped_gradients()]
-            lines += [f"{self._outputs_text()} = plan.outputs"] if count else []
-        else:
-            lines = [*self._sheet(), *self._dropped_gradients(), *self._native()]
-        if attach is not None:
-            lines.append(f"outputs = [*{self._outputs_text()}]")
-        if self.program.written:
-            versions = self.names(tuple([item.version for item in self.program.written if item.storage is not None]))
-            lines += [f"for version in {versions}:", "    version.value += 1"]
-        written = dict(self.program.graph.mutations)
-        for position, source in enumerate(self.program.sources):
-            if isinstance(source, ArgumentSource) and position in written:
-                lines.append(f"{self._input_text(source)}.version.value += 1")
-        if attach is not None and self.program.joint is not None:
-            lines += self._attached(self.program.joint.wanted)
-        return lines
+    def _run(self, attach: Any) -> list[str]:
+        """The call, with the writes that belong to it, and the result."""
+        before, after = self._result()
+        run = self._segments if isinstance(self.executable, Segmented) else self._native
+        return [*run(attach, f"result = {before}"), f"return {after}"]
 
-    def _attached(self, wanted: Sequence[Source]) -> list[str]:
+    def _result(self) -> tuple[str, str]:
+        """What to evaluate as `result` before anything is written, and then what gives the call's result."""
+        template = self.program.result
+        if not self.commits:
+            return "", self.value(template)
+        if not holds_number(template, self.is_number):
+            return self.value(template), "result"
+        self._hoisted = []
+        after = self.value(template)
+        before = f"({''.join([f'{text}, ' for text in self._hoisted])})"
+        self._hoisted = None
+        return before, after
+
+    def is_number(self, template: Template) -> bool:
+        """Whether a template is an output that counted as a Python number: it is known only after the call."""
+        return isinstance(template, Output) and self.executable.output_types[template.place].weak
+
+    def _segments(self, attach: Any, result: str) -> list[str]:
+        """The run of several steps; the commit is made of the results before the last step computes them."""
+        inputs = "".join([f"{self._input_text(source)}, " for source in self.sources])
+        run = f"plan = {self.names(self.executable)}.run(({inputs}), plan.values"
+        unpacked = [f"{self._outputs_text()} = plan.outputs"] if self.executable.output_types else []
+        if not self.commits:
+            return [f"{run})", *unpacked, *self._attached(attach)]
+        commit = CommitText(self.program, self, self._overwritten()).lines()
+        made = ["nonlocal result", *unpacked, *self._attached(attach), result, *commit, "return commit"]
+        return [
+            "result = None",
+            "def committed(plan):",
+            *[f"    {line}" for line in made],
+            f"{run}, committed)",
+            *unpacked,
+        ]
+
+    def _attached(self, attach: Any) -> list[str]:
         """Views of inputs among the results, and the backward pass tied to all results."""
-        views = [f"w{place} = {self._view_text(source)}" for place, source in enumerate(self.program.views)]
-        given = [[self._input_text(item) for item in items] for items in (self.program.sources, wanted)]
+        if attach is None or self.program.joint is None:
+            return []
+        views = [f"w{place} = {self.view_text(source)}" for place, source in enumerate(self.views)]
+        sources = (self.program.sources, self.program.joint.wanted)
+        given = [[self._input_text(item) for item in items] for items in sources]
         lists = [f"[{', '.join(texts)}]" for texts in ([text.partition(" ")[0] for text in views], *given)]
-        return [*views, f"attach(outputs, {', '.join(lists)}, plan)"]
+        return [f"outputs = [*{self._outputs_text()}]", *views, f"attach(outputs, {', '.join(lists)}, plan)"]
 
-    def _view_text(self, source: ViewSource) -> str:
-        return f"replay_view({self._input_text(source.base)}, {self.names(source.steps)}, plan.values)"
+    def _overwritten(self) -> list[str]:
+        """The arguments that the program writes to."""
+        written = dict(self.program.graph.mutations)
+        sources = enumerate(self.program.sources)
+        return [self._input_text(item) for at, item in sources if isinstance(item, ArgumentSource) and at in written]
 
-    def _native(self) -> list[str]:
-        """The native call on outputs allocated before it, which become tensors after it."""
+    def _native(self, attach: Any, result: str) -> list[str]:
+        """The one native call, on outputs allocated before it; where it commits, they become tensors before it too."""
         types = self.executable.output_types
         tensor = self.names(_tensor_class(self.program))
         starts = [self.starts[len(self.sources) + place] for place in range(len(types))]
-        call = ["plan.launch(sheet)", "plan.free.append(sheet)"]
         if self.has_many:
-            lines = ["s = allocate(plan.nbytes)"]
-            lines.append(f"for start, storage in zip({self.names(tuple(starts))}, s): words[start] = storage.address")
-            lines += [*call, "r = []", "for storage, form in zip(s, plan.forms):"]
-            made = [*result_text("made", "storage", "form", "form.keys", tensor), "r.append(made)"]
-            return [*lines, *[f"    {line}" for line in made]]
-        lines = [*output_text(starts, "plan.nbytes"), *call]
-        for place, type_ in enumerate(types):
-            keys = bit(backend_key(type_.device.type))
-            lines += result_text(f"r{place}", f"s{place}", f"plan.forms[{place}]", keys, tensor)
-        return lines
+            allocated = ["s = allocate(plan.nbytes)"]
+            pairs = f"zip({self.names(tuple(starts))}, s)"
+            allocated.append(f"for start, storage in {pairs}: words[start] = storage.address")
+            each = [*result_text("made", "storage", "form", "form.keys", tensor), "r.append(made)"]
+            made = ["r = []", "for storage, form in zip(s, plan.forms):", *[f"    {line}" for line in each]]
+        else:
+            allocated, made = output_text(starts, "plan.nbytes"), []
+            for place, type_ in enumerate(types):
+                keys = bit(backend_key(type_.device.type))
+                made += result_text(f"r{place}", f"s{place}", f"plan.forms[{place}]", keys, tensor)
+        made += self._attached(attach)
+        before = [*self._sheet(), *allocated]
+        if not self.commits:
+            return [*before, "plan.launch(sheet)", "plan.free.append(sheet)", *made]
+        commit = CommitText(self.program, self, self._overwritten()).lines()
+        return [*before, *made, result, *commit, "plan.launch(sheet, commit)", "plan.free.append(sheet)"]
 
     def _outputs_text(self) -> str:
         if self.has_many:
             return "r"
-        return f"({''.join([f'{self._output_text(place)}, ' for place in range(len(self.executable.output_types))])})"
+        return f"({''.join([f'{self.output(place)}, ' for place in range(len(self.executable.output_types))])})"
 
-    def _output_text(self, place: int) -> str:
+    def output(self, place: int) -> str:
+        """An output of the graph, as a tensor."""
         return f"r[{place}]" if self.has_many else f"r{place}"
-
-    def _dropped_gradients(self) -> list[str]:
-        """Gradients that the program replaces without reading them go before there are new ones: these may lie there.
-
-        A program that drops its gradients itself, as `zero_grad` does, has none either if it fails later on.
-        """
-        sources = [source for source in self.program.sources if isinstance(source, GradientSource)]
-        read = {id(source.owner) for source in sources}
-        owners = [owner for owner, _ in self.program.gradients if id(owner) not in read]
-        return looped([f"{self._owner(owner)}.gradient.grad = None" for owner in owners], self.names)
-
-    def _effects(self) -> list[str]:
-        effects = self.program.effects
-        lines = [f"e = [None] * {len(effects)}"] if effects else []
-        lines += looped([f"e[{at}] = {self._value(effect.value)}" for at, effect in enumerate(effects)], self.names)
-        writes: list[str] = []
-        for place, effect in enumerate(effects):
-            key = self.names(effect.key) if isinstance(effect.key, Handle) else repr(effect.key)
-            writes.append(f"{self.names(effect.container)}[{key}] = e[{place}]")
-        for tensor, template in self.program.gradients:
-            writes.append(
-                f"{self._owner(tensor)}.gradient.grad = {'None' if template is None else self._value(template)}"
-            )
-        return [*lines, *looped(writes, self.names), f"return {self._value(self.program.result)}"]
-
-    def _value(self, template: Template) -> str:
-        if isinstance(template, Output):
-            weak = self.executable.output_types[template.place].weak  # it counted as a Python number
-            return f"{self._output_text(template.place)}{'.item()' if weak else ''}"
-        if isinstance(template, Taken):
-            source = template.source
-            if isinstance(source, ViewSource):
-                made = [place for place, view in enumerate(self.program.views) if view is source]
-                return f"w{made[0]}" if made else self._view_text(source)
-            return self._input_text(source)
-        if isinstance(template, Number):
-            return template.text
-        if isinstance(template, SizeOf):
-            return to_python(
-                template.expr, {symbol: f"plan.values[{self.names(symbol)}]" for symbol in free_symbols(template.expr)}
-            )
-        if isinstance(template, Constant):
-            value = template.value
-            return repr(value) if value is None or type(value) in (bool, int, str) else self.names(value)
-        assert isinstance(template, Container)
-        items = [self._value(item) for item in template.items]
-        kind = template.kind
-        if issubclass(kind, dict):
-            pairs = [f"{self.names(key)}: {item}" for key, item in zip(template.keys, items, strict=True)]
-            text = f"{{{', '.join(pairs)}}}"
-            return text if kind is dict else f"{self.names(kind)}({text})"
-        if kind is list:
-            return f"[{', '.join(items)}]"
-        inner = f"({''.join([f'{item}, ' for item in items])})"
-        named = hasattr(kind, "_fields")  # a NamedTuple takes its items one by one, other sequences take one sequence
-        return inner if kind is tuple else f"{self.names(kind)}({'*' if named else ''}{inner})"
 
 
 def _kept(program: Program, executable: Executable | Segmented) -> Kept | None:
@@ -396,13 +403,6 @@ def _kept(program: Program, executable: Executable | Segmented) -> Kept | None:
         return None
     sources = [program.sources[place] for place in executable.reads]
     return Kept(executable.once, [source.tensor for source in sources if isinstance(source, TensorSource)])
-
-
-def replay_view(base: Any, steps: Any, values: Mapping[SizeExpr, int]) -> Any:
-    """A view of a tensor made again by the steps that a trace recorded; sizes in their attributes take their values."""
-    for op, others, attrs in steps:
-        base = base.apply(op, (base, *others), {name: concrete(value, values) for name, value in attrs.items()})
-    return base
 
 
 def _tensor_class(program: Program) -> type:

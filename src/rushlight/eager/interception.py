@@ -78,6 +78,9 @@ def _classes(operands: tuple[Any, ...]) -> Iterator[type[Any]]:
 
 def intercept(op: Any, active: int, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
     """The boxed kernel that answers every operator at the PYTHON key."""
+    if STATE.tracer is not None and STATE.tracer.refuses_python:
+        asked = [type(mode).__name__ for mode in STATE.modes] or [cls.__name__ for cls in _classes(operands)]
+        fail("C036", f"{op.name}: __torch_dispatch__ is asked while a function is compiled", asked=", ".join(asked))
     args, kwargs = arguments_of(op, operands, attrs)
     types = tuple({type(item): None for item in flatten(operands) if isinstance(item, Handle)})
     modes = STATE.modes

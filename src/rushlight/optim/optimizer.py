@@ -83,12 +83,23 @@ class Optimizer(Constructed):
         """Take one step with a parameter; runs under no_grad."""
         fail("A006", f"{type(self).__name__}: an Optimizer defines update_param or step", group=sorted(group))
 
-    def __rushlight_prepare__(self) -> None:
-        """Make the state of all parameters, so that a compiled step finds the same entries each time."""
+    def __rushlight_prepare__(self) -> Callable[[], None]:
+        """Make the state of all parameters, so that a compiled step finds the same entries each time.
+
+        What it returns takes away again what it made: for a step that cannot be compiled.
+        """
+        made: list[Any] = []
         for group in self.param_groups:
             for param in group["params"]:
-                if param.requires_grad:
+                if param.requires_grad and not self.state.get(param):
+                    made.append(param)
                     self._state_of(param, group)
+
+        def undo() -> None:
+            for param in made:
+                self.state.pop(param, None)
+
+        return undo
 
     def _state_of(self, param: Any, group: ParamGroup) -> State:
         state = self.state[param]

@@ -64,11 +64,12 @@ class Context:
         self.words[HOST_CALLS] = address
         self._host_calls = owner
 
-    def call(self, entry: int, descriptors: int, work: int = 0) -> int:
+    def call(self, entry: int, descriptors: int, work: int = 0, commit: tuple[Any, ...] = ()) -> int:
         """Run the entry at address `entry` on the array of descriptor pointers at `descriptors`; its final status.
 
-        The arena grows as asked. An interrupted call raises what the signal's handler raises (KeyboardInterrupt), or
-        runs again when it raises nothing. What remains is 0, or `FIRST_ASSERT` + the number of a failed assert.
+        `commit` is empty or holds one commit (`commit_text`), which is made when the status is 0. The arena grows as
+        asked. An interrupted call raises what the signal's handler raises (KeyboardInterrupt), or runs again when it
+        raises nothing. What remains is 0, or `FIRST_ASSERT` + the number of a failed assert.
         """
         if work < RELEASE_ABOVE_WORK:
             call = self.call_short
@@ -77,18 +78,18 @@ class Context:
                 pool.POOL.ensure_started()
             self.words[THREADS] = pool.POOL.get_num_threads()
             call = self._call_long
-        status = call(entry, self.address, descriptors)
-        return self.settle(status, call, entry, descriptors) if status else 0
+        status = call(entry, self.address, descriptors, *commit)
+        return self.settle(status, call, entry, descriptors, commit) if status else 0
 
     def release_arena(self) -> None:
         """Give a large arena back to the allocator, whose other users may need it; the next call asks again."""
         self._set_arena(allocator.CPU.allocate(_FIRST_ARENA_BYTES))
 
-    def settle(self, status: int, call: native.Call, entry: int, descriptors: int) -> int:
-        """Answers what the status of `call(entry, self.address, descriptors)` asks for, until nothing is asked."""
+    def settle(self, status: int, call: native.Call, entry: int, descriptors: int, commit: tuple[Any, ...] = ()) -> int:
+        """Answers what the status of `call(entry, self.address, descriptors, *commit)` asks for, until that is 0."""
         while status and status < FIRST_ASSERT:
             self._answer(status)
-            status = call(entry, self.address, descriptors)
+            status = call(entry, self.address, descriptors, *commit)
         if self.arena.nbytes > _KEEP_ARENA_BYTES:
             self.release_arena()
         return status
@@ -137,13 +138,13 @@ def current() -> Context:
         return context
 
 
-def call(entry: int, descriptors: int, work: int = 0) -> int:
+def call(entry: int, descriptors: int, work: int = 0, commit: tuple[Any, ...] = ()) -> int:
     """Run an entry in the calling thread's context; see `Context.call`."""
     try:
         context: Context = LOCAL.context
     except AttributeError:
         context = current()
-    return context.call(entry, descriptors, work)
+    return context.call(entry, descriptors, work, commit)
 
 
 _check_signals: Any = ctypes.pythonapi.PyErr_CheckSignals

@@ -48,6 +48,24 @@ class Generator:
             self._ordinal = ordinal + count
             return self._seed, ordinal
 
+    def reserve(self, count: int, reserved: list[int | None], place: int) -> tuple[int, int]:
+        """As `next_ordinal`, for a call that may not happen: `give_back` takes `reserved[place]`, set with the state.
+
+        No interrupt comes between the two assignments.
+        """
+        with _LOCK:
+            ordinal = self._ordinal
+            after = ordinal + count
+            reserved[place] = after
+            self._ordinal = after
+            return self._seed, ordinal
+
+    def give_back(self, count: int, after: int | None) -> None:
+        """Undoes a reservation, unless others have drawn since; `after` is what `reserve` wrote down."""
+        with _LOCK:
+            if after is not None and self._ordinal == after:
+                self._ordinal = after - count
+
     def get_state(self) -> tuple[int, int]:
         """(seed, ordinal of the next call)."""
         with _LOCK:

@@ -7,13 +7,13 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from rushlight.runtime import call_text, containers_text, llvm, objects, placement_text, pool_text
+from rushlight.runtime import call_text, commit_text, containers_text, llvm, objects, placement_text, pool_text
 from rushlight.support.frozen import frozen
 
 _FASTCALL = 0x0080  # METH_FASTCALL
 
-Call = Callable[[int, int, int], int]
-"""(address of the entry, of the context, of the descriptor pointers) -> status."""
+Call = Callable[..., int]
+"""(address of the entry, of the context, of the descriptor pointers, then perhaps a commit) -> status."""
 
 
 class _MethodDefinition(ctypes.Structure):
@@ -44,6 +44,7 @@ class NativeFunctions:
     no_interrupt_byte: int
     python_handler: int
     same_objects: Callable[[int], bool]
+    commit: Callable[[tuple[Any, Any, Any, Any]], bool]
 
 
 def python_function(name: str, address: int, owner: object) -> Callable[..., Any]:
@@ -74,7 +75,8 @@ def load_cached(name: str, ir_text: str, target: llvm.Target) -> llvm.LoadedModu
 
 @functools.cache
 def _load() -> NativeFunctions:
-    llvm.bind_python_symbols(*pool_text.PYTHON_SYMBOLS, *call_text.PYTHON_SYMBOLS, *containers_text.PYTHON_SYMBOLS)
+    for text in (pool_text, call_text, containers_text, commit_text):
+        llvm.bind_python_symbols(*text.PYTHON_SYMBOLS)
     placed = placement_text.available()
     if placed:
         llvm.bind_python_symbols(*placement_text.SYMBOLS)
@@ -85,12 +87,12 @@ def _load() -> NativeFunctions:
         pool_text.pool_text(),
         call_text.call_text(),
         containers_text.CONTAINERS_TEXT,
+        commit_text.commit_text(),
     )
     module = load_cached("runtime", "".join(texts), target)
     on_pool = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
-    calls = {
-        name: python_function(name, module.address(name), module) for name in (*call_text.CALLS, containers_text.NAME)
-    }
+    names = (*call_text.CALLS, containers_text.NAME, commit_text.NAME)
+    calls = {name: python_function(name, module.address(name), module) for name in names}
     return NativeFunctions(
         module=module,
         parallel_for=module.address("parallel_for"),
@@ -105,6 +107,7 @@ def _load() -> NativeFunctions:
         no_interrupt_byte=module.address("no_interrupt_byte"),
         python_handler=module.address("python_handler"),
         same_objects=calls[containers_text.NAME],
+        commit=calls[commit_text.NAME],
     )
 
 

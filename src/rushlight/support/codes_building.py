@@ -205,6 +205,14 @@ register_code(
     "`dynamic_shapes` is a specification, or it is nested as the arguments are: by their names or in their order, and "
     "for each dim of a tensor a Dim, an integer, or None for the size of the example.",
 )
+register_code(
+    "C036",
+    CompileError,
+    "A compiled function meets a dispatch mode or a subclass of Tensor",
+    "A mode, and `__torch_dispatch__` of a subclass, would see the operators of the first call, which is traced, and "
+    "none of the later ones. An argument of another class would be a plain tensor while it is traced.",
+    "call the function itself, without rl.compile",
+)
 
 register_code(
     "K001",

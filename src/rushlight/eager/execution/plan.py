@@ -52,7 +52,8 @@ class KernelPlan:
 
     `run(operands)` gives the tuple of outputs, or the one output where the plan is `bare`. Operands are flat unless a
     `structure` says how they are given. Each is a tensor, a number, or a Form where only sizes are read, of the same
-    kinds at every call. `executable` is None where there is nothing to launch.
+    kinds at every call. `executable` is None where there is nothing to launch. Where calls `commit`, `run` also takes
+    what makes a commit of the outputs, before they are computed.
     """
 
     __slots__ = ("outputs", "run")
@@ -66,6 +67,7 @@ class KernelPlan:
         structure: Structure | None = None,
         bare: bool = False,
         fitting: DType | None = None,
+        commits: bool = False,
     ) -> None:
         """`operands` are examples; `words` are the descriptors of inputs, then outputs, without addresses.
 
@@ -78,34 +80,39 @@ class KernelPlan:
         sheets = Sheets(words, numbers)
         text = [f"{_pattern((True,) * len(flat) if structure is None else structure)} = operands"]
         text += fitting_text(flat, fitting)
+        made: list[str] = []
+        for place, form in enumerate(outputs):
+            made += result_text(f"r{place}", f"s{place}", f"f{place}", form.keys)
+        results = "r0" if bare else f"({''.join([f'r{place}, ' for place in range(len(outputs))])})"
         if executable is None:
             launch = None
-            text += output_text([None] * len(outputs))
+            text += [*output_text([None] * len(outputs)), *made]
         else:
             shapes = [tuple(form.shape) for form in (*forms, *outputs) if form.__class__ is Form]
-            launch = executable.launcher(executable.work_of(shapes))
+            work = executable.work_of(shapes)
+            launch = executable.committer(work) if commits else executable.launcher(work)
             text += sheet_text()
             text += guarded_text(_operand_text(flat, sheets), [f"a{place}" for place in range(len(flat))])
             text += output_text(sheets.starts[len(sheets.starts) - len(outputs) :])
-            text += ["launch(sheet)", "free.append(sheet)"]
-        for place, form in enumerate(outputs):
-            text += result_text(f"r{place}", f"s{place}", f"f{place}", form.keys)
-        text.append("return r0" if bare else f"return ({''.join([f'r{place}, ' for place in range(len(outputs))])})")
+            call = [f"launch(sheet, commit({results}))" if commits else "launch(sheet)", "free.append(sheet)"]
+            text += [*made, *call] if commits else [*call, *made]
+        text.append(f"return {results}")
         sizes = tuple([form.nbytes for form in outputs])
-        make = _maker("\n        ".join(text), len(outputs))
-        self.run: Callable[[Sequence[Any]], Any] = make(sheets.free, sheets.fresh, launch, sizes, adopted(), *outputs)
+        make = _maker("\n        ".join(text), len(outputs), "operands, commit" if commits else "operands")
+        self.run: Callable[..., Any] = make(sheets.free, sheets.fresh, launch, sizes, adopted(), *outputs)
 
 
 @functools.lru_cache(maxsize=4096)
-def _maker(text: str, outputs: int) -> Callable[..., Callable[[Sequence[Any]], Any]]:
-    """What makes the `run` of plans whose calls have this text."""
+def _maker(text: str, outputs: int, arguments: str) -> Callable[..., Callable[..., Any]]:
+    """What makes the `run` of plans whose calls have this text, and take these arguments."""
     forms = "".join([f", f{place}" for place in range(outputs)])
     whole = (
-        f"def make(free, fresh, launch, sizes, cls{forms}):\n    def run(operands):\n        {text}\n    return run\n"
+        f"def make(free, fresh, launch, sizes, cls{forms}):\n"
+        f"    def run({arguments}):\n        {text}\n    return run\n"
     )
     space: dict[str, Any] = dict(CALL_NAMES)
     exec(compile(whole, "<rushlight call>", "exec"), space)  # noqa: S102 - our own text
-    make: Callable[..., Callable[[Sequence[Any]], Any]] = space["make"]
+    make: Callable[..., Callable[..., Any]] = space["make"]
     return make
 
 

@@ -42,6 +42,7 @@ class BodyTracer(Tracer):
         super().__init__(GraphBuilder(name), outer.scope, lambda tensor: tensor.form.type, refuse_random)
         self.outer = outer
         self.detaches = outer.detaches
+        self.refuses_python = outer.refuses_python
         self.names = outer.names
         self.touched: list[Handle] = []
 

@@ -70,7 +70,7 @@ class Tracer:
     down what has no gradients because it was computed under no_grad, for those who differentiate its graph.
     """
 
-    detaches = False
+    detaches = refuses_python = False  # the latter: what it records would run without `__torch_dispatch__`
 
     def __init__(
         self,

@@ -1,0 +1,217 @@
+"""What a compiled function does to containers, attributes and variables happens at every call, once, or is an error."""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import rushlight as rl
+from rushlight import nn
+from rushlight.capture.api import CompiledModule
+from rushlight.eager.interception import TorchDispatchMode
+
+
+def appended(x: Any, items: list[Any]) -> Any:
+    items.append(x * 2)
+    return x.sum()
+
+
+def written(x: Any, items: dict[str, Any]) -> Any:
+    items["y"] = x * 2
+    return items
+
+
+def deleted(x: Any, items: dict[str, Any]) -> Any:
+    items.pop("a", None)
+    return x + 1
+
+
+def reordered(x: Any, items: dict[str, Any]) -> Any:
+    items["a"] = items.pop("a")
+    return x + 1
+
+
+def replaced(x: Any, items: list[Any]) -> Any:
+    items[0] = x
+    return items[0]
+
+
+CASES = [
+    (appended, list),
+    (written, lambda: {"a": 1}),
+    (deleted, lambda: {"a": 1, "b": 2}),
+    (reordered, lambda: {"a": 1, "b": 2}),
+    (reordered, lambda: OrderedDict(a=1, b=2)),
+    (replaced, lambda: [1, 2]),
+]
+
+
+@pytest.mark.parametrize(("function", "make"), CASES)
+def test_containers_among_the_arguments(function: Callable[..., Any], make: Callable[[], Any]) -> None:
+    one, other = make(), make()
+    compiled = rl.compile(function)
+    for at in range(3):
+        x = rl.ones(2) * at
+        result, wanted = compiled(x, one), function(x, other)
+        assert repr(result) == repr(wanted) and (result is one) == (wanted is other)
+        assert repr(one) == repr(other)
+
+
+@pytest.mark.parametrize("made", [set, deque, bytearray])
+def test_collections_that_change_are_an_error_and_stay_as_they_were(made: type) -> None:
+    items = made([1])
+
+    def function(x: Any) -> Any:
+        (items.add if isinstance(items, set) else items.append)(2)
+        return x
+
+    with pytest.raises(rl.RushlightError) as caught:
+        rl.compile(function)(rl.ones(1))
+    assert caught.value.code == "C003" and len(items) == 1
+
+
+def test_a_list_that_is_given_twice_is_an_error() -> None:
+    items: list[Any] = []
+    with pytest.raises(rl.RushlightError) as caught:
+        rl.compile(lambda x, one, other: appended(x, one))(rl.ones(1), items, items)
+    assert caught.value.code == "C003" and not items
+
+
+RATE = 2.0
+
+
+def scaled(x: Any) -> Any:
+    return x * RATE
+
+
+def test_globals_of_functions_that_are_called_are_guarded(monkeypatch: pytest.MonkeyPatch) -> None:
+    def function(x: Any) -> Any:
+        return scaled(x)
+
+    compiled = rl.compile(function)
+    assert compiled(rl.ones(1)).item() == 2
+    monkeypatch.setitem(globals(), "RATE", 5.0)
+    assert compiled(rl.ones(1)).item() == 5
+
+
+class Counter:
+    """An object whose method counts."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def add(self) -> None:
+        """One more."""
+        self.count += 1
+
+
+def test_attributes_that_methods_change_change_at_every_call() -> None:
+    counter = Counter()
+
+    def function(x: Any) -> Any:
+        counter.add()
+        return x + 1
+
+    compiled = rl.compile(function)
+    for at in range(3):
+        compiled(rl.ones(1))
+        assert counter.count == at + 1
+
+
+def test_attributes_that_nobody_reads_are_not_guarded() -> None:
+    layer = nn.Linear(2, 2)
+    layer.log = []
+    layer.seen = 0
+    compiled = rl.compile(layer)
+    rl.compiler.reset()
+    for at in range(4):
+        layer.log.append(compiled(rl.ones(1, 2)))
+        layer.seen = at
+    layer.log = []
+    compiled(rl.ones(1, 2))
+    assert rl.compiler.graph_count() == 1
+
+
+def test_methods_that_give_the_module_give_the_compiled_one() -> None:
+    compiled = rl.compile(nn.Linear(2, 2))
+    for made in (compiled.to("cpu"), compiled.eval(), compiled.train(), compiled.double(), compiled.requires_grad_()):
+        assert made is compiled and isinstance(made, CompiledModule)
+
+
+class Pair(tuple[Any, ...]):
+    """A tuple that attributes can be set on."""
+
+
+def test_attributes_of_tuples_are_kept() -> None:
+    def function(x: Any) -> Any:
+        pair = Pair((x, 1))
+        pair.note = x * 2  # pyright: ignore[reportAttributeAccessIssue] - set on the instance
+        return pair
+
+    found = rl.compile(function)(rl.ones(2))
+    assert type(found) is Pair and found.note.tolist() == [2, 2]
+
+
+class Sub(rl.Tensor):
+    """A subclass without `__torch_dispatch__`."""
+
+
+class Mode(TorchDispatchMode):
+    """A mode that changes nothing."""
+
+
+class Wrapper(rl.Tensor):
+    """A subclass that answers operators itself."""
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return func(*[getattr(item, "inner", item) for item in args], **(kwargs or {}))
+
+
+def meeting(case: str) -> None:
+    compiled = rl.compile(lambda x: x * 2)
+    compiled(rl.ones(2))
+    wrapper = Wrapper._make_wrapper_subclass((2,), dtype=rl.float32)
+    wrapper.inner = rl.ones(2)
+    if case == "mode around":
+        with Mode():
+            compiled(rl.ones(2))
+    elif case == "mode within":
+
+        def function(x: Any) -> Any:
+            with Mode():
+                return x * 2
+
+        rl.compile(function)(rl.ones(2))
+    elif case == "argument":
+        compiled(Sub._make_subclass(rl.ones(2)))
+    else:
+        rl.compile(lambda x: x + wrapper)(rl.ones(2))
+
+
+@pytest.mark.parametrize("case", ["mode around", "mode within", "argument", "closure"])
+def test_modes_and_subclasses_are_an_error(case: str) -> None:
+    with pytest.raises(rl.RushlightError) as caught:
+        meeting(case)
+    assert caught.value.code == "C036"
+
+
+def test_a_failed_capture_leaves_everything_as_it_was() -> None:
+    layer = nn.Linear(2, 2)
+    optimizer = rl.optim.Adam(layer.parameters())
+    log = {"a": 1, "b": 2}
+
+    def step(x: Any) -> Any:
+        del log["a"]
+        log["c"] = x
+        layer(x).sum().backward()
+        optimizer.step()
+        raise ValueError("late")
+
+    with pytest.raises(ValueError, match="late"):
+        rl.compile(step)(rl.ones(1, 2))
+    assert list(log.items()) == [("a", 1), ("b", 2)]
+    assert layer.weight.grad is None and not optimizer.state_dict()["state"]
