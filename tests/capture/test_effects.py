@@ -144,14 +144,16 @@ def test_methods_that_give_the_module_give_the_compiled_one() -> None:
 class Pair(tuple[Any, ...]):
     """A tuple that attributes can be set on."""
 
+    note: Any
+
 
 def test_attributes_of_tuples_are_kept() -> None:
     def function(x: Any) -> Any:
-        pair = Pair((x, 1))
-        pair.note = x * 2  # pyright: ignore[reportAttributeAccessIssue] - set on the instance
+        pair: Any = Pair((x, 1))
+        pair.note = x * 2
         return pair
 
-    found = rl.compile(function)(rl.ones(2))
+    found: Any = rl.compile(function)(rl.ones(2))
     assert type(found) is Pair and found.note.tolist() == [2, 2]
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from operator import is_, is_not
+from threading import local
 from types import BuiltinFunctionType, CellType, FunctionType, MethodType, ModuleType
 from typing import Any
 
@@ -24,7 +25,7 @@ PREPARE = "__rushlight_prepare__"  # of a class: called before its instance is w
 MISSING = object()
 PLAIN = frozenset({type(None), bool, int, float, str, bytes})
 _COLLECTIONS = (set, deque, bytearray)
-_NO_STATE = (type, FunctionType, BuiltinFunctionType, MethodType, ModuleType, CellType, Handle)
+_NO_STATE = (type, local, FunctionType, BuiltinFunctionType, MethodType, ModuleType, CellType, Handle)
 
 
 @dataclass(slots=True)
