@@ -24,6 +24,7 @@ CONVERTERS: Mapping[str, str] = {
     "Tensor[]": "operands",
     "Size": "integer",
     "Size?": "integer",
+    "SizePlace?": "distance",
     "int": "integer",
     "int?": "integer",
     "Size[]": "integers",
@@ -153,11 +154,13 @@ def signature(op: Operator, method: bool) -> str:
     return ", ".join(parts)
 
 
-def converted(parameter: Parameter) -> str:
-    """The expression that makes an operand or attribute of an argument."""
+def converted(parameter: Parameter, first: str = "") -> str:
+    """The expression that makes an operand or attribute of an argument; `first` is the first operand."""
     converter = CONVERTERS.get(parameter.type)
     if converter == "flag":  # nearly always a bool, and then without a call
         return f"{parameter.name} if {parameter.name}.__class__ is bool else flag({parameter.name})"
+    if parameter.type == "SizePlace?":
+        return f"{converter}({parameter.name}, {first})"
     return f"{converter}({parameter.name})" if converter else parameter.name
 
 
@@ -177,9 +180,10 @@ def operands_of(op: Operator, method: bool) -> str:
     return f"({', '.join(texts)}{',' if len(texts) == 1 else ''})"
 
 
-def attributes_of(op: Operator) -> str:
+def attributes_of(op: Operator, method: bool) -> str:
     """The dict of attributes."""
-    return "{" + ", ".join([f'"{item.name}": {converted(item)}' for item in op.schema.attributes]) + "}"
+    first = "self" if method else op.schema.parameters[0].name if op.schema.parameters else ""
+    return "{" + ", ".join([f'"{item.name}": {converted(item, first)}' for item in op.schema.attributes]) + "}"
 
 
 def call(op: Operator, name: str, operands: str, attributes: str, function: str = "dispatch") -> str:
@@ -196,7 +200,7 @@ def method(op: Operator, records: dict[str, str]) -> list[str]:
         head, attributes = f"self, *{parameter}: Any", f'{{"{parameter}": varied({parameter})}}'
     else:
         parameters = signature(op, True)
-        head, attributes = f"self, {parameters}" if parameters else "self", attributes_of(op)
+        head, attributes = f"self, {parameters}" if parameters else "self", attributes_of(op, True)
     text = call(op, name, operands_of(op, True), attributes)
     return [f"    def {op.name}({head}) -> Any:", *doc_lines(op.doc, "        "), f"        return {text}", ""]
 
@@ -206,7 +210,7 @@ def in_place_method(op: Operator, records: dict[str, str]) -> list[str]:
     name = record(op, records, "_")
     parameters = signature(op, True)
     head = f"self, {parameters}" if parameters else "self"
-    text = f"dispatch({name}, {operands_of(op, True)}, {attributes_of(op)})"
+    text = f"dispatch({name}, {operands_of(op, True)}, {attributes_of(op, True)})"
     return [
         f"    def {op.name}_({head}) -> Any:",
         *doc_lines(f"{op.doc} In place.", "        "),
@@ -282,7 +286,7 @@ def function(op: Operator, records: dict[str, str]) -> list[str]:
         star = "" if any(item.keyword_only for item in op.schema.parameters) else ", *"
         head += f"{star}, out: Any = None"
     lines = [f"def {op.name}({head}) -> Any:", *doc_lines(op.doc, "    ")]
-    operands, attributes = operands_of(op, False), attributes_of(op)
+    operands, attributes = operands_of(op, False), attributes_of(op, False)
     if has_out:
         extended = operands[:-1] + (" " if operands.endswith(",)") else ", ") + "out)"
         lines += [

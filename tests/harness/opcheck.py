@@ -44,6 +44,10 @@ class Eager(Value):
         return self.type.shape
 
     @property
+    def strides(self):
+        return self.type.strides
+
+    @property
     def dtype(self):
         return self.type.dtype
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from rushlight.eager.handle import Handle
 from rushlight.eager.tracing import TracedNumber
 from rushlight.sym import Origin, Scope, SizeExpr
 
@@ -28,6 +29,11 @@ class ProgramNumbers:
     def fix(self, number: TracedNumber) -> None:
         """Makes the program rely on a number's value."""
         self.fixed[number.text] = number.value
+
+    def start(self, position: int, tensor: Handle) -> int:
+        """Where an argument starts in its storage, which the program relies on from now on."""
+        found = self.fixed[f"a{position}.offset"] = tensor.offset
+        return found
 
     def size(self, number: TracedNumber) -> SizeExpr:
         """The symbol for an integer of the program, with what it is here as its hint."""

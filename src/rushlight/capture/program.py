@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from rushlight.capture.aliasing import refuse_overlaps
@@ -84,7 +84,7 @@ class Recorder:
         self.text_of = names
         self.scope = numbers.scope
         self.builder = GraphBuilder("step")
-        self.tracer = self.tracer_class(self.builder, self.scope, self._lift, self._random_state)
+        self.tracer = self.tracer_class(self.builder, self.scope, self._lift, self._random_state, partial(_start, self))
         self.tracer.refuses_python = True
         self.draws: dict[Generator, int] = {}
         self.sources: dict[int, Source] = {}
@@ -230,7 +230,7 @@ class Recorder:
         template = flatten_value(result, classify, reached)
         changed = list(changed_state(self.walk, self._text))
         self.frozen.refuse([leaf.value for leaf, _ in changed if isinstance(leaf.value, Handle)], self.given)
-        values = functools.partial(flatten_value, classify=classify, reached=reached)
+        values = partial(flatten_value, classify=classify, reached=reached)
         effects = [*state_effects(changed, values), *argument_effects(self.copies, self.walk, values)]
         gradients: list[tuple[Any, Any]] = []
         for tensor in {id(item): item for item in self.tensors}.values():
@@ -320,6 +320,13 @@ class Recorder:
             told=told,
             unset_gradients=_read_placeholders(used, self.placeholders),
         )
+
+
+def _start(recorder: Recorder, fake: Any) -> int:
+    """Where an argument starts in its storage, which the program relies on; 0 for what is none."""
+    source = recorder.sources.get(id(fake))
+    argument = isinstance(source, ArgumentSource)
+    return recorder.numbers.start(source.position, recorder.given[id(fake)]) if argument else 0
 
 
 def record(

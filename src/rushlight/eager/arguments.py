@@ -97,6 +97,14 @@ def integer(value: Any) -> Any:
         raise error("A001", f"{called_name()}: an int is expected", value=value) from cause
 
 
+def distance(value: Any, tensor: Any) -> Any:
+    """A place in a tensor's storage as the distance from the tensor's first element; None passes."""
+    value = integer(value)
+    if value is None or not isinstance(tensor, Handle):
+        return value
+    return value - (tensor.offset if STATE.tracer is None else STATE.tracer.offset(tensor))
+
+
 def integers(value: Any) -> Any:
     """Ints or sizes as a tuple; one alone counts as a list of one; None passes."""
     if value is None:

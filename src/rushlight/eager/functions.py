@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 from rushlight.eager.arguments import (
+    distance,
     element_type,
     flag,
     integer,
@@ -542,7 +543,7 @@ def as_strided(input: Any, size: Any, stride: Any, storage_offset: Any = None) -
     return call_function(
         _as_strided,
         (required_operand(input),),
-        {"size": integers(size), "stride": integers(stride), "storage_offset": integer(storage_offset)},
+        {"size": integers(size), "stride": integers(stride), "storage_offset": distance(storage_offset, input)},
     )
 
 
@@ -551,7 +552,7 @@ def as_strided_scatter(input: Any, src: Any, size: Any, stride: Any, storage_off
     return call_function(
         _as_strided_scatter,
         (required_operand(input), required_operand(src)),
-        {"size": integers(size), "stride": integers(stride), "storage_offset": integer(storage_offset)},
+        {"size": integers(size), "stride": integers(stride), "storage_offset": distance(storage_offset, input)},
     )
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 from rushlight.eager.arguments import (
+    distance,
     element_type,
     flag,
     integer,
@@ -363,7 +364,7 @@ class GeneratedMethods:
         return dispatch(
             _as_strided,
             (self,),
-            {"size": integers(size), "stride": integers(stride), "storage_offset": integer(storage_offset)},
+            {"size": integers(size), "stride": integers(stride), "storage_offset": distance(storage_offset, self)},
         )
 
     def asin(self) -> Any:

@@ -21,17 +21,20 @@ class Mutation(Op):
 
     The value is `base` of the base operands; without a base it is the one base operand itself. The target is the
     first operand of an in-place form, which a base takes as its first operand too, and the last one of an `out=` form.
+    One that `fills` writes one value everywhere, so that the target's elements may overlap.
     """
 
-    __slots__ = ("base", "out")
+    __slots__ = ("base", "fills", "out")
 
     base: Operator | None
     out: bool
+    fills: bool
 
-    def __init__(self, name: str, base: Operator | None, out: bool = False) -> None:
+    def __init__(self, name: str, base: Operator | None, out: bool = False, fills: bool = False) -> None:
         super().__init__(name)
         self.base = base
         self.out = out
+        self.fills = fills
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Binds the arguments as the base does, and dispatches; `out` is given by name."""
@@ -101,6 +104,9 @@ def written_value(mutation: Mutation, node: Node, target: TensorType) -> Node:
 
 COPY = Mutation("copy_", None)
 """`copy_(target, source)`: converts and broadcasts."""
+
+FILL = Mutation("fill_", None, fills=True)
+"""`fill_(target, value)` of one value, a number or a tensor without dims: converts."""
 
 _in_place: dict[Operator, Mutation] = {}
 _out: dict[Operator, Mutation] = {}

@@ -24,7 +24,7 @@ from rushlight.eager.dispatch import STATE, called, dispatch
 from rushlight.eager.handle import Handle
 from rushlight.eager.legacy import named_type, type_name
 from rushlight.eager.methods import GeneratedMethods
-from rushlight.eager.mutation import COPY
+from rushlight.eager.mutation import COPY, FILL
 from rushlight.eager.results import named_results
 from rushlight.ir.dtype import DType, bfloat16, bool_, float16, float32, float64, int8, int16, int32, int64, uint8
 from rushlight.ir.type import Device
@@ -130,7 +130,8 @@ class ShapeOverloads:
     def view(self, *shape: Any) -> Any:
         """The same storage in another shape, or its bytes as another dtype of the same width."""
         if len(shape) == 1 and isinstance(shape[0], DType):
-            return view_as_dtype(self, shape[0])
+            with called("view"):
+                return dispatch(OPERATORS["view_dtype"], (self,), {"dtype": shape[0]})
         return dispatch(_VIEW, (self,), {"size": varied(shape)})
 
     def expand(self, *sizes: Any) -> Any:
@@ -169,17 +170,6 @@ def _of_dims(dim: Any, listed: Sequence[Any], op: str) -> int:
     """The place of a dim's entry in a list with one for each dim; I002 where it has none."""
     require(listed, "I002", f"{op}: a tensor without dims has no sizes and strides", dim=dim)
     return wrap_dim(integer(dim), len(listed), op)
-
-
-def view_as_dtype(tensor: Any, dtype: DType) -> Any:
-    """A tensor's bytes as another dtype of the same width, on the same storage."""
-    if dtype.itemsize != tensor.dtype.itemsize:
-        fail("A006", "view: another dtype must have the same width", dtype=dtype, tensor=tensor)
-    return _reinterpreted(tensor, dtype)
-
-
-def _reinterpreted(tensor: Any, dtype: DType) -> Any:
-    return OPERATORS["view_dtype"](tensor, dtype)
 
 
 class ConversionOverloads:
@@ -270,12 +260,15 @@ class ConversionOverloads:
     def fill_(self, value: Any) -> Any:
         """Overwrites all elements with one value."""
         with called("fill_"):
-            return dispatch(COPY, (self, required_operand(value)), {})
+            value = required_operand(value)
+            single = not isinstance(value, Handle) or value.ndim == 0
+            require(single, "S009", "fill_: one value is expected", target=self, value=value)
+            return dispatch(FILL, (self, value), {})
 
     def zero_(self) -> Any:
         """Overwrites all elements with 0."""
         with called("zero_"):
-            return dispatch(COPY, (self, 0), {})
+            return dispatch(FILL, (self, 0), {})
 
     def new_tensor(self, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: Any = False) -> Any:
         """A tensor of `data`, of this one's dtype unless one is given."""

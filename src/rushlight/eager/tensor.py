@@ -324,7 +324,7 @@ class Tensor(
 
     def storage_offset(self) -> int:
         """The place of the first element in the storage."""
-        return self.offset
+        return wrap_size(self.offset if STATE.tracer is None else STATE.tracer.offset(self))
 
     def data_ptr(self) -> int:
         """The address of the first element; 0 without data."""

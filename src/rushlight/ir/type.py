@@ -148,11 +148,16 @@ _set_weak = slot_setter(TensorType, "weak")
 
 @frozen
 class Layout:
-    """Where the elements of a view lie in its base's storage: shape, strides and offset, in elements."""
+    """Where the elements of a view lie in its base's storage: shape, strides and offset, in elements.
+
+    `dtype` is that of the base in what a view rule is given, and another one in what it gives for a view that reads the
+    same bytes as that.
+    """
 
     shape: tuple[Size, ...]
     strides: tuple[Size, ...]
     offset: Size = 0
+    dtype: DType | None = None
 
 
 class Mentions:

@@ -10,11 +10,11 @@ import numpy as np
 from rushlight.ir.dtype import DType, Kind, bool_, compute_dtype, float32, float64, int64
 from rushlight.ir.loops import Operand
 from rushlight.ir.scalar import Scalar, cast, constant, index, lift, select
-from rushlight.ir.type import CPU, Device, TensorType, dense_order
+from rushlight.ir.type import CPU, Device, TensorType
 from rushlight.ir.value import Value
 from rushlight.ops.dims import Array, At, Shape, convert, normal
 from rushlight.ops.pointwise import array_type
-from rushlight.ops.promote import DEFAULT_FLOAT
+from rushlight.ops.promote import DEFAULT_FLOAT, pointwise_strides
 from rushlight.ops.record import OPERATORS, Fact, Sample, define
 from rushlight.support.errors import fail, require
 from rushlight.sym import Size, ceildiv, ge, maximum, ne, required
@@ -219,8 +219,7 @@ full_like = define(
 
 
 def _like(input: TensorType, dtype: DType | None, device: Device | None) -> TensorType:
-    # PyTorch keeps the order of dims of a dense tensor; where symbols hide it, row-major is taken.
-    strides = input.strides if dense_order(input.shape, input.strides) is not None else None
+    strides = pointwise_strides([input], input.shape)
     return TensorType(input.shape, dtype or input.dtype, device or input.device, strides)
 
 

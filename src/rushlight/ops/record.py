@@ -57,6 +57,7 @@ class Fact(Flag):
     FITTING = auto()  # Python numbers among its operands are taken in the result's dtype, and have to fit it
     PROMISED = auto()  # what it needs of its arguments is not asked where sizes are symbols: rules call it, not users
     REPEATING = auto()  # a view that may show one place of its operand's storage several times
+    STRIDED = auto()  # a view by strides of its own, which may leave its operand: of the storage, not of a value
     CONTROL = auto()  # its attributes hold graphs, and it says which of them run and how often: for programs alone
 
 
@@ -298,7 +299,7 @@ class Operator(Op):
         if self.view_rule is not None:
             base: TensorType = operands[0]
             layout = self.view_rule(**{**named, self.schema.operands[0].name: Layout(base.shape, base.strides)})
-            return TensorType(layout.shape, base.dtype, base.device, layout.strides, base.weak)
+            return TensorType(layout.shape, layout.dtype or base.dtype, base.device, layout.strides, base.weak)
         if self.decompose_rule is None:
             fail("X002", f"{self.name}: there is neither a meta, a view nor a decompose rule")
         builder = GraphBuilder()

@@ -11,32 +11,33 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from rushlight.ir.loops import Operand, Scatter, axes_of
 from rushlight.ir.scalar import Scalar
-from rushlight.ir.type import Layout, TensorType, contiguous_strides
+from rushlight.ir.type import Layout, TensorType, contiguous_strides, dense_order
 from rushlight.ir.value import Value
+from rushlight.ops.create import filled
 from rushlight.ops.dims import Array, At, Shape, normal, replaced, same_shape, wrap_dim, zero
 from rushlight.ops.record import Fact, Sample, define
 from rushlight.ops.view_shape import dense, regrouped
 from rushlight.support.errors import fail, require
-from rushlight.sym import Size, ge, gt, le, minimum, product, required, total
+from rushlight.sym import Size, ge, gt, le, maximum, minimum, product, required, statically_known, total
 
 as_strided = define(
-    "as_strided(Tensor(a) input, Size[] size, Size[] stride, Size? storage_offset=None) -> Tensor(a)",
+    "as_strided(Tensor(a) input, Size[] size, Size[] stride, SizePlace? storage_offset=None) -> Tensor(a)",
     "Any layout over the input's storage, from the input's first element or from the storage's given offset.",
-    facts=Fact.VIEW | Fact.REPEATING,
+    facts=Fact.VIEW | Fact.REPEATING | Fact.STRIDED,
 )
 
 
-def _check_strided(size: Shape, stride: Shape, offset: Size | None) -> None:
+def _check_strided(size: Shape, stride: Shape) -> None:
     require(
         len(size) == len(stride), "A004", "as_strided: one stride for each size is needed", size=size, stride=stride
     )
-    for item in (*size, *stride, 0 if offset is None else offset):
+    for item in (*size, *stride):
         require(required(ge(item, 0)), "S007", "as_strided: a number is negative", size=size, stride=stride)
 
 
 @as_strided.meta
 def as_strided_meta(input: TensorType, size: Shape, stride: Shape, storage_offset: Size | None) -> TensorType:
-    _check_strided(size, stride, storage_offset)
+    _check_strided(size, stride)
     _require_row_major(input)
     _require_room(input.shape, size, stride, storage_offset, "as_strided")
     return TensorType(size, input.dtype, input.device, stride, input.weak)
@@ -44,14 +45,15 @@ def as_strided_meta(input: TensorType, size: Shape, stride: Shape, storage_offse
 
 @as_strided.view
 def as_strided_view(input: Layout, size: Shape, stride: Shape, storage_offset: Size | None) -> Layout:
-    _check_strided(size, stride, storage_offset)
-    return Layout(size, stride, input.offset if storage_offset is None else storage_offset)
+    _check_strided(size, stride)
+    return Layout(size, stride, input.offset + (0 if storage_offset is None else storage_offset))
 
 
 def _require_room(shape: Shape, size: Shape, stride: Shape, offset: Size | None, op: str) -> None:
     """S012 unless all places of a strided view are those of a value of this shape."""
-    last = total([(count - 1) * step for count, step in zip(size, stride, strict=True)])
-    end = last + 1 + (0 if offset is None else offset)
+    start = 0 if offset is None else offset
+    before = (product(shape) + 1) * maximum(-1 * start, 0)  # more than there are, where it starts before the first
+    end = _reach(size, stride) + start + before
     inside = required(le(minimum(product(size), 1) * end, product(shape)), f"{op}: the view stays in the tensor")
     require(inside, "S012", f"{op}: the view leaves the tensor", input=shape, size=size, stride=stride)
 
@@ -83,7 +85,32 @@ def as_strided_lower(at: At, input: Operand, size: Shape, stride: Shape, storage
 
 @as_strided.vjp
 def as_strided_vjp(g: Value, input: TensorType, stride: Shape, storage_offset: Size | None) -> Any:
-    return as_strided_backward(g, input.shape, stride, storage_offset)
+    distance = 0 if storage_offset is None else storage_offset
+    if _holds(input, g.shape, stride, distance):
+        return as_strided_backward(g, input.shape, stride, storage_offset)
+    # The memory that either of the two shows. Elements of the view that lie outside the input are no elements of it.
+    first, second = maximum(-1 * distance, 0), maximum(distance, 0)
+    count = maximum(first + _reach(input.shape, input.strides), second + _reach(g.shape, stride))
+    memory = as_strided_backward(g, (count,), stride, second)
+    found = as_strided(memory, input.shape, input.strides, first)
+    if dense_order(input.shape, input.strides) is not None:
+        return found
+    # Elements of the input that are one place in memory share its gradient, as in PyTorch.
+    sharing = as_strided_backward(filled(g, input.shape, 1), (count,), input.strides, first)
+    return found / as_strided(sharing, input.shape, input.strides, first)
+
+
+def _holds(input: TensorType, size: Shape, stride: Shape, distance: Size) -> bool:
+    """Whether a view shows elements of a row-major input alone, as far as is known."""
+    end = distance + _reach(size, stride)
+    inside = statically_known(ge(distance, 0)) and statically_known(le(end, product(input.shape)))
+    return inside and input.strides == contiguous_strides(input.shape)
+
+
+def _reach(size: Shape, stride: Shape) -> Size:
+    """Elements of memory from the first to the last one of a strided view; 0 for an empty one."""
+    last = total([(count - 1) * step for count, step in zip(size, stride, strict=True)])
+    return minimum(product(size), 1) * (last + 1)
 
 
 @as_strided.inverse
@@ -145,7 +172,8 @@ def as_strided_backward_samples(rng: np.random.Generator) -> Iterator[Sample]:
 
 
 as_strided_scatter = define(
-    "as_strided_scatter(Tensor input, Tensor src, Size[] size, Size[] stride, Size? storage_offset=None) -> Tensor",
+    "as_strided_scatter(Tensor input, Tensor src, Size[] size, Size[] stride, SizePlace? storage_offset=None)"
+    " -> Tensor",
     "A copy of the input with `src` at the places of a strided view.",
     variants="function",
 )
@@ -155,7 +183,7 @@ as_strided_scatter = define(
 def as_strided_scatter_meta(
     input: TensorType, src: TensorType, size: Shape, stride: Shape, storage_offset: Size | None
 ) -> TensorType:
-    _check_strided(size, stride, storage_offset)
+    _check_strided(size, stride)
     require(
         same_shape(src.shape, size), "S009", "as_strided_scatter: the source does not fit the view", src=src, size=size
     )

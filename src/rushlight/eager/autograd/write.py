@@ -11,10 +11,12 @@ from rushlight.eager.autograd.history import attach, differentiable, follow, rep
 from rushlight.eager.autograd.node import Node
 from rushlight.eager.autograd.operation import OperatorNode, needed_of, recipe_for
 from rushlight.eager.dispatch import dispatch
+from rushlight.eager.execution.mutate import shows_twice
 from rushlight.eager.execution.operands import flatten, form_of_operand
-from rushlight.eager.form import form_of
+from rushlight.eager.form import Form, form_of
 from rushlight.eager.handle import Handle, View, allocate, gradient_of
 from rushlight.eager.mutation import COPY, Mutation
+from rushlight.ir.type import dense_order
 from rushlight.ops.record import OPERATORS
 from rushlight.support.errors import fail
 
@@ -87,12 +89,14 @@ class CopySlices(Node):
         super().__init__((base_edge, *inner.edges[1:]))
         self._inner = inner
         self._steps = view.steps
-        self._form = form_of(tuple(base.form.shape), base.form.dtype, base.form.device)
+        # In the base's layout, which views by strides, or of merged dims, rely on.
+        strides = None if shows_twice(base.form.type) else base.form.strides
+        self._form = form_of(tuple(base.form.shape), base.form.dtype, base.form.device, strides)
 
     def run(self, gradients: list[Any], create_graph: bool, owned: set[int]) -> Sequence[Any]:
         """The base's gradient with the part of the view replaced, then those of the write's operands."""
         gradient = gradients[0]
-        whole = OPERATORS["full_like"](gradient, 0) if gradient.storage is None else allocate(self._form)
+        whole = allocate(self._form) if gradient.storage is not None else _without_data(self._form, gradient)
         dispatch(COPY, (whole, gradient), {})
         part = replay(self._steps, whole)
         results = self._inner.run([copy_of(part)], create_graph, owned)
@@ -102,6 +106,18 @@ class CopySlices(Node):
     def release(self) -> None:
         """Frees what the write saved."""
         self._inner.release()
+
+
+def _without_data(form: Form, world: Handle) -> Any:
+    """Zeros of a form, in a trace or on the device of another tensor. Forms with gaps become row-major."""
+    order = dense_order(form.type.shape, form.strides) or tuple(range(len(form.shape)))
+    zeros = world.apply(
+        OPERATORS["full"],
+        (0,),
+        {"size": tuple([form.shape[dim] for dim in order]), "dtype": form.dtype, "device": form.device},
+    )
+    inverse = tuple([order.index(dim) for dim in range(len(order))])
+    return zeros if inverse == tuple(range(len(order))) else OPERATORS["permute"](zeros, inverse)
 
 
 def copy_of(tensor: Handle) -> Any:

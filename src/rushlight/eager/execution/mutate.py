@@ -124,7 +124,9 @@ def _make_plan(op: Mutation, base: tuple[Any, ...], attrs: Mapping[str, Any], ta
     if isinstance(value, tuple):
         fail("A006", f"{op.name}: operators with several results have no in-place form")
     form = target.form
-    require(not shows_twice(form.type), "S013", f"{op.name}: the target's elements overlap", target=form.type)
+    require(
+        op.fills or not shows_twice(form.type), "S013", f"{op.name}: the target's elements overlap", target=form.type
+    )
     op.check(form.type, value)
     pointwise = op.base is None or (Fact.POINTWISE in op.base.facts and Fact.RANDOM not in op.base.facts)
     if not form.numel:

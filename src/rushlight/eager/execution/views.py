@@ -19,14 +19,13 @@ _MOST = 4096
 
 
 class Shown(NamedTuple):
-    """The form of a view, and where its first element is: so far from its base's, or at a place of the storage.
+    """The form of a view, and how far its first element is from its base's.
 
     `checked`: it may reach outside of its base, and so perhaps of the storage.
     """
 
     form: Form
     distance: Any
-    absolute: bool
     checked: bool
 
 
@@ -47,8 +46,8 @@ class ViewPlan:
     def call(self, operands: tuple[Any, ...]) -> Any:
         """The view of the first operand."""
         base = operands[0]
-        form, distance, absolute, checked = self._shown
-        offset = distance if absolute else base.offset + distance
+        form, distance, checked = self._shown
+        offset = base.offset + distance
         if checked and form.numel and base.storage is not None:
             end = (offset + form.extent) * form.dtype.itemsize
             require(offset >= 0 and end <= base.storage.nbytes, "S012", "a view reaches outside its storage", base=base)
@@ -84,19 +83,15 @@ def view_plan(op: Operator, operands: tuple[Any, ...], attrs: Mapping[str, Any])
 
 
 def _what_is_shown(op: Operator, form: Form, types: tuple[Any, ...], attrs: Mapping[str, Any]) -> Shown | None:
-    def layout_at(offset: int) -> Any:
-        assert op.view_rule is not None
-        return op.view_rule(**op.named((Layout(form.type.shape, form.strides, offset), *types), attrs))
-
-    layout = layout_at(0)
+    assert op.view_rule is not None
+    layout: Any = op.view_rule(**op.named((Layout(form.type.shape, form.strides, 0, form.dtype), *types), attrs))
     if layout is None:
         return None
-    found = form_of(layout.shape, form.dtype, form.device, layout.strides, form.type.weak)
-    distance = layout.offset
-    absolute = layout_at(1).offset == distance
+    found = form_of(layout.shape, layout.dtype or form.dtype, form.device, layout.strides, form.type.weak)
+    distance: Any = layout.offset
     known = not form.symbolic and not found.symbolic and isinstance(distance, int)
-    checked = known and (absolute or distance + found.extent > form.extent)
-    return Shown(found, distance, absolute, checked)
+    checked = known and (distance < 0 or distance + found.extent > form.extent)
+    return Shown(found, distance, checked)
 
 
 def is_composite_view(op: Operator) -> bool:

@@ -8,15 +8,17 @@ out to be a view becomes one, as if it had been one from the start.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from rushlight.eager.execution.mutate import shows_twice
 from rushlight.eager.execution.views import viewed
 from rushlight.eager.form import form_of
 from rushlight.eager.handle import AUTOGRAD, Handle, View
-from rushlight.ir.type import Layout, contiguous_strides
+from rushlight.ir.type import Layout, TensorType, dense_order, row_major
 from rushlight.ir.value import map_operands
 from rushlight.ops.record import OPERATORS, Fact
+from rushlight.support.errors import fail
 
 
 class Doubt:
@@ -45,20 +47,23 @@ def settle(tracer: Any, tensor: Handle) -> None:
         if not doubt.settled:
             doubt.settled = True
             settle(tracer, doubt.base)  # its layout is that of a view, if it is one
-            layout = _after((doubt.step,), doubt.base)
+            layout = _after((doubt.step,), _layout_of(doubt.base))
             if layout is not None:
                 _join(tracer, doubt)
             cell = tracer.binding(tensor).cell
 
 
-def _after(steps: Iterable[Any], base: Handle) -> Layout | None:
-    """The layout that view steps give a tensor; None where one of them copies."""
-    layout: Layout | None = Layout(tuple(base.form.shape), base.form.strides)
+def _after(steps: Iterable[Any], layout: Layout | None) -> Layout | None:
+    """The layout that view steps give a tensor of this layout; None where one of them copies."""
     for op, others, attrs in steps:
         types = map_operands(others, lambda item: item.form.type if isinstance(item, Handle) else item)
         rule = op.view_rule if op.shares_rule is None else op.shares_rule
         layout = None if layout is None else rule(**op.named((layout, *types), attrs))
     return layout
+
+
+def _layout_of(tensor: Handle) -> Layout:
+    return Layout(tuple(tensor.form.shape), tensor.form.strides)
 
 
 def _join(tracer: Any, doubt: Doubt) -> None:
@@ -70,7 +75,7 @@ def _join(tracer: Any, doubt: Doubt) -> None:
         binding = tensor.node
         if binding is None or binding.tracer is not tracer or binding.cell is not copy:
             continue
-        layout = _after((doubt.step, *binding.steps), doubt.base)
+        layout = _after((doubt.step, *binding.steps), _layout_of(doubt.base))
         assert layout is not None, "a view of a tensor without gaps is one of a tensor with gaps"
         tensor.form = form_of(
             layout.shape, tensor.form.dtype, tensor.form.device, layout.strides, tensor.form.type.weak
@@ -99,8 +104,40 @@ def overlaps_itself(tensor: Handle, binding: Any) -> bool:
     return shown is not None and shows_twice(shown.form.type)
 
 
-def scattered(op: Any, others: tuple[Any, ...], attrs: Any, base: Any, value: Any) -> Any:
-    """A base once a view that does not overlap itself holds `value`, by where the view's elements lie."""
-    rows = OPERATORS["contiguous"](base)
-    layout = op.view_rule(**op.named((Layout(base.shape, contiguous_strides(base.shape)), *others), attrs))
-    return OPERATORS["as_strided_scatter"](rows, value, layout.shape, layout.strides, layout.offset)
+def steps_by_strides(base: TensorType, layout: Layout) -> tuple[Any, ...]:
+    """The steps that show a layout of the memory of a value: its bytes, its dims as they lie, then a view by strides.
+
+    Errors: A006 where the value has gaps, since a graph knows values and not what lies between them.
+    """
+    order = dense_order(base.shape, base.strides)
+    if order is None:
+        hint = "use views that keep to the tensor's own elements, or call contiguous() first"
+        fail(
+            "A006", "a view by strides of a tensor whose elements do not lie dense, in a program", base=base, hint=hint
+        )
+    steps: list[Any] = []
+    if layout.dtype not in (None, base.dtype):
+        steps.append((OPERATORS["view_dtype"], (), {"dtype": layout.dtype}))
+    if order != tuple(range(len(order))):
+        steps.append((OPERATORS["permute"], (), {"dims": order}))
+    attrs = {"size": layout.shape, "stride": layout.strides, "storage_offset": layout.offset}
+    return (*steps, (OPERATORS["as_strided"], (), attrs))
+
+
+def direct_steps(
+    base: TensorType, steps: tuple[Any, ...], layout: Layout, fact: Fact = Fact.REPEATING
+) -> tuple[Any, ...]:
+    """View steps; where one of them has the fact, others that show the same elements, whose `layout` is known.
+
+    These show no element twice but where the whole view does. Of a value with gaps the elements are taken as they would
+    lie row-major.
+    """
+    if not any(fact in op.facts for op, _, _ in steps):
+        return steps
+    if dense_order(base.shape, base.strides) is not None:
+        return steps_by_strides(base, layout)
+    rows = row_major(base)
+    found = _after(steps, Layout(rows.shape, rows.strides))
+    assert found is not None, "a view step shows a value in any layout that it has been shown in"
+    found = replace(found, dtype=layout.dtype)
+    return ((OPERATORS["contiguous"], (), {}), *steps_by_strides(rows, found))

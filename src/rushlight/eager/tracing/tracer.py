@@ -17,11 +17,11 @@ from rushlight.eager.execution.views import is_composite_view, view_plan
 from rushlight.eager.form import form_of_type
 from rushlight.eager.handle import Handle, make
 from rushlight.eager.mutation import Mutation, computed_value, written_value
-from rushlight.eager.tracing.sharing import Doubt, in_doubt, overlaps_itself, scattered, settle
+from rushlight.eager.tracing.sharing import Doubt, direct_steps, in_doubt, overlaps_itself, settle, steps_by_strides
 from rushlight.ir.dtype import Kind
 from rushlight.ir.graph import RELAYOUT, RESULT, GraphBuilder, Node
-from rushlight.ir.type import TensorType
-from rushlight.ops.record import BORN, OPERATORS
+from rushlight.ir.type import Layout, TensorType, dense_order
+from rushlight.ops.record import BORN, OPERATORS, Fact
 from rushlight.ops.schema import Parameter
 from rushlight.runtime.generator import Generator
 from rushlight.support.errors import fail, require
@@ -66,8 +66,8 @@ class Tracer:
     """Records into a GraphBuilder. Sizes that values give are symbols of `scope` without hints.
 
     `lift(tensor)` is asked for the type of a tensor from outside that the program reads, `random_state(generator,
-    count)` for what stands for the seed and the next ordinal of a random generator. A tracer that `detaches` writes
-    down what has no gradients because it was computed under no_grad, for those who differentiate its graph.
+    count)` for what stands for the seed and the next ordinal of a random generator, `offset_of(tensor)` for an
+    argument's place in its storage. One that `detaches` writes down what has no gradients because of no_grad.
     """
 
     detaches = refuses_python = False  # the latter: what it records would run without `__torch_dispatch__`
@@ -78,6 +78,7 @@ class Tracer:
         scope: SizeScope,
         lift: Callable[[Handle], TensorType],
         random_state: Callable[[Generator, int], tuple[Any, Any]],
+        offset_of: Callable[[Any], Any] = lambda source: 0,
     ) -> None:
         self.builder = builder
         self.scope = scope
@@ -87,6 +88,7 @@ class Tracer:
         self.hooked: dict[int, Handle] = {}  # leaves that gradients arrived at, whose hooks have run, by identity
         self.names: dict[int, str] = {}  # what tensors from outside are for people, by identity
         self._lift = lift
+        self._offset_of = offset_of
         self._bound: list[tuple[Handle, Any]] = []
         self._storages: dict[int, Cell] = {}
         self._stack: Stack | None = None
@@ -150,9 +152,12 @@ class Tracer:
         if plan is not None:
             base = self.binding(operands[0])
             result = plan.call(operands)
-            step = (op, operands[1:], dict(attrs))
-            node = self._apply(op, (base.node, *operands[1:]), attrs)
-            self._bind(result, base.cell, (*base.steps, step), node)
+            steps = (*base.steps, (op, operands[1:], dict(attrs)))
+            if Fact.STRIDED in op.facts:
+                steps = steps_by_strides(base.cell.node.type, _layout_of(result, base.cell))
+                self._bind(result, base.cell, steps, self.replayed(steps, base.cell.node))
+            else:
+                self._bind(result, base.cell, steps, self._apply(op, (base.node, *operands[1:]), attrs))
             return result
         if is_composite_view(op):
             return run_decomposition(op, Key.TRACING, operands, attrs)
@@ -216,11 +221,18 @@ class Tracer:
         if found is None or found.tracer is not self:
             found = self._lifted(tensor)
         if found.seen != found.cell.writes:
-            node = found.cell.node
-            for op, others, attrs in found.steps:
-                node = self._apply(op, (node, *others), attrs)
-            found.node, found.seen = node, found.cell.writes
+            found.node, found.seen = self.replayed(found.steps, found.cell.node), found.cell.writes
         return found
+
+    def replayed(self, steps: tuple[Step, ...], node: Node) -> Node:
+        """The view that steps make of a value."""
+        for op, others, attrs in steps:
+            node = self._apply(op, (node, *others), attrs)
+        return node
+
+    def offset(self, tensor: Handle) -> Any:
+        """The place of a tensor's first element in its storage. That of an argument is guarded."""
+        return tensor.offset + self._offset_of(self.binding(tensor).cell.source)
 
     def node(self, tensor: Handle) -> Node:
         """The tensor's value now."""
@@ -247,10 +259,8 @@ class Tracer:
         """
         if tensor.view_of is not None:
             base = self.binding(tensor.view_of.base)
-            node = base.cell.node
-            for op, others, attrs in tensor.view_of.steps:
-                node = self._apply(op, (node, *others), attrs)
-            return self._bind(tensor, base.cell, tensor.view_of.steps, node)
+            steps = direct_steps(base.cell.node.type, tensor.view_of.steps, _layout_of(tensor, base.cell), Fact.STRIDED)
+            return self._bind(tensor, base.cell, steps, self.replayed(steps, base.cell.node))
         storage = tensor.storage
         same = self._storages.get(id(storage)) if storage is not None else None
         if same is not None and same.source is not None:
@@ -287,7 +297,7 @@ class Tracer:
         nodes = tuple([self._operand(item) for item in base])
         nodes = tuple([Node(self.builder, self.builder.operand(item)) if _is_number(item) else item for item in nodes])
         require(
-            not overlaps_itself(target, binding),
+            op.fills or not overlaps_itself(target, binding),
             "S013",
             f"{op.name}: the target's elements overlap",
             target=target.form.type,
@@ -297,21 +307,33 @@ class Tracer:
         op.check(type_, value.type)
         value = self.builder.laid_out(written_value(op, value, type_), type_)
         cell = binding.cell
-        cell.node = self._carried_back(binding, value)
+        cell.node = _carried_back(self, binding, target, value)
         cell.writes += 1
         binding.node, binding.seen = value, cell.writes
         target.version.value += 1
         return target
 
-    def _carried_back(self, binding: Binding, value: Node) -> Node:
-        """The base's value once the view that `binding` is holds `value`."""
-        bases = [binding.cell.node]
-        for op, others, attrs in binding.steps[:-1]:
-            bases.append(self._apply(op, (bases[-1], *others), attrs))
-        for base, (op, others, attrs) in zip(reversed(bases), reversed(binding.steps), strict=False):
-            rule = op.inverse_rule
-            value = scattered(op, others, attrs, base, value) if rule is None else rule(base, value, **attrs)
-        return value
+
+def _carried_back(tracer: Tracer, binding: Binding, target: Handle, value: Node) -> Node:
+    """The base's value once the view that `binding` is holds `value`.
+
+    Step by step; but places that a step shows several times would keep what they held there: see `direct_steps`.
+    """
+    base = binding.cell.node
+    steps = direct_steps(base.type, binding.steps, _layout_of(target, binding.cell))
+    bases = [base]
+    for step in steps[:-1]:
+        bases.append(tracer.replayed((step,), bases[-1]))
+    for whole, (op, _, attrs) in zip(reversed(bases), reversed(steps), strict=False):
+        value = op.inverse_rule(whole, value, **attrs)
+    dense = dense_order(base.type.shape, base.type.strides) is not None
+    return tracer.builder.laid_out(value, base.type) if dense else value
+
+
+def _layout_of(tensor: Handle, cell: Cell) -> Layout:
+    """Where a tensor's elements lie in the memory of its cell's base."""
+    start = 0 if cell.source is None else cell.source.offset
+    return Layout(tuple(tensor.form.shape), tensor.form.strides, tensor.offset - start, tensor.form.dtype)
 
 
 def _refuse_more(*what: Any) -> NoReturn:

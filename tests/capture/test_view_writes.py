@@ -1,0 +1,195 @@
+"""Views by strides, of repeated elements and of bytes: read, written through and differentiated, eager and compiled."""
+
+import numpy as np
+import pytest
+
+import rushlight as rl
+from rushlight.support.errors import RushlightError
+
+
+def grid():
+    return np.arange(24, dtype=np.float32).reshape(4, 6)
+
+
+def expanded_row(x):
+    y = x[0].expand(3, 6)
+    y[1] = -1.0
+    return y.clone()
+
+
+def expanded_and_turned(x):
+    y = x[0].expand(3, 6)
+    y.t()[2:4, 0] = x[1, 2:4]
+    return y * 1.0
+
+
+def window_of_windows(x):
+    y = x.unfold(1, 3, 1)
+    y[1, 1].mul_(3.0)
+    return y * 1.0
+
+
+def repeated_and_filled(x):
+    x[0].expand(3, 6).fill_(4.0)
+    x.unfold(0, 2, 2)[1].zero_()
+    return x * 1.0
+
+
+def by_strides(x):
+    x[1:].as_strided((2, 2), (5, 1), 3).add_(5.0)
+    return x * 1.0
+
+
+def turned_by_strides(x):
+    x.t().as_strided((2, 2), (5, 1)).add_(5.0)
+    return x.t().as_strided((3, 3), (1, 1), 2) * 1.0
+
+
+def gaps_by_steps(x):
+    x[:, ::2].unsqueeze(0).expand(2, 4, 3)[1, 0] = 7.0
+    return x * 1.0
+
+
+def bytes_of_it(x):
+    x.t().view(rl.int32)[1].as_strided((2,), (3,), 2).fill_(0)
+    return x.view(rl.int32).float()
+
+
+FUNCTIONS = [
+    expanded_row,
+    expanded_and_turned,
+    window_of_windows,
+    repeated_and_filled,
+    by_strides,
+    turned_by_strides,
+    gaps_by_steps,
+    bytes_of_it,
+]
+
+
+def meaning(function):
+    """The result and the grid afterwards by numpy, whose views share memory as PyTorch's do."""
+    x = grid()
+    flat = x.reshape(-1)
+    strided = np.lib.stride_tricks.as_strided
+    if function is expanded_row:
+        x[0] = -1.0
+        result = np.broadcast_to(x[0], (3, 6))
+    elif function is expanded_and_turned:
+        x[0, 2:4] = x[1, 2:4]
+        result = np.broadcast_to(x[0], (3, 6))
+    elif function is window_of_windows:
+        x[1, 1:4] *= 3.0
+        result = np.lib.stride_tricks.sliding_window_view(x, 3, 1)
+    elif function is repeated_and_filled:
+        x[0] = 4.0
+        x[2:] = 0.0
+        result = x
+    elif function is by_strides:
+        strided(flat[3:], (2, 2), (20, 4))[...] += 5.0
+        result = x
+    elif function is turned_by_strides:
+        strided(flat, (2, 2), (20, 4))[...] += 5.0
+        result = strided(flat[2:], (3, 3), (4, 4))
+    elif function is gaps_by_steps:
+        x[0, ::2] = 7.0
+        result = x
+    else:
+        flat[2:6:3] = 0.0
+        result = x.view(np.int32).astype(np.float32)
+    return result.tolist(), x.tolist()
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_writes_are_seen_by_all_that_share_the_memory(function):
+    """Result and operand, eager and compiled, twice with one artifact."""
+    for run in (function, rl.compile(function)):
+        for _ in range(2):
+            x = rl.from_numpy(grid())
+            found = run(x)
+            assert (found.tolist(), x.tolist()) == meaning(function)
+
+
+@pytest.mark.parametrize("function", [expanded_and_turned, window_of_windows, by_strides, turned_by_strides])
+def test_gradients_through_them_are_those_of_finite_steps(function):
+    """Each function is linear in its operand, so a step of one is exact."""
+    weights = np.cos(np.arange(200.0)).astype(np.float32)
+
+    def loss(x):
+        y = function(x * 1.0)
+        return (y * rl.from_numpy(weights[: y.numel()].copy()).reshape(*y.shape)).sum()
+
+    zero = loss(rl.zeros(4, 6)).item()
+    wanted = [loss(rl.from_numpy(np.eye(24, dtype=np.float32)[at].reshape(4, 6))).item() - zero for at in range(24)]
+    for run in (loss, rl.compile(loss)):
+        x = rl.from_numpy(grid()).requires_grad_()
+        run(x).backward()
+        assert np.allclose(x.grad.numpy().reshape(-1), wanted, atol=1e-5)
+
+
+# A view of y (rows of an own copy of the grid), and what its sum's gradient is by PyTorch 2.13.
+GRADIENTS = [
+    (lambda y: y[1:].as_strided((2, 3), (1, 1), 2), []),  # outside what it is taken of
+    (lambda y: y[1:].as_strided((2, 3), (1, 1), 5), [(6, 2), (7, 2), (8, 1)]),
+    (lambda y: y.t().as_strided((2, 2), (6, 1)), [(0, 1), (1, 1), (6, 1), (7, 1)]),
+    (lambda y: y[:, :1].expand(4, 3).as_strided((2, 2), (6, 0)), [(0, 2), (6, 2)]),
+    (lambda y: y[:, ::2].as_strided((3,), (1,)), [(0, 1), (2, 1)]),
+]
+
+
+@pytest.mark.parametrize(("view", "places"), GRADIENTS)
+def test_gradients_of_views_by_strides_are_those_of_what_they_are_taken_of(view, places):
+    """What the view shows beyond its operand has no part in the operand's gradient."""
+    wanted = np.zeros(24, np.float32)
+    for place, value in places:
+        wanted[place] = value
+    for run in (lambda x: view(x * 1.0).sum(), rl.compile(lambda x: view(x * 1.0).sum())):
+        x = rl.from_numpy(grid()).requires_grad_()
+        run(x).backward()
+        assert x.grad.numpy().reshape(-1).tolist() == wanted.tolist()
+
+
+def test_the_storage_offset_is_that_of_the_storage():
+    """An artifact is for one offset of an argument where the program asks for a place in its storage."""
+    x = rl.arange(12.0)
+    function = rl.compile(lambda x: x.as_strided((2,), (1,), 5) * 1.0)
+    for part in (x, x[4:], x[3:], x[4:]):
+        assert function(part).tolist() == [5.0, 6.0]
+    assert rl.compile(lambda x: x[2:].storage_offset() + x.storage_offset())(x[3:]) == 8
+
+
+def test_strides_of_what_has_gaps_are_refused():
+    """A program knows the values of an argument, and not what lies between them."""
+    with pytest.raises(RushlightError) as caught:
+        rl.compile(lambda x: x.as_strided((2,), (1,)) * 1.0)(rl.arange(12.0)[::2])
+    assert caught.value.code == "A006"
+
+
+def test_bytes_as_another_dtype():
+    """A view with its operand's memory, and without a gradient."""
+    x = rl.from_numpy(grid())
+    for run in (lambda x: x.t()[1:].view(rl.int32), rl.compile(lambda x: x.t()[1:].view(rl.int32))):
+        assert run(x).numpy().tolist() == grid().T[1:].view(np.int32).tolist()
+    x.view(rl.int32)[0].zero_()
+    assert x[0].tolist() == [0.0] * 6
+    assert not x.requires_grad_().view(rl.int32).view(rl.float32).requires_grad
+    assert (x > 3).view(rl.uint8).sum().item() == 18
+    for dtype in (rl.int16, rl.complex64):
+        with pytest.raises(RushlightError) as caught:
+            x.detach().view(dtype)
+        assert caught.value.code == "A006"
+
+
+def test_tensors_without_dims():
+    """movedim and masks without dims."""
+    s = rl.tensor(2.0)
+    for run in (lambda f: f(s), lambda f: rl.compile(f)(s)):
+        assert run(lambda s: s.movedim(0, -1)).item() == 2.0
+        assert run(lambda s: s[s > 0]).tolist() == [2.0]
+        assert run(lambda s: s[s < 0]).shape == (0,)
+    x = rl.arange(6.0).reshape(2, 3)
+    assert x[s > 0].tolist() == [x.tolist()]
+    assert x[s < 0].shape == (0, 2, 3)
+    x[s > 0] = 3.0
+    x[0][s < 0] = 9.0
+    assert x.tolist() == [[3.0] * 3] * 2
