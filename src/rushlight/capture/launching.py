@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -29,13 +30,16 @@ class Launching:
         self._graph = graph
         self._compile_graph = compile_graph
         self._executable: Executable | None = None
+        self._lock = threading.RLock()
         self._plans: dict[tuple[Any, ...], KernelPlan] = {}
 
     @property
     def executable(self) -> Executable:
         """The executable."""
         if self._executable is None:
-            self._executable = self._compile_graph(self._graph)
+            with self._lock:  # threads that come meanwhile wait for the first
+                if self._executable is None:
+                    self._executable = self._compile_graph(self._graph)
         return self._executable
 
     def run(self, operands: Sequence[Any], values: Mapping[SizeExpr, int]) -> list[Any]:
