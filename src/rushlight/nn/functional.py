@@ -216,9 +216,7 @@ def scaled_dot_product_attention(
         )
     # In parts: a draw of random numbers is a call of its own, with its place in the generator's stream.
     query, key, value = required_tensor(query), required_tensor(key), required_tensor(value)
-    return scaled_dot_product_attention_decompose(
-        query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa
-    )
+    return scaled_dot_product_attention_decompose(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
 
 
 def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
