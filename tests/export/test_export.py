@@ -181,6 +181,13 @@ class Layers(nn.Module):
         return self.head(self.token(tokens) * self.mask + self.shift[0])
 
 
+def test_an_argument_that_is_returned_comes_back_as_a_container(tmp_path: Path):
+    x = rl.ones(3)
+    program = kept(export(lambda given: (given, given["a"] * 2), ({"a": x},)), tmp_path)
+    found, doubled = program.module()({"a": x})
+    assert list(found) == ["a"] and same(found["a"], x) and same(doubled, x * 2)
+
+
 def test_the_state_keeps_names_ties_and_kinds(tmp_path: Path):
     model = Layers()
     tokens = rl.tensor([[1, 2], [3, 6]])

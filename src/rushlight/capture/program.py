@@ -226,7 +226,7 @@ class Recorder:
             source = self.taken(tensor)
             return output(tensor) if source is None else source
 
-        reached = reaching(self.walk, self.copies, self.text_of)
+        reached = self.reaching()
         template = flatten_value(result, classify, reached)
         changed = list(changed_state(self.walk, self._text))
         self.frozen.refuse([leaf.value for leaf, _ in changed if isinstance(leaf.value, Handle)], self.given)
@@ -255,6 +255,10 @@ class Recorder:
         program.same = self.same
         program.sizes = self.numbers.sizes
         return program
+
+    def reaching(self) -> Callable[[Any], str | None]:
+        """What tells the text of a container that was there before the call; None for any other."""
+        return reaching(self.walk, self.copies, self.text_of)
 
     def taken(self, tensor: Handle) -> Source | None:
         """Where a result comes from that is an input, or a view of one; None of others, which the graph gives."""

@@ -133,6 +133,7 @@ def result_text(template: Template, printer: ProgramPrinter) -> str:
             return f"`{printer.size(item.expr)}`"
         if isinstance(item, Constant):
             return format_value(item.value, printer)
+        assert isinstance(item, Container), "an exported program makes the containers that it returns"
         return _container(item, [text(part) for part in item.items], printer)
 
     return text(template)

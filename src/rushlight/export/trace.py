@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -46,6 +46,10 @@ class ExportRecorder(Recorder):
 
     tracer_class = ExportTracer
     tracer: ExportTracer
+
+    def reaching(self) -> Callable[[Any], str | None]:
+        """No container has a text: a program makes those that it returns."""
+        return lambda value: None
 
     def taken(self, tensor: Handle) -> Source | None:
         """The argument that a result is; None of other results, which the graph gives."""
