@@ -31,7 +31,7 @@ def test_programs_are_made_again_from_their_seed_and_number() -> None:
 
 
 def test_programs_use_values_again_and_leave_results_without_gradients() -> None:
-    programs = [compiled.generate(SEED, number) for number in range(12)]
+    programs = [compiled.generate(SEED, number) for number in range(40)]
     statements = [statement for program in programs for statement in program.statements]
     assert any(statement.partition(" = ")[2].startswith("[") for statement in statements)
     uses = Counter(name for program in programs for statement in program.statements for name in operands(statement))
