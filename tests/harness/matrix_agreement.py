@@ -82,10 +82,10 @@ def expected_results(op: Operator, arguments: Arguments, results: tuple) -> list
     if all(type_.dtype.kind <= Kind.INT for type_ in results):
         return [Expected(item, None) for item in plain]
     floats = [type_.dtype for type_ in results if type_.dtype.kind >= Kind.FLOAT]
-    # Random numbers of another dtype are others.
-    random = Fact.RANDOM in op.facts
-    wide_arguments = arguments if random else widened(arguments, floats[0])
-    wide = plain if random else _wide_reference(op, wide_arguments)
+    # Random numbers of another dtype are others, and so are the bytes that a view shows.
+    fixed = Fact.RANDOM in op.facts or Fact.VIEW in op.facts
+    wide_arguments = arguments if fixed else widened(arguments, floats[0])
+    wide = plain if fixed else _wide_reference(op, wide_arguments)
     # Of three operands, one is added to what is made of the others: the terms count, not the sum.
     elementwise = Fact.POINTWISE in op.facts and len(op.schema.operands) < 3
     scales = None if elementwise else magnitudes(op, wide_arguments, wide)
