@@ -186,10 +186,8 @@ class Recorder:
         return fake
 
     def _text(self, leaf: Leaf) -> str:
-        return f"{self.text_of(leaf.container)}[{self._key(leaf.key)}]"
-
-    def _key(self, key: Any) -> str:
-        return self.text_of(key) if isinstance(key, Handle) else repr(key)
+        key = self.text_of(leaf.key) if isinstance(leaf.key, Handle) else repr(leaf.key)
+        return f"{self.text_of(leaf.container)}[{key}]"
 
     def leave(self) -> None:
         """Puts everything back."""
