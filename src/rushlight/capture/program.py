@@ -247,11 +247,9 @@ class Recorder:
                 if before is None:
                     self.absent.append(owner)
         program = self._finish(nodes, handles, template, effects, gradients)
-        program.absent = self.absent
         sources = [(leaf, self.sources.get(id(leaf))) for leaf in self.tracer.hooked.values()]
         program.hooked = [item if isinstance(item, ArgumentSource) else leaf for leaf, item in sources]
-        program.same = self.same
-        program.sizes = self.numbers.sizes
+        program.absent, program.same, program.sizes = self.absent, self.same, self.numbers.sizes
         return program
 
     def reaching(self) -> Callable[[Any], str | None]:
