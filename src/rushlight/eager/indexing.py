@@ -130,7 +130,9 @@ def _sliced(tensor: Any, dim: int, item: slice) -> Any:
     step = 1 if item.step is None else integer(item.step)
     if isinstance(step, int):
         require(step > 0, "I008", "a slice's step must be positive", step=step)
-    attrs = {"dim": dim, "start": integer(item.start), "end": integer(item.stop), "step": step}
+    # A slice takes a bool as the int that it is, as in Python and PyTorch.
+    start, end = (int(bound) if bound.__class__ is bool else integer(bound) for bound in (item.start, item.stop))
+    attrs = {"dim": dim, "start": start, "end": end, "step": step}
     return dispatch(_SLICE, (tensor,), attrs)
 
 
