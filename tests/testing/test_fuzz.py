@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from rushlight.eager.tracing import Tracer
+from rushlight.eager.tracing import tracer
 from rushlight.ops import OPERATORS
 from rushlight.testing import fuzz, traced, unbacked_fuzz
 from rushlight.testing.making import make_program, sized_operators
@@ -103,7 +103,7 @@ def test_a_write_that_is_not_carried_back_is_noticed(monkeypatch):
     x, _ = pair()
     parts = x, call("clone", 0), call("alias", 1), call("exp", 2, writes=True)
     assert ran(monkeypatch, *parts).outcomes == {"equal": 5}
-    monkeypatch.setattr(Tracer, "_carried_back", lambda self, binding, value: binding.cell.node)
+    monkeypatch.setattr(tracer, "_carried_back", lambda tracer, binding, target, value: binding.cell.node)
     assert {item.kind for item in ran(monkeypatch, *parts).findings} == {"wrong"}
 
 

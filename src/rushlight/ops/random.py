@@ -385,7 +385,7 @@ dropout = define(
 def dropout_decompose(input: Value, p: float, training: bool, seed: Any, ordinal: Any) -> Any:
     require(0.0 <= p <= 1.0, "A002", f"dropout: p must be a chance between 0 and 1, not {p}")
     if not training or p == 0.0:
-        return OPERATORS["alias"](input)
+        return OPERATORS["clone"](input)
     drawn = _drawn(rand, input, input.shape, seed, ordinal, float32)
     return where(drawn >= p, input * (1.0 / (1.0 - p) if p < 1.0 else 0.0), 0.0)
 
