@@ -42,7 +42,7 @@ def calls(program):
 
 def test_programs_chain_calls_and_give_sizes_on():
     ops = sized_operators()
-    programs = [make_program(SEED, number, ops) for number in range(4 * len(ops))]  # some samples do not fit
+    programs = [make_program(SEED, number, ops) for number in range(6 * len(ops))]  # some samples do not fit
     steps = [found for program in programs if (found := calls(program))]
     assert {step[0].op.name for step in steps} == {op.name for op in ops}
     assert max(len(step) for step in steps) == 4

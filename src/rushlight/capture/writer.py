@@ -129,7 +129,9 @@ def collection_guards(walk: StateWalk, names: Names) -> list[Guard]:
     """That sets and their like have the objects that they had."""
     guards: list[Guard] = []
     for container, path in walk.collections:
-        failed = f"{names(differs)}({names(container)}, {names(tuple(walk.before[id(container)].values()))})"
+        before = tuple(walk.before[id(container)].values())
+        # Most are empty, as modules' sets of names are: that is asked without a call.
+        failed = f"{names(differs)}({names(container)}, {names(before)})" if before else names(container)
         guards.append(Guard("container", path, f"{len(container)} entries", failed))
     return guards
 

@@ -64,7 +64,8 @@ class Form:
         self.device = type_.device
         self.symbolic = symbolic
         self.numel = product(type_.shape)
-        if not symbolic and not self.numel * type_.dtype.itemsize < _MOST_BYTES:
+        # Where all elements are one, their number takes no memory.
+        if not symbolic and any(type_.strides) and not self.numel * type_.dtype.itemsize < _MOST_BYTES:
             fail("M001", "allocate: the sizes' product does not fit 64 bits", shape=self.shape)
         self.keys = bit(Key.META if symbolic else backend_key(type_.device.type))
         self.is_contiguous = _is_contiguous(type_.shape, type_.strides)

@@ -108,9 +108,7 @@ class Tracer:
 
     def seal(self) -> None:
         """Lets go of who made it, and holds it: from here on no tensor from outside nor random numbers can be read."""
-        self._lift = _refuse_more
-        self.random_state = _refuse_more
-        self._offset_of = _refuse_more
+        self._lift = self.random_state = self._offset_of = _refuse_more
 
     def bindings(self) -> list[tuple[Handle, Any]]:
         """What the tensors that were seen are tied to, for `reopen`."""
