@@ -86,7 +86,7 @@ def test_callbacks_are_methods_of_c():
     callbacks = {
         (type(target).__name__, ref.__callback__)
         for target in gc.get_objects()
-        if type(target).__module__.startswith(ours)
+        if str(type(target).__module__).startswith(ours)
         for ref in weakref.getweakrefs(target)
         if ref.__callback__ is not None
     }
