@@ -183,3 +183,13 @@ def test_attention_drops_weights_without_gradients_too():
     eager = attention(q)
     rl.manual_seed(0)
     assert rl.equal(rl.compile(attention)(q), eager)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_products_of_integers_are_scaled_by_whole_numbers(compiled):
+    a, b = rl.tensor([[1, 2], [3, 4]]), rl.tensor([[5, 6], [7, 8]])
+    scaled = lambda alpha: rl.addmm(a, a, b, beta=3, alpha=alpha)  # noqa: E731 - one expression, run twice
+    function = rl.compile(scaled) if compiled else scaled
+    assert function(-2).tolist() == [[-35, -38], [-77, -88]] and function(-2).dtype is rl.int64
+    with pytest.raises(rl.RushlightError, match="whole numbers"):
+        scaled(0.5)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from rushlight.ir.dtype import DType, bfloat16, bool_, compute_dtype, int8, int32
+from rushlight.ir.dtype import DType, Kind, bfloat16, bool_, compute_dtype, int8, int32
 from rushlight.ir.loops import Operand
 from rushlight.ir.scalar import BLOCKED, LANES, Scalar, cast, contract
 from rushlight.ir.type import TensorType
@@ -299,11 +299,21 @@ addmm = define(
 
 
 def _scaled_sum(input: Value, found: Any, beta: float, alpha: float) -> Any:
+    if found.dtype.kind <= Kind.INT:
+        alpha, beta = _whole(alpha), _whole(beta)
     # beta = 0 means that input is ignored, NaN included.
     scaled = found if alpha == 1 else found * alpha
     if beta == 0:
         return scaled
     return scaled + (input if beta == 1 else input * beta)
+
+
+def _whole(factor: float) -> int:
+    whole = isinstance(factor, int) or factor.is_integer()
+    require(
+        whole, "A002", "a product of integers is scaled by whole numbers", factor=factor, hint="convert to floats first"
+    )
+    return int(factor)
 
 
 @addmm.decompose
@@ -320,7 +330,7 @@ def addmm_ref(input: Array, mat1: Array, mat2: Array, beta: float, alpha: float)
 @addmm.samples
 def addmm_samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield Sample(normal(rng, 4), normal(rng, 3, 5), normal(rng, 5, 4))
-    yield Sample(normal(rng, 3, 4), normal(rng, 3, 5), normal(rng, 5, 4), beta=0.5, alpha=2.0)
+    yield Sample(normal(rng, 3, 4), normal(rng, 3, 5), normal(rng, 5, 4), beta=-3.0, alpha=2.0)
     yield Sample(normal(rng, 3, 4) * np.float32(np.nan), normal(rng, 3, 5), normal(rng, 5, 4), beta=0)
 
 
