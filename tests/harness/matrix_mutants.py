@@ -125,8 +125,12 @@ def _accept_all_dtypes(op):
 
 
 def _scale_incoming_gradients(op):
-    plain = CompiledBackward._filled
-    CompiledBackward._filled = lambda *parts: plain(*parts) * 1.00002
+    plain = CompiledBackward.run
+
+    def scaled(self, gradients, *rest):
+        return plain(self, [None if item is None else item * 1.00002 for item in gradients], *rest)
+
+    CompiledBackward.run = scaled
 
 
 def _subtract_in_place(op):
