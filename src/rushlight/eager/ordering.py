@@ -16,12 +16,11 @@ from rushlight.ops import OPERATORS
 from rushlight.ops.dims import wrap_dim
 from rushlight.ops.promote import broadcast
 from rushlight.support.errors import fail, require
-from rushlight.sym import eq, example_says
+from rushlight.sym import eq
 
 _ARGSORT, _DISTINCT = OPERATORS["argsort"], OPERATORS["distinct"]
 _REPEAT, _REPEATED_PLACES = OPERATORS["repeat_interleave"], OPERATORS["repeated_places"]
 _FLATNONZERO = OPERATORS["flatnonzero"]
-_EMPTY = "bincount: weights of no numbers are counts, as in PyTorch"
 
 
 class Ordered(NamedTuple):
@@ -123,8 +122,7 @@ class OrderMethods:
         require(fits, "A002", "bincount: a vector of integers from 0 on is expected", tensor=self)
         padded = cat((self.to(int64), full((1,), integer(minlength) - 1, dtype=int64)))
         check(padded.amin().item() >= -1, "bincount: all numbers are at least 0")
-        nothing = example_says(eq(self.form.type.shape[0], 0), _EMPTY)
-        dtype = int64 if weights is None or nothing else weights.dtype if weights.dtype is float32 else float64
+        dtype = int64 if weights is None else weights.dtype if weights.dtype is float32 else float64
         counts = full((padded.amax().item() + 1,), 0, dtype=dtype)
         return counts.scatter_add(0, self.to(int64), full(self.shape, 1) if weights is None else weights.to(dtype))
 

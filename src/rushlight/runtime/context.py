@@ -117,10 +117,10 @@ def _poisoned(call: native.Call) -> native.Call:
     if not poison:
         return call
 
-    def call_on_poison(entry: int, context: int, descriptors: int) -> int:
+    def call_on_poison(entry: int, context: int, descriptors: int, *commit: Any) -> int:
         arena = current().arena
         ctypes.memset(arena.address, poison, arena.nbytes)
-        return call(entry, context, descriptors)
+        return call(entry, context, descriptors, *commit)
 
     return call_on_poison
 
