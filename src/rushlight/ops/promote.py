@@ -222,6 +222,9 @@ def pointwise_strides(types: Sequence[TensorType], shape: tuple[Size, ...]) -> t
     """
     if len(shape) < 2 or all(_has_shape(type_, shape) and _is_contiguous(type_) for type_ in types):
         return contiguous_strides(shape)
+    leading = next((type_ for type_ in types if type_.ndim > 1), None)  # a vector orders no two dims
+    if leading is not None and 1 not in shape and _has_shape(leading, shape) and _is_contiguous(leading):
+        return contiguous_strides(shape)
     strides: list[Size] = [1] * len(shape)
     step: Size = 1
     for dim in _order_by_strides(types, shape):
@@ -270,7 +273,7 @@ def _effective_strides(type_: TensorType, shape: tuple[Size, ...]) -> tuple[Size
     offset = len(shape) - type_.ndim
     return tuple(
         [
-            0 if is_one(size) and not is_one(shape[dim + offset]) else stride
+            0 if size is not shape[dim + offset] and is_one(size) and not is_one(shape[dim + offset]) else stride
             for dim, (size, stride) in enumerate(zip(type_.shape, type_.strides, strict=True))
         ]
     )
