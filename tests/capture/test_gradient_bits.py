@@ -228,3 +228,16 @@ def test_another_derivative_finds_what_is_kept_although_it_asks_again() -> None:
         call(*leaves)[1].sum().backward()
         found.append([leaf.grad for leaf in leaves])
     assert same(*found)
+
+
+def test_gradients_that_are_zeros_are_made_again_from_what_makes_them() -> None:
+    def function(x: Any) -> Any:
+        return rl.where(x > 0.5, x - 0.5, rl.where(x < -0.5, x + 0.5, 0.0)).div(2.0, rounding_mode="trunc")
+
+    found: list[Any] = []
+    for call in (function, rl.compile(function)):
+        leaf = drawn(3, 4).requires_grad_()
+        results = call(leaf), leaf * 0.5  # the uses outside begin the sum, so that the parts are wanted
+        rl.autograd.backward(results, [drawn(3, 4, seed=1), drawn(3, 4, seed=2)])
+        found.append(leaf.grad)
+    assert same(*found)

@@ -216,9 +216,10 @@ def _suspects(plans: Sequence[Plan]) -> list[Plan]:
         for threads in THREADS:
             try:
                 actual = _on_threads(threads, compiled, row)
-            except Exception:  # noqa: BLE001 - one of them fails, and tells by itself
+            except Exception:  # noqa: BLE001 - one of them fails, and tells by itself, or they fail only together
                 middle = len(plans) // 2
-                return [*_suspects(plans[:middle]), *_suspects(plans[middle:])] if middle else list(plans)
+                parts = [*_suspects(plans[:middle]), *_suspects(plans[middle:])] if middle else []
+                return parts or list(plans[:1])
             for place, pair in enumerate(zip(actual, expected, strict=True)):
                 if difference(*pair) is not None:
                     wrong[place] = plans[place]

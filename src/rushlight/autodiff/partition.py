@@ -97,9 +97,9 @@ def _call_key(call: Call, operands: tuple[Any, ...], numbers: Mapping[int, int])
     return key
 
 
-def late_calls(tangents: Iterable[Call], calls: Iterable[Call]) -> set[int]:
-    """The tangents and the calls that depend on them, by identity."""
-    late = {id(call) for call in tangents}
+def late_calls(tangents: Iterable[Call], calls: Iterable[Call], late: Iterable[int] = ()) -> set[int]:
+    """The tangents, the calls that are `late`, and the calls that depend on either, by identity."""
+    late = {*late, *[id(call) for call in tangents]}
     for call in calls:
         if any(id(item) in late for item in call.inputs()):
             late.add(id(call))
@@ -107,16 +107,24 @@ def late_calls(tangents: Iterable[Call], calls: Iterable[Call]) -> set[int]:
 
 
 def split_joint(
-    joint: Graph, outputs: int, tangents: int, *, living: Collection[int] = (), recompute: bool = True
+    joint: Graph,
+    outputs: int,
+    tangents: int,
+    *,
+    late: Collection[int] = (),
+    living: Collection[int] = (),
+    recompute: bool = True,
 ) -> Split:
     """Everything that does not depend on a tangent is forward; what the rest needs of it is saved, or made again.
 
     joint's outputs are the function's, then the gradients; its last `tangents` parameters are the outputs' gradients.
+    Calls that are `late`, by identity, are of the backward pass although they depend on no tangent, as gradients that
+    are zeros: what is made of them differs where other gradients are wanted, so what makes it is kept, not its value.
     `living` are positions of parameters that live on anyway, such as a module's: to keep them is free. Unless
     `recompute`, only views are made again. The gradients have the same bits either way.
     """
     count = len(joint.parameters) - tangents
-    late = late_calls(joint.parameters[count:], joint.calls)
+    late = late_calls(joint.parameters[count:], joint.calls, late)
     gradients = joint.outputs[outputs:]
     early = [*joint.parameters[:count], *[call for call in joint.calls if id(call) not in late]]
     needed = {id(item): item for call in joint.calls if id(call) in late for item in call.inputs()}

@@ -386,7 +386,7 @@ def _build(program: Program, arguments: Arguments, walk: StateWalk, names: Names
     living = [place for place, source in enumerate(program.sources) if isinstance(source, TensorSource)]
     recompute = (options.backend or settings.get().backend) != "eager"
     with clock.stage("partition"):
-        split = split_joint(program.graph, count, tangents, living=living, recompute=recompute)
+        split = split_joint(program.graph, count, tangents, late=joint.passed, living=living, recompute=recompute)
     program.sources = program.sources[: len(program.graph.parameters) - tangents]
     program.graph = split.forward
     forward = _runner(split.forward, options, program.sizes)

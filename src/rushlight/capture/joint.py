@@ -33,7 +33,8 @@ class Joint:
     """The gradients of a trace's results and those of its inputs, as calls of its graph.
 
     `wanted` are the inputs that have gradients, as sources, and `gradients` these where all results have one.
-    `tangents` are the parameters that stand for the results' gradients, `calls` those of the trace.
+    `tangents` are the parameters that stand for the results' gradients, `calls` those of the trace. `passed` are the
+    calls whose values are gradients on the way, by identity: some, such as zeros, depend on no tangent.
     """
 
     def __init__(
@@ -45,6 +46,7 @@ class Joint:
         self.wanted: list[Source] = []
         self.gradients: list[Gradient] = []
         self.tangents: list[Any] = []
+        self.passed: set[int] = set()
         self._places: list[int] = []  # of the wanted inputs among the tape's edges
         self._bindings: list[tuple[Handle, Any]] = []
         self._tape = Tape(results, since)
@@ -52,7 +54,9 @@ class Joint:
         if not sources:
             return
         self.tangents = [tracer.fake(row_major(tracer.node(item).type)) for item in results]
-        arrived = self._tape.arrived(self.tangents)
+        start, passed = len(self.calls), set[int]()
+        arrived = self._tape.arrived(self.tangents, lambda item: passed.add(id(tracer.node(item).call)))
+        self.passed = passed.intersection(map(id, self.calls[start:]))  # others are values of the forward pass
         for place, source in sources:
             if arrived[place].parts:
                 self._places.append(place)
@@ -96,7 +100,7 @@ class Joint:
             with tracer.active():
                 given = [item if here else None for item, here in zip(self.tangents, present, strict=True)]
                 guards = len(tracer.scope.guards)
-                arrived = self._tape.arrived(given)
+                arrived = self._tape.arrived(given, id)
                 if len(tracer.scope.guards) > guards:
                     asked = tracer.scope.guards[-1].condition
                     fail("G015", "backward: a derivative for some results alone depends on sizes", asked=str(asked))

@@ -153,8 +153,11 @@ class Tape:
             found = one.walk(roots, self.edges, part=self._part)
         return [found.get((id(edge[0]), edge[1])) for edge in self.edges], one.owned
 
-    def arrived(self, gradients: Sequence[Any]) -> list[Arrived]:
-        """What arrives at each of the `edges` from gradients of the results; the tape can be walked again."""
+    def arrived(self, gradients: Sequence[Any], passed: Callable[[Any], Any]) -> list[Arrived]:
+        """What arrives at each of the `edges` from gradients of the results; the tape can be walked again.
+
+        `passed` is called with each gradient that a step gives, and with each that a hook leaves.
+        """
         found = [Arrived() for _ in self.edges]
         pairs = [*zip(self.edges, found, strict=True), *zip(self.roots, gradients, strict=True)]
         one = Pass(keep=True, create_graph=False)
@@ -162,9 +165,22 @@ class Tape:
         def add(a: Any, b: Any) -> Any:
             return a.add(b, one.add) if isinstance(a, Arrived) else one.add(a, b)
 
+        def prepare(node: Any, given: list[Any]) -> None:
+            one.prepare(node, given)
+            noted(given)
+
+        def run(node: Any, given: list[Any], begun: Sequence[int]) -> Sequence[Any]:
+            return noted(one.run(node, given, begun))
+
+        def noted(items: Sequence[Any]) -> Sequence[Any]:
+            for item in items:
+                if isinstance(item, Handle):
+                    passed(item)
+            return items
+
         roots = [(edge, gradient) for edge, gradient in pairs if edge is not None]
         with Scope(grad=False, engaged=one):
-            walk(roots, one.run, add, prepare=one.prepare, targets=self.edges, part=self._part)
+            walk(roots, run, add, prepare=prepare, targets=self.edges, part=self._part)
         return found
 
 
