@@ -4,6 +4,7 @@
 `eager/tensor.py` and its neighbours, and come before the generated ones.
 """
 
+import re
 import subprocess
 import sys
 import textwrap
@@ -25,12 +26,13 @@ CONVERTERS: Mapping[str, str] = {
     "Size": "integer",
     "Size?": "integer",
     "SizePlace?": "distance",
-    "int": "integer",
-    "int?": "integer",
+    "Offset": "integer",
+    "int": "fixed_integer",
+    "int?": "fixed_integer",
     "Size[]": "integers",
     "Size[]?": "integers",
-    "int[]": "integers",
-    "int[]?": "integers",
+    "int[]": "fixed_integers",
+    "int[]?": "fixed_integers",
     "float": "number",
     "float?": "number",
     "any": "number",
@@ -70,7 +72,7 @@ def takes_self(op: Operator) -> bool:
 
 def imports(body: str) -> list[str]:
     """The import block of a module whose code is `body`."""
-    names = sorted({name for name in CONVERTERS.values() if f"{name}(" in body} | _extra(body))
+    names = sorted({name for name in CONVERTERS.values() if re.search(rf"\b{name}\b", body)} | _extra(body))
     lines = ["from __future__ import annotations", "", "from typing import Any", ""]
     if names:
         lines += ["from rushlight.eager.arguments import (", *[f"    {name}," for name in names], ")"]
@@ -197,7 +199,8 @@ def method(op: Operator, records: dict[str, str]) -> list[str]:
     name = record(op, records)
     if is_varied(op):
         parameter = op.schema.parameters[1].name
-        head, attributes = f"self, *{parameter}: Any", f'{{"{parameter}": varied({parameter})}}'
+        convert = ", fixed_integer" if op.schema.parameters[1].type == "int[]" else ""
+        head, attributes = f"self, *{parameter}: Any", f'{{"{parameter}": varied({parameter}{convert})}}'
     else:
         parameters = signature(op, True)
         head, attributes = f"self, {parameters}" if parameters else "self", attributes_of(op, True)

@@ -543,3 +543,37 @@ def test_a_function_that_is_compiled_again_and_again_gives_one_warning():
         for number in range(12):
             compiled(ones(1), str(number))
     assert len(given) == 1 and "a1 is not" in str(given[0].message)
+
+
+def test_dims_and_other_ints_of_operators_may_be_arguments_which_their_value_then_guards():
+    def dims(x, n):
+        results = (x.sum(n), rl.softmax(x, n), x.transpose(n, 0), rl.cat([x, x], n), x.permute(n, 1 - n), x.flip(n))
+        return (
+            *results,
+            x.topk(2, n).values,
+            x.max(n).values,
+            x.unsqueeze(n),
+            x.var(n, False),
+            x.repeat_interleave(2, n),
+        )
+
+    def numbers(x, n, slope):
+        pooled = nn.functional.max_pool2d(x, 3, n, n, dilation=n)
+        results = nn.functional.conv2d(x, rl.ones(1, 1, 1, 1), padding=n), nn.functional.hardtanh(x, -slope, slope)
+        return pooled, *results, nn.functional.leaky_relu(x, slope), x.norm(slope), x.quantile(slope / 2)
+
+    x = rl.arange(6.0).reshape(2, 3)
+    compiled, further = rl.compile(dims), rl.compile(numbers)
+    for n in (0, 1, 0):
+        assert all(map(same, compiled(x, n), dims(x, n)))
+    assert graphs() == 2
+    image = rl.arange(36.0).reshape(1, 1, 6, 6) - 9
+    for arguments in ((1, 0.5), (1, 1.5)):
+        assert all(map(same, further(image, *arguments), numbers(image, *arguments)))
+
+
+def test_a_diagonal_may_be_any_size():
+    compiled = rl.compile(lambda x, n: (x.tril(n), rl.tril_indices(3, 3, n)))
+    for n in (0, 1, 2, -1):
+        assert all(map(same, compiled(rl.ones(3, 4), n), (rl.ones(3, 4).tril(n), rl.tril_indices(3, 3, n))))
+    assert graphs() == 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -114,11 +114,28 @@ def integers(value: Any) -> Any:
     return (integer(value),)
 
 
-def varied(values: tuple[Any, ...]) -> tuple[Any, ...]:
+def fixed_integer(value: Any) -> Any:
+    """`integer`, of which a program relies on the value: a size or a traced number is fixed to it."""
+    if value.__class__ is int or value is None:
+        return value
+    value = integer(value)
+    return int(SymInt(value)) if isinstance(value, SizeExpr) else value
+
+
+def fixed_integers(value: Any) -> Any:
+    """`integers`, each fixed to its value."""
+    if value is None:
+        return None
+    if isinstance(value, (tuple, list)):
+        return tuple([fixed_integer(item) for item in value])
+    return (fixed_integer(value),)
+
+
+def varied(values: tuple[Any, ...], convert: Callable[[Any], Any] = integer) -> tuple[Any, ...]:
     """Ints given one by one or as one sequence: `x.view(2, 3)`, `x.view((2, 3))`."""
     if len(values) == 1 and isinstance(values[0], (tuple, list)):
         values = tuple(values[0])
-    return values if _INT.issuperset(map(type, values)) else tuple([integer(item) for item in values])
+    return values if _INT.issuperset(map(type, values)) else tuple([convert(item) for item in values])
 
 
 def flag(value: Any) -> bool:

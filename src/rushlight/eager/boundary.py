@@ -119,6 +119,7 @@ _SCHEMA: Mapping[str, Kind] = {
     "Tensor": _OPERAND,
     "Tensor[]": Kind("a list or tuple of tensors", _all(lambda value: value is None or _is_operand(value))),
     "Size": _INT,
+    "Offset": _INT,
     "int": _INT,
     "Size[]": _INTS,
     "int[]": _INTS,

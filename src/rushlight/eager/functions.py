@@ -9,6 +9,8 @@ from typing import Any
 from rushlight.eager.arguments import (
     distance,
     element_type,
+    fixed_integer,
+    fixed_integers,
     flag,
     integer,
     integers,
@@ -471,7 +473,7 @@ def all(input: Any, dim: Any = None, keepdim: Any = False) -> Any:
     return call_function(
         _all,
         (required_operand(input),),
-        {"dim": integers(dim), "keepdim": keepdim if keepdim.__class__ is bool else flag(keepdim)},
+        {"dim": fixed_integers(dim), "keepdim": keepdim if keepdim.__class__ is bool else flag(keepdim)},
     )
 
 
@@ -480,7 +482,7 @@ def amax(input: Any, dim: Any = (), keepdim: Any = False) -> Any:
     return call_function(
         _amax,
         (required_operand(input),),
-        {"dim": integers(dim), "keepdim": keepdim if keepdim.__class__ is bool else flag(keepdim)},
+        {"dim": fixed_integers(dim), "keepdim": keepdim if keepdim.__class__ is bool else flag(keepdim)},
     )
 
 
@@ -489,7 +491,7 @@ def amin(input: Any, dim: Any = (), keepdim: Any = False) -> Any:
     return call_function(
         _amin,
         (required_operand(input),),
-        {"dim": integers(dim), "keepdim": keepdim if keepdim.__class__ is bool else flag(keepdim)},
+        {"dim": fixed_integers(dim), "keepdim": keepdim if keepdim.__class__ is bool else flag(keepdim)},
     )
 
 
@@ -498,7 +500,7 @@ def any(input: Any, dim: Any = None, keepdim: Any = False) -> Any:
     return call_function(
         _any,
         (required_operand(input),),
-        {"dim": integers(dim), "keepdim": keepdim if keepdim.__class__ is bool else flag(keepdim)},
+        {"dim": fixed_integers(dim), "keepdim": keepdim if keepdim.__class__ is bool else flag(keepdim)},
     )
 
 
@@ -522,7 +524,7 @@ def argmax(input: Any, dim: Any = None, keepdim: Any = False) -> Any:
     return call_function(
         _argmax,
         (required_operand(input),),
-        {"dim": integer(dim), "keepdim": keepdim if keepdim.__class__ is bool else flag(keepdim)},
+        {"dim": fixed_integer(dim), "keepdim": keepdim if keepdim.__class__ is bool else flag(keepdim)},
     )
 
 
@@ -534,7 +536,7 @@ def argmin(input: Any, dim: Any = None, keepdim: Any = False) -> Any:
     return call_function(
         _argmin,
         (required_operand(input),),
-        {"dim": integer(dim), "keepdim": keepdim if keepdim.__class__ is bool else flag(keepdim)},
+        {"dim": fixed_integer(dim), "keepdim": keepdim if keepdim.__class__ is bool else flag(keepdim)},
     )
 
 
@@ -614,12 +616,12 @@ def avg_pool1d(
         _avg_pool1d,
         (required_operand(input),),
         {
-            "kernel_size": integers(kernel_size),
-            "stride": integers(stride),
-            "padding": integers(padding),
+            "kernel_size": fixed_integers(kernel_size),
+            "stride": fixed_integers(stride),
+            "padding": fixed_integers(padding),
             "ceil_mode": ceil_mode if ceil_mode.__class__ is bool else flag(ceil_mode),
             "count_include_pad": count_include_pad if count_include_pad.__class__ is bool else flag(count_include_pad),
-            "divisor_override": integer(divisor_override),
+            "divisor_override": fixed_integer(divisor_override),
         },
     )
 
@@ -638,12 +640,12 @@ def avg_pool2d(
         _avg_pool2d,
         (required_operand(input),),
         {
-            "kernel_size": integers(kernel_size),
-            "stride": integers(stride),
-            "padding": integers(padding),
+            "kernel_size": fixed_integers(kernel_size),
+            "stride": fixed_integers(stride),
+            "padding": fixed_integers(padding),
             "ceil_mode": ceil_mode if ceil_mode.__class__ is bool else flag(ceil_mode),
             "count_include_pad": count_include_pad if count_include_pad.__class__ is bool else flag(count_include_pad),
-            "divisor_override": integer(divisor_override),
+            "divisor_override": fixed_integer(divisor_override),
         },
     )
 
@@ -662,12 +664,12 @@ def avg_pool3d(
         _avg_pool3d,
         (required_operand(input),),
         {
-            "kernel_size": integers(kernel_size),
-            "stride": integers(stride),
-            "padding": integers(padding),
+            "kernel_size": fixed_integers(kernel_size),
+            "stride": fixed_integers(stride),
+            "padding": fixed_integers(padding),
             "ceil_mode": ceil_mode if ceil_mode.__class__ is bool else flag(ceil_mode),
             "count_include_pad": count_include_pad if count_include_pad.__class__ is bool else flag(count_include_pad),
-            "divisor_override": integer(divisor_override),
+            "divisor_override": fixed_integer(divisor_override),
         },
     )
 
@@ -806,7 +808,7 @@ def bucketize(input: Any, boundaries: Any, *, out_int32: Any = False, right: Any
 
 def cat(tensors: Any, dim: Any = 0) -> Any:
     """Tensors joined along a dim."""
-    return call_function(_cat, (operands(tensors),), {"dim": integer(dim)})
+    return call_function(_cat, (operands(tensors),), {"dim": fixed_integer(dim)})
 
 
 def causal_softmax(input: Any) -> Any:
@@ -828,7 +830,9 @@ def celu(input: Any, alpha: Any = 1.0) -> Any:
 
 def chunk(input: Any, chunks: Any, dim: Any = 0) -> Any:
     """At most `chunks` parts of one size, the last smaller."""
-    return call_function(_chunk, (required_operand(input),), {"chunks": integer(chunks), "dim": integer(dim)})
+    return call_function(
+        _chunk, (required_operand(input),), {"chunks": fixed_integer(chunks), "dim": fixed_integer(dim)}
+    )
 
 
 def clamp(input: Any, min: Any = None, max: Any = None, *, out: Any = None) -> Any:
@@ -859,7 +863,7 @@ def clone(input: Any) -> Any:
 
 def concat(tensors: Any, dim: Any = 0) -> Any:
     """Another name of cat."""
-    return call_function(_concat, (operands(tensors),), {"dim": integer(dim)})
+    return call_function(_concat, (operands(tensors),), {"dim": fixed_integer(dim)})
 
 
 def conj(input: Any) -> Any:
@@ -884,7 +888,12 @@ def conv1d(
     return call_function(
         _conv1d,
         (required_operand(input), required_operand(weight), optional_operand(bias)),
-        {"stride": integers(stride), "padding": padding, "dilation": integers(dilation), "groups": integer(groups)},
+        {
+            "stride": fixed_integers(stride),
+            "padding": padding,
+            "dilation": fixed_integers(dilation),
+            "groups": fixed_integer(groups),
+        },
     )
 
 
@@ -895,7 +904,12 @@ def conv2d(
     return call_function(
         _conv2d,
         (required_operand(input), required_operand(weight), optional_operand(bias)),
-        {"stride": integers(stride), "padding": padding, "dilation": integers(dilation), "groups": integer(groups)},
+        {
+            "stride": fixed_integers(stride),
+            "padding": padding,
+            "dilation": fixed_integers(dilation),
+            "groups": fixed_integer(groups),
+        },
     )
 
 
@@ -906,7 +920,12 @@ def conv3d(
     return call_function(
         _conv3d,
         (required_operand(input), required_operand(weight), optional_operand(bias)),
-        {"stride": integers(stride), "padding": padding, "dilation": integers(dilation), "groups": integer(groups)},
+        {
+            "stride": fixed_integers(stride),
+            "padding": padding,
+            "dilation": fixed_integers(dilation),
+            "groups": fixed_integer(groups),
+        },
     )
 
 
@@ -925,11 +944,11 @@ def conv_transpose1d(
         _conv_transpose1d,
         (required_operand(input), required_operand(weight), optional_operand(bias)),
         {
-            "stride": integers(stride),
-            "padding": integers(padding),
-            "output_padding": integers(output_padding),
-            "groups": integer(groups),
-            "dilation": integers(dilation),
+            "stride": fixed_integers(stride),
+            "padding": fixed_integers(padding),
+            "output_padding": fixed_integers(output_padding),
+            "groups": fixed_integer(groups),
+            "dilation": fixed_integers(dilation),
         },
     )
 
@@ -949,11 +968,11 @@ def conv_transpose2d(
         _conv_transpose2d,
         (required_operand(input), required_operand(weight), optional_operand(bias)),
         {
-            "stride": integers(stride),
-            "padding": integers(padding),
-            "output_padding": integers(output_padding),
-            "groups": integer(groups),
-            "dilation": integers(dilation),
+            "stride": fixed_integers(stride),
+            "padding": fixed_integers(padding),
+            "output_padding": fixed_integers(output_padding),
+            "groups": fixed_integer(groups),
+            "dilation": fixed_integers(dilation),
         },
     )
 
@@ -973,11 +992,11 @@ def conv_transpose3d(
         _conv_transpose3d,
         (required_operand(input), required_operand(weight), optional_operand(bias)),
         {
-            "stride": integers(stride),
-            "padding": integers(padding),
-            "output_padding": integers(output_padding),
-            "groups": integer(groups),
-            "dilation": integers(dilation),
+            "stride": fixed_integers(stride),
+            "padding": fixed_integers(padding),
+            "output_padding": fixed_integers(output_padding),
+            "groups": fixed_integer(groups),
+            "dilation": fixed_integers(dilation),
         },
     )
 
@@ -988,10 +1007,10 @@ def convolution(input: Any, weight: Any, bias: Any, stride: Any, padding: Any, d
         _convolution,
         (required_operand(input), required_operand(weight), optional_operand(bias)),
         {
-            "stride": integers(stride),
-            "padding": integers(padding),
-            "dilation": integers(dilation),
-            "groups": integer(groups),
+            "stride": fixed_integers(stride),
+            "padding": fixed_integers(padding),
+            "dilation": fixed_integers(dilation),
+            "groups": fixed_integer(groups),
         },
     )
 
@@ -1019,7 +1038,7 @@ def cosh(input: Any, *, out: Any = None) -> Any:
 
 def count_nonzero(input: Any, dim: Any = None) -> Any:
     """The number of elements that are not 0."""
-    return call_function(_count_nonzero, (required_operand(input),), {"dim": integers(dim)})
+    return call_function(_count_nonzero, (required_operand(input),), {"dim": fixed_integers(dim)})
 
 
 def cross_entropy(
@@ -1034,18 +1053,24 @@ def cross_entropy(
     return call_function(
         _cross_entropy,
         (required_operand(input), required_operand(target), optional_operand(weight)),
-        {"ignore_index": integer(ignore_index), "reduction": reduction, "label_smoothing": number(label_smoothing)},
+        {
+            "ignore_index": fixed_integer(ignore_index),
+            "reduction": reduction,
+            "label_smoothing": number(label_smoothing),
+        },
     )
 
 
 def cumprod(input: Any, dim: Any, *, dtype: Any = None) -> Any:
     """Running products along a dim; ints and bools are multiplied as int64."""
-    return call_function(_cumprod, (required_operand(input),), {"dim": integer(dim), "dtype": element_type(dtype)})
+    return call_function(
+        _cumprod, (required_operand(input),), {"dim": fixed_integer(dim), "dtype": element_type(dtype)}
+    )
 
 
 def cumsum(input: Any, dim: Any, *, dtype: Any = None) -> Any:
     """Running sums along a dim; ints and bools are summed as int64."""
-    return call_function(_cumsum, (required_operand(input),), {"dim": integer(dim), "dtype": element_type(dtype)})
+    return call_function(_cumsum, (required_operand(input),), {"dim": fixed_integer(dim), "dtype": element_type(dtype)})
 
 
 def detach(input: Any) -> Any:
@@ -1056,7 +1081,9 @@ def detach(input: Any) -> Any:
 def diagonal(input: Any, offset: Any = 0, dim1: Any = 0, dim2: Any = 1) -> Any:
     """The elements whose indices in two dims differ by `offset`, as a new last dim."""
     return call_function(
-        _diagonal, (required_operand(input),), {"offset": integer(offset), "dim1": integer(dim1), "dim2": integer(dim2)}
+        _diagonal,
+        (required_operand(input),),
+        {"offset": fixed_integer(offset), "dim1": fixed_integer(dim1), "dim2": fixed_integer(dim2)},
     )
 
 
@@ -1065,7 +1092,12 @@ def diagonal_backward(grad: Any, input_sizes: Any, offset: Any, dim1: Any, dim2:
     return call_function(
         _diagonal_backward,
         (required_operand(grad),),
-        {"input_sizes": integers(input_sizes), "offset": integer(offset), "dim1": integer(dim1), "dim2": integer(dim2)},
+        {
+            "input_sizes": integers(input_sizes),
+            "offset": fixed_integer(offset),
+            "dim1": fixed_integer(dim1),
+            "dim2": fixed_integer(dim2),
+        },
     )
 
 
@@ -1074,7 +1106,7 @@ def diagonal_scatter(input: Any, src: Any, offset: Any = 0, dim1: Any = 0, dim2:
     return call_function(
         _diagonal_scatter,
         (required_operand(input), required_operand(src)),
-        {"offset": integer(offset), "dim1": integer(dim1), "dim2": integer(dim2)},
+        {"offset": fixed_integer(offset), "dim1": fixed_integer(dim1), "dim2": fixed_integer(dim2)},
     )
 
 
@@ -1118,7 +1150,7 @@ def elu(input: Any, alpha: Any = 1.0, scale: Any = 1.0, input_scale: Any = 1.0) 
 def embedding(input: Any, weight: Any, padding_idx: Any = None) -> Any:
     """Rows of a table; the row `padding_idx` gets no gradient."""
     return call_function(
-        _embedding, (required_operand(input), required_operand(weight)), {"padding_idx": integer(padding_idx)}
+        _embedding, (required_operand(input), required_operand(weight)), {"padding_idx": fixed_integer(padding_idx)}
     )
 
 
@@ -1127,7 +1159,7 @@ def embedding_backward(grad: Any, indices: Any, num_weights: Any, padding_idx: A
     return call_function(
         _embedding_backward,
         (required_operand(grad), required_operand(indices)),
-        {"num_weights": integer(num_weights), "padding_idx": integer(padding_idx)},
+        {"num_weights": integer(num_weights), "padding_idx": fixed_integer(padding_idx)},
     )
 
 
@@ -1210,13 +1242,13 @@ def fill(input: Any, value: Any) -> Any:
 def flatten(input: Any, start_dim: Any = 0, end_dim: Any = -1) -> Any:
     """A range of dims merged into one."""
     return call_function(
-        _flatten, (required_operand(input),), {"start_dim": integer(start_dim), "end_dim": integer(end_dim)}
+        _flatten, (required_operand(input),), {"start_dim": fixed_integer(start_dim), "end_dim": fixed_integer(end_dim)}
     )
 
 
 def flip(input: Any, dims: Any) -> Any:
     """The order of some dims reversed, as a copy."""
-    return call_function(_flip, (required_operand(input),), {"dims": integers(dims)})
+    return call_function(_flip, (required_operand(input),), {"dims": fixed_integers(dims)})
 
 
 def float_power(input: Any, exponent: Any) -> Any:
@@ -1286,7 +1318,7 @@ def full_like(input: Any, fill_value: Any, *, dtype: Any = None, device: Any = N
 
 def gather(input: Any, dim: Any, index: Any) -> Any:
     """Along a dim, the elements at the places that `index` gives; the other dims' places are its own."""
-    return call_function(_gather, (required_operand(input), required_operand(index)), {"dim": integer(dim)})
+    return call_function(_gather, (required_operand(input), required_operand(index)), {"dim": fixed_integer(dim)})
 
 
 def ge(input: Any, other: Any, *, out: Any = None) -> Any:
@@ -1303,7 +1335,7 @@ def gelu(input: Any, *, approximate: Any = "none") -> Any:
 
 def glu(input: Any, dim: Any = -1) -> Any:
     """The first half along a dim times the sigmoid of the second."""
-    return call_function(_glu, (required_operand(input),), {"dim": integer(dim)})
+    return call_function(_glu, (required_operand(input),), {"dim": fixed_integer(dim)})
 
 
 def group_norm(input: Any, num_groups: Any, weight: Any = None, bias: Any = None, eps: Any = 1e-05) -> Any:
@@ -1311,7 +1343,7 @@ def group_norm(input: Any, num_groups: Any, weight: Any = None, bias: Any = None
     return call_function(
         _group_norm,
         (required_operand(input), optional_operand(weight), optional_operand(bias)),
-        {"num_groups": integer(num_groups), "eps": number(eps)},
+        {"num_groups": fixed_integer(num_groups), "eps": number(eps)},
     )
 
 
@@ -1370,13 +1402,13 @@ def index_add(input: Any, dim: Any, index: Any, source: Any, *, alpha: Any = 1) 
     return call_function(
         _index_add,
         (required_operand(input), required_operand(index), required_operand(source)),
-        {"dim": integer(dim), "alpha": number(alpha)},
+        {"dim": fixed_integer(dim), "alpha": number(alpha)},
     )
 
 
 def index_select(input: Any, dim: Any, index: Any) -> Any:
     """The slices of a dim at the places in a 1-D index."""
-    return call_function(_index_select, (required_operand(input), required_operand(index)), {"dim": integer(dim)})
+    return call_function(_index_select, (required_operand(input), required_operand(index)), {"dim": fixed_integer(dim)})
 
 
 def instance_norm(input: Any, weight: Any = None, bias: Any = None, eps: Any = 1e-05) -> Any:
@@ -1497,7 +1529,7 @@ def linalg_vector_norm(input: Any, ord: Any = 2, dim: Any = None, keepdim: Any =
         (required_operand(input),),
         {
             "ord": number(ord),
-            "dim": integers(dim),
+            "dim": fixed_integers(dim),
             "keepdim": keepdim if keepdim.__class__ is bool else flag(keepdim),
             "dtype": element_type(dtype),
         },
@@ -1548,13 +1580,15 @@ def log2(input: Any, *, out: Any = None) -> Any:
 
 def log_softmax(input: Any, dim: Any, *, dtype: Any = None) -> Any:
     """The logarithm of softmax along a dim."""
-    return call_function(_log_softmax, (required_operand(input),), {"dim": integer(dim), "dtype": element_type(dtype)})
+    return call_function(
+        _log_softmax, (required_operand(input),), {"dim": fixed_integer(dim), "dtype": element_type(dtype)}
+    )
 
 
 def log_softmax_backward(grad: Any, output: Any, dim: Any) -> Any:
     """The gradient of log_softmax from its output."""
     return call_function(
-        _log_softmax_backward, (required_operand(grad), required_operand(output)), {"dim": integer(dim)}
+        _log_softmax_backward, (required_operand(grad), required_operand(output)), {"dim": fixed_integer(dim)}
     )
 
 
@@ -1603,7 +1637,7 @@ def logsumexp(input: Any, dim: Any, keepdim: Any = False) -> Any:
     return call_function(
         _logsumexp,
         (required_operand(input),),
-        {"dim": integers(dim), "keepdim": keepdim if keepdim.__class__ is bool else flag(keepdim)},
+        {"dim": fixed_integers(dim), "keepdim": keepdim if keepdim.__class__ is bool else flag(keepdim)},
     )
 
 
@@ -1641,10 +1675,10 @@ def max_pool1d(
         _max_pool1d,
         (required_operand(input),),
         {
-            "kernel_size": integers(kernel_size),
-            "stride": integers(stride),
-            "padding": integers(padding),
-            "dilation": integers(dilation),
+            "kernel_size": fixed_integers(kernel_size),
+            "stride": fixed_integers(stride),
+            "padding": fixed_integers(padding),
+            "dilation": fixed_integers(dilation),
             "ceil_mode": ceil_mode if ceil_mode.__class__ is bool else flag(ceil_mode),
         },
     )
@@ -1660,10 +1694,10 @@ def max_pool1d_with_indices(
             _max_pool1d_with_indices,
             (required_operand(input),),
             {
-                "kernel_size": integers(kernel_size),
-                "stride": integers(stride),
-                "padding": integers(padding),
-                "dilation": integers(dilation),
+                "kernel_size": fixed_integers(kernel_size),
+                "stride": fixed_integers(stride),
+                "padding": fixed_integers(padding),
+                "dilation": fixed_integers(dilation),
                 "ceil_mode": ceil_mode if ceil_mode.__class__ is bool else flag(ceil_mode),
             },
         ),
@@ -1678,10 +1712,10 @@ def max_pool2d(
         _max_pool2d,
         (required_operand(input),),
         {
-            "kernel_size": integers(kernel_size),
-            "stride": integers(stride),
-            "padding": integers(padding),
-            "dilation": integers(dilation),
+            "kernel_size": fixed_integers(kernel_size),
+            "stride": fixed_integers(stride),
+            "padding": fixed_integers(padding),
+            "dilation": fixed_integers(dilation),
             "ceil_mode": ceil_mode if ceil_mode.__class__ is bool else flag(ceil_mode),
         },
     )
@@ -1697,10 +1731,10 @@ def max_pool2d_with_indices(
             _max_pool2d_with_indices,
             (required_operand(input),),
             {
-                "kernel_size": integers(kernel_size),
-                "stride": integers(stride),
-                "padding": integers(padding),
-                "dilation": integers(dilation),
+                "kernel_size": fixed_integers(kernel_size),
+                "stride": fixed_integers(stride),
+                "padding": fixed_integers(padding),
+                "dilation": fixed_integers(dilation),
                 "ceil_mode": ceil_mode if ceil_mode.__class__ is bool else flag(ceil_mode),
             },
         ),
@@ -1715,10 +1749,10 @@ def max_pool3d(
         _max_pool3d,
         (required_operand(input),),
         {
-            "kernel_size": integers(kernel_size),
-            "stride": integers(stride),
-            "padding": integers(padding),
-            "dilation": integers(dilation),
+            "kernel_size": fixed_integers(kernel_size),
+            "stride": fixed_integers(stride),
+            "padding": fixed_integers(padding),
+            "dilation": fixed_integers(dilation),
             "ceil_mode": ceil_mode if ceil_mode.__class__ is bool else flag(ceil_mode),
         },
     )
@@ -1734,10 +1768,10 @@ def max_pool3d_with_indices(
             _max_pool3d_with_indices,
             (required_operand(input),),
             {
-                "kernel_size": integers(kernel_size),
-                "stride": integers(stride),
-                "padding": integers(padding),
-                "dilation": integers(dilation),
+                "kernel_size": fixed_integers(kernel_size),
+                "stride": fixed_integers(stride),
+                "padding": fixed_integers(padding),
+                "dilation": fixed_integers(dilation),
                 "ceil_mode": ceil_mode if ceil_mode.__class__ is bool else flag(ceil_mode),
             },
         ),
@@ -1757,7 +1791,7 @@ def mean(input: Any, dim: Any = None, keepdim: Any = False, *, dtype: Any = None
         _mean,
         (required_operand(input),),
         {
-            "dim": integers(dim),
+            "dim": fixed_integers(dim),
             "keepdim": keepdim if keepdim.__class__ is bool else flag(keepdim),
             "dtype": element_type(dtype),
         },
@@ -1789,7 +1823,9 @@ def mm(input: Any, mat2: Any) -> Any:
 def movedim(input: Any, source: Any, destination: Any) -> Any:
     """Dims moved to other positions; the rest keep their order."""
     return call_function(
-        _movedim, (required_operand(input),), {"source": integers(source), "destination": integers(destination)}
+        _movedim,
+        (required_operand(input),),
+        {"source": fixed_integers(source), "destination": fixed_integers(destination)},
     )
 
 
@@ -1813,7 +1849,7 @@ def multinomial(
         _multinomial,
         (required_operand(input), optional_operand(seed), optional_operand(ordinal)),
         {
-            "num_samples": integer(num_samples),
+            "num_samples": fixed_integer(num_samples),
             "replacement": replacement if replacement.__class__ is bool else flag(replacement),
         },
     )
@@ -1842,7 +1878,9 @@ def nan_to_num(input: Any, nan: Any = 0.0, posinf: Any = None, neginf: Any = Non
 def narrow(input: Any, dim: Any, start: Any, length: Any) -> Any:
     """`length` indices of a dim from `start` on."""
     return call_function(
-        _narrow, (required_operand(input),), {"dim": integer(dim), "start": integer(start), "length": integer(length)}
+        _narrow,
+        (required_operand(input),),
+        {"dim": fixed_integer(dim), "start": integer(start), "length": integer(length)},
     )
 
 
@@ -1869,7 +1907,7 @@ def nll_loss(input: Any, target: Any, weight: Any = None, ignore_index: Any = -1
     return call_function(
         _nll_loss,
         (required_operand(input), required_operand(target), optional_operand(weight)),
-        {"ignore_index": integer(ignore_index), "reduction": reduction},
+        {"ignore_index": fixed_integer(ignore_index), "reduction": reduction},
     )
 
 
@@ -1880,7 +1918,7 @@ def norm(input: Any, p: Any = "fro", dim: Any = None, keepdim: Any = False, dtyp
         (required_operand(input),),
         {
             "p": p,
-            "dim": integers(dim),
+            "dim": fixed_integers(dim),
             "keepdim": keepdim if keepdim.__class__ is bool else flag(keepdim),
             "dtype": element_type(dtype),
         },
@@ -1889,7 +1927,7 @@ def norm(input: Any, p: Any = "fro", dim: Any = None, keepdim: Any = False, dtyp
 
 def one_hot(tensor: Any, num_classes: Any) -> Any:
     """int64 rows of zeros with a 1 at each class."""
-    return call_function(_one_hot, (required_operand(tensor),), {"num_classes": integer(num_classes)})
+    return call_function(_one_hot, (required_operand(tensor),), {"num_classes": fixed_integer(num_classes)})
 
 
 def ones(size: Any, *, dtype: Any = None, device: Any = None) -> Any:
@@ -1916,7 +1954,7 @@ def pad(input: Any, pad: Any, mode: Any = "constant", value: Any = None) -> Any:
 
 def permute(input: Any, dims: Any) -> Any:
     """Dims in another order."""
-    return call_function(_permute, (required_operand(input),), {"dims": integers(dims)})
+    return call_function(_permute, (required_operand(input),), {"dims": fixed_integers(dims)})
 
 
 def pow(input: Any, other: Any, *, out: Any = None) -> Any:
@@ -1937,7 +1975,7 @@ def prod(input: Any, dim: Any = None, keepdim: Any = False, *, dtype: Any = None
         _prod,
         (required_operand(input),),
         {
-            "dim": integers(dim),
+            "dim": fixed_integers(dim),
             "keepdim": keepdim if keepdim.__class__ is bool else flag(keepdim),
             "dtype": element_type(dtype),
         },
@@ -2054,14 +2092,14 @@ def roll(input: Any, shifts: Any, dims: Any = ()) -> Any:
 
     Without dims, on the flattened tensor.
     """
-    return call_function(_roll, (required_operand(input),), {"shifts": integers(shifts), "dims": integers(dims)})
+    return call_function(_roll, (required_operand(input),), {"shifts": integers(shifts), "dims": fixed_integers(dims)})
 
 
 def round(input: Any, *, decimals: Any = 0, out: Any = None) -> Any:
     """The nearest integer, halves to even; or the nearest multiple of 10^-decimals."""
     if out is not None:
-        return dispatch(_round_out, (required_operand(input), out), {"decimals": integer(decimals)})
-    return call_function(_round, (required_operand(input),), {"decimals": integer(decimals)})
+        return dispatch(_round_out, (required_operand(input), out), {"decimals": fixed_integer(decimals)})
+    return call_function(_round, (required_operand(input),), {"decimals": fixed_integer(decimals)})
 
 
 def rsqrt(input: Any, *, out: Any = None) -> Any:
@@ -2103,14 +2141,16 @@ def scaled_dot_product_attention(
 def scatter(input: Any, dim: Any, index: Any, src: Any) -> Any:
     """A copy of the input with the source's elements at the places given along a dim; the last of equals stays."""
     return call_function(
-        _scatter, (required_operand(input), required_operand(index), required_operand(src)), {"dim": integer(dim)}
+        _scatter, (required_operand(input), required_operand(index), required_operand(src)), {"dim": fixed_integer(dim)}
     )
 
 
 def scatter_add(input: Any, dim: Any, index: Any, src: Any) -> Any:
     """The input with the source's elements added at the places that `index` gives along a dim."""
     return call_function(
-        _scatter_add, (required_operand(input), required_operand(index), required_operand(src)), {"dim": integer(dim)}
+        _scatter_add,
+        (required_operand(input), required_operand(index), required_operand(src)),
+        {"dim": fixed_integer(dim)},
     )
 
 
@@ -2141,7 +2181,7 @@ def searchsorted(
 
 def select(input: Any, dim: Any, index: Any) -> Any:
     """One index of a dim."""
-    return call_function(_select, (required_operand(input),), {"dim": integer(dim), "index": integer(index)})
+    return call_function(_select, (required_operand(input),), {"dim": fixed_integer(dim), "index": integer(index)})
 
 
 def select_backward(grad: Any, input_sizes: Any, dim: Any, index: Any) -> Any:
@@ -2149,7 +2189,7 @@ def select_backward(grad: Any, input_sizes: Any, dim: Any, index: Any) -> Any:
     return call_function(
         _select_backward,
         (required_operand(grad),),
-        {"input_sizes": integers(input_sizes), "dim": integer(dim), "index": integer(index)},
+        {"input_sizes": integers(input_sizes), "dim": fixed_integer(dim), "index": integer(index)},
     )
 
 
@@ -2158,7 +2198,7 @@ def select_scatter(input: Any, src: Any, dim: Any, index: Any) -> Any:
     return call_function(
         _select_scatter,
         (required_operand(input), required_operand(src)),
-        {"dim": integer(dim), "index": integer(index)},
+        {"dim": fixed_integer(dim), "index": integer(index)},
     )
 
 
@@ -2219,7 +2259,7 @@ def slice(input: Any, dim: Any = 0, start: Any = None, end: Any = None, step: An
     return call_function(
         _slice,
         (required_operand(input),),
-        {"dim": integer(dim), "start": integer(start), "end": integer(end), "step": integer(step)},
+        {"dim": fixed_integer(dim), "start": integer(start), "end": integer(end), "step": integer(step)},
     )
 
 
@@ -2230,7 +2270,7 @@ def slice_backward(grad: Any, input_sizes: Any, dim: Any, start: Any, end: Any, 
         (required_operand(grad),),
         {
             "input_sizes": integers(input_sizes),
-            "dim": integer(dim),
+            "dim": fixed_integer(dim),
             "start": integer(start),
             "end": integer(end),
             "step": integer(step),
@@ -2243,7 +2283,7 @@ def slice_scatter(input: Any, src: Any, dim: Any = 0, start: Any = None, end: An
     return call_function(
         _slice_scatter,
         (required_operand(input), required_operand(src)),
-        {"dim": integer(dim), "start": integer(start), "end": integer(end), "step": integer(step)},
+        {"dim": fixed_integer(dim), "start": integer(start), "end": integer(end), "step": integer(step)},
     )
 
 
@@ -2258,12 +2298,16 @@ def smooth_l1_loss(input: Any, target: Any, reduction: Any = "mean", beta: Any =
 
 def softmax(input: Any, dim: Any, *, dtype: Any = None) -> Any:
     """exp(input) divided by its sum along a dim."""
-    return call_function(_softmax, (required_operand(input),), {"dim": integer(dim), "dtype": element_type(dtype)})
+    return call_function(
+        _softmax, (required_operand(input),), {"dim": fixed_integer(dim), "dtype": element_type(dtype)}
+    )
 
 
 def softmax_backward(grad: Any, output: Any, dim: Any) -> Any:
     """The gradient of softmax from its output."""
-    return call_function(_softmax_backward, (required_operand(grad), required_operand(output)), {"dim": integer(dim)})
+    return call_function(
+        _softmax_backward, (required_operand(grad), required_operand(output)), {"dim": fixed_integer(dim)}
+    )
 
 
 def softplus(input: Any, beta: Any = 1.0, threshold: Any = 20.0) -> Any:
@@ -2286,7 +2330,7 @@ def split(tensor: Any, split_size_or_sections: Any, dim: Any = 0) -> Any:
     return call_function(
         _split,
         (required_operand(tensor),),
-        {"split_size_or_sections": number(split_size_or_sections), "dim": integer(dim)},
+        {"split_size_or_sections": number(split_size_or_sections), "dim": fixed_integer(dim)},
     )
 
 
@@ -2306,12 +2350,12 @@ def square(input: Any, *, out: Any = None) -> Any:
 
 def squeeze(input: Any, dim: Any = None) -> Any:
     """Dims of size 1 dropped: all, or those named."""
-    return call_function(_squeeze, (required_operand(input),), {"dim": integers(dim)})
+    return call_function(_squeeze, (required_operand(input),), {"dim": fixed_integers(dim)})
 
 
 def stack(tensors: Any, dim: Any = 0) -> Any:
     """Tensors of one shape joined along a new dim."""
-    return call_function(_stack, (operands(tensors),), {"dim": integer(dim)})
+    return call_function(_stack, (operands(tensors),), {"dim": fixed_integer(dim)})
 
 
 def std(input: Any, dim: Any = None, *, correction: Any = 1, keepdim: Any = False) -> Any:
@@ -2320,7 +2364,7 @@ def std(input: Any, dim: Any = None, *, correction: Any = 1, keepdim: Any = Fals
         _std,
         (required_operand(input),),
         {
-            "dim": integers(dim),
+            "dim": fixed_integers(dim),
             "correction": number(correction),
             "keepdim": keepdim if keepdim.__class__ is bool else flag(keepdim),
         },
@@ -2340,7 +2384,7 @@ def sum(input: Any, dim: Any = None, keepdim: Any = False, *, dtype: Any = None)
         _sum,
         (required_operand(input),),
         {
-            "dim": integers(dim),
+            "dim": fixed_integers(dim),
             "keepdim": keepdim if keepdim.__class__ is bool else flag(keepdim),
             "dtype": element_type(dtype),
         },
@@ -2349,12 +2393,16 @@ def sum(input: Any, dim: Any = None, keepdim: Any = False, *, dtype: Any = None)
 
 def swapaxes(input: Any, axis0: Any, axis1: Any) -> Any:
     """Another name of transpose."""
-    return call_function(_swapaxes, (required_operand(input),), {"axis0": integer(axis0), "axis1": integer(axis1)})
+    return call_function(
+        _swapaxes, (required_operand(input),), {"axis0": fixed_integer(axis0), "axis1": fixed_integer(axis1)}
+    )
 
 
 def swapdims(input: Any, dim0: Any, dim1: Any) -> Any:
     """Another name of transpose."""
-    return call_function(_swapdims, (required_operand(input),), {"dim0": integer(dim0), "dim1": integer(dim1)})
+    return call_function(
+        _swapdims, (required_operand(input),), {"dim0": fixed_integer(dim0), "dim1": fixed_integer(dim1)}
+    )
 
 
 def t(input: Any) -> Any:
@@ -2364,7 +2412,9 @@ def t(input: Any) -> Any:
 
 def take_along_dim(input: Any, indices: Any, dim: Any = None) -> Any:
     """gather after broadcasting; without a dim, from the flattened input."""
-    return call_function(_take_along_dim, (required_operand(input), required_operand(indices)), {"dim": integer(dim)})
+    return call_function(
+        _take_along_dim, (required_operand(input), required_operand(indices)), {"dim": fixed_integer(dim)}
+    )
 
 
 def tan(input: Any, *, out: Any = None) -> Any:
@@ -2400,7 +2450,9 @@ def tile(input: Any, dims: Any) -> Any:
 
 def transpose(input: Any, dim0: Any, dim1: Any) -> Any:
     """Two dims exchanged."""
-    return call_function(_transpose, (required_operand(input),), {"dim0": integer(dim0), "dim1": integer(dim1)})
+    return call_function(
+        _transpose, (required_operand(input),), {"dim0": fixed_integer(dim0), "dim1": fixed_integer(dim1)}
+    )
 
 
 def tril(input: Any, diagonal: Any = 0) -> Any:
@@ -2452,17 +2504,17 @@ def trunc(input: Any, *, out: Any = None) -> Any:
 
 def unbind(input: Any, dim: Any = 0) -> Any:
     """The slices of a dim."""
-    return call_function(_unbind, (required_operand(input),), {"dim": integer(dim)})
+    return call_function(_unbind, (required_operand(input),), {"dim": fixed_integer(dim)})
 
 
 def unflatten(input: Any, dim: Any, sizes: Any) -> Any:
     """One dim split into several."""
-    return call_function(_unflatten, (required_operand(input),), {"dim": integer(dim), "sizes": integers(sizes)})
+    return call_function(_unflatten, (required_operand(input),), {"dim": fixed_integer(dim), "sizes": integers(sizes)})
 
 
 def unsqueeze(input: Any, dim: Any) -> Any:
     """A dim of size 1 inserted."""
-    return call_function(_unsqueeze, (required_operand(input),), {"dim": integer(dim)})
+    return call_function(_unsqueeze, (required_operand(input),), {"dim": fixed_integer(dim)})
 
 
 def var(input: Any, dim: Any = None, *, correction: Any = 1, keepdim: Any = False) -> Any:
@@ -2471,7 +2523,7 @@ def var(input: Any, dim: Any = None, *, correction: Any = 1, keepdim: Any = Fals
         _var,
         (required_operand(input),),
         {
-            "dim": integers(dim),
+            "dim": fixed_integers(dim),
             "correction": number(correction),
             "keepdim": keepdim if keepdim.__class__ is bool else flag(keepdim),
         },

@@ -9,6 +9,8 @@ from typing import Any
 from rushlight.eager.arguments import (
     distance,
     element_type,
+    fixed_integer,
+    fixed_integers,
     flag,
     integer,
     integers,
@@ -320,25 +322,33 @@ class GeneratedMethods:
     def all(self, dim: Any = None, keepdim: Any = False) -> Any:
         """Whether no element is 0."""
         return dispatch(
-            _all, (self,), {"dim": integers(dim), "keepdim": keepdim if keepdim.__class__ is bool else flag(keepdim)}
+            _all,
+            (self,),
+            {"dim": fixed_integers(dim), "keepdim": keepdim if keepdim.__class__ is bool else flag(keepdim)},
         )
 
     def amax(self, dim: Any = (), keepdim: Any = False) -> Any:
         """The largest element, NaN if there is one. Elements that tie share the gradient."""
         return dispatch(
-            _amax, (self,), {"dim": integers(dim), "keepdim": keepdim if keepdim.__class__ is bool else flag(keepdim)}
+            _amax,
+            (self,),
+            {"dim": fixed_integers(dim), "keepdim": keepdim if keepdim.__class__ is bool else flag(keepdim)},
         )
 
     def amin(self, dim: Any = (), keepdim: Any = False) -> Any:
         """The smallest element, NaN if there is one. Elements that tie share the gradient."""
         return dispatch(
-            _amin, (self,), {"dim": integers(dim), "keepdim": keepdim if keepdim.__class__ is bool else flag(keepdim)}
+            _amin,
+            (self,),
+            {"dim": fixed_integers(dim), "keepdim": keepdim if keepdim.__class__ is bool else flag(keepdim)},
         )
 
     def any(self, dim: Any = None, keepdim: Any = False) -> Any:
         """Whether some element is not 0."""
         return dispatch(
-            _any, (self,), {"dim": integers(dim), "keepdim": keepdim if keepdim.__class__ is bool else flag(keepdim)}
+            _any,
+            (self,),
+            {"dim": fixed_integers(dim), "keepdim": keepdim if keepdim.__class__ is bool else flag(keepdim)},
         )
 
     def argmax(self, dim: Any = None, keepdim: Any = False) -> Any:
@@ -347,7 +357,9 @@ class GeneratedMethods:
         Without a dim, places count row-major.
         """
         return dispatch(
-            _argmax, (self,), {"dim": integer(dim), "keepdim": keepdim if keepdim.__class__ is bool else flag(keepdim)}
+            _argmax,
+            (self,),
+            {"dim": fixed_integer(dim), "keepdim": keepdim if keepdim.__class__ is bool else flag(keepdim)},
         )
 
     def argmin(self, dim: Any = None, keepdim: Any = False) -> Any:
@@ -356,7 +368,9 @@ class GeneratedMethods:
         Without a dim, places count row-major.
         """
         return dispatch(
-            _argmin, (self,), {"dim": integer(dim), "keepdim": keepdim if keepdim.__class__ is bool else flag(keepdim)}
+            _argmin,
+            (self,),
+            {"dim": fixed_integer(dim), "keepdim": keepdim if keepdim.__class__ is bool else flag(keepdim)},
         )
 
     def as_strided(self, size: Any, stride: Any, storage_offset: Any = None) -> Any:
@@ -437,7 +451,7 @@ class GeneratedMethods:
 
     def chunk(self, chunks: Any, dim: Any = 0) -> Any:
         """At most `chunks` parts of one size, the last smaller."""
-        return dispatch(_chunk, (self,), {"chunks": integer(chunks), "dim": integer(dim)})
+        return dispatch(_chunk, (self,), {"chunks": fixed_integer(chunks), "dim": fixed_integer(dim)})
 
     def clamp(self, min: Any = None, max: Any = None) -> Any:
         """min(max(input, min), max): NaN stays, and max wins where the bounds cross."""
@@ -477,15 +491,15 @@ class GeneratedMethods:
 
     def count_nonzero(self, dim: Any = None) -> Any:
         """The number of elements that are not 0."""
-        return dispatch(_count_nonzero, (self,), {"dim": integers(dim)})
+        return dispatch(_count_nonzero, (self,), {"dim": fixed_integers(dim)})
 
     def cumprod(self, dim: Any, *, dtype: Any = None) -> Any:
         """Running products along a dim; ints and bools are multiplied as int64."""
-        return dispatch(_cumprod, (self,), {"dim": integer(dim), "dtype": element_type(dtype)})
+        return dispatch(_cumprod, (self,), {"dim": fixed_integer(dim), "dtype": element_type(dtype)})
 
     def cumsum(self, dim: Any, *, dtype: Any = None) -> Any:
         """Running sums along a dim; ints and bools are summed as int64."""
-        return dispatch(_cumsum, (self,), {"dim": integer(dim), "dtype": element_type(dtype)})
+        return dispatch(_cumsum, (self,), {"dim": fixed_integer(dim), "dtype": element_type(dtype)})
 
     def detach(self) -> Any:
         """The same elements without a gradient."""
@@ -493,14 +507,18 @@ class GeneratedMethods:
 
     def diagonal(self, offset: Any = 0, dim1: Any = 0, dim2: Any = 1) -> Any:
         """The elements whose indices in two dims differ by `offset`, as a new last dim."""
-        return dispatch(_diagonal, (self,), {"offset": integer(offset), "dim1": integer(dim1), "dim2": integer(dim2)})
+        return dispatch(
+            _diagonal,
+            (self,),
+            {"offset": fixed_integer(offset), "dim1": fixed_integer(dim1), "dim2": fixed_integer(dim2)},
+        )
 
     def diagonal_scatter(self, src: Any, offset: Any = 0, dim1: Any = 0, dim2: Any = 1) -> Any:
         """A copy of `input` with `src` on a diagonal."""
         return dispatch(
             _diagonal_scatter,
             (self, required_operand(src)),
-            {"offset": integer(offset), "dim1": integer(dim1), "dim2": integer(dim2)},
+            {"offset": fixed_integer(offset), "dim1": fixed_integer(dim1), "dim2": fixed_integer(dim2)},
         )
 
     def div(self, other: Any, *, rounding_mode: Any = None) -> Any:
@@ -545,11 +563,11 @@ class GeneratedMethods:
 
     def flatten(self, start_dim: Any = 0, end_dim: Any = -1) -> Any:
         """A range of dims merged into one."""
-        return dispatch(_flatten, (self,), {"start_dim": integer(start_dim), "end_dim": integer(end_dim)})
+        return dispatch(_flatten, (self,), {"start_dim": fixed_integer(start_dim), "end_dim": fixed_integer(end_dim)})
 
     def flip(self, *dims: Any) -> Any:
         """The order of some dims reversed, as a copy."""
-        return dispatch(_flip, (self,), {"dims": varied(dims)})
+        return dispatch(_flip, (self,), {"dims": varied(dims, fixed_integer)})
 
     def float_power(self, exponent: Any) -> Any:
         """input to the power exponent, computed in float64."""
@@ -581,7 +599,7 @@ class GeneratedMethods:
 
     def gather(self, dim: Any, index: Any) -> Any:
         """Along a dim, the elements at the places that `index` gives; the other dims' places are its own."""
-        return dispatch(_gather, (self, required_operand(index)), {"dim": integer(dim)})
+        return dispatch(_gather, (self, required_operand(index)), {"dim": fixed_integer(dim)})
 
     def ge(self, other: Any) -> Any:
         """Whether input >= other."""
@@ -589,7 +607,7 @@ class GeneratedMethods:
 
     def glu(self, dim: Any = -1) -> Any:
         """The first half along a dim times the sigmoid of the second."""
-        return dispatch(_glu, (self,), {"dim": integer(dim)})
+        return dispatch(_glu, (self,), {"dim": fixed_integer(dim)})
 
     def gt(self, other: Any) -> Any:
         """Whether input > other."""
@@ -604,12 +622,12 @@ class GeneratedMethods:
         return dispatch(
             _index_add,
             (self, required_operand(index), required_operand(source)),
-            {"dim": integer(dim), "alpha": number(alpha)},
+            {"dim": fixed_integer(dim), "alpha": number(alpha)},
         )
 
     def index_select(self, dim: Any, index: Any) -> Any:
         """The slices of a dim at the places in a 1-D index."""
-        return dispatch(_index_select, (self, required_operand(index)), {"dim": integer(dim)})
+        return dispatch(_index_select, (self, required_operand(index)), {"dim": fixed_integer(dim)})
 
     def isclose(self, other: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: Any = False) -> Any:
         """Whether |input - other| <= atol + rtol * |other|, or they are equal."""
@@ -669,7 +687,7 @@ class GeneratedMethods:
 
     def log_softmax(self, dim: Any, *, dtype: Any = None) -> Any:
         """The logarithm of softmax along a dim."""
-        return dispatch(_log_softmax, (self,), {"dim": integer(dim), "dtype": element_type(dtype)})
+        return dispatch(_log_softmax, (self,), {"dim": fixed_integer(dim), "dtype": element_type(dtype)})
 
     def logical_and(self, other: Any) -> Any:
         """Whether both are nonzero."""
@@ -696,7 +714,7 @@ class GeneratedMethods:
         return dispatch(
             _logsumexp,
             (self,),
-            {"dim": integers(dim), "keepdim": keepdim if keepdim.__class__ is bool else flag(keepdim)},
+            {"dim": fixed_integers(dim), "keepdim": keepdim if keepdim.__class__ is bool else flag(keepdim)},
         )
 
     def lt(self, other: Any) -> Any:
@@ -732,7 +750,7 @@ class GeneratedMethods:
             _mean,
             (self,),
             {
-                "dim": integers(dim),
+                "dim": fixed_integers(dim),
                 "keepdim": keepdim if keepdim.__class__ is bool else flag(keepdim),
                 "dtype": element_type(dtype),
             },
@@ -752,7 +770,9 @@ class GeneratedMethods:
 
     def movedim(self, source: Any, destination: Any) -> Any:
         """Dims moved to other positions; the rest keep their order."""
-        return dispatch(_movedim, (self,), {"source": integers(source), "destination": integers(destination)})
+        return dispatch(
+            _movedim, (self,), {"source": fixed_integers(source), "destination": fixed_integers(destination)}
+        )
 
     def mul(self, other: Any) -> Any:
         """input * other."""
@@ -764,7 +784,7 @@ class GeneratedMethods:
             _multinomial,
             (self, optional_operand(seed), optional_operand(ordinal)),
             {
-                "num_samples": integer(num_samples),
+                "num_samples": fixed_integer(num_samples),
                 "replacement": replacement if replacement.__class__ is bool else flag(replacement),
             },
         )
@@ -779,7 +799,9 @@ class GeneratedMethods:
 
     def narrow(self, dim: Any, start: Any, length: Any) -> Any:
         """`length` indices of a dim from `start` on."""
-        return dispatch(_narrow, (self,), {"dim": integer(dim), "start": integer(start), "length": integer(length)})
+        return dispatch(
+            _narrow, (self,), {"dim": fixed_integer(dim), "start": integer(start), "length": integer(length)}
+        )
 
     def ne(self, other: Any) -> Any:
         """Whether elements differ; NaN differs from itself."""
@@ -796,7 +818,7 @@ class GeneratedMethods:
             (self,),
             {
                 "p": p,
-                "dim": integers(dim),
+                "dim": fixed_integers(dim),
                 "keepdim": keepdim if keepdim.__class__ is bool else flag(keepdim),
                 "dtype": element_type(dtype),
             },
@@ -808,7 +830,7 @@ class GeneratedMethods:
 
     def permute(self, *dims: Any) -> Any:
         """Dims in another order."""
-        return dispatch(_permute, (self,), {"dims": varied(dims)})
+        return dispatch(_permute, (self,), {"dims": varied(dims, fixed_integer)})
 
     def pow(self, other: Any) -> Any:
         """input to the power other."""
@@ -824,7 +846,7 @@ class GeneratedMethods:
             _prod,
             (self,),
             {
-                "dim": integers(dim),
+                "dim": fixed_integers(dim),
                 "keepdim": keepdim if keepdim.__class__ is bool else flag(keepdim),
                 "dtype": element_type(dtype),
             },
@@ -866,11 +888,11 @@ class GeneratedMethods:
 
         Without dims, on the flattened tensor.
         """
-        return dispatch(_roll, (self,), {"shifts": integers(shifts), "dims": integers(dims)})
+        return dispatch(_roll, (self,), {"shifts": integers(shifts), "dims": fixed_integers(dims)})
 
     def round(self, *, decimals: Any = 0) -> Any:
         """The nearest integer, halves to even; or the nearest multiple of 10^-decimals."""
-        return dispatch(_round, (self,), {"decimals": integer(decimals)})
+        return dispatch(_round, (self,), {"decimals": fixed_integer(decimals)})
 
     def rsqrt(self) -> Any:
         """1 / sqrt(input)."""
@@ -882,19 +904,23 @@ class GeneratedMethods:
 
     def scatter(self, dim: Any, index: Any, src: Any) -> Any:
         """A copy of the input with the source's elements at the places given along a dim; the last of equals stays."""
-        return dispatch(_scatter, (self, required_operand(index), required_operand(src)), {"dim": integer(dim)})
+        return dispatch(_scatter, (self, required_operand(index), required_operand(src)), {"dim": fixed_integer(dim)})
 
     def scatter_add(self, dim: Any, index: Any, src: Any) -> Any:
         """The input with the source's elements added at the places that `index` gives along a dim."""
-        return dispatch(_scatter_add, (self, required_operand(index), required_operand(src)), {"dim": integer(dim)})
+        return dispatch(
+            _scatter_add, (self, required_operand(index), required_operand(src)), {"dim": fixed_integer(dim)}
+        )
 
     def select(self, dim: Any, index: Any) -> Any:
         """One index of a dim."""
-        return dispatch(_select, (self,), {"dim": integer(dim), "index": integer(index)})
+        return dispatch(_select, (self,), {"dim": fixed_integer(dim), "index": integer(index)})
 
     def select_scatter(self, src: Any, dim: Any, index: Any) -> Any:
         """A copy of `input` with `src` at one index of a dim."""
-        return dispatch(_select_scatter, (self, required_operand(src)), {"dim": integer(dim), "index": integer(index)})
+        return dispatch(
+            _select_scatter, (self, required_operand(src)), {"dim": fixed_integer(dim), "index": integer(index)}
+        )
 
     def selu(self) -> Any:
         """elu with the constants that keep mean 0 and variance 1."""
@@ -929,17 +955,17 @@ class GeneratedMethods:
         return dispatch(
             _slice_scatter,
             (self, required_operand(src)),
-            {"dim": integer(dim), "start": integer(start), "end": integer(end), "step": integer(step)},
+            {"dim": fixed_integer(dim), "start": integer(start), "end": integer(end), "step": integer(step)},
         )
 
     def softmax(self, dim: Any, *, dtype: Any = None) -> Any:
         """exp(input) divided by its sum along a dim."""
-        return dispatch(_softmax, (self,), {"dim": integer(dim), "dtype": element_type(dtype)})
+        return dispatch(_softmax, (self,), {"dim": fixed_integer(dim), "dtype": element_type(dtype)})
 
     def split(self, split_size_or_sections: Any, dim: Any = 0) -> Any:
         """Parts of one size, the last one smaller if need be, or of the sizes given."""
         return dispatch(
-            _split, (self,), {"split_size_or_sections": number(split_size_or_sections), "dim": integer(dim)}
+            _split, (self,), {"split_size_or_sections": number(split_size_or_sections), "dim": fixed_integer(dim)}
         )
 
     def sqrt(self) -> Any:
@@ -952,7 +978,7 @@ class GeneratedMethods:
 
     def squeeze(self, dim: Any = None) -> Any:
         """Dims of size 1 dropped: all, or those named."""
-        return dispatch(_squeeze, (self,), {"dim": integers(dim)})
+        return dispatch(_squeeze, (self,), {"dim": fixed_integers(dim)})
 
     def sub(self, other: Any, *, alpha: Any = None) -> Any:
         """input - alpha * other."""
@@ -964,7 +990,7 @@ class GeneratedMethods:
             _sum,
             (self,),
             {
-                "dim": integers(dim),
+                "dim": fixed_integers(dim),
                 "keepdim": keepdim if keepdim.__class__ is bool else flag(keepdim),
                 "dtype": element_type(dtype),
             },
@@ -972,11 +998,11 @@ class GeneratedMethods:
 
     def swapaxes(self, axis0: Any, axis1: Any) -> Any:
         """Another name of transpose."""
-        return dispatch(_swapaxes, (self,), {"axis0": integer(axis0), "axis1": integer(axis1)})
+        return dispatch(_swapaxes, (self,), {"axis0": fixed_integer(axis0), "axis1": fixed_integer(axis1)})
 
     def swapdims(self, dim0: Any, dim1: Any) -> Any:
         """Another name of transpose."""
-        return dispatch(_swapdims, (self,), {"dim0": integer(dim0), "dim1": integer(dim1)})
+        return dispatch(_swapdims, (self,), {"dim0": fixed_integer(dim0), "dim1": fixed_integer(dim1)})
 
     def t(self) -> Any:
         """A matrix transposed; tensors of fewer dims pass."""
@@ -984,7 +1010,7 @@ class GeneratedMethods:
 
     def take_along_dim(self, indices: Any, dim: Any = None) -> Any:
         """gather after broadcasting; without a dim, from the flattened input."""
-        return dispatch(_take_along_dim, (self, required_operand(indices)), {"dim": integer(dim)})
+        return dispatch(_take_along_dim, (self, required_operand(indices)), {"dim": fixed_integer(dim)})
 
     def tan(self) -> Any:
         """Tangent of an angle in radians."""
@@ -1000,7 +1026,7 @@ class GeneratedMethods:
 
     def transpose(self, dim0: Any, dim1: Any) -> Any:
         """Two dims exchanged."""
-        return dispatch(_transpose, (self,), {"dim0": integer(dim0), "dim1": integer(dim1)})
+        return dispatch(_transpose, (self,), {"dim0": fixed_integer(dim0), "dim1": fixed_integer(dim1)})
 
     def tril(self, diagonal: Any = 0) -> Any:
         """Zeros above a diagonal of the last two dims."""
@@ -1016,21 +1042,21 @@ class GeneratedMethods:
 
     def unbind(self, dim: Any = 0) -> Any:
         """The slices of a dim."""
-        return dispatch(_unbind, (self,), {"dim": integer(dim)})
+        return dispatch(_unbind, (self,), {"dim": fixed_integer(dim)})
 
     def unflatten(self, dim: Any, sizes: Any) -> Any:
         """One dim split into several."""
-        return dispatch(_unflatten, (self,), {"dim": integer(dim), "sizes": integers(sizes)})
+        return dispatch(_unflatten, (self,), {"dim": fixed_integer(dim), "sizes": integers(sizes)})
 
     def unfold(self, dimension: Any, size: Any, step: Any) -> Any:
         """All windows of `size` along a dim, `step` apart, as a new last dim."""
         return dispatch(
-            _unfold, (self,), {"dimension": integer(dimension), "size": integer(size), "step": integer(step)}
+            _unfold, (self,), {"dimension": fixed_integer(dimension), "size": integer(size), "step": integer(step)}
         )
 
     def unsqueeze(self, dim: Any) -> Any:
         """A dim of size 1 inserted."""
-        return dispatch(_unsqueeze, (self,), {"dim": integer(dim)})
+        return dispatch(_unsqueeze, (self,), {"dim": fixed_integer(dim)})
 
     def view(self, *size: Any) -> Any:
         """The same storage in another shape; fails where strides do not allow it. One size may be -1."""
@@ -1216,7 +1242,7 @@ class GeneratedMethods:
         return dispatch(
             _index_add_,
             (self, required_operand(index), required_operand(source)),
-            {"dim": integer(dim), "alpha": number(alpha)},
+            {"dim": fixed_integer(dim), "alpha": number(alpha)},
         )
 
     def le_(self, other: Any) -> Any:
@@ -1316,7 +1342,7 @@ class GeneratedMethods:
 
     def round_(self, *, decimals: Any = 0) -> Any:
         """The nearest integer, halves to even; or the nearest multiple of 10^-decimals. In place."""
-        return dispatch(_round_, (self,), {"decimals": integer(decimals)})
+        return dispatch(_round_, (self,), {"decimals": fixed_integer(decimals)})
 
     def rsqrt_(self) -> Any:
         """1 / sqrt(input). In place."""
@@ -1328,11 +1354,13 @@ class GeneratedMethods:
         A copy of the input with the source's elements at the places given along a dim; the last of equals stays. In
         place.
         """
-        return dispatch(_scatter_, (self, required_operand(index), required_operand(src)), {"dim": integer(dim)})
+        return dispatch(_scatter_, (self, required_operand(index), required_operand(src)), {"dim": fixed_integer(dim)})
 
     def scatter_add_(self, dim: Any, index: Any, src: Any) -> Any:
         """The input with the source's elements added at the places that `index` gives along a dim. In place."""
-        return dispatch(_scatter_add_, (self, required_operand(index), required_operand(src)), {"dim": integer(dim)})
+        return dispatch(
+            _scatter_add_, (self, required_operand(index), required_operand(src)), {"dim": fixed_integer(dim)}
+        )
 
     def selu_(self) -> Any:
         """elu with the constants that keep mean 0 and variance 1. In place."""

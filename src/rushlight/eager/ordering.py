@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-from rushlight.eager.arguments import integer
+from rushlight.eager.arguments import fixed_integer, integer
 from rushlight.eager.boundary import checked_methods
 from rushlight.eager.functions import broadcast_to, cat, full, gather, index_select, stack, where
 from rushlight.eager.handle import Handle
 from rushlight.eager.indexing import nonzero_places
-from rushlight.eager.symbols import SymBool, check
+from rushlight.eager.symbols import SymBool, check, wrap_size
+from rushlight.eager.tracing.number import TracedNumber
 from rushlight.ir.dtype import Kind, bool_, float32, float64, int64
 from rushlight.ops import OPERATORS
 from rushlight.ops.dims import wrap_dim
@@ -46,7 +47,7 @@ def _without(found: Ordered, dim: int, keepdim: bool) -> Ordered:
 
 
 def _length(tensor: Any, dim: Any, op: str) -> Any:
-    return tensor.shape[wrap_dim(integer(dim), tensor.ndim, op)] if tensor.ndim else 1
+    return tensor.shape[wrap_dim(fixed_integer(dim), tensor.ndim, op)] if tensor.ndim else 1
 
 
 @checked_methods
@@ -57,7 +58,7 @@ class OrderMethods:
 
     def sort(self: Any, dim: Any = -1, descending: bool = False, *, stable: bool = True) -> Ordered:
         """The elements in order along a dim, and where they stood; equal ones keep their order, NaN is the largest."""
-        return _ordered(self, integer(dim), bool(descending), "sort")
+        return _ordered(self, fixed_integer(dim), bool(descending), "sort")
 
     def argsort(self: Any, dim: Any = -1, descending: bool = False, *, stable: bool = True) -> Any:
         """Where the elements stand once ordered along a dim."""
@@ -69,20 +70,20 @@ class OrderMethods:
 
     def topk(self: Any, k: Any, dim: Any = -1, largest: bool = True, sorted: bool = True) -> Ordered:
         """The `k` largest, or smallest, elements along a dim, in order."""
-        count, k = _length(self, dim, "topk"), integer(k)
+        count, k = _length(self, dim, "topk"), wrap_size(integer(k))
         require(0 <= k <= count, "A002", f"topk: k is {k}, and there are {count} elements", tensor=self)
-        return _ordered(self, integer(dim), bool(largest), "topk", (0, k))
+        return _ordered(self, fixed_integer(dim), bool(largest), "topk", (0, k))
 
     def kthvalue(self: Any, k: Any, dim: Any = -1, keepdim: bool = False) -> Ordered:
         """The `k`-th smallest element along a dim, counted from 1."""
-        count, k = _length(self, dim, "kthvalue"), integer(k)
+        count, k = _length(self, dim, "kthvalue"), wrap_size(integer(k))
         require(1 <= k <= count, "A002", f"kthvalue: k is {k}, and there are {count} elements", tensor=self)
-        return _without(_ordered(self, integer(dim), False, "kthvalue", (k - 1, 1)), dim, keepdim)
+        return _without(_ordered(self, fixed_integer(dim), False, "kthvalue", (k - 1, 1)), dim, keepdim)
 
     def median(self: Any, dim: Any = None, keepdim: bool = False) -> Any:
         """The lower of the two middle elements; with a dim, values and indices along it. NaN where there is one."""
         flat = self.reshape(-1) if dim is None else self
-        along = 0 if dim is None else integer(dim)
+        along = 0 if dim is None else fixed_integer(dim)
         count = _length(flat, along, "median")
         if dim is None and isinstance(count, int) and count == 0:
             least = -(1 << self.dtype.bits - 1) if self.dtype.signed else 0
@@ -98,11 +99,12 @@ class OrderMethods:
 
     def quantile(self: Any, q: Any, dim: Any = None, keepdim: bool = False, *, interpolation: str = "linear") -> Any:
         """The element below which a share `q` of the elements lies, between two of them by linear interpolation."""
+        q = q.item() if isinstance(q, TracedNumber) else q
         if interpolation != "linear" or isinstance(q, Handle):
             fail("A006", "quantile: one number for q, and linear interpolation", q=q, interpolation=interpolation)
         require(0 <= q <= 1, "A002", "quantile: q must be between 0 and 1", q=q)
         flat = self.reshape(-1) if dim is None or self.ndim == 0 else self
-        along = 0 if dim is None else wrap_dim(integer(dim), self.ndim, "quantile")
+        along = 0 if dim is None else wrap_dim(fixed_integer(dim), self.ndim, "quantile")
         values = OrderMethods.sort(flat, along).values
         count = _length(flat, along, "quantile")
         place = q * (count - 1)
@@ -128,11 +130,11 @@ class OrderMethods:
 
     def repeat_interleave(self: Any, repeats: Any, dim: Any = None) -> Any:
         """Each element, or slice of a dim, repeated in its place: so often each, or each so often as a vector says."""
-        if not isinstance(repeats, Handle):
-            return _REPEAT(self, integer(repeats), integer(dim))
+        if not isinstance(repeats, Handle) or isinstance(repeats, TracedNumber):
+            return _REPEAT(self, integer(repeats), fixed_integer(dim))
         if dim is None:
             return OrderMethods.repeat_interleave(self.reshape(-1), repeats, 0)
-        dim = wrap_dim(integer(dim), self.ndim, "repeat_interleave")
+        dim = wrap_dim(fixed_integer(dim), self.ndim, "repeat_interleave")
         if not repeats.form.shape:
             return _REPEAT(self, integer(repeats), dim)
         fits = eq(repeats.form.shape[0], self.form.shape[dim])

@@ -7,9 +7,9 @@ from typing import Any
 
 from rushlight.eager.arguments import (
     element_type,
+    fixed_integer,
+    fixed_integers,
     flag,
-    integer,
-    integers,
     no_more,
     number,
     place,
@@ -26,6 +26,7 @@ from rushlight.eager.legacy import named_type, type_name
 from rushlight.eager.methods import GeneratedMethods
 from rushlight.eager.mutation import COPY, FILL
 from rushlight.eager.results import named_results
+from rushlight.eager.tracing.number import TracedNumber
 from rushlight.ir.dtype import DType, bfloat16, bool_, float16, float32, float64, int8, int16, int32, int64, uint8
 from rushlight.ir.type import Device
 from rushlight.ops import OPERATORS
@@ -52,10 +53,10 @@ class ExtremeOverloads:
 def _extreme(tensor: Any, name: str, pairwise: str, dim: Any, keepdim: bool) -> Any:
     if dim is None:
         return dispatch(OPERATORS[name], (tensor,), {})
-    if isinstance(dim, Handle):
+    if isinstance(dim, Handle) and not isinstance(dim, TracedNumber):
         return dispatch(OPERATORS[pairwise], (tensor, dim), {})
     op = OPERATORS[f"{name}.dim"]
-    return named_results(op, dispatch(op, (tensor,), {"dim": integer(dim), "keepdim": flag(keepdim)}))
+    return named_results(op, dispatch(op, (tensor,), {"dim": fixed_integer(dim), "keepdim": flag(keepdim)}))
 
 
 class SpreadOverloads:
@@ -82,7 +83,7 @@ def spread_attributes(dim: Any, unbiased: bool | None, keepdim: bool, correction
         dim, unbiased = None, dim
     if correction is None:
         correction = 1 if unbiased is None else int(flag(unbiased))
-    return {"dim": integers(dim), "correction": number(correction), "keepdim": flag(keepdim)}
+    return {"dim": fixed_integers(dim), "correction": number(correction), "keepdim": flag(keepdim)}
 
 
 class SecondNames:
@@ -150,7 +151,7 @@ class ShapeOverloads:
 
     def squeeze(self, dim: Any = None) -> Any:
         """Dims of size 1 dropped: all, or those named."""
-        return dispatch(OPERATORS["squeeze"], (self,), {"dim": integers(dim)})
+        return dispatch(OPERATORS["squeeze"], (self,), {"dim": fixed_integers(dim)})
 
     def contiguous(self, memory_format: Any = None) -> Any:
         """Itself if its elements lie row-major, else a copy that does."""
@@ -169,7 +170,7 @@ class ShapeOverloads:
 def _of_dims(dim: Any, listed: Sequence[Any], op: str) -> int:
     """The place of a dim's entry in a list with one for each dim; I002 where it has none."""
     require(listed, "I002", f"{op}: a tensor without dims has no sizes and strides", dim=dim)
-    return wrap_dim(integer(dim), len(listed), op)
+    return wrap_dim(fixed_integer(dim), len(listed), op)
 
 
 class ConversionOverloads:

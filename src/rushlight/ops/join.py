@@ -459,12 +459,12 @@ def repeat_interleave_samples(rng: np.random.Generator) -> Iterator[Sample]:
 
 
 tril = define(
-    "tril(Tensor input, int diagonal=0) -> Tensor",
+    "tril(Tensor input, Offset diagonal=0) -> Tensor",
     "Zeros above a diagonal of the last two dims.",
     variants="function method inplace",
 )
 triu = define(
-    "triu(Tensor input, int diagonal=0) -> Tensor",
+    "triu(Tensor input, Offset diagonal=0) -> Tensor",
     "Zeros below a diagonal of the last two dims.",
     variants="function method inplace",
 )

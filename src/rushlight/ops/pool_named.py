@@ -308,7 +308,7 @@ def adaptive_avg_pool_backward_samples(rng: np.random.Generator) -> Iterator[Sam
 def _adaptive(dims: int) -> Operator:
     name = f"adaptive_avg_pool{dims}d"
     op = define(
-        f"{name}(Tensor input, int[] output_size) -> Tensor",
+        f"{name}(Tensor input, Size[] output_size) -> Tensor",
         f"adaptive_avg_pool over the last {dims} dims; None keeps a size.",
         dtypes="float",
         variants="function",

@@ -16,13 +16,13 @@ from rushlight.support.errors import require
 from rushlight.sym import Size, axis_symbol, floordiv, maximum, minimum
 
 tril_indices = define(
-    "tril_indices(Size row, Size col, int offset=0, *, DType? dtype=None, Device? device=None) -> Tensor",
+    "tril_indices(Size row, Size col, Offset offset=0, *, DType? dtype=None, Device? device=None) -> Tensor",
     "The rows and the columns of the elements on and below a diagonal, row after row.",
     variants="function",
     facts=CREATION,
 )
 triu_indices = define(
-    "triu_indices(Size row, Size col, int offset=0, *, DType? dtype=None, Device? device=None) -> Tensor",
+    "triu_indices(Size row, Size col, Offset offset=0, *, DType? dtype=None, Device? device=None) -> Tensor",
     "The rows and the columns of the elements on and above a diagonal, row after row.",
     variants="function",
     facts=CREATION,

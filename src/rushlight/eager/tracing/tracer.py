@@ -17,6 +17,7 @@ from rushlight.eager.execution.views import is_composite_view, view_plan
 from rushlight.eager.form import form_of_type
 from rushlight.eager.handle import Handle, make
 from rushlight.eager.mutation import Mutation, computed_value, written_value
+from rushlight.eager.tracing.attributes import settled
 from rushlight.eager.tracing.sharing import Doubt, direct_steps, in_doubt, overlaps_itself, settle, steps_by_strides
 from rushlight.ir.dtype import Kind
 from rushlight.ir.graph import RELAYOUT, RESULT, GraphBuilder, Node
@@ -140,6 +141,7 @@ class Tracer:
     def call(self, op: Any, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
         """Records one operator call; the result is a tensor without data."""
         self.builder.frames = self.frames(_OURS)
+        attrs = settled(op, attrs)
         if op.__class__ is Mutation:
             return self._write(op, operands, attrs)
         result = self._recorded(op, operands, attrs)
