@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol, cast
 
+from rushlight.support import settings
 from tools.fuzz.finding import Finding
 from tools.fuzz.ledger import Ledger
 
@@ -61,7 +62,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     warnings.simplefilter("ignore")
     ledger = Ledger(options.resume)
     session = Session(options.fuzzer, options.seed, ledger, options.quiet)
-    session.run(options.count, options.first)
+    with settings.override(optimise=0):  # the same bits, sooner
+        session.run(options.count, options.first)
     print(session.summary())
     return 1 if session.kinds else 0
 

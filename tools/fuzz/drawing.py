@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from math import prod
 from random import Random
 from typing import Any
@@ -18,7 +19,11 @@ _PALETTE = {
 }  # fmt: skip
 """How often a program works in a dtype."""
 
-_SIZES = (0, 1, 1, 2, 2, 3, 3, 4, 5, 7, 8, 9, 16, 17, 33)
+_WAYS = ("permuted", "permuted", "stepped", "expanded", "overlapping")
+"""Layouts of inputs that are not dense."""
+
+_SIZES = (0, 2, 2, 3, 3, 4, 5, 7, 8, 9, 16, 17, 33)
+_ONES = 0.13  # share of sizes that are 1
 _MOST = 700  # elements of an input
 _INPUTS = 14  # of a program; statements' results are named after these
 
@@ -48,27 +53,35 @@ class Draw:
         self.torch = torch
         self.inputs: list[Input] = []
         self.live: dict[str, Any] = {}
-        names = list(_PALETTE)
-        self.dtypes = self.random.choices(names, [_PALETTE[name] for name in names], k=self.random.choice((1, 1, 2, 3)))
+        self.dtypes = some_dtypes(self.random)
         # Kernels are compiled once for a combination of dtypes, ranks and layouts: most programs share a few of these.
+        self.few: str | None = None  # the name of the family
         self.wild = self.chance(0.1)
         self.rank_of_most = 4 if self.wild else 3
         self.base = self.small_shape(self.random.choice((2, 3, 4) if self.wild else (0, 1, 2, 2, 2, 3)))
         self.strided = self.wild or self.chance(0.6)
+        self.ways = _WAYS
 
     def chance(self, probability: float) -> bool:
         """True with this probability."""
         return self.random.random() < probability
 
     def pick(self, options: Sequence[Any]) -> Any:
-        """One of the options."""
+        """One of the options; in a family one of the few that its programs share, of what is a tuple."""
+        if self.few is not None and options.__class__ is tuple and len(options) > 2:
+            options = [options[place] for place in few_of(self.few, len(options))]
         return self.random.choice(options)
+
+    def habit(self, what: str) -> Random:
+        """Chance; in a family one of four chances, the same in all its programs, for what kernels differ by."""
+        return self.random if self.few is None else Random(f"{self.few} {what} {self.random.randrange(4)}")
 
     def small_shape(self, rank: int) -> tuple[int, ...]:
         """Sizes of few elements in all; 0, 1 and odd ones among them."""
-        shape = [self.pick(_SIZES) for _ in range(rank)]
+        random = self.habit(f"ones {rank}")
+        shape = [1 if random.random() < _ONES else self.random.choice(_SIZES) for _ in range(rank)]
         while prod(shape) > _MOST:
-            shape[self.random.randrange(rank)] = self.pick((1, 2, 3))
+            shape[self.random.randrange(rank)] = self.random.choice((1, 2, 3))
         return tuple(shape)
 
     # Values
@@ -114,12 +127,12 @@ class Draw:
         ]
         if names and self.chance(0.5):
             return self.pick(names)
-        sizes = list(shape)
-        if self.chance(0.35):
-            sizes = [1 if self.chance(0.5) else size for size in shape]
-        if self.chance(0.25):
-            sizes = sizes[self.random.randrange(min(2, len(sizes)) + 1) :]
-        elif self.chance(0.15) and len(sizes) < 4 and prod(shape) < 100:
+        sizes, random = list(shape), self.habit(f"broadcast {len(shape)}")
+        if random.random() < 0.35:
+            sizes = [1 if random.random() < 0.5 else size for size in shape]
+        if random.random() < 0.25:
+            sizes = sizes[random.randrange(min(2, len(sizes)) + 1) :]
+        elif random.random() < 0.15 and len(sizes) < 4 and prod(shape) < 100:
             sizes = [self.pick((1, 2, 3)), *sizes]
         if self.chance(0.02):
             sizes = [*sizes, 3]
@@ -144,7 +157,7 @@ class Draw:
     def dtype(self, kind: str) -> str:
         """A dtype of a kind, one of the program's where that is possible."""
         own = [name for name in self.dtypes if name in _KINDS[kind]]
-        return self.pick(own or [name for name in _KINDS[kind] if name in _PALETTE])
+        return self.pick(own or _KINDS[kind])
 
     def elements(self, dtype: str, count: int) -> Array:
         """Elements of a storage: small numbers, in some inputs special ones among them."""
@@ -185,14 +198,15 @@ class Draw:
         """Strides, offset and elements of the storage: dense, permuted, stepped, expanded, overlapping, with offset."""
         if not self.strided or self.chance(0.5):
             return row_major(shape), 0, prod(shape)
-        way = "any" if self.wild else self.pick(("permuted", "permuted", "stepped", "expanded", "overlapping"))
+        random = self.habit(f"layout {len(shape)}")
+        way = "any" if self.wild else self.pick(self.ways)
         order = list(range(len(shape)))
         if way == "any":
-            self.random.shuffle(order)
+            random.shuffle(order)
         elif way == "permuted":
-            order = order[:-2] + order[-2:][::-1] if self.chance(0.6) else order[::-1]
-        strides, step = [0] * len(shape), self.pick((1, 2)) if way in ("stepped", "any") else 1
-        once = self.random.randrange(len(shape)) if shape else 0
+            order = order[:-2] + order[-2:][::-1] if random.random() < 0.6 else order[::-1]
+        strides, step = [0] * len(shape), random.choice((1, 2)) if way in ("stepped", "any") else 1
+        once = random.randrange(len(shape)) if shape else 0
         for dim in reversed(order):
             strides[dim] = step
             if (way == "expanded" and dim == once) or (way == "any" and self.chance(0.1)):
@@ -201,9 +215,9 @@ class Draw:
                 step *= max(shape[dim], 1)
             if way == "any" and self.chance(0.1):
                 step += 1
-        offset = self.pick((0, 0, 0, 1, 3))
+        offset = self.random.choice((0, 0, 0, 1, 3))
         last = sum([(size - 1) * stride for size, stride in zip(shape, strides, strict=True)])
-        return tuple(strides), offset, offset + (last + 1 if prod(shape) else 0) + self.pick((0, 0, 2))
+        return tuple(strides), offset, offset + (last + 1 if prod(shape) else 0) + self.random.choice((0, 0, 2))
 
     # What is known of a value, and arguments that fit it
 
@@ -248,6 +262,22 @@ class Draw:
     def flag(self) -> str:
         """True or False."""
         return str(self.chance(0.5))
+
+
+def some_dtypes(random: Random) -> list[str]:
+    """The dtypes that a program works in."""
+    return random.choices(list(_PALETTE), list(_PALETTE.values()), k=random.choice((1, 1, 2, 3)))
+
+
+@lru_cache(1000)
+def few_of(family: str, count: int) -> tuple[int, ...]:
+    """Two of so many options, the same in all programs of a family."""
+    return tuple(Random(f"{family} {count}").sample(range(count), 2))
+
+
+def some_ways(random: Random) -> tuple[str, ...]:
+    """Two ways to lay out an input beside the dense one."""
+    return tuple(random.sample(_WAYS, 2))
 
 
 def dtype_of(tensor: Any) -> str:
