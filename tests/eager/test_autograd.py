@@ -296,6 +296,43 @@ def test_a_write_to_a_base_changes_the_history_of_its_views():
     np.testing.assert_allclose(x.grad.numpy(), [0, *(2 * x.detach().numpy()[1:])])
 
 
+def test_in_place_forms_of_composites_have_gradients():
+    def program(x, y, mask):
+        x, y = x * 2, y * 3
+        x[0].masked_fill_(mask, 1.5)
+        x[mask.expand(2, 2)] = 2.5
+        return x.addcmul_(x, y)  # the old value is saved, and read after the write
+
+    x, y = (tensor(values, dtype=float64, requires_grad=True) for values in ([[1.0, -2], [3, 4]], [[2.0, 1], [-1, 1]]))
+    mask = tensor([True, False])
+    program(x, y, mask).sum().backward()
+    assert x.grad.tolist() == [[0, 8], [0, 8]]
+    assert y.grad.tolist() == [[7.5, -12], [7.5, 24]]
+    assert gradcheck(lambda x, y: program(x, y, mask), (x, y)) and gradgradcheck(
+        lambda x, y: program(x, y, mask), (x, y)
+    )
+
+
+@pytest.mark.parametrize(
+    ("write", "value"),
+    [
+        (lambda x: x.mul_(x), lambda x: x * x),
+        (lambda x: x.pow_(x), lambda x: x**x),
+        (lambda x: x.mul_(x[0]), lambda x: x * x[0]),
+        (lambda x: x.t().mul_(x), lambda x: (x.t() * x).t()),
+        (lambda x: x.addcmul_(x[0], x), lambda x: x + x[0] * x),
+        (lambda x: x.div_(x.detach()), lambda x: x / x.detach()),
+    ],
+)
+def test_operands_that_a_write_changes_are_saved_as_they_were(write, value):
+    found = [zeros(0), zeros(0)]
+    for at, run in enumerate((lambda x: (write(x), x)[1], value)):
+        leaf = tensor([[2.0, 3.0], [1.0, 4.0]], dtype=float64, requires_grad=True)
+        run(leaf * 1.5).backward(tensor([[1.0, 2.0], [3.0, 4.0]], dtype=float64))
+        found[at] = leaf.grad
+    assert found[0].tolist() == found[1].tolist()
+
+
 def test_a_plain_tensor_gets_a_history_from_a_write():
     w = leaf(2)
     base = zeros(2, 2, dtype=float64)

@@ -4,6 +4,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import rushlight as rl
 from opcheck import World, check_all_gradients, check_rules, names_in, refused, smooth_in
 from rushlight.ops import OPERATORS, index, index_write
 
@@ -67,6 +68,17 @@ def test_places_of_advanced_indices_as_in_numpy():
     np.testing.assert_array_equal(together.array, x[:, rows.array, columns.array])
     apart = OPERATORS["index"](world.lift(x), [rows, columns], (0, 2))
     np.testing.assert_array_equal(apart.array, x[rows.array, :, columns.array])
+
+
+def test_index_put_writes_and_adds_at_places():
+    x, rows = rl.zeros(3, 2), rl.tensor([0, 0, 2])
+    assert x.index_put_((rows,), rl.tensor([[1.0, 2], [3, 4], [5, 6]]), accumulate=True) is x
+    assert x.tolist() == [[4, 6], [0, 0], [5, 6]]
+    assert rl.index_put(x, (None, rl.tensor([1])), rl.tensor(9.0)).tolist() == [[4, 9], [0, 9], [5, 9]]
+    assert x.index_put([x[:, 0] == 4], rl.tensor([7.0, 8])).tolist() == [[7, 8], [0, 0], [5, 6]]
+    for indices, values, code in (((rows,), rl.tensor(1), "D002"), (3, rl.tensor(1.0), "A001"), ((rows,), 1.0, "A001")):
+        with refused(code):
+            x.index_put_(indices, values)
 
 
 @pytest.mark.parametrize(

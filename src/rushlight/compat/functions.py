@@ -141,7 +141,7 @@ def var_mean(
 
 # Methods that are functions too.
 argsort, argwhere, bincount, kthvalue = Tensor.argsort, Tensor.argwhere, Tensor.bincount, Tensor.kthvalue
-repeat_interleave = Tensor.repeat_interleave
+index_put, index_put_, repeat_interleave = Tensor.index_put, Tensor.index_put_, Tensor.repeat_interleave
 masked_select, median, msort, nonzero = Tensor.masked_select, Tensor.median, Tensor.msort, Tensor.nonzero
 quantile, sort, topk, unique = Tensor.quantile, Tensor.sort, Tensor.topk, Tensor.unique
 

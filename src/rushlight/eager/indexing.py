@@ -6,9 +6,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rushlight.eager.arguments import integer, required_operand
+from rushlight.eager.arguments import flag, integer, required_operand, required_tensor
+from rushlight.eager.boundary import checked_methods
 from rushlight.eager.creation import tensor as make_tensor
-from rushlight.eager.dispatch import dispatch
+from rushlight.eager.dispatch import called, dispatch
 from rushlight.eager.handle import Handle
 from rushlight.eager.memory import copied
 from rushlight.eager.mutation import COPY, in_place
@@ -202,6 +203,22 @@ def put(tensor: Handle, index: Any, value: Any) -> None:
     dispatch(in_place(_INDEX_PUT), (view, indices, value), {"dims": dims, "accumulate": False})
 
 
+def put_at(tensor: Handle, indices: Any, values: Any, accumulate: bool) -> None:
+    """`tensor[indices] = values`, or `+=` with repeated places added up; None among the indices is a whole dim.
+
+    D002 for values of another dtype, and the errors of an assignment.
+    """
+    require(isinstance(indices, (tuple, list)), "A001", "indices are expected as a tuple", indices=indices)
+    values = required_tensor(values)
+    require(values.dtype is tensor.dtype, "D002", "the values have another dtype", values=values, input=tensor)
+    selection = select(tensor, tuple([slice(None) if item is None else required_tensor(item) for item in indices]))
+    if not selection.dims:
+        dispatch(in_place(OPERATORS["add"]) if accumulate else COPY, (selection.view, values), {})
+        return
+    dims, places = _places(selection)
+    dispatch(in_place(_INDEX_PUT), (selection.view, places, values), {"dims": dims, "accumulate": accumulate})
+
+
 def _is_mask_fill(index: Any, value: Any) -> bool:
     single = not isinstance(value, Handle) or value.ndim == 0
     return single and index.dtype.kind is Kind.BOOL
@@ -217,3 +234,24 @@ def _squeezed(value: Any, view: Handle) -> Any:
 def is_extra(size: Size) -> bool:
     """Whether a leading dim, which the target lacks, may be dropped."""
     return required(eq(size, 1))
+
+
+@checked_methods
+class IndexMethods:
+    """Writing at places by a method."""
+
+    __slots__ = ()
+
+    def index_put_(self: Any, indices: Any, values: Any, accumulate: Any = False) -> Any:
+        """Writes values at the places of index tensors, as an assignment does, or adds them (repeated places add up).
+
+        None among the indices is a whole dim. Errors: D002 for values of another dtype; I001 to I005.
+        """
+        with called("index_put_"):
+            put_at(self, indices, values, flag(accumulate))
+        return self
+
+    def index_put(self: Any, indices: Any, values: Any, accumulate: Any = False) -> Any:
+        """A copy with values written at, or added to, the places of index tensors, as `index_put_` does."""
+        with called("index_put"):
+            return self.clone().index_put_(indices, values, accumulate)

@@ -259,6 +259,7 @@ class Tensor(
     ShapeOverloads,
     ConversionOverloads,
     OrderMethods,
+    indexing.IndexMethods,
     SecondNames,
     RandomMethods,
     Autograd,

@@ -10,7 +10,7 @@ from rushlight.eager.autograd.derive import rule_of
 from rushlight.eager.autograd.history import attach, differentiable, requires
 from rushlight.eager.autograd.node import Node
 from rushlight.eager.autograd.operation import OperatorNode, needed_of, recipe_for, title
-from rushlight.eager.autograd.write import check_write, record_write
+from rushlight.eager.autograd.write import check_write, record_write, write_decomposed
 from rushlight.eager.dispatch import STATE, Key, call_below, register_fallback
 from rushlight.eager.execution.decompose import run_decomposition
 from rushlight.eager.execution.operands import flatten
@@ -96,7 +96,7 @@ def _record_mutation(op: Mutation, active: int, operands: tuple[Any, ...], attrs
     check_write(op, target)
     rule = rule_of(op)
     if rule is None:
-        fail("G008", f"{op.name}: there is no derivative rule for the in-place form", hint="use the functional form")
+        return write_decomposed(op, operands, attrs)
     return record_write(op, rule, operands, attrs, lambda: call_below(Key.AUTOGRAD, op, active, operands, attrs))
 
 

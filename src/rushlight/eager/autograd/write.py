@@ -9,8 +9,9 @@ from rushlight.eager.autograd.accumulate import edge_of
 from rushlight.eager.autograd.derive import Rule
 from rushlight.eager.autograd.history import attach, differentiable, follow, replay, requires
 from rushlight.eager.autograd.node import Node
-from rushlight.eager.autograd.operation import OperatorNode, needed_of, recipe_for
-from rushlight.eager.dispatch import dispatch
+from rushlight.eager.autograd.operation import OperatorNode, Recipe, needed_of, recipe_for
+from rushlight.eager.dispatch import Key, dispatch
+from rushlight.eager.execution.decompose import run_decomposition
 from rushlight.eager.execution.mutate import shows_twice
 from rushlight.eager.execution.operands import flatten, form_of_operand
 from rushlight.eager.form import Form, form_of
@@ -47,12 +48,11 @@ def record_write(
     if any(isinstance(item, Handle) and item.form.symbolic for item in flat):
         _ask_sizes(op, operands, attrs)
     recipe = recipe_for(op, rule, operands, attrs, needed, (target,))
-    # The copy is recorded, so that second derivatives see where the old value came from.
-    before = copy_of(target) if recipe.reads_operand(0) else target
+    before = _old_values(recipe, operands, target)
     write()
     if not differentiable(target):
         return target
-    node: Node = OperatorNode(recipe, operands, (target,), flat, edges, {0: before})
+    node: Node = OperatorNode(recipe, operands, (target,), flat, edges, before)
     if view is None:
         attach(target, node, 0)
         gradient_of(target).rebases += 1
@@ -62,6 +62,44 @@ def record_write(
         gradient_of(base).rebases += 1
         follow(target)
     return target
+
+
+def _old_values(recipe: Recipe, operands: tuple[Any, ...], target: Handle) -> dict[int, Any]:
+    """Copies of the operands that the write may change and whose elements the rule reads: the target, and its views.
+
+    The copies are recorded, so that second derivatives see where the old values came from.
+    """
+    copies: dict[int, Any] = {}
+    whole: Any = None
+    for at, operand in enumerate(operands):
+        if not _shares(operand, target) or not recipe.reads_operand(at):
+            continue
+        if operand is not target:
+            copies[at] = copy_of(operand)
+            continue
+        whole = copy_of(target) if whole is None else whole
+        copies[at] = whole
+    return copies
+
+
+def _shares(operand: Any, target: Handle) -> bool:
+    """Whether an operand is a tensor on the target's storage, the target itself included."""
+    return isinstance(operand, Handle) and operand.version is target.version
+
+
+def write_decomposed(op: Mutation, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
+    """Runs an in-place operator without a rule of its own: its base call by call, each recorded, and then a copy.
+
+    G008 where the base has no decomposition either.
+    """
+    base = op.base
+    if base is None or base.decompose_rule is None:
+        fail("G008", f"{op.name}: there is no derivative rule for the in-place form", hint="use the functional form")
+    _ask_sizes(op, operands, attrs)
+    target = op.target_of(operands)
+    # What the calls save of the target, or of its views, stays as it was: they read copies.
+    read = tuple([copy_of(item) if _shares(item, target) else item for item in operands])
+    return dispatch(COPY, (target, run_decomposition(base, Key.AUTOGRAD, read, attrs)), {})
 
 
 def _ask_sizes(op: Mutation, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> None:
