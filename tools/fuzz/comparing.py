@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from itertools import zip_longest
+from typing import Any
 
 import numpy as np
 
+from rushlight.testing.close import unlike
 from tools.fuzz.program import Array
 from tools.fuzz.running import Outcome, Value
 
-Judge = Callable[[Array, Array], bool]
-"""Whether an array (the first) agrees with the wanted one, of the same shape and dtype."""
+Judge = Callable[[Array, Array], Any]
+"""Whether an array (the first) agrees with the wanted one, of the same shape and dtype: at all, or where it does."""
+
+CATEGORIES = ("raw", "refused", "accepted", "kind", "dtype", "shape", "value")
+"""What a difference is about."""
+
+
+_SHOWN = 16
 
 
 def same_bits(actual: Array, expected: Array) -> bool:
     """Whether two arrays have the same bits, but that any NaN is like another."""
-    if actual.tobytes() == expected.tobytes():
-        return True
-    if expected.dtype.kind in "biu":
-        return False
-    parts = [(np.real(array), np.imag(array)) if array.dtype.kind == "c" else (array,) for array in (actual, expected)]
-    for one, other in zip(*parts, strict=True):
-        unlike = _bits(one) != _bits(other)
-        if np.any(unlike & ~(np.isnan(one) & np.isnan(other))):
-            return False
-    return True
+    return actual.tobytes() == expected.tobytes() or not np.any(unlike(actual, expected))
 
 
 def difference(actual: Outcome, expected: Outcome, agrees: Judge = same_bits) -> str | None:
@@ -73,21 +73,28 @@ def value_difference(actual: Value, expected: Value, agrees: Judge) -> str | Non
         one, other = getattr(actual, what), getattr(expected, what)
         if one != other:
             return f"{what} {one}, wanted {other}"
-    if agrees(actual.array, expected.array):
+    close = np.asarray(agrees(actual.array, expected.array))
+    if np.all(close):
         return None
-    return f"{actual.array.tolist()}, wanted {expected.array.tolist()}"
+    if not close.ndim or close.size <= _SHOWN:
+        return f"{actual.array.tolist()}, wanted {expected.array.tolist()}"
+    at = tuple([int(index) for index in np.argwhere(~close)[0]])
+    pair = f"{actual.array[at]!r}, wanted {expected.array[at]!r}"
+    return f"{int(np.sum(~close))} of {close.size} elements, first at {list(at)}: {pair}"
+
+
+def category_of(detail: str) -> str:
+    """What a difference in words is about: one of CATEGORIES."""
+    told = re.sub(r"^(result|gradient) \d+: ", "", detail)
+    return next((category for category in CATEGORIES if re.match(rf"{category}\b", told)), "value")
 
 
 def storages_difference(actual: Sequence[Array], expected: Sequence[Array], agrees: Judge) -> str | None:
     """How the storages of inputs after a run differ."""
     for index, (one, other) in enumerate(zip(actual, expected, strict=True)):
-        if not agrees(one, other):
+        if not np.all(agrees(one, other)):
             return f"storage of input {index} after the run: {one.tolist()}, wanted {other.tolist()}"
     return None
-
-
-def _bits(array: Array) -> Array:
-    return np.ascontiguousarray(array).view(f"u{array.dtype.itemsize}")
 
 
 def _head(message: str) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import numpy as np
 
 from rushlight.support.frozen import frozen
-from tools.fuzz.comparing import same_bits
+from tools.fuzz.comparing import category_of, same_bits
 from tools.fuzz.program import COMPLEX, DTYPES, FLOATS, INTEGERS, Array, Program
 from tools.fuzz.running import Outcome, Value
 
@@ -217,6 +217,28 @@ def _infinite_powers(difference: Difference) -> bool:
     return half and _extreme(difference, float("inf"))
 
 
+def _drawn(difference: Difference) -> bool:
+    """Values that a generator draws, or that memory of `empty` holds."""
+    drawing = ("bernoulli", "multinomial", "normal", "rand", "randint", "randn", "rand_like", "randint_like")
+    further = ("randn_like", "randperm", "empty", "empty_like", "new_empty", r"\w*dropout\w*", "exponential", "uniform")
+    drawn = _called(difference, *drawing, *further) or "dropout_p=0.5" in difference.program.statements[-1]
+    return drawn and category_of(difference.detail) == "value"
+
+
+def _without_gradient(difference: Difference) -> bool:
+    """No gradient where PyTorch gives zeros."""
+    return _called(difference, "bernoulli", "fill") and re.match(r"gradient \d+ is None", difference.detail) is not None
+
+
+def _scattered_gradient(difference: Difference) -> bool:
+    return _called(difference, "as_strided_scatter") and difference.detail.startswith("gradient")
+
+
+def _rounded_steps(difference: Difference) -> bool:
+    narrow = any(value.dtype in ("float16", "bfloat16") for value in difference.expected.values)
+    return narrow and _called(difference, "linspace")
+
+
 _REFUSED_DTYPES = (
     "not implemented for",
     "expected dtype",
@@ -233,6 +255,8 @@ OPERATOR_RULES: tuple[Rule, ...] = (
     Rule("casts out of range", _out_of_range),
     Rule("complex numbers that are not finite", _infinite_complex),
     Rule("complex operators", _refused_complex),
+    Rule("gradient of `as_strided_scatter`", _scattered_gradient),
+    Rule("gradient of `bernoulli`, and of what `fill_` overwrites", _without_gradient),
     Rule("convolutions of infinities", _infinite_taps),
     Rule("dropout of NaN", _dropped_nan),
     Rule("dtypes that are missing", _missing_dtypes),
@@ -240,15 +264,56 @@ OPERATOR_RULES: tuple[Rule, ...] = (
     Rule("indices of equal elements", _tied),
     Rule("indices out of range", _out_of_bounds),
     Rule("integer division by zero", _divided_by_zero),
+    Rule("`linspace` of 16-bit floats", _rounded_steps),
     Rule("`mT` without dims", _without_matrix),
     Rule("norms of huge numbers", _overflowing_norm),
     Rule("overflow within sums", _overflowing_sum),
     Rule("powers of minus infinity", _infinite_powers),
     Rule("probabilities of `binary_cross_entropy`", _checked_probabilities),
     Rule("`real` and `imag`", _copied_parts),
+    Rule("random values", _drawn),
     Rule("`ravel`", _ravelled),
     Rule("scatters into overlapping elements", _scattered_overlap),
     Rule("signs of zero in `maximum`", _signed_zero),
     Rule("writes to overlapping elements", _refused_overlap),
 )
 """What eager operators may do otherwise."""
+
+
+def _repeats(difference: Difference) -> bool:
+    return difference.actual.code == "S013"
+
+
+def _computes(difference: Difference) -> bool:
+    """PyTorch refuses operands that overlap the target; here they are read first."""
+    return (
+        difference.detail.startswith("accepted") and "some elements of the input tensor" in difference.expected.message
+    )
+
+
+def _saves_less(difference: Difference) -> bool:
+    return (
+        difference.detail.startswith("accepted") and "modified by an inplace operation" in difference.expected.message
+    )
+
+
+VIEW_RULES = (
+    Rule("a saved tensor that was changed", _saves_less),
+    Rule("an operand that overlaps what is written to", _computes),
+    Rule("writes to overlapping elements", _repeats),
+)
+"""What programs of views and in-place writes may do otherwise."""
+
+
+def _needs_gaps(difference: Difference) -> bool:
+    return difference.actual.code == "A006"
+
+
+COMPILED_RULES = (
+    Rule("random values", _drawn),
+    Rule("views by strides of what has gaps, compiled", _needs_gaps),
+)
+"""What a compiled function may do otherwise than an eager one."""
+
+RULES = (*OPERATOR_RULES, *VIEW_RULES, *COMPILED_RULES)
+"""All rules."""

@@ -19,7 +19,7 @@ from tools.fuzz.catalogue_network import NETWORK
 from tools.fuzz.catalogue_pointwise import POINTWISE
 from tools.fuzz.catalogue_reducing import REDUCING
 from tools.fuzz.catalogue_shaping import SHAPING
-from tools.fuzz.comparing import same_bits
+from tools.fuzz.comparing import category_of, same_bits
 from tools.fuzz.deviations import OPERATOR_RULES, Difference, explained
 from tools.fuzz.drawing import Draw, some_dtypes, some_ways
 from tools.fuzz.finding import Finding
@@ -170,7 +170,7 @@ def judged(step: Step, program: Program, skipped: Counter[str]) -> tuple[str, st
     if detail is not None:
         rule = explained(Difference(step.program(program), actual, expected, detail), OPERATOR_RULES)
         if rule is None:
-            return f"{name}: {_category(detail)}", detail, False
+            return f"{name}: {'shared' if detail.startswith('shared') else category_of(detail)}", detail, False
         skipped[rule] += 1
         return name, None, False
     return name, None, _same(actual, expected)
@@ -179,13 +179,6 @@ def judged(step: Step, program: Program, skipped: Counter[str]) -> tuple[str, st
 def _shares_alike(step: Step, shared: tuple[int | None, ...]) -> bool:
     pairs = zip(step.results, shared, step.shared, strict=True)
     return all(one == other for result, one, other in pairs if result.array.size)
-
-
-def _category(detail: str) -> str:
-    for word in ("raw", "refused", "accepted", "dtype", "shape", "kind", "shared", "storage"):
-        if word in detail.split(", wanted")[0][:40]:
-            return word
-    return "value"
 
 
 def _same(actual: Outcome, expected: Outcome) -> bool:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import linecache
+import traceback
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from rushlight.support.errors import InternalError, RushlightError
 from rushlight.support.frozen import frozen
 from tools.fuzz.program import DTYPES, Array, Input, Program
 
@@ -71,7 +73,16 @@ def failed(error: Exception, storages: Sequence[Array], name: str = "") -> Outco
             line = trace.tb_lineno - 2
         trace = trace.tb_next
     name = type(error).__name__.partition(" ")[0]  # Rushlight's classes have their code behind
-    return Outcome((), tuple(storages), (), name, getattr(error, "code", None), str(error), line)
+    return Outcome((), tuple(storages), (), name, code_of(error), str(error), line)
+
+
+def code_of(error: BaseException) -> str | None:
+    """The code of an error of Rushlight's; "binding" of a TypeError of Python's own call; None of a raw error."""
+    if isinstance(error, RushlightError):
+        return None if isinstance(error, InternalError) else error.code
+    frames = traceback.extract_tb(error.__traceback__)
+    bound = isinstance(error, TypeError) and bool(frames) and "/rushlight/" not in frames[-1].filename
+    return "binding" if bound else None
 
 
 def function_of(program: Program, module: Any, transform: Transform | None = None) -> Callable[..., Any]:
@@ -120,9 +131,13 @@ def differentiate(results: Sequence[Any], module: Any) -> None:
 
 
 def weights_of(result: Any) -> Array:
-    """The gradient of a result: quarters from -0.75 to 0.75 that repeat, exact in every dtype. Depends on its shape."""
+    """The gradient of a result: quarters from -0.75 to 0.75 that repeat, exact in every dtype. Depends on its shape.
+
+    Of complex results it has imaginary parts, half of the real ones in reversed order.
+    """
     shape = tuple([int(size) for size in result.shape])
-    return ((np.arange(int(np.prod(shape))) * 5 % 7 - 3) / 4).astype(np.float32).reshape(shape)
+    real = ((np.arange(int(np.prod(shape))) * 5 % 7 - 3) / 4).astype(np.float32).reshape(shape)
+    return real + 0.5j * real[..., ::-1] if shape and result.is_complex() else real
 
 
 def values_of(result: Any) -> list[Value]:
@@ -136,6 +151,8 @@ def value_of(result: Any) -> Value:
     """A tensor, number or plain sequence of numbers as data, copied."""
     if not hasattr(result, "stride"):
         kind = "sequence" if isinstance(result, (tuple, list)) else type(result).__name__
+        if kind in ("dtype", "DType"):
+            kind, result = "dtype", str(result).rpartition(".")[2]
         array = np.asarray(result)
         return Value(kind, kind, array.shape, (), array)
     dtype = str(result.dtype).partition(".")[2]

@@ -14,7 +14,7 @@ import numpy as np
 
 import rushlight
 from tools.fuzz.comparing import difference, same_bits
-from tools.fuzz.deviations import Difference, Rule, explained
+from tools.fuzz.deviations import COMPILED_RULES, VIEW_RULES, Difference, Rule, explained
 from tools.fuzz.finding import Finding
 from tools.fuzz.program import Array, Program
 from tools.fuzz.reducing import reduced
@@ -51,7 +51,7 @@ def judge(program: Program, skipped: Counter[str]) -> Finding | None:
 def _judged(program: Program, skipped: Counter[str], compiled: bool) -> tuple[str, str, bool] | None:
     """The kind of what is wrong, what that is, and whether it is about the compiled program."""
     eager = run(program, rushlight)
-    found = _compared(program, eager, run(program, importlib.import_module("torch")), EAGER_RULES, skipped, near)
+    found = _compared(program, eager, run(program, importlib.import_module("torch")), VIEW_RULES, skipped, near)
     if found is not None:
         return *found, False
     if not compiled or eager.error is not None:
@@ -98,34 +98,3 @@ def strides_difference(actual: Outcome, expected: Outcome) -> str | None:
 
 def _steps(value: Any) -> list[int]:
     return [stride for size, stride in zip(value.shape, value.strides, strict=True) if size > 1]
-
-
-def _repeats(difference: Difference) -> bool:
-    return difference.actual.code == "S013"
-
-
-def _computes(difference: Difference) -> bool:
-    """PyTorch refuses operands that overlap the target; here they are read first."""
-    return (
-        difference.detail.startswith("accepted") and "some elements of the input tensor" in difference.expected.message
-    )
-
-
-def _saves_less(difference: Difference) -> bool:
-    return (
-        difference.detail.startswith("accepted") and "modified by an inplace operation" in difference.expected.message
-    )
-
-
-EAGER_RULES = (
-    Rule("writes to overlapping elements", _repeats),
-    Rule("an operand that overlaps what is written to", _computes),
-    Rule("a saved tensor that was changed", _saves_less),
-)
-
-
-def _needs_gaps(difference: Difference) -> bool:
-    return difference.actual.code == "A006"
-
-
-COMPILED_RULES = (Rule("views by strides of what has gaps, compiled", _needs_gaps),)

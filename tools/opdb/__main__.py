@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 from tools.opdb import report
-from tools.opdb.deviations import DTYPES
 
 
 def arguments() -> argparse.Namespace:
@@ -25,7 +24,7 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tools.opdb", description=__doc__)
     parser.add_argument("--folder", type=Path, default=Path(".opdb"))
     parser.add_argument("--only", default="", help="names of entries, by commas")
-    parser.add_argument("--dtypes", default=",".join(DTYPES))
+    parser.add_argument("--dtypes", default="float32,float64,bfloat16,int64,bool,complex64")
     parser.add_argument("--samples", type=int, default=1000, help="at most so many of each dtype")
     parser.add_argument("--compiled", type=int, default=1000, help="compile at most so many of each dtype")
     parser.add_argument("--reference", action="store_true", help="the database's larger set of samples")

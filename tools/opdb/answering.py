@@ -1,14 +1,14 @@
-"""Rushlight's side: the function of a name, tensors from data, and what it answers."""
+"""What a function of PyTorch or of Rushlight answers to a call, and Rushlight's function of a name."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 import rushlight as rl
-from tools.opdb.calls import Array, Call, Name, Outcome, cotangent, dense_strides, leaves, mapped
+from tools.fuzz.program import Input
+from tools.fuzz.running import Outcome, Transform, Value, differentiate, failed, leaf, value_of
+from tools.opdb.calls import Call, Name, leaves, mapped
 
 # Namespaces of PyTorch whose functions are those of `torch` of the same name, where both exist.
 SYNONYMS = ("", "nn.functional", "special")
@@ -25,16 +25,25 @@ def attribute(path: str) -> Any:
     return owner
 
 
-def function_of(name: str) -> Callable[..., Any] | None:
-    """The function that PyTorch calls `name`: one of the same path, or of the last name where these are synonyms."""
+def path_of(name: str) -> str | None:
+    """Where the function is that PyTorch calls `name`: at that path, or of its last part where these are synonyms."""
     namespace, _, last = name.rpartition(".")
     if namespace not in SYNONYMS:
         return None
     for path in (name, last, f"nn.functional.{last}"):
         found = attribute(path)
         if callable(found) and not isinstance(found, type):
-            return found
-    return method_of(last)
+            return path
+    return None
+
+
+def function_of(name: str) -> Callable[..., Any] | None:
+    """The function that PyTorch calls `name`, or the method."""
+    path = path_of(name)
+    if path is not None:
+        return attribute(path)
+    namespace, _, last = name.rpartition(".")
+    return method_of(last) if namespace in SYNONYMS else None
 
 
 def method_of(name: str) -> Callable[..., Any] | None:
@@ -45,74 +54,56 @@ def method_of(name: str) -> Callable[..., Any] | None:
     return member if callable(member) else lambda tensor: getattr(tensor, name)
 
 
-def as_tensor(leaf: Any) -> Any:
-    """A leaf of a call as an argument: a leaf tensor that owns its storage, a constant, a plain value."""
-    if isinstance(leaf, Name):
-        return getattr(rl, leaf.text)
-    if not isinstance(leaf, Array):
-        return leaf
-    if leaf.strides == dense_strides(leaf.shape) and leaf.offset == 0 and leaf.storage.size == np.prod(leaf.shape):
-        tensor = rl.from_numpy(leaf.storage.copy().reshape(leaf.shape))
-    else:
-        tensor = rl.from_numpy(leaf.storage.copy()).as_strided(leaf.shape, leaf.strides, leaf.offset)
-    return tensor.requires_grad_() if leaf.requires_grad else tensor
-
-
-def as_data(value: Any) -> Any:
-    """A result as data."""
-    if isinstance(value, rl.Tensor):
-        values = value.detach().numpy().copy()
-        dtype = str(value.dtype).rsplit(".", 1)[-1]
-        requires_grad = bool(value.requires_grad)
-        return Array(dtype, tuple(values.shape), dense_strides(values.shape), 0, values.reshape(-1), requires_grad)
-    if isinstance(value, rl.dtype):
-        return Name(str(value).rsplit(".", 1)[-1])
-    return value
-
-
-Transform = Callable[[Callable[..., Any]], Callable[..., Any]]
-
-
 def run(
     function: Callable[..., Any],
     call: Call,
+    module: Any,
     finish: Callable[[Any], Any] = lambda results: results,
     owned: bool = False,
     transform: Transform = lambda inner: inner,
 ) -> Outcome:
-    """What Rushlight answers. `owned`: the first tensor is a copy; `transform` is given a function of tensors alone."""
-    outcome = Outcome()
+    """What a function of `module` answers: an outcome with an error has values where only the gradients failed.
+
+    `owned`: the first tensor is a copy, which may be written to; `transform` is given a function of tensors alone;
+    `finish` is applied to the results before they are differentiated.
+    """
+    storages = [given.values.copy() for given in call.inputs]
+    memory, values = iter(storages), tuple[Value, ...]()
+
+    def given(part: Any) -> Any:
+        if isinstance(part, Input):
+            return leaf(part, next(memory), module)
+        return getattr(module, part.text) if isinstance(part, Name) else part
+
     try:
-        tree = mapped([call.args, call.kwargs], as_tensor)
-        inputs = [leaf for leaf in leaves(tree) if isinstance(leaf, rl.Tensor)]
+        tree = mapped([call.args, call.kwargs], given)
+        tensors = [part for part in leaves(tree) if isinstance(part, module.Tensor)]
 
         def of_tensors(*tensors: Any) -> Any:
-            given = iter(tensors)
-            args, kwargs = mapped(tree, lambda leaf: next(given) if isinstance(leaf, rl.Tensor) else leaf)
-            if owned:
-                first = tensors[0]
-                args = mapped(args, lambda leaf: leaf.clone() if leaf is first else leaf)
+            parts = iter([tensors[0].clone(), *tensors[1:]] if owned else tensors)
+            args, kwargs = mapped(tree, lambda part: next(parts) if isinstance(part, module.Tensor) else part)
             return function(*args, **kwargs)
 
-        results = transform(of_tensors)(*inputs)
-        outcome.results = [as_data(leaf) for leaf in leaves(results)]
-        outcome.inputs = [as_data(tensor) for tensor in inputs]
-        outcome.stage = "gradient"
-        outcome.gradients = gradients(finish(results), inputs)
+        results = transform(of_tensors)(*tensors)
+        values = tuple([value_of(_resolved(part)) for part in leaves(results)])
+        differentiate(list(leaves(finish(results))), module)
+        gradients = tuple([None if tensor.grad is None else value_of(_resolved(tensor.grad)) for tensor in tensors])
+        return Outcome(values, tuple(storages), gradients)
     except Exception as error:  # noqa: BLE001 - every error is an outcome, which is told apart later
-        outcome.error = error
-    return outcome
+        found = failed(error, storages)
+        return Outcome(values, found.inputs, (), found.error, found.code, found.message + _where(error, found.code))
 
 
-def gradients(results: Any, inputs: list[Any]) -> list[Any]:
-    """Gradients of the inputs that require them, None where there is none."""
-    wanted = [tensor for tensor in inputs if tensor.requires_grad]
-    outputs = [leaf for leaf in leaves(results) if isinstance(leaf, rl.Tensor) and leaf.requires_grad]
-    if not wanted or not outputs:
-        return []
-    seeds = [
-        rl.from_numpy(np.array(cotangent(tuple(output.shape), position, output.is_complex()))).to(output.dtype)
-        for position, output in enumerate(outputs)
-    ]
-    found = rl.autograd.grad(outputs, wanted, seeds, allow_unused=True)
-    return [None if gradient is None else as_data(gradient) for gradient in found]
+def _resolved(part: Any) -> Any:
+    """A tensor without PyTorch's lazy conjugation and negation."""
+    return part.detach().resolve_conj().resolve_neg() if hasattr(part, "resolve_neg") else part
+
+
+def _where(error: BaseException, code: str | None) -> str:
+    """The place of a raw error."""
+    trace = error.__traceback__
+    if code is not None or trace is None:
+        return ""
+    while trace.tb_next is not None:
+        trace = trace.tb_next
+    return f" ({trace.tb_frame.f_code.co_filename.rpartition('/rushlight/')[2]}:{trace.tb_lineno})"

@@ -1,30 +1,13 @@
-"""Calls as data: arguments, results and gradients that need neither PyTorch nor Rushlight to be told."""
+"""Calls as data: arguments that need neither PyTorch nor Rushlight, and the statement that makes the call."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-
-@dataclass(frozen=True)
-class Array:
-    """A tensor: the elements of its storage in order, and how it looks at them (strides and offset in elements)."""
-
-    dtype: str
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    offset: int
-    storage: np.ndarray[Any, Any]
-    requires_grad: bool = False
-
-    def values(self) -> np.ndarray[Any, Any]:
-        """The elements as the tensor shows them."""
-        width = self.storage.dtype.itemsize
-        strides = tuple([stride * width for stride in self.strides])
-        return np.lib.stride_tricks.as_strided(self.storage[self.offset :], self.shape, strides)
+from tools.fuzz.program import Input, Program
 
 
 @dataclass(frozen=True)
@@ -33,51 +16,58 @@ class Name:
 
     text: str
 
+    def __repr__(self) -> str:
+        return f"torch.{self.text}"
+
 
 @dataclass(frozen=True)
 class Call:
-    """Arguments of one call; leaves are Arrays, Names and plain values."""
+    """Arguments of one call; leaves are Inputs, Names and plain values."""
 
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
 
+    @property
+    def inputs(self) -> tuple[Input, ...]:
+        """The tensors in order."""
+        return tuple([leaf for leaf in leaves([self.args, self.kwargs]) if isinstance(leaf, Input)])
+
+    def program(self, name: str, number: int = 0) -> Program:
+        """The program of this call alone; `name` is a path such as `nn.functional.linear`, or `.add_` of a method."""
+        count = len(self.inputs)
+        return Program(0, number, self.inputs, (f"v{count} = {self.text(name)}",), (f"v{count}",))
+
+    def text(self, name: str) -> str:
+        """The call in PyTorch's words, of tensors `v0`, `v1`, ..."""
+        numbers = iter(range(len(self.inputs)))
+        args, kwargs = mapped(
+            [self.args, self.kwargs], lambda leaf: _Text(f"v{next(numbers)}" if isinstance(leaf, Input) else leaf)
+        )
+        parts = [*map(repr, args), *(f"{key}={value!r}" for key, value in kwargs.items())]
+        if name.startswith("."):
+            return f"{parts[0]}{name}({', '.join(parts[1:])})"
+        head = re.sub(r"^torch\.nn\.functional\.", "F.", f"torch.{name}")
+        return f"{head}({', '.join(parts)})"
+
     def __str__(self) -> str:
-        parts = [described(value) for value in self.args]
-        return ", ".join([*parts, *(f"{name}={described(value)}" for name, value in self.kwargs.items())])
+        shapes = [f"v{number}: {described(given)}" for number, given in enumerate(self.inputs)]
+        return f"{self.text('f').removeprefix('torch.f')} of {', '.join(shapes)}"
 
 
-@dataclass
-class Outcome:
-    """What a call did: flat results, gradients of the inputs that require them, inputs after it; or its error."""
+class _Text:
+    """A leaf whose representation is Python's text for it."""
 
-    results: list[Any] = field(default_factory=list)
-    gradients: list[Any] = field(default_factory=list)
-    inputs: list[Any] = field(default_factory=list)
-    error: BaseException | None = None
-    stage: str = "forward"
+    def __init__(self, value: Any) -> None:
+        self.value = value
 
-
-def described(value: Any) -> str:
-    """A short text of an argument."""
-    if isinstance(value, Array):
-        dense = Array(value.dtype, value.shape, dense_strides(value.shape), 0, value.storage)
-        layout = "" if dense.strides == value.strides and value.offset == 0 else f" strides {list(value.strides)}"
-        return f"{value.dtype}{list(value.shape)}{layout}"
-    if isinstance(value, Name):
-        return value.text
-    if isinstance(value, (list, tuple)):
-        return f"[{', '.join([described(part) for part in value])}]"
-    return repr(value)
+    def __repr__(self) -> str:
+        text = self.value if isinstance(self.value, str) and re.fullmatch(r"v\d+", self.value) else repr(self.value)
+        return re.sub(r"(?<![\w.'\"])(nan|inf)\b(?!j)", r'float("\1")', text)
 
 
-def dense_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The strides of a row-major array of this shape."""
-    strides: list[int] = []
-    count = 1
-    for size in reversed(shape):
-        strides.insert(0, count)
-        count *= max(size, 1)
-    return tuple(strides)
+def described(given: Input) -> str:
+    """A short text of a tensor."""
+    return f"{given.dtype}{list(given.shape)} strides {list(given.strides)}"
 
 
 def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
@@ -100,10 +90,3 @@ def leaves(value: Any) -> Iterator[Any]:
             yield from leaves(part)
     else:
         yield value
-
-
-def cotangent(shape: tuple[int, ...], position: int, is_complex: bool) -> np.ndarray[Any, Any]:
-    """The gradient that result `position` is given: the same numbers everywhere, exact in bfloat16."""
-    rng = np.random.default_rng(position + 1)
-    whole = rng.integers(-8, 9, shape) / 4
-    return whole + 1j * (rng.integers(-8, 9, shape) / 4) if is_complex else whole

@@ -9,11 +9,21 @@ from types import FunctionType
 from typing import Any
 
 import rushlight as rl
+from tools.fuzz.comparing import Judge as Judging
+from tools.fuzz.comparing import (
+    category_of,
+    error_difference,
+    same_bits,
+    storages_difference,
+    values_difference,
+)
+from tools.fuzz.deviations import COMPILED_RULES, OPERATOR_RULES, Difference, explained
+from tools.fuzz.running import Outcome
 from tools.opdb import answering, pytorch
-from tools.opdb.calls import Call, Outcome, mapped
-from tools.opdb.comparing import EXACT, Difference, Tolerance, differences, error_of
-from tools.opdb.deviations import DTYPES, Question, rule_for
+from tools.opdb.calls import Call
+from tools.opdb.tolerating import Judge, arrays
 
+DTYPES = ("float32", "float64", "bfloat16", "int64", "bool", "complex64")
 DIFFERENTIABLE = ("float32", "float64", "complex64")
 KEPT = 12
 
@@ -25,23 +35,14 @@ class Tally:
     counts: Counter[str] = field(default_factory=Counter)
     failures: list[dict[str, Any]] = field(default_factory=list)
 
-    def add(self, question: Question, sample: int, found: Difference | None) -> None:
-        """Count an answer, and keep it where it differs."""
-        rule = None if found is None else rule_for(question, found)
-        category = "agree" if found is None else f"deviation {rule.name}" if rule else found.category
-        key = f"{question.part}/{category}"
+    def add(self, part: str, dtype: str, number: int, call: str, detail: str | None, rule: str | None) -> None:
+        """Count an answer, and keep it where it differs and no rule explains it."""
+        category = "agree" if detail is None else f"deviation {rule}" if rule else category_of(detail)
+        key = f"{part}/{category}"
         self.counts[key] += 1
-        if found is not None and rule is None and self.counts[key] <= KEPT:
-            self.failures.append(
-                {
-                    "dtype": question.dtype,
-                    "sample": sample,
-                    "part": question.part,
-                    "category": found.category,
-                    "detail": found.detail,
-                    "call": question.call,
-                }
-            )
+        if detail is not None and rule is None and self.counts[key] <= KEPT:
+            failure = {"dtype": dtype, "sample": number, "part": part, "category": category, "detail": detail[:400]}
+            self.failures.append({**failure, "call": call[:400]})
 
 
 @dataclass(frozen=True)
@@ -87,35 +88,25 @@ def _check_sample(
 ) -> None:
     call = pytorch.call_of(sample)
     finish: Callable[[Any], Any] = sample.output_process_fn_grad
-    wanted = pytorch.run(entry.op, sample, finish)
-    if wanted.error is not None and wanted.stage == "forward":
+    wanted = answering.run(entry.op, call, pytorch.torch, finish)
+    if wanted.error is not None and not wanted.values:
         tally.counts["forward/refused by PyTorch"] += 1
         return
-    tolerance = Tolerance(*pytorch.tolerances(entry, dtype), defaults=True)
-    exact = _exact(entry.op, sample, finish, dtype)
-    ask = Asking(entry, dtype, sample, position, call, tally)
-    given = answering.run(function, call, finish)
-    ask.forward(wanted, given, tolerance, exact)
-    ask.variants(wanted, tolerance, exact)
-    if compiled and (given.error is None or given.stage == "gradient"):
+    exact: Outcome | None = None
+    if (dtype.is_floating_point or dtype.is_complex) and dtype != pytorch.torch.float64:
+        exact = answering.run(entry.op, pytorch.widened(call), pytorch.torch, finish)
+    ask = Asking(entry, dtype, sample, position, call, tally, exact if exact and exact.error is None else None)
+    given = answering.run(function, call, rl, finish)
+    ask.forward(wanted, given)
+    ask.method(wanted)
+    ask.inplace()
+    if compiled and given.values:
         ask.compiled(function, given, finish)
-
-
-def _exact(op: Callable[..., Any], sample: Any, finish: Callable[[Any], Any], dtype: Any) -> Outcome | None:
-    if not (dtype.is_floating_point or dtype.is_complex) or dtype == pytorch.torch.float64:
-        return None
-    wide = type(sample)(
-        mapped(sample.input, pytorch.widened),
-        args=mapped(tuple(sample.args), pytorch.widened),
-        kwargs=mapped(dict(sample.kwargs), pytorch.widened),
-    )
-    outcome = pytorch.run(op, wide, finish)
-    return outcome if outcome.error is None else None
 
 
 @dataclass(frozen=True)
 class Asking:
-    """One sample's questions."""
+    """One sample's questions; `exact` is what PyTorch answers in the widest dtype, or None."""
 
     entry: Any
     dtype: Any
@@ -123,59 +114,72 @@ class Asking:
     position: int
     call: Call
     tally: Tally
+    exact: Outcome | None
 
-    def note(self, part: str, found: Difference | None) -> None:
+    def note(self, part: str, actual: Outcome, expected: Outcome, detail: str | None) -> None:
         """Count the answer to a part."""
-        question = Question(self.entry.name, pytorch.name_of(self.dtype), part, str(self.call))
-        self.tally.add(question, self.position, found)
+        name = self.entry.name if not part.startswith("inplace") else f".{self.entry.name.rpartition('.')[2]}_"
+        program = self.call.program(name, self.position)
+        rules = COMPILED_RULES if part == "compiled" else OPERATOR_RULES
+        rule = None if detail is None else explained(Difference(program, actual, expected, detail), rules)
+        self.tally.add(part, pytorch.name_of(self.dtype), self.position, f"{name}{self.call}", detail, rule)
 
-    def forward(self, wanted: Outcome, given: Outcome, tolerance: Tolerance, exact: Outcome | None) -> None:
+    def results(self, actual: Outcome, expected: Outcome) -> str | None:
+        """How results, and inputs after the call, differ."""
+        judge = self.judge(gradients=False)
+        found = values_difference("result", actual.values, expected.values, judge)
+        return found or storages_difference(actual.inputs, expected.inputs, judge)
+
+    def gradients(self, actual: Outcome, expected: Outcome) -> str | None:
+        """How gradients differ."""
+        return values_difference("gradient", actual.gradients, expected.gradients, self.judge(gradients=True))
+
+    def judge(self, gradients: bool) -> Judging:
+        """What says how near answers must be."""
+        return Judge(pytorch.tolerances(self.entry, self.dtype), arrays(self.exact, gradients))
+
+    def forward(self, wanted: Outcome, given: Outcome) -> None:
         """Results, inputs after the call, gradients."""
-        error = error_of(given)
-        if error is not None and given.stage == "forward":
-            self.note("forward", error)
+        if given.error is not None and not given.values:
+            self.note("forward", given, wanted, error_difference(given, wanted))
             return
-        found = differences(wanted.results, given.results, tolerance, exact and exact.results)
-        found = found or differences(wanted.inputs, given.inputs, tolerance, exact and exact.inputs)
-        self.note("forward", found)
+        self.note("forward", given, wanted, self.results(given, wanted))
         if wanted.gradients and wanted.error is None:
-            found = error or differences(wanted.gradients, given.gradients, tolerance, exact and exact.gradients)
-            self.note("gradient", found)
+            found = error_difference(given, wanted) or self.gradients(given, wanted)
+            self.note("gradient", given, wanted, found)
 
-    def variants(self, wanted: Outcome, tolerance: Tolerance, exact: Outcome | None) -> None:
-        """The method and the in-place method, where PyTorch has them."""
-        plain: Any = self.sample.input
-        if not isinstance(plain, pytorch.torch.Tensor):
+    def method(self, wanted: Outcome) -> None:
+        """The method, where PyTorch has it."""
+        method = answering.method_of(self.entry.name.rpartition(".")[2]) if self.entry.method_variant else None
+        if method is not None and isinstance(self.sample.input, pytorch.torch.Tensor):
+            given = answering.run(method, self.call, rl)
+            refused = None if given.values else error_difference(given, wanted)
+            self.note("method", given, wanted, refused or self.results(given, wanted))
+
+    def inplace(self) -> None:
+        """The in-place method, where PyTorch has it."""
+        inplace = answering.method_of(f"{self.entry.name.rpartition('.')[2]}_") if self.entry.inplace_variant else None
+        if inplace is None or not isinstance(self.sample.input, pytorch.torch.Tensor) or self.sample.broadcasts_input:
             return
-        last = self.entry.name.rsplit(".", 1)[-1]
-        method = answering.method_of(last) if self.entry.method_variant else None
-        if method is not None:
-            given = answering.run(method, self.call)
-            found = error_of(given) if given.stage == "forward" else None
-            self.note("method", found or differences(wanted.results, given.results, tolerance, exact and exact.results))
-        inplace = answering.method_of(f"{last}_") if self.entry.inplace_variant else None
-        if inplace is not None and not self.sample.broadcasts_input:
-            self._inplace(inplace, tolerance, exact)
-
-    def _inplace(self, inplace: Callable[..., Any], tolerance: Tolerance, exact: Outcome | None) -> None:
         finish: Callable[[Any], Any] = self.sample.output_process_fn_grad
-        wanted = pytorch.run(self.entry.inplace_variant, self.sample, finish, owned=True)
-        given = answering.run(inplace, self.call, finish, owned=True)
-        if wanted.error is not None:
-            if wanted.stage == "forward":
-                found = Difference("accepted", str(wanted.error)[:200]) if given.error is None else error_of(given)
-                self.note("inplace refused", None if found and found.category == "registered" else found)
-            return
-        found = error_of(given) or differences(wanted.results, given.results, tolerance, exact and exact.results)
-        found = found or differences(wanted.gradients, given.gradients, tolerance, exact and exact.gradients)
-        self.note("inplace", found)
+        wanted = answering.run(self.entry.inplace_variant, self.call, pytorch.torch, finish, owned=True)
+        given = answering.run(inplace, self.call, rl, finish, owned=True)
+        found = error_difference(given, wanted)
+        if wanted.error is None:
+            found = found or self.results(given, wanted) or self.gradients(given, wanted)
+            self.note("inplace", given, wanted, found)
+        elif not wanted.values:
+            self.note("inplace refused", given, wanted, found)
 
     def compiled(self, function: Callable[..., Any], given: Outcome, finish: Callable[[Any], Any]) -> None:
         """Compiled with the same bits as eager: results, inputs after the call, gradients."""
-        fused = answering.run(function, self.call, finish, transform=lambda inner: rl.compile(inner, fullgraph=True))
+        fused = answering.run(
+            function, self.call, rl, finish, transform=lambda inner: rl.compile(inner, fullgraph=True)
+        )
         rl.compiler.reset()
-        if fused.error is not None and not (given.error is not None and fused.stage == "gradient"):
-            self.note("compiled", error_of(fused))
-            return
-        found = differences(given.results, fused.results, EXACT) or differences(given.inputs, fused.inputs, EXACT)
-        self.note("compiled", found or differences(given.gradients, fused.gradients, EXACT))
+        found = error_difference(fused, given)
+        if given.error is None and found is None:
+            found = values_difference("result", fused.values, given.values, same_bits)
+            found = found or storages_difference(fused.inputs, given.inputs, same_bits)
+            found = found or values_difference("gradient", fused.gradients, given.gradients, same_bits)
+        self.note("compiled", fused, given, found)

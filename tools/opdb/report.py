@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-COLUMNS = ("agree", "deviation", "value", "shape", "dtype", "raw", "registered")
-WRONG = ("value", "shape", "dtype", "type", "raw", "accepted")
+COLUMNS = ("agree", "deviation", "value", "shape", "dtype", "raw", "refused", "accepted")
+WRONG = ("value", "shape", "dtype", "kind", "raw", "accepted")
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -25,7 +25,7 @@ def totals(results: list[dict[str, Any]]) -> dict[str, Counter[str]]:
             for key, count in counts.items():
                 part, category = key.split("/", 1)
                 category = category.split(" ", 1)[0]
-                found.setdefault(part, Counter())["dtype" if category == "type" else category] += count
+                found.setdefault(part, Counter())["dtype" if category == "kind" else category] += count
     return found
 
 
@@ -40,7 +40,7 @@ def table(results: list[dict[str, Any]]) -> str:
 
 
 def wrong(results: list[dict[str, Any]], every: bool = False) -> Iterator[str]:
-    """A line for each kept failure that is no registered error."""
+    """A line for each kept failure that is no registered error, nor agreement to refuse."""
     for result in results:
         for failure in result["failures"]:
             if every or failure["category"] in WRONG:

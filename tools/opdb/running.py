@@ -88,7 +88,7 @@ def _run_all(entries: list[Any], settings: Settings, folder: Path, jobs: int, ti
 def _finished(path: Path, name: str, status: int) -> None:
     if status == 0 and path.exists():
         result = json.loads(path.read_text(encoding="utf-8"))
-        bad = [failure for failure in result["failures"] if failure["category"] != "registered"]
+        bad = [failure for failure in result["failures"] if failure["category"] != "refused"]
         if bad:
             print(f"{name}: {len(bad)} failures in {result['seconds']} s", flush=True)
         return

@@ -36,6 +36,22 @@ _TOLERANCES: dict[DType, Tolerances] = {
 EXACT = Tolerances(0.0, 0.0)
 
 
+def tolerances_of(dtype: np.dtype[Any]) -> Tolerances:
+    """The tolerances for values of a dtype of numpy; integers must be equal."""
+    return next((found for known, found in _TOLERANCES.items() if known.numpy == dtype), EXACT)
+
+
+def unlike(actual: Array, expected: Array) -> NDArray[np.bool_]:
+    """Where two arrays of one shape and dtype differ in bits. Any NaN is like another; complex numbers go by parts."""
+    if expected.dtype.kind == "c":
+        return unlike(np.real(actual), np.real(expected)) | unlike(np.imag(actual), np.imag(expected))
+    if expected.dtype.kind not in "fV":
+        return np.asarray(actual != expected)
+    one, other = [np.ascontiguousarray(array).view(f"u{array.dtype.itemsize}") for array in (actual, expected)]
+    apart = (one != other).reshape(expected.shape)
+    return np.asarray(apart & ~(np.isnan(actual) & np.isnan(expected)))
+
+
 class Options(NamedTuple):
     """What counts as close, besides the values."""
 

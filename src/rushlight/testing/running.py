@@ -13,6 +13,7 @@ from rushlight.eager.memory import array_of
 from rushlight.eager.mutation import in_place
 from rushlight.runtime.generator import default_generator
 from rushlight.support.errors import RushlightError
+from rushlight.testing.close import unlike
 from rushlight.testing.programs import (
     Array,
     Dim,
@@ -151,16 +152,11 @@ def _laid_out(array: Array, layout: str) -> Array:
 
 def difference(actual: Any, expected: Any) -> str | None:
     """How two tensors differ in any bit, NaNs aside; None if they do not."""
-    one, other = np.ascontiguousarray(array_of(actual)), np.ascontiguousarray(array_of(expected))
+    one, other = array_of(actual), array_of(expected)
     if one.shape != other.shape or one.dtype != other.dtype:
         return f"{one.dtype}{one.shape} instead of {other.dtype}{other.shape}"
-    real = np.real(one).dtype if one.dtype.kind == "c" else one.dtype
-    parts = [array.reshape(-1).view(real) for array in (one, other)]
-    bits = [part.view(f"u{real.itemsize}") for part in parts]
-    wrong = bits[0] != bits[1]
-    if real.kind not in "biu":
-        wrong &= ~(np.isnan(parts[0]) & np.isnan(parts[1]))
+    wrong = unlike(one, other)
     if not wrong.any():
         return None
-    at = int(np.argmax(wrong))
-    return f"{int(wrong.sum())} of {wrong.size} elements, first {parts[0][at]!r} instead of {parts[1][at]!r}"
+    at = tuple(np.argwhere(wrong)[0])
+    return f"{int(wrong.sum())} of {wrong.size} elements, first {one[at]!r} instead of {other[at]!r}"
