@@ -44,6 +44,32 @@ def test_outcomes_are_told_apart(text, kind):
     assert hostile._child.ask({"number": 0, "text": text})["kind"] == kind
 
 
+# By class: dims of tensors without any, numbers where a tensor belongs, truth of what has none, no ints and no dicts.
+FOUND = {
+    "coded": (
+        "big_scalar().unflatten(0, int62())",
+        "int_scalar().unbind()",
+        "torch.slice_scatter(scalar(), scalar())",
+        "no_columns().take_along_dim(sixty())",
+        "torch.equal(leaf(), huge_float())",
+        "torch.full_like(vector(), image())",
+        "torch.normal(1, 2)",
+        "ints().new_empty((0, 1), device=texts())",
+        "F.max_pool2d(image(), 2, return_indices=frozen_array())",
+        "F.dropout(vector(), p=odd_dictionary())",
+        "vector().quantile(complex_number())",
+        "optim.AdamW([parameter()]).load_state_dict(broken_length())",
+    ),
+    "value": ("vector().round(decimals=sixty() * 6)", "torch.triu_indices(int62(), 4)"),
+    "binding": ("[compiled(vector()), compiled(plain())]",),
+}
+
+
+@pytest.mark.parametrize(("kind", "text"), [(kind, text) for kind, texts in FOUND.items() for text in texts])
+def test_what_was_found_stays_mended(kind, text):
+    assert hostile._child.ask({"number": 0, "text": text})["kind"] == kind
+
+
 def test_crashes_and_hangs_are_answers():
     child = Child("tools.fuzz.calling", patience_seconds=20.0)
     assert child.ask({"number": 0, "text": "__import__('os')._exit(3)"})["kind"] == "crash"

@@ -366,13 +366,13 @@ def why_missed(entry: Entry, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
     for line in entry.unpack:
         try:
             exec(line, space, local)  # noqa: S102 - our own text
-        except (KeyError, IndexError):
+        except (KeyError, IndexError, TypeError, AttributeError):
             break
     for guard in entry.guards:
         try:
             if eval(guard.failed, space, local):  # noqa: S307 - our own text
                 return guard
-        except (KeyError, IndexError, AttributeError, NameError):
+        except (KeyError, IndexError, TypeError, AttributeError, NameError):
             return guard
     return None
 

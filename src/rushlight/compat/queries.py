@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypeGuard
 
-from rushlight.eager.arguments import element_type
+from rushlight.eager.arguments import element_type, required_tensor
 from rushlight.eager.boundary import checked
 from rushlight.eager.functions import isclose
 from rushlight.eager.mutation import can_cast as _can_cast
@@ -47,6 +47,7 @@ def allclose(input: Any, other: Any, rtol: float = 1e-5, atol: float = 1e-8, equ
 @checked
 def equal(input: Any, other: Any) -> bool:
     """Return whether two tensors have one shape and equal elements."""
+    input, other = required_tensor(input), required_tensor(other)
     return tuple(input.shape) == tuple(other.shape) and bool((input == other).all())
 
 

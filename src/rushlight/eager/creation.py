@@ -222,12 +222,17 @@ def full(
     if rest:
         no_more(rest, OPTIONS)
     shape = shape_of((size,))
-    value = required_operand(fill_value)
-    if isinstance(value, Handle):
-        require(not value.form.shape, "S002", "full: fill_value must have no dims", fill_value=value)
+    value = _fill_value(fill_value, "full")
     attrs = {"size": shape, "dtype": _value_dtype(value, dtype), "device": place(device)}
     result = call_function(OPERATORS["full"], (value,), attrs)
     return with_gradient(result, requires_grad)
+
+
+def _fill_value(value: Any, op: str) -> Any:
+    value = required_operand(value)
+    if isinstance(value, Handle):
+        require(not value.form.shape, "S002", f"{op}: fill_value must have no dims", fill_value=value)
+    return value
 
 
 def _value_dtype(value: Any, dtype: Any) -> DType:
@@ -281,7 +286,7 @@ def full_like(
 ) -> Any:
     """One value in the shape of another tensor."""
     like = required_tensor(input)
-    return _like("full_like", like, (required_operand(fill_value),), dtype, device, requires_grad, rest)
+    return _like("full_like", like, (_fill_value(fill_value, "full_like"),), dtype, device, requires_grad, rest)
 
 
 def _range_count(first: float, last: float, step: float) -> int:

@@ -102,6 +102,7 @@ class OrderMethods:
         q = q.item() if isinstance(q, TracedNumber) else q
         if interpolation != "linear" or isinstance(q, Handle):
             fail("A006", "quantile: one number for q, and linear interpolation", q=q, interpolation=interpolation)
+        require(isinstance(q, (int, float)), "A001", "quantile: q must be a number", q=q)
         require(0 <= q <= 1, "A002", "quantile: q must be between 0 and 1", q=q)
         flat = self.reshape(-1) if dim is None or self.ndim == 0 else self
         along = 0 if dim is None else wrap_dim(fixed_integer(dim), self.ndim, "quantile")

@@ -277,27 +277,27 @@ class ConversionOverloads:
 
     def new_zeros(self, *size: Any, dtype: Any = None, device: Any = None, **options: Any) -> Any:
         """Zeros of this tensor's dtype and device."""
-        return zeros(*size, dtype=dtype or _dtype(self), device=device or _device(self), **options)
+        return zeros(*size, dtype=_dtype(self, dtype), device=_device(self, device), **options)
 
     def new_ones(self, *size: Any, dtype: Any = None, device: Any = None, **options: Any) -> Any:
         """Ones of this tensor's dtype and device."""
-        return ones(*size, dtype=dtype or _dtype(self), device=device or _device(self), **options)
+        return ones(*size, dtype=_dtype(self, dtype), device=_device(self, device), **options)
 
     def new_empty(self, *size: Any, dtype: Any = None, device: Any = None, **options: Any) -> Any:
         """Undefined contents, of this tensor's dtype and device."""
-        return empty(*size, dtype=dtype or _dtype(self), device=device or _device(self), **options)
+        return empty(*size, dtype=_dtype(self, dtype), device=_device(self, device), **options)
 
     def new_full(self, size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, **options: Any) -> Any:
         """One value everywhere, of this tensor's dtype and device."""
-        return full(size, fill_value, dtype=dtype or _dtype(self), device=device or _device(self), **options)
+        return full(size, fill_value, dtype=_dtype(self, dtype), device=_device(self, device), **options)
 
 
-def _dtype(tensor: Any) -> DType:
-    return tensor.dtype
+def _dtype(tensor: Any, given: Any) -> Any:
+    return tensor.dtype if given is None else given
 
 
-def _device(tensor: Any) -> Device:
-    return tensor.device
+def _device(tensor: Any, given: Any) -> Any:
+    return tensor.device if given is None else given
 
 
 def _of_other(args: tuple[Any, ...], rest: dict[str, Any]) -> tuple[Any, ...]:

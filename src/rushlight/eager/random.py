@@ -27,6 +27,7 @@ from rushlight.eager.arguments import (
 from rushlight.eager.boundary import checked, checked_methods
 from rushlight.eager.creation import OPTIONS, with_gradient
 from rushlight.eager.dispatch import BACKENDS, STATE, Key, bit, call_function, register_preparation
+from rushlight.eager.handle import Handle
 from rushlight.eager.memory import array_of, copied
 from rushlight.eager.mutation import Mutation, in_place
 from rushlight.ir.dtype import int64, uint64
@@ -223,6 +224,7 @@ def normal(mean: Any, std: Any = 1.0, size: Any = None, *, generator: Any = None
     if size is not None:
         return randn(size, generator=generator, dtype=dtype) * std + mean
     either = mean + std
+    require(isinstance(either, Handle), "A001", "normal: of two numbers a size is needed too", mean=mean, std=std)
     return randn(*either.shape, generator=generator, dtype=dtype or either.dtype) * std + mean
 
 

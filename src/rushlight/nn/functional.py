@@ -219,6 +219,7 @@ def scaled_dot_product_attention(
     return scaled_dot_product_attention_decompose(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
 
 
+@checked
 def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
     """Return the input with elements set to 0 with probability `p`, and the others divided by `1 - p`."""
     require(0.0 <= p <= 1.0, "A002", f"dropout probability has to be between 0 and 1, but got {p}")
@@ -360,7 +361,7 @@ def _max_pool(
     ceil_mode: bool,
     return_indices: bool,
 ) -> Any:
-    name = f"max_pool{dims}d_with_indices" if return_indices else f"max_pool{dims}d"
+    name = f"max_pool{dims}d_with_indices" if flag(return_indices) else f"max_pool{dims}d"
     return OPERATORS[name](input, kernel_size, stride, padding, dilation, ceil_mode)
 
 

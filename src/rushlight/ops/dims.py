@@ -40,6 +40,12 @@ def wrap_dim(dim: int, ndim: int, op: str) -> int:
     return dim % bound
 
 
+def own_dim(dim: int, shape: Sequence[Any], op: str) -> int:
+    """A dim counted from the front whose size is asked for; I002 when out of range, as all are of a 0-d tensor."""
+    require(shape, "I002", f"{op}: a tensor without dims has no size", dim=dim)
+    return wrap_dim(dim, len(shape), op)
+
+
 def wrap_dims(dim: Dims, ndim: int, op: str) -> tuple[int, ...]:
     """Ascending dims from one, several, or None and () for all; I006 when one is named twice."""
     if dim is None or dim == ():

@@ -18,7 +18,7 @@ from rushlight.ir.scalar import Scalar, constant, fma, select
 from rushlight.ir.type import TensorType
 from rushlight.ir.value import Value
 from rushlight.ops import math_erf, math_exp, math_log
-from rushlight.ops.dims import convert, same_size, widened, wrap_dim
+from rushlight.ops.dims import convert, own_dim, same_size, widened
 from rushlight.ops.math_core import like, magnitude
 from rushlight.ops.pointwise import Array, At, array_type, computed, lowered, sample_array, typed_result, unary
 from rushlight.ops.pointwise_combine import where
@@ -541,7 +541,7 @@ glu = define(
 @glu.decompose
 def glu_decompose(input: Value, dim: int) -> Any:
     require(input.ndim, "S002", "glu: a tensor with dims is expected", input=input.shape)
-    place = wrap_dim(dim, input.ndim, "glu")
+    place = own_dim(dim, input.shape, "glu")
     half = floordiv(input.shape[place], 2)
     even = same_size(half * 2, input.shape[place])
     require(even, "S010", f"glu: the size of dim {dim} must be even", input=input.shape)

@@ -85,6 +85,11 @@ def round_meta(input: TensorType, decimals: int) -> TensorType:
     return result
 
 
+def _power(decimals: int) -> float:
+    """10 to the power of so many decimals; infinite where float64 has no such number, so that NaN is the result."""
+    return 10.0 ** abs(decimals) if abs(decimals) <= 308 else INF
+
+
 @round_.ref
 def round_ref(input: Any, decimals: int) -> Array:
     def function(x: Array) -> Array:
@@ -92,7 +97,7 @@ def round_ref(input: Any, decimals: int) -> Array:
             return x
         if decimals == 0:
             return np.rint(x)
-        power = x.dtype.type(10.0 ** abs(decimals))
+        power = x.dtype.type(_power(decimals))
         return np.rint(x * power) / power if decimals > 0 else np.rint(x / power) * power
 
     return computed(round_, function, [input])
@@ -103,7 +108,7 @@ def round_lower(at: At, input: Operand, decimals: int) -> Scalar:
     def scalar(x: Scalar) -> Scalar:
         if x.type.kind is not Kind.FLOAT:
             return x
-        power = like(x, 10.0 ** abs(decimals))
+        power = like(x, _power(decimals))
         if decimals == 0:
             return apply("round_even", x)
         return apply("round_even", x * power) / power if decimals > 0 else apply("round_even", x / power) * power

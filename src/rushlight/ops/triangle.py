@@ -98,7 +98,8 @@ def triu_indices_ref(row: int, col: int, offset: int, dtype: DType | None, devic
 
 @triu_indices.lower
 def triu_indices_lower(at: At, row: Size, col: Size, offset: int, dtype: DType | None, device: Device | None) -> Scalar:
-    # The matrix turned by half a turn has the lower triangle, from its end.
+    # The matrix turned by half a turn has the lower triangle, from its end. Rows below the diagonal's end have nothing.
+    row = minimum(row, maximum(col - offset, 0))
     turned = col - row - offset
     rows, columns = _place(_before(row, col, turned) - 1 - at[1], row, col, turned)
     last_row, last_column = index(row) - index(1), index(col) - index(1)

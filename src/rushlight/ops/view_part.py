@@ -25,6 +25,7 @@ from rushlight.ops.dims import (
     divisible,
     guarded,
     normal,
+    own_dim,
     replaced,
     same_shape,
     within,
@@ -189,7 +190,7 @@ def _clamped(position: Size, size: Size) -> Size:
 
 @slice_.view
 def slice_view(input: Layout, dim: int, start: Size | None, end: Size | None, step: Size) -> Layout:
-    place = wrap_dim(dim, len(input.shape), "slice")
+    place = own_dim(dim, input.shape, "slice")
     first, count = slice_range(input.shape[place], start, end, step)
     stride = input.strides[place]
     return Layout(
@@ -206,7 +207,7 @@ def slice_ref(input: Array, dim: int, start: int | None, end: int | None, step: 
 
 @slice_.lower
 def slice_lower(at: At, input: Operand, dim: int, start: Size | None, end: Size | None, step: Size) -> Scalar:
-    place = wrap_dim(dim, len(input.shape), "slice")
+    place = own_dim(dim, input.shape, "slice")
     first, _ = slice_range(input.shape[place], start, end, step)
     return input[replaced(at, place, first + at[place] * step)]
 
@@ -263,7 +264,7 @@ def slice_backward_lower(
 def _sliced(
     at: At, source: Operand, shape: Shape, dim: int, cut: tuple[Size | None, Size | None, Size], other: Scalar
 ) -> Scalar:
-    place = wrap_dim(dim, len(shape), "slice")
+    place = own_dim(dim, shape, "slice")
     start, end, step = cut
     first, count = slice_range(shape[place], start, end, step)
     offset = at[place] - first
@@ -293,7 +294,7 @@ slice_scatter = define(
 def slice_scatter_meta(
     input: TensorType, src: TensorType, dim: int, start: Size | None, end: Size | None, step: Size
 ) -> TensorType:
-    place = wrap_dim(dim, len(input.shape), "slice_scatter")
+    place = own_dim(dim, input.shape, "slice_scatter")
     _, count = slice_range(input.shape[place], start, end, step)
     _require_fits(src, replaced(input.shape, place, count), "slice_scatter")
     return TensorType(input.shape, input.dtype, input.device)

@@ -12,7 +12,7 @@ from rushlight.ir.loops import Operand
 from rushlight.ir.scalar import Scalar
 from rushlight.ir.type import Layout, TensorType, contiguous_strides
 from rushlight.ir.value import Value
-from rushlight.ops.dims import Array, At, Shape, normal, replaced, same_known, same_size, wrap_dim, zero
+from rushlight.ops.dims import Array, At, Shape, normal, own_dim, replaced, same_known, same_size, wrap_dim, zero
 from rushlight.ops.record import Fact, Sample, define
 from rushlight.support.errors import fail, require
 from rushlight.sym import Size, eq, ge, guard_or_false, has_example, minimum, ne, optimization_hint, product, required
@@ -388,7 +388,7 @@ unflatten = define("unflatten(Tensor(a) input, int dim, Size[] sizes) -> Tensor(
 
 
 def _unflattened(shape: Shape, dim: int, sizes: Shape) -> Shape:
-    place = wrap_dim(dim, len(shape), "unflatten")
+    place = own_dim(dim, shape, "unflatten")
     return replaced(shape, place, *completed_shape((shape[place],), sizes, "unflatten"))
 
 

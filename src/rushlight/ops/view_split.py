@@ -12,7 +12,7 @@ from rushlight.ir.scalar import Scalar
 from rushlight.ir.type import Layout, TensorType
 from rushlight.ir.value import Value
 from rushlight.ops.create import zeros_of
-from rushlight.ops.dims import Array, At, Shape, normal, replaced, same_size, wrap_dim
+from rushlight.ops.dims import Array, At, Shape, normal, own_dim, replaced, same_size
 from rushlight.ops.join import cat, stack
 from rushlight.ops.record import Fact, Sample, define
 from rushlight.ops.view_part import select, slice_backward, slice_scatter
@@ -82,7 +82,7 @@ narrow = define(
 
 @narrow.decompose
 def narrow_decompose(input: Value, dim: int, start: Size, length: Size) -> Any:
-    place = wrap_dim(dim, input.ndim, "narrow")
+    place = own_dim(dim, input.shape, "narrow")
     size = input.shape[place]
     first = start + size if isinstance(start, int) and start < 0 else start
     fits = required(ge(first, 0)) and required(ge(length, 0)) and required(le(first + length, size))
@@ -132,7 +132,7 @@ def split_sizes(size: Size, sections: Any) -> tuple[Size, ...]:
 @split.decompose
 def split_decompose(tensor: Value, split_size_or_sections: Any, dim: int) -> tuple[Any, ...]:
     require(tensor.ndim, "S002", "split: a tensor with dims is expected", tensor=tensor.shape)
-    place = wrap_dim(dim, tensor.ndim, "split")
+    place = own_dim(dim, tensor.shape, "split")
     parts: list[Any] = []
     start: Size = 0
     for size in split_sizes(tensor.shape[place], split_size_or_sections):
@@ -149,7 +149,7 @@ def split_ref(tensor: Array, split_size_or_sections: Any, dim: int) -> tuple[Arr
 
 @split.vjp
 def split_vjp(g: Any, tensor: TensorType, split_size_or_sections: Any, dim: int) -> Any:
-    place = wrap_dim(dim, len(tensor.shape), "split")
+    place = own_dim(dim, tensor.shape, "split")
     sizes = split_sizes(tensor.shape[place], split_size_or_sections)
     return _joined(g, [replaced(tensor.shape, place, size) for size in sizes], place)
 
@@ -175,7 +175,7 @@ chunk = define(
 
 def _chunk_size(shape: Shape, chunks: int, dim: int) -> Size:
     require(chunks > 0, "A002", "chunk: the number of chunks must be positive", chunks=chunks)
-    return ceildiv(shape[wrap_dim(dim, len(shape), "chunk")], chunks)
+    return ceildiv(shape[own_dim(dim, shape, "chunk")], chunks)
 
 
 @chunk.decompose
@@ -203,7 +203,7 @@ unbind = define("unbind(Tensor(a) input, int dim=0) -> Tensor(a)[]", "The slices
 
 @unbind.decompose
 def unbind_decompose(input: Value, dim: int) -> tuple[Any, ...]:
-    place = wrap_dim(dim, input.ndim, "unbind")
+    place = own_dim(dim, input.shape, "unbind")
     size = input.shape[place]
     if isinstance(size, SizeExpr):
         found = guarding_hint_or_throw(size)
@@ -219,7 +219,7 @@ def unbind_ref(input: Array, dim: int) -> tuple[Array, ...]:
 
 @unbind.vjp
 def unbind_vjp(g: Any, input: TensorType, dim: int) -> Any:
-    place = wrap_dim(dim, len(input.shape), "unbind")
+    place = own_dim(dim, input.shape, "unbind")
     given = next(grad for grad in g if grad is not None)
     return stack(tuple([zeros_of(given, given.shape) if grad is None else grad for grad in g]), place)
 

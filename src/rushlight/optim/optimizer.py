@@ -156,6 +156,7 @@ class Optimizer(Constructed):
     @checked
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Take back a state dict, PyTorch's too; parameters are matched by their order."""
+        require(isinstance(state_dict, Mapping), "A001", "load_state_dict: a dict is expected", given=state_dict)
         for key in ("param_groups", "state"):
             require(key in state_dict, "A007", f"load_state_dict: there is no {key}", keys=list(state_dict))
         saved_groups = cast(list[dict[str, Any]], state_dict["param_groups"])

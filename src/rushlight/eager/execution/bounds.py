@@ -20,7 +20,7 @@ from rushlight.ir.dtype import Kind, bool_, int64
 from rushlight.ir.graph import Graph, GraphBuilder, Node
 from rushlight.ops import OPERATORS
 from rushlight.ops.record import Operator
-from rushlight.support.errors import fail
+from rushlight.support.errors import fail, require
 
 
 class Range(NamedTuple):
@@ -110,6 +110,7 @@ def checks_of(op: Operator, operands: Sequence[Any], attrs: Mapping[str, Any]) -
     for one in rule({**dict(zip(names, types, strict=True)), **attrs}):
         position = names.index(one.operand)
         index = operands[position] if one.member is None else operands[position][one.member]
+        require(isinstance(index, Handle), "A001", f"{op.name}: {one.operand} must be a tensor", given=index)
         if index.form.numel:
             found.append(Check(one, position, _plan(index, one.ignored is not None)))
     return found
