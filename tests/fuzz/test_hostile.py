@@ -58,9 +58,16 @@ FOUND = {
         "F.max_pool2d(image(), 2, return_indices=frozen_array())",
         "F.dropout(vector(), p=odd_dictionary())",
         "vector().quantile(complex_number())",
+        "torch.stack(odd_dictionary())",
+        "torch.Generator(broken_attributes())",
         "optim.AdamW([parameter()]).load_state_dict(broken_length())",
     ),
-    "value": ("vector().round(decimals=sixty() * 6)", "torch.triu_indices(int62(), 4)"),
+    "value": (
+        "vector().type()",
+        "torch.split(matrix(), fair_index())",
+        "vector().round(decimals=sixty() * 6)",
+        "torch.triu_indices(int62(), 4)",
+    ),
     "binding": ("[compiled(vector()), compiled(plain())]",),
 }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,8 +15,7 @@ from rushlight.eager.tracing.number import TracedNumber
 from rushlight.ir.dtype import BY_NAME, DType, float32, from_numpy_dtype
 from rushlight.ir.type import CPU, Device
 from rushlight.ops.record import OPERATORS
-from rushlight.support.errors import error, fail, require
-from rushlight.support.names import did_you_mean
+from rushlight.support.errors import error, fail
 from rushlight.support.provenance import called_name
 from rushlight.sym import SizeExpr
 
@@ -73,7 +72,7 @@ def operands(values: Any) -> tuple[Any, ...]:
             raise error("A001", f"{called_name()}: a list or tuple of tensors is expected", value=given) from cause
         if isinstance(given, Handle):
             fail("A001", f"{called_name()}: a list or tuple of tensors is expected, not a tensor", value=given)
-    return tuple([optional_operand(value) for value in values])
+    return tuple([required_operand(value) for value in values])
 
 
 def integer(value: Any) -> Any:
@@ -158,7 +157,10 @@ def number(value: Any, depth: int = 0) -> Any:
         return tuple([number(item, depth + 1) for item in value])
     if isinstance(value, Handle):
         return value.item()  # pyright: ignore[reportAttributeAccessIssue] - public tensors have it
-    return float(value) if isinstance(value, (np.floating, SymFloat)) else unwrap_size(value)
+    if isinstance(value, (np.floating, SymFloat)):
+        return float(value)
+    known = not isinstance(value, (SymInt, SizeExpr)) and hasattr(type(value), "__index__")
+    return operator.index(value) if known else unwrap_size(value)
 
 
 def element_type(value: Any) -> DType | None:
@@ -197,46 +199,6 @@ def set_default_dtype(dtype: DType) -> None:
     if not isinstance(dtype, DType) or not dtype.is_floating_point:
         fail("D004", "the default dtype must be a floating-point dtype", dtype=dtype)
     _default_dtype[0] = dtype
-
-
-# Keywords of PyTorch's that change nothing here. There is one layout; memory is not pinned, because there is no device
-# that would read it; no copy is asynchronous.
-_WITHOUT_EFFECT: Mapping[str, tuple[Any, ...]] = {
-    "layout": (None,),
-    "memory_format": (None,),
-    "names": (None,),
-    "non_blocking": (False, True),
-    "out": (None,),
-    "pin_memory": (False, True),
-}
-
-
-def no_more(keywords: Mapping[str, Any], known: Iterable[str]) -> None:
-    """A003 for a keyword that a function does not know; A006 for one of PyTorch's that asks for what is not there."""
-    for name, value in keywords.items():
-        allowed = _WITHOUT_EFFECT.get(name)
-        if allowed is None:
-            hint = did_you_mean(name, (*known, *_WITHOUT_EFFECT))
-            fail("A003", f"{called_name()}: there is no argument {name}", hint=hint)
-        if not any(value is one for one in allowed):
-            fail("A006", f"{called_name()}: {name} is not supported", value=value)
-
-
-def plain_format(memory_format: Any) -> None:
-    """A006 for a memory format: layouts are said by strides alone."""
-    require(memory_format is None, "A006", f"{called_name()}: memory_format is not supported", value=memory_format)
-
-
-def named_size(sizes: tuple[Any, ...], keywords: dict[str, Any], known: Iterable[str]) -> tuple[Any, ...]:
-    """The sizes of a creation function, given by position or as `size=`; errors as `no_more` for other keywords."""
-    if "size" in keywords:
-        named = keywords.pop("size")
-        require(not sizes, "A003", f"{called_name()}: size is given twice", size=named)
-        listed = isinstance(named, (tuple, list))
-        require(listed, "A001", f"{called_name()}: size must be a tuple of ints", size=named)
-        sizes = (named,)
-    no_more(keywords, ("size", *known))
-    return sizes
 
 
 def shape_of(values: Sequence[Any]) -> tuple[Any, ...]:

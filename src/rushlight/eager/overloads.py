@@ -10,10 +10,8 @@ from rushlight.eager.arguments import (
     fixed_integer,
     fixed_integers,
     flag,
-    no_more,
     number,
     place,
-    plain_format,
     required_operand,
     required_tensor,
     varied,
@@ -22,6 +20,7 @@ from rushlight.eager.creation import empty, full, ones, zeros
 from rushlight.eager.creation import tensor as make_tensor
 from rushlight.eager.dispatch import STATE, called, dispatch
 from rushlight.eager.handle import Handle
+from rushlight.eager.keywords import no_more, plain_format
 from rushlight.eager.legacy import named_type, type_name
 from rushlight.eager.methods import GeneratedMethods
 from rushlight.eager.mutation import COPY, FILL
@@ -193,7 +192,7 @@ class ConversionOverloads:
         `ones(2).type()` is "torch.FloatTensor", as programs compare it with.
         """
         if dtype is None:
-            return type_name(_dtype(self), _device(self))
+            return type_name(_dtype(self, None), _device(self, None))
         return converted(self, (), named_type(dtype), None, False)
 
     def type_as(self, other: Any) -> Any:
@@ -273,7 +272,7 @@ class ConversionOverloads:
 
     def new_tensor(self, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: Any = False) -> Any:
         """A tensor of `data`, of this one's dtype unless one is given."""
-        return make_tensor(data, dtype=dtype or _dtype(self), device=device, requires_grad=requires_grad)
+        return make_tensor(data, dtype=_dtype(self, dtype), device=device, requires_grad=requires_grad)
 
     def new_zeros(self, *size: Any, dtype: Any = None, device: Any = None, **options: Any) -> Any:
         """Zeros of this tensor's dtype and device."""

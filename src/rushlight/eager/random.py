@@ -17,8 +17,6 @@ from rushlight.eager.arguments import (
     default_dtype,
     element_type,
     integer,
-    named_size,
-    no_more,
     place,
     required_operand,
     required_tensor,
@@ -28,6 +26,7 @@ from rushlight.eager.boundary import checked, checked_methods
 from rushlight.eager.creation import OPTIONS, with_gradient
 from rushlight.eager.dispatch import BACKENDS, STATE, Key, bit, call_function, register_preparation
 from rushlight.eager.handle import Handle
+from rushlight.eager.keywords import named_size, no_more
 from rushlight.eager.memory import array_of, copied
 from rushlight.eager.mutation import Mutation, in_place
 from rushlight.ir.dtype import int64, uint64

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Self
 
-from rushlight.eager.arguments import element_type, no_more, place
+from rushlight.eager.arguments import element_type, place
 from rushlight.eager.autograd.modes import no_grad
+from rushlight.eager.keywords import no_more
 from rushlight.eager.tensor import Tensor
 from rushlight.ir.dtype import DType, bfloat16, float16, float32, float64
 from rushlight.ir.type import Device

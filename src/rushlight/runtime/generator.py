@@ -20,6 +20,7 @@ class Generator:
     __slots__ = ("_ordinal", "_seed")
 
     def __init__(self, seed: int = DEFAULT_SEED) -> None:
+        require(isinstance(seed, int), "A001", "Generator: an int is expected as the seed", seed=seed)
         self._seed = seed & _MASK
         self._ordinal = 0
 

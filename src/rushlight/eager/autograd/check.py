@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,10 +11,10 @@ from rushlight.eager.autograd.driver import grad
 from rushlight.eager.autograd.history import requires
 from rushlight.eager.dispatch import Scope
 from rushlight.eager.handle import Handle
+from rushlight.eager.keywords import no_more
 from rushlight.eager.memory import array_of, copied
 from rushlight.ir.dtype import Kind, float64
-from rushlight.support.errors import fail, require
-from rushlight.support.names import did_you_mean
+from rushlight.support.errors import fail
 
 Function = Callable[..., Any]
 
@@ -53,17 +53,8 @@ def _analytic(output: Any, tensor: Any, shape: tuple[int, ...]) -> Any:
     return np.stack(columns, axis=1) if columns else np.zeros((int(np.prod(shape)), 0))
 
 
-# PyTorch's further arguments: what may be asked for, and what they change here. Each element is always compared.
-_ALWAYS = ("check_backward_ad", "check_grad_dtypes", "check_undefined_grad", "fast_mode", "nondet_tol")
-_MISSING = ("check_batched_forward_grad", "check_batched_grad", "check_forward_ad", "masked")
-
-
-def _no_more(rest: Mapping[str, Any]) -> None:
-    """A003 for an argument that PyTorch has not either, A006 for one that asks for a check that is not there."""
-    for name, value in rest.items():
-        known = name in _ALWAYS or name in _MISSING
-        require(known, "A003", f"gradcheck: there is no argument {name}", hint=did_you_mean(name, _ALWAYS + _MISSING))
-        require(name in _ALWAYS or not value, "A006", f"gradcheck: {name} is not supported")
+# Checks of PyTorch's that are not there, and so may only be declined.
+_MISSING = dict.fromkeys(("check_batched_forward_grad", "check_batched_grad", "check_forward_ad", "masked"), (False,))
 
 
 def gradcheck(
@@ -74,13 +65,19 @@ def gradcheck(
     atol: float = 1e-5,
     rtol: float = 1e-3,
     raise_exception: bool = True,
+    nondet_tol: float = 0.0,
+    check_undefined_grad: bool = True,
+    check_grad_dtypes: bool = False,
+    check_backward_ad: bool = True,
+    fast_mode: bool = False,
     **rest: Any,
 ) -> bool:
     """Whether the gradients of `func` at `inputs` agree with finite differences. Inputs should be float64.
 
-    Errors: G013 where they differ, unless `raise_exception` is False.
+    Each element is always compared, whatever the last five arguments say. Errors: G013 where gradients differ, unless
+    `raise_exception` is False.
     """
-    _no_more(rest)
+    no_more(rest, (), _MISSING)
     listed = list(inputs) if isinstance(inputs, (tuple, list)) else [inputs]
     wanted = [at for at, item in enumerate(listed) if isinstance(item, Handle) and requires(item)]
     if not wanted:

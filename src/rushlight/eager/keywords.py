@@ -1,0 +1,54 @@
+"""Keywords that PyTorch's functions take and that have no parameter here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from rushlight.support.errors import fail, require
+from rushlight.support.names import did_you_mean
+from rushlight.support.provenance import called_name
+
+# Keywords of PyTorch's that change nothing here. There is one layout; memory is not pinned, because there is no device
+# that would read it; no copy is asynchronous.
+_WITHOUT_EFFECT: Mapping[str, tuple[Any, ...]] = {
+    "layout": (None,),
+    "memory_format": (None,),
+    "names": (None,),
+    "non_blocking": (False, True),
+    "out": (None,),
+    "pin_memory": (False, True),
+}
+
+
+def no_more(
+    keywords: Mapping[str, Any], known: Iterable[str], without_effect: Mapping[str, tuple[Any, ...]] = _WITHOUT_EFFECT
+) -> None:
+    """A003 for a keyword that a function does not know; A006 for one of PyTorch's that asks for what is not there.
+
+    `without_effect` has the values that change nothing here, by keyword.
+    """
+    for name, value in keywords.items():
+        allowed = without_effect.get(name)
+        if allowed is None:
+            hint = did_you_mean(name, (*known, *without_effect))
+            fail("A003", f"{called_name()}: there is no argument {name}", hint=hint)
+        if not any(value is one for one in allowed):
+            fail("A006", f"{called_name()}: {name} is not supported", value=value)
+
+
+def plain_format(memory_format: Any) -> None:
+    """A006 for a memory format: layouts are said by strides alone."""
+    require(memory_format is None, "A006", f"{called_name()}: memory_format is not supported", value=memory_format)
+
+
+def named_size(sizes: tuple[Any, ...], keywords: dict[str, Any], known: Iterable[str]) -> tuple[Any, ...]:
+    """The sizes of a creation function, given by position or as `size=`; errors as `no_more` for other keywords."""
+    if "size" in keywords:
+        named = keywords.pop("size")
+        require(not sizes, "A003", f"{called_name()}: size is given twice", size=named)
+        listed = isinstance(named, (tuple, list))
+        require(listed, "A001", f"{called_name()}: size must be a tuple of ints", size=named)
+        sizes = (named,)
+    no_more(keywords, ("size", *known))
+    return sizes
