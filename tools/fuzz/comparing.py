@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from rushlight.testing.close import unlike
-from tools.fuzz.program import Array
+from tools.fuzz.program import Array, Input
 from tools.fuzz.running import Outcome, Value
 
 Judge = Callable[[Array, Array], Any]
@@ -26,6 +26,14 @@ _SHOWN = 16
 def same_bits(actual: Array, expected: Array) -> bool:
     """Whether two arrays have the same bits, but that any NaN is like another."""
     return actual.tobytes() == expected.tobytes() or not np.any(unlike(actual, expected))
+
+
+def near(actual: Array, expected: Array) -> bool:
+    """Whether arrays are the same but for the last bits of sums of floats."""
+    if expected.dtype.kind != "f":
+        return same_bits(actual, expected)
+    scale = float(np.max(np.abs(expected), initial=1.0, where=np.isfinite(expected)))
+    return bool(np.allclose(actual, expected, rtol=1e-5, atol=1e-6 * scale, equal_nan=True))
 
 
 def difference(actual: Outcome, expected: Outcome, agrees: Judge = same_bits) -> str | None:
@@ -99,3 +107,8 @@ def storages_difference(actual: Sequence[Array], expected: Sequence[Array], agre
 
 def _head(message: str) -> str:
     return message.partition("\n")[0][:200]
+
+
+def steps_of(value: Value | Input) -> list[int]:
+    """The strides of dims of several indices."""
+    return [stride for size, stride in zip(value.shape, value.strides, strict=True) if size > 1]

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import numpy as np
 
 from rushlight.support.frozen import frozen
-from tools.fuzz.comparing import category_of, same_bits
-from tools.fuzz.program import COMPLEX, DTYPES, FLOATS, INTEGERS, Array, Program
+from tools.fuzz.comparing import category_of, near, same_bits, steps_of
+from tools.fuzz.program import COMPLEX, DTYPES, FLOATS, INTEGERS, Array, Input, Program
 from tools.fuzz.running import Outcome, Value
 
 
@@ -284,22 +284,20 @@ def _repeats(difference: Difference) -> bool:
     return difference.actual.code == "S013"
 
 
-def _computes(difference: Difference) -> bool:
-    """PyTorch refuses operands that overlap the target; here they are read first."""
-    return (
-        difference.detail.startswith("accepted") and "some elements of the input tensor" in difference.expected.message
-    )
-
-
-def _saves_less(difference: Difference) -> bool:
-    return (
-        difference.detail.startswith("accepted") and "modified by an inplace operation" in difference.expected.message
+def _overwritten(difference: Difference) -> bool:
+    """No gradient where PyTorch has zeros."""
+    if not difference.detail.startswith("gradient"):
+        return False
+    pairs = zip(difference.actual.gradients, difference.expected.gradients, strict=True)
+    return all(
+        (one is None or near(one.array, other.array)) and (one is not None or not other.array.any())
+        for one, other in pairs
+        if other is not None
     )
 
 
 VIEW_RULES = (
-    Rule("a saved tensor that was changed", _saves_less),
-    Rule("an operand that overlaps what is written to", _computes),
+    Rule("gradient of `bernoulli`, and of what `fill_` overwrites", _overwritten),
     Rule("writes to overlapping elements", _repeats),
 )
 """What programs of views and in-place writes may do otherwise."""
@@ -309,8 +307,27 @@ def _needs_gaps(difference: Difference) -> bool:
     return difference.actual.code == "A006"
 
 
+def _shows_gaps(difference: Difference) -> bool:
+    """Eager's result has gaps or shows elements twice, and the compiled one is dense; or so does an input."""
+    if not difference.detail.startswith("strides"):
+        return False
+    pairs = zip(difference.actual.values, difference.expected.values, strict=True)
+    from_gaps = any(not _is_dense(given) for given in difference.program.inputs)
+    return all(steps_of(one) == steps_of(other) or from_gaps or not _is_dense(other) for one, other in pairs)
+
+
+def _is_dense(value: Value | Input) -> bool:
+    step = 1
+    for stride, size in sorted(zip(value.strides, value.shape, strict=True)):
+        if size > 1 and stride != step:
+            return False
+        step *= size
+    return True
+
+
 COMPILED_RULES = (
     Rule("random values", _drawn),
+    Rule("strides of compiled results that have gaps", _shows_gaps),
     Rule("views by strides of what has gaps, compiled", _needs_gaps),
 )
 """What a compiled function may do otherwise than an eager one."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from rushlight.ir.dtype import DType, Kind, float32, uint16
+from rushlight.ir.dtype import DType, Kind, bool_, float32, uint16
 from rushlight.ir.loops import Operand
 from rushlight.ir.scalar import Scalar, bitcast
 from rushlight.ir.type import Layout, TensorType
@@ -553,6 +553,8 @@ def view_dtype_lower(at: At, input: Operand, dtype: DType) -> Scalar:
 
 @view_dtype.inverse
 def view_dtype_inverse(base: Value, value: Value, dtype: DType) -> Any:
+    hint = "convert with .to(dtype), and assign the result"
+    require(base.dtype is not bool_, "A006", "view: a program cannot write other bytes into bools", hint=hint)
     return view_dtype(value, base.dtype)
 
 
