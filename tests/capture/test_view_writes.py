@@ -178,6 +178,9 @@ def test_bytes_as_another_dtype():
         with pytest.raises(RushlightError) as caught:
             x.detach().view(dtype)
         assert caught.value.code == "A006"
+    with pytest.raises(RushlightError) as caught:  # a bool in a program is 0 or 1
+        rl.compile(lambda mask: mask.view(rl.uint8).fill_(3))(x > 3)
+    assert caught.value.code == "A006"
 
 
 def test_tensors_without_dims():

@@ -171,13 +171,16 @@ def _infinite_taps(difference: Difference) -> bool:
 
 def _overflowing_norm(difference: Difference) -> bool:
     names = ("layer_norm", "group_norm", "batch_norm", "instance_norm", "rms_norm", "var_mean")
-    return _called(difference, *names) and _extreme(difference, 1e4)
+    squared = _called(difference, "cosine_similarity") and _extreme(difference, 1e15)
+    return squared or (_called(difference, *names) and _extreme(difference, 1e4))
 
 
 def _overflowing_sum(difference: Difference) -> bool:
-    """Sums in which terms may overflow in one order and not in another, in float64, where no wider type tells."""
+    """Sums or products which may overflow in one order and not in another, in float64, where no wider type tells."""
     names = ("sum", "mm", "mv", "dot", "matmul", "bmm", "linear", "std", "var", "einsum", "cumsum", "norm", "mean")
-    called = _called(difference, *names) or " @ " in difference.program.statements[-1]
+    called = (
+        _called(difference, *names, "prod", "cumprod", "baddbmm", "addmm") or " @ " in difference.program.statements[-1]
+    )
     pairs = zip(difference.actual.values, difference.expected.values, strict=False)
     unlike = [(a.array, b.array) for a, b in pairs if not same_bits(a.array, b.array)]
     huge = _extreme(difference, 1e150)
@@ -185,7 +188,17 @@ def _overflowing_sum(difference: Difference) -> bool:
 
 
 def _near(one: Array, other: Array) -> Array:
-    return np.abs(one - other) <= 1e-6 * np.abs(other)
+    return np.abs(one - other) <= 1e-6 * np.abs(other) + 1e-300
+
+
+def _largest_of_nan(difference: Difference) -> bool:
+    largest = _called(difference, "embedding_bag") and "mode='max'" in difference.program.statements[-1]
+    return largest and _extreme(difference, float("inf"))
+
+
+def _counted_nothing(difference: Difference) -> bool:
+    nothing = _called(difference, "bincount") and not difference.program.inputs[0].array.size
+    return nothing and category_of(difference.detail) == "dtype"
 
 
 def _narrow_scores(difference: Difference) -> bool:
@@ -252,9 +265,11 @@ OPERATOR_RULES: tuple[Rule, ...] = (
     Rule("arguments that are missing", _missing_arguments),
     Rule("attention in 16 bits", _narrow_scores),
     Rule("attention to nothing", _masked_rows),
+    Rule("`bincount` of nothing with weights", _counted_nothing),
     Rule("casts out of range", _out_of_range),
     Rule("complex numbers that are not finite", _infinite_complex),
     Rule("complex operators", _refused_complex),
+    Rule("`embedding_bag` of NaN", _largest_of_nan),
     Rule("gradient of `as_strided_scatter`", _scattered_gradient),
     Rule("gradient of `bernoulli`, and of what `fill_` overwrites", _without_gradient),
     Rule("convolutions of infinities", _infinite_taps),

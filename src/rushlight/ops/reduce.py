@@ -376,7 +376,15 @@ any_ = define(
 )
 
 
+def _truth_meta(name: str, input: TensorType, dim: Dims, keepdim: bool) -> TensorType:
+    """The type of a result; `dim=()` reduces no dim, as in PyTorch for these two operators alone."""
+    shape = input.shape if dim == () else reduced_shape(input.shape, dim, keepdim, name)
+    return TensorType(shape, _truth_dtype(input.dtype), input.device)
+
+
 def _truth_lower(kind: str, at: At, input: Operand, dim: Dims, keepdim: bool) -> Scalar:
+    if dim == ():
+        return cast(cast(input[at], bool_), _truth_dtype(input.dtype))
     frame = Reduced(at, input.shape, dim, keepdim, kind)
     return cast(fold_scalar(kind, frame, cast(input[frame.index], bool_)), _truth_dtype(input.dtype))
 
@@ -387,13 +395,14 @@ def _truth_dtype(dtype: DType) -> DType:
 
 
 def _truth_array(function: Any, input: Array, dim: Dims, keepdim: bool) -> Array:
-    found = np.asarray(function(input != 0, wrap_dims(dim, input.ndim, "any"), keepdims=keepdim))
+    dims = () if dim == () else wrap_dims(dim, input.ndim, "any")
+    found = np.asarray(function(input != 0, dims, keepdims=keepdim))
     return found.astype(np.uint8) if input.dtype == np.uint8 else found
 
 
 @any_.meta
 def any_meta(input: TensorType, dim: Dims, keepdim: bool) -> TensorType:
-    return TensorType(reduced_shape(input.shape, dim, keepdim, "any"), _truth_dtype(input.dtype), input.device)
+    return _truth_meta("any", input, dim, keepdim)
 
 
 @any_.ref
@@ -412,6 +421,7 @@ def any_samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield Sample(rng.random((3, 5)) < 0.2, 1)
     yield Sample(normal(rng, 3, 5), 0, True)
     yield Sample((rng.random((3, 5)) < 0.2).astype(np.uint8), 1)
+    yield Sample(rng.random((3, 5)) < 0.2, ())
 
 
 all_ = define(
@@ -423,7 +433,7 @@ all_ = define(
 
 @all_.meta
 def all_meta(input: TensorType, dim: Dims, keepdim: bool) -> TensorType:
-    return TensorType(reduced_shape(input.shape, dim, keepdim, "all"), _truth_dtype(input.dtype), input.device)
+    return _truth_meta("all", input, dim, keepdim)
 
 
 @all_.ref
@@ -440,6 +450,7 @@ def all_lower(at: At, input: Operand, dim: Dims, keepdim: bool) -> Scalar:
 def all_samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield Sample(rng.random((3, 5)) < 0.9)
     yield Sample(rng.random((3, 5)) < 0.8, 1)
+    yield Sample(normal(rng, 3, 5), (), True)
     yield Sample(normal(rng, 3, 5), 0, True)
 
 
