@@ -1,7 +1,7 @@
 """A compiled training step that is interrupted has happened or has not.
 
 Parameters, moments, step counts, gradients, buffers, random numbers, attributes and entries of dicts are all from
-before it, or all from after it. `python -m tests.optim.test_interrupts 500` interrupts so many steps.
+before it, or all from after it. `python -m tests.optim.test_failed_steps 500` interrupts so many steps.
 """
 
 from __future__ import annotations
@@ -10,121 +10,15 @@ import random
 import signal
 import sys
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
 import pytest
-from tests.optim import optimizer_cases as cases
+from tests.optim.training import OPTIMIZERS, Pair
 
 import rushlight as rl
-from rushlight import nn, optim
-
-OPTIMIZERS = sorted(cases.OPTIMIZERS)
-SIZES = {"short": (3, 4), "long": (64, 128)}  # calls that hold the interpreter lock, and such as hand it over
-
-
-class Net(nn.Module):
-    """A model with buffers that change, random numbers, and an attribute and a dict that a step writes to."""
-
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.first = nn.Linear(width, width)
-        self.norm = nn.BatchNorm1d(width)
-        self.last = nn.Linear(width, 3)
-        self.shown = rl.zeros(3)
-        self.pair: Any = (0.0, None)
-        self.log: dict[str, Any] = {"loss": 0.0}
-
-    def forward(self, x: Any) -> Any:
-        y = self.last(nn.functional.dropout(self.norm(self.first(x)).relu(), 0.25))
-        self.shown = y.detach().sum(0)
-        return y
-
-
-class Training:
-    """A model and an optimizer, and one step of them."""
-
-    def __init__(self, name: str, size: str, *, chosen: bool = False) -> None:
-        rl.manual_seed(5)
-        batch, width = SIZES[size]
-        self.net = Net(width)
-        self.optimizer = cases.OPTIMIZERS[name](optim, list(self.net.parameters()))
-        self.chosen = chosen
-        self.x = rl.randn(batch, width)
-
-    def step(self, x: Any) -> Any:
-        """One step; where the training is of `chosen` rows there is one at least, or the step fails."""
-        self.optimizer.zero_grad()
-        loss = self.net(x).square().mean()
-        if self.chosen:
-            kept = x[x[:, 0] > 0]
-            rl.check(kept.shape[0] >= 1, "a row is kept")
-            loss = loss + self.net.first(kept).square().mean()
-        loss.backward()
-        self.optimizer.step()
-        self.net.log["loss"] = loss.item()
-        self.net.pair = (loss.item(), loss.detach())
-        return loss.detach()
-
-    def state(self) -> dict[str, Any]:
-        """All that a step changes."""
-        found = {f"value {name}": value for name, value in self.net.state_dict().items()}
-        found |= {f"gradient {name}": value.grad for name, value in self.net.named_parameters()}
-        for at, entry in self.optimizer.state_dict()["state"].items():
-            found |= {f"state {at} {name}": value for name, value in entry.items()}
-        found |= {"shown": self.net.shown, "loss": self.net.log["loss"], "pair": self.net.pair[0]}
-        found |= {"pair 1": self.net.pair[1], "random": rl.get_rng_state()}
-        return {
-            name: value.detach().numpy().copy() if isinstance(value, rl.Tensor) else value
-            for name, value in found.items()
-        }
-
-
-def difference(one: dict[str, Any], other: dict[str, Any]) -> list[str]:
-    """The names of what differs."""
-    names = [*one, *[name for name in other if name not in one]]
-    return [name for name in names if not same(one.get(name), other.get(name))]
-
-
-def same(one: Any, other: Any) -> bool:
-    """Whether two values are the same; steps that go upwards end with NaN."""
-    if one is None or other is None:
-        return one is other
-    return np.array_equal(np.asarray(one), np.asarray(other), equal_nan=True)
-
-
-class Pair:
-    """A training that is compiled, and its twin that is not, which goes where the first one has gone."""
-
-    def __init__(self, name: str, size: str, *, chosen: bool = False) -> None:
-        self.one, self.twin = Training(name, size, chosen=chosen), Training(name, size, chosen=chosen)
-        self.compiled = rl.compile(self.one.step)
-        self.finished = 0
-        for _ in range(4):  # the loss in the log is taken for a constant at first
-            self.happened(self.run)
-
-    def run(self, x: Any = None) -> None:
-        """One compiled step."""
-        self.compiled(self.one.x if x is None else x)
-
-    def happened(self, run: Callable[[], None]) -> bool:
-        """Whether a step that may have been cut off has happened; it must not have happened in part."""
-        random_state = rl.get_rng_state()
-        before = self.twin.state()
-        run()
-        now = self.one.state()
-        if not difference(now, before):
-            return False
-        after_random = rl.get_rng_state()
-        rl.set_rng_state(random_state)
-        self.twin.step(self.one.x)
-        wrong = difference(now, self.twin.state())
-        assert not wrong, wrong
-        assert rl.equal(rl.get_rng_state(), after_random)
-        self.finished += 1
-        return True
+from rushlight.capture.state import CellBox
 
 
 @contextmanager
@@ -180,6 +74,37 @@ def at_each_instruction(pair: Pair, every: int) -> None:
 @pytest.mark.parametrize("chosen", [False, True])
 def test_interrupts_at_each_instruction_come_before_or_after(chosen: bool) -> None:
     at_each_instruction(Pair("adam_amsgrad", "short", chosen=chosen), 7 if chosen else 2)
+
+
+def test_interrupts_in_the_middle_of_a_commit_come_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A closure's variable is written by Python code, where an interrupt may come several times."""
+    rounds = 0
+
+    def step(x: Any) -> None:
+        nonlocal rounds
+        rounds += 1
+        x.add_(1)
+
+    compiled = rl.compile(step)
+    x = rl.ones(3)
+    for _ in range(3):  # the number of rounds is taken for a constant at first
+        compiled(x)
+    left = [0]
+    write = CellBox.__setitem__
+
+    def interrupted(self: Any, key: int, value: Any) -> None:
+        left[0] -= 1
+        if left[0] >= 0:
+            raise KeyboardInterrupt
+        write(self, key, value)
+
+    monkeypatch.setattr(CellBox, "__setitem__", interrupted)
+    for number in (1, 2, 3):
+        left[0] = number
+        with pytest.raises(KeyboardInterrupt):
+            compiled(x)
+        assert left[0] < 0
+        assert rounds == number + 3 and x.tolist() == [number + 4.0] * 3
 
 
 def at_random_moments(pair: Pair, count: int) -> tuple[int, int]:
@@ -239,12 +164,3 @@ def test_a_failed_assert_changes_nothing(name: str) -> None:
 
     assert not pair.happened(run)
     assert pair.happened(pair.run)
-
-
-if __name__ == "__main__":  # python -m tests.optim.test_interrupts 500
-    wanted = int(sys.argv[1]) if len(sys.argv) > 1 else 500
-    each = -(-wanted // (len(OPTIMIZERS) * len(SIZES)))
-    totals = [at_random_moments(Pair(name, size), each) for name in OPTIMIZERS for size in SIZES]
-    print(
-        f"{sum(map(sum, totals))} steps: {sum(t[0] for t in totals)} had not happened, {sum(t[1] for t in totals)} had"
-    )

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import functools
+import gc
 import threading
 import weakref
 from collections.abc import Callable, Collection
 from dataclasses import replace
+from functools import partial
 from types import MethodType
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +32,7 @@ from rushlight.eager.dispatch import STATE
 from rushlight.eager.handle import Handle
 from rushlight.ir.graph import with_dense_outputs
 from rushlight.ir.sizes import hidden_symbols
+from rushlight.runtime.native import run_or_undo
 from rushlight.support import clock, events, garbage, profiling, settings
 from rushlight.support.errors import fail, warn
 from rushlight.support.frozen import frozen
@@ -47,6 +50,8 @@ QUIET_GRAPHS = 8  # of one function; beyond these a warning says which guard kee
 # By identity. The callbacks are a method of C: one in Python would run anywhere, and lose an interrupt in it.
 _compiled: dict[int, weakref.ref[CompiledFunction]] = {}
 _count = [0]
+Undo = list[Callable[[], None]]
+"""What takes back what was made ready for a trace."""
 
 
 @frozen
@@ -75,7 +80,7 @@ class CompiledFunction:
         self.entries: tuple[Entry, ...] = ()
         self.dynamic_numbers: set[str] = set()
         self._lock = threading.RLock()
-        _compiled[id(self)] = weakref.ref(self, functools.partial(_compiled.pop, id(self)))
+        _compiled[id(self)] = weakref.ref(self, partial(_compiled.pop, id(self)))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the first entry whose guards hold; trace a new one when there is none."""
@@ -90,20 +95,38 @@ class CompiledFunction:
                 result = entry.call(args, kwargs)
                 if result is not MISS:
                     return result
-            entry = self._trace(args, kwargs)
-            return _first_result(entry, args, kwargs)
+            return self._first_call(partial(self._trace, args, kwargs), args, kwargs)
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
-        return self if instance is None else functools.partial(self, instance)
+        return self if instance is None else partial(self, instance)
 
     def reset(self) -> None:
         """Forgets all traces."""
         self.entries = ()
 
-    def _trace(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry:
+    def _first_call(self, trace: Callable[[Undo], Entry], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The result of a call that makes an entry. Where it fails nothing has happened."""
+        prepared: Undo = []
+        before, collected = self.entries, gc.isenabled()
+
+        def called() -> Any:
+            with profiling.profiled("compile"), garbage.uncollected(), forgetting(), clock.stage("capture"):
+                entry = trace(prepared)
+            return _first_result(entry, args, kwargs)
+
+        def undo() -> None:
+            for take_away in prepared:
+                take_away()
+            if prepared:  # the entry was made for what has been taken away
+                self.entries = before
+            if collected:
+                gc.enable()
+
+        return run_or_undo(called, undo)
+
+    def _trace(self, args: tuple[Any, ...], kwargs: dict[str, Any], prepared: Undo) -> Entry:
         self._say_why(args, kwargs)
-        with profiling.profiled("compile"), garbage.uncollected(), forgetting(), clock.stage("capture"):
-            entry = self._entry(args, kwargs, None)
+        entry = self._entry(args, kwargs, None, prepared)
         self.entries = (entry, *self.entries)
         return entry
 
@@ -120,26 +143,21 @@ class CompiledFunction:
             name = getattr(self, "__qualname__", type(self.function).__name__)
             warn("C008", f"compile: {name} has {QUIET_GRAPHS} graphs, and makes more", key=name, last=reason)
 
-    def _entry(self, args: tuple[Any, ...], kwargs: dict[str, Any], spec: ParamsSpec | None) -> Entry:
+    def _entry(self, args: tuple[Any, ...], kwargs: dict[str, Any], spec: ParamsSpec | None, prepared: Undo) -> Entry:
         """Traces a call, for a specification if there is one."""
         unset: set[int] = set()
         while True:
             names = Names()
             arguments = Arguments(args, kwargs, names)
-            walk = walk_prepared(self.function, arguments.leaves)
-            try:
-                with Reads(walk) as reads:
-                    program = self._record(arguments, walk, names, unset, spec)
-            except BaseException:
-                for undo in walk.prepared:
-                    undo()
-                raise
+            walk = walk_prepared(self.function, arguments.leaves, prepared)
+            reads = Reads(walk)
+            program = run_or_undo(partial(self._record, arguments, walk, names, unset, spec, reads), reads.leave)
             missing = {key for key in program.unset_gradients if key not in unset}
             if not missing:
                 break
             unset |= missing
         written = {id(effect.container) for effect in program.effects}
-        forget_unread(walk, reads, written, functools.partial(walk_function, self.function, arguments.leaves))
+        forget_unread(walk, reads, written, partial(walk_function, self.function, arguments.leaves))
         if self.options.freeze:
             frozen = [place for place, source in enumerate(program.sources) if isinstance(source, TensorSource)]
             program.graph = replace(program.graph, frozen=tuple(frozen))
@@ -147,8 +165,15 @@ class CompiledFunction:
         return _build(program, arguments, walk, names, self.options)
 
     def _record(
-        self, arguments: Arguments, walk: StateWalk, names: Names, unset: set[int], spec: ParamsSpec | None
+        self,
+        arguments: Arguments,
+        walk: StateWalk,
+        names: Names,
+        unset: set[int],
+        spec: ParamsSpec | None,
+        reads: Reads,
     ) -> Program:
+        reads.enter()
         opened = None if spec is None else spec.open()
         frozen = Frozen(walk, self.options.freeze)
         scope = Scope() if opened is None else opened.scope
@@ -163,6 +188,7 @@ class CompiledFunction:
         program = record(recorder, arguments, stand_in, self.dynamic_numbers, unset)
         if opened is not None:
             specified.finish(opened, program)
+        reads.leave()
         return program
 
     def _stand_in(self, recorder: Recorder, place: int, name: str, value: Any) -> Any:
@@ -202,10 +228,12 @@ class SpecifiedFunction(CompiledFunction):
             made = self._made.get(spec)
             if made is not None and made is not entry:  # another thread made it meanwhile
                 return self._run(spec, args, kwargs)
-            with profiling.profiled("compile"), garbage.uncollected(), forgetting(), clock.stage("capture"):
-                entry = self._made[spec] = self._entry(args, kwargs, spec)
-            self.entries = tuple(reversed(self._made.values()))
-            return _first_result(entry, args, kwargs)
+            return self._first_call(partial(self._specified, spec, args, kwargs), args, kwargs)
+
+    def _specified(self, spec: ParamsSpec, args: tuple[Any, ...], kwargs: dict[str, Any], prepared: Undo) -> Entry:
+        entry = self._made[spec] = self._entry(args, kwargs, spec, prepared)
+        self.entries = tuple(reversed(self._made.values()))
+        return entry
 
 
 def _is_traced() -> bool:
@@ -311,7 +339,7 @@ def compile(
     domain fits one, or sizes are named that do not (C021).
     """
     if model is None:
-        return functools.partial(
+        return partial(
             compile,
             fullgraph=fullgraph,
             dynamic=dynamic,

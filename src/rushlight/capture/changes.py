@@ -27,14 +27,14 @@ class Copy(NamedTuple):
         return Copy(copy, original, text, entries_of(copy))
 
 
-def changed_state(walk: StateWalk, text: Callable[[Leaf], str]) -> Iterator[tuple[Leaf, Any]]:
+def changed_state(walk: StateWalk, names: Callable[[Any], str]) -> Iterator[tuple[Leaf, Any]]:
     """What the program has put in the place of what it reached, has added, or has taken away (MISSING)."""
     leaves = {(id(leaf.container), leaf.key): leaf for leaf in walk.leaves}
 
     def stays(leaf: Leaf | None, before: Any, now: Any) -> bool:
         if now is before or (leaf is not None and leaf.placed is not None and now is leaf.placed):
             return True
-        return leaf is not None and isinstance(now, TracedNumber) and now.text == text(leaf)
+        return leaf is not None and isinstance(now, TracedNumber) and now.text == leaf.text(names)
 
     for leaf in [leaf for leaf in walk.leaves if id(leaf.container) not in walk.before]:  # variables
         now = leaf.now()

@@ -48,7 +48,7 @@ class Joint:
         self.tangents: list[Any] = []
         self.passed: set[int] = set()
         self._places: list[int] = []  # of the wanted inputs among the tape's edges
-        self._bindings: list[tuple[Handle, Any]] = []
+        self._bindings: list[tuple[Handle, Any, int]] = []
         self._tape = Tape(results, since)
         sources = self._sources(source_of)
         if not sources:
@@ -57,7 +57,7 @@ class Joint:
         start, passed = len(self.calls), set[int]()
         arrived = self._tape.arrived(self.tangents, lambda item: passed.add(id(tracer.node(item).call)))
         self.passed = passed.intersection(map(id, self.calls[start:]))  # others are values of the forward pass
-        for place, source in sources:
+        for place, source in sorted(sources, key=lambda item: arrived[item[0]].turn):  # the order of leaves' hooks
             if arrived[place].parts:
                 self._places.append(place)
                 self.wanted.append(source)

@@ -16,9 +16,10 @@ from rushlight.capture.joint import Joint, derived
 from rushlight.capture.marks import Mark, marks_of, refuse_fixed
 from rushlight.capture.numbers import ProgramNumbers
 from rushlight.capture.source import ArgumentSource, GradientSource, NumberSource, Source, TensorSource, ViewSource
-from rushlight.capture.state import Leaf, StateWalk
+from rushlight.capture.state import StateWalk
 from rushlight.capture.values import Container, Effect, SizeOf, Taken, Template, flatten_value
 from rushlight.eager.autograd.node import mark
+from rushlight.eager.dispatch import STATE
 from rushlight.eager.form import Form
 from rushlight.eager.handle import Handle
 from rushlight.eager.interception import PYTHON
@@ -31,6 +32,7 @@ from rushlight.ir.spec_leaf import FloatSpec, IntSpec
 from rushlight.ir.spec_propose import Observed
 from rushlight.ir.type import TensorType, dense_order, row_major, symbols_in
 from rushlight.runtime.generator import Generator
+from rushlight.runtime.native import run_or_undo
 from rushlight.support.errors import require
 from rushlight.sym import Guard, Origin, OriginKind, Scope, SizeExpr, free_symbols, optimization_hint
 
@@ -158,11 +160,11 @@ class Recorder:
                 self.tensors.append(leaf.value)
             elif leaf.is_number and (leaf.runtime or leaf.path in dynamic_numbers):
                 leaf.runtime = True
-                text = self._text(leaf)
+                text = leaf.text(self.text_of)
                 self.numbers.written[text] = leaf.path
                 leaf.place(self.number(text, leaf.value))
             elif leaf.is_numbers and leaf.runtime:
-                text = self._text(leaf)
+                text = leaf.text(self.text_of)
                 leaf.place(tuple([self.number(f"{text}[{at}]", item) for at, item in enumerate(leaf.value)]))
         self.tensors.extend(self.walk.tensors)
         self.frozen.enter(self.tensors)
@@ -185,17 +187,15 @@ class Recorder:
         self.sources[id(fake)] = GradientSource(tensor, tensor.form)
         return fake
 
-    def _text(self, leaf: Leaf) -> str:
-        key = self.text_of(leaf.key) if isinstance(leaf.key, Handle) else repr(leaf.key)
-        return f"{self.text_of(leaf.container)}[{key}]"
-
     def leave(self) -> None:
-        """Puts everything back."""
+        """Puts everything back; right also when it is begun again."""
         self.frozen.leave()
         self.walk.restore()
         for tensor in self.tensors:
             if id(tensor) in self.before and tensor.gradient is not None:
                 tensor.gradient.grad = self.before[id(tensor)]
+        self.tracer.close()
+        self.numbers.made.clear()
 
     # Running.
 
@@ -226,7 +226,7 @@ class Recorder:
 
         reached = self.reaching()
         template = flatten_value(result, classify, reached)
-        changed = list(changed_state(self.walk, self._text))
+        changed = list(changed_state(self.walk, self.text_of))
         self.frozen.refuse([leaf.value for leaf, _ in changed if isinstance(leaf.value, Handle)], self.given)
         values = partial(flatten_value, classify=classify, reached=reached)
         effects = [*state_effects(changed, values), *argument_effects(self.copies, self.walk, values)]
@@ -337,7 +337,9 @@ def record(
     unset: Collection[int] = (),
 ) -> Program:
     """The program of a call; `stand_in(place, name, value)` is what stands for a leaf of its arguments."""
-    try:
+    state = dict(vars(STATE))
+
+    def traced() -> Program:
         leaves = [stand_in(place, name, value) for place, (name, value) in enumerate(arguments.leaves)]
         rest = iter(leaves)
         copies = recorder.copies
@@ -348,24 +350,14 @@ def record(
         recorder.enter(dynamic_numbers, unset)
         program = recorder.run(args, kwargs)
         program.observed = _observed(arguments, leaves, program)
+        recorder.leave()
         return program
-    finally:
-        _leave(recorder)
 
+    def undo() -> None:
+        vars(STATE).update(state)
+        recorder.leave()
 
-def _leave(recorder: Recorder) -> None:
-    """Ends a trace; an interrupt waits until that is done."""
-    interrupt: KeyboardInterrupt | None = None
-    while True:
-        try:
-            recorder.leave()
-            recorder.tracer.close()
-            recorder.numbers.made.clear()
-            break
-        except KeyboardInterrupt as error:
-            interrupt = error
-    if interrupt is not None:
-        raise interrupt
+    return run_or_undo(traced, undo)
 
 
 def _observed(arguments: Arguments, leaves: Sequence[Any], program: Program) -> Observed:

@@ -5,20 +5,19 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from rushlight.capture.state import MARK, PLAIN, Leaf, StateWalk
 from rushlight.eager.handle import Handle
 
 _LOCK = threading.Lock()
-_watchers: dict[type, int] = {}
+_watchers: dict[type, set[Reads]] = {}
 _active: dict[int, Reads] = {}
 _REGISTRY = "rushlight.nn.registry"  # it looks for parameters, buffers and modules in `__dict__`, and for nothing else
 
 
 class Reads:
-    """While inside, notes what this thread reads of the marked objects of a walk whose numbers are static."""
+    """Notes what this thread reads, between `enter` and `leave`, of a walk's marked objects with static numbers."""
 
     def __init__(self, walk: StateWalk) -> None:
         self._owners = {id(vars(item)): item for item in walk.marked if getattr(type(item), MARK) == "static"}
@@ -26,23 +25,22 @@ class Reads:
         self._names: dict[int, set[str]] = {}
         self._whole: set[int] = set()
 
-    def __enter__(self) -> Self:
+    def enter(self) -> None:
+        """Begins to note."""
         _active[threading.get_ident()] = self
         with _LOCK:
             for cls in self._classes:
-                _watchers[cls] = _watchers.get(cls, 0) + 1
-                if _watchers[cls] == 1:
-                    cls.__getattribute__ = _noted  # pyright: ignore[reportAttributeAccessIssue] - taken away again
-        return self
+                _watchers.setdefault(cls, set()).add(self)
+                cls.__getattribute__ = _noted  # pyright: ignore[reportAttributeAccessIssue] - taken away again
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def leave(self) -> None:
+        """Ends; right also when it is begun again."""
         _active.pop(threading.get_ident(), None)
         with _LOCK:
             for cls in self._classes:
-                _watchers[cls] -= 1
-                if not _watchers[cls]:
+                watchers = _watchers.get(cls, set())
+                watchers.discard(self)
+                if not watchers and "__getattribute__" in vars(cls):
                     del cls.__getattribute__
 
     def note(self, owner: Any, name: str, reader: str) -> None:

@@ -21,7 +21,7 @@ from rushlight.eager.handle import Handle
 from rushlight.support.errors import fail
 
 MARK = "__rushlight_state__"
-PREPARE = "__rushlight_prepare__"  # of a class: called before its instance is walked; it returns what undoes that
+PREPARE = "__rushlight_prepare__"  # of a class: called before its instance is walked, with a list for what undoes that
 MISSING = object()
 PLAIN = frozenset({type(None), bool, int, float, str, bytes})
 _COLLECTIONS = (set, deque, bytearray)
@@ -56,6 +56,11 @@ class Leaf:
             return self.container[self.key]
         except (KeyError, ValueError):
             return MISSING
+
+    def text(self, names: Callable[[Any], str]) -> str:
+        """Its place in the text of an entry's function, which calls objects by `names`."""
+        key = names(self.key) if isinstance(self.key, Handle) else repr(self.key)
+        return f"{names(self.container)}[{key}]"
 
     @property
     def is_number(self) -> bool:
@@ -104,7 +109,6 @@ class StateWalk:
     collections: list[tuple[Any, str]] = field(default_factory=list)
     names: frozenset[str] = frozenset()
     skipped: Collection[tuple[int, Any]] = ()
-    prepared: list[Callable[[], None]] = field(default_factory=list)
 
     def add(self, value: Any, path: str) -> None:
         """Walks one root."""
@@ -289,16 +293,15 @@ def _is_plain(value: Any) -> bool:
     return type(value) in PLAIN or (type(value) is tuple and all(type(item) in PLAIN for item in value))
 
 
-def walk_prepared(function: Any, arguments: list[tuple[str, Any]]) -> StateWalk:
-    """What a function reaches, once that is ready for it."""
+def walk_prepared(
+    function: Any, arguments: list[tuple[str, Any]], undo: list[Callable[[], None]] | None = None
+) -> StateWalk:
+    """What a function reaches, once that is ready for it. What takes back how it was made ready is added to `undo`."""
     walk = walk_function(function, arguments)
     prepared = [getattr(item, PREPARE) for item in walk.marked if hasattr(type(item), PREPARE)]
-    if not prepared:
-        return walk
-    undo = [prepare() for prepare in prepared]
-    walk = walk_function(function, arguments)
-    walk.prepared = undo
-    return walk
+    for prepare in prepared:
+        prepare([] if undo is None else undo)
+    return walk_function(function, arguments) if prepared else walk
 
 
 def _is_filled(cell: CellType) -> bool:

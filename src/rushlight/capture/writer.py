@@ -91,7 +91,7 @@ def loosen(leaves: Sequence[Leaf], names: Names, fixed: Collection[str], changed
     """
     for leaf in leaves:
         if leaf.is_number and leaf.runtime:
-            leaf.loose = f"{names(leaf.container)}[{_key_text(leaf, names)}]" not in fixed
+            leaf.loose = leaf.text(names) not in fixed
         elif isinstance(leaf.value, Handle):
             leaf.loose = (id(leaf.container), leaf.key) in changed
 
@@ -110,7 +110,7 @@ def state_guards(containers: Sequence[tuple[Any, str]], leaves: Sequence[Leaf], 
         text, size = names(container), sizes[id(container)]
         guards.append(Guard("container", path, f"{size} entries", f"len({text}) != {size}" if size else text))
     for leaf in [leaf for leaf in leaves if not leaf.unread]:
-        text = f"{names(leaf.container)}[{_key_text(leaf, names)}]"
+        text = leaf.text(names)
         if leaf.loose and leaf.is_number:
             guards.append(type_guard(text, leaf.path, leaf.value, names))
         elif leaf.loose:
@@ -134,10 +134,6 @@ def collection_guards(walk: StateWalk, names: Names) -> list[Guard]:
         failed = f"{names(differs)}({names(container)}, {names(before)})" if before else names(container)
         guards.append(Guard("container", path, f"{len(container)} entries", failed))
     return guards
-
-
-def _key_text(leaf: Leaf, names: Names) -> str:
-    return names(leaf.key) if isinstance(leaf.key, Handle) else repr(leaf.key)
 
 
 def snapshot_guards(names: Names, snapshot: Snapshot) -> list[Guard]:

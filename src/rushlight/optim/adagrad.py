@@ -46,7 +46,7 @@ class Adagrad(Optimizer):
             "fused": fused,
         }
         super().__init__(params, defaults)
-        self.__rushlight_prepare__()  # as in PyTorch, the state is there from the beginning
+        self.__rushlight_prepare__([])  # as in PyTorch, the state is there from the beginning
 
     def init_state(self, param: Any, group: ParamGroup) -> State:
         """Return the step count and the first sum."""

@@ -83,23 +83,27 @@ class Optimizer(Constructed):
         """Take one step with a parameter; runs under no_grad."""
         fail("A006", f"{type(self).__name__}: an Optimizer defines update_param or step", group=sorted(group))
 
-    def __rushlight_prepare__(self) -> Callable[[], None]:
+    def __rushlight_prepare__(self, undo: list[Callable[[], None]]) -> None:
         """Make the state of all parameters, so that a compiled step finds the same entries each time.
 
-        What it returns takes away again what it made: for a step that cannot be compiled.
+        What takes away again what it made is added to `undo`, for a step that fails: what no step has changed since.
         """
-        made: list[Any] = []
+        made: list[tuple[Any, State, list[Any]]] = []
+
+        def take_away() -> None:
+            for param, state, before in made:
+                if self.state.get(param) is state and _contents(state) == before:
+                    self.state.pop(param, None)
+
+        undo.append(take_away)
         for group in self.param_groups:
             for param in group["params"]:
                 if param.requires_grad and not self.state.get(param):
-                    made.append(param)
-                    self._state_of(param, group)
-
-        def undo() -> None:
-            for param in made:
-                self.state.pop(param, None)
-
-        return undo
+                    fresh, state = self.init_state(param, group), self.state.get(param, {})
+                    if fresh or param not in self.state:
+                        made.append((param, state, _contents(fresh)))
+                    state.update(fresh)
+                    self.state[param] = state
 
     def _state_of(self, param: Any, group: ParamGroup) -> State:
         state = self.state[param]
@@ -197,6 +201,11 @@ class Optimizer(Constructed):
             lines.append(f"Parameter Group {number}")
             lines += [f"    {name}: {group[name]}" for name in sorted(group) if name != "params"]
         return "\n".join([*lines, ")"])
+
+
+def _contents(state: State) -> list[Any]:
+    """What tells whether a step has changed a parameter's state: entries, by identity, and how often written to."""
+    return [(name, id(value), getattr(value, "_version", 0)) for name, value in state.items()]
 
 
 def require_hyperparameter(valid: object, text: str) -> None:

@@ -1,5 +1,7 @@
 """Writes to Python objects that belong to a native call, as LLVM IR: `commit_all(commit, first)`, `commit` for Python.
 
+`run_or_undo(function, undo)` takes back what Python code has done where it fails.
+
 Python runs signal handlers, and lets other threads run, between its own instructions alone. So writes that one native
 function makes happen together: an interrupt comes before the first or after the last.
 
@@ -10,11 +12,13 @@ A commit is a tuple of four sequences:
     attributes  objects in threes: target, name, value: setattr(target, name, value)
     versions    objects whose `value` is counted up
 
-Where a write runs Python code, as a setter of a user's class does, an interrupt may come there: it is tried a second
-time. All other writes are made nevertheless, and then the first error is raised.
+Where a write runs Python code, as a setter of a user's class does, an interrupt may come there: it is tried again, a
+few times. All other writes are made nevertheless, and then the first error is raised.
 """
 
-NAME = "commit"
+NAMES = ("commit", "run_or_undo")
+WRITE_TRIES = 8  # of a setter that raises
+UNDO_TRIES = 1000  # how often signals may interrupt what takes back; each does so once
 
 PYTHON_SYMBOLS = (
     "PyErr_Fetch",
@@ -74,19 +78,41 @@ drop:
   ret void
 }
 
+define internal void @raise_error(ptr %error) {
+  %value.at = getelementptr ptr, ptr %error, i64 1
+  %trace.at = getelementptr ptr, ptr %error, i64 2
+  %class = load ptr, ptr %error
+  %value = load ptr, ptr %value.at
+  %trace = load ptr, ptr %trace.at
+  call void @PyErr_Restore(ptr %class, ptr %value, ptr %trace)
+  ret void
+}
+
+define internal void @drop_error(ptr %error) {
+  %value.at = getelementptr ptr, ptr %error, i64 1
+  %trace.at = getelementptr ptr, ptr %error, i64 2
+  %class = load ptr, ptr %error
+  %value = load ptr, ptr %value.at
+  %trace = load ptr, ptr %trace.at
+  call void @Py_DecRef(ptr %class)
+  call void @Py_DecRef(ptr %value)
+  call void @Py_DecRef(ptr %trace)
+  ret void
+}
+
 define internal void @set_with(ptr %setter, ptr %target, ptr %key, ptr %value, ptr %first) {
 entry:
+  br label %try
+try:
+  %tries = phi i64 [ 0, %entry ], [ %tries.next, %again ]
   %status = call i32 %setter(ptr %target, ptr %key, ptr %value)
   %good = icmp eq i32 %status, 0
   br i1 %good, label %done, label %again
 again:
   call void @note_error(ptr %first)
-  %status.again = call i32 %setter(ptr %target, ptr %key, ptr %value)
-  %good.again = icmp eq i32 %status.again, 0
-  br i1 %good.again, label %done, label %failed
-failed:
-  call void @note_error(ptr %first)
-  ret void
+  %tries.next = add i64 %tries, 1
+  %more = icmp slt i64 %tries.next, WRITE_TRIES
+  br i1 %more, label %try, label %done
 done:
   ret void
 }
@@ -188,11 +214,7 @@ entry:
   %good = icmp eq ptr %class, null
   br i1 %good, label %done, label %raise
 raise:
-  %value.at = getelementptr ptr, ptr %first, i64 1
-  %trace.at = getelementptr ptr, ptr %first, i64 2
-  %value = load ptr, ptr %value.at
-  %trace = load ptr, ptr %trace.at
-  call void @PyErr_Restore(ptr %class, ptr %value, ptr %trace)
+  call void @raise_error(ptr %first)
   br label %done
 done:
   ret i1 %good
@@ -217,6 +239,56 @@ failed:
 }
 """
 
+_RUN_OR_UNDO = """
+; function(); where it raises, undo(), again whenever an interrupt comes in between: nothing runs between two tries.
+; Raises the first error of undo, so that no interrupt is lost, or else that of the function.
+define ptr @run_or_undo(ptr %self, ptr %arguments, i64 %count) {
+entry:
+  %failure = alloca [3 x ptr]
+  %first = alloca [3 x ptr]
+  store [3 x ptr] zeroinitializer, ptr %failure
+  store [3 x ptr] zeroinitializer, ptr %first
+  %two = icmp eq i64 %count, 2
+  br i1 %two, label %run, label %misuse
+run:
+  %function = load ptr, ptr %arguments
+  %undo.at = getelementptr ptr, ptr %arguments, i64 1
+  %undo = load ptr, ptr %undo.at
+  %result = call ptr @PyObject_CallObject(ptr %function, ptr null)
+  %failed = icmp eq ptr %result, null
+  br i1 %failed, label %wrong, label %done
+done:
+  ret ptr %result
+wrong:
+  call void @note_error(ptr %failure)
+  br label %try
+try:
+  %tries = phi i64 [ 0, %wrong ], [ %tries.next, %again ]
+  %undone = call ptr @PyObject_CallObject(ptr %undo, ptr null)
+  %interrupted = icmp eq ptr %undone, null
+  br i1 %interrupted, label %again, label %over
+again:
+  call void @note_error(ptr %first)
+  %tries.next = add i64 %tries, 1
+  %more = icmp slt i64 %tries.next, UNDO_TRIES
+  br i1 %more, label %try, label %raise
+over:
+  call void @Py_DecRef(ptr %undone)
+  br label %raise
+raise:
+  %class = load ptr, ptr %first
+  %clean = icmp eq ptr %class, null
+  %error = select i1 %clean, ptr %failure, ptr %first
+  %other = select i1 %clean, ptr %first, ptr %failure
+  call void @raise_error(ptr %error)
+  call void @drop_error(ptr %other)
+  ret ptr null
+misuse:
+  call void @PyErr_BadInternalCall()
+  ret ptr null
+}
+"""
+
 
 def commit_text() -> str:
     """The functions; the module also needs `call_text` and `containers_text`, which declare what they share."""
@@ -226,4 +298,5 @@ def commit_text() -> str:
         loop = _LOOP.replace("PART", part).replace("NUMBER", str(number))
         loops.append(loop.replace("STEP", step).replace("WIDTH", str(width)))
     parts = "\n  ".join([f"call void @commit_{part}(ptr %commit, ptr %first)" for part in _PARTS])
-    return "".join([_HEAD, *loops, _TAIL.replace("PARTS", parts)])
+    undo = _RUN_OR_UNDO.replace("UNDO_TRIES", str(UNDO_TRIES))
+    return "".join([_HEAD.replace("WRITE_TRIES", str(WRITE_TRIES)), *loops, _TAIL.replace("PARTS", parts), undo])

@@ -5,10 +5,12 @@ import functools
 import hashlib
 import json
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from rushlight.runtime import call_text, commit_text, containers_text, llvm, objects, placement_text, pool_text
 from rushlight.support.frozen import frozen
+
+Result = TypeVar("Result")
 
 _FASTCALL = 0x0080  # METH_FASTCALL
 
@@ -45,6 +47,16 @@ class NativeFunctions:
     python_handler: int
     same_objects: Callable[[int], bool]
     commit: Callable[[tuple[Any, Any, Any, Any]], bool]
+    run_or_undo: Callable[[Callable[[], Any], Callable[[], None]], Any]
+
+
+def run_or_undo(function: Callable[[], Result], undo: Callable[[], None]) -> Result:
+    """The function's result; where it raises anything, `undo` has run to its end, whatever interrupts came meanwhile.
+
+    `undo` must be right when it is begun again after any of its steps. The first error of `undo` is raised, as an
+    interrupt is, or else that of the function.
+    """
+    return functions().run_or_undo(function, undo)
 
 
 def python_function(name: str, address: int, owner: object) -> Callable[..., Any]:
@@ -91,7 +103,7 @@ def _load() -> NativeFunctions:
     )
     module = load_cached("runtime", "".join(texts), target)
     on_pool = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
-    names = (*call_text.CALLS, containers_text.NAME, commit_text.NAME)
+    names = (*call_text.CALLS, containers_text.NAME, *commit_text.NAMES)
     calls = {name: python_function(name, module.address(name), module) for name in names}
     return NativeFunctions(
         module=module,
@@ -107,7 +119,8 @@ def _load() -> NativeFunctions:
         no_interrupt_byte=module.address("no_interrupt_byte"),
         python_handler=module.address("python_handler"),
         same_objects=calls[containers_text.NAME],
-        commit=calls[commit_text.NAME],
+        commit=calls["commit"],
+        run_or_undo=calls["run_or_undo"],
     )
 
 

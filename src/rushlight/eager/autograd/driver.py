@@ -5,6 +5,7 @@ The order is `autodiff.backward.walk`'s. Compiled autograd installs itself in `D
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -104,12 +105,16 @@ def run_backward(
 
 
 class Arrived:
-    """The gradients that have arrived at an edge, in order, and their sum so far."""
+    """The gradients that have arrived at an edge, in order, and their sum so far.
 
-    __slots__ = ("parts", "total")
+    `turn` is which of the edges it was at which everything had arrived, counted from 0.
+    """
+
+    __slots__ = ("parts", "total", "turn")
 
     def __init__(self) -> None:
         self.parts: list[Any] = []
+        self.turn = 0
         self.total: Any = None
 
     def add(self, gradient: Any, add: Callable[[Any, Any], Any]) -> Arrived:
@@ -172,6 +177,12 @@ class Tape:
         def run(node: Any, given: list[Any], begun: Sequence[int]) -> Sequence[Any]:
             return noted(one.run(node, given, begun))
 
+        turns = itertools.count()
+
+        def captured(edge: Any, gradient: Any) -> None:
+            if gradient is not None:
+                gradient.turn = next(turns)
+
         def noted(items: Sequence[Any]) -> Sequence[Any]:
             for item in items:
                 if isinstance(item, Handle):
@@ -180,7 +191,7 @@ class Tape:
 
         roots = [(edge, gradient) for edge, gradient in pairs if edge is not None]
         with Scope(grad=False, engaged=one):
-            walk(roots, run, add, prepare=prepare, targets=self.edges, part=self._part)
+            walk(roots, run, add, prepare=prepare, targets=self.edges, captured=captured, part=self._part)
         return found
 
 

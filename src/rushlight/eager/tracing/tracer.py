@@ -15,7 +15,7 @@ from rushlight.eager.dispatch import STATE, Key, Scope, bit, register_fallback
 from rushlight.eager.execution.decompose import run_decomposition
 from rushlight.eager.execution.views import is_composite_view, view_plan
 from rushlight.eager.form import form_of_type
-from rushlight.eager.handle import Handle, make
+from rushlight.eager.handle import Handle, Version, make
 from rushlight.eager.mutation import Mutation, computed_value, written_value
 from rushlight.eager.tracing.attributes import settled
 from rushlight.eager.tracing.sharing import Doubt, direct_steps, in_doubt, overlaps_itself, settle, steps_by_strides
@@ -63,6 +63,39 @@ class Binding:
         self.seen = cell.writes
 
 
+class Ties:
+    """What a trace has put on tensors, until it is closed: bindings, and counts of writes that have not happened."""
+
+    __slots__ = ("_bound", "_counted")
+
+    def __init__(self) -> None:
+        self._bound: list[tuple[Handle, Any]] = []
+        self._counted: list[tuple[Version, int]] = []
+
+    def tie(self, tensor: Handle, binding: Binding) -> None:
+        """Ties a tensor to a binding."""
+        self._bound.append((tensor, tensor.node))
+        tensor.node = binding
+
+    def count(self, version: Version, writes: int) -> None:
+        """Moves a counter on."""
+        self._counted.append((version, writes))
+        version.value += writes
+
+    def tensors(self) -> list[Handle]:
+        """All that were tied, in order."""
+        return [tensor for tensor, _ in self._bound]
+
+    def undo(self) -> None:
+        """Makes tensors what they were; right also when it is begun again."""
+        for tensor, before in reversed(self._bound):
+            tensor.node = before
+        self._bound.clear()
+        while self._counted:
+            version, writes = self._counted.pop()
+            version.value -= writes
+
+
 class Tracer:
     """Records into a GraphBuilder. Sizes that values give are symbols of `scope` without hints.
 
@@ -90,7 +123,7 @@ class Tracer:
         self.names: dict[int, str] = {}  # what tensors from outside are for people, by identity
         self._lift = lift
         self._offset_of = offset_of
-        self._bound: list[tuple[Handle, Any]] = []
+        self._ties = Ties()
         self._storages: dict[int, Cell] = {}
         self._stack: Stack | None = None
 
@@ -101,9 +134,7 @@ class Tracer:
 
     def close(self) -> None:
         """Unties the tensors that were seen from this trace, and ties them to what they were tied to before."""
-        for tensor, before in reversed(self._bound):
-            tensor.node = before
-        self._bound.clear()
+        self._ties.undo()
         self._stack = None
         self.seal()
 
@@ -111,15 +142,15 @@ class Tracer:
         """Lets go of who made it, and holds it: from here on no tensor from outside nor random numbers can be read."""
         self._lift = self.random_state = self._offset_of = _refuse_more
 
-    def bindings(self) -> list[tuple[Handle, Any]]:
-        """What the tensors that were seen are tied to, for `reopen`."""
-        return [(tensor, tensor.node) for tensor, _ in self._bound]
+    def bindings(self) -> list[tuple[Handle, Any, int]]:
+        """What the tensors that were seen are tied to, and how often they were written to, for `reopen`."""
+        return [(tensor, tensor.node, tensor.version.value) for tensor in self._ties.tensors()]
 
-    def reopen(self, bindings: Iterable[tuple[Handle, Any]]) -> None:
+    def reopen(self, bindings: Iterable[tuple[Handle, Any, int]]) -> None:
         """Ties tensors of this trace again, until it is closed again, so that more can be recorded."""
-        for tensor, binding in bindings:
-            self._bound.append((tensor, tensor.node))
-            tensor.node = binding
+        for tensor, binding, writes in bindings:
+            self._ties.tie(tensor, binding)
+            self._ties.count(tensor.version, writes - tensor.version.value)
 
     def parameter(self, tensor: Handle, type_: TensorType) -> Node:
         """Makes a tensor an input of the graph."""
@@ -249,8 +280,8 @@ class Tracer:
         return tuple([self._operand(part) for part in item]) if isinstance(item, (tuple, list)) else item
 
     def _bind(self, tensor: Handle, cell: Cell, steps: tuple[Step, ...], node: Node) -> Binding:
-        self._bound.append((tensor, tensor.node))
-        found = tensor.node = Binding(self, cell, steps, node)
+        found = Binding(self, cell, steps, node)
+        self._ties.tie(tensor, found)
         return found
 
     def _lifted(self, tensor: Handle) -> Binding:
@@ -288,7 +319,7 @@ class Tracer:
 
     def seen(self) -> Iterator[Handle]:
         """The tensors of the trace so far."""
-        return iter([tensor for tensor, _ in self._bound])
+        return iter(self._ties.tensors())
 
     def _write(self, op: Mutation, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
         target: Handle = op.target_of(operands)
@@ -311,7 +342,7 @@ class Tracer:
         cell.node = _carried_back(self, binding, target, value)
         cell.writes += 1
         binding.node, binding.seen = value, cell.writes
-        target.version.value += 1
+        self._ties.count(target.version, 1)
         return target
 
 
