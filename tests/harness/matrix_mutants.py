@@ -23,10 +23,11 @@ from rushlight.build import native
 from rushlight.capture.backward import CompiledBackward
 from rushlight.capture.kept import Kept
 from rushlight.eager import Tensor
+from rushlight.eager.execution import kernels
 from rushlight.ir.dtype import float64
-from rushlight.ir.type import Layout, TensorType, contiguous_strides
+from rushlight.ir.type import Layout, TensorType, contiguous_strides, dense_order
 from rushlight.ir.value import Value
-from rushlight.ops import OPERATORS
+from rushlight.ops import OPERATORS, pointwise, promote
 from rushlight.ops.record import Fact
 from rushlight.support import settings
 
@@ -151,6 +152,29 @@ def _compile_negated(op):
     matrix_calls.call_without = negated
 
 
+def _decide_strides_twice(op):
+    """Executables decide the strides of results anew, on symbols, by the first dense operand of the full shape."""
+    decided = pointwise.pointwise_strides
+
+    def by_first_dense(types, shape):
+        symbolic = any(not isinstance(size, int) for type_ in types for size in (*type_.shape, *type_.strides))
+        orders = [dense_order(type_.shape, type_.strides) for type_ in types if promote._has_shape(type_, shape)]
+        order = next((order for order in orders if order is not None), None)
+        return tuple(dense_strides(shape, order)) if symbolic and order is not None else decided(types, shape)
+
+    pointwise.pointwise_strides = by_first_dense
+    kernels.results_in = lambda builder, results, layouts: builder.graph(list(results))
+
+
+def dense_strides(shape, order):
+    """Strides of a dense tensor whose dims lie in this order, outermost first."""
+    strides, step = [0] * len(shape), 1
+    for dim in reversed(order):
+        strides[dim] = step
+        step = step * shape[dim]
+    return strides
+
+
 def _spoil_what_is_kept(op):
     made = Kept.refresh
 
@@ -178,6 +202,7 @@ MUTANTS = (
     # Eager takes its strides from `meta`; only a plan that was made before is at odds with it.
     *(Mutant("column-major", op, "layout", META(_column_major), True) for op in ("gather", "embedding")),
     *(Mutant("column-major", op, "layout_compiled", META(_column_major), True) for op in ("gather", "embedding")),
+    *(Mutant("decided-twice", op, "mixed", _decide_strides_twice) for op in ("mul", "addcmul", "where")),
     *(Mutant("ref-off", op, "eager", REF(_off)) for op in ("mul", "sum", "softmax", "layer_norm", "sin", "gather")),
     *(Mutant("ref-plus-one", op, "eager", REF(_plus_one)) for op in ("bitwise_xor", "argmax", "count_nonzero")),
     *(Mutant("lower-off", op, "eager", LOWER(_off)) for op in ("mul", "sum", "exp", "gather", "matmul", "convolution")),

@@ -4,6 +4,7 @@ meta         types of results are those of `ref`; dtypes outside the family are 
 symbolic     types on symbolic sizes, at these sizes, are the concrete types
 eager        results are those of `ref`; operands are left alone; views share storage
 layout       eager's strides are those that `meta` says
+mixed        operands of pointwise operators that lie each otherwise in memory: eager and compiled, values and strides
 zeros        zeros have the signs that `ref` gives them, where it computes in the same dtype
 compiled     `rl.compile` of the call gives eager's bits
 fused        so does that of the call between multiplications by ones that only run time knows to be ones
@@ -56,6 +57,7 @@ from matrix_cases import (
     typing_attrs,
 )
 from matrix_gradients import ask_no_gradient, ask_vjp, ask_vjp_compiled, ask_vjp_twice
+from matrix_mixed import ask_mixed, is_mixed
 from matrix_variants import ask_variants
 from rushlight.eager.memory import array_of
 from rushlight.ops.record import Fact
@@ -306,6 +308,7 @@ QUESTIONS = {
     "eager": (ask_eager, lambda case: not _undefined(case.operator)),
     "layout": (ask_layout, _is_laid_out),
     "layout_compiled": (ask_layout_compiled, _is_laid_out),
+    "mixed": (ask_mixed, is_mixed),
     "zeros": (ask_zeros, _has_zeros),
     "compiled": (ask_compiled, _compilable),
     "fused": (ask_fused, _fusable),
