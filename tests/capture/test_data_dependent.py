@@ -70,6 +70,19 @@ def test_one_graph_serves_all_values(program: Any):
     assert graph_count() == 1
 
 
+def test_conditions_that_are_returned_are_bools():
+    """What compares sizes, or asks a tensor of bool, is a bool of each call and no symbol of the trace."""
+
+    def program(x: Any, flag: Any) -> Any:
+        return flag.item(), [x.shape[0] > 3], {"square": x.shape[0] == x.shape[1]}, x + 1
+
+    compiled = rl.compile(program, dynamic=True, fullgraph=True)
+    for rows, columns, flag in ((2, 3, True), (5, 5, False), (4, 2, True), (3, 3, True)):
+        first, [large], shape, _ = compiled(rl.ones(rows, columns), rl.tensor(flag))
+        assert (first, large, shape["square"]) == (flag, rows > 3, rows == columns)
+        assert type(first) is type(large) is type(shape["square"]) is bool
+
+
 def zeroed(x: Any, mask: Any) -> Any:
     x = x + 0
     x[mask] = 0.0

@@ -193,3 +193,13 @@ def test_products_of_integers_are_scaled_by_whole_numbers(compiled):
     assert function(-2).tolist() == [[-35, -38], [-77, -88]] and function(-2).dtype is rl.int64
     with pytest.raises(rl.RushlightError, match="whole numbers"):
         scaled(0.5)
+
+
+def test_repeats_have_the_size_that_is_announced():
+    """`output_size` is checked against the sum of repeats, eager and compiled."""
+    x, repeats = rl.arange(6.0).reshape(3, 2), rl.tensor([1, 2, 0])
+    assert x.repeat_interleave(repeats, 0, output_size=3).tolist() == [[0, 1], [2, 3], [2, 3]]
+    assert rl.repeat_interleave(x, 2, dim=-1, output_size=4).shape == (3, 4)
+    for function in (rl.repeat_interleave, rl.compile(lambda *parts, **named: rl.repeat_interleave(*parts, **named))):
+        with pytest.raises(rl.ExecutionError, match="output_size"):
+            function(x, repeats, 0, output_size=4)

@@ -77,9 +77,11 @@ def _without_matrix(difference: Difference) -> bool:
 def _scattered_overlap(difference: Difference) -> bool:
     """Copies of tensors whose elements overlap, before something is written to them."""
     scatters = _called(difference, "select_scatter", "slice_scatter", "diagonal_scatter", "as_strided_scatter")
+    if not scatters:
+        return False
     first = difference.program.inputs[0]
     reach = sum([(size - 1) * stride for size, stride in zip(first.shape, first.strides, strict=True)]) + 1
-    return scatters and reach < first.array.size
+    return reach < first.array.size
 
 
 def _out_of_bounds(difference: Difference) -> bool:
@@ -203,7 +205,7 @@ def _counted_nothing(difference: Difference) -> bool:
 
 def _narrow_scores(difference: Difference) -> bool:
     """Scores of attention that overflow the operands' 16 bits."""
-    narrow = difference.program.inputs[0].dtype in ("float16", "bfloat16")
+    narrow = any(given.dtype in ("float16", "bfloat16") for given in difference.program.inputs)
     return narrow and _called(difference, "scaled_dot_product_attention") and _extreme(difference, 100.0)
 
 

@@ -69,6 +69,8 @@ def _run_all(entries: list[Any], settings: Settings, folder: Path, jobs: int, ti
         while waiting and len(running) < jobs:
             entry = waiting.pop(0)
             name = pytorch.label(entry)
+            if file_of(folder, name).exists():  # another process has been here
+                continue
             child = os.fork()
             if child == 0:
                 status = 1
@@ -81,6 +83,8 @@ def _run_all(entries: list[Any], settings: Settings, folder: Path, jobs: int, ti
                     sys.stderr.flush()
                     os._exit(status)
             running[child] = name
+        if not running:
+            break
         child, status = os.wait()
         _finished(file_of(folder, running[child]), running.pop(child), status)
 

@@ -81,7 +81,8 @@ class ValueTexts(ABC):
             return template.text
         if isinstance(template, SizeOf):
             symbols = free_symbols(template.expr)
-            return to_python(template.expr, {symbol: f"plan.values[{self.names(symbol)}]" for symbol in symbols})
+            size = to_python(template.expr, {symbol: f"plan.values[{self.names(symbol)}]" for symbol in symbols})
+            return f"({size} {template.relation} 0)" if template.relation else size
         source = template.source
         if isinstance(source, ViewSource):
             made = [place for place, view in enumerate(self.views) if view is source]

@@ -7,7 +7,7 @@ from typing import Any
 
 from rushlight.capture.source import Source
 from rushlight.eager.handle import Handle
-from rushlight.eager.symbols import SymInt
+from rushlight.eager.symbols import SymBool, SymInt
 from rushlight.eager.tracing import TracedNumber
 from rushlight.support.errors import fail
 from rushlight.support.frozen import frozen
@@ -37,9 +37,10 @@ class Number:
 
 @frozen
 class SizeOf:
-    """A size that is a function of the inputs' sizes."""
+    """A size that is a function of the inputs' sizes; with a relation, whether it stands so to 0."""
 
     expr: SizeExpr
+    relation: str = ""
 
 
 @frozen
@@ -98,6 +99,9 @@ def flatten_value(
         return Output(found) if isinstance(found, int) else Taken(found)
     if isinstance(value, SymInt):
         return SizeOf(value.expr)
+    if isinstance(value, SymBool):
+        condition = value.condition
+        return Constant(condition) if isinstance(condition, bool) else SizeOf(condition.expr, condition.relation)
     if isinstance(value, (dict, tuple, list)):
         text = reached(value)
         return flatten_items(value, classify, reached) if text is None else Reached(text)

@@ -129,13 +129,23 @@ class OrderMethods:
         counts = full((padded.amax().item() + 1,), 0, dtype=dtype)
         return counts.scatter_add(0, self.to(int64), full(self.shape, 1) if weights is None else weights.to(dtype))
 
-    def repeat_interleave(self: Any, repeats: Any, dim: Any = None) -> Any:
-        """Each element, or slice of a dim, repeated in its place: so often each, or each so often as a vector says."""
+    def repeat_interleave(self: Any, repeats: Any, dim: Any = None, *, output_size: int | None = None) -> Any:
+        """Each element, or slice of a dim, repeated in its place: so often each, or each so often as a vector says.
+
+        `output_size`, if given, must be the size of the result along the dim.
+        """
+        found = OrderMethods._repeated(self, repeats, fixed_integer(dim))
+        if output_size is not None:
+            fits = eq(found.form.shape[fixed_integer(dim) or 0], integer(output_size))
+            check(SymBool(fits), "repeat_interleave: output_size is the size of the result along the dim")
+        return found
+
+    def _repeated(self: Any, repeats: Any, dim: int | None) -> Any:
         if not isinstance(repeats, Handle) or isinstance(repeats, TracedNumber):
-            return _REPEAT(self, integer(repeats), fixed_integer(dim))
+            return _REPEAT(self, integer(repeats), dim)
         if dim is None:
-            return OrderMethods.repeat_interleave(self.reshape(-1), repeats, 0)
-        dim = wrap_dim(fixed_integer(dim), self.ndim, "repeat_interleave")
+            return OrderMethods._repeated(self.reshape(-1), repeats, 0)
+        dim = wrap_dim(dim, self.ndim, "repeat_interleave")
         if not repeats.form.shape:
             return _REPEAT(self, integer(repeats), dim)
         fits = eq(repeats.form.shape[0], self.form.shape[dim])
