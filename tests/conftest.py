@@ -31,6 +31,11 @@ def pytest_runtest_logfinish() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if settings.get().poison:
+        skipped = pytest.mark.skip(reason="poisoned memory takes other calls, or holds other bytes")
+        for item in items:
+            if item.get_closest_marker("unpoisoned") is not None:
+                item.add_marker(skipped)
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)  # at the end they would keep one process
 
 

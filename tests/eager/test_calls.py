@@ -34,6 +34,7 @@ CEILINGS = {
 }
 
 
+@pytest.mark.unpoisoned
 @pytest.mark.parametrize("name", CEILINGS)
 def test_a_later_call_makes_few_python_calls(name):
     work, most = CEILINGS[name]

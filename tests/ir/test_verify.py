@@ -18,6 +18,7 @@ from rushlight.ir.scalar import LANES, OPS, Buffer, Scalar, cast, constant, load
 from rushlight.ir.type import TensorType
 from rushlight.ir.verify import verify_graph
 from rushlight.ir.verify_kernel import verify_kernel, verify_plan
+from rushlight.ir.verify_memory import verify_memory
 from rushlight.ops.record import OPERATORS
 from rushlight.schedule.plan import schedule
 from rushlight.support.errors import CompileError
@@ -167,7 +168,7 @@ def test_what_runs_once_is_checked_too():
     verify_plan(plan)
     assert "what is made once is no input" in _message(verify_plan, replace(plan, inputs=plan.inputs[:-1]))
     lost = replace(plan.once, inputs=())
-    assert "a buffer is read before it is written" in _message(verify_plan, replace(plan, once=lost))
+    assert "a buffer is read that is not written before" in _message(verify_memory, replace(plan, once=lost))
 
 
 def _first(plan: Plan, **parts: Any) -> Plan:
@@ -186,8 +187,6 @@ BROKEN_PLANS: dict[str, Callable[[Plan], Plan]] = {
     "a size is looked for where no descriptor is": lambda plan: replace(
         plan, symbols=(replace(plan.symbols[0], descriptor=9),)
     ),
-    "a buffer is read before it is written": lambda plan: replace(plan, inputs=()),
-    "an output is never written": lambda plan: replace(plan, outputs=(*plan.outputs, Buffer("lost", X.type))),
 }
 
 
@@ -210,13 +209,6 @@ def test_a_product_that_lacks_what_makes_its_operand_is_found():
     assert "the number of arguments is not the product's" in _message(verify_plan, _first(plan, arguments=words[:-1]))
     doubled = (words[0], words[0], *words[2:])
     assert "two operands, or a prologue" in _message(verify_plan, _first(plan, arguments=doubled))
-
-
-def test_values_that_share_a_place_at_the_same_time_are_found():
-    plan = _chain()
-    assert len(plan.slots) == 3
-    moved = tuple([replace(slot, after=()) for slot in plan.slots])
-    assert "two values that are needed at once share memory" in _message(verify_plan, replace(plan, slots=moved))
 
 
 def _chain() -> Plan:

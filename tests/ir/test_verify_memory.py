@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from rushlight.build import pipeline
 from rushlight.build.decompose import merge_equal_calls, to_primitives
+from rushlight.build.pipeline import run_passes
 from rushlight.ir.choice import Machine
 from rushlight.ir.coverage import Piece, covers, runs_of
 from rushlight.ir.dtype import float32
@@ -16,15 +20,23 @@ from rushlight.ir.graph_parse import parse_graph
 from rushlight.ir.kernel import AxisKind, Kernel, Loop, Statement
 from rushlight.ir.plan import BandKernel, Launch, Plan
 from rushlight.ir.scalar import Buffer, Scalar
+from rushlight.ir.target import Target
 from rushlight.ir.type import TensorType
-from rushlight.ir.verify_memory import verify_memory
+from rushlight.ir.verify_memory import Undecided, undecided_writes, verify_memory
 from rushlight.ops.record import OPERATORS
 from rushlight.schedule import launches as making
 from rushlight.schedule.bands import band_launch
 from rushlight.schedule.filling import fill_first
-from rushlight.schedule.plan import schedule
+from rushlight.schedule.plan import Scheduled, schedule
+from rushlight.support import events, settings
 from rushlight.support.errors import CompileError
-from rushlight.sym import Scope, Size, axis_symbol, ceildiv, floordiv, minimum, product
+from rushlight.sym import Scope, Size, axis_symbol, ceildiv, eq, floordiv, minimum, product
+from rushlight.testing.making import single_calls
+from rushlight.testing.traced import Pool
+
+LIMITS = (Path(__file__).parents[2] / "docs" / "limits.md").read_text(encoding="utf-8")
+LISTED = re.findall(r"`(\w+)`", LIMITS.split("write where data says")[1].split("Where a plan")[0])
+TARGET = Target("x86_64-unknown-linux-gnu", "x86-64-v4", "", 64)
 
 PROGRAMS = {
     "chain of products": """g(%x: f32[s0, s0]) {
@@ -275,8 +287,8 @@ def test_a_bands_memory_is_new_in_each_launch(monkeypatch: pytest.MonkeyPatch) -
     verify_memory(schedule(graph, Machine(64)).plan)
 
 
-def test_what_lacks_a_proof_is_filled_first() -> None:
-    """Without the zeros that a scatter starts from, its result is filled; so is what is written in part."""
+def without_zeros() -> Plan:
+    """A program that has lost the zeros that a scatter starts from, which stores rather than adds."""
     plan = planned("scatter and bands")
     scattered = next(launch for launch in plan.launches if launch.count == 1 and len(launch.buffers) == 3)
     kernel = plan.kernels[scattered.kernel]
@@ -284,13 +296,60 @@ def test_what_lacks_a_proof_is_filled_first() -> None:
     plain = replace(kernel, body=tuple([replace(store, combine=None) for store in kernel.stores()]))
     kernels = tuple([plain if other is kernel else other for other in plan.kernels])
     first = next(number for number, launch in enumerate(plan.launches) if scattered.buffers[-1] in launch.buffers)
-    unfilled = replace(plan, kernels=kernels, launches=plan.launches[:first] + plan.launches[first + 1 :])
+    return replace(plan, kernels=kernels, launches=plan.launches[:first] + plan.launches[first + 1 :])
+
+
+def test_what_lacks_a_proof_is_filled_first() -> None:
+    """What is written where data says, as well as what is written in part."""
+    unfilled = without_zeros()
     assert "depends on data" in message_of(unfilled)
     undecided = verify_memory(unfilled, strict=False)
     assert not all(write.filled for write in undecided)
     filled = fill_first(unfilled, undecided)
     assert len(filled.launches) == len(unfilled.launches) + 1
     assert all(write.filled for write in verify_memory(filled))
+
+
+@pytest.mark.parametrize("verify", [True, False])
+def test_every_compilation_fills_what_data_writes(monkeypatch: pytest.MonkeyPatch, verify: bool) -> None:
+    """Whether passes are verified or not; and says what was left open."""
+    graph = parse_graph(PROGRAMS["scatter and bands"], OPERATORS)
+    before = events.count("undecided_write")
+    with settings.override(verify=verify):
+        plan = run_passes(graph, TARGET, until="07-tiled.ir")
+        assert events.count("undecided_write") == before + 2
+        assert len(plan.launches) == len(planned("scatter and bands").launches)
+        unfilled = without_zeros()
+        monkeypatch.setattr(pipeline, "schedule", lambda *_: Scheduled(unfilled))
+        filled = run_passes(graph, TARGET, until="07-tiled.ir")
+    assert len(filled.launches) == len(unfilled.launches) + 1
+    assert any("it is filled first" in str(event.reason) for event in events.events("undecided_write"))
+    assert all(write.filled for write in verify_memory(filled))
+
+
+@pytest.mark.parametrize("name", LISTED)
+def test_operators_that_write_where_data_says_are_listed(name: str) -> None:
+    """And they start from memory that is filled."""
+    found: list[Undecided] = []
+    for program in single_calls(OPERATORS[name]):
+        pool = Pool()
+        graph = pool.graph([pool.trace(program)])
+        found += undecided_writes(run_passes(graph, TARGET, until="07-tiled.ir"))
+    assert found
+    assert all(write.filled for write in found)
+
+
+def test_plans_that_read_what_nobody_wrote_are_not_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = planned("long sums")
+    broken = replace(plan, launches=plan.launches[1:])
+    monkeypatch.setattr(pipeline, "schedule", lambda *_: Scheduled(broken))
+    with pytest.raises(CompileError, match="not written before"):
+        run_passes(parse_graph(PROGRAMS["long sums"], OPERATORS), TARGET, until="07-tiled.ir")
+
+
+def test_the_quick_look_sees_what_the_whole_proof_sees(plan: Plan) -> None:
+    by_data = [write for write in verify_memory(plan) if "depends on data" in write.reason]
+    assert {write.buffer for write in undecided_writes(plan)} == {write.buffer for write in by_data}
 
 
 # Coverage by itself: the elements that pieces are together.
@@ -334,6 +393,20 @@ def test_remainders_cover_an_axis(length: Size) -> None:
     assert covers(pieces, [(1, length)])
     assert not covers(pieces[1:], [(1, length)])
     assert not covers(pieces[:-1], [(1, length)])
+
+
+def test_a_size_that_is_known_to_divide_is_its_quotient() -> None:
+    """Four times a quarter, in a product with a sum: a convolution's padded rows, in groups of channels."""
+    scope = Scope()
+    channels, width = scope.symbol("c", optimization_hint=8), scope.symbol("w", optimization_hint=5)
+    group, of_groups = axis_symbol(4, "group"), floordiv(channels, 4)
+    piece = Piece.of(
+        (width + 3) * of_groups * group + (place := axis_symbol((width + 3) * of_groups, "place")),
+        [(group, 4), (place, (width + 3) * of_groups)],
+    )
+    assert not covers([piece], [(1, channels * (width + 3))])
+    scope.learn(eq(channels - 4 * of_groups, 0))
+    assert covers([piece], [(1, channels * (width + 3))])
 
 
 def test_an_axis_that_offsets_divide_is_parted() -> None:

@@ -26,7 +26,9 @@ from rushlight.ir.target import Target
 from rushlight.ir.text import format_graph
 from rushlight.ir.verify import broken, verify_graph
 from rushlight.ir.verify_kernel import verify_plan
+from rushlight.ir.verify_memory import undecided_writes, verify_memory
 from rushlight.ops.record import OPERATORS
+from rushlight.schedule.filling import fill_first
 from rushlight.schedule.plan import Scheduled, schedule
 from rushlight.support import clock, events, settings
 from rushlight.support.errors import RushlightError
@@ -130,7 +132,15 @@ def _fused_text(scheduled: Scheduled) -> str:
 
 
 def _plan_of(scheduled: Scheduled, making: Making) -> Plan:
-    return scheduled.plan
+    """The plan: memory that is written where data says is filled first, unless launches are known to have filled it."""
+    plan = scheduled.plan
+    undecided = undecided_writes(plan)
+    if not all(write.filled for write in undecided):
+        plan = fill_first(plan, undecided)
+    for write in undecided:
+        when = "it was filled before" if write.filled else "it is filled first"
+        events.record("undecided_write", write.kernel, f"{write.buffer.name}: {write.reason}; {when}")
+    return plan
 
 
 def _emit(plan: Plan, making: Making) -> Code:
@@ -166,6 +176,12 @@ def _read_code(text: str, code: Code) -> Code:
     return Code(text, code.messages, code.plan)
 
 
+def _check_plan(plan: Plan) -> None:
+    """That a plan keeps the rules, and that no launch reads what neither a launch nor the caller has written."""
+    verify_plan(plan)
+    verify_memory(plan)
+
+
 def _check_graph(graph: Graph) -> None:
     """That a graph keeps the rules, and that its text reads back equal."""
     verify_graph(graph)
@@ -181,6 +197,6 @@ PIPELINE: tuple[Pass, ...] = (
     Pass("decompose", "01-primitives.ir", _decompose, _graph_text, _check_graph, _read_graph),
     Pass("merge equal calls", "02-merged.ir", _merge, _graph_text, _check_graph, _read_graph),
     Pass("schedule", "06-fused.txt", _schedule, _fused_text),
-    Pass("take the plan", "07-tiled.ir", _plan_of, plan_text, verify_plan),
+    Pass("take the plan", "07-tiled.ir", _plan_of, plan_text, _check_plan),
     Pass("emit", "08-kernels.ll", _emit, _code_text, None, _read_code),
 )

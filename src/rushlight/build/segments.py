@@ -14,6 +14,7 @@ from rushlight.ir.graph import NUMBER, PARAMETER, RELAYOUT, RESULT, Call, Graph,
 from rushlight.ir.sizes import with_hidden_sizes
 from rushlight.ir.type import TensorType, dense_order, row_major
 from rushlight.ir.value import map_operands
+from rushlight.ir.verify import broken
 from rushlight.ops.record import Fact
 from rushlight.support.errors import fail
 from rushlight.support.frozen import frozen
@@ -67,6 +68,37 @@ def is_host(call: Call) -> bool:
 def cut_at_births(graph: Graph) -> list[Step]:
     """The steps of a graph, in order. Values are those of the graph's own calls; the last step makes the results."""
     return _Cutter(graph).run()
+
+
+def verify_steps(graph: Graph, steps: Sequence[Step]) -> None:
+    """That each step reads only what the caller gives or an earlier step makes, and knows its sizes. Errors: C015.
+
+    A native step makes all of its results, or its plan is not compiled: so nothing between steps is read unwritten.
+    """
+    made = {id(call) for call in graph.parameters}
+    births = births_of(graph.calls)
+    for number, step in enumerate(steps):
+        reads: Sequence[Call] = ()
+        sizes: Iterable[SizeExpr] = ()
+        makes: Sequence[Call | None] = ()
+        if isinstance(step, NativeStep):
+            reads, makes, sizes = step.reads, step.makes, step.sizes
+        elif isinstance(step, HostStep):
+            reads, makes = [call for call in step.call.inputs() if call.op is not NUMBER], step.results
+        elif step.call is not None:
+            reads = (step.call,)
+        for call in reads:
+            if id(call) not in made:
+                broken(f"step {number}", "a value is read that no earlier step makes", call=call.op.name)
+        for symbol in sizes:
+            if symbol in births:
+                broken(f"step {number}", "a size is needed that no earlier step tells", symbol=symbol)
+        made.update([id(call) for call in makes if call is not None])
+        if isinstance(step, Birth):
+            births.pop(step.symbol, None)
+    for call in graph.outputs:
+        if id(call) not in made:
+            broken(graph.name, "a result is made by no step", call=call.op.name)
 
 
 @dataclass(slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
-from rushlight.build.segments import Birth, HostStep, NativeStep, cut_at_births, is_segmented
+from rushlight.build.segments import Birth, HostStep, NativeStep, cut_at_births, is_segmented, verify_steps
 from rushlight.capture.control import DRIVERS, Body
 from rushlight.capture.launching import Launching, evaluated
 from rushlight.eager.autograd.modes import no_grad
@@ -18,6 +18,7 @@ from rushlight.ir.sizes import with_hidden_sizes
 from rushlight.ir.type import TensorType, symbols_in
 from rushlight.ir.value import map_operands
 from rushlight.runtime import native
+from rushlight.support import settings
 from rushlight.support.errors import fail
 from rushlight.support.frozen import frozen
 from rushlight.sym import Branch, RuntimeAssert, SizeExpr, evaluate, free_symbols, is_symbol, scopes_of
@@ -55,6 +56,8 @@ class Segmented:
         self._parameters = [id(call) for call in graph.parameters]
         self._outputs = [id(call) for call in graph.outputs]
         steps = cut_at_births(graph)
+        if settings.get().verify:
+            verify_steps(graph, steps)
         self._ends_natively = bool(steps) and isinstance(steps[-1], NativeStep)
         places = {step.symbol: place for place, step in enumerate(steps, 1) if isinstance(step, Birth)}
         ready: list[list[RuntimeAssert]] = [[] for _ in range(len(steps) + 1)]

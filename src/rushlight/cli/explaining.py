@@ -23,6 +23,7 @@ TOLD: dict[events.Kind, str] = {
     "recompile": "compiled again because",
     "graph_break": "graph breaks",
     "missed_fusion": "not fused",
+    "undecided_write": "written where data says, after it was filled",
     "fallback": "slower ways taken",
     "specialization": "sizes or values fixed",
 }

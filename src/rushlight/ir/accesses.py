@@ -89,6 +89,15 @@ class KernelAccesses:
         return False
 
 
+def data_written(kernel: Kernel) -> set[Buffer]:
+    """The buffers of a loop nest that it stores to where data says: by offsets, conditions, or bounds of loops."""
+    return {
+        store.buffer
+        for store, walks in _walks(kernel.body, ())
+        if walks is None or store.where is not None or _as_size(store.offset) is None
+    }
+
+
 def _roots(store: Store) -> list[Scalar]:
     return [part for part in (store.value, store.offset, store.where) if isinstance(part, Scalar)]
 

@@ -117,7 +117,21 @@ def _known_equal(a: Size, b: Size) -> bool:
         for atom in shared:
             left.remove(atom)
         rest = rest + product([scale, *left])
-    return statically_known(eq(rest, 0))
+    return statically_known(eq(rest, 0)) or _in_quotients(rest) == 0
+
+
+def _in_quotients(size: Size) -> Size:
+    """A size with `4*(n//4)` in place of `n` wherever it mentions the quotient and these are known to be equal."""
+    quotients = {atom for _, atoms in parts(size) for atom in atoms if atom.op.name == "floordiv"}
+    for quotient in quotients if isinstance(size, SizeExpr) else ():
+        whole, divisor = quotient.operands
+        if not statically_known(eq(divisor * quotient, whole)):
+            continue
+        rest: Size = 0
+        for scale, atoms in parts(size):
+            rest = rest + product([scale, *[divisor * quotient if atom is whole else atom for atom in atoms]])
+        size = rest
+    return size
 
 
 def _unrepeated(piece: Piece, repeated: Size) -> Piece:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NoReturn
 
+from rushlight.ir.accesses import buffer_of
 from rushlight.ir.dtype import DType, Kind, bool_, int64, real_dtype
 from rushlight.ir.kernel import TASK_WORDS, AxisKind, Barrier, Kernel, Loop, Statement, Store
 from rushlight.ir.plan import THREADS, Address, AnyKernel, BandKernel, Launch, Plan
 from rushlight.ir.scalar import OPS, REDUCTIONS, SUMS, Buffer, Scalar, bound_axes
 from rushlight.ir.verify import broken
-from rushlight.sym import Size, SizeExpr, axis_size, format_size, free_symbols, is_axis, optimization_hint
+from rushlight.sym import Size, SizeExpr, axis_size, format_size, free_symbols, is_axis
 from rushlight.term import postorder
 
 COMBINES = (None, *SUMS, "prod", "max", "min")
@@ -185,7 +186,7 @@ _CHANGING = ("constant", "index", "load", "keep", "cast", "bitcast", "reduce")
 
 
 def verify_plan(plan: Plan) -> None:
-    """Checks a plan: launches fit their kernels, sizes can be found at the call, memory is written before it is read.
+    """Checks a plan: launches fit their kernels, sizes can be found at the call. For memory there is `verify_memory`.
 
     Errors: C015.
     """
@@ -201,7 +202,6 @@ def verify_plan(plan: Plan) -> None:
         if not 0 <= source.descriptor < count or source.field not in ("size", "stride"):
             broken("plan", "a size is looked for where no descriptor is", symbol=source.symbol)
     placed = {slot.buffer for slot in plan.slots}
-    written: set[Buffer] = set(plan.inputs)
     for number, launch in enumerate(plan.launches):
         name = f"launch {number}"
         if not 0 <= launch.kernel < len(plan.kernels):
@@ -209,56 +209,17 @@ def verify_plan(plan: Plan) -> None:
         for buffer in launch.buffers:
             if buffer.scope == "arena" and buffer not in placed:
                 broken(name, "a buffer has no place in the arena", buffer=buffer.name)
-        reads, writes = _accesses(plan, launch, name)
-        for buffer in reads:
-            if buffer not in written and buffer not in writes:
-                broken(name, "a buffer is read before it is written", buffer=buffer.name)
-        written.update(writes)
+        _verify_words(plan, launch, name)
         for word in (*launch.arguments, launch.count, launch.grain):
             if isinstance(word, Address):
                 _known(word.offset, known, name)
             elif not isinstance(word, Buffer):
                 _known(word, known, name)
-    for output in plan.outputs:
-        if output not in written:
-            broken("plan", "an output is never written", output=output.name)
     for slot in plan.slots:
         _known(slot.size_bytes, known, "arena")
-    _verify_places(plan)
     for assertion in plan.assertions:
         _known(assertion.left, known, "assertion")
         _known(assertion.right, known, "assertion")
-
-
-def _verify_places(plan: Plan) -> None:
-    """Values that are needed at the same time lie in different places, for the sizes that hints give.
-
-    Those within an output are needed no more when it is first used.
-    """
-    spans: dict[Buffer, tuple[int, int]] = {}
-    for step, launch in enumerate(plan.launches):
-        for buffer in launch.buffers:
-            first, _ = spans.get(buffer, (step, step))
-            spans[buffer] = (first, step)
-    memories: dict[Buffer | None, list[tuple[int, int, Buffer]]] = {}
-    for slot, start in zip(plan.slots, plan.arena_hints()[0], strict=True):
-        if slot.buffer in spans:
-            place = (start, optimization_hint(slot.size_bytes), slot.buffer)
-            memories.setdefault(slot.within, []).append(place)
-            if slot.within is not None and spans[slot.within][0] <= spans[slot.buffer][1]:
-                broken("arena", "a value lies in an output that is in use", value=slot.buffer, output=slot.within)
-    for places in memories.values():
-        _verify_memory(sorted(places, key=lambda place: place[0]), spans)
-
-
-def _verify_memory(places: list[tuple[int, int, Buffer]], spans: dict[Buffer, tuple[int, int]]) -> None:
-    for number, (start, size, buffer) in enumerate(places):
-        for other_start, _, other in places[number + 1 :]:
-            if other_start >= start + size:
-                break
-            (first, last), (other_first, other_last) = spans[buffer], spans[other]
-            if first <= other_last and other_first <= last:
-                broken("arena", "two values that are needed at once share memory", one=buffer.name, other=other.name)
 
 
 def _known(size: Size, known: set[SizeExpr], where: str) -> None:
@@ -267,56 +228,37 @@ def _known(size: Size, known: set[SizeExpr], where: str) -> None:
             broken(where, "a size cannot be found at the call", symbol=symbol, size=format_size(size))
 
 
-def _accesses(plan: Plan, launch: Launch, name: str) -> tuple[set[Buffer], set[Buffer]]:
-    """The buffers a launch reads and writes; its arguments must fit the kernel."""
+def _verify_words(plan: Plan, launch: Launch, name: str) -> None:
+    """That a launch's arguments fit its kernel."""
     kernel = plan.kernels[launch.kernel]
     words = launch.arguments
     if isinstance(kernel, BandKernel):
         if len(words) != 3 + len(kernel.buffers) + len(kernel.sizes) + 2 * len(kernel.loops):
             broken(name, "the number of arguments is not the kernel's", words=len(words), kernel=kernel.name)
-        inner = [_accesses(plan, item, f"{name} in bands") for item in kernel.launches]
-        given = kernel.given(launch)
-        writes = {given.get(buffer, buffer) for _, written in inner for buffer in written}
-        return {given.get(buffer, buffer) for read, _ in inner for buffer in read} - writes, writes
+        for inner in kernel.launches:
+            _verify_words(plan, inner, f"{name} in bands")
+        return
     if isinstance(kernel, Kernel):
-        return _kernel_accesses(kernel, kernel.buffers, words, len(kernel.sizes), name)
+        _verify_given(kernel, kernel.buffers, words, len(kernel.sizes), name)
+        return
     if len(words) != len(TASK_WORDS) + sum([inner.buffers + inner.sizes for inner in kernel.attached]):
         broken(name, "the number of arguments is not the product's", words=len(words))
-    a, b, c = (_buffer_of(word) for word in words[:3])
+    a, b, c = (buffer_of(word) for word in words[:3])
     if a is None or (b is None) is (kernel.prologue is None) or (c is None) is (kernel.epilogue is None):
         broken(name, "a product has two operands, or a prologue, and a result or an epilogue", words=words[:3])
-    sums = _buffer_of(words[TASK_WORDS.index("sums")])
+    sums = buffer_of(words[TASK_WORDS.index("sums")])
     if (sums is None) is kernel.in_parts:
         broken(name, "a product has memory for the sums of its parts, or no parts", words=words[: len(TASK_WORDS)])
-    reads, writes = {item for item in (a, b) if item is not None}, {item for item in (c, sums) if item is not None}
     for inner in kernel.attached:
         given = words[inner.place : inner.place + inner.buffers + inner.sizes]
-        read, written = _kernel_accesses(inner.kernel, inner.kernel.buffers[1:], given, inner.sizes, name)
-        reads |= read
-        writes |= written
-    return reads, writes
+        _verify_given(inner.kernel, inner.kernel.buffers[1:], given, inner.sizes, name)
 
 
-def _buffer_of(word: Any) -> Buffer | None:
-    found = word.buffer if isinstance(word, Address) else word
-    return found if isinstance(found, Buffer) else None
-
-
-def _kernel_accesses(
-    kernel: Kernel, buffers: tuple[Buffer, ...], words: tuple[Any, ...], sizes: int, name: str
-) -> tuple[set[Buffer], set[Buffer]]:
+def _verify_given(kernel: Kernel, buffers: tuple[Buffer, ...], words: tuple[Any, ...], sizes: int, name: str) -> None:
     if len(words) != len(buffers) + sizes:
         broken(name, "the number of arguments is not the kernel's", words=len(words), kernel=kernel.name)
-    given: dict[Buffer, Buffer] = {}
     for buffer, word in zip(buffers, words, strict=False):
-        found = _buffer_of(word)
+        found = buffer_of(word)
         # Kernels see complex memory as its parts.
         if found is None or buffer.type.dtype is not real_dtype(found.type.dtype):
             broken(name, "an argument is no buffer of the kernel's dtype", argument=word, buffer=buffer.name)
-        given[buffer] = found
-    loads: set[Buffer] = set()
-    for store in kernel.stores():
-        roots = [part for part in (store.value, store.offset, store.where) if isinstance(part, Scalar)]
-        loads.update([term.attr("buffer") for term in postorder(roots) if term.op is OPS["load"]])
-    stores = {store.buffer for store in kernel.stores()}
-    return {given[item] for item in loads if item in given}, {given[item] for item in stores if item in given}

@@ -6,7 +6,7 @@ elements before, or where earlier launches have written the very elements that a
 same time lie in different memory.
 
 What cannot be decided, because offsets, conditions or loops depend on data, or by lack of a rule, is `Undecided`: such
-memory is to be filled first.
+memory is to be filled first. `undecided_writes` looks only at memory that is written where data says, which is quick.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from rushlight.ir.accesses import KernelAccesses, buffer_of, given_buffers, product_piece
+from rushlight.ir.accesses import KernelAccesses, buffer_of, data_written, given_buffers, product_piece
 from rushlight.ir.coverage import Piece, Run, covers, runs_of, walked
 from rushlight.ir.gemm_tile import BLOCK
 from rushlight.ir.kernel import TASK_WORDS, TILE_WORDS, Attached, GemmKernel, Kernel
@@ -54,8 +54,54 @@ def verify_memory(plan: Plan, *, strict: bool = True) -> tuple[Undecided, ...]:
     If not `strict`, those to memory that is not filled are returned as well, instead of being errors.
     """
     panels = _panels(plan)
-    once = () if plan.once is None else _Verifier(plan.once, panels, strict).run()
-    return once + _Verifier(plan, panels, strict).run()
+    found: list[Undecided] = []
+    for part in (plan,) if plan.once is None else (plan.once, plan):
+        found += _Verifier(part, panels, strict).run()
+        _verify_lifetimes(part)
+    return tuple(found)
+
+
+def undecided_writes(plan: Plan) -> tuple[Undecided, ...]:
+    """The writes that cannot be decided to buffers that some launch writes where data says. Errors: C015.
+
+    Launches without these buffers are passed over, and what is made once is not looked at.
+    """
+    written = _written_by_data(plan)
+    return _Verifier(plan, {}, False, written).run() if written else ()
+
+
+def _written_by_data(plan: Plan) -> set[Buffer]:
+    """The buffers of a plan that some launch writes where data says."""
+    found: set[Buffer] = set()
+    by_data = [_by_data(kernel) for kernel in plan.kernels]
+    for launch in plan.launches:
+        kernel = plan.kernels[launch.kernel]
+        for inner in _inner(kernel):
+            given = kernel.given(launch) if isinstance(kernel, BandKernel) else {}
+            named = _named(plan.kernels[inner.kernel], inner, by_data[inner.kernel])
+            found.update([given[buffer] for buffer in named if buffer in given])
+        found.update(_named(kernel, launch, by_data[launch.kernel]))
+    return found - set(plan.inputs)
+
+
+def _by_data(kernel: AnyKernel) -> set[Buffer]:
+    """Which of its own buffers a kernel writes where data says."""
+    if isinstance(kernel, GemmKernel):
+        return set() if kernel.epilogue is None else _by_data(kernel.epilogue)
+    return data_written(kernel) if isinstance(kernel, Kernel) else set()
+
+
+def _named(kernel: AnyKernel, launch: Launch, own: set[Buffer]) -> list[Buffer]:
+    """What a launch gives for a kernel's own buffers."""
+    if not own or isinstance(kernel, BandKernel):
+        return []
+    if isinstance(kernel, Kernel):
+        given = given_buffers(kernel.buffers, launch.arguments, {})
+    else:
+        epilogue = kernel.attached[0]
+        words = launch.arguments[epilogue.place : epilogue.place + epilogue.buffers]
+        given = given_buffers(epilogue.kernel.buffers[1:], words, {})
+    return [given[buffer] for buffer in own if buffer in given]
 
 
 def _panels(plan: Plan) -> dict[Buffer, int]:
@@ -109,13 +155,17 @@ def _is_of_sum(offset: Size, start: SizeExpr, axis: SizeExpr, total: SizeExpr) -
 
 
 class _Verifier:
-    """The state of memory between the launches of a plan."""
+    """The state of memory between the launches of a plan; of the buffers of `only`, where that is given."""
 
-    def __init__(self, plan: Plan, panels: Mapping[Buffer, int], strict: bool) -> None:
+    def __init__(self, plan: Plan, panels: Mapping[Buffer, int], strict: bool, only: set[Buffer] | None = None) -> None:
         self.plan = plan
         self.panels = panels
         self.strict = strict
+        self.only = only
         self.whole = set(plan.inputs)
+        if only is not None:
+            everything = {buffer for launch in plan.launches for buffer in launch.buffers}
+            self.whole |= (everything | set(plan.outputs)) - only
         self.pieces: dict[Buffer, list[Piece]] = {}
         self.writers: dict[Buffer, int] = {}
         self.open: set[Buffer] = set()
@@ -128,11 +178,11 @@ class _Verifier:
         """Looks at all launches, then at the outputs."""
         for number, launch in enumerate(self.plan.launches):
             self.number = number
-            self.launch(launch, {}, ())
+            if self.only is None or not self.only.isdisjoint(launch.buffers):
+                self.launch(launch, {}, ())
         for output in self.plan.outputs:
             if output not in self.whole and not _is_empty(output):
                 self.unwritten(output, "an output is")
-        _verify_lifetimes(self.plan)
         return tuple(self.undecided)
 
     def launch(self, launch: Launch, given: Mapping[Buffer, Buffer], blocks: tuple[_Blocks, ...]) -> None:

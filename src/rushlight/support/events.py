@@ -23,6 +23,7 @@ Kind = Literal[
     "guard_failure",
     "fusion",
     "missed_fusion",
+    "undecided_write",
     "specialization",
     "tuning",
 ]
@@ -38,6 +39,7 @@ _LISTENERS: dict[str, Topic] = {
     "guard_failure": log.GUARDS,
     "fusion": log.FUSION,
     "missed_fusion": log.FUSION,
+    "undecided_write": log.MEMORY,
     "specialization": log.GUARDS,
     "tuning": log.TUNE,
 }

@@ -119,7 +119,11 @@ class Settings:
     compile_profile = Setting(
         folder(), "", "Write a profile of each trace, export and compilation to this folder, for a flame graph."
     )
-    verify = Setting(flag(), False, "Check the result of every pass of the compiler.")
+    verify = Setting(
+        flag(),
+        False,
+        "Check the result of every pass of the compiler, and prove that its code reads no memory that is not written.",
+    )
     poison = Setting(
         whole_number(0, 255),
         0,
