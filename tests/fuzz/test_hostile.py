@@ -59,11 +59,13 @@ FOUND = {
         "F.dropout(vector(), p=odd_dictionary())",
         "vector().quantile(complex_number())",
         "torch.stack(odd_dictionary())",
+        "F.glu(vector(), dim=1)",
         "torch.Generator(broken_attributes())",
         "optim.AdamW([parameter()]).load_state_dict(broken_length())",
     ),
     "value": (
         "vector().type()",
+        "F.leaky_relu(square(), negative_slope=int_scalar())",
         "torch.split(matrix(), fair_index())",
         "vector().round(decimals=sixty() * 6)",
         "torch.triu_indices(int62(), 4)",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rushlight.eager import functions as ops
-from rushlight.eager.arguments import flag, required_tensor
+from rushlight.eager.arguments import flag, number, required_tensor
 from rushlight.eager.boundary import checked
 from rushlight.eager.functions import (
     adaptive_avg_pool1d,
@@ -106,6 +106,8 @@ __all__ = [
 
 def _activation(name: str, inplace: bool, input: Any, **attrs: Any) -> Any:
     op = OPERATORS[name]
+    if attrs:
+        attrs = {name: value if value.__class__ is float else number(value) for name, value in attrs.items()}
     if inplace is False or not flag(inplace):
         return op(input, **attrs)
     return in_place(op)(input, **attrs)
@@ -170,7 +172,7 @@ def softsign(input: Any) -> Any:
 @checked
 def glu(input: Any, dim: int = -1) -> Any:
     """Return the first half of a dim times the sigmoid of the second."""
-    require(input.shape[dim] % 2 == 0, "A004", "glu: the dim must be of even size", input=input, dim=dim)
+    require(input.size(dim) % 2 == 0, "A004", "glu: the dim must be of even size", input=input, dim=dim)
     first, second = ops.chunk(input, 2, dim)
     return first * sigmoid(second)
 
