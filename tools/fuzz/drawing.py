@@ -27,7 +27,21 @@ _ONES = 0.13  # share of sizes that are 1
 _MOST = 700  # elements of an input
 _INPUTS = 14  # of a program; statements' results are named after these
 
-_SPECIAL = (float("nan"), float("inf"), -float("inf"), -0.0, 0.0, 1.0, -1.0, 0.5, 2.0, 1e30, -1e30, 1e-30, 20000.0)
+_SPECIAL = (
+    *[float("nan")] * 4,
+    float("inf"),
+    -float("inf"),
+    -0.0,
+    0.0,
+    1.0,
+    -1.0,
+    0.5,
+    2.0,
+    1e30,
+    -1e30,
+    1e-30,
+    20000.0,
+)
 _KINDS: dict[str, tuple[str, ...]] = {
     "any": tuple(DTYPES),
     "number": (*FLOATS, *INTEGERS, *COMPLEX),

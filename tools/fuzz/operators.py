@@ -33,6 +33,7 @@ FORMS = {**POINTWISE, **REDUCING, **SHAPING, **NETWORK}
 """Forms of calls by name."""
 
 STATEMENTS = 12
+_SURVEY = 2000  # the first programs of a seed draw from everything, as a few of the others do
 _FAMILY = 1000  # programs
 _FORMS_OF_FAMILY = 16
 _FREE = 0.03  # share of programs that draw from everything
@@ -72,7 +73,7 @@ def generate(seed: int, number: int) -> Program:
     draw = Draw(f"operators {seed} {number}", torch)
     statements: list[str] = []
     names = list(FORMS)
-    if not draw.chance(_FREE):
+    if number >= _SURVEY and not draw.chance(_FREE):
         kin = family(seed, number // _FAMILY)
         names, draw.dtypes, draw.wild = list(kin.names), list(kin.dtypes), False
         draw.few = f"operators {seed} family {number // _FAMILY}"

@@ -26,6 +26,7 @@ COMPILED = 25
 
 _UNBOUND = re.compile(r"\.unbind\((-?\d+)\)\[(-?\d+)\]")
 _SPLIT = re.compile(r"\.split\((\d+), (-?\d+)\)\[(\d+)\]")
+_RAVEL = re.compile(r"\.ravel\(\)")
 _KINDS = ("raw", "refused", "accepted", "storage", "gradient", "strides")
 
 
@@ -56,6 +57,13 @@ def _judged(program: Program, skipped: Counter[str], compiled: bool) -> tuple[st
     expected = run(program, peer())
     if eager.error is None:
         expected = _meant(program, eager, expected, skipped)
+    return judged_against(program, eager, expected, skipped, compiled)
+
+
+def judged_against(
+    program: Program, eager: Outcome, expected: Outcome, skipped: Counter[str], compiled: bool
+) -> tuple[str, str, bool] | None:
+    """What is wrong with an eager run, whose outcome should be the expected one, or with a compiled run beside it."""
     found = _compared(program, eager, expected, VIEW_RULES, skipped, near)
     if found is not None:
         return *found, False
@@ -84,6 +92,10 @@ def _meant(program: Program, actual: Outcome, expected: Outcome, skipped: Counte
         skipped["views that come several at once"] += 1
         program = _one_by_one(program)
         return _meant(program, actual, run(program, peer()), skipped)
+    shared = replace(program, statements=tuple([_RAVEL.sub(".reshape(-1)", text) for text in program.statements]))
+    if shared.statements != program.statements and _apart(actual, expected):
+        skipped["`ravel`"] += 1
+        return _meant(shared, actual, run(shared, peer()), skipped)
     apart = _read_first(program)
     refused = "some elements of the input tensor" in expected.message
     if apart.statements == program.statements or not (refused or difference(actual, expected, near)):
@@ -130,7 +142,7 @@ def _compared(
     skipped: Counter[str],
     agrees: Callable[[Array, Array], bool],
 ) -> tuple[str, str] | None:
-    detail = difference(actual, expected, agrees) or strides_difference(actual, expected)
+    detail = _apart(actual, expected, agrees)
     if detail is None:
         return None
     name = explained(Difference(program, actual, expected, detail), rules)
@@ -139,6 +151,10 @@ def _compared(
         return None
     kind = next((kind for kind in _KINDS if detail.startswith(kind)), "value")
     return f"{kind} {actual.code}" if kind == "refused" else kind, detail
+
+
+def _apart(actual: Outcome, expected: Outcome, agrees: Callable[[Array, Array], bool] = near) -> str | None:
+    return difference(actual, expected, agrees) or strides_difference(actual, expected)
 
 
 def strides_difference(actual: Outcome, expected: Outcome) -> str | None:
