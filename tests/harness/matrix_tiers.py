@@ -14,6 +14,9 @@ from rushlight.ops.record import Fact
 TURNS = 6
 CHEAP = ("meta", "symbolic", "refusal", "zeros", "no_gradient")
 
+# Questions beyond what `eager` and `compiled` ask of optimised code. By default LLVM works little at their code, which
+# halves their time and changes no bit.
+QUICK = ("fused", "frozen", "vjp", "vjp_twice", "vjp_compiled", "variants")
 
 CORE = ("meta", "symbolic", "eager", "layout", "compiled", "layout_compiled", "vjp", "no_gradient")
 

@@ -4,14 +4,17 @@
 By default `matrix_tiers` chooses among the cells that compile; `pytest --matrix-full` asks all.
 """
 
+import contextlib
+
 import pytest
 
 from matrix import failures
 from matrix_cases import ASKED, cases, sample_arguments
 from matrix_questions import QUESTIONS, cells
-from matrix_tiers import CORE, default_cells, is_core
+from matrix_tiers import CORE, QUICK, default_cells, is_core
 from rushlight.ops import OPERATORS
 from rushlight.ops.record import Fact, define, undefine
+from rushlight.support import settings
 
 PAIRS = [(op, question) for op in ASKED for question in QUESTIONS]
 
@@ -32,8 +35,10 @@ def test_first_sample(op):
 @pytest.mark.parametrize(("op", "question"), PAIRS, ids=[f"{op}-{question}" for op, question in PAIRS])
 def test_cells(op, question, request):
     """The rest of an operator's cells of one question."""
-    chosen = cells(op, question) if request.config.getoption("--matrix-full") else default_cells(op, question)
-    report(failures(question, [case for case in chosen if not is_core(question, case)]))
+    full = request.config.getoption("--matrix-full")
+    chosen = cells(op, question) if full else default_cells(op, question)
+    with settings.override(optimise=0) if question in QUICK and not full else contextlib.nullcontext():
+        report(failures(question, [case for case in chosen if not is_core(question, case)]))
 
 
 def assert_asked(op):
