@@ -21,7 +21,7 @@ def are_deterministic_algorithms_enabled() -> bool:
 
 def set_float32_matmul_precision(precision: str) -> None:
     """Accept a precision; products of float32 are computed in float32 whatever it is."""
-    known = precision in _PRECISIONS
+    known = isinstance(precision, str) and precision in _PRECISIONS
     require(known, "A002", f"set_float32_matmul_precision: takes one of {', '.join(_PRECISIONS)}, not {precision}")
 
 
