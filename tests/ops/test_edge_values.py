@@ -203,3 +203,9 @@ def test_repeats_have_the_size_that_is_announced():
     for function in (rl.repeat_interleave, rl.compile(lambda *parts, **named: rl.repeat_interleave(*parts, **named))):
         with pytest.raises(rl.ExecutionError, match="output_size"):
             function(x, repeats, 0, output_size=4)
+
+
+def test_glu_needs_dims():
+    """A tensor without dims has no halves: a registered error."""
+    with pytest.raises(RushlightError, match="glu"):
+        rl.nn.functional.glu(rl.tensor(1.0), 0)

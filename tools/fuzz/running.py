@@ -81,7 +81,9 @@ def code_of(error: BaseException) -> str | None:
     if isinstance(error, RushlightError):
         return None if isinstance(error, InternalError) else error.code
     frames = traceback.extract_tb(error.__traceback__)
-    bound = isinstance(error, TypeError) and bool(frames) and "/rushlight/" not in frames[-1].filename
+    here = bool(frames) and "/rushlight/" in frames[-1].filename
+    call = here and frames[-1].filename.endswith("/boundary.py")  # that of a checked function
+    bound = isinstance(error, TypeError) and bool(frames) and (call or not here)
     return "binding" if bound else None
 
 
