@@ -78,6 +78,8 @@ def gradcheck(
     `raise_exception` is False.
     """
     no_more(rest, (), _MISSING)
+    if not callable(func):
+        fail("A001", "gradcheck: func must be a function", func=func)
     listed = list(inputs) if isinstance(inputs, (tuple, list)) else [inputs]
     wanted = [at for at, item in enumerate(listed) if isinstance(item, Handle) and requires(item)]
     if not wanted:
