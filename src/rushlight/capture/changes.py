@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from rushlight.capture.source import StateSource
 from rushlight.capture.state import MISSING, Leaf, StateWalk, entries_of
 from rushlight.capture.values import Container, Deleted, Effect, Reached, Template
+from rushlight.eager.handle import AUTOGRAD, Handle
 from rushlight.eager.tracing import TracedNumber
 from rushlight.support.errors import fail
 
@@ -53,6 +56,28 @@ def changed_state(walk: StateWalk, names: Callable[[Any], str]) -> Iterator[tupl
                 if key in before:
                     walk.leaves.append(leaf)  # no name in the function's code told of it: it is guarded from here on
             yield leaf, now
+
+
+def state_sources(
+    changed: Sequence[tuple[Leaf, Any]], walk: StateWalk, given: Collection[int], names: Callable[[Any], str]
+) -> dict[int, StateSource]:
+    """Sources of the tensors that the program puts others in the place of, by identity; each call reads the place.
+
+    Not of those that are also found elsewhere, as among the arguments (`given`), that it writes to, that are views or
+    share memory, or that have gradients: such a program is for this one tensor.
+    """
+    found: dict[int, StateSource] = {}
+    places = Counter([id(leaf.value) for leaf in walk.leaves] + [id(tensor) for tensor in walk.tensors])
+    for leaf, now in changed:
+        tensor = leaf.value
+        if now is MISSING or not isinstance(tensor, Handle) or places[id(tensor)] > 1 or id(tensor) in given:
+            continue
+        cell = None if tensor.node is None else tensor.node.cell
+        if cell is not None and (cell.writes or cell.source is not tensor):
+            continue
+        if tensor.view_of is None and not tensor.keys & AUTOGRAD:
+            found[id(tensor)] = StateSource(f"held{len(found)}", leaf.text(names))
+    return found
 
 
 def changed_entries(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from rushlight.capture.guard import Guard
 from rushlight.capture.segmented import Ran, Segmented, check_asserts
 from rushlight.capture.snapshot import StateGuards
-from rushlight.capture.source import ArgumentSource, GradientSource, NumberSource, TensorSource
+from rushlight.capture.source import DYNAMIC, NumberSource, TensorSource
 from rushlight.eager.form import Form, form_of
 from rushlight.eager.handle import Handle
 from rushlight.ir.dtype import Kind
@@ -62,9 +62,7 @@ class Planner:
         self.commits = commits
         self.bounded = [symbol for symbol in symbols_in(executable.input_types) if symbol.facts.is_bounded]
         self.plans: dict[tuple[Any, ...], RunPlan | Ran] = {}
-        self.dynamic = [
-            place for place, source in enumerate(sources) if isinstance(source, (ArgumentSource, GradientSource))
-        ]
+        self.dynamic = [place for place, source in enumerate(sources) if isinstance(source, DYNAMIC)]
 
     def plan(self, key: tuple[Any, ...]) -> RunPlan | Ran | None:
         """The plan for dynamic inputs of these forms, and these integers; None if the program was not made for them.

@@ -9,7 +9,7 @@ from typing import Any
 
 from rushlight.capture.aliasing import refuse_overlaps
 from rushlight.capture.arguments import Arguments
-from rushlight.capture.changes import Copy, argument_effects, changed_state, reaching, state_effects
+from rushlight.capture.changes import Copy, argument_effects, changed_state, reaching, state_effects, state_sources
 from rushlight.capture.freezing import Frozen
 from rushlight.capture.hooks import share_hooks
 from rushlight.capture.joint import Joint, derived
@@ -41,7 +41,7 @@ from rushlight.sym import Guard, Origin, OriginKind, Scope, SizeExpr, free_symbo
 class Program:
     """One trace. `sources` say where the graph's parameters come from.
 
-    `result` and `effects` what becomes of its outputs.
+    `result` and `effects` what becomes of its outputs. The tensors it was made for, by identity, are `constant`.
 
     The first `outputs` outputs are the function's. With a `joint` that has gradients the graph is joint: calls from
     `split` on belong to the backward pass, whose outputs follow, and the last parameters are the tangents. These are
@@ -57,6 +57,7 @@ class Program:
     gradients: list[tuple[Any, Any]]
     written: list[Handle]
     fixed: dict[str, Any]
+    constant: set[int] = field(default_factory=set)
     unset_gradients: set[int] = field(default_factory=set)
     absent: list[Any] = field(default_factory=list)
     same: list[tuple[int, Any]] = field(default_factory=list)
@@ -225,8 +226,9 @@ class Recorder:
             return output(tensor) if source is None else source
 
         reached = self.reaching()
-        template = flatten_value(result, classify, reached)
         changed = list(changed_state(self.walk, self.text_of))
+        self.sources |= state_sources(changed, self.walk, {id(item) for _, item in self.same}, self.text_of)
+        template = flatten_value(result, classify, reached)
         self.frozen.refuse([leaf.value for leaf, _ in changed if isinstance(leaf.value, Handle)], self.given)
         values = partial(flatten_value, classify=classify, reached=reached)
         effects = [*state_effects(changed, values), *argument_effects(self.copies, self.walk, values)]
@@ -249,6 +251,7 @@ class Recorder:
         program = self._finish(nodes, handles, template, effects, gradients)
         sources = [(leaf, self.sources.get(id(leaf))) for leaf in self.tracer.hooked.values()]
         program.hooked = [item if isinstance(item, ArgumentSource) else leaf for leaf, item in sources]
+        program.constant = {key for key, source in self.sources.items() if isinstance(source, TensorSource)}
         program.absent, program.same, program.sizes = self.absent, self.same, self.numbers.sizes
         return program
 
@@ -260,11 +263,11 @@ class Recorder:
         """Where a result comes from that is an input, or a view of one; None of others, which the graph gives."""
         binding = tensor.node
         if binding is None:
-            return self.sources.get(id(tensor)) or TensorSource(tensor)
+            return self.sources.setdefault(id(tensor), TensorSource(tensor))
         base = binding.cell.source
         if base is None:
             return None
-        source = self.sources.get(id(base)) or TensorSource(base)
+        source = self.sources.setdefault(id(base), TensorSource(base))
         if not binding.steps:
             return source
         if id(tensor) not in self.views:

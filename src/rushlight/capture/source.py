@@ -25,6 +25,17 @@ class TensorSource:
     tensor: Handle
 
 
+@frozen
+class StateSource:
+    """The tensor that stands in a place of state at the time of the call; the program puts another one there.
+
+    `text` gives it, and `name` is that of a local variable.
+    """
+
+    name: str
+    text: str
+
+
 @frozen(eq=False)
 class GradientSource:
     """The gradient that a tensor, or an argument, has at the time of the call."""
@@ -49,4 +60,5 @@ class ViewSource:
     steps: tuple[tuple[Any, tuple[Any, ...], Mapping[str, Any]], ...]
 
 
-Source = ArgumentSource | TensorSource | GradientSource | NumberSource | ViewSource
+Source = ArgumentSource | TensorSource | StateSource | GradientSource | NumberSource | ViewSource
+DYNAMIC = (ArgumentSource, StateSource, GradientSource)  # those that may be another tensor at each call

@@ -19,7 +19,15 @@ from rushlight.capture.looped import looped
 from rushlight.capture.program import Program, random_names
 from rushlight.capture.segmented import Segmented
 from rushlight.capture.snapshot import Snapshot, StateGuards
-from rushlight.capture.source import ArgumentSource, GradientSource, NumberSource, Source, TensorSource
+from rushlight.capture.source import (
+    DYNAMIC,
+    ArgumentSource,
+    GradientSource,
+    NumberSource,
+    Source,
+    StateSource,
+    TensorSource,
+)
 from rushlight.capture.state import Leaf, StateWalk, differs
 from rushlight.capture.value_texts import ValueTexts, replay_view
 from rushlight.capture.values import Output, Reached, Template
@@ -48,16 +56,20 @@ def argument_guards(arguments: Arguments, names: Names) -> list[Guard]:
     guards: list[Guard] = []
     for name, value in arguments.leaves:
         if isinstance(value, Handle):
-            wants = _wants(value)
-            # A view has the key because its base may get a history; only then is the longer question asked.
-            asked = f"{name}.keys & {AUTOGRAD} and {name}.requires_grad"
-            failed = f"{name}.__class__ is not {names(type(value))} or {f'not ({asked})' if wants else asked}"
-            guards.append(Guard("tensor", name, f"a tensor, requires_grad={wants}", failed))
+            failed = f"{name}.__class__ is not {names(type(value))} or {wants_text(name, value)}"
+            guards.append(Guard("tensor", name, f"a tensor, requires_grad={_wants(value)}", failed))
         elif type(value) in (int, float):
             guards.append(type_guard(name, name, value, names))
         else:
             guards.append(constant_guard(name, name, value, names))
     return guards
+
+
+def wants_text(text: str, tensor: Handle) -> str:
+    """Whether a tensor wants a gradient and another does not, or the other way round."""
+    # A view has the key because its base may get a history; only then is the longer question asked.
+    asked = f"{text}.keys & {AUTOGRAD} and {text}.requires_grad"
+    return f"not ({asked})" if _wants(tensor) else asked
 
 
 def _wants(tensor: Any) -> bool:
@@ -84,16 +96,29 @@ def type_guard(text: str, path: str, value: Any, names: Names) -> Guard:
     return Guard("type", path, type(value).__name__, f"{text}.__class__ is not {names(type(value))}")
 
 
-def loosen(leaves: Sequence[Leaf], names: Names, fixed: Collection[str], changed: Collection[tuple[int, Any]]) -> None:
-    """Marks the leaves of which a program relies on the class alone.
+def loosen(leaves: Sequence[Leaf], names: Names, program: Program, changed: Collection[tuple[int, Any]]) -> None:
+    """Marks the leaves of which a program does not rely on the value.
 
-    Those are numbers that it takes at run time and has not `fixed`, and tensors that it puts others in the place of.
+    Those are numbers that it takes at run time and has not `fixed`, and tensors that it puts others in the place of,
+    but for those that are `constant` to it.
     """
     for leaf in leaves:
         if leaf.is_number and leaf.runtime:
-            leaf.loose = leaf.text(names) not in fixed
+            leaf.loose = leaf.text(names) not in program.fixed
         elif isinstance(leaf.value, Handle):
-            leaf.loose = (id(leaf.container), leaf.key) in changed
+            leaf.loose = (id(leaf.container), leaf.key) in changed and id(leaf.value) not in program.constant
+
+
+def replaced_guards(leaves: Sequence[Leaf], names: Names) -> list[Guard]:
+    """What a program may have asked of tensors that it puts others in the place of: all but their elements."""
+    guards: list[Guard] = []
+    for leaf in leaves:
+        if leaf.loose and not leaf.unread and isinstance(leaf.value, Handle):
+            text, form = leaf.text(names), leaf.value.form
+            failed = f"{text}.form is not {names(form)} or {wants_text(text, leaf.value)}"
+            failed += "" if leaf.value.view_of else f" or {text}.view_of is not None"
+            guards.append(Guard("tensor", leaf.path, str(form.type), failed))
+    return guards
 
 
 def lasting(walk: StateWalk, changed: Collection[tuple[int, Any]]) -> set[int]:
@@ -170,6 +195,7 @@ class Writer(ValueTexts):
         self.arguments = arguments
         self.names = names
         self._hoisted: list[str] | None = None
+        self._held: dict[str, str] = {}  # the variables of tensors that stand in places of state
         self.views = program.views
         types = (*executable.input_types, *executable.output_types)
         words = [descriptor.HEADER_WORDS + 2 * len(type_.shape) for type_ in types]
@@ -182,12 +208,12 @@ class Writer(ValueTexts):
         changed = {
             (id(item.container), item.key) for item in program.effects if not isinstance(item.container, Reached)
         }
-        loosen(walk.leaves, names, program.fixed, changed)
+        loosen(walk.leaves, names, program, changed)
         kept = lasting(walk, changed)
         others = [item for item in walk.containers if id(item[0]) not in kept]
         leaves = [leaf for leaf in walk.leaves if id(leaf.container) not in kept]
         self.guards = [*argument_guards(arguments, names), *state_guards(others, leaves, names)]
-        self.guards += collection_guards(walk, names)
+        self.guards += [*collection_guards(walk, names), *replaced_guards(walk.leaves, names)]
         self.guards.append(Guard("grad mode", "grad mode", str(STATE.grad), f"state.grad is not {STATE.grad}"))
         for text, value in program.fixed.items():
             self.guards.append(Guard("number", text, repr(value), f"{text} != {names(value)}"))
@@ -232,7 +258,8 @@ class Writer(ValueTexts):
             failed.append(f"not {self.names(self.state.snapshot)}.holds() and {self.names(self.state)}.fail(globals())")
         lines.append(f"        if {' or '.join(failed)}: return MISS")
         lines += ["    except BROKEN:", "        return MISS"]
-        lines += [f"    {line}" for line in [*self._inputs(), *self._drawing(self._run(attach))]]
+        body = [*self._inputs(), *self._drawing(self._run(attach))]
+        lines += [f"    {line}" for line in [*[f"{name} = {text}" for text, name in self._held.items()], *body]]
         text = "\n".join(lines)
         exec(compile(text, f"<rushlight {self.program.graph.name}>", "exec"), space)  # noqa: S102 - our own text
         return Entry(
@@ -254,6 +281,8 @@ class Writer(ValueTexts):
             return f"{self.owner(source.owner)}.gradient.grad"
         if isinstance(source, NumberSource):
             return source.text
+        if isinstance(source, StateSource):
+            return self._held.setdefault(source.text, source.name)
         assert isinstance(source, TensorSource)
         return self.owner(source.tensor)
 
@@ -263,7 +292,7 @@ class Writer(ValueTexts):
 
     def _inputs(self) -> list[str]:
         sources = self.sources
-        dynamic = [source for source in sources if isinstance(source, (ArgumentSource, GradientSource))]
+        dynamic = [source for source in sources if isinstance(source, DYNAMIC)]
         forms = [f"{self._input_text(source)}.form, " for source in dynamic]
         lines = [f"key = ({''.join([*forms, *[f'{text}, ' for text in self.program.sizes]])})"]
         lines += ["plan = plans.get(key) or make_plan(key)", "if plan is None: return MISS", *self._refresh()]
@@ -295,7 +324,7 @@ class Writer(ValueTexts):
         for slot in number_slots(kinds.items(), self.starts[len(sources) + len(self.executable.output_types)]):
             filled += number_text(self._input_text(sources[slot.position]), kinds[slot.position], slot)
         for place, source in enumerate(sources):
-            if isinstance(source, (ArgumentSource, GradientSource)):
+            if isinstance(source, DYNAMIC):
                 itemsize = self.executable.input_types[place].dtype.itemsize
                 filled.append(tensor_text(self._input_text(source), self.starts[place], itemsize))
         return [*lines, *looped(filled, self.names)]
