@@ -224,7 +224,7 @@ def peer_truth(torch: Any) -> Truth:
 
 def _widened(array: Array, magnitudes: bool) -> Array:
     if array.dtype.kind not in "fcV":
-        return array.copy()
+        return np.abs(array) if magnitudes and array.dtype.kind == "i" else array.copy()
     wide = array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
     return np.abs(wide).astype(wide.dtype) if magnitudes else wide
 
