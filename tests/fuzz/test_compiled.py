@@ -8,6 +8,7 @@ import pytest
 
 from tools.fuzz import compiled
 from tools.fuzz.program import operands
+from tools.fuzz.running import Outcome
 
 PROGRAMS = 300
 CHUNK = 30
@@ -37,3 +38,19 @@ def test_programs_use_values_again_and_leave_results_without_gradients() -> None
     uses = Counter(name for program in programs for statement in program.statements for name in operands(statement))
     assert max(uses.values()) > 3
     assert any(name in program.parameters for program in programs for name in program.results)
+
+
+def test_what_tells_a_defect_of_the_compiler_is_a_finding() -> None:
+    """As memory that is read unwritten, although its error has a code."""
+    assert compiled.is_refused(Outcome((), (), (), error="is traced", code="C002"))
+    assert not compiled.is_refused(
+        Outcome((), (), (), error="a buffer is read that is not written before", code="C015")
+    )
+
+
+def test_one_pool_of_ten_has_programs_whose_sizes_data_tells() -> None:
+    first = 9 * compiled.POOL
+    statements = [
+        line for number in range(first, first + compiled.POOL) for line in compiled.generate(3, number).statements
+    ]
+    assert sum(["detach() > 0" in line or "masked_select" in line or "argsort" in line for line in statements]) > 3

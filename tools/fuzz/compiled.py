@@ -3,7 +3,8 @@
 A program calls operators of the registry, of which every one takes its turn, and then uses values again: views of
 inputs and of intermediates, several uses of one value, sums over broadcasts, moments, hooks. Its results are values by
 chance, inputs and views among them, and only some have a gradient. Inputs are leaves or computed from leaves, which
-are used before and after the call as well, so that gradients of one value come from inside and from outside.
+are used before and after the call as well, so that gradients of one value come from inside and from outside. In one
+of ten pools data tells some sizes, and where values are read and written.
 
 Programs are compiled many at a time, as one function. That function runs at several sizes, with 0 and 1 among them, on
 one thread and on two. A program that fails is compiled by itself, at the sizes at which it fails, and reduced.
@@ -37,6 +38,7 @@ from tools.fuzz.wording import Wording, input_like
 
 POOL = 12  # programs of one compiled function
 THREADS = (1, 2)
+DEFECTS = ("C015", "X001")  # a pass made what breaks the rules, memory that is read unwritten included
 _OTHER_SETS = 2  # besides the samples' sizes
 _MOST_ELEMENTS = 1 << 12  # of values that are used further
 
@@ -71,6 +73,22 @@ USES = (
     "torch.einsum('...i,...i->...', {v}.exp(), {v})",
     "torch.einsum('...i,...i->...', {v}.exp(), {v}).flatten().median()",
 )
+DATA_USES = (
+    "{v}[{v} > 0]",
+    "{v}[{v} < 0].sum() * {v}",
+    "torch.masked_select({v}, {v} > 0).sin()",
+    "{v}.flatten()[{v}.detach().flatten().nonzero().squeeze(1)]",
+    "{v}.where({v} > 0, 0).flatten().sort(0)[0]",
+    "torch.unique({v}.detach().round()).sum() * {v}",
+    "{v}.flatten().repeat_interleave(({v}.detach().flatten() > 0).long() + 1)",
+    "{v}.flatten()[:int(({v}.detach() > 0).sum())].exp()",
+    "{v} * int(({v}.detach() > 0).sum())",
+    "{v}.flatten().median() * {v}",
+    "{v}.gather(-1, {v}.detach().argsort(-1)).cumsum(-1)",
+    "torch.zeros_like({v}).scatter(-1, {v}.detach().argsort(-1), {v}).sin()",
+    "torch.zeros_like({v}).index_add(0, ({v}.detach().flatten()[:1] > 0).long() * 0, {v}[:1])",
+)
+"""Uses whose sizes, or the places that they read and write, are told by data."""
 HOOK = "{v}.requires_grad and {v}.register_hook(lambda g: g * 0.5)"
 
 
@@ -116,9 +134,12 @@ def plan_of(seed: int, number: int) -> Plan:
         wanted = set()  # a compiled function refuses to write to inputs that want gradients
     shapes = _values(made, "sample")
     values = {words.names[place]: value for place, value in enumerate(shapes.values)}
-    results = _results(random, words, _extended(random, words, values))
-    names = ("sample", *random.sample(SETS[1:], _OTHER_SETS))
-    first, *others = [_inputs(made, name, words, wanted) for name in names]
+    names = _extended(random, words, values)
+    if number // POOL % 10 == 9:
+        names = _told_by_data(Random(f"data {seed} {number}"), words, values, names)
+    results = _results(random, words, names)
+    sets = ("sample", *random.sample(SETS[1:], _OTHER_SETS))
+    first, *others = [_inputs(made, name, words, wanted) for name in sets]
     program = Program(seed, number, first or (), tuple(words.statements), results)
     return Plan(program, tuple([row for row in others if row is not None and _alone(program, row) is None]))
 
@@ -154,8 +175,7 @@ def _extended(random: Random, words: Wording, values: dict[str, Any]) -> list[st
     """Adds further uses of values; the names of those that may be results."""
     results = [name for name in values if not values[name].form.type.weak]  # the others are Python numbers
     parameters = words.parameters
-    floats = [name for name in results if str(values[name].dtype).rpartition(".")[2] in FLOATS and values[name].ndim]
-    usable = [name for name in floats if values[name].numel() < _MOST_ELEMENTS]
+    usable = _usable(values)
     for _ in range(random.randrange(5) if usable else 0):
         value, kind = random.choice(usable), random.random()
         if kind < 0.15:
@@ -165,6 +185,23 @@ def _extended(random: Random, words: Wording, values: dict[str, Any]) -> list[st
         name = words.fresh()
         words.statements.append(f"{name} = {random.choice(VIEWS if kind < 0.45 else USES).format(v=value)}")
         results.append(name)
+    return results
+
+
+def _usable(values: dict[str, Any]) -> list[str]:
+    """The values that are used further: floats of few elements."""
+    found = [name for name, value in values.items() if not value.form.type.weak and value.ndim]
+    found = [name for name in found if str(values[name].dtype).rpartition(".")[2] in FLOATS]
+    return [name for name in found if values[name].numel() < _MOST_ELEMENTS]
+
+
+def _told_by_data(random: Random, words: Wording, values: dict[str, Any], results: list[str]) -> list[str]:
+    """Adds uses whose sizes or places data tells; the names of all that may be results."""
+    usable = _usable(values)
+    for _ in range(random.randrange(1, 3) if usable else 0):
+        name = words.fresh()
+        words.statements.append(f"{name} = {random.choice(DATA_USES).format(v=random.choice(usable))}")
+        results = [*results, name]
     return results
 
 
@@ -190,7 +227,7 @@ def judge(program: Program, skipped: Counter[str]) -> Finding | None:
 def judge_many(programs: Sequence[Program], skipped: Counter[str]) -> list[Finding]:
     """What is wrong with some of `generate`'s programs, compiled together."""
     found: list[Finding | None] = []
-    with settings.override(optimise=0):
+    with settings.override(optimise=0, verify=True):
         fit = [plan for plan in [plan_of(item.seed, item.number) for item in programs] if _is_fit(plan, skipped)]
         for first in range(0, len(fit), POOL):
             found += [_finding(plan, skipped) for plan in _suspects(fit[first : first + POOL])]
@@ -240,7 +277,7 @@ def _finding(plan: Plan, skipped: Counter[str]) -> Finding | None:
     compiled = Pool([plan.program], rushlight.compile)
     for inputs in plan.rows():
         actual = compiled.outcome(inputs)
-        if actual.error is not None and actual.code is not None:
+        if is_refused(actual):
             skipped[f"compiled code refuses: {actual.code}"] += 1
             return None
         detail = difference(actual, Pool([plan.program]).outcome(inputs))
@@ -254,10 +291,15 @@ def _finding(plan: Plan, skipped: Counter[str]) -> Finding | None:
     return Finding("value, compiled with others", plan.program, f"in the pool of {plan.program.number}")
 
 
+def is_refused(outcome: Outcome) -> bool:
+    """Whether compiled code refuses a program by a registered error that tells no defect of the compiler."""
+    return outcome.error is not None and outcome.code is not None and outcome.code not in DEFECTS
+
+
 def _detail(program: Program) -> str | None:
     """How a program that is compiled for its inputs differs."""
     actual = Pool([program], rushlight.compile).outcome(program.inputs)
-    if actual.error is not None and actual.code is not None:
+    if is_refused(actual):
         return None
     expected = Pool([program]).outcome(program.inputs)
     return None if expected.error is not None else difference(actual, expected)
