@@ -92,6 +92,7 @@ def test_storages_that_die_in_a_cycle_come_back(allocator):
     assert allocator.statistics().used_bytes == 0
 
 
+@pytest.mark.unpoisoned
 def test_allocation_is_one_python_call_and_freeing_none(allocator):
     allocator.allocate_many(SIZES)
     gc.disable()
