@@ -74,7 +74,7 @@ class Draw:
         self.rank_of_most = 4 if self.wild else 3
         self.base = self.small_shape(self.random.choice((2, 3, 4) if self.wild else (0, 1, 2, 2, 2, 3)))
         self.strided = self.wild or self.chance(0.6)
-        self.ways = _WAYS
+        self.ways: tuple[str, ...] = _WAYS
 
     def chance(self, probability: float) -> bool:
         """True with this probability."""

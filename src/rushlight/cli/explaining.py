@@ -24,6 +24,7 @@ TOLD: dict[events.Kind, str] = {
     "graph_break": "graph breaks",
     "missed_fusion": "not fused",
     "undecided_write": "written where data says, after it was filled",
+    "unproven_write": "writes not proven to be complete",
     "fallback": "slower ways taken",
     "specialization": "sizes or values fixed",
 }

@@ -24,6 +24,7 @@ Kind = Literal[
     "fusion",
     "missed_fusion",
     "undecided_write",
+    "unproven_write",
     "specialization",
     "tuning",
 ]
@@ -40,6 +41,7 @@ _LISTENERS: dict[str, Topic] = {
     "fusion": log.FUSION,
     "missed_fusion": log.FUSION,
     "undecided_write": log.MEMORY,
+    "unproven_write": log.MEMORY,
     "specialization": log.GUARDS,
     "tuning": log.TUNE,
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -54,7 +54,9 @@ def _analytic(output: Any, tensor: Any, shape: tuple[int, ...]) -> Any:
 
 
 # Checks of PyTorch's that are not there, and so may only be declined.
-_MISSING = dict.fromkeys(("check_batched_forward_grad", "check_batched_grad", "check_forward_ad", "masked"), (False,))
+_MISSING: Mapping[str, tuple[Any, ...]] = dict.fromkeys(
+    ("check_batched_forward_grad", "check_batched_grad", "check_forward_ad", "masked"), (False,)
+)
 
 
 def gradcheck(
