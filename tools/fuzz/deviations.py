@@ -88,11 +88,6 @@ def _out_of_bounds(difference: Difference) -> bool:
     return difference.actual.code == "I001" and difference.expected.error is None
 
 
-def _reduced_over_nothing(difference: Difference) -> bool:
-    empty = re.search(r"\(\(\)|[ =]\(\)", difference.program.statements[-1]) is not None
-    return empty and _called(difference, "all", "any") and category_of(difference.detail) in ("shape", "value")
-
-
 def _divided_by_zero(difference: Difference) -> bool:
     return "ZeroDivisionError" in difference.expected.message and difference.actual.error is None
 
@@ -290,7 +285,6 @@ _REFUSED_DTYPES = (
 )
 
 OPERATOR_RULES: tuple[Rule, ...] = (
-    Rule("`all` and `any` over no dims", _reduced_over_nothing),
     Rule("arguments that are missing", _missing_arguments),
     Rule("attention in 16 bits", _narrow_scores),
     Rule("attention to nothing", _masked_rows),
