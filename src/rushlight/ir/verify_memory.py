@@ -11,7 +11,7 @@ memory is to be filled first. `undecided_writes` looks only at memory that is wr
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from rushlight.ir.accesses import KernelAccesses, buffer_of, data_written, given_buffers, product_piece
@@ -51,13 +51,15 @@ class Undecided:
 def verify_memory(plan: Plan, *, strict: bool = True) -> tuple[Undecided, ...]:
     """Checks a plan's reads and writes; returns the writes that cannot be decided, all to filled memory. Errors: C015.
 
-    If not `strict`, those to memory that is not filled are returned as well, instead of being errors.
+    If not `strict`, those to memory that is not filled are returned as well, and those of bands that may not lie apart,
+    instead of being errors.
     """
     panels = _panels(plan)
     found: list[Undecided] = []
     for part in (plan,) if plan.once is None else (plan.once, plan):
         found += _Verifier(part, panels, strict).run()
         _verify_lifetimes(part)
+        found += _undecided_places(part, strict)
     return tuple(found)
 
 
@@ -402,12 +404,20 @@ def _verify_lifetimes(plan: Plan) -> None:
                 names = {"one": slot.buffer.name, "other": plan.slots[other].buffer.name}
                 broken("arena", "two values that are needed at once share memory", **names)
         living[slot.within] = [*others, number]
+
+
+def _undecided_places(plan: Plan, strict: bool) -> list[Undecided]:
+    """Bands' values that may not lie apart in scratch memory for some sizes. Errors: C015 if `strict`."""
+    undecided: list[Undecided] = []
     for kernel in plan.kernels:
-        if isinstance(kernel, BandKernel):
-            _verify_band_places(kernel)
+        for buffer, reason in _band_places(kernel) if isinstance(kernel, BandKernel) else ():
+            if strict:
+                broken(kernel.name, reason, value=buffer.name)
+            undecided.append(Undecided(buffer, 0, kernel.name, reason, filled=False))
+    return undecided
 
 
-def _verify_band_places(kernel: BandKernel) -> None:
+def _band_places(kernel: BandKernel) -> Iterator[tuple[Buffer, str]]:
     spans: dict[Buffer, tuple[int, int]] = {}
     for step, launch in enumerate(kernel.launches):
         for buffer in launch.buffers:
@@ -423,11 +433,9 @@ def _verify_band_places(kernel: BandKernel) -> None:
     places = [(buffer, start) for buffer, start in kernel.places if buffer in spans]
     for number, (buffer, start) in enumerate(places):
         if not statically_known(le(ends[buffer], kernel.slot_bytes)):
-            broken(kernel.name, "a band's value reaches beyond its scratch memory", value=buffer.name)
+            yield buffer, "a band's value reaches beyond its scratch memory"
         for other, other_start in places[:number]:
             (begin, end), (other_begin, other_end) = spans[buffer], spans[other]
             apart = statically_known(le(ends[other], start)) or statically_known(le(ends[buffer], other_start))
             if begin <= other_end and other_begin <= end and not apart:
-                broken(
-                    kernel.name, "two values that are needed at once share memory", one=buffer.name, other=other.name
-                )
+                yield buffer, f"two values that are needed at once share memory: {other.name} too"
