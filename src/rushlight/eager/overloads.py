@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from rushlight.eager.arguments import (
@@ -29,7 +28,7 @@ from rushlight.eager.tracing.number import TracedNumber
 from rushlight.ir.dtype import DType, bfloat16, bool_, float16, float32, float64, int8, int16, int32, int64, uint8
 from rushlight.ir.type import Device
 from rushlight.ops import OPERATORS
-from rushlight.ops.dims import wrap_dim
+from rushlight.ops.dims import own_dim
 from rushlight.support.errors import fail, require
 
 _TO, _CLONE, _VIEW, _EXPAND = OPERATORS["to_dtype"], OPERATORS["clone"], OPERATORS["view"], OPERATORS["expand"]
@@ -141,12 +140,12 @@ class ShapeOverloads:
     def size(self, dim: Any = None) -> Any:
         """The shape, or the size of one dim."""
         shape = self.shape  # pyright: ignore[reportAttributeAccessIssue] - tensors have it
-        return shape if dim is None else shape[_of_dims(dim, shape, "size")]
+        return shape if dim is None else shape[own_dim(fixed_integer(dim), shape, "size")]
 
     def stride(self, dim: Any = None) -> Any:
         """The strides in elements, or that of one dim."""
         strides = self.form.strides  # pyright: ignore[reportAttributeAccessIssue] - tensors have it
-        return strides if dim is None else strides[_of_dims(dim, strides, "stride")]
+        return strides if dim is None else strides[own_dim(fixed_integer(dim), strides, "stride")]
 
     def squeeze(self, dim: Any = None) -> Any:
         """Dims of size 1 dropped: all, or those named."""
@@ -164,12 +163,6 @@ class ShapeOverloads:
         if memory_format is not None:
             plain_format(memory_format)
         return self.form.is_contiguous  # pyright: ignore[reportAttributeAccessIssue] - tensors have it
-
-
-def _of_dims(dim: Any, listed: Sequence[Any], op: str) -> int:
-    """The place of a dim's entry in a list with one for each dim; I002 where it has none."""
-    require(listed, "I002", f"{op}: a tensor without dims has no sizes and strides", dim=dim)
-    return wrap_dim(fixed_integer(dim), len(listed), op)
 
 
 class ConversionOverloads:

@@ -42,7 +42,7 @@ def wrap_dim(dim: int, ndim: int, op: str) -> int:
 
 def own_dim(dim: int, shape: Sequence[Any], op: str) -> int:
     """A dim counted from the front whose size is asked for; I002 when out of range, as all are of a 0-d tensor."""
-    require(shape, "I002", f"{op}: a tensor without dims has no size", dim=dim)
+    require(shape, "I002", f"{op}: a tensor without dims has no sizes and strides", dim=dim)
     return wrap_dim(dim, len(shape), op)
 
 

@@ -54,27 +54,19 @@ declare ptr @PyUnicode_InternFromString(ptr)
 ; Takes the error that is set, and keeps it if it is the first.
 define internal void @note_error(ptr %first) noinline {
 entry:
-  %class.at = alloca ptr
-  %value.at = alloca ptr
-  %trace.at = alloca ptr
-  call void @PyErr_Fetch(ptr %class.at, ptr %value.at, ptr %trace.at)
-  %class = load ptr, ptr %class.at
-  %value = load ptr, ptr %value.at
-  %trace = load ptr, ptr %trace.at
+  %error = alloca [3 x ptr]
+  %value.at = getelementptr ptr, ptr %error, i64 1
+  %trace.at = getelementptr ptr, ptr %error, i64 2
+  call void @PyErr_Fetch(ptr %error, ptr %value.at, ptr %trace.at)
   %known = load ptr, ptr %first
   %fresh = icmp eq ptr %known, null
   br i1 %fresh, label %keep, label %drop
 keep:
-  %first.value = getelementptr ptr, ptr %first, i64 1
-  %first.trace = getelementptr ptr, ptr %first, i64 2
-  store ptr %class, ptr %first
-  store ptr %value, ptr %first.value
-  store ptr %trace, ptr %first.trace
+  %parts = load [3 x ptr], ptr %error
+  store [3 x ptr] %parts, ptr %first
   ret void
 drop:
-  call void @Py_DecRef(ptr %class)
-  call void @Py_DecRef(ptr %value)
-  call void @Py_DecRef(ptr %trace)
+  call void @drop_error(ptr %error)
   ret void
 }
 
