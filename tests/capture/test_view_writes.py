@@ -196,3 +196,18 @@ def test_tensors_without_dims():
     x[s > 0] = 3.0
     x[0][s < 0] = 9.0
     assert x.tolist() == [[3.0] * 3] * 2
+
+
+def test_a_view_made_before_a_write_has_the_history_of_the_write():
+    """As a result it has the gradient of what its base has become."""
+
+    def written(x):
+        whole = rl.ones_like(x)
+        shown = whole.swapaxes(0, 1)
+        whole.mul_(x)
+        return shown
+
+    for run in (written, rl.compile(written)):
+        x = rl.from_numpy(grid()).requires_grad_()
+        run(x).sum().backward()
+        assert x.grad.tolist() == np.ones((4, 6)).tolist()

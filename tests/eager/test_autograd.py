@@ -541,3 +541,21 @@ def test_saved_tensors_can_be_kept_elsewhere():
     assert len(kept) == 3
     y.sum().backward()
     np.testing.assert_allclose(x.grad.numpy(), 2 * x.detach().numpy() * y.detach().numpy())
+
+
+def test_a_view_by_strides_follows_writes_beyond_the_view_that_it_is_taken_of():
+    """What it shows is told by the base: PyTorch's gradients."""
+    x = ones(2).requires_grad_()
+    base = x * 1
+    part = base[0:1]
+    beyond = part.as_strided((), (), 1)
+    part.zero_()
+    beyond.backward()
+    assert x.grad.tolist() == [0.0, 1.0]
+
+    y = ones(1).requires_grad_()
+    narrow = arange(18.0)[:1]
+    wide = narrow.as_strided((1, 2), (3, 3), 6)
+    wide[:, :] = y
+    wide.sum().backward()
+    assert y.grad.tolist() == [2.0]

@@ -7,7 +7,9 @@ its programs run, and what they write to rarely overlaps itself.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from random import Random
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,6 +17,12 @@ from rushlight.support.frozen import frozen
 from tools.fuzz.program import DTYPES, Array, Input, Program, row_major
 
 _SIZES = (1, 2, 3, 3, 4, 5)
+_RANKS = (0, 1, 2, 2, 3, 3, 4)
+_DTYPES = ("float32", "float32", "float32", "float64", "int32", "int64", "int8", "bool")
+_LAYOUTS = ("dense", "dense", "permuted", "permuted", "gaps", "expanded", "overlapping")
+_SURVEY = 6000  # the first programs of a seed draw from everything, as a few of the others do
+_FAMILY = 1000  # programs
+_FREE = 0.03  # share of programs that draw from everything
 _WIDTHS = {1: ("int8", "uint8"), 2: ("int16",), 4: ("float32", "int32"), 8: ("float64", "int64")}
 
 
@@ -47,11 +55,52 @@ class Shown:
         return False
 
 
+Found = tuple[str, Sequence[int], Sequence[int], int, str] | None
+"""A view: its text, shape, strides, offset and dtype."""
+
+Fitting = Callable[[tuple[int, ...], str | None], Shown | None]
+"""What finds a value that broadcasts to a shape, of a dtype."""
+
+
+class Family(NamedTuple):
+    """What neighbouring programs draw from: sizes, ranks, dtypes and layouts of inputs, views, writes, constants."""
+
+    sizes: tuple[int, ...]
+    ranks: tuple[int, ...]
+    dtypes: tuple[str, ...]
+    layouts: tuple[str, ...]
+    views: tuple[Callable[[Random, Shown], Found], ...]
+    writes: tuple[Callable[[Random, Shown, Fitting], str | None], ...]
+
+
+@lru_cache(4)
+def family(seed: int, place: int) -> Family:
+    """The family of a seed at a place.
+
+    A kernel takes 20 ms to compile, a program without a new one 10. Programs that draw from everything need two new
+    ones each, without end; those of a family share most of theirs, whatever their values and order.
+    """
+    random = Random(f"views {seed} family {place}")
+    other = random.choice(_DTYPES[4:])
+    rank = random.choice((1, 2, 2, 3, 3))
+    return Family(
+        _SIZES if random.random() < 0.4 else _SIZES[1:],
+        (rank, rank, rank, rank - 1),
+        (*[random.choice(("float32", "float32", "float64"))] * 3, other),
+        ("dense", "dense", random.choice(_LAYOUTS[2:])),
+        tuple(random.sample(VIEWS, 12)),
+        tuple(random.sample(WRITES, 5)),
+    )
+
+
 class Writer:
     """Writes one program."""
 
     def __init__(self, seed: int, number: int) -> None:
         self.random = Random(f"views {seed} {number}")
+        self.kin = Family(_SIZES, _RANKS, _DTYPES, _LAYOUTS, VIEWS, WRITES)
+        if number >= _SURVEY and self.random.random() >= _FREE:
+            self.kin = family(seed, number // _FAMILY)
         self.inputs: list[Input] = []
         self.statements: list[str] = []
         self.values: list[Shown] = []
@@ -68,8 +117,8 @@ class Writer:
 
     def _input(self) -> None:
         random = self.random
-        dtype = random.choice(("float32", "float32", "float32", "float64", "int32", "int64", "int8", "bool"))
-        shape = tuple([self._size() for _ in range(random.choice((0, 1, 2, 2, 3, 3, 4)))])
+        dtype = random.choice(self.kin.dtypes)
+        shape = tuple([self._size() for _ in range(random.choice(self.kin.ranks))])
         strides, offset = self._layout(shape)
         extent = sum([(size - 1) * stride for size, stride in zip(shape, strides, strict=True)]) + 1
         room = offset + (extent if 0 not in shape else 0) + random.choice((0, 0, 2))
@@ -79,11 +128,11 @@ class Writer:
         self._add(dtype, shape, strides, offset, room, not requires)
 
     def _size(self) -> int:
-        return 0 if self.random.random() < 0.015 else self.random.choice(_SIZES)
+        return 0 if self.random.random() < 0.015 else self.random.choice(self.kin.sizes)
 
     def _layout(self, shape: tuple[int, ...]) -> tuple[tuple[int, ...], int]:
         random = self.random
-        kind = random.choice(("dense", "dense", "permuted", "permuted", "gaps", "expanded", "overlapping"))
+        kind = random.choice(self.kin.layouts)
         order = list(range(len(shape)))
         if kind != "dense":
             random.shuffle(order)
@@ -155,7 +204,7 @@ class Writer:
         """One view of a value."""
         value = self._pick()
         assert value is not None
-        found = self.random.choice(VIEWS)(self.random, value)
+        found = self.random.choice(self.kin.views)(self.random, value)
         if found is not None:
             text, shape, strides, offset, dtype = found
             self._append(f"{self._name()} = {value.name}{text}")
@@ -207,13 +256,9 @@ class Writer:
         careful = self.random.random() < 0.95
         value = self._pick(lambda value: value.writable and not (careful and value.overlaps))
         if value is not None:
-            text = self.random.choice(WRITES)(self.random, value, self._fitting)
+            text = self.random.choice(self.kin.writes)(self.random, value, self._fitting)
             if text is not None:
                 self._append(text)
-
-
-Found = tuple[str, Sequence[int], Sequence[int], int, str] | None
-"""A view: its text, shape, strides, offset and dtype."""
 
 
 def _dims(random: Random, value: Shown, count: int = 1) -> list[int] | None:
@@ -468,8 +513,6 @@ VIEWS: tuple[Callable[[Random, Shown], Found], ...] = (
     _bytes,
     _same,
 )
-
-Fitting = Callable[[tuple[int, ...], str | None], Shown | None]
 
 
 def _constant(random: Random, value: Shown) -> str:

@@ -26,7 +26,11 @@ COMPILED = 25
 
 _UNBOUND = re.compile(r"\.unbind\((-?\d+)\)\[(-?\d+)\]")
 _SPLIT = re.compile(r"\.split\((\d+), (-?\d+)\)\[(\d+)\]")
-_RAVEL = re.compile(r"\.ravel\(\)")
+_IN_OTHER_WORDS = (
+    ("memory formats", re.compile(r"(torch\.cat\([^()]*\))$"), r"\1.contiguous()"),
+    ("`ravel`", re.compile(r"\.ravel\(\)"), ".reshape(-1)"),
+)
+"""Deviations that other words take away."""
 _KINDS = ("raw", "refused", "accepted", "storage", "gradient", "strides")
 
 
@@ -92,10 +96,11 @@ def _meant(program: Program, actual: Outcome, expected: Outcome, skipped: Counte
         skipped["views that come several at once"] += 1
         program = _one_by_one(program)
         return _meant(program, actual, run(program, peer()), skipped)
-    shared = replace(program, statements=tuple([_RAVEL.sub(".reshape(-1)", text) for text in program.statements]))
-    if shared.statements != program.statements and _apart(actual, expected):
-        skipped["`ravel`"] += 1
-        return _meant(shared, actual, run(shared, peer()), skipped)
+    for name, pattern, words in _IN_OTHER_WORDS:
+        plain = replace(program, statements=tuple([pattern.sub(words, text) for text in program.statements]))
+        if plain.statements != program.statements and _apart(actual, expected):
+            skipped[name] += 1
+            return _meant(plain, actual, run(plain, peer()), skipped)
     apart = _read_first(program)
     refused = "some elements of the input tensor" in expected.message
     if apart.statements == program.statements or not (refused or difference(actual, expected, near)):

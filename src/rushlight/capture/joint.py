@@ -134,5 +134,5 @@ def derived(
 
 def has_history(handle: Handle) -> bool:
     """Whether a tensor was computed by what is recorded, and has not been differentiated yet."""
-    record = handle.gradient
+    record = handle.gradient if requires(handle) else None  # a view asks what its base has become
     return record is not None and record.node is not None and not record.node.released

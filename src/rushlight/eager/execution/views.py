@@ -11,7 +11,7 @@ from rushlight.eager.form import Form, form_of
 from rushlight.eager.handle import AUTOGRAD, Handle, Step, View, make_view
 from rushlight.ir.type import Layout
 from rushlight.ir.value import map_operands
-from rushlight.ops.record import Fact, Operator
+from rushlight.ops.record import OPERATORS, Fact, Operator
 from rushlight.support.errors import require
 from rushlight.term import attr_key
 
@@ -36,12 +36,13 @@ _shown: Memo[Shown] = Memo(_MOST)
 class ViewPlan:
     """What a view of one kind of tensor shows, and the step that makes it."""
 
-    __slots__ = ("_differentiable", "_shown", "_step")
+    __slots__ = ("_differentiable", "_shown", "_step", "_strided")
 
     def __init__(self, step: Step, shown: Shown) -> None:
         self._step = step
         self._shown = shown
         self._differentiable = Fact.NONDIFFERENTIABLE not in step[0].facts
+        self._strided = Fact.STRIDED in step[0].facts
 
     def call(self, operands: tuple[Any, ...]) -> Any:
         """The view of the first operand."""
@@ -53,7 +54,8 @@ class ViewPlan:
             require(offset >= 0 and end <= base.storage.nbytes, "S012", "a view reaches outside its storage", base=base)
         result = make_view(base, form, offset)
         if self._differentiable:
-            result.view_of = viewed(base, self._step)
+            strided = self._strided and base.view_of is not None
+            result.view_of = _viewed_by_strides(base.view_of, result) if strided else viewed(base, self._step)
             result.keys |= AUTOGRAD  # its base may get a history at any time
         return result
 
@@ -64,6 +66,16 @@ def viewed(base: Handle, step: Any) -> View:
     if before is None:
         return View(base, (step,), STATE.grad, 0 if base.gradient is None else base.gradient.rebases)
     return View(before.base, (*before.steps, step), STATE.grad and before.recorded, before.rebases)
+
+
+def _viewed_by_strides(before: View, result: Handle) -> View:
+    """How a view by strides of a view shows its base: directly, since it may leave the elements that the view shows."""
+    base, form = before.base, result.form
+    attrs = {"size": form.shape, "stride": form.strides, "storage_offset": result.offset - base.offset}
+    strided: Step = (OPERATORS["as_strided"], (), attrs)
+    same = form.dtype is base.form.dtype
+    steps = (strided,) if same else ((OPERATORS["view_dtype"], (), {"dtype": form.dtype}), strided)
+    return View(base, steps, STATE.grad and before.recorded, before.rebases)
 
 
 def view_plan(op: Operator, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> ViewPlan | None:
