@@ -13,8 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rushlight.support.frozen import frozen
 from tools.fuzz.program import DTYPES, Array, Input, Program, row_major
+from tools.fuzz.view_values import Fitting, Found, Shown, replaced
+from tools.fuzz.view_writes import WRITES
 
 _SIZES = (1, 2, 3, 3, 4, 5)
 _RANKS = (0, 1, 2, 2, 3, 3, 4)
@@ -24,42 +25,6 @@ _SURVEY = 6000  # the first programs of a seed draw from everything, as a few of
 _FAMILY = 1000  # programs
 _FREE = 0.03  # share of programs that draw from everything
 _WIDTHS = {1: ("int8", "uint8"), 2: ("int16",), 4: ("float32", "int32"), 8: ("float64", "int64")}
-
-
-@frozen(eq=False)
-class Shown:
-    """What is known of a value: where its elements lie in how large a storage, and whether it may be written to."""
-
-    name: str
-    dtype: str
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    offset: int
-    room: int
-    writable: bool
-
-    @property
-    def is_float(self) -> bool:
-        """Whether it may have a gradient."""
-        return self.dtype.startswith("float")
-
-    @property
-    def overlaps(self) -> bool:
-        """Whether several elements may be one place in memory."""
-        reach = 0
-        for stride, size in sorted(zip(self.strides, self.shape, strict=True)):
-            if size > 1:
-                if stride <= reach:
-                    return True
-                reach += stride * (size - 1)
-        return False
-
-
-Found = tuple[str, Sequence[int], Sequence[int], int, str] | None
-"""A view: its text, shape, strides, offset and dtype."""
-
-Fitting = Callable[[tuple[int, ...], str | None], Shown | None]
-"""What finds a value that broadcasts to a shape, of a dtype."""
 
 
 class Family(NamedTuple):
@@ -271,10 +236,6 @@ def _sign(random: Random, dim: int, value: Shown) -> int:
     return dim - len(value.shape) if random.random() < 0.3 else dim
 
 
-def _replaced(items: Sequence[int], at: int, *new: int) -> tuple[int, ...]:
-    return (*items[:at], *new, *items[at + 1 :])
-
-
 def _permute(random: Random, value: Shown) -> Found:
     order = list(range(len(value.shape)))
     random.shuffle(order)
@@ -342,8 +303,8 @@ def _unfold(random: Random, value: Shown) -> Found:
     size, step = random.randrange(1, value.shape[dim] + 1), random.choice((1, 1, 2, 3))
     count, stride = (value.shape[dim] - size) // step + 1, value.strides[dim]
     shape, strides = (
-        (*_replaced(value.shape, dim, count), size),
-        (*_replaced(value.strides, dim, stride * step), stride),
+        (*replaced(value.shape, dim, count), size),
+        (*replaced(value.strides, dim, stride * step), stride),
     )
     return f".unfold({dim}, {size}, {step})", shape, strides, value.offset, value.dtype
 
@@ -393,7 +354,7 @@ def _narrow(random: Random, value: Shown) -> Found:
     length = random.randrange(value.shape[dim] - start + 1)
     if not length and random.random() < 0.9:
         return None
-    shape, offset = _replaced(value.shape, dim, length), value.offset + start * value.strides[dim]
+    shape, offset = replaced(value.shape, dim, length), value.offset + start * value.strides[dim]
     text = f".narrow({_sign(random, dim, value)}, {start}, {length})"
     if random.random() < 0.4 and length > 0 and start % length == 0 and start + length < value.shape[dim]:
         text = f".{random.choice(('split', 'tensor_split'))}({length}, {dim})[{start // length}]"
@@ -408,7 +369,7 @@ def _select(random: Random, value: Shown) -> Found:
         return None
     dim = dims[0]
     index = random.randrange(value.shape[dim])
-    shape, strides = _replaced(value.shape, dim), _replaced(value.strides, dim)
+    shape, strides = replaced(value.shape, dim), replaced(value.strides, dim)
     shown = index - value.shape[dim] if random.random() < 0.3 else index
     text = random.choice((f".select({dim}, {shown})", f"[{':, ' * dim}{shown}]", f".unbind({dim})[{shown}]"))
     return text, shape, strides, value.offset + index * value.strides[dim], value.dtype
@@ -425,7 +386,7 @@ def _slice(random: Random, value: Shown) -> Found:
     count = len(range(size)[start:stop:step])
     if not count and random.random() < 0.9:
         return None
-    shape, strides = _replaced(value.shape, dim, count), _replaced(value.strides, dim, value.strides[dim] * step)
+    shape, strides = replaced(value.shape, dim, count), replaced(value.strides, dim, value.strides[dim] * step)
     text = f"[{':, ' * dim}{start}:{'' if stop is None else stop}:{step}]"
     return text, shape, strides, value.offset + start * value.strides[dim], value.dtype
 
@@ -468,8 +429,8 @@ def _part(random: Random, value: Shown) -> Found:
     size = value.shape[dim]
     if size < 2 or size % 2:
         return None
-    shape = _replaced(value.shape, dim, 2, size // 2)
-    strides = _replaced(value.strides, dim, value.strides[dim] * (size // 2), value.strides[dim])
+    shape = replaced(value.shape, dim, 2, size // 2)
+    strides = replaced(value.strides, dim, value.strides[dim] * (size // 2), value.strides[dim])
     return f".unflatten({dim}, (2, -1))", shape, strides, value.offset, value.dtype
 
 
@@ -512,124 +473,6 @@ VIEWS: tuple[Callable[[Random, Shown], Found], ...] = (
     _part,
     _bytes,
     _same,
-)
-
-
-def _constant(random: Random, value: Shown) -> str:
-    if value.dtype == "bool":
-        return random.choice(("True", "False"))
-    return str(random.randrange(0 if value.dtype == "uint8" else -3, 4))
-
-
-def _other(random: Random, value: Shown, fitting: Fitting, shape: Sequence[int] | None = None) -> str:
-    other = fitting(value.shape if shape is None else tuple(shape), value.dtype)
-    return _constant(random, value) if other is None or random.random() < 0.3 else other.name
-
-
-def _arithmetic(random: Random, value: Shown, fitting: Fitting) -> str | None:
-    if value.dtype == "bool":
-        return None
-    operand = _other(random, value, fitting)
-    if random.random() < 0.3:
-        return f"{value.name} {random.choice(('+=', '-=', '*='))} {operand}"
-    return f"{value.name}.{random.choice(('add_', 'sub_', 'mul_'))}({operand})"
-
-
-def _single(random: Random, value: Shown, fitting: Fitting) -> str | None:
-    if random.random() < 0.4:
-        return f"{value.name}.{random.choice(('zero_()', f'fill_({_constant(random, value)})'))}"
-    if value.dtype in ("bool", "uint8"):
-        return None
-    return f"{value.name}.{random.choice(('neg_()', 'clamp_(min=0)', 'abs_()', 'square_()'))}"
-
-
-def _copy(random: Random, value: Shown, fitting: Fitting) -> str | None:
-    other = fitting(value.shape, None if random.random() < 0.2 and not value.is_float else value.dtype)
-    return None if other is None else f"{value.name}.copy_({other.name})"
-
-
-def _assign(random: Random, value: Shown, fitting: Fitting) -> str | None:
-    """`v[...] = w` with integers, slices, None and an ellipsis."""
-    parts: list[str] = []
-    shape: list[int] = []
-    for size in value.shape:
-        kind = random.choice(("whole", "whole", "integer", "slice"))
-        if kind == "integer" and size:
-            parts.append(str(random.randrange(-size, size)))
-        elif kind == "slice":
-            start, step = random.randrange(max(size, 1)), random.choice((1, 2))
-            parts.append(f"{start}::{step}")
-            shape.append(len(range(size)[start::step]))
-        else:
-            parts.append(":")
-            shape.append(size)
-    if random.random() < 0.15:
-        parts.insert(0, "None")
-        shape.insert(0, 1)
-    if random.random() < 0.2:
-        parts.append("...")
-    operand = _other(random, value, fitting, shape)
-    return f"{value.name}[{', '.join(parts) or '...'}] = {operand}"
-
-
-def _masked(random: Random, value: Shown, fitting: Fitting) -> str | None:
-    mask = fitting(value.shape, "bool")
-    compared = f"({value.name}.detach() > 0)" if value.dtype != "bool" else value.name
-    shown = mask.name if mask is not None and mask.shape == value.shape else compared
-    constant = _constant(random, value)
-    if mask is not None and random.random() < 0.4:
-        return f"{value.name}.masked_fill_({mask.name}, {constant})"
-    return random.choice((f"{value.name}.masked_fill_({shown}, {constant})", f"{value.name}[{shown}] = {constant}"))
-
-
-def _listed(random: Random, value: Shown, fitting: Fitting) -> str | None:
-    """`index_put_` and assignments at places of the first dim, or of two."""
-    if not value.shape or 0 in value.shape[:2]:
-        return None
-    size = value.shape[0]
-    places = random.sample(range(size), random.randrange(1, size + 1))
-    shape = (len(places), *value.shape[1:])
-    operand = _other(random, value, fitting, shape)
-    index = f"torch.tensor({places})"
-    if random.random() < 0.5:
-        return f"{value.name}[{index}] = {operand}"
-    if not operand.startswith("v"):
-        operand = f"torch.tensor({operand}, dtype=torch.{value.dtype})"
-    if random.random() < 0.3 and value.dtype != "bool":
-        places = [random.randrange(size) for _ in places]
-        return f"{value.name}.index_put_((torch.tensor({places}),), {operand}, accumulate=True)"
-    return f"{value.name}.index_put_(({index},), {operand})"
-
-
-def _along(random: Random, value: Shown, fitting: Fitting) -> str | None:
-    if not value.shape or 0 in value.shape:
-        return None
-    dim = random.randrange(len(value.shape))
-    places = random.sample(range(value.shape[dim]), random.randrange(1, value.shape[dim] + 1))
-    index = f"torch.tensor({places})"
-    source = f"torch.ones({_replaced(value.shape, dim, len(places))}, dtype=torch.{value.dtype})"
-    return None if value.dtype == "bool" else f"{value.name}.index_add_({dim}, {index}, {source})"
-
-
-def _out(random: Random, value: Shown, fitting: Fitting) -> str | None:
-    other = fitting(value.shape, value.dtype)
-    if other is None or other.shape != value.shape or value.dtype == "bool":
-        return None
-    return f"torch.mul({other.name}.detach(), 2, out={value.name})" if not value.is_float else None
-
-
-WRITES: tuple[Callable[[Random, Shown, Fitting], str | None], ...] = (
-    _arithmetic,
-    _arithmetic,
-    _single,
-    _copy,
-    _assign,
-    _assign,
-    _assign,
-    _masked,
-    _listed,
-    _along,
-    _out,
 )
 
 

@@ -87,7 +87,8 @@ def _record_mutation(op: Mutation, active: int, operands: tuple[Any, ...], attrs
     base = op.base_operands(operands)
     needed = needed_of(flatten(base))
     wanted = requires(target) if not op.out else False
-    if True not in needed and not wanted:
+    recorded = differentiable(target) or op.out  # what integers hold has no gradient
+    if not recorded or (True not in needed and not wanted):
         if target.keys & AUTOGRAD and op.out and requires(target):
             fail("A004", f"{op.name}: out= cannot be a tensor that requires gradients", out=target)
         return call_below(Key.AUTOGRAD, op, active, operands, attrs)
