@@ -34,7 +34,7 @@ fresh:
 	$(PYTHON) -m tools.generate --check
 
 format:
-	$(PYTHON) -m ruff check --select I,RUF100 --fix .
+	$(PYTHON) -m ruff check --select I --fix .
 	$(PYTHON) -m ruff format .
 
 generate:

@@ -23,8 +23,8 @@ from typing import Any
 from rushlight.bench import host_pytorch
 from rushlight.bench.cases_tracing import unbind_split_flip_cat
 from rushlight.bench.reports.tables import Table, aligned, duration
-from rushlight.ops import view_split
-from rushlight.ops.view_part import slice_
+from rushlight.ops import split
+from rushlight.ops.view.part import slice_
 from rushlight.support import clock, garbage
 from rushlight.sym import condition, expr, knowledge, memo, query
 from rushlight.sym.equalities import Equalities
@@ -93,7 +93,7 @@ def clamp_parts() -> None:
     def part(tensor: Any, dim: int, start: Any, length: Any) -> Any:
         return slice_(tensor, dim, start, start + length)
 
-    replace_everywhere("part", view_split.part, part)
+    replace_everywhere("part", split.part, part)
 
 
 def solve_hints_at_once() -> None:

@@ -37,7 +37,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "rushlight.ir.dtype": ("ml_dtypes",),
     "rushlight.runtime.llvm": ("llvmlite.binding",),
     "rushlight.autodiff.cut": ("networkx",),
-    "rushlight.ops.einsum": ("opt_einsum",),
+    "rushlight.ops.contract.einsum": ("opt_einsum",),
     "rushlight.bench.worker": (
         "rushlight",
         "torch",

@@ -24,7 +24,7 @@ from typing import Any
 
 import rushlight as rl
 from rushlight import build
-from rushlight.build.pipeline import PIPELINE, Making
+from rushlight.build.pipeline import PIPELINE, PassContext
 from rushlight.demo.model import GPT
 from rushlight.demo.training import make_optimizer, make_step
 from rushlight.ir.choice import by_model
@@ -99,7 +99,7 @@ def compile_stages(counter: Counter) -> None:
     gc.disable()
     counter.count("capture", capture)
     target = llvm.target_named(settings.get().target)
-    making = Making(target, by_model)
+    making = PassContext(target, by_model)
     value = captures.graph
     for stage in PIPELINE[1:]:
         value = counter.count(stage.name, functools.partial(stage.run, value, making))

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from rushlight.ir.dtype import DType, float32, float64
-from rushlight.ops import math_erf, math_exp, math_inverse, math_log, math_power, math_trig
+from rushlight.ops.math import error_function, exponential, inverse_trigonometry, logarithm, power, trigonometry
 from tools.scalar_driver import Compiled
 
 Array = Any
@@ -94,31 +94,31 @@ def normal_cdf_oracle(x: Array) -> Array:
 
 
 ROWS = (
-    Row("exp", math_exp.exp, np.exp),
-    Row("exp2", math_exp.exp2, np.exp2),
-    Row("expm1", math_exp.expm1, np.expm1),
-    Row("log", math_log.log, np.log),
-    Row("log2", math_log.log2, np.log2),
-    Row("log10", math_log.log10, np.log10),
-    Row("log1p", math_log.log1p, np.log1p),
-    Row("sin", math_trig.sin, np.sin),
-    Row("cos", math_trig.cos, np.cos),
-    Row("tan", math_trig.tan, np.tan),
-    Row("asin", math_inverse.asin, np.arcsin),
-    Row("acos", math_inverse.acos, np.arccos),
-    Row("atan", math_inverse.atan, np.arctan),
-    Row("atan2", math_inverse.atan2, np.arctan2, operands=2),
-    Row("sinh", math_exp.sinh, np.sinh, 3.0),
-    Row("cosh", math_exp.cosh, np.cosh, 3.0),
-    Row("tanh", math_exp.tanh, np.tanh),
-    Row("asinh", math_log.asinh, np.arcsinh, 4.0),
-    Row("acosh", math_log.acosh, np.arccosh, 4.0),
-    Row("atanh", math_log.atanh, np.arctanh, 4.0),
-    Row("sigmoid", math_exp.sigmoid, sigmoid_oracle, 2.5),
-    Row("erf", math_erf.erf, erf_oracle),
-    Row("erfc", math_erf.erfc, erfc_oracle, 5.0),
-    Row("normal_cdf", math_erf.normal_cdf, normal_cdf_oracle, 4.0),
-    Row("pow", math_power.power, np.power, operands=2),
+    Row("exp", exponential.exp, np.exp),
+    Row("exp2", exponential.exp2, np.exp2),
+    Row("expm1", exponential.expm1, np.expm1),
+    Row("log", logarithm.log, np.log),
+    Row("log2", logarithm.log2, np.log2),
+    Row("log10", logarithm.log10, np.log10),
+    Row("log1p", logarithm.log1p, np.log1p),
+    Row("sin", trigonometry.sin, np.sin),
+    Row("cos", trigonometry.cos, np.cos),
+    Row("tan", trigonometry.tan, np.tan),
+    Row("asin", inverse_trigonometry.asin, np.arcsin),
+    Row("acos", inverse_trigonometry.acos, np.arccos),
+    Row("atan", inverse_trigonometry.atan, np.arctan),
+    Row("atan2", inverse_trigonometry.atan2, np.arctan2, operands=2),
+    Row("sinh", exponential.sinh, np.sinh, 3.0),
+    Row("cosh", exponential.cosh, np.cosh, 3.0),
+    Row("tanh", exponential.tanh, np.tanh),
+    Row("asinh", logarithm.asinh, np.arcsinh, 4.0),
+    Row("acosh", logarithm.acosh, np.arccosh, 4.0),
+    Row("atanh", logarithm.atanh, np.arctanh, 4.0),
+    Row("sigmoid", exponential.sigmoid, sigmoid_oracle, 2.5),
+    Row("erf", error_function.erf, erf_oracle),
+    Row("erfc", error_function.erfc, erfc_oracle, 5.0),
+    Row("normal_cdf", error_function.normal_cdf, normal_cdf_oracle, 4.0),
+    Row("pow", power.power, np.power, operands=2),
 )
 
 

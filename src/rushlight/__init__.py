@@ -108,7 +108,6 @@ from rushlight.eager.creation import (
     zeros,
     zeros_like,
 )
-from rushlight.eager.form import Size
 from rushlight.eager.legacy import (
     BFloat16Tensor,
     BoolTensor,
@@ -151,6 +150,7 @@ from rushlight.eager.symbols import (
     sym_not,
 )
 from rushlight.eager.tensor import Tensor
+from rushlight.eager.tensor_meta import Size
 from rushlight.ir.dtype import DType as _DType
 from rushlight.ir.dtype import (
     bfloat16,

@@ -13,7 +13,7 @@ from rushlight.build.pipeline import run_passes
 from rushlight.ir.graph import Graph
 from rushlight.nn import functional as F
 from rushlight.runtime import llvm
-from rushlight.schedule.terms import Substitution
+from rushlight.schedule.lower.rewrite import Substitution
 
 WIDTH = 32
 

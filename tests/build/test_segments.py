@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 import rushlight as rl
-from rushlight.build.segments import Birth, NativeStep, Step, cut_at_births, verify_steps
+from rushlight.build.segments import UnbackedOutput, NativeStep, Step, cut_at_unbacked_outputs, verify_steps
 from rushlight.capture import segmented
 from rushlight.ir.graph import Graph
 from rushlight.support.errors import CompileError
@@ -27,10 +27,10 @@ def cut(monkeypatch: pytest.MonkeyPatch) -> tuple[Graph, list[Step]]:
     found: list[tuple[Graph, list[Step]]] = []
 
     def cut_and_keep(graph: Graph) -> list[Step]:
-        found.append((graph, cut_at_births(graph)))
+        found.append((graph, cut_at_unbacked_outputs(graph)))
         return found[-1][1]
 
-    monkeypatch.setattr(segmented, "cut_at_births", cut_and_keep)
+    monkeypatch.setattr(segmented, "cut_at_unbacked_outputs", cut_and_keep)
     rl.compile(_program)(rl.tensor([1.0, -1.0, 2.0]))
     return found[0]
 
@@ -45,7 +45,7 @@ def _message_of(graph: Graph, steps: Sequence[Step]) -> str:
 def test_a_step_that_is_missing_is_found(cut: tuple[Graph, list[Step]]) -> None:
     graph, steps = cut
     verify_steps(graph, steps)
-    makers = [number for number, step in enumerate(steps) if not isinstance(step, Birth)]
+    makers = [number for number, step in enumerate(steps) if not isinstance(step, UnbackedOutput)]
     assert len(makers) > 2
     for number in makers:
         message = _message_of(graph, steps[:number] + steps[number + 1 :])
@@ -54,8 +54,8 @@ def test_a_step_that_is_missing_is_found(cut: tuple[Graph, list[Step]]) -> None:
 
 def test_a_size_that_is_told_too_late_is_found(cut: tuple[Graph, list[Step]]) -> None:
     graph, steps = cut
-    births = [step for step in steps if isinstance(step, Birth)]
-    assert "a size is needed" in _message_of(graph, [*[step for step in steps if step not in births], *births])
+    unbacked_outputs = [step for step in steps if isinstance(step, UnbackedOutput)]
+    assert "a size is needed" in _message_of(graph, [*[step for step in steps if step not in unbacked_outputs], *unbacked_outputs])
 
 
 def test_a_result_that_a_step_does_not_make_is_found(cut: tuple[Graph, list[Step]]) -> None:
@@ -68,8 +68,8 @@ def test_a_result_that_a_step_does_not_make_is_found(cut: tuple[Graph, list[Step
 
 def test_steps_are_verified_where_programs_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     def without_first(graph: Graph) -> list[Step]:
-        return cut_at_births(graph)[1:]
+        return cut_at_unbacked_outputs(graph)[1:]
 
-    monkeypatch.setattr(segmented, "cut_at_births", without_first)
+    monkeypatch.setattr(segmented, "cut_at_unbacked_outputs", without_first)
     with pytest.raises(CompileError, match="no earlier step makes"):
         rl.compile(_program)(rl.tensor([1.0, -1.0, 2.0]))

@@ -19,7 +19,7 @@ import rushlight as rl
 from rushlight import nn
 from rushlight.build import Executable
 from rushlight.capture.api import explain_entries
-from rushlight.capture.kept import Kept
+from rushlight.capture.entry.constant_cache import ConstantCache
 from rushlight.nn import functional as F
 from rushlight.support.errors import RushlightError
 from tensors import same
@@ -39,11 +39,11 @@ def executable_of(compiled: Any) -> Executable:
     return entry.executables[0]
 
 
-def kept_by(compiled: Any) -> Kept:
+def kept_by(compiled: Any) -> ConstantCache:
     """What the one trace of a compiled function keeps."""
     (entry,) = explain_entries(compiled)
     values = entry.call.__globals__.values()  # pyright: ignore[reportFunctionMemberAccess] - a function
-    (kept,) = [value for value in values if isinstance(value, Kept)]
+    (kept,) = [value for value in values if isinstance(value, ConstantCache)]
     return kept
 
 
@@ -205,8 +205,8 @@ def test_values_that_depend_on_sizes_are_no_constants():
 
 def test_it_is_made_once(monkeypatch: pytest.MonkeyPatch):
     times: list[int] = []
-    refresh = Kept.refresh
-    monkeypatch.setattr(Kept, "refresh", lambda self: times.append(1) or refresh(self))
+    refresh = ConstantCache.refresh
+    monkeypatch.setattr(ConstantCache, "refresh", lambda self: times.append(1) or refresh(self))
     model, other = mlp(), mlp()
     frozen = rl.compile(model, freeze=True)
     with rl.no_grad():

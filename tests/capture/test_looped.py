@@ -7,7 +7,7 @@ from typing import Any
 import rushlight as rl
 from rushlight.capture.api import explain_entries
 from rushlight.capture.arguments import Names
-from rushlight.capture.looped import looped
+from rushlight.capture.entry.loop_rolling import rolled
 
 
 def run(lines: list[str], names: Names, count: int) -> list[Any]:
@@ -21,7 +21,7 @@ def test_statements_that_are_alike_are_one_loop() -> None:
     entries = [{"v1[0]": (place, "two"), 'quo"ted': 3} for place in range(6)]
     lines = [f"found[{at}] = {names(entry)}['v1[0]'][0] + 7" for at, entry in enumerate(entries)]
     lines += [f"""found[{6 + at}] = {names(entry)}['quo"ted'] + 8""" for at, entry in enumerate(entries)]
-    made = looped(lines, names)
+    made = rolled(lines, names)
     assert len(made) == 2 and all(line.startswith("for (") for line in made)
     assert run(made, names, 12) == run(lines, names, 12) == [*range(7, 13), *[11] * 6]
 
@@ -29,9 +29,9 @@ def test_statements_that_are_alike_are_one_loop() -> None:
 def test_few_statements_and_equal_ones_stay() -> None:
     names = Names()
     lines = [f"found[{at}] = {names([at])}[0]" for at in range(3)]
-    assert looped(lines, names) == lines
+    assert rolled(lines, names) == lines
     equal = ["found[0] = 1"] * 5
-    assert run(looped(equal, names), names, 1) == [1]
+    assert run(rolled(equal, names), names, 1) == [1]
 
 
 def test_a_step_of_many_parameters_is_short_and_right() -> None:

@@ -12,8 +12,8 @@ import pytest
 
 import rushlight as rl
 from rushlight import nn
-from rushlight.capture import snapshot
 from rushlight.capture.api import explain_entries, why_missed
+from rushlight.capture.state import snapshot
 
 
 class Block(nn.Module):

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import rushlight as rl
-from rushlight.capture.written import written_arguments
+from rushlight.capture.user_paths import written_arguments
 
 
 def plain(x: Any, y: Any, *rest: Any, flag: Any = None, **others: Any) -> None: ...

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from rushlight.codegen.llvm.gemm import TASK_WORDS, choose_tile, emit_core, emit_task
-from rushlight.codegen.llvm.gemm_plan import emit_plan
+from rushlight.codegen.llvm.gemm.macro_tile import TASK_WORDS, choose_tile, emit_core, emit_task
+from rushlight.codegen.llvm.gemm.tiling import emit_plan
 from rushlight.ir.gemm_tile import GemmTile
 from rushlight.runtime import llvm
 

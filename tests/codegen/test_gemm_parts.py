@@ -19,9 +19,9 @@ from tests.codegen.gemm_products import (
     tiles_in_all_formats,
 )
 
-from rushlight.codegen.llvm import gemm_plan
-from rushlight.codegen.llvm.gemm import choose_tile, emit_core, emit_task
-from rushlight.codegen.llvm.gemm_plan import emit_plan
+from rushlight.codegen.llvm.gemm import tiling
+from rushlight.codegen.llvm.gemm.macro_tile import choose_tile, emit_core, emit_task
+from rushlight.codegen.llvm.gemm.tiling import emit_plan
 from rushlight.ir.gemm_tile import GemmTile
 from rushlight.runtime import llvm
 
@@ -35,7 +35,7 @@ def tiles_that_have_parts() -> list[GemmTile]:
 
 @pytest.mark.parametrize("tile", tiles_that_have_parts(), ids=name_of)
 def test_parts_of_k_have_the_bits_of_the_order(tile: GemmTile, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gemm_plan, "SMALLEST_TASK", 1)
+    monkeypatch.setattr(tiling, "SMALLEST_TASK", 1)
     product = Product(tile, in_parts=True)
     shapes = ((1, 1, 5000), (2, 7, 4097), (1, 40, 3000), (40, 1, 3000), (19, 37, 2560), (13, 64, 257), (5, 6, 256))
     parts = set()

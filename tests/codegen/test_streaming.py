@@ -12,8 +12,9 @@ from tests.codegen.kernel_oracle import buffer, compile_kernel, kernel, loop, pa
 
 import rushlight as rl
 from rushlight.build.pipeline import run_passes
-from rushlight.codegen.llvm import CodeTarget, emit_kernel, streaming
-from rushlight.codegen.llvm.waiting import ROW_BYTES
+from rushlight.codegen.llvm import CodeTarget, emit_kernel
+from rushlight.codegen.llvm.kernel import nontemporal
+from rushlight.codegen.llvm.kernel.row_scratch import ROW_BYTES
 from rushlight.ir.dtype import DType, bfloat16, float32, float64, int8
 from rushlight.ir.graph_parse import parse_graph
 from rushlight.ir.kernel import Kernel, Store
@@ -48,7 +49,7 @@ def both_ways(k: Kernel, monkeypatch: pytest.MonkeyPatch, **sizes: int) -> list[
     named = {symbol: sizes[str(symbol).strip("`")] for symbol in k.sizes}
     found: list[np.ndarray[Any, Any]] = []
     for least in (0, 1 << 40):
-        monkeypatch.setattr(streaming, "STREAMED_BYTES", least)
+        monkeypatch.setattr(nontemporal, "STREAMED_BYTES", least)
         compile_kernel.cache_clear()
         for width in targets():
             for shares in (1, 3):

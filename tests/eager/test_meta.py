@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from rushlight.eager.creation import empty, ones
-from rushlight.eager.form import form_of
 from rushlight.eager.functions import cat
 from rushlight.eager.handle import make
 from rushlight.eager.symbols import SymBool, SymFloat, SymInt, sym_max
+from rushlight.eager.tensor_meta import form_of
 from rushlight.ir.dtype import float32, float64, int64
 from rushlight.support.errors import RushlightError
 from rushlight.sym import Scope

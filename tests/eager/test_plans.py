@@ -7,8 +7,8 @@ from rushlight.eager.creation import arange, empty, full, linspace, ones, tensor
 from rushlight.eager.execution import artifact
 from rushlight.eager.execution.attributes import RUN_TIME, split_sizes
 from rushlight.eager.execution.signature import ONE, ROW_MAJOR, Layout, collapsed_signature, signature_of
-from rushlight.eager.form import form_of
 from rushlight.eager.functions import pad, where
+from rushlight.eager.tensor_meta import form_of
 from rushlight.ir.dtype import bool_, float32, float64, int64
 from rushlight.ops import OPERATORS
 

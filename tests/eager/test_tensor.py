@@ -20,8 +20,8 @@ from rushlight.eager.creation import (
     zeros,
     zeros_like,
 )
-from rushlight.eager.form import Size
 from rushlight.eager.functions import add, as_strided, mul, stack
+from rushlight.eager.tensor_meta import Size
 from rushlight.ir.dtype import bool_, complex64, float32, float64, int32, int64
 from rushlight.ir.type import CPU, Device
 from rushlight.support.errors import RushlightError

@@ -11,7 +11,7 @@ from rushlight.compiler import mark_dynamic, mark_unbacked
 from rushlight.eager.interception import TorchDispatchMode
 from rushlight.ir.graph_parse import parse_graph
 from rushlight.ops.record import OPERATORS, define, undefine
-from rushlight.schedule.lowering import lower_graph
+from rushlight.schedule.lower.lowering import lower_graph
 from rushlight.support import settings
 
 

@@ -2,10 +2,10 @@
 
 from errorcases import triggers
 from rushlight.ir.dtype import float32
-from rushlight.ir.spec import ParamsSpec
-from rushlight.ir.spec_cover import require_coverage
-from rushlight.ir.spec_leaf import TensorSpec
-from rushlight.ir.spec_size import ShapeVar
+from rushlight.ir.spec.cover import require_coverage
+from rushlight.ir.spec.leaf import TensorSpec
+from rushlight.ir.spec.size import ShapeVar
+from rushlight.ir.spec.specification import ParamsSpec
 from rushlight.sym import Scope, eq
 from rushlight.sym.coverage import satisfiable
 

@@ -19,7 +19,7 @@ from rushlight.ir.graph import number_dtype
 from rushlight.ir.sizes import bind_symbols
 from rushlight.ir.type import CPU, TensorType
 from rushlight.ops import OPERATORS
-from rushlight.ops.pointwise import DOMAINS
+from rushlight.ops.pointwise.definition import DOMAINS
 from rushlight.ops.record import FAMILIES, Fact, Operator
 from rushlight.support.errors import RushlightError
 from rushlight.sym import Scope
@@ -202,7 +202,7 @@ def family(op: Operator) -> list[DType]:
 def refusal(arguments: Arguments, op: Operator) -> RushlightError | None:
     """The registered error that typing answers these arguments with, if it does."""
     try:
-        op.infer(types_of(arguments), {**arguments.attrs, **dict.fromkeys(op.births, 1)})
+        op.infer(types_of(arguments), {**arguments.attrs, **dict.fromkeys(op.unbacked_outputs, 1)})
     except RushlightError as error:
         return error
     except Exception:
@@ -367,14 +367,14 @@ def reference(op: Operator, arguments: Arguments) -> tuple:
 def typing_attrs(op: Operator, arguments: Arguments) -> dict:
     """The attributes with which `infer` gives the types of one call: sizes that only values tell are filled in."""
     scope = Scope()
-    born = {name: scope.symbol() for name in op.births}
-    if not born:
+    unbacked_symbols = {name: scope.symbol() for name in op.unbacked_outputs}
+    if not unbacked_symbols:
         return arguments.attrs
-    found = op.infer(types_of(arguments), {**arguments.attrs, **born})
+    found = op.infer(types_of(arguments), {**arguments.attrs, **unbacked_symbols})
     values: dict = {}
     for type_, array in zip(found if isinstance(found, tuple) else (found,), reference(op, arguments), strict=True):
         bind_symbols(type_, array.shape, type_.strides, values)
-    return {**arguments.attrs, **{name: values.get(symbol, 0) for name, symbol in born.items()}}
+    return {**arguments.attrs, **{name: values.get(symbol, 0) for name, symbol in unbacked_symbols.items()}}
 
 
 def _arrays(items):

@@ -21,13 +21,14 @@ from matrix_questions import cells
 from matrix_tiers import is_plain
 from rushlight.build import native
 from rushlight.capture.backward import CompiledBackward
-from rushlight.capture.kept import Kept
+from rushlight.capture.entry.constant_cache import ConstantCache
 from rushlight.eager import Tensor
 from rushlight.eager.execution import kernels
 from rushlight.ir.dtype import float64
 from rushlight.ir.type import Layout, TensorType, contiguous_strides, dense_order
 from rushlight.ir.value import Value
-from rushlight.ops import OPERATORS, pointwise, promote
+from rushlight.ops import OPERATORS, promote
+from rushlight.ops.pointwise import definition
 from rushlight.ops.record import Fact
 from rushlight.support import settings
 
@@ -154,7 +155,7 @@ def _compile_negated(op):
 
 def _decide_strides_twice(op):
     """Executables decide the strides of results anew, on symbols, by the first dense operand of the full shape."""
-    decided = pointwise.pointwise_strides
+    decided = definition.pointwise_strides
 
     def by_first_dense(types, shape):
         symbolic = any(not isinstance(size, int) for type_ in types for size in (*type_.shape, *type_.strides))
@@ -162,7 +163,7 @@ def _decide_strides_twice(op):
         order = next((order for order in orders if order is not None), None)
         return tuple(dense_strides(shape, order)) if symbolic and order is not None else decided(types, shape)
 
-    pointwise.pointwise_strides = by_first_dense
+    definition.pointwise_strides = by_first_dense
     kernels.results_in = lambda builder, results, layouts: builder.graph(list(results))
 
 
@@ -176,14 +177,14 @@ def dense_strides(shape, order):
 
 
 def _spoil_what_is_kept(op):
-    made = Kept.refresh
+    made = ConstantCache.refresh
 
     def refresh(kept):
         made(kept)
         for tensor in kept.results:
             ctypes.memset(tensor.address(), 0x55, math.prod(tensor.shape) * tensor.dtype.itemsize)
 
-    Kept.refresh = refresh
+    ConstantCache.refresh = refresh
 
 
 META, REF, LOWER, DECOMPOSE, VIEW, VJP = (

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from rushlight.codegen.llvm.analysis import Analysis
+from rushlight.codegen.llvm.builder.analysis import Analysis
 from rushlight.ir.kernel import TASK_WORDS, Axis, GemmKernel, Kernel, Loop, Statement, Store
-from rushlight.ir.plan import THREADS, BandKernel, Launch, Plan
+from rushlight.ir.plan import THREADS, Launch, Plan, RowBlockKernel
 from rushlight.ir.scalar import Scalar, bound_axes, chain_axis
 from rushlight.sym import Size, SizeExpr, axis_size, evaluate, free_symbols
 from rushlight.term import postorder
@@ -26,24 +26,24 @@ def _work_of_launch(plan: Plan, launch: Launch, sizes: Sizes) -> int:
     if isinstance(kernel, GemmKernel):
         rows, columns, steps = (_value(words[TASK_WORDS.index(word)], sizes) for word in ("m", "n", "k"))
         return rows * columns * (steps + 1) * _value(launch.count, sizes)
-    first = len(kernel.buffers) + isinstance(kernel, BandKernel)  # bands have scratch memory before their buffers
+    first = len(kernel.buffers) + isinstance(kernel, RowBlockKernel)  # bands have scratch memory before their buffers
     given = {symbol: _value(word, sizes) for symbol, word in zip(kernel.sizes, words[first:], strict=False)}
     if isinstance(kernel, Kernel):
         return _KernelWork(kernel, given).count()
     return _work_of_bands(plan, kernel, {**sizes, **given})
 
 
-def _work_of_bands(plan: Plan, kernel: BandKernel, sizes: Sizes) -> int:
+def _work_of_bands(plan: Plan, kernel: RowBlockKernel, sizes: Sizes) -> int:
     """The band half-way, as often as there are bands."""
-    known, bands = dict(sizes), 1
+    known, row_blocks = dict(sizes), 1
     for loop in kernel.loops:
         step, extent = max(1, evaluate(loop.step, known)), evaluate(loop.extent, known)
         known[loop.start] = extent // 2 // step * step
         known[loop.length] = min(step, extent - known[loop.start])
-        bands *= -(-extent // step)
-    if kernel.reach is not None:
-        known[kernel.reach.symbol] = evaluate(kernel.reach.far, known)
-    return bands * sum(_work_of_launch(plan, launch, known) for launch in kernel.launches)
+        row_blocks *= -(-extent // step)
+    if kernel.causal_bound is not None:
+        known[kernel.causal_bound.symbol] = evaluate(kernel.causal_bound.far, known)
+    return row_blocks * sum(_work_of_launch(plan, launch, known) for launch in kernel.launches)
 
 
 def _value(size: object, sizes: Sizes) -> int:

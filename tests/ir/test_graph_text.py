@@ -139,7 +139,7 @@ def test_graphs_that_calls_run_stand_before_them():
     true, false = graph.inner
     assert [inner.name for inner in (true, false, *true.inner)] == ["true", "false", "body"]
     call = graph.calls[-2]
-    assert [symbol.facts.name for symbol in call.born()] == ["s2"]
+    assert [symbol.facts.name for symbol in call.unbacked_symbols()] == ["s2"]
     assert {symbol.facts.name for symbol in call.symbols()} == {"s1", "s2"}  # s0 is a size of what it is given
 
 

@@ -6,9 +6,9 @@ import random
 import pytest
 
 from rushlight.ir.dtype import bool_, float32, float64, int64
-from rushlight.ir.spec import ParamsSpec
-from rushlight.ir.spec_leaf import ConstSpec, FloatSpec, IntSpec, TensorSpec
-from rushlight.ir.spec_size import ShapeVar
+from rushlight.ir.spec.leaf import ConstSpec, FloatSpec, IntSpec, TensorSpec
+from rushlight.ir.spec.size import ShapeVar
+from rushlight.ir.spec.specification import ParamsSpec
 from rushlight.ir.type import TensorType
 from rushlight.support.errors import RushlightError
 from rushlight.sym import Scope, eq, ge, le, ne, statically_known

@@ -6,8 +6,8 @@ import random
 import pytest
 
 from rushlight.ir.dtype import float32
-from rushlight.ir.spec import ParamsSpec
-from rushlight.ir.spec_cover import coverage_hole, require_coverage
+from rushlight.ir.spec.cover import coverage_hole, require_coverage
+from rushlight.ir.spec.specification import ParamsSpec
 from rushlight.ir.type import TensorType
 from rushlight.support.errors import RushlightError
 

@@ -1,10 +1,10 @@
 """Specifications proposed from the guards of backed traces."""
 
 from rushlight.ir.dtype import bool_, float32, int64
-from rushlight.ir.spec import ParamsSpec
-from rushlight.ir.spec_cover import coverage_hole
-from rushlight.ir.spec_leaf import FloatSpec
-from rushlight.ir.spec_propose import Observed, propose
+from rushlight.ir.spec.cover import coverage_hole
+from rushlight.ir.spec.leaf import FloatSpec
+from rushlight.ir.spec.propose import Observed, propose
+from rushlight.ir.spec.specification import ParamsSpec
 from rushlight.ir.type import TensorType
 from rushlight.sym import Scope, eq, floordiv, guard, lt, ne
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rushlight.ir.choice import Machine
+from rushlight.ir.choice import ScheduleTarget
 from rushlight.ir.dtype import DType, bool_, float32, float64, int64
 from rushlight.ir.graph import RESULT, Call, Graph, OutputView, parameter
 from rushlight.ir.graph_parse import parse_graph
@@ -154,7 +154,7 @@ def test_an_axis_that_one_use_does_not_bind_is_found():
 
 
 def _plan() -> Plan:
-    return schedule(_graph(), Machine(64)).plan
+    return schedule(_graph(), ScheduleTarget(64)).plan
 
 
 def test_a_sound_plan_is_accepted():
@@ -163,7 +163,7 @@ def test_a_sound_plan_is_accepted():
 
 def test_what_runs_once_is_checked_too():
     frozen = "g(%x: f32[s0, 64], %w: frozen f32[64, 64]) {\n%0 = matmul(%x, %w) : f32[s0, 64]\nreturn %0\n}"
-    plan = schedule(_graph(frozen), Machine(64)).plan
+    plan = schedule(_graph(frozen), ScheduleTarget(64)).plan
     assert plan.once is not None
     verify_plan(plan)
     assert "what is made once is no input" in _message(verify_plan, replace(plan, inputs=plan.inputs[:-1]))
@@ -197,7 +197,7 @@ def test_a_broken_plan_is_found(message: str):
 
 def test_a_product_that_lacks_what_makes_its_operand_is_found():
     made = "g(%x: f32[64, 64]) {\n%0 = neg(%x) : f32[64, 64]\n%1 = matmul(%x, %0) : f32[64, 64]\nreturn %1\n}"
-    plan = schedule(_graph(made), Machine(64)).plan
+    plan = schedule(_graph(made), ScheduleTarget(64)).plan
     verify_plan(plan)
     (kernel,) = plan.kernels
     assert isinstance(kernel, GemmKernel)
@@ -213,7 +213,7 @@ def test_a_product_that_lacks_what_makes_its_operand_is_found():
 
 def _chain() -> Plan:
     lines = [f"  %{n} = matmul(%{n - 1 if n else 'x'}, %x) : f32[64, 64]" for n in range(4)]
-    return schedule(_graph("\n".join(["g(%x: f32[64, 64]) {", *lines, "  return %3", "}"])), Machine(64)).plan
+    return schedule(_graph("\n".join(["g(%x: f32[64, 64]) {", *lines, "  return %3", "}"])), ScheduleTarget(64)).plan
 
 
 def test_a_buffer_without_a_place_in_the_arena_is_found():

@@ -13,20 +13,20 @@ import pytest
 from rushlight.build import pipeline
 from rushlight.build.decompose import merge_equal_calls, to_primitives
 from rushlight.build.pipeline import run_passes
-from rushlight.ir.choice import Machine
+from rushlight.ir.choice import ScheduleTarget
 from rushlight.ir.coverage import Piece, covers, runs_of
 from rushlight.ir.dtype import float32
 from rushlight.ir.graph_parse import parse_graph
 from rushlight.ir.kernel import AxisKind, Kernel, Loop, Statement
-from rushlight.ir.plan import BandKernel, Launch, Plan
+from rushlight.ir.plan import Launch, Plan, RowBlockKernel
 from rushlight.ir.scalar import Buffer, Scalar
 from rushlight.ir.target import Target
 from rushlight.ir.type import TensorType
 from rushlight.ir.verify_memory import Undecided, undecided_writes, verify_memory
 from rushlight.ops.record import OPERATORS
 from rushlight.schedule import launches as making
-from rushlight.schedule.bands import band_launch
-from rushlight.schedule.filling import fill_first
+from rushlight.schedule.loops.row_blocks import row_block_launch
+from rushlight.schedule.memory.filling import fill_first
 from rushlight.schedule.plan import Scheduled, schedule
 from rushlight.support import events, settings
 from rushlight.support.errors import CompileError
@@ -112,7 +112,7 @@ PROGRAMS = {
 def planned(name: str) -> Plan:
     """The plan of a program."""
     graph = merge_equal_calls(to_primitives(parse_graph(PROGRAMS[name], OPERATORS)))
-    return schedule(graph, Machine(64)).plan
+    return schedule(graph, ScheduleTarget(64)).plan
 
 
 def message_of(plan: Plan) -> str:
@@ -246,20 +246,20 @@ def test_values_that_share_memory_at_the_same_time_are_found() -> None:
     )
 
 
-def in_bands(plan: Plan, change: Callable[[BandKernel], BandKernel]) -> Plan:
+def in_bands(plan: Plan, change: Callable[[RowBlockKernel], RowBlockKernel]) -> Plan:
     """The plan with another kernel of bands."""
     return replace(
         plan,
-        kernels=tuple([change(kernel) if isinstance(kernel, BandKernel) else kernel for kernel in plan.kernels]),
+        kernels=tuple([change(kernel) if isinstance(kernel, RowBlockKernel) else kernel for kernel in plan.kernels]),
     )
 
 
 @pytest.mark.parametrize("name", ["attention", "scatter and bands"])
 def test_what_is_missing_in_a_band_is_found(name: str) -> None:
     plan = planned(name)
-    (bands,) = (kernel for kernel in plan.kernels if isinstance(kernel, BandKernel))
-    for number in range(len(bands.launches)):
-        rest = bands.launches[:number] + bands.launches[number + 1 :]
+    (row_blocks,) = (kernel for kernel in plan.kernels if isinstance(kernel, RowBlockKernel))
+    for number in range(len(row_blocks.launches)):
+        rest = row_blocks.launches[:number] + row_blocks.launches[number + 1 :]
         assert "before" in message_of(in_bands(plan, lambda kernel, rest=rest: replace(kernel, launches=rest)))
     backwards = in_bands(plan, lambda kernel: replace(kernel, launches=kernel.launches[::-1]))
     assert "before" in message_of(backwards)
@@ -278,13 +278,13 @@ def test_a_bands_memory_is_new_in_each_launch(monkeypatch: pytest.MonkeyPatch) -
     graph = merge_equal_calls(to_primitives(parse_graph(PROGRAMS["scatter and bands"], OPERATORS)))
 
     def band_launch_without(name: str, local: Any, launches: Any, outside: set[Buffer]) -> Any:
-        return band_launch(name, local, launches, {buffer for buffer in outside if buffer.name != "v1"})
+        return row_block_launch(name, local, launches, {buffer for buffer in outside if buffer.name != "v1"})
 
     with monkeypatch.context() as patch:
-        patch.setattr(making, "band_launch", band_launch_without)
-        broken = schedule(graph, Machine(64)).plan
+        patch.setattr(making, "row_block_launch", band_launch_without)
+        broken = schedule(graph, ScheduleTarget(64)).plan
     assert "v1" in message_of(broken)
-    verify_memory(schedule(graph, Machine(64)).plan)
+    verify_memory(schedule(graph, ScheduleTarget(64)).plan)
 
 
 def without_zeros() -> Plan:

@@ -12,7 +12,7 @@ from tests.harness.tensors import data, same
 
 import rushlight as rl
 from rushlight.nn import functional as F
-from rushlight.ops.pool_named import _widest, _window
+from rushlight.ops.pool.pool_nd import _widest, _window
 
 OUTPUTS = [(1, 1), (7, 5), (3, 8), (20, 33), (0, 2)]
 INPUTS = [(16, 16), (7, 5), (33, 10), (1, 64)]

@@ -10,12 +10,13 @@ from rushlight.ir.interpret import BufferOperand
 from rushlight.ir.loops import axes_of
 from rushlight.ir.scalar import BLOCKED, LANES, Buffer
 from rushlight.ir.type import TensorType
-from rushlight.ops import OPERATORS, attention, contract, einsum
+from rushlight.ops import OPERATORS
+from rushlight.ops.contract import attention, einsum, matmul
 from rushlight.support.errors import RushlightError
 
 MODULES = (
     attention,
-    contract,
+    matmul,
     einsum,
 )
 

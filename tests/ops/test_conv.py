@@ -9,14 +9,16 @@ from rushlight.ir.interpret import BufferOperand
 from rushlight.ir.loops import axes_of
 from rushlight.ir.scalar import Buffer
 from rushlight.ir.type import TensorType
-from rushlight.ops import OPERATORS, conv, conv_named, pool, pool_named
+from rushlight.ops import OPERATORS
+from rushlight.ops.conv import conv_nd, convolution
+from rushlight.ops.pool import pool_nd, window
 from rushlight.sym import axis_size
 
 MODULES = (
-    conv,
-    conv_named,
-    pool,
-    pool_named,
+    convolution,
+    conv_nd,
+    window,
+    pool_nd,
 )
 
 

@@ -6,11 +6,12 @@ import pytest
 
 import rushlight as rl
 from opcheck import World, check_all_gradients, check_rules, names_in, refused, smooth_in
-from rushlight.ops import OPERATORS, index, index_write
+from rushlight.ops import OPERATORS
+from rushlight.ops.index import read, write
 
 MODULES = (
-    index,
-    index_write,
+    read,
+    write,
 )
 
 

@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 
 from opcheck import World, check_all_gradients, check_rules, names_in, refused, smooth_in
-from rushlight.ops import OPERATORS, loss, loss_classes
+from rushlight.ops import OPERATORS
+from rushlight.ops.loss import classification, elementwise
 
 MODULES = (
-    loss,
-    loss_classes,
+    elementwise,
+    classification,
 )
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from rushlight.ir.dtype import float32, float64
-from rushlight.ops import math_erf, math_exp, math_inverse, math_log, math_power, math_trig
+from rushlight.ops.math import error_function, exponential, inverse_trigonometry, logarithm, power, trigonometry
 from tools.scalar_driver import Compiled
 from tools.ulp_sweep import ROWS, measure
 
@@ -30,25 +30,25 @@ def test_float64_error_is_within_bounds(name):
 
 INF, NAN = np.inf, np.nan
 POINTS = {
-    math_exp.exp: [(NAN, NAN), (INF, INF), (-INF, 0.0), (0.0, 1.0), (-0.0, 1.0)],
-    math_exp.exp2: [(NAN, NAN), (INF, INF), (-INF, 0.0), (3.0, 8.0), (-2.0, 0.25)],
-    math_exp.expm1: [(NAN, NAN), (INF, INF), (-INF, -1.0), (0.0, 0.0), (-0.0, -0.0)],
-    math_log.log: [(NAN, NAN), (INF, INF), (-1.0, NAN), (0.0, -INF), (-0.0, -INF), (1.0, 0.0), (-INF, NAN)],
-    math_log.log2: [(8.0, 3.0), (0.125, -3.0), (0.0, -INF), (-1.0, NAN)],
-    math_log.log1p: [(NAN, NAN), (INF, INF), (-1.0, -INF), (-2.0, NAN), (0.0, 0.0), (-0.0, -0.0)],
-    math_trig.sin: [(NAN, NAN), (INF, NAN), (-INF, NAN), (0.0, 0.0), (-0.0, -0.0)],
-    math_trig.cos: [(NAN, NAN), (INF, NAN), (-INF, NAN), (0.0, 1.0), (-0.0, 1.0)],
-    math_trig.tan: [(NAN, NAN), (INF, NAN), (0.0, 0.0), (-0.0, -0.0)],
-    math_inverse.asin: [(NAN, NAN), (1.5, NAN), (-0.0, -0.0), (1.0, np.pi / 2)],
-    math_inverse.acos: [(NAN, NAN), (-1.5, NAN), (1.0, 0.0), (-1.0, np.pi)],
-    math_inverse.atan: [(NAN, NAN), (INF, np.pi / 2), (-INF, -np.pi / 2), (-0.0, -0.0)],
-    math_exp.tanh: [(NAN, NAN), (INF, 1.0), (-INF, -1.0), (0.0, 0.0), (-0.0, -0.0)],
-    math_exp.sinh: [(NAN, NAN), (INF, INF), (-INF, -INF), (-0.0, -0.0)],
-    math_exp.cosh: [(NAN, NAN), (INF, INF), (-INF, INF), (-0.0, 1.0)],
-    math_exp.sigmoid: [(NAN, NAN), (INF, 1.0), (-INF, 0.0), (0.0, 0.5)],
-    math_erf.erf: [(NAN, NAN), (INF, 1.0), (-INF, -1.0), (0.0, 0.0), (-0.0, -0.0)],
-    math_erf.erfc: [(NAN, NAN), (INF, 0.0), (-INF, 2.0), (0.0, 1.0)],
-    math_erf.normal_cdf: [(NAN, NAN), (INF, 1.0), (-INF, 0.0), (0.0, 0.5)],
+    exponential.exp: [(NAN, NAN), (INF, INF), (-INF, 0.0), (0.0, 1.0), (-0.0, 1.0)],
+    exponential.exp2: [(NAN, NAN), (INF, INF), (-INF, 0.0), (3.0, 8.0), (-2.0, 0.25)],
+    exponential.expm1: [(NAN, NAN), (INF, INF), (-INF, -1.0), (0.0, 0.0), (-0.0, -0.0)],
+    logarithm.log: [(NAN, NAN), (INF, INF), (-1.0, NAN), (0.0, -INF), (-0.0, -INF), (1.0, 0.0), (-INF, NAN)],
+    logarithm.log2: [(8.0, 3.0), (0.125, -3.0), (0.0, -INF), (-1.0, NAN)],
+    logarithm.log1p: [(NAN, NAN), (INF, INF), (-1.0, -INF), (-2.0, NAN), (0.0, 0.0), (-0.0, -0.0)],
+    trigonometry.sin: [(NAN, NAN), (INF, NAN), (-INF, NAN), (0.0, 0.0), (-0.0, -0.0)],
+    trigonometry.cos: [(NAN, NAN), (INF, NAN), (-INF, NAN), (0.0, 1.0), (-0.0, 1.0)],
+    trigonometry.tan: [(NAN, NAN), (INF, NAN), (0.0, 0.0), (-0.0, -0.0)],
+    inverse_trigonometry.asin: [(NAN, NAN), (1.5, NAN), (-0.0, -0.0), (1.0, np.pi / 2)],
+    inverse_trigonometry.acos: [(NAN, NAN), (-1.5, NAN), (1.0, 0.0), (-1.0, np.pi)],
+    inverse_trigonometry.atan: [(NAN, NAN), (INF, np.pi / 2), (-INF, -np.pi / 2), (-0.0, -0.0)],
+    exponential.tanh: [(NAN, NAN), (INF, 1.0), (-INF, -1.0), (0.0, 0.0), (-0.0, -0.0)],
+    exponential.sinh: [(NAN, NAN), (INF, INF), (-INF, -INF), (-0.0, -0.0)],
+    exponential.cosh: [(NAN, NAN), (INF, INF), (-INF, INF), (-0.0, 1.0)],
+    exponential.sigmoid: [(NAN, NAN), (INF, 1.0), (-INF, 0.0), (0.0, 0.5)],
+    error_function.erf: [(NAN, NAN), (INF, 1.0), (-INF, -1.0), (0.0, 0.0), (-0.0, -0.0)],
+    error_function.erfc: [(NAN, NAN), (INF, 0.0), (-INF, 2.0), (0.0, 1.0)],
+    error_function.normal_cdf: [(NAN, NAN), (INF, 1.0), (-INF, 0.0), (0.0, 0.5)],
 }
 
 
@@ -80,7 +80,7 @@ ANGLES = [
 
 
 @pytest.mark.parametrize("dtype", [float32, float64], ids=lambda dtype: dtype.name)
-@pytest.mark.parametrize(("function", "table"), [(math_power.power, POWERS), (math_inverse.atan2, ANGLES)])
+@pytest.mark.parametrize(("function", "table"), [(power.power, POWERS), (inverse_trigonometry.atan2, ANGLES)])
 def test_special_values_of_pairs(function, table, dtype):
     first, second, expected = [np.array(column, dtype.numpy) for column in zip(*table, strict=True)]
     found = Compiled(function, (dtype, dtype), lanes=8)(first, second)

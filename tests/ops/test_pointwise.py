@@ -4,25 +4,17 @@ import numpy as np
 import pytest
 
 from opcheck import check_gradients, check_sample, samples_of
-from rushlight.ops import (
-    OPERATORS,
-    logic,
-    pointwise_activation,
-    pointwise_arithmetic,
-    pointwise_combine,
-    pointwise_math,
-    pointwise_round,
-    random,
-)
+from rushlight.ops import OPERATORS, random
+from rushlight.ops.pointwise import activation, arithmetic, comparison, elementary, rounding, selection
 from rushlight.ops.record import Fact, Operator
 
 MODULES = (
-    logic,
-    pointwise_activation,
-    pointwise_arithmetic,
-    pointwise_combine,
-    pointwise_math,
-    pointwise_round,
+    comparison,
+    activation,
+    arithmetic,
+    selection,
+    elementary,
+    rounding,
     random,
 )
 OPS = sorted({op.name for module in MODULES for op in vars(module).values() if isinstance(op, Operator)})

@@ -8,7 +8,7 @@ from rushlight.ir.interpret import interpret
 from rushlight.ir.scalar import constant
 from rushlight.ir.type import CPU, TensorType
 from rushlight.ops import OPERATORS
-from rushlight.ops.math_random import philox, philox_array
+from rushlight.ops.math.philox import philox, philox_array
 from rushlight.ops.record import Fact
 from rushlight.support.errors import DTypeError
 from rushlight.sym import Scope

@@ -10,13 +10,14 @@ from rushlight.ir.interpret import BufferOperand, evaluate, interpret
 from rushlight.ir.loops import axes_of
 from rushlight.ir.scalar import COLUMNS, LANES, Buffer
 from rushlight.ir.type import TensorType
-from rushlight.ops import OPERATORS, Sample, extreme, moment, reduce, scan, softmax
+from rushlight.ops import OPERATORS, Sample
+from rushlight.ops.reduce import minmax, moment, reduction, scan, softmax
 from rushlight.sym import Scope
 
 MODULES = (
-    extreme,
+    minmax,
     moment,
-    reduce,
+    reduction,
     softmax,
 )
 

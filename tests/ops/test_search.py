@@ -5,7 +5,7 @@ import pytest
 
 import rushlight as rl
 from opcheck import check_rules, names_in, refused
-from rushlight.ops import search
+from rushlight.ops.index import search
 
 SEQUENCE = np.array([-1.5, 0.0, 0.0, 2.0, np.inf], np.float32)
 VALUES = np.array([[-2.0, -1.5, 0.0], [1.0, 2.0, np.inf], [-np.inf, 3.0, np.nan]], np.float32)

@@ -9,15 +9,16 @@ from rushlight.ir.interpret import BufferOperand
 from rushlight.ir.loops import axes_of
 from rushlight.ir.scalar import Buffer
 from rushlight.ir.type import Layout, TensorType
-from rushlight.ops import OPERATORS, view, view_part, view_shape, view_split, view_window
+from rushlight.ops import OPERATORS, split
+from rushlight.ops.view import part, reorder, reshape, strided
 from rushlight.sym import Scope, evaluate
 
 MODULES = (
-    view,
-    view_part,
-    view_shape,
-    view_split,
-    view_window,
+    reorder,
+    part,
+    reshape,
+    split,
+    strided,
 )
 
 

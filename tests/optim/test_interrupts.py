@@ -18,7 +18,7 @@ import pytest
 from tests.optim.training import OPTIMIZERS, Pair
 
 import rushlight as rl
-from rushlight.capture.state import CellBox
+from rushlight.capture.state.reachable import CellBox
 
 
 @contextmanager

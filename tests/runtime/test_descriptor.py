@@ -28,7 +28,7 @@ def test_pointers_lie_in_order():
 
 def test_a_sheet_has_descriptors_numbers_and_the_pointers_to_them():
     parts = [(1 | 7 << 8, 3, 1), (0,), (0,), (0,), (1 | 7 << 8, 3, 1)]
-    sheets = descriptor.Sheets(parts, [(1, float), (2, int), (3, complex)])
+    sheets = descriptor.ArgumentBlocks(parts, [(1, float), (2, int), (3, complex)])
     sheets.fix(0, 1 << 40)
     sheet = sheets.fresh()
     assert [slot[1:] for slot in sheets.slots] == [("reals", 0), ("words", 14), ("reals", 1)]
@@ -46,7 +46,7 @@ def test_a_sheet_has_descriptors_numbers_and_the_pointers_to_them():
 
 
 def test_each_sheet_has_its_own_memory():
-    sheets = descriptor.Sheets([(0,)], [(0, float)])
+    sheets = descriptor.ArgumentBlocks([(0,)], [(0, float)])
     one, other = sheets.fresh(), sheets.fresh()
     one.reals[0], other.reals[0] = 1.0, 2.0
     assert words_at(one.addresses[0], 1) != words_at(other.addresses[0], 1)

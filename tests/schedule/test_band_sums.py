@@ -11,7 +11,7 @@ from rushlight.build.pipeline import run_passes
 from rushlight.eager.functions import causal_softmax
 from rushlight.ir.graph_parse import parse_graph
 from rushlight.ir.outline import plan_outline
-from rushlight.ir.plan import BandKernel, Plan
+from rushlight.ir.plan import Plan, RowBlockKernel
 from rushlight.ir.target import Target
 from rushlight.nn import functional as F
 from rushlight.ops.record import OPERATORS
@@ -37,36 +37,36 @@ def planned(softmax: str, results: str) -> Plan:
     return run_passes(parse_graph(text, OPERATORS), TARGET, until="07-tiled.ir")
 
 
-def bands(plan: Plan) -> BandKernel:
+def row_blocks(plan: Plan) -> RowBlockKernel:
     """Its bands."""
-    (found,) = (kernel for kernel in plan.kernels if isinstance(kernel, BandKernel))
+    (found,) = (kernel for kernel in plan.kernels if isinstance(kernel, RowBlockKernel))
     return found
 
 
 def test_bands_in_order_add_to_a_sum(golden: Callable[[str, str], None]):
     plan = planned("causal_softmax(%1)", "%4")
-    assert bands(plan).in_order
+    assert row_blocks(plan).in_order
     golden("band_sums.txt", plan_outline(plan))
 
 
 def test_a_sum_ends_at_the_reach():
-    found = bands(planned("causal_softmax(%1)", "%4"))
-    assert found.reach is not None
-    assert all(found.reach.symbol in launch.arguments for launch in found.launches[:2])
-    assert found.reach.symbol in found.launches[3].arguments, "beyond, a band has nothing to add"
+    found = row_blocks(planned("causal_softmax(%1)", "%4"))
+    assert found.causal_bound is not None
+    assert all(found.causal_bound.symbol in launch.arguments for launch in found.launches[:2])
+    assert found.causal_bound.symbol in found.launches[3].arguments, "beyond, a band has nothing to add"
 
 
 def test_without_a_condition_there_is_no_reach():
-    found = bands(planned("softmax(%1) {dim=-1}", "%4"))
+    found = row_blocks(planned("softmax(%1) {dim=-1}", "%4"))
     assert found.in_order
-    assert found.reach is None
+    assert found.causal_bound is None
 
 
 def test_what_is_made_of_a_sum_runs_after_all_bands():
     text = GRADIENTS.replace("SOFTMAX", "softmax(%1) {dim=-1}")
     text = text.replace("return RESULTS", "%5 = exp(%4) : f32[s0, s2, 64]\n  return %5")
     plan = run_passes(parse_graph(text, OPERATORS), TARGET, until="07-tiled.ir")
-    assert not bands(plan).in_order, "the product stores what its epilogue makes of the whole sum"
+    assert not row_blocks(plan).in_order, "the product stores what its epilogue makes of the whole sum"
 
 
 def attention(q: Any, k: Any, v: Any, causal: bool) -> Any:

@@ -10,7 +10,7 @@ import rushlight as rl
 from rushlight.build.pipeline import run_passes
 from rushlight.ir.graph_parse import parse_graph
 from rushlight.ir.outline import plan_outline
-from rushlight.ir.plan import THREADS, BandKernel, Plan
+from rushlight.ir.plan import THREADS, Plan, RowBlockKernel
 from rushlight.ir.target import Target
 from rushlight.ops.record import OPERATORS
 from rushlight.sym import Size, substitute
@@ -60,9 +60,9 @@ def test_scores_are_never_there_as_a_whole():
 
 def test_a_value_that_is_returned_is_no_private_one():
     plan = planned("%3, %2")
-    (bands,) = (kernel for kernel in plan.kernels if isinstance(kernel, BandKernel))
-    assert plan.outputs[1] in bands.buffers
-    assert len(bands.launches) == 3
+    (row_blocks,) = (kernel for kernel in plan.kernels if isinstance(kernel, RowBlockKernel))
+    assert plan.outputs[1] in row_blocks.buffers
+    assert len(row_blocks.launches) == 3
 
 
 def attention(q: Any, k: Any, v: Any, mask: Any) -> Any:
@@ -147,8 +147,10 @@ g(%x: f32[s0, s1], %at: i64[1], %other: i64[1], %g: f32[1]) {
   return %14
 }"""
     plan = run_passes(parse_graph(text, OPERATORS), TARGET, until="07-tiled.ir")
-    (bands,) = (kernel for kernel in plan.kernels if isinstance(kernel, BandKernel))
-    own = {buffer for buffer, _ in bands.places}
-    made = {buffer for launch in plan.launches for buffer in launch.buffers if plan.kernels[launch.kernel] is not bands}
+    (row_blocks,) = (kernel for kernel in plan.kernels if isinstance(kernel, RowBlockKernel))
+    own = {buffer for buffer, _ in row_blocks.places}
+    made = {
+        buffer for launch in plan.launches for buffer in launch.buffers if plan.kernels[launch.kernel] is not row_blocks
+    }
     assert not own & made
-    assert {launch.buffers[0] for launch in bands.launches} <= set(bands.buffers)
+    assert {launch.buffers[0] for launch in row_blocks.launches} <= set(row_blocks.buffers)

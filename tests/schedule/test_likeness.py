@@ -13,28 +13,28 @@ from rushlight.build.pipeline import run_passes
 from rushlight.ir.graph import Graph
 from rushlight.ir.graph_parse import parse_graph
 from rushlight.ir.kernel import GemmKernel
-from rushlight.ir.plan import BandKernel
+from rushlight.ir.plan import RowBlockKernel
 from rushlight.ir.target import Target
 from rushlight.nn import functional as F
 from rushlight.ops.record import OPERATORS
-from rushlight.schedule.folding import Dissected
-from rushlight.schedule.fuse import fuse
-from rushlight.schedule.likeness import Likeness
-from rushlight.schedule.lowering import lower_graph
-from rushlight.schedule.nodes import make_nodes
-from rushlight.schedule.places import place_results
+from rushlight.schedule.fuse.dedupe import StructuralKey
+from rushlight.schedule.fuse.fusion import fuse
+from rushlight.schedule.lower.folding import Dissected
+from rushlight.schedule.lower.lowering import lower_graph
+from rushlight.schedule.lower.nodes import make_nodes
+from rushlight.schedule.memory.aliasing import alias_results
 
 TARGET = Target("x86_64-unknown-linux-gnu", "x86-64-v4", "", 64)
 
 
-def likeness_of(call: str) -> Likeness:
+def structural_key_of(call: str) -> StructuralKey:
     """Of the one group that a call on two parameters makes."""
     text = f"f(%x: f32[10, 64], %y: f32[10, 64], %z: f32[64]) {{\n  %0 = {call} : f32[10, 64]\n  return %0\n}}"
     graph = parse_graph(text, OPERATORS)
     lowered = lower_graph(graph)
     items = [Dissected.of(definition) for definition in lowered.definitions]
-    nodes = make_nodes(items, set(place_results(graph, lowered)))
-    return Likeness(fuse(nodes).groups, {})
+    nodes = make_nodes(items, set(alias_results(graph, lowered)))
+    return StructuralKey(fuse(nodes).groups, {})
 
 
 class Block(nn.Module):
@@ -76,7 +76,7 @@ def test_more_layers_need_no_more_kernels(captured: Callable[..., Graph]):
     few, many = plans
     assert len(many.kernels) == len(few.kernels)
     assert len(many.launches) > 1.7 * len(few.launches)
-    assert any(isinstance(kernel, BandKernel) for kernel in many.kernels)
+    assert any(isinstance(kernel, RowBlockKernel) for kernel in many.kernels)
     assert any(isinstance(kernel, GemmKernel) for kernel in many.kernels)
 
 
@@ -105,4 +105,4 @@ def test_what_is_alike_gives_what_it_gives_alone():
     ],
 )
 def test_only_what_differs_in_buffers_alone_is_alike(call: str, other: str, alike: bool):
-    assert (likeness_of(call).key == likeness_of(other).key) is alike
+    assert (structural_key_of(call).key == structural_key_of(other).key) is alike

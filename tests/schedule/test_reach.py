@@ -11,7 +11,7 @@ from rushlight.build.pipeline import run_passes
 from rushlight.eager.functions import causal_softmax
 from rushlight.ir.graph_parse import parse_graph
 from rushlight.ir.outline import plan_outline
-from rushlight.ir.plan import BandKernel
+from rushlight.ir.plan import RowBlockKernel
 from rushlight.ir.target import Target
 from rushlight.nn import functional as F
 from rushlight.ops.record import OPERATORS
@@ -29,26 +29,26 @@ g(%q: f32[s0, s1, 64], %k: f32[s0, s1, 64], %v: f32[s0, s1, 64]) {
 CAUSAL = ATTENTION + "  return RESULTS\n}"
 
 
-def bands(results: str) -> tuple[Any, BandKernel]:
+def row_blocks(results: str) -> tuple[Any, RowBlockKernel]:
     """The plan of causal attention that returns some of its values, and its bands."""
     plan = run_passes(parse_graph(CAUSAL.replace("RESULTS", results), OPERATORS), TARGET, until="07-tiled.ir")
-    (found,) = (kernel for kernel in plan.kernels if isinstance(kernel, BandKernel))
+    (found,) = (kernel for kernel in plan.kernels if isinstance(kernel, RowBlockKernel))
     return plan, found
 
 
 def test_all_launches_of_a_band_end_at_its_reach(golden: Callable[[str, str], None]):
-    plan, found = bands("%3")
-    assert found.reach is not None
+    plan, found = row_blocks("%3")
+    assert found.causal_bound is not None
     for launch in found.launches:
-        assert found.reach.symbol in launch.arguments
+        assert found.causal_bound.symbol in launch.arguments
     golden("causal_attention.txt", f"{CAUSAL.replace('RESULTS', '%3')}\n\n{plan_outline(plan)}")
 
 
 def test_what_others_read_is_whole():
-    plan, found = bands("%3, %2")
-    assert found.reach is not None
+    plan, found = row_blocks("%3, %2")
+    assert found.causal_bound is not None
     for launch in found.launches:
-        assert found.reach.symbol in launch.arguments
+        assert found.causal_bound.symbol in launch.arguments
     weights, zeros = found.launches[1:3]
     assert plan.outputs[1] in weights.buffers
     assert zeros.buffers == (plan.outputs[1],), "weights beyond the reach are zeros, but they are written"
@@ -136,7 +136,7 @@ KEPT = (
 
 def test_zeros_that_other_bands_have_written_are_known():
     plan = run_passes(parse_graph(KEPT, OPERATORS), TARGET, until="07-tiled.ir")
-    first, second = (kernel for kernel in plan.kernels if isinstance(kernel, BandKernel))
-    assert first.reach is not None
-    assert second.reach is not None
-    assert all(second.reach.symbol in launch.arguments for launch in second.launches)
+    first, second = (kernel for kernel in plan.kernels if isinstance(kernel, RowBlockKernel))
+    assert first.causal_bound is not None
+    assert second.causal_bound is not None
+    assert all(second.causal_bound.symbol in launch.arguments for launch in second.launches)

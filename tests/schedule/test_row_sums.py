@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import rushlight as rl
-from rushlight.schedule.row_sums import STRIPE
+from rushlight.schedule.loops.row_sums import STRIPE
 
 BLOCK, CHAIN = 256, 32
 

@@ -7,7 +7,7 @@ import pytest
 
 import rushlight as rl
 from rushlight.build.pipeline import PIPELINE, run_passes
-from rushlight.ir.choice import Machine
+from rushlight.ir.choice import ScheduleTarget
 from rushlight.ir.graph import Graph
 from rushlight.ir.graph_parse import parse_graph
 from rushlight.ir.kernel_text import plan_text
@@ -34,7 +34,7 @@ def scheduled(name: str, size: int) -> str:
     found = graph(name, size)
     for stage in PIPELINE[1:3]:
         found = stage.run(found, llvm.baseline_target())
-    return plan_text(schedule(found, Machine(64)).plan)
+    return plan_text(schedule(found, ScheduleTarget(64)).plan)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from rushlight.support import errors
-from rushlight.support.error_classes import Report
-from rushlight.support.error_codes import FAMILIES, register_code
 from rushlight.support.errors import CODES
+from rushlight.support.errors.classes import Report
+from rushlight.support.errors.registry import FAMILIES, register_code
 from rushlight.support.printing import printed
 
 TORCH_CLASSES = {

@@ -112,7 +112,9 @@ def operators() -> list[Operator]:
     return [
         op
         for op in OPERATORS.values()
-        if op.samples_rule is not None and not op.births and op.name not in ("empty", "empty_like", "from_size")
+        if op.samples_rule is not None
+        and not op.unbacked_outputs
+        and op.name not in ("empty", "empty_like", "from_size")
     ]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from rushlight.autodiff.cut import can_wait, is_cheap, is_view, minimum_cut
-from rushlight.ir.graph import PARAMETER, RELAYOUT, Call, Graph, births_of, parameter
+from rushlight.ir.graph import PARAMETER, RELAYOUT, Call, Graph, parameter, unbacked_outputs_of
 from rushlight.ir.sizes import with_hidden_sizes
 from rushlight.ir.type import row_major
 from rushlight.ir.value import map_operands
@@ -145,7 +145,7 @@ def split_joint(
             cut.build(call)
     images = [cut.image(call) for call in gradients]
     backward, sizes = cut.graph(images, f"{joint.name}_backward")
-    born = births_of(joint.calls)
+    born = unbacked_outputs_of(joint.calls)
     forward = Graph(
         joint.parameters[:count],
         (*[call for call in joint.calls if id(call) not in late], *cut.relayouts),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rushlight.codegen.llvm.gemm import emit_core
-from rushlight.codegen.llvm.gemm_kernel import core_name
+from rushlight.codegen.llvm.gemm.macro_tile import emit_core
+from rushlight.codegen.llvm.gemm.task import core_name
 from rushlight.ir.gemm_tile import GemmTile
 
 

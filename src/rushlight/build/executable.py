@@ -99,11 +99,11 @@ class Executable(ABC):
         self.cached = cached
         self._infer: Callable[[Shapes], Layouts] | None = None
 
-    def launcher(self, work: int) -> Callable[[descriptor.Sheet], None]:
+    def launcher(self, work: int) -> Callable[[descriptor.ArgumentBlock], None]:
         """What launches it on the sheets of one plan, whose calls are all so much `work`."""
         return lambda sheet: self.launch(sheet.addresses, work)
 
-    def committer(self, work: int) -> Callable[[descriptor.Sheet, Commit], None]:
+    def committer(self, work: int) -> Callable[[descriptor.ArgumentBlock, Commit], None]:
         """What launches it on a sheet with a commit, which is made with the writes to inputs: all of them or none."""
         return lambda sheet, commit: self.launch(sheet.addresses, work, (commit,))
 
@@ -198,12 +198,12 @@ class NativeExecutable(Executable):
         if status:
             self._fail(status)
 
-    def launcher(self, work: int) -> Callable[[descriptor.Sheet], None]:
+    def launcher(self, work: int) -> Callable[[descriptor.ArgumentBlock], None]:
         """What launches it on the sheets of one plan: short calls take the shortest way."""
         entry = self._entry
         if work >= context.RELEASE_ABOVE_WORK:
 
-            def launch_long(sheet: descriptor.Sheet) -> None:
+            def launch_long(sheet: descriptor.ArgumentBlock) -> None:
                 status = context.call(entry, sheet.pointer, work)
                 if status:
                     self._fail(status)
@@ -211,7 +211,7 @@ class NativeExecutable(Executable):
             return launch_long
         local, call = context.LOCAL, context.current().call_short
 
-        def launch_short(sheet: descriptor.Sheet) -> None:
+        def launch_short(sheet: descriptor.ArgumentBlock) -> None:
             try:
                 here = local.context
             except AttributeError:
@@ -224,11 +224,11 @@ class NativeExecutable(Executable):
 
         return launch_short
 
-    def committer(self, work: int) -> Callable[[descriptor.Sheet, Commit], None]:
+    def committer(self, work: int) -> Callable[[descriptor.ArgumentBlock, Commit], None]:
         """What launches it on a sheet with a commit."""
         entry = self._entry
 
-        def launch(sheet: descriptor.Sheet, commit: Commit) -> None:
+        def launch(sheet: descriptor.ArgumentBlock, commit: Commit) -> None:
             status = context.call(entry, sheet.pointer, work, (commit,))
             if status:
                 self._fail(status)

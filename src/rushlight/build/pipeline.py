@@ -14,8 +14,8 @@ from typing import Any
 
 from rushlight.build.decompose import merge_equal_calls, to_primitives
 from rushlight.build.stages import NO_STAGES, Stages
-from rushlight.codegen.llvm.module import emit_module
-from rushlight.ir.choice import Choose, Machine, by_model
+from rushlight.codegen.llvm.entry.module import emit_module
+from rushlight.ir.choice import Choose, ScheduleTarget, by_model
 from rushlight.ir.gemm_tile import narrow_products
 from rushlight.ir.graph import Call, Graph
 from rushlight.ir.graph_parse import parse_graph
@@ -28,7 +28,7 @@ from rushlight.ir.verify import broken, verify_graph
 from rushlight.ir.verify_kernel import verify_plan
 from rushlight.ir.verify_memory import undecided_writes, verify_memory
 from rushlight.ops.record import OPERATORS
-from rushlight.schedule.filling import fill_first
+from rushlight.schedule.memory.filling import fill_first
 from rushlight.schedule.plan import Scheduled, schedule
 from rushlight.support import clock, events, settings
 from rushlight.support.errors import RushlightError
@@ -45,7 +45,7 @@ class Code:
 
 
 @frozen
-class Making:
+class PassContext:
     """What passes make a stage for: a target, and who chooses the tiles of matrix products."""
 
     target: Target
@@ -61,7 +61,7 @@ class Pass:
 
     name: str
     stage: str
-    run: Callable[[Any, Making], Any]
+    run: Callable[[Any, PassContext], Any]
     show: Callable[[Any], str]
     verify: Callable[[Any], None] | None = None
     read: Callable[[str, Any], Any] | None = None
@@ -78,7 +78,7 @@ def run_passes(
     `choose` chooses the tiles of matrix products.
     """
     value: Any = graph
-    making = Making(target, choose)
+    making = PassContext(target, choose)
     for step in PIPELINE:
         before = None if step is PIPELINE[0] else value
         with clock.stage(step.name):
@@ -102,20 +102,20 @@ def _taken_over(stage: str, read: Callable[[str, Any], Any], text: str, value: A
         raise
 
 
-def _as_captured(graph: Graph, making: Making) -> Graph:
+def _as_captured(graph: Graph, making: PassContext) -> Graph:
     return graph
 
 
-def _decompose(graph: Graph, making: Making) -> Graph:
+def _decompose(graph: Graph, making: PassContext) -> Graph:
     return to_primitives(graph)
 
 
-def _merge(graph: Graph, making: Making) -> Graph:
+def _merge(graph: Graph, making: PassContext) -> Graph:
     return merge_equal_calls(graph)
 
 
-def _schedule(graph: Graph, making: Making) -> Scheduled:
-    scheduled = schedule(graph, Machine(making.target.vector_bytes, narrow_products(making.target), making.choose))
+def _schedule(graph: Graph, making: PassContext) -> Scheduled:
+    scheduled = schedule(graph, ScheduleTarget(making.target.vector_bytes, narrow_products(making.target), making.choose))
     for reason, count in Counter([item.verdict.reason for item in scheduled.missed]).items():
         events.record("missed_fusion", "fuse", f"{graph.name}: {reason} ({count} times)")
     return scheduled
@@ -131,7 +131,7 @@ def _fused_text(scheduled: Scheduled) -> str:
     return "\n".join([*lines, ""])
 
 
-def _plan_of(scheduled: Scheduled, making: Making) -> Plan:
+def _plan_of(scheduled: Scheduled, making: PassContext) -> Plan:
     """The plan: memory that is written where data says is filled first, unless launches are known to have filled it."""
     plan = scheduled.plan
     undecided = undecided_writes(plan)
@@ -143,7 +143,7 @@ def _plan_of(scheduled: Scheduled, making: Making) -> Plan:
     return plan
 
 
-def _emit(plan: Plan, making: Making) -> Code:
+def _emit(plan: Plan, making: PassContext) -> Code:
     return Code(*emit_module(plan, making.target), plan)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from rushlight.ir.graph import NUMBER, PARAMETER, RELAYOUT, RESULT, Call, Graph, births_of, parameter, with_dense_outputs
+from rushlight.ir.graph import NUMBER, PARAMETER, RELAYOUT, RESULT, Call, Graph, unbacked_outputs_of, parameter, with_dense_outputs
 from rushlight.ir.sizes import with_hidden_sizes
 from rushlight.ir.type import TensorType, dense_order, row_major
 from rushlight.ir.value import map_operands
@@ -22,7 +22,7 @@ from rushlight.sym import SizeExpr
 
 
 @frozen
-class Birth:
+class UnbackedOutput:
     """A symbol's value, from the tensor `call`; where there is none, the step before has told it."""
 
     symbol: SizeExpr
@@ -51,13 +51,13 @@ class NativeStep:
     makes: tuple[Call, ...]
 
 
-Step = HostStep | NativeStep | Birth
+Step = HostStep | NativeStep | UnbackedOutput
 
 
 def is_segmented(graph: Graph) -> bool:
     """Whether a graph is more than one native call."""
     examples = {call.op: call for call in graph.calls}
-    return any(is_host(call) or op.births for op, call in examples.items())
+    return any(is_host(call) or op.unbacked_outputs for op, call in examples.items())
 
 
 def is_host(call: Call) -> bool:
@@ -65,7 +65,7 @@ def is_host(call: Call) -> bool:
     return Fact.HOST in getattr(call.op, "facts", Fact.NONE)
 
 
-def cut_at_births(graph: Graph) -> list[Step]:
+def cut_at_unbacked_outputs(graph: Graph) -> list[Step]:
     """The steps of a graph, in order. Values are those of the graph's own calls; the last step makes the results."""
     return _Cutter(graph).run()
 
@@ -76,7 +76,7 @@ def verify_steps(graph: Graph, steps: Sequence[Step]) -> None:
     A native step makes all of its results, or its plan is not compiled: so nothing between steps is read unwritten.
     """
     made = {id(call) for call in graph.parameters}
-    births = births_of(graph.calls)
+    unbacked_outputs = unbacked_outputs_of(graph.calls)
     for number, step in enumerate(steps):
         reads: Sequence[Call] = ()
         sizes: Iterable[SizeExpr] = ()
@@ -91,11 +91,11 @@ def verify_steps(graph: Graph, steps: Sequence[Step]) -> None:
             if id(call) not in made:
                 broken(f"step {number}", "a value is read that no earlier step makes", call=call.op.name)
         for symbol in sizes:
-            if symbol in births:
+            if symbol in unbacked_outputs:
                 broken(f"step {number}", "a size is needed that no earlier step tells", symbol=symbol)
         made.update([id(call) for call in makes if call is not None])
-        if isinstance(step, Birth):
-            births.pop(step.symbol, None)
+        if isinstance(step, UnbackedOutput):
+            unbacked_outputs.pop(step.symbol, None)
     for call in graph.outputs:
         if id(call) not in made:
             broken(graph.name, "a result is made by no step", call=call.op.name)
@@ -125,7 +125,7 @@ class _Cutter:
         earliest, count = _earliest(self.graph)
         self.waves = [_Wave() for _ in range(count)]
         for call in self.graph.calls:
-            if is_host(call) or call.op.births:
+            if is_host(call) or call.op.unbacked_outputs:
                 self.waves[earliest[id(call)]].between.append(call)
         for number in range(count):
             self._assign(number)
@@ -136,7 +136,7 @@ class _Cutter:
             for call in wave.between:
                 host = is_host(call)
                 steps += [HostStep(call, self._results_of(call), _told_sizes(call))] if host else []
-                steps += [Birth(symbol, None if host else call) for symbol in call.born()]
+                steps += [UnbackedOutput(symbol, None if host else call) for symbol in call.unbacked_symbols()]
         return steps
 
     def _asked(self, number: int) -> list[Call]:
@@ -210,7 +210,7 @@ def _told_sizes(call: Call) -> tuple[tuple[SizeExpr, int, int], ...]:
     """Where the results of a call show the sizes that it makes known."""
     found: list[tuple[SizeExpr, int, int]] = []
     types: tuple[TensorType, ...] = call.type if isinstance(call.type, tuple) else (call.type,)
-    for symbol in call.born():
+    for symbol in call.unbacked_symbols():
         places = [place for place, type_ in enumerate(types) if symbol in type_.shape]
         if not places:
             fail("X001", f"{call.op.name}: no result shows the size that it makes known")
@@ -264,7 +264,7 @@ class _SegmentMaker:
 
     def _build(self, call: Call) -> None:
         operands = map_operands(call.operands, lambda item: self.images[id(item)])
-        attrs = tuple([(name, None if name in call.op.births else value) for name, value in call.attrs])
+        attrs = tuple([(name, None if name in call.op.unbacked_outputs else value) for name, value in call.attrs])
         new = Call(call.op, operands, attrs, call.type, call.frames, call.region)
         self.images[id(call)] = new
         self.calls.append(new)
@@ -284,7 +284,7 @@ class _SegmentMaker:
 
 def _earliest(graph: Graph) -> tuple[dict[int, int], int]:
     """The first wave in which each call can run, or after which the host can run it, and the number of waves."""
-    births = births_of(graph.calls)
+    unbacked_outputs = unbacked_outputs_of(graph.calls)
     found: dict[int, int] = {}
     count = 1
     for call in graph.calls:
@@ -292,13 +292,13 @@ def _earliest(graph: Graph) -> tuple[dict[int, int], int]:
         for item in call.inputs():
             source = item.operands[0] if item.op is RESULT else item
             mine = max(mine, found.get(id(source), 0) + (is_host(source) and not host))
-        if births:
-            own = call.born()
+        if unbacked_outputs:
+            own = call.unbacked_symbols()
             for symbol in call.symbols():
-                if symbol in births and symbol not in own:
-                    mine = max(mine, found[id(births[symbol])] + (not host))
+                if symbol in unbacked_outputs and symbol not in own:
+                    mine = max(mine, found[id(unbacked_outputs[symbol])] + (not host))
         found[id(call)] = mine
-        count = max(count, mine + 1 + (host or bool(call.op.births)))
+        count = max(count, mine + 1 + (host or bool(call.op.unbacked_outputs)))
     return found, count
 
 

@@ -15,19 +15,19 @@ from typing import TYPE_CHECKING, Any
 from rushlight import build, tune
 from rushlight.autodiff.partition import split_joint
 from rushlight.build.segments import is_segmented
-from rushlight.capture import specified
+from rushlight.capture import aot
 from rushlight.capture.arguments import Arguments, Names
 from rushlight.capture.backward import BackwardPart
-from rushlight.capture.entry import Entry
-from rushlight.capture.freezing import Frozen
+from rushlight.capture.entry.entry import Entry
+from rushlight.capture.entry.writer import MISS, Writer
 from rushlight.capture.numbers import ProgramNumbers
 from rushlight.capture.program import Program, Recorder, open_type, record
-from rushlight.capture.reads import Reads, forget_unread
 from rushlight.capture.segmented import Segmented
 from rushlight.capture.source import TensorSource
-from rushlight.capture.state import MARK, StateWalk, walk_function, walk_prepared
-from rushlight.capture.writer import MISS, Writer
-from rushlight.capture.written import written_arguments
+from rushlight.capture.state.freezing import Frozen
+from rushlight.capture.state.reachable import MARK, StateWalk, walk_function, walk_prepared
+from rushlight.capture.state.reads import Reads, forget_unread
+from rushlight.capture.user_paths import written_arguments
 from rushlight.eager.dispatch import STATE
 from rushlight.eager.handle import Handle
 from rushlight.ir.graph import with_dense_outputs
@@ -42,7 +42,7 @@ from rushlight.sym.memo import forget, forgetting
 if TYPE_CHECKING:
     from rushlight.build import Executable
     from rushlight.ir.graph import Graph
-    from rushlight.ir.spec import ParamsSpec
+    from rushlight.ir.spec.specification import ParamsSpec
 
 MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 SEARCHING = ("max-autotune", "max-autotune-no-cudagraphs")
@@ -183,11 +183,11 @@ class CompiledFunction:
         def stand_in(place: int, name: str, value: Any) -> Any:
             if opened is None:
                 return self._stand_in(recorder, place, name, value)
-            return specified.stand_in(opened, recorder, place, name, value)
+            return aot.stand_in(opened, recorder, place, name, value)
 
         program = record(recorder, arguments, stand_in, self.dynamic_numbers, unset)
         if opened is not None:
-            specified.finish(opened, program)
+            aot.finish(opened, program)
         reads.leave()
         return program
 
@@ -211,8 +211,8 @@ class SpecifiedFunction(CompiledFunction):
         """Run the artifact for the call; C022 where it fits no specification."""
         if STATE.included and _is_traced():
             return self.function(*args, **kwargs)
-        spec = specified.first_fitting(self.specs, args, kwargs)
-        return self._run(spec, specified.in_order(spec.args, args), specified.in_order(spec.kwargs, kwargs))
+        spec = aot.first_fitting(self.specs, args, kwargs)
+        return self._run(spec, aot.in_order(spec.args, args), aot.in_order(spec.kwargs, kwargs))
 
     def reset(self) -> None:
         """Forgets all artifacts."""
@@ -311,7 +311,7 @@ def compile(
     options: dict[str, Any] | None = None,
     disable: bool = False,
     freeze: bool = False,
-    specs: specified.Given | None = None,
+    specs: aot.Given | None = None,
     domain: str | ParamsSpec | None = None,
 ) -> Any:
     """Compiles a function or module when it is first called; also a decorator, as `torch.compile`.
@@ -358,7 +358,7 @@ def compile(
     if disable:
         return model
     chosen = Options(dynamic is not False, backend, mode in SEARCHING, freeze)
-    found = specified.specifications(specs, domain)
+    found = aot.specifications(specs, domain)
     compiled = SpecifiedFunction(model, chosen, found) if found else CompiledFunction(model, chosen)
     return CompiledModule(model, compiled) if hasattr(type(model), "forward") else compiled
 

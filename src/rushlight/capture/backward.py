@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rushlight.autodiff.backward import Apart
 from rushlight.autodiff.partition import Split
 from rushlight.build.segments import is_segmented
-from rushlight.capture.entry import RunPlan
+from rushlight.capture.entry.entry import RunPlan
 from rushlight.capture.joint import Joint
 from rushlight.capture.program import Program
 from rushlight.capture.segmented import Ran, Runs, Segmented, Whole

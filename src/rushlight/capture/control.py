@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from rushlight.eager.form import Form, form_of
 from rushlight.eager.handle import allocate, make_view
 from rushlight.eager.memory import array_of
+from rushlight.eager.tensor_meta import TensorMeta, form_of
 from rushlight.ops import Operator, control
 from rushlight.support.errors import fail
 
@@ -44,7 +44,7 @@ def run_scan(
     xs: Sequence[Any],
     others: Sequence[Any],
     body: Bind,
-    types: Sequence[Callable[[], Form]],
+    types: Sequence[Callable[[], TensorMeta]],
     length: int,
     reverse: bool,
     sizes: Any,
@@ -75,13 +75,13 @@ def _require_same(carries: Sequence[Any], values: Sequence[Any]) -> None:
             fail("X001", "a loop carries a value of another form", before=before, after=after)
 
 
-def _alike(one: Form, other: Form) -> bool:
+def _alike(one: TensorMeta, other: TensorMeta) -> bool:
     return one.shape == other.shape and one.dtype is other.dtype and (one.is_contiguous and other.is_contiguous)
 
 
 def _slices(tensor: Any) -> Callable[[int], Any]:
     """The slices of a tensor that lies row by row."""
-    form: Form = tensor.form
+    form: TensorMeta = tensor.form
     part = form_of(tuple(form.shape[1:]), form.dtype, form.device)
     return lambda at: make_view(tensor, part, tensor.offset + at * part.numel)
 

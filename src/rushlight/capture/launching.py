@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rushlight.eager.execution.operands import form_of_operand
 from rushlight.eager.execution.plan import KernelPlan
-from rushlight.eager.form import form_of
+from rushlight.eager.tensor_meta import form_of
 from rushlight.ir.dtype import int64
 from rushlight.sym import SizeExpr, evaluate
 

@@ -9,27 +9,34 @@ from typing import Any
 
 from rushlight.capture.aliasing import refuse_overlaps
 from rushlight.capture.arguments import Arguments
-from rushlight.capture.changes import Copy, argument_effects, changed_state, reaching, state_effects, state_sources
-from rushlight.capture.freezing import Frozen
 from rushlight.capture.hooks import share_hooks
 from rushlight.capture.joint import Joint, derived
 from rushlight.capture.marks import Mark, marks_of, refuse_fixed
 from rushlight.capture.numbers import ProgramNumbers
 from rushlight.capture.source import ArgumentSource, GradientSource, NumberSource, Source, TensorSource, ViewSource
-from rushlight.capture.state import StateWalk
-from rushlight.capture.values import Container, Effect, SizeOf, Taken, Template, flatten_value
+from rushlight.capture.state.changes import (
+    Copy,
+    argument_effects,
+    changed_state,
+    reaching,
+    state_effects,
+    state_sources,
+)
+from rushlight.capture.state.freezing import Frozen
+from rushlight.capture.state.reachable import StateWalk
+from rushlight.capture.values import Container, Effect, InputRef, SizeOf, Template, flatten_value
 from rushlight.eager.autograd.node import mark
 from rushlight.eager.dispatch import STATE
-from rushlight.eager.form import Form
 from rushlight.eager.handle import Handle
 from rushlight.eager.interception import PYTHON
 from rushlight.eager.symbols import unwrap_size
 from rushlight.eager.tensor import Parameter, Tensor
+from rushlight.eager.tensor_meta import TensorMeta
 from rushlight.eager.tracing import TracedNumber, Tracer
 from rushlight.eager.tracing.number import traced_number
-from rushlight.ir.graph import Graph, GraphBuilder, Node, births_of
-from rushlight.ir.spec_leaf import FloatSpec, IntSpec
-from rushlight.ir.spec_propose import Observed
+from rushlight.ir.graph import Graph, GraphBuilder, Node, unbacked_outputs_of
+from rushlight.ir.spec.leaf import FloatSpec, IntSpec
+from rushlight.ir.spec.propose import Observed
 from rushlight.ir.type import TensorType, dense_order, row_major, symbols_in
 from rushlight.runtime.generator import Generator
 from rushlight.runtime.native import run_or_undo
@@ -69,7 +76,7 @@ class Program:
     differentiable: list[int] = field(default_factory=list)
     guards: list[Guard] = field(default_factory=list)
     sizes: dict[str, SizeExpr] = field(default_factory=dict)
-    told: set[SizeExpr] = field(default_factory=set)
+    unbacked: set[SizeExpr] = field(default_factory=set)
     observed: Observed | None = None
 
 
@@ -127,7 +134,7 @@ class Recorder:
             fake.requires_grad_(True)
             share_hooks(record, fake.gradient)
         if record is not None and record.required and record.grad is not None:
-            form: Form = record.grad.form
+            form: TensorMeta = record.grad.form
             gradient = self.tracer.fake(row_major(type_) if form.is_contiguous else form.type)
             self.sources[id(gradient)] = GradientSource(ArgumentSource(position), form)
             self.before[id(fake)] = fake.gradient.grad = gradient
@@ -286,22 +293,20 @@ class Recorder:
         split = len(self.builder.calls)
         joint, differentiable, views = derived(self.tracer, handles, self.views, self.since, self._source_of)
         found = [] if joint is None else [Node(self.builder, item.total) for item in joint.gradients if item.total]
-        mutations: list[tuple[int, Node]] = []
-        written: list[Handle] = []
-        for position, tensor in enumerate(self.tracer.lifted):
-            cell = tensor.node.cell
-            if cell.source is tensor and cell.writes:
-                mutations.append((position, cell.node))
-                written.append(tensor)
+        cells = [(position, tensor, tensor.node.cell) for position, tensor in enumerate(self.tracer.lifted)]
+        mutated = [entry for entry in cells if entry[2].source is entry[1] and entry[2].writes]
+        mutations = [(position, cell.node) for position, _, cell in mutated]
+        written = [tensor for _, tensor, _ in mutated]
         inputs = [self.given.get(id(tensor), tensor) for tensor in self.tracer.lifted]
         self.frozen.refuse(written, self.given)
         refuse_overlaps([self.given.get(id(tensor), tensor) for tensor in written], inputs)
-        told = _template_symbols([template, *[effect.value for effect in effects]])
-        births = births_of(self.builder.calls) if told else {}
-        whole = self.builder.graph([*nodes, *found], mutations, sizes=tuple([size for size in told if size in births]))
+        returned = _template_symbols([template, *[effect.value for effect in effects]])
+        unbacked_outputs = unbacked_outputs_of(self.builder.calls) if returned else {}
+        sizes = tuple([size for size in returned if size in unbacked_outputs])
+        whole = self.builder.graph([*nodes, *found], mutations, sizes=sizes)
         used = {id(item) for call in whole.calls for item in call.inputs()} | {id(call) for call in whole.results()}
         tangents = 0 if joint is None else len(joint.tangents)
-        graph, kept = without_unused_parameters(whole, used, tangents, told | _guarded_symbols(self.scope))
+        graph, kept = without_unused_parameters(whole, used, tangents, returned | _guarded_symbols(self.scope))
         lifted = [self.tracer.lifted[position] for position in kept]
         sources = [self.sources.get(id(tensor)) or TensorSource(tensor) for tensor in lifted]
         return Program(
@@ -320,7 +325,7 @@ class Recorder:
             draws=dict(self.draws),
             differentiable=differentiable,
             guards=list(self.scope.guards),
-            told=told,
+            unbacked=returned,
             unset_gradients=_read_placeholders(used, self.placeholders),
         )
 
@@ -421,7 +426,7 @@ def random_names(place: int) -> tuple[str, str]:
 
 
 def symbolic_type(
-    scope: Scope, form: Form, name: str, marks: Mapping[int, Mark], written: str | None = None
+    scope: Scope, form: TensorMeta, name: str, marks: Mapping[int, Mark], written: str | None = None
 ) -> TensorType:
     """The type of a tensor whose sizes are symbols, unless marks say otherwise.
 
@@ -505,6 +510,6 @@ def _template_symbols(templates: list[Template]) -> set[SizeExpr]:
             stack.extend(item.items)
         elif isinstance(item, SizeOf):
             found.update(free_symbols(item.expr))
-        elif isinstance(item, Taken) and isinstance(item.source, ViewSource):
+        elif isinstance(item, InputRef) and isinstance(item.source, ViewSource):
             found.update(symbols_in([value for _, _, attrs in item.source.steps for value in attrs.values()]))
     return found

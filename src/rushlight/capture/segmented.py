@@ -6,13 +6,20 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
-from rushlight.build.segments import Birth, HostStep, NativeStep, cut_at_births, is_segmented, verify_steps
+from rushlight.build.segments import (
+    HostStep,
+    NativeStep,
+    UnbackedOutput,
+    cut_at_unbacked_outputs,
+    is_segmented,
+    verify_steps,
+)
 from rushlight.capture.control import DRIVERS, Body
 from rushlight.capture.launching import Launching, evaluated
 from rushlight.eager.autograd.modes import no_grad
 from rushlight.eager.dispatch import dispatch
-from rushlight.eager.form import form_of
 from rushlight.eager.memory import array_of
+from rushlight.eager.tensor_meta import form_of
 from rushlight.ir.graph import NUMBER, Graph, Inner, with_dense_outputs
 from rushlight.ir.sizes import with_hidden_sizes
 from rushlight.ir.type import TensorType, symbols_in
@@ -55,11 +62,11 @@ class Segmented:
         self.launchings: list[Launching] = []
         self._parameters = [id(call) for call in graph.parameters]
         self._outputs = [id(call) for call in graph.outputs]
-        steps = cut_at_births(graph)
+        steps = cut_at_unbacked_outputs(graph)
         if settings.get().verify:
             verify_steps(graph, steps)
         self._ends_natively = bool(steps) and isinstance(steps[-1], NativeStep)
-        places = {step.symbol: place for place, step in enumerate(steps, 1) if isinstance(step, Birth)}
+        places = {step.symbol: place for place, step in enumerate(steps, 1) if isinstance(step, UnbackedOutput)}
         ready: list[list[RuntimeAssert]] = [[] for _ in range(len(steps) + 1)]
         for item in _asserts(graph) if asserts is None else asserts:
             ready[max([places.get(symbol, 0) for symbol in free_symbols(item.condition.expr)], default=0)].append(item)
@@ -72,9 +79,9 @@ class Segmented:
         """What its native steps run."""
         return tuple([launching.executable for launching in self.launchings])
 
-    def _runner(self, step: HostStep | NativeStep | Birth, compile_graph: Compile) -> Runner:
-        if isinstance(step, Birth):
-            return _birth_runner(step)
+    def _runner(self, step: HostStep | NativeStep | UnbackedOutput, compile_graph: Compile) -> Runner:
+        if isinstance(step, UnbackedOutput):
+            return _unbacked_output_runner(step)
         if isinstance(step, HostStep):
             return _host_runner(step, compile_graph)
         launching = Launching(step.graph, step.sizes, compile_graph)
@@ -177,7 +184,7 @@ def _compiled_within(branch: Branch, compile_graph: Compile, graph: Graph) -> Ex
         return compile_graph(graph)
 
 
-def _birth_runner(birth: Birth) -> Runner:
+def _unbacked_output_runner(birth: UnbackedOutput) -> Runner:
     symbol, call = birth.symbol, birth.call
 
     def run(values: dict[int, Any], sizes: dict[SizeExpr, int]) -> None:
@@ -191,7 +198,9 @@ def _host_runner(step: HostStep, compile_graph: Compile) -> Runner:
     call = step.call
     op: Any = call.op
     several = isinstance(call.type, tuple)
-    attrs = {name: None if name in op.births else _with_runners(value, compile_graph) for name, value in call.attrs}
+    attrs = {
+        name: None if name in op.unbacked_outputs else _with_runners(value, compile_graph) for name, value in call.attrs
+    }
     driver = DRIVERS.get(op)
 
     def run(values: dict[int, Any], sizes: dict[SizeExpr, int]) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rushlight.eager.form import Form
 from rushlight.eager.handle import Handle
+from rushlight.eager.tensor_meta import TensorMeta
 from rushlight.ir.dtype import DType
 from rushlight.support.frozen import frozen
 
@@ -41,7 +41,7 @@ class GradientSource:
     """The gradient that a tensor, or an argument, has at the time of the call."""
 
     owner: Handle | ArgumentSource
-    form: Form
+    form: TensorMeta
 
 
 @frozen

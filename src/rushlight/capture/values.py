@@ -22,7 +22,7 @@ class Output:
 
 
 @frozen
-class Taken:
+class InputRef:
     """An input, as it is."""
 
     source: Source
@@ -72,7 +72,7 @@ class Deleted:
     """No value: the entry is taken away."""
 
 
-Template = Output | Taken | Number | SizeOf | Constant | Reached | Container | Deleted
+Template = Output | InputRef | Number | SizeOf | Constant | Reached | Container | Deleted
 
 
 @frozen(eq=False)
@@ -96,7 +96,7 @@ def flatten_value(
         return Number(value.text)
     if isinstance(value, Handle):
         found = classify(value)
-        return Output(found) if isinstance(found, int) else Taken(found)
+        return Output(found) if isinstance(found, int) else InputRef(found)
     if isinstance(value, SymInt):
         return SizeOf(value.expr)
     if isinstance(value, SymBool):

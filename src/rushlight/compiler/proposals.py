@@ -6,8 +6,8 @@ from typing import Any
 
 from rushlight.capture import explain_entries
 from rushlight.compiler.report import is_compiled
-from rushlight.ir.spec import ParamsSpec
-from rushlight.ir.spec_propose import propose
+from rushlight.ir.spec.propose import propose
+from rushlight.ir.spec.specification import ParamsSpec
 from rushlight.support.errors import require
 
 

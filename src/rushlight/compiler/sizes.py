@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from rushlight.capture import CompiledModule, explain_entries
-from rushlight.capture.entry import Entry
+from rushlight.capture.entry.entry import Entry
 from rushlight.compiler.report import is_compiled
 from rushlight.support.frozen import frozen
 from rushlight.support.provenance import Frame

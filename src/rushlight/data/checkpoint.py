@@ -25,9 +25,9 @@ from safetensors import SafetensorError, deserialize, safe_open
 from rushlight.data.tree import Encoder, decode, to_text
 from rushlight.eager.arguments import place
 from rushlight.eager.creation import from_numpy
-from rushlight.eager.form import form_of
 from rushlight.eager.handle import Handle, make
 from rushlight.eager.memory import array_of
+from rushlight.eager.tensor_meta import form_of
 from rushlight.ir.dtype import (
     DType,
     bfloat16,

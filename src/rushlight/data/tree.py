@@ -21,8 +21,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from rushlight.eager.form import Size
 from rushlight.eager.handle import Handle
+from rushlight.eager.tensor_meta import Size
 from rushlight.ir.dtype import BY_NAME, DType
 from rushlight.ir.type import Device
 from rushlight.support.errors import error, fail

@@ -4,7 +4,7 @@ from rushlight.eager.autograd import record
 from rushlight.eager.execution import kernels, meta
 from rushlight.eager.tensor import Parameter, Tensor
 
-__all__ = ["ANSWERERS", "Parameter", "Tensor"]
+__all__ = ["FALLBACK_KERNELS", "Parameter", "Tensor"]
 
-ANSWERERS = (kernels.run_on_cpu, meta.run_on_meta, record.record)
+FALLBACK_KERNELS = (kernels.run_on_cpu, meta.run_on_meta, record.record)
 """The boxed kernels that answer every operator; importing their modules registers them."""

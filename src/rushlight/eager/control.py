@@ -16,10 +16,10 @@ from rushlight.eager.autograd.modes import no_grad
 from rushlight.eager.autograd.node import Node, mark
 from rushlight.eager.boundary import checked
 from rushlight.eager.dispatch import STATE
-from rushlight.eager.form import form_of
 from rushlight.eager.handle import Handle, allocate, share
 from rushlight.eager.pytree import Leaf, Structure, flatten_tree, leaves_like, map_tree, unflatten_tree
 from rushlight.eager.symbols import SymBool, SymInt
+from rushlight.eager.tensor_meta import form_of
 from rushlight.eager.tracing import TracedNumber, Tracer
 from rushlight.eager.tracing.body import refuse_random
 from rushlight.eager.tracing.control import refuse, traced_cond

@@ -21,10 +21,10 @@ from rushlight.eager.arguments import (
 )
 from rushlight.eager.autograd.history import differentiable
 from rushlight.eager.dispatch import Key, call_function, register
-from rushlight.eager.form import form_of
 from rushlight.eager.handle import AUTOGRAD, Handle, allocate, gradient_of
 from rushlight.eager.keywords import named_size, no_more
 from rushlight.eager.memory import copied, tensor_of
+from rushlight.eager.tensor_meta import form_of
 from rushlight.ir.dtype import DType, Kind, bool_, complex64, complex128, float32, from_numpy_dtype, int64
 from rushlight.ir.type import CPU, Device
 from rushlight.ops import OPERATORS

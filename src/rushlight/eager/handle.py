@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NoReturn
 
 from rushlight.eager.dispatch import BACKENDS, STATE, Dispatched, Key, bit, dispatch
-from rushlight.eager.form import Form, Size, form_of
+from rushlight.eager.tensor_meta import Size, TensorMeta, form_of
 from rushlight.ir.dtype import DType
 from rushlight.ir.type import Device
 from rushlight.runtime.allocator import Storage
@@ -106,7 +106,7 @@ class Handle(Dispatched):
 
     storage: Storage | None
     offset: Any
-    form: Form
+    form: TensorMeta
     version: Version
     view_of: View | None
     gradient: Gradient | None
@@ -185,7 +185,7 @@ def move(tensor: Handle, of: Handle) -> None:
     _moves[0] += 1
 
 
-def make(storage: Storage | None, form: Form, offset: Any = 0, cls: type[Handle] | None = None) -> Any:
+def make(storage: Storage | None, form: TensorMeta, offset: Any = 0, cls: type[Handle] | None = None) -> Any:
     """A new tensor that is no view and has no history."""
     cls = cls or _public[0]
     self = cls.__new__(cls) if cls.__new__ is object.__new__ else object.__new__(cls)
@@ -200,7 +200,7 @@ def make(storage: Storage | None, form: Form, offset: Any = 0, cls: type[Handle]
     return self
 
 
-def make_view(base: Handle, form: Form, offset: Any) -> Any:
+def make_view(base: Handle, form: TensorMeta, offset: Any) -> Any:
     """A new tensor on the same storage and version counter; says nothing of how it is related."""
     cls = _public[0]
     self = object.__new__(cls)
@@ -215,7 +215,7 @@ def make_view(base: Handle, form: Form, offset: Any) -> Any:
     return self
 
 
-def allocate(form: Form) -> Any:
+def allocate(form: TensorMeta) -> Any:
     """A new tensor with undefined contents; without data on the meta device and for symbolic sizes."""
     if form.symbolic or form.keys == META:
         return make(None, form)
@@ -239,6 +239,6 @@ def gradient_of(tensor: Handle) -> Gradient:
     return tensor.gradient
 
 
-def plain_form(form: Form, dtype: DType | None = None) -> Form:
+def plain_form(form: TensorMeta, dtype: DType | None = None) -> TensorMeta:
     """The row-major form of the same shape, dtype and device."""
     return form_of(tuple(form.shape), dtype or form.dtype, form.device)

@@ -13,9 +13,9 @@ from typing import Any, Self
 
 from rushlight.eager.dispatch import STATE, Key, Scope, bit, call_below, register_fallback
 from rushlight.eager.execution.operands import flatten
-from rushlight.eager.form import form_of
 from rushlight.eager.handle import Handle, adopted, make
 from rushlight.eager.mutation import Mutation
+from rushlight.eager.tensor_meta import form_of
 from rushlight.ir.dtype import DType
 from rushlight.ir.type import CPU, Device
 from rushlight.support.errors import fail

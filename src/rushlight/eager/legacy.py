@@ -9,8 +9,8 @@ import numpy as np
 
 from rushlight.eager.arguments import default_dtype, element_type, place
 from rushlight.eager.creation import empty, tensor
-from rushlight.eager.form import Size
 from rushlight.eager.handle import Handle
+from rushlight.eager.tensor_meta import Size
 from rushlight.ir.dtype import (
     DType,
     bfloat16,

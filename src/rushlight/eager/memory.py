@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rushlight.eager.dispatch import STATE
-from rushlight.eager.form import form_of
 from rushlight.eager.handle import Handle, fail_without_data, make
+from rushlight.eager.tensor_meta import form_of
 from rushlight.ir.dtype import DType, from_numpy_dtype
 from rushlight.runtime.allocator import Storage
 from rushlight.support.errors import fail

@@ -8,9 +8,9 @@ import numpy as np
 
 from rushlight.eager.autograd.history import requires
 from rushlight.eager.creation import require_gradient
-from rushlight.eager.form import form_of
 from rushlight.eager.handle import Handle, make
 from rushlight.eager.memory import array_of
+from rushlight.eager.tensor_meta import form_of
 from rushlight.ir.dtype import BY_NAME
 from rushlight.ir.type import Device
 from rushlight.runtime.allocator import Storage

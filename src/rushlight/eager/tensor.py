@@ -15,7 +15,6 @@ from rushlight.eager.autograd.history import requires
 from rushlight.eager.autograd.node import RemovableHandle, add_hook
 from rushlight.eager.creation import require_gradient, tensor
 from rushlight.eager.dispatch import STATE, called, name_operation
-from rushlight.eager.form import Size
 from rushlight.eager.handle import Handle, adopt, gradient_of, move, share
 from rushlight.eager.interception import make_subclass, make_wrapper_subclass
 from rushlight.eager.legacy import made
@@ -33,6 +32,7 @@ from rushlight.eager.persistence import rebuild_tensor, state_of
 from rushlight.eager.printing import format_tensor
 from rushlight.eager.random import RandomMethods
 from rushlight.eager.symbols import SymInt, wrap_size
+from rushlight.eager.tensor_meta import Size
 from rushlight.eager.tracing.reading import needed_now, traced_item, traced_list
 from rushlight.ir.dtype import Kind
 from rushlight.ops.dims import same_shape

@@ -5,7 +5,7 @@ from rushlight.export.dims import Dim
 from rushlight.export.inputs import Input, Mutated, State
 from rushlight.export.module import ExportedModule
 from rushlight.export.program import ExportedProgram
-from rushlight.ir.spec import ParamsSpec
+from rushlight.ir.spec.specification import ParamsSpec
 from rushlight.support.peer_names import absent_name
 
 __all__ = [

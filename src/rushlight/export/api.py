@@ -22,7 +22,7 @@ from rushlight.export.parse import parse_program
 from rushlight.export.program import ExportedProgram
 from rushlight.export.trace import Tracing
 from rushlight.ir.graph import Graph
-from rushlight.ir.spec import OpenSpec, ParamsSpec
+from rushlight.ir.spec.specification import OpenSpec, ParamsSpec
 from rushlight.nn import Module
 from rushlight.runtime.generator import default_generator
 from rushlight.support import garbage, profiling

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, cast
 
 from rushlight.eager.handle import Handle
-from rushlight.ir.spec import ParamsSpec
-from rushlight.ir.spec_leaf import ConstSpec, FloatSpec, IntSpec, TensorSpec
-from rushlight.ir.spec_size import ShapeExpr, ShapeVar
+from rushlight.ir.spec.leaf import ConstSpec, FloatSpec, IntSpec, TensorSpec
+from rushlight.ir.spec.size import ShapeExpr, ShapeVar
+from rushlight.ir.spec.specification import ParamsSpec
 from rushlight.support.errors import fail, require
 from rushlight.support.frozen import frozen
 from rushlight.sym import optimization_hint

@@ -47,7 +47,7 @@ class Interpreter:
         for call in graph.calls:
             with replayed(call.frames):
                 values[id(call)] = self._call(call, values)
-                if call.op.births:
+                if call.op.unbacked_outputs:
                     self._learn(call, values[id(call)])
                     self._check()
         return values
@@ -72,8 +72,8 @@ class Interpreter:
         driver = _DRIVERS.get(op)
         if driver is not None:
             return driver(self, call, operands)
-        births = call.op.births
-        attrs = {name: None if name in births else map_sizes(value, self.size) for name, value in call.attrs}
+        unbacked_outputs = call.op.unbacked_outputs
+        attrs = {name: None if name in unbacked_outputs else map_sizes(value, self.size) for name, value in call.attrs}
         placed = any(isinstance(item, Handle) for item in flatten(operands))  # else its device is an attribute
         return dispatch(call.op, operands, attrs) if placed else call_function(call.op, operands, attrs)
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rushlight.capture.source import ArgumentSource
-from rushlight.capture.values import Constant, Container, Number, Output, SizeOf, Taken, Template
+from rushlight.capture.values import Constant, Container, InputRef, Number, Output, SizeOf, Template
 from rushlight.eager.dispatch import STATE, Scope
 from rushlight.eager.handle import Handle
 from rushlight.eager.random import random_state
@@ -15,8 +15,8 @@ from rushlight.eager.tracing import TracedNumber
 from rushlight.export.expression import evaluated
 from rushlight.export.interpret import Interpreter, bind
 from rushlight.export.naming import kinds_of
-from rushlight.ir.spec import OpenSpec
-from rushlight.ir.spec_leaf import ConstSpec, FloatSpec
+from rushlight.ir.spec.leaf import ConstSpec, FloatSpec
+from rushlight.ir.spec.specification import OpenSpec
 from rushlight.ir.type import TensorType
 from rushlight.nn import Module
 from rushlight.support.errors import fail
@@ -131,7 +131,7 @@ class _Built:
         """The value of a template."""
         if isinstance(template, Output):
             return self.outputs[template.place]
-        if isinstance(template, Taken):
+        if isinstance(template, InputRef):
             assert isinstance(template.source, ArgumentSource)
             return self.leaves[template.source.position]
         if isinstance(template, Number):

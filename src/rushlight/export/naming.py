@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rushlight.eager.handle import Handle
-from rushlight.ir.spec import ParamsSpec
+from rushlight.ir.spec.specification import ParamsSpec
 from rushlight.ir.type import row_major
 
 _ORDINAL = re.compile(r"\(ordinal0 \+ (\d+)\)")

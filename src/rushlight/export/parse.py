@@ -8,14 +8,14 @@ from types import MappingProxyType
 from typing import Any
 
 from rushlight.capture.source import ArgumentSource
-from rushlight.capture.values import Constant, Container, Number, Output, SizeOf, Taken, Template
+from rushlight.capture.values import Constant, Container, InputRef, Number, Output, SizeOf, Template
 from rushlight.eager.tensor import Parameter
 from rushlight.export.inputs import Input, State
 from rushlight.export.program import ExportedProgram
 from rushlight.export.text import MAGIC
 from rushlight.ir.graph import Graph
 from rushlight.ir.graph_parse import TypeReader, parse_graph
-from rushlight.ir.spec import OpenSpec, ParamsSpec
+from rushlight.ir.spec.specification import OpenSpec, ParamsSpec
 from rushlight.ops import OPERATORS
 from rushlight.support import lazy
 from rushlight.support.errors import RushlightError, error, require
@@ -81,7 +81,7 @@ def _require_parts(template: Template, outputs: int, leaves: int) -> None:
             stack.extend(item.items)
         elif isinstance(item, Output):
             found.append(item.place)
-        elif isinstance(item, Taken) and isinstance(item.source, ArgumentSource):
+        elif isinstance(item, InputRef) and isinstance(item.source, ArgumentSource):
             require(item.source.position < leaves, "C009", "export: there is no such argument", result=str(item))
     fits = sorted(set(found)) == list(range(outputs))
     require(fits, "C009", "export: the result is of other outputs", outputs=outputs)
@@ -197,7 +197,7 @@ class _Atoms(TypeReader):
         if word == "output":
             return Output(int(reader.next()))
         if word == "argument":
-            return Taken(ArgumentSource(int(reader.next())))
+            return InputRef(ArgumentSource(int(reader.next())))
         if word == "number":
             return Number(reader.value())
         found = super().parse_atom(word, reader)
@@ -221,4 +221,4 @@ def _template(reader: Reader) -> Template:
             reader.accept(",")
         return Container(dict, tuple([item for _, item in entries]), tuple([key for key, _ in entries]))
     found = reader.value()
-    return found if isinstance(found, (Output, Taken, Number, SizeOf)) else Constant(found)
+    return found if isinstance(found, (Output, InputRef, Number, SizeOf)) else Constant(found)

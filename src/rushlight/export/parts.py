@@ -9,7 +9,7 @@ from rushlight.export.canonical import in_canonical_form
 from rushlight.export.inputs import Input, Mutated, State
 from rushlight.export.naming import argument_titles
 from rushlight.ir.graph import Graph
-from rushlight.ir.spec import OpenSpec, ParamsSpec
+from rushlight.ir.spec.specification import OpenSpec, ParamsSpec
 from rushlight.sym import RuntimeAssert, free_symbols
 
 

@@ -25,7 +25,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from rushlight.capture.source import ArgumentSource
-from rushlight.capture.values import Constant, Container, Number, Output, SizeOf, Taken, Template
+from rushlight.capture.values import Constant, Container, InputRef, Number, Output, SizeOf, Template
 from rushlight.ir.graph import Call
 from rushlight.ir.text import GraphPrinter
 from rushlight.ir.type import symbols_in
@@ -124,7 +124,7 @@ def result_text(template: Template, printer: ProgramPrinter) -> str:
     def text(item: Template) -> str:
         if isinstance(item, Output):
             return f"output {item.place}"
-        if isinstance(item, Taken):
+        if isinstance(item, InputRef):
             assert isinstance(item.source, ArgumentSource)
             return f"argument {item.source.position}"
         if isinstance(item, Number):

@@ -6,22 +6,22 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from rushlight.capture import specified
+from rushlight.capture import aot
 from rushlight.capture.arguments import Arguments, Names
-from rushlight.capture.freezing import Frozen
 from rushlight.capture.numbers import ProgramNumbers
 from rushlight.capture.program import Program, Recorder, record
 from rushlight.capture.source import ArgumentSource, Source
-from rushlight.capture.state import walk_prepared
-from rushlight.capture.written import written_arguments
+from rushlight.capture.state.freezing import Frozen
+from rushlight.capture.state.reachable import walk_prepared
+from rushlight.capture.user_paths import written_arguments
 from rushlight.eager.dispatch import STATE, Scope
 from rushlight.eager.handle import AUTOGRAD, Handle
 from rushlight.eager.tracing import Tracer
 from rushlight.export.dims import Given
 from rushlight.export.naming import kinds_of
-from rushlight.ir.spec import OpenSpec, ParamsSpec
-from rushlight.ir.spec_propose import propose
-from rushlight.ir.spec_size import divides_by_integers
+from rushlight.ir.spec.propose import propose
+from rushlight.ir.spec.size import divides_by_integers
+from rushlight.ir.spec.specification import OpenSpec, ParamsSpec
 from rushlight.support.errors import fail, require
 from rushlight.support.provenance import Frame, user_frames
 from rushlight.sym import Condition, eq, free_symbols
@@ -73,7 +73,7 @@ class Tracing:
             program, opened = self._trace(spec, given.examples)
             spec = self._learned(program, opened, given)
         program, opened = self._trace(spec, {})
-        specified.finish(opened, program)
+        aot.finish(opened, program)
         return program, opened
 
     def _learned(self, program: Program, opened: OpenSpec, given: Given) -> ParamsSpec:
@@ -86,9 +86,7 @@ class Tracing:
 
     def _trace(self, spec: ParamsSpec, examples: Mapping[str, int]) -> tuple[Program, OpenSpec]:
         names = Names()
-        arguments = Arguments(
-            specified.in_order(spec.args, self.args), specified.in_order(dict(spec.kwargs), self.kwargs), names
-        )
+        arguments = Arguments(aot.in_order(spec.args, self.args), aot.in_order(dict(spec.kwargs), self.kwargs), names)
         self._require_fits(spec)
         walk = walk_prepared(self.function, arguments.leaves)
         opened = spec.open(examples=examples)
@@ -97,7 +95,7 @@ class Tracing:
         recorder.tracer.outside = self.outside
 
         def stand_in(place: int, name: str, value: Any) -> Any:
-            return specified.stand_in(opened, recorder, place, name, value)
+            return aot.stand_in(opened, recorder, place, name, value)
 
         with Scope(grad=True, inference=False, excluded=STATE.excluded | AUTOGRAD):
             program = record(recorder, arguments, stand_in)

@@ -30,7 +30,7 @@ def by_model(product: Product) -> GemmTile:
 
 
 @frozen
-class Machine:
+class ScheduleTarget:
     """What plans are made for: the width of vectors, the narrow dtypes that it multiplies, and who chooses tiles."""
 
     vector_bytes: int

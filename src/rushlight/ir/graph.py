@@ -66,10 +66,10 @@ class Call(Term):
         """The symbols in its type and its attributes, those born of it included."""
         return symbols_in([self.type, *[value for _, value in self.attrs]])
 
-    def born(self) -> list[SizeExpr]:
+    def unbacked_symbols(self) -> list[SizeExpr]:
         """The symbols whose values it makes known."""
         found: list[SizeExpr] = []
-        for value in [self.attr(name) for name in self.op.births]:
+        for value in [self.attr(name) for name in self.op.unbacked_outputs]:
             found += [item for item in (value if isinstance(value, tuple) else (value,)) if isinstance(item, SizeExpr)]
         return found
 
@@ -144,15 +144,15 @@ class Graph:
     def without_dead_calls(self) -> Graph:
         """The graph with only the calls that results, and run-time asserts of sizes born here, depend on."""
         needed: set[int] = set()
-        births = births_of(self.calls)
-        stack = [*self.results(), *[births[symbol] for symbol in _asked(self, births)]]
+        unbacked_outputs = unbacked_outputs_of(self.calls)
+        stack = [*self.results(), *[unbacked_outputs[symbol] for symbol in _asked(self, unbacked_outputs)]]
         while stack:
             call = stack.pop()
             if id(call) not in needed:
                 needed.add(id(call))
                 stack.extend(call.inputs())
-                if births:
-                    stack.extend([births[symbol] for symbol in call.symbols() if symbol in births])
+                if unbacked_outputs:
+                    stack.extend([unbacked_outputs[symbol] for symbol in call.symbols() if symbol in unbacked_outputs])
         calls = tuple([call for call in self.calls if id(call) in needed])
         return self if len(calls) == len(self.calls) else replace(self, calls=calls)
 
@@ -169,10 +169,12 @@ class Inner(Mentions):
         self.graph = graph
         self.branch = branch
         shown = {size for call in graph.parameters for size in (*call.type.shape, *call.type.strides)}
-        born = births_of(graph.calls)
+        unbacked_symbols = unbacked_outputs_of(graph.calls)
         parts = [part for call in (*graph.parameters, *graph.calls) for part in (call.type, *_values(call))]
         parts += [item.condition.expr for item in branch.asserts]
-        self.mentioned = tuple([item for item in symbols_in(parts) if item not in shown and item not in born])
+        self.mentioned = tuple(
+            [item for item in symbols_in(parts) if item not in shown and item not in unbacked_symbols]
+        )
 
 
 def inner_of(call: Call) -> list[Inner]:
@@ -190,17 +192,17 @@ def _values(call: Call) -> list[Any]:
     return [value for _, value in call.attrs]
 
 
-def births_of(calls: Iterable[Call]) -> dict[SizeExpr, Call]:
+def unbacked_outputs_of(calls: Iterable[Call]) -> dict[SizeExpr, Call]:
     """The symbols that calls make known, and by which."""
-    return {symbol: call for call in calls if call.op.births for symbol in call.born()}
+    return {symbol: call for call in calls if call.op.unbacked_outputs for symbol in call.unbacked_symbols()}
 
 
-def _asked(graph: Graph, births: Mapping[SizeExpr, Call]) -> set[SizeExpr]:
+def _asked(graph: Graph, unbacked_outputs: Mapping[SizeExpr, Call]) -> set[SizeExpr]:
     """The born symbols that somebody but calls asks for: the caller, and the asserts of their scopes."""
-    found = {symbol for symbol in graph.sizes if symbol in births}
-    for scope in scopes_of(births):
+    found = {symbol for symbol in graph.sizes if symbol in unbacked_outputs}
+    for scope in scopes_of(unbacked_outputs):
         for item in scope.asserts:
-            found.update([symbol for symbol in free_symbols(item.condition.expr) if symbol in births])
+            found.update([symbol for symbol in free_symbols(item.condition.expr) if symbol in unbacked_outputs])
     return found
 
 

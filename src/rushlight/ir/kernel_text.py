@@ -20,7 +20,7 @@ from typing import Any
 
 from rushlight.ir.dtype import SHORT_NAMES, DType
 from rushlight.ir.kernel import Kernel, Loop, Statement, Store
-from rushlight.ir.plan import Address, AnyKernel, BandKernel, Launch, Plan
+from rushlight.ir.plan import Address, AnyKernel, Launch, Plan, RowBlockKernel
 from rushlight.ir.scalar import OPS, Buffer, Order, Scalar, bound_axes
 from rushlight.sym import Size, SizeExpr, axis_size, format_size, free_symbols
 from rushlight.term import format_value, postorder
@@ -152,8 +152,8 @@ def kernel_text(kernel: AnyKernel) -> str:
     """The text of a kernel, without its name."""
     if isinstance(kernel, Kernel):
         return KernelPrinter().kernel(kernel)
-    if isinstance(kernel, BandKernel):
-        return _band_text(kernel)
+    if isinstance(kernel, RowBlockKernel):
+        return _row_block_text(kernel)
     start = f"gemm {kernel.tile!r}" + (" in parts" if kernel.in_parts else "")
     return " ".join([start, *[KernelPrinter().kernel(inner.kernel) for inner in kernel.attached]])
 
@@ -170,15 +170,17 @@ def plan_text(plan: Plan) -> str:
     return "\n".join([*lines, *[_launch_text(launch) for launch in plan.launches]])
 
 
-def _band_text(kernel: BandKernel) -> str:
+def _row_block_text(kernel: RowBlockKernel) -> str:
     words = ", ".join([*[buffer.name for buffer in kernel.buffers], *map(format_size, kernel.sizes)])
     lines = [f"bands ({words}){' in order' if kernel.in_order else ''} {{"]
     for loop in kernel.loops:
         lines.append(f"  {loop.start}, {loop.length} of {format_size(loop.extent)} by {format_size(loop.step)}")
-    if kernel.reach is not None:
-        reach = kernel.reach
-        flag = f"{reach.flags.name}[{format_size(reach.at)}]"
-        lines.append(f"  {reach.symbol} = {format_size(reach.near)} if {flag} else {format_size(reach.far)}")
+    if kernel.causal_bound is not None:
+        causal_bound = kernel.causal_bound
+        flag = f"{causal_bound.flags.name}[{format_size(causal_bound.at)}]"
+        lines.append(
+            f"  {causal_bound.symbol} = {format_size(causal_bound.near)} if {flag} else {format_size(causal_bound.far)}"
+        )
     lines += [f"  {buffer.name} at {format_size(place)}" for buffer, place in kernel.places]
     return "\n".join([*lines, *[f"  {_launch_text(launch)}" for launch in kernel.launches], "}"])
 

@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from rushlight.ir.kernel import Kernel, Store
 from rushlight.ir.kernel_text import KernelPrinter
-from rushlight.ir.plan import AnyKernel, BandKernel, Launch, Plan
+from rushlight.ir.plan import AnyKernel, Launch, Plan, RowBlockKernel
 from rushlight.ir.scalar import OPS, Buffer, Scalar, bound_axes
 from rushlight.sym import Size, SizeExpr, axis_size, format_size, is_axis
 from rushlight.term import postorder
@@ -81,7 +81,7 @@ def kernel_outline(kernel: AnyKernel) -> str:
     """A kernel in outline."""
     if isinstance(kernel, Kernel):
         return "\n".join([f"kernel {kernel.name} {{", *OutlinePrinter().outline(kernel), "}"])
-    if isinstance(kernel, BandKernel):
+    if isinstance(kernel, RowBlockKernel):
         loops = ", ".join(
             [f"{loop.start} < {format_size(loop.extent)} by {format_size(loop.step)}" for loop in kernel.loops]
         )
@@ -108,7 +108,7 @@ def plan_outline(plan: Plan) -> str:
     for launch in plan.launches:
         lines.append(_launch_outline(plan, launch, "", {}))
         kernel = plan.kernels[launch.kernel]
-        if isinstance(kernel, BandKernel):
+        if isinstance(kernel, RowBlockKernel):
             given = kernel.given(launch)
             lines.extend([_launch_outline(plan, inner, "  ", given) for inner in kernel.launches])
     for slot in plan.slots:

@@ -97,7 +97,7 @@ class Launch:
 
 
 @frozen
-class BandLoop:
+class RowBlockLoop:
     """One loop over bands: `start` is a band's first index below `extent`, `length` the number of its indices.
 
     That is `step`, or what is left. Both are symbols that the band's launches know.
@@ -110,7 +110,7 @@ class BandLoop:
 
 
 @frozen
-class Reach:
+class CausalBound:
     """A size that a band looks up: `near` where the element `at` of `flags` is true, else `far`."""
 
     symbol: SizeExpr
@@ -121,13 +121,13 @@ class Reach:
 
 
 @frozen
-class BandKernel:
+class RowBlockKernel:
     """Launches that one thread runs one after the other for each band, over scratch memory of its own.
 
     A band is one value of each loop's `start`. Bands are dealt out in turn to as many shares as the scratch memory has
     slots, `slot_bytes` each, in which a band's own buffers have `places`, in bytes. `launches` number the kernels of
     the plan. A launch of it has as arguments the scratch memory, the addresses of `buffers`, the values of `sizes`, the
-    number of shares, `slot_bytes`, and each loop's `step` and `extent`. A band's launches may use its `reach`.
+    number of shares, `slot_bytes`, and each loop's `step` and `extent`. A band's launches may use its `causal_bound`.
 
     Bands of the last loop that are to run `in_order` are one share's, first to last, and at least one, if an empty one.
     """
@@ -135,9 +135,9 @@ class BandKernel:
     name: str
     buffers: tuple[Buffer, ...]
     sizes: tuple[SizeExpr, ...]
-    loops: tuple[BandLoop, ...]
+    loops: tuple[RowBlockLoop, ...]
     in_order: bool
-    reach: Reach | None
+    causal_bound: CausalBound | None
     launches: tuple[Launch, ...]
     places: tuple[tuple[Buffer, Size], ...]
     slot_bytes: Size
@@ -147,7 +147,7 @@ class BandKernel:
         return dict(zip(self.buffers, launch.buffers[1:], strict=True))
 
 
-AnyKernel = Kernel | GemmKernel | BandKernel
+AnyKernel = Kernel | GemmKernel | RowBlockKernel
 
 THREADS = Scope().symbol("threads", optimization_hint=2)
 """The number of threads that a call may use, for sizes of scratch memory: the entry knows it."""

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 from rushlight.ir.accesses import buffer_of
 from rushlight.ir.dtype import DType, Kind, bool_, int64, real_dtype
 from rushlight.ir.kernel import TASK_WORDS, AxisKind, Barrier, Kernel, Loop, Statement, Store
-from rushlight.ir.plan import THREADS, Address, AnyKernel, BandKernel, Launch, Plan
+from rushlight.ir.plan import THREADS, Address, AnyKernel, Launch, Plan, RowBlockKernel
 from rushlight.ir.scalar import OPS, REDUCTIONS, SUMS, Buffer, Scalar, bound_axes
 from rushlight.ir.verify import broken
 from rushlight.sym import Size, SizeExpr, axis_size, format_size, free_symbols, is_axis
@@ -25,8 +25,8 @@ def verify_kernel(kernel: AnyKernel) -> None:
     if isinstance(kernel, Kernel):
         _KernelVerifier(kernel).run()
         return
-    if isinstance(kernel, BandKernel):
-        _verify_band(kernel)
+    if isinstance(kernel, RowBlockKernel):
+        _verify_row_blocks(kernel)
         return
     if kernel.tile.b_made is (kernel.prologue is None):
         broken(kernel.name, "a prologue is what makes b")
@@ -36,14 +36,14 @@ def verify_kernel(kernel: AnyKernel) -> None:
             broken(kernel.name, "its first buffer is the product's, and its first sizes say which", role=inner.role)
 
 
-def _verify_band(kernel: BandKernel) -> None:
+def _verify_row_blocks(kernel: RowBlockKernel) -> None:
     symbols = {symbol for loop in kernel.loops for symbol in (loop.start, loop.length)}
     known = {*kernel.sizes, *symbols}
-    reach = kernel.reach
-    if reach is not None:
-        for size in (reach.at, reach.near, reach.far):
+    causal_bound = kernel.causal_bound
+    if causal_bound is not None:
+        for size in (causal_bound.at, causal_bound.near, causal_bound.far):
             _known(size, known, kernel.name)
-        known.add(reach.symbol)
+        known.add(causal_bound.symbol)
     placed = {*kernel.buffers, *[buffer for buffer, _ in kernel.places]}
     for launch in kernel.launches:
         for buffer in launch.buffers:
@@ -232,7 +232,7 @@ def _verify_words(plan: Plan, launch: Launch, name: str) -> None:
     """That a launch's arguments fit its kernel."""
     kernel = plan.kernels[launch.kernel]
     words = launch.arguments
-    if isinstance(kernel, BandKernel):
+    if isinstance(kernel, RowBlockKernel):
         if len(words) != 3 + len(kernel.buffers) + len(kernel.sizes) + 2 * len(kernel.loops):
             broken(name, "the number of arguments is not the kernel's", words=len(words), kernel=kernel.name)
         for inner in kernel.launches:

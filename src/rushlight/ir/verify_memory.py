@@ -18,7 +18,7 @@ from rushlight.ir.accesses import KernelAccesses, buffer_of, data_written, given
 from rushlight.ir.coverage import Piece, Run, covers, runs_of, walked
 from rushlight.ir.gemm_tile import BLOCK
 from rushlight.ir.kernel import TASK_WORDS, TILE_WORDS, Attached, GemmKernel, Kernel
-from rushlight.ir.plan import ALIGNMENT, AnyKernel, BandKernel, BandLoop, Launch, Plan
+from rushlight.ir.plan import ALIGNMENT, AnyKernel, Launch, Plan, RowBlockKernel, RowBlockLoop
 from rushlight.ir.scalar import Buffer, Scalar
 from rushlight.ir.verify import broken
 from rushlight.support.frozen import frozen
@@ -79,7 +79,7 @@ def _written_by_data(plan: Plan) -> set[Buffer]:
     for launch in plan.launches:
         kernel = plan.kernels[launch.kernel]
         for inner in _inner(kernel):
-            given = kernel.given(launch) if isinstance(kernel, BandKernel) else {}
+            given = kernel.given(launch) if isinstance(kernel, RowBlockKernel) else {}
             named = _named(plan.kernels[inner.kernel], inner, by_data[inner.kernel])
             found.update([given[buffer] for buffer in named if buffer in given])
         found.update(_named(kernel, launch, by_data[launch.kernel]))
@@ -95,7 +95,7 @@ def _by_data(kernel: AnyKernel) -> set[Buffer]:
 
 def _named(kernel: AnyKernel, launch: Launch, own: set[Buffer]) -> list[Buffer]:
     """What a launch gives for a kernel's own buffers."""
-    if not own or isinstance(kernel, BandKernel):
+    if not own or isinstance(kernel, RowBlockKernel):
         return []
     if isinstance(kernel, Kernel):
         given = given_buffers(kernel.buffers, launch.arguments, {})
@@ -124,7 +124,7 @@ def _panels(plan: Plan) -> dict[Buffer, int]:
 
 
 def _inner(kernel: AnyKernel) -> tuple[Launch, ...]:
-    return kernel.launches if isinstance(kernel, BandKernel) else ()
+    return kernel.launches if isinstance(kernel, RowBlockKernel) else ()
 
 
 @frozen
@@ -190,8 +190,8 @@ class _Verifier:
     def launch(self, launch: Launch, given: Mapping[Buffer, Buffer], blocks: tuple[_Blocks, ...]) -> None:
         """One launch, in a band with `blocks`, whose buffers are `given`."""
         kernel = self.plan.kernels[launch.kernel]
-        if isinstance(kernel, BandKernel):
-            self.band(kernel, launch)
+        if isinstance(kernel, RowBlockKernel):
+            self.row_block(kernel, launch)
         elif isinstance(kernel, GemmKernel):
             self.product(kernel, launch, given, blocks)
         else:
@@ -263,17 +263,17 @@ class _Verifier:
         if sums is not None:
             self.whole.add(sums)  # the product's own, counters and all
 
-    def band(self, kernel: BandKernel, launch: Launch) -> None:
+    def row_block(self, kernel: RowBlockKernel, launch: Launch) -> None:
         """Launches for each band, over memory in which nothing is written at first."""
         given = kernel.given(launch)
         for buffer, _ in kernel.places:
             self.whole.discard(buffer)
             self.pieces.pop(buffer, None)
-        if kernel.reach is not None:
-            flags = given.get(kernel.reach.flags, kernel.reach.flags)
+        if kernel.causal_bound is not None:
+            flags = given.get(kernel.causal_bound.flags, kernel.causal_bound.flags)
             if flags not in self.whole:
                 self.unwritten(flags)
-        blocks = tuple([_band_blocks(loop) for loop in kernel.loops])
+        blocks = tuple([_row_block_loops(loop) for loop in kernel.loops])
         own = {buffer for buffer, _ in kernel.places}
         for inner in kernel.launches:
             self.launch(inner, given, blocks)
@@ -367,7 +367,7 @@ def _tile_blocks(inner: Attached, m: Any, n: Any, batches: Size) -> tuple[_Block
     )
 
 
-def _band_blocks(loop: BandLoop) -> _Blocks:
+def _row_block_loops(loop: RowBlockLoop) -> _Blocks:
     """What a band is given of a loop over bands; steps of one are no blocks."""
     return _Blocks(loop.start, None if loop.step == 1 else loop.length, axis_symbol(loop.extent, "all"))
 
@@ -410,21 +410,21 @@ def _undecided_places(plan: Plan, strict: bool) -> list[Undecided]:
     """Bands' values that may not lie apart in scratch memory for some sizes. Errors: C015 if `strict`."""
     undecided: list[Undecided] = []
     for kernel in plan.kernels:
-        for buffer, reason in _band_places(kernel) if isinstance(kernel, BandKernel) else ():
+        for buffer, reason in _band_places(kernel) if isinstance(kernel, RowBlockKernel) else ():
             if strict:
                 broken(kernel.name, reason, value=buffer.name)
             undecided.append(Undecided(buffer, 0, kernel.name, reason, filled=False))
     return undecided
 
 
-def _band_places(kernel: BandKernel) -> Iterator[tuple[Buffer, str]]:
+def _band_places(kernel: RowBlockKernel) -> Iterator[tuple[Buffer, str]]:
     spans: dict[Buffer, tuple[int, int]] = {}
     for step, launch in enumerate(kernel.launches):
         for buffer in launch.buffers:
             spans[buffer] = (spans.get(buffer, (step, step))[0], step)
     most = {loop.length: loop.step for loop in kernel.loops}
-    if kernel.reach is not None:
-        most[kernel.reach.symbol] = kernel.reach.far
+    if kernel.causal_bound is not None:
+        most[kernel.causal_bound.symbol] = kernel.causal_bound.far
     ends = {
         buffer: start
         + ceildiv(substitute(product(buffer.type.shape), most) * buffer.type.dtype.itemsize, ALIGNMENT) * ALIGNMENT

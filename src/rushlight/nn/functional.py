@@ -35,7 +35,7 @@ from rushlight.eager.mutation import in_place
 from rushlight.eager.symbols import holds
 from rushlight.ir.dtype import Kind
 from rushlight.nn.interpolation import interpolate
-from rushlight.ops.attention import scaled_dot_product_attention_decompose
+from rushlight.ops.contract.attention import scaled_dot_product_attention_decompose
 from rushlight.ops.promote import broadcast
 from rushlight.ops.record import OPERATORS
 from rushlight.support.errors import fail, require

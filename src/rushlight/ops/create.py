@@ -13,7 +13,7 @@ from rushlight.ir.scalar import Scalar, cast, constant, index, lift, select
 from rushlight.ir.type import CPU, Device, TensorType
 from rushlight.ir.value import Value
 from rushlight.ops.dims import Array, At, Shape, convert, normal
-from rushlight.ops.pointwise import array_type
+from rushlight.ops.pointwise.definition import array_type
 from rushlight.ops.promote import DEFAULT_FLOAT, pointwise_strides
 from rushlight.ops.record import OPERATORS, Fact, Sample, define
 from rushlight.support.errors import fail, require

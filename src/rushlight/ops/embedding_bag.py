@@ -14,15 +14,15 @@ from rushlight.ir.type import TensorType
 from rushlight.ir.value import Value
 from rushlight.ops.create import count_of, filled, positions, zeros_of
 from rushlight.ops.dims import Array, At, convert, integers, normal, same_shape, widened
-from rushlight.ops.index import embedding, require_integers
-from rushlight.ops.index_write import embedding_backward
+from rushlight.ops.index.read import embedding, require_integers
+from rushlight.ops.index.write import embedding_backward
 from rushlight.ops.join import constant_pad_nd
-from rushlight.ops.pool import lowest
+from rushlight.ops.pool.window import lowest
 from rushlight.ops.record import OPERATORS, Sample, define
-from rushlight.ops.scan import cumsum
-from rushlight.ops.view import unsqueeze
-from rushlight.ops.view_part import slice_
-from rushlight.ops.view_shape import reshape
+from rushlight.ops.reduce.scan import cumsum
+from rushlight.ops.view.part import slice_
+from rushlight.ops.view.reorder import unsqueeze
+from rushlight.ops.view.reshape import reshape
 from rushlight.support.errors import fail, require
 from rushlight.sym import Size, ceildiv, ge, maximum, required
 

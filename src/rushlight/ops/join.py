@@ -29,13 +29,13 @@ from rushlight.ops.dims import (
     wrap_dims,
     zero,
 )
-from rushlight.ops.index import index_select
-from rushlight.ops.pointwise import array_type
+from rushlight.ops.index.read import index_select
+from rushlight.ops.pointwise.definition import array_type
 from rushlight.ops.promote import device_of, promote
 from rushlight.ops.record import OPERATORS, Sample, define
-from rushlight.ops.view import expand, unsqueeze
-from rushlight.ops.view_part import slice_
-from rushlight.ops.view_shape import reshape
+from rushlight.ops.view.part import slice_
+from rushlight.ops.view.reorder import expand, unsqueeze
+from rushlight.ops.view.reshape import reshape
 from rushlight.support.errors import require
 from rushlight.sym import Size, ge, le, maximum, minimum, mod, required, total
 

@@ -11,10 +11,10 @@ from rushlight.ir.type import TensorType
 from rushlight.ir.value import Value
 from rushlight.ops.create import count_of
 from rushlight.ops.dims import Array, Shape, compute_array, convert, normal, same_shape, same_size, widened
-from rushlight.ops.moment import centred_squares
 from rushlight.ops.record import OPERATORS, Sample, define
-from rushlight.ops.reduce import mean, reduced_count, sum_
-from rushlight.ops.view_shape import reshape
+from rushlight.ops.reduce.moment import centred_squares
+from rushlight.ops.reduce.reduction import mean, reduced_count, sum_
+from rushlight.ops.view.reshape import reshape
 from rushlight.support.errors import require
 from rushlight.sym import Size, maximum, product
 

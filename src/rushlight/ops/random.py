@@ -18,10 +18,10 @@ from rushlight.ir.loops import Operand
 from rushlight.ir.scalar import Scalar, apply, bitcast, cast, index
 from rushlight.ir.type import CPU, Device, TensorType
 from rushlight.ir.value import Value
-from rushlight.ops import math_random
-from rushlight.ops.math_random import UNIFORM_BITS, Words
-from rushlight.ops.pointwise import Array, At, element, sample_array
-from rushlight.ops.pointwise_combine import where
+from rushlight.ops.math import philox
+from rushlight.ops.math.philox import UNIFORM_BITS, Words
+from rushlight.ops.pointwise.definition import Array, At, element, sample_array
+from rushlight.ops.pointwise.selection import where
 from rushlight.ops.promote import DEFAULT_FLOAT
 from rushlight.ops.record import OPERATORS, Fact, Operator, Sample, define
 from rushlight.support.errors import require
@@ -35,11 +35,11 @@ def _words(at: At, shape: tuple[Size, ...], seed: Operand, ordinal: Operand) -> 
     position: Size = 0
     for axis, size in zip(at, shape, strict=True):
         position = position * size + axis
-    return math_random.words_of(element(seed, ()), element(ordinal, ()), index(position))
+    return philox.words_of(element(seed, ()), element(ordinal, ()), index(position))
 
 
-def _array_words(shape: tuple[int, ...], seed: Any, ordinal: Any) -> math_random.ArrayWords:
-    words = math_random.words_of_array(_unsigned(seed), _unsigned(ordinal), math.prod(shape))
+def _array_words(shape: tuple[int, ...], seed: Any, ordinal: Any) -> philox.ArrayWords:
+    words = philox.words_of_array(_unsigned(seed), _unsigned(ordinal), math.prod(shape))
     a, b, c, d = [word.reshape(shape) for word in words]
     return a, b, c, d
 
@@ -83,7 +83,7 @@ def random_bits_ref(size: tuple[int, ...], seed: Any, ordinal: Any, dtype: DType
 @random_bits.lower
 def random_bits_lower(at: At, size: Any, seed: Operand, ordinal: Operand, dtype: DType | None, device: Any) -> Scalar:
     words = _words(at, size, seed, ordinal)
-    return math_random.joined(words[0], words[1]) if dtype is uint64 else words[0]
+    return philox.joined(words[0], words[1]) if dtype is uint64 else words[0]
 
 
 @random_bits.samples
@@ -125,7 +125,7 @@ def rand_ref(size: tuple[int, ...], seed: Any, ordinal: Any, dtype: DType | None
 @rand.lower
 def rand_lower(at: At, size: Any, seed: Operand, ordinal: Operand, dtype: DType | None, device: Any) -> Scalar:
     dtype = dtype or DEFAULT_FLOAT
-    return cast(math_random.uniform(_words(at, size, seed, ordinal), dtype), dtype)
+    return cast(philox.uniform(_words(at, size, seed, ordinal), dtype), dtype)
 
 
 @rand.samples
@@ -165,7 +165,7 @@ def randn_ref(size: tuple[int, ...], seed: Any, ordinal: Any, dtype: DType | Non
 @randn.lower
 def randn_lower(at: At, size: Any, seed: Operand, ordinal: Operand, dtype: DType | None, device: Any) -> Scalar:
     dtype = dtype or DEFAULT_FLOAT
-    return cast(math_random.normal(_words(at, size, seed, ordinal), dtype), dtype)
+    return cast(philox.normal(_words(at, size, seed, ordinal), dtype), dtype)
 
 
 @randn.samples
@@ -222,7 +222,7 @@ def randint_lower(
     words = _words(at, size, seed, ordinal)
     first = cast(element(low, ()), int64)
     count = bitcast(cast(element(high, ()), int64) - first, uint64)
-    drawn = apply("mulhi", math_random.joined(words[0], words[1]), count)
+    drawn = apply("mulhi", philox.joined(words[0], words[1]), count)
     return cast(first + bitcast(drawn, int64), dtype or int64)
 
 

@@ -265,7 +265,7 @@ class Operator(Op):
         return {**{item.name: value for item, value in zip(parameters, operands, strict=True)}, **attrs}
 
     @property
-    def births(self) -> tuple[str, ...]:
+    def unbacked_outputs(self) -> tuple[str, ...]:
         """The attributes that are sizes which a call makes known."""
         found = self._births
         if found is None:

@@ -15,9 +15,9 @@ from rushlight.ir.dtype import DType, float32, int64
 from rushlight.ir.value import Value
 from rushlight.ops.create import count_of, filled, positions
 from rushlight.ops.dims import Array, Shape, compute_array, convert, normal, widened
-from rushlight.ops.index import index_select
+from rushlight.ops.index.read import index_select
 from rushlight.ops.record import OPERATORS, Sample, define
-from rushlight.ops.view_shape import reshape
+from rushlight.ops.view.reshape import reshape
 from rushlight.support.errors import require
 from rushlight.sym import Size, gt, required
 

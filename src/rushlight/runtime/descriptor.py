@@ -37,7 +37,7 @@ def pointers(addresses: Iterable[int]) -> tuple["array[int]", int]:
     return words, words.buffer_info()[0]
 
 
-class Sheet:
+class ArgumentBlock:
     """What one call passes: its descriptors in a row, memory for float operands, and the `pointer` to it all."""
 
     __slots__ = ("addresses", "pointer", "reals", "words")
@@ -73,7 +73,7 @@ def number_slots(numbers: Iterable[tuple[int, type]], first: int) -> list[Slot]:
     return slots
 
 
-class Sheets:
+class ArgumentBlocks:
     """The sheets of all calls that pass equal descriptors but for addresses: made once, then filled in and put back.
 
     A call takes one out of `free`, or a fresh one, and appends it when it is done, so that calls on several threads, or
@@ -92,17 +92,17 @@ class Sheets:
         self.slots = number_slots(numbers, len(words))
         self._offsets = [8 * start for start in self.starts]
         self._template = array("q", words + [0 for slot in self.slots if slot.area == "words"])
-        self.free: list[Sheet] = []
+        self.free: list[ArgumentBlock] = []
 
     def fix(self, position: int, address: int) -> None:
         """Says the address of an operand that is the same at every call."""
         self._template[self.starts[position]] = address
 
-    def fresh(self) -> Sheet:
+    def fresh(self) -> ArgumentBlock:
         """Another sheet."""
         words = self._template[:]
         reals = array("d", [0.0 for slot in self.slots if slot.area == "reals" for _ in range(2)])
         bases = {"words": words.buffer_info()[0], "reals": reals.buffer_info()[0]}
         for slot in self.slots:
             words[self.starts[slot.position]] = bases[slot.area] + 8 * slot.at
-        return Sheet(words, reals, self._offsets)
+        return ArgumentBlock(words, reals, self._offsets)

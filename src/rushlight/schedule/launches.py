@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
 
-from rushlight.ir.choice import Machine
+from rushlight.ir.choice import ScheduleTarget
 from rushlight.ir.kernel import GemmKernel, Kernel
 from rushlight.ir.kernel_text import kernel_text
 from rushlight.ir.loops import Definition, axes_of
 from rushlight.ir.plan import AnyKernel, Launch
 from rushlight.ir.scalar import Buffer, load
-from rushlight.schedule.bands import Chain, band_launch, localise
-from rushlight.schedule.complex_parts import split_complex
-from rushlight.schedule.folding import Dissected
-from rushlight.schedule.fuse import Group
-from rushlight.schedule.gemm_kernels import build_gemm
-from rushlight.schedule.keep import keep_row_values
-from rushlight.schedule.kernels import Step, build_kernel, collapse, open_group
-from rushlight.schedule.likeness import Again, Likeness
-from rushlight.schedule.nodes import make_nodes
-from rushlight.schedule.row_sums import sum_rows
-from rushlight.schedule.running import build_running
-from rushlight.schedule.scatter import build_scatter
+from rushlight.schedule.fuse.dedupe import Again, StructuralKey
+from rushlight.schedule.fuse.fusion import Group
+from rushlight.schedule.loops.gemm_kernels import build_gemm
+from rushlight.schedule.loops.kernels import Step, build_kernel, collapse, open_group
+from rushlight.schedule.loops.row_blocks import FusedChain, localise, row_block_launch
+from rushlight.schedule.loops.row_reuse import spill_row_values
+from rushlight.schedule.loops.row_sums import sum_rows
+from rushlight.schedule.loops.scan import build_scan
+from rushlight.schedule.loops.scatter import build_scatter
+from rushlight.schedule.lower.complex_parts import split_complex
+from rushlight.schedule.lower.folding import Dissected
+from rushlight.schedule.lower.nodes import make_nodes
 from rushlight.sym import Size, floordiv, free_symbols, is_axis, maximum, substitute
 
 # Scalar steps that are worth waking another thread for.
@@ -35,7 +35,11 @@ class LaunchMaker:
     """
 
     def __init__(
-        self, machine: Machine, placed: dict[Buffer, Buffer], groups: Sequence[Group], first: LaunchMaker | None = None
+        self,
+        machine: ScheduleTarget,
+        placed: dict[Buffer, Buffer],
+        groups: Sequence[Group],
+        first: LaunchMaker | None = None,
     ) -> None:
         self.machine = machine
         self.placed = placed
@@ -44,18 +48,18 @@ class LaunchMaker:
         self.kernels: list[AnyKernel] = []
         self.launches: list[Launch] = []
         self.packs: list[Launch] = []
-        self._known: dict[Hashable, tuple[Likeness, list[Launch], list[Launch]]] = {}
+        self._known: dict[Hashable, tuple[StructuralKey, list[Launch], list[Launch]]] = {}
 
-    def add(self, part: Group | Chain) -> None:
+    def add(self, part: Group | FusedChain) -> None:
         """The launches of a group or a chain."""
         if isinstance(part, Group):
-            likeness = Likeness([part], self.placed)
+            structural_key = StructuralKey([part], self.placed)
         else:
-            likeness = self._likeness_of_chain(part)
-        known = self._known.get(likeness.key)
+            structural_key = self._structural_key_of_chain(part)
+        known = self._known.get(structural_key.key)
         pack, place = len(self.packs), len(self.launches)
         if known is not None:
-            again = Again(known[0], likeness, f"_{place}")
+            again = Again(known[0], structural_key, f"_{place}")
             self.packs += [again(launch) for launch in known[1]]
             self.launches += [again(launch) for launch in known[2]]
             return
@@ -63,16 +67,16 @@ class LaunchMaker:
             self.launches += self._make(part)
         else:
             self._add_chain(part)
-        self._known[likeness.key] = (likeness, self.packs[pack:], self.launches[place:])
+        self._known[structural_key.key] = (structural_key, self.packs[pack:], self.launches[place:])
 
-    def _likeness_of_chain(self, chain: Chain) -> Likeness:
+    def _structural_key_of_chain(self, chain: FusedChain) -> StructuralKey:
         """What a chain's bands are made from, the makers of what it reads among it."""
         read = dict.fromkeys([buffer for group in chain.groups for buffer in group.read_buffers()])
         makers = [self.makers[buffer] for buffer in read if buffer in self.makers]
         sums = tuple([group in chain.sums for group in chain.groups])
-        return Likeness(chain.groups, self.placed, makers, chain.batch, chain.rows, tuple(chain.private), sums)
+        return StructuralKey(chain.groups, self.placed, makers, chain.batch, chain.rows, tuple(chain.private), sums)
 
-    def _add_chain(self, chain: Chain) -> None:
+    def _add_chain(self, chain: FusedChain) -> None:
         """One launch of bands; the groups' own where a mutated parameter is written in place."""
         if any(node.buffer in self.placed for group in chain.groups for node in group.nodes):
             for group in chain.groups:
@@ -86,7 +90,7 @@ class LaunchMaker:
         named = [buffer for group in chain.groups for buffer in (*group.reads, *[node.buffer for node in group.nodes])]
         # Launches name what lies in another value's memory by that value.
         outside = {self.placed.get(buffer, buffer) for buffer in named}
-        kernel, arguments, shares = band_launch(f"k{len(self.kernels)}", local, launches, outside)
+        kernel, arguments, shares = row_block_launch(f"k{len(self.kernels)}", local, launches, outside)
         self.launches.append(Launch(len(self.kernels), arguments, shares, 1))
         self.kernels.append(kernel)
 
@@ -128,11 +132,11 @@ class LaunchMaker:
         else:
             nest = open_group(group, self.placed)
             collapse(nest)
-            running = build_running(nest, name)
+            running = build_scan(nest, name)
             if running is not None:
                 yield running
                 return
-            keep_row_values(nest)
+            spill_row_values(nest)
             yield sum_rows(nest, name) or build_kernel(nest, name)
 
     def _launch(self, step: Step) -> Launch:

@@ -5,32 +5,32 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from rushlight.ir.choice import Machine
+from rushlight.ir.choice import ScheduleTarget
 from rushlight.ir.graph import Graph
 from rushlight.ir.loops import Definition, ScatterDefinition
 from rushlight.ir.plan import Assertion, Plan, SymbolSource
 from rushlight.ir.scalar import Buffer
 from rushlight.ir.type import TensorType
-from rushlight.schedule.bands import Chain, find_chains, made_in_chains
-from rushlight.schedule.constants import carried, kept_constants, mark_constants
-from rushlight.schedule.folding import Dissected
-from rushlight.schedule.fuse import Missed, fuse
-from rushlight.schedule.gemm import widen_products
+from rushlight.schedule.fuse.fusion import Missed, fuse
+from rushlight.schedule.fuse.order import order_groups
+from rushlight.schedule.fuse.split_reductions import split_reductions
+from rushlight.schedule.gemm.recognition import widen_products
 from rushlight.schedule.launches import LaunchMaker
-from rushlight.schedule.lowering import lower_graph
-from rushlight.schedule.memory import plan_memory
-from rushlight.schedule.nodes import Node, make_nodes
-from rushlight.schedule.order import order_groups
-from rushlight.schedule.places import (
+from rushlight.schedule.loops.row_blocks import FusedChain, find_chains, made_in_chains
+from rushlight.schedule.lower.constants import cached_constants, carried, mark_constants
+from rushlight.schedule.lower.folding import Dissected
+from rushlight.schedule.lower.lowering import lower_graph
+from rushlight.schedule.lower.nodes import Node, make_nodes
+from rushlight.schedule.memory.aliasing import (
+    alias_mutations,
+    alias_results,
     mark_stored,
     mutated_values,
     overwrites,
-    place_mutations,
-    place_results,
-    share_places,
+    share_storage,
 )
-from rushlight.schedule.split import split_reductions
-from rushlight.schedule.unread import mark_unread
+from rushlight.schedule.memory.arena import plan_memory
+from rushlight.schedule.memory.unread import mark_unread
 from rushlight.sym import SizeExpr, free_symbols, is_symbol, scopes_of
 
 
@@ -42,20 +42,20 @@ class Scheduled:
     missed: list[Missed] = field(default_factory=list)
 
 
-def schedule(graph: Graph, machine: Machine) -> Scheduled:
+def schedule(graph: Graph, machine: ScheduleTarget) -> Scheduled:
     """Lowers, fuses and places a graph of primitives."""
     lowered = lower_graph(graph)
     widen_products(lowered.definitions, machine.products)
-    outputs = place_results(graph, lowered)
+    outputs = alias_results(graph, lowered)
     constant, nodes = _make_nodes(graph, lowered.definitions, set(outputs))
     fused, before = fuse(nodes), fuse(constant)
     mark_stored([*before.groups, *fused.groups])
     mutations = mutated_values(graph, lowered, outputs[len(graph.outputs) :])
     written_over = overwrites(mutations, fused.groups)
     parts = find_chains(order_groups(fused.groups, written_over), written_over)
-    groups = [group for part in parts for group in (part.groups if isinstance(part, Chain) else [part])]
-    placed, commits = place_mutations(mutations, groups)
-    share_places(groups, placed, commits, made_in_chains(parts))
+    groups = [group for part in parts for group in (part.groups if isinstance(part, FusedChain) else [part])]
+    placed, commits = alias_mutations(mutations, groups)
+    share_storage(groups, placed, commits, made_in_chains(parts))
     first = LaunchMaker(machine, {}, ())
     for group in order_groups(before.groups, {}):
         first.add(group)
@@ -78,7 +78,7 @@ def _make_nodes(
     if not graph.frozen:
         return [], split_reductions(make_nodes(items, results))
     mark_constants(items, results)
-    nodes = make_nodes(items, results, kept_constants(items))
+    nodes = make_nodes(items, results, cached_constants(items))
     constant, others = ([node for node in nodes if node.buffer.constant is wanted] for wanted in (True, False))
     return split_reductions(constant), split_reductions(others)
 

@@ -25,7 +25,7 @@ from rushlight.sym.expr import (
     terms,
     with_constant,
 )
-from rushlight.sym.interval import bounds_at_birth
+from rushlight.sym.interval import declared_bounds
 from rushlight.sym.memo import memo_of_two
 from rushlight.sym.prover import proves_at_most
 
@@ -259,7 +259,7 @@ def _keep(op: object, kept: list[Size], candidate: Size) -> None:
 
 
 def _at_most_numerically(a: Size, b: Size) -> bool:
-    upper, lower = bounds_at_birth(a)[1], bounds_at_birth(b)[0]
+    upper, lower = declared_bounds(a)[1], declared_bounds(b)[0]
     return upper is not None and lower is not None and upper <= lower
 
 

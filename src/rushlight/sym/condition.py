@@ -8,7 +8,7 @@ from typing import NoReturn
 
 from rushlight.support.errors import fail
 from rushlight.sym.arithmetic import add, multiply, subtract
-from rushlight.sym.division import multiple_at_birth
+from rushlight.sym.division import declared_multiple
 from rushlight.sym.expr import (
     SYMBOL,
     Size,
@@ -21,7 +21,7 @@ from rushlight.sym.expr import (
     terms,
     with_constant,
 )
-from rushlight.sym.interval import Interval, bounds_at_birth
+from rushlight.sym.interval import Interval, declared_bounds
 from rushlight.sym.prover import proves_nonnegative
 from rushlight.sym.query import evaluate
 from rushlight.sym.text import format_size, natural_order
@@ -129,7 +129,7 @@ def condition(relation: str, e: Size) -> bool | Condition:
     if isinstance(simple, bool):
         return simple
     proves = None if is_linear_in_sizes(simple.expr) else proves_nonnegative
-    known = decide(simple, bounds_at_birth(simple.expr), multiple_at_birth, proves)
+    known = decide(simple, declared_bounds(simple.expr), declared_multiple, proves)
     return simple if known is None else known
 
 

@@ -12,15 +12,15 @@ from collections.abc import Iterable, Sequence
 from rushlight.support.errors import fail
 from rushlight.sym.condition import Condition
 from rushlight.sym.expr import FLOORDIV, MAXIMUM, MINIMUM, SYMBOL, Size, SizeExpr, constant_of, terms
-from rushlight.sym.interval import bounds_at_birth
+from rushlight.sym.interval import declared_bounds
 from rushlight.sym.linear import Effort, Linear, combined, linear, solve
 from rushlight.sym.query import bottom_up, evaluate
 
 _STEPS = 400_000  # forms looked at, in one question
 
 Fact = bool | Condition
-Form = tuple[str, Linear]  # "==" or ">=", compared with 0
-Case = tuple[Form, ...]  # all of them hold
+TensorMeta = tuple[str, Linear]  # "==" or ">=", compared with 0
+Case = tuple[TensorMeta, ...]  # all of them hold
 Clause = tuple[Case, ...]  # one of them holds
 
 
@@ -96,7 +96,7 @@ class _Problem:
         self.symbols: dict[SizeExpr, int] = {}
         self.count = 0
         self._variables: dict[SizeExpr, int] = {}
-        self._born: list[Form] = []
+        self._born: list[TensorMeta] = []
         self._definitions: dict[int, Case] = {}  # what holds of an atom that is no symbol, if it is looked at
         self._links: dict[int, Clause] = {}
 
@@ -143,7 +143,7 @@ class _Problem:
             self._definitions[variable] = tuple([(">=", combined(form, sign, itself, -sign)) for form in forms])
             self._links[variable] = tuple([(("==", combined(itself, 1, form, -1)),) for form in forms])
         else:
-            self._definitions[variable] = _bounded(itself, *bounds_at_birth(atom))
+            self._definitions[variable] = _bounded(itself, *declared_bounds(atom))
 
     def _symbol(self, symbol: SizeExpr, itself: Linear) -> None:
         facts = symbol.facts
@@ -194,7 +194,7 @@ def _plus(form: Linear, value: int) -> Linear:
     return Linear(form.coefficients, form.constant + value)
 
 
-def _at_most(form: Linear, value: int) -> Form:
+def _at_most(form: Linear, value: int) -> TensorMeta:
     return ">=", _plus(combined(form, -1, form, 0), value)
 
 
@@ -203,12 +203,12 @@ def _apart(form: Linear) -> Clause:
     return (((">=", _plus(form, -1)),), (_at_most(form, -1),))
 
 
-def _failed(form: Linear, relation: str) -> Form:
+def _failed(form: Linear, relation: str) -> TensorMeta:
     """That a form is not related to 0 so, but for equality."""
     if relation == "!=":
         return "==", form
     return _at_most(form, -1) if relation == ">=" else (">=", _plus(form, -1))
 
 
-def _compared(form: Linear, relation: str) -> Form:
+def _compared(form: Linear, relation: str) -> TensorMeta:
     return _at_most(form, 0) if relation == "<=" else (relation, form)

@@ -25,7 +25,7 @@ from rushlight.sym.expr import (
     terms,
     with_constant,
 )
-from rushlight.sym.interval import bounds_at_birth
+from rushlight.sym.interval import declared_bounds
 from rushlight.sym.memo import memo_of_two
 from rushlight.sym.prover import (
     Monomial,
@@ -65,7 +65,7 @@ def mod(a: Size, b: Size) -> Size:
     a, b = need_size(a), need_size(b)
     if isinstance(a, int) and isinstance(b, int):
         return a % b
-    return 0 if divides_at_birth(b, a) else subtract(a, multiply(b, floordiv(a, b)))
+    return 0 if divides_as_declared(b, a) else subtract(a, multiply(b, floordiv(a, b)))
 
 
 def ceildiv(a: Size, b: Size) -> Size:
@@ -76,17 +76,17 @@ def ceildiv(a: Size, b: Size) -> Size:
     return floordiv(subtract(add(a, b), 1), b)
 
 
-def divides_at_birth(n: Size, e: Size) -> bool:
+def divides_as_declared(n: Size, e: Size) -> bool:
     """Whether `e` is provably a multiple of `n`, from the facts of birth."""
     if isinstance(n, int):
-        return e == 0 if n == 0 else multiple_at_birth(e) % n == 0
+        return e == 0 if n == 0 else declared_multiple(e) % n == 0
     if isinstance(e, int):
         return e == 0
     _, rest = _split(e, n)
     return isinstance(rest, int) and rest == 0
 
 
-def multiple_at_birth(e: Size) -> int:
+def declared_multiple(e: Size) -> int:
     """The greatest integer that is known to divide `e`; 0 for the size 0."""
     result = abs(constant_of(e))
     for product, coefficient in terms(e):
@@ -130,7 +130,7 @@ def _known_quotient(rest: Size, divisor: Size) -> int | None:
     if is_axis(rest) and axis_size(rest) is divisor:
         return 0
     if isinstance(divisor, int):
-        lower, upper = bounds_at_birth(rest)
+        lower, upper = declared_bounds(rest)
         if lower is not None and upper is not None and lower // divisor == upper // divisor:
             return lower // divisor
         if lower is not None and upper is not None and _is_linear_over_numbers(rest):

@@ -25,14 +25,14 @@ Lookup = Callable[[Size], Interval]
 EVERYTHING: Interval = (None, None)
 
 
-def bounds_at_birth(e: Size) -> Interval:
+def declared_bounds(e: Size) -> Interval:
     """The interval that follows from what symbols are born with; it never changes."""
     if isinstance(e, int):
         return (e, e)
     try:
         return e.memo_bounds
     except AttributeError:
-        return fold_bounds(e, _remembered, set_memo_bounds, symbol_at_birth)
+        return fold_bounds(e, _remembered, set_memo_bounds, declared_symbol_bounds)
 
 
 def _remembered(e: Size) -> Interval:
@@ -44,7 +44,7 @@ def _remembered(e: Size) -> Interval:
         raise LookupError from None
 
 
-def symbol_at_birth(symbol: SizeExpr, of: Lookup) -> Interval:
+def declared_symbol_bounds(symbol: SizeExpr, of: Lookup) -> Interval:
     """The interval of a symbol; that of the size of an axis is looked up."""
     facts = symbol.facts
     if facts.size is None:

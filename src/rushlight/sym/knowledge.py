@@ -41,11 +41,11 @@ from rushlight.sym.interval import (
     EVERYTHING,
     Interval,
     Lookup,
-    bounds_at_birth,
+    declared_bounds,
+    declared_symbol_bounds,
     fold_bounds,
     interval_of_parts,
     meet,
-    symbol_at_birth,
 )
 from rushlight.sym.prover import proves_nonnegative
 from rushlight.sym.query import free_symbols, symbols_of
@@ -86,7 +86,7 @@ class Knowledge:
         if isinstance(e, int):
             return (e, e)
         if not self._intervals:
-            return bounds_at_birth(e)
+            return declared_bounds(e)
         if e.op is SYMBOL and e.facts.size is None:
             return self._symbol_interval(e, self._look_up)
         if _is_short_and_linear(e):
@@ -114,7 +114,7 @@ class Knowledge:
         return (e, e) if isinstance(e, int) else self._symbol_interval(e, self._look_up)
 
     def _symbol_interval(self, symbol: SizeExpr, of: Lookup) -> Interval:
-        found = symbol_at_birth(symbol, of)
+        found = declared_symbol_bounds(symbol, of)
         learned = self._intervals.get(symbol)
         return found if learned is None else meet(found, learned)
 

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 from math import gcd
 
 from rushlight.sym.expr import FLOORDIV, MAXIMUM, MINIMUM, SYMBOL, Size, SizeExpr, atoms_of, constant_of, terms
-from rushlight.sym.interval import Interval, bounds_at_birth, times
+from rushlight.sym.interval import Interval, declared_bounds, times
 from rushlight.sym.memo import memo_of_two
 
 Monomial = tuple[SizeExpr, ...]  # atoms by serial, repeated as powers
@@ -30,7 +30,7 @@ _DEEPEST = 4  # proofs about signs of coefficients within proofs
 
 def proves_nonnegative(e: Size, positive: tuple[Size, ...] = ()) -> bool:
     """Whether e >= 0 follows from the facts of birth and from the expressions in `positive` being at least 1."""
-    lower, upper = bounds_at_birth(e)
+    lower, upper = declared_bounds(e)
     if lower is not None and lower >= 0:
         return True
     if isinstance(e, int) or (upper is not None and upper < 0) or e.count > _LONGEST:
@@ -42,7 +42,7 @@ def proves_nonnegative(e: Size, positive: tuple[Size, ...] = ()) -> bool:
 
 def proves_at_most(a: Size, b: Size, positive: tuple[Size, ...] = (), slack: int = 0) -> bool:
     """Whether a + slack <= b is proved; `positive` as in `proves_nonnegative`. Faster than building b - a - slack."""
-    most, least = bounds_at_birth(a)[1], bounds_at_birth(b)[0]
+    most, least = declared_bounds(a)[1], declared_bounds(b)[0]
     if most is not None and least is not None and most + slack <= least:
         return True
     if (isinstance(a, SizeExpr) and a.count > _LONGEST) or (isinstance(b, SizeExpr) and b.count > _LONGEST):
@@ -155,14 +155,14 @@ class _Proof:
 
     def _lower(self, atom: SizeExpr) -> int | None:
         known = self.least.get(atom)
-        return bounds_at_birth(atom)[0] if known is None else known
+        return declared_bounds(atom)[0] if known is None else known
 
     def _is_nonnegative(self, atom: SizeExpr) -> bool:
         lower = self._lower(atom)
         return lower is not None and lower >= 0
 
     def _bounds_of(self, atom: SizeExpr) -> Interval:
-        lower, upper = bounds_at_birth(atom)
+        lower, upper = declared_bounds(atom)
         return (self.least.get(atom, lower), self.most.get(atom, upper))
 
     def _interval(self, polynomial: Polynomial) -> Interval:

@@ -11,10 +11,10 @@ from rushlight.support.errors import error, fail
 from rushlight.support.frozen import frozen
 from rushlight.support.provenance import Frame, called_name, user_frame
 from rushlight.sym.condition import Condition, compares, eq, first_scoped_symbol
-from rushlight.sym.division import divides_at_birth
+from rushlight.sym.division import divides_as_declared
 from rushlight.sym.expr import SYMBOL, Size, SizeExpr, SymbolFacts, SymbolOwner
 from rushlight.sym.hints import Hints, backed_hint
-from rushlight.sym.interval import Interval, bounds_at_birth
+from rushlight.sym.interval import Interval, declared_bounds
 from rushlight.sym.knowledge import Knowledge
 from rushlight.sym.origin import Origin, OriginKind
 from rushlight.sym.promise import is_marked, promise
@@ -404,7 +404,7 @@ def has_example(e: Size) -> bool:
 def bounds(e: Size) -> Interval:
     """The numeric interval of `e` under all that its scope knows; None for no bound."""
     scope = scope_of(e)
-    return bounds_at_birth(e) if scope is None else scope.bounds(e)
+    return declared_bounds(e) if scope is None else scope.bounds(e)
 
 
 def is_nonnegative(e: Size) -> bool:
@@ -420,7 +420,7 @@ def divides(n: Size, e: Size) -> bool:
         e, n = scope.resolve(e), scope.resolve(n)
         if isinstance(n, int) and n and scope.knowledge.multiple(e) % n == 0:
             return True
-    return divides_at_birth(n, e)
+    return divides_as_declared(n, e)
 
 
 def broadcast_sizes(a: Size, b: Size) -> Size:

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from rushlight.support.errors import RushlightError, error
 from rushlight.sym.arithmetic import add, maximum, minimum, multiply, subtract
-from rushlight.sym.division import divides_at_birth, floordiv, mod
+from rushlight.sym.division import divides_as_declared, floordiv, mod
 from rushlight.sym.expr import (
     FLOORDIV,
     PRODUCT,
@@ -151,7 +151,7 @@ def _take_remainder(
         if quotient.op is not FLOORDIV or monomial.count(quotient) > 1:
             continue
         dividend, divisor = quotient.operands
-        if divides_at_birth(divisor, dividend):
+        if divides_as_declared(divisor, dividend):
             continue  # mod() would not build it
         step = to_polynomial(divisor)
         ((step_atoms, step_scale),) = step.items() if len(step) == 1 else (((), 0),)

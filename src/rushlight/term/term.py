@@ -26,7 +26,7 @@ class Op:
         self.name = name
 
     @property
-    def births(self) -> tuple[str, ...]:
+    def unbacked_outputs(self) -> tuple[str, ...]:
         """The attributes that name what is known only once it was applied."""
         return ()
 

@@ -8,12 +8,12 @@ from typing import Any
 
 from rushlight import build
 from rushlight.eager.execution.plan import KernelPlan
-from rushlight.eager.form import form_of
 from rushlight.eager.handle import Handle
+from rushlight.eager.tensor_meta import form_of
 from rushlight.eager.tracing import Tracer
 from rushlight.ir.graph import Call, Graph, GraphBuilder, with_dense_outputs
 from rushlight.ir.type import CPU, TensorType
-from rushlight.ops.view_shape import SHARED, STRIDES
+from rushlight.ops.view.reshape import SHARED, STRIDES
 from rushlight.support.errors import fail
 from rushlight.support.frozen import frozen
 from rushlight.sym import MEETING, RuntimeAssert, Scope, Size, SizeExpr, evaluate, free_symbols, is_symbol

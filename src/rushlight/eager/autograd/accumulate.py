@@ -9,9 +9,9 @@ from typing import Any
 from rushlight.autodiff.backward import SINK
 from rushlight.eager.autograd.node import Node, run_tensor_hooks
 from rushlight.eager.dispatch import STATE, dispatch
-from rushlight.eager.form import Form, form_of
 from rushlight.eager.handle import Gradient, Handle, allocate, gradient_of
 from rushlight.eager.mutation import COPY, in_place
+from rushlight.eager.tensor_meta import TensorMeta, form_of
 from rushlight.ops.record import OPERATORS
 from rushlight.support.errors import require
 
@@ -64,7 +64,7 @@ def accumulated(variable: Handle, before: Any, new: Any, create_graph: bool, own
     return dispatch(COPY, (_allocated(wanted, variable, new), new), {})
 
 
-def gradient_form(variable: Form, new: Form) -> Form:
+def gradient_form(variable: TensorMeta, new: TensorMeta) -> TensorMeta:
     """The form in which a leaf keeps its gradient: the leaf's strides if it is dense, else row-major."""
     if variable.symbolic:
         return new
@@ -72,7 +72,7 @@ def gradient_form(variable: Form, new: Form) -> Form:
     return form_of(tuple(variable.shape), new.dtype, new.device, strides)
 
 
-def _allocated(form: Form, variable: Handle, new: Handle) -> Any:
+def _allocated(form: TensorMeta, variable: Handle, new: Handle) -> Any:
     """A tensor of undefined contents, without data where the gradient has none."""
     if new.storage is not None:
         return allocate(form)

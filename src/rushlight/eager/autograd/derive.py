@@ -13,9 +13,9 @@ from rushlight.eager.execution.kernels import laid_out, results_in
 from rushlight.eager.execution.operands import attribute_key, flatten, form_of_operand, structure_of, unflatten
 from rushlight.eager.execution.plan import KernelPlan
 from rushlight.eager.execution.signature import result_layouts, signature_of
-from rushlight.eager.form import Form, form_of_type
 from rushlight.eager.handle import Handle
 from rushlight.eager.mutation import Mutation
+from rushlight.eager.tensor_meta import TensorMeta, form_of_type
 from rushlight.ir.graph import Call, Graph, GraphBuilder
 from rushlight.ir.type import Layout
 from rushlight.ops.promote import unbroadcast
@@ -129,7 +129,7 @@ def _is_bare(result: tuple[Any, ...], structure: Any) -> bool:
 
 
 def uses_data(
-    rule: Rule, attrs: Mapping[str, Any], structure: Any, needed: Needed, results: Sequence[Form], saved: Any
+    rule: Rule, attrs: Mapping[str, Any], structure: Any, needed: Needed, results: Sequence[TensorMeta], saved: Any
 ) -> tuple[bool, ...]:
     """For each saved tensor or number (flattened), whether the gradients read its elements, not only its type."""
     graph, _ = traced(rule, attrs, structure, needed, [*results, *saved])

@@ -11,8 +11,8 @@ from rushlight.eager.autograd.history import attach, differentiable, requires
 from rushlight.eager.autograd.node import Node
 from rushlight.eager.autograd.saved import SavedTensor
 from rushlight.eager.dispatch import STATE, Scope
-from rushlight.eager.form import Form
 from rushlight.eager.handle import Handle, gradient_of, share
+from rushlight.eager.tensor_meta import TensorMeta
 from rushlight.ops.record import OPERATORS
 from rushlight.support.errors import fail, require
 
@@ -43,7 +43,7 @@ class FunctionNode(Node):
         self._nondifferentiable: tuple[Any, ...] = ()
         self._materialize = True
         self._released = False
-        self._forms: list[Form | None] = []
+        self._forms: list[TensorMeta | None] = []
         self._positions: list[int] = []
         self.needs_input_grad: tuple[bool, ...] = ()
 
@@ -107,7 +107,7 @@ class FunctionNode(Node):
         self._released = True
 
 
-def _zeros(form: Form) -> Any:
+def _zeros(form: TensorMeta) -> Any:
     return OPERATORS["zeros"](tuple(form.shape), dtype=form.dtype, device=form.device)
 
 

@@ -13,8 +13,8 @@ from rushlight.eager.autograd.saved import SavedTensor
 from rushlight.eager.dispatch import STATE, Key, Memo, bit, keys_of
 from rushlight.eager.execution.decompose import replay
 from rushlight.eager.execution.operands import PLAIN, attribute_key, flatten, form_key, structure_of
-from rushlight.eager.form import Form
 from rushlight.eager.handle import AUTOGRAD, Handle
+from rushlight.eager.tensor_meta import TensorMeta
 from rushlight.support.errors import fail
 
 # Keys that let a rule run as one program: anyone else wants to see its calls.
@@ -52,7 +52,7 @@ class Recipe:
         operands: tuple[Any, ...],
         attrs: Mapping[str, Any],
         needed: tuple[bool, ...],
-        forms: Sequence[Form],
+        forms: Sequence[TensorMeta],
     ) -> None:
         self.rule = rule = rule.for_results(len(forms))
         self.attrs = {name: attrs[name] for name in rule.needs if name in attrs}
@@ -198,7 +198,7 @@ def _forms_of(value: Any, used: Any) -> Any:
     if isinstance(value, tuple):
         forms = [_forms_of(item, one) for item, one in zip(value, used, strict=True)]
         return None if any(form is None for form in forms) else tuple(forms)
-    if value.__class__ is Form:
+    if value.__class__ is TensorMeta:
         return None if used else value
     return None if used or not isinstance(value, Handle) else value.form
 

@@ -14,9 +14,9 @@ from rushlight.eager.dispatch import Key, dispatch
 from rushlight.eager.execution.decompose import run_decomposition
 from rushlight.eager.execution.mutate import shows_twice
 from rushlight.eager.execution.operands import flatten, form_of_operand
-from rushlight.eager.form import Form, form_of
 from rushlight.eager.handle import Handle, View, allocate, gradient_of
 from rushlight.eager.mutation import COPY, Mutation
+from rushlight.eager.tensor_meta import TensorMeta, form_of
 from rushlight.ir.type import dense_order
 from rushlight.ops.record import OPERATORS
 from rushlight.support.errors import fail
@@ -146,7 +146,7 @@ class CopySlices(Node):
         self._inner.release()
 
 
-def _without_data(form: Form, world: Handle) -> Any:
+def _without_data(form: TensorMeta, world: Handle) -> Any:
     """Zeros of a form, in a trace or on the device of another tensor. Forms with gaps become row-major."""
     order = dense_order(form.type.shape, form.strides) or tuple(range(len(form.shape)))
     zeros = world.apply(

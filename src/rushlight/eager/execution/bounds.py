@@ -13,9 +13,9 @@ from rushlight.eager.execution.artifact import artifact_for
 from rushlight.eager.execution.operands import NUMBER_FORMS
 from rushlight.eager.execution.plan import KernelPlan
 from rushlight.eager.execution.signature import signature_of
-from rushlight.eager.form import form_of
 from rushlight.eager.handle import Handle
 from rushlight.eager.memory import array_of
+from rushlight.eager.tensor_meta import form_of
 from rushlight.ir.dtype import Kind, bool_, int64
 from rushlight.ir.graph import Graph, GraphBuilder, Node
 from rushlight.ops import OPERATORS

@@ -31,13 +31,13 @@ from rushlight.eager.execution.signature import (
     signature_of,
 )
 from rushlight.eager.execution.views import is_composite_view, view_plan
-from rushlight.eager.form import Form, form_of, form_of_type
 from rushlight.eager.handle import Handle
 from rushlight.eager.memory import array_of, copied
 from rushlight.eager.mutation import Mutation
+from rushlight.eager.tensor_meta import TensorMeta, form_of, form_of_type
 from rushlight.ir.graph import Graph, GraphBuilder, Node
 from rushlight.ir.value import map_operands
-from rushlight.ops.pointwise import array_type
+from rushlight.ops.pointwise.definition import array_type
 from rushlight.ops.record import Fact, Operator
 from rushlight.support.errors import fail
 
@@ -139,7 +139,7 @@ def operator_plan(op: Operator, operands: tuple[Any, ...], attrs: Mapping[str, A
 
 
 def kernel_plan(
-    op: Operator, attrs: Mapping[str, Any], operands: tuple[Any, ...], outputs: Sequence[Form], bare: bool
+    op: Operator, attrs: Mapping[str, Any], operands: tuple[Any, ...], outputs: Sequence[TensorMeta], bare: bool
 ) -> KernelPlan:
     """The plan of an operator's executable for such operands and results of these forms."""
     structure = structure_of(operands)
@@ -147,7 +147,9 @@ def kernel_plan(
 
     fitting = outputs[0].dtype if Fact.FITTING in op.facts else None
 
-    def plan(executable: Executable | None, words: Sequence[tuple[int, ...]], outputs: Sequence[Form]) -> KernelPlan:
+    def plan(
+        executable: Executable | None, words: Sequence[tuple[int, ...]], outputs: Sequence[TensorMeta]
+    ) -> KernelPlan:
         return KernelPlan(executable, operands, words, outputs, structure, bare, fitting)
 
     if not any(form.numel for form in outputs):
@@ -192,16 +194,18 @@ def collapses(op: Operator) -> bool:
     return Fact.POINTWISE in op.facts and Fact.RANDOM not in op.facts
 
 
-def _dense(outputs: Sequence[Form]) -> Sequence[Form]:
+def _dense(outputs: Sequence[TensorMeta]) -> Sequence[TensorMeta]:
     for form in outputs:
         if form.extent != form.numel:
             fail("X001", "a pointwise result is not dense", form=form)
     return outputs
 
 
-def laid_out(executable: Executable, shapes: Sequence[tuple[int, ...]], outputs: Sequence[Form]) -> list[Form]:
+def laid_out(
+    executable: Executable, shapes: Sequence[tuple[int, ...]], outputs: Sequence[TensorMeta]
+) -> list[TensorMeta]:
     """The outputs with the strides that the executable writes."""
-    result: list[Form] = []
+    result: list[TensorMeta] = []
     for form, (shape, strides) in zip(outputs, executable.infer_outputs(shapes), strict=True):
         if tuple(shape) != tuple(form.shape):
             fail("X001", "an executable's output has another shape than its operator infers", form=form, found=shape)

@@ -9,9 +9,9 @@ from rushlight.eager.dispatch import Key, register_fallback
 from rushlight.eager.execution.decompose import run_decomposition
 from rushlight.eager.execution.operands import form_of_operand
 from rushlight.eager.execution.views import is_composite_view, view_plan
-from rushlight.eager.form import form_of_type
 from rushlight.eager.handle import Handle, make
 from rushlight.eager.mutation import Mutation
+from rushlight.eager.tensor_meta import form_of_type
 from rushlight.ir.value import map_operands
 from rushlight.ops.record import Operator
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from rushlight.eager.form import Form, form_of
 from rushlight.eager.handle import Handle
+from rushlight.eager.tensor_meta import TensorMeta, form_of
 from rushlight.ir.dtype import bool_, complex128, float64, int64
 from rushlight.support.errors import error
 from rushlight.term import attr_key
 
 # The forms of Python numbers as operands.
-NUMBER_FORMS: dict[type, Form] = {
+NUMBER_FORMS: dict[type, TensorMeta] = {
     kind: form_of((), dtype, weak=True)
     for kind, dtype in ((bool, bool_), (int, int64), (float, float64), (complex, complex128))
 }
@@ -68,7 +68,7 @@ def form_key(operand: Any) -> Any:
         return operand.form
     if operand.__class__ is tuple:
         return tuple([form_key(item) for item in operand])
-    if operand.__class__ is Form:
+    if operand.__class__ is TensorMeta:
         return (operand,)
     return None if operand is None else number_class(operand)
 
@@ -84,11 +84,11 @@ def number_class(value: Any) -> type:
     raise error("A001", "an operand must be a tensor or a number", value=value)
 
 
-def form_of_operand(operand: Any) -> Form:
+def form_of_operand(operand: Any) -> TensorMeta:
     """A tensor's form, or that of a number; forms pass."""
     if isinstance(operand, Handle):
         return operand.form
-    return operand if operand.__class__ is Form else NUMBER_FORMS[number_class(operand)]
+    return operand if operand.__class__ is TensorMeta else NUMBER_FORMS[number_class(operand)]
 
 
 def attribute_key(attrs: Mapping[str, Any]) -> Any:

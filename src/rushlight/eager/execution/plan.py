@@ -32,11 +32,11 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from rushlight.eager.execution.operands import Structure, flatten, number_class
-from rushlight.eager.form import Form
 from rushlight.eager.handle import Handle, Version, adopted, fail_without_data
+from rushlight.eager.tensor_meta import TensorMeta
 from rushlight.ir.dtype import DType, Kind
 from rushlight.runtime.allocator import allocate_many
-from rushlight.runtime.descriptor import Sheets, Slot
+from rushlight.runtime.descriptor import ArgumentBlocks, Slot
 from rushlight.support.errors import fail
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class KernelPlan:
         executable: Executable | None,
         operands: Sequence[Any],
         words: Sequence[tuple[int, ...]],
-        outputs: Sequence[Form],
+        outputs: Sequence[TensorMeta],
         structure: Structure | None = None,
         bare: bool = False,
         fitting: DType | None = None,
@@ -76,8 +76,8 @@ class KernelPlan:
         self.outputs = tuple(outputs)
         flat = flatten(operands)
         forms = [item.form if isinstance(item, Handle) else item for item in flat]
-        numbers = [(at, number_class(item)) for at, item in enumerate(forms) if item.__class__ is not Form]
-        sheets = Sheets(words, numbers)
+        numbers = [(at, number_class(item)) for at, item in enumerate(forms) if item.__class__ is not TensorMeta]
+        sheets = ArgumentBlocks(words, numbers)
         text = [f"{_pattern((True,) * len(flat) if structure is None else structure)} = operands"]
         text += fitting_text(flat, fitting)
         made: list[str] = []
@@ -88,7 +88,7 @@ class KernelPlan:
             launch = None
             text += [*output_text([None] * len(outputs)), *made]
         else:
-            shapes = [tuple(form.shape) for form in (*forms, *outputs) if form.__class__ is Form]
+            shapes = [tuple(form.shape) for form in (*forms, *outputs) if form.__class__ is TensorMeta]
             work = executable.work_of(shapes)
             launch = executable.committer(work) if commits else executable.launcher(work)
             text += sheet_text()
@@ -189,13 +189,13 @@ def result_text(name: str, storage: str, form: str, keys: int | str, cls: str = 
     ]
 
 
-def _operand_text(flat: Sequence[Any], sheets: Sheets) -> list[str]:
+def _operand_text(flat: Sequence[Any], sheets: ArgumentBlocks) -> list[str]:
     lines: list[str] = []
     slots = {slot.position: slot for slot in sheets.slots}
     for position, item in enumerate(flat):
         if isinstance(item, Handle):
             lines.append(tensor_text(f"a{position}", sheets.starts[position], item.form.dtype.itemsize))
-        elif item.__class__ is not Form:
+        elif item.__class__ is not TensorMeta:
             lines += number_text(f"a{position}", number_class(item), slots[position])
     return lines
 

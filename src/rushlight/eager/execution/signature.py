@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, cast
 
-from rushlight.eager.form import Form
+from rushlight.eager.tensor_meta import TensorMeta
 from rushlight.ir.dtype import DType
 from rushlight.ir.type import CPU, TensorType
 from rushlight.sym import Scope, Size, SizeExpr
@@ -59,7 +59,7 @@ def layout_class(shape: Sequence[int], strides: Sequence[int], contiguous: bool)
     return Layout("ordered", tuple(order))
 
 
-def result_layouts(forms: Sequence[Form]) -> tuple[Layout, ...]:
+def result_layouts(forms: Sequence[TensorMeta]) -> tuple[Layout, ...]:
     """The layout classes in which an executable has to write results of these forms: those with gaps are row-major."""
     classes = [layout_class(form.shape, form.strides, form.is_contiguous) for form in forms]
     return tuple([found if found.kind == "ordered" else ROW_MAJOR for found in classes])
@@ -83,7 +83,7 @@ def stride_values(layout: Layout, strides: Sequence[int]) -> list[int]:
     return [stride for stride, literal in zip(strides, layout.parts, strict=True) if literal is None]
 
 
-def signature_of(forms: Sequence[Form]) -> Signature:
+def signature_of(forms: Sequence[TensorMeta]) -> Signature:
     """The signature of operands as they are: each size other than 1 is a symbol of its own."""
     specs: list[Spec] = []
     sizes: list[int] = []
@@ -102,7 +102,7 @@ def signature_of(forms: Sequence[Form]) -> Signature:
     return Signature(tuple(specs), (*sizes, *strides), tuple([form.words for form in forms]))
 
 
-def collapsed_signature(inputs: Sequence[Form], output: Form) -> Signature:
+def collapsed_signature(inputs: Sequence[TensorMeta], output: TensorMeta) -> Signature:
     """The signature of a pointwise call, with the output's own layout last.
 
     Dims of size 1 go, dims are sorted by the output's strides, and neighbours that every operand walks as one are
@@ -130,12 +130,12 @@ def collapsed_signature(inputs: Sequence[Form], output: Form) -> Signature:
     return _collapsed(forms, sizes, merged)
 
 
-def _broadcast_strides(form: Form, shape: Sequence[int]) -> list[int]:
+def _broadcast_strides(form: TensorMeta, shape: Sequence[int]) -> list[int]:
     lead = len(shape) - len(form.shape)
     return [0] * lead + [0 if size == 1 else stride for size, stride in zip(form.shape, form.strides, strict=True)]
 
 
-def _collapsed(forms: Sequence[Form], sizes: list[int], merged: Sequence[list[int]]) -> Signature:
+def _collapsed(forms: Sequence[TensorMeta], sizes: list[int], merged: Sequence[list[int]]) -> Signature:
     # Tensors without dims stay so and others keep a dim, since promotion tells them apart. In a dim where no operand
     # moves the first one with dims carries the size.
     last = len(forms) - 1

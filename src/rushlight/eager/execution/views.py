@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from rushlight.eager.dispatch import STATE, Memo
 from rushlight.eager.execution.operands import attribute_key
-from rushlight.eager.form import Form, form_of
 from rushlight.eager.handle import AUTOGRAD, Handle, Step, View, make_view
+from rushlight.eager.tensor_meta import TensorMeta, form_of
 from rushlight.ir.type import Layout
 from rushlight.ir.value import map_operands
 from rushlight.ops.record import OPERATORS, Fact, Operator
@@ -24,7 +24,7 @@ class Shown(NamedTuple):
     `checked`: it may reach outside of its base, and so perhaps of the storage.
     """
 
-    form: Form
+    form: TensorMeta
     distance: Any
     checked: bool
 
@@ -82,7 +82,7 @@ def view_plan(op: Operator, operands: tuple[Any, ...], attrs: Mapping[str, Any])
     """The plan of a call whose result shares the first operand's storage; None where it does not."""
     if op.view_rule is None:
         return None
-    form: Form = operands[0].form
+    form: TensorMeta = operands[0].form
     types = map_operands(operands[1:], lambda item: item.form.type if isinstance(item, Handle) else item)
     key = (op, form, attr_key(types), attribute_key(attrs))
     shown = _shown.get(key)
@@ -94,7 +94,7 @@ def view_plan(op: Operator, operands: tuple[Any, ...], attrs: Mapping[str, Any])
     return ViewPlan((op, operands[1:], dict(attrs)), shown)
 
 
-def _what_is_shown(op: Operator, form: Form, types: tuple[Any, ...], attrs: Mapping[str, Any]) -> Shown | None:
+def _what_is_shown(op: Operator, form: TensorMeta, types: tuple[Any, ...], attrs: Mapping[str, Any]) -> Shown | None:
     assert op.view_rule is not None
     layout: Any = op.view_rule(**op.named((Layout(form.type.shape, form.strides, 0, form.dtype), *types), attrs))
     if layout is None:

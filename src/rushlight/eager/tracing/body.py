@@ -183,9 +183,9 @@ class Body:
             graph = Graph(tuple(known), tuple(builder.calls), tuple(made), name=builder.name).without_dead_calls()
             return Inner(graph, self.branch)
 
-    def born(self) -> set[SizeExpr]:
+    def unbacked_symbols(self) -> set[SizeExpr]:
         """The sizes that became known in it."""
-        return {symbol for call in self.tracer.builder.calls for symbol in call.born()}
+        return {symbol for call in self.tracer.builder.calls for symbol in call.unbacked_symbols()}
 
 
 def dense_type(item: Any) -> TensorType:

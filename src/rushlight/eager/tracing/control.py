@@ -113,7 +113,9 @@ def traced_cond(predicate: Any, functions: Sequence[Callable[..., Any]], operand
     for body, function in zip(bodies, functions, strict=True):
         body.trace(lambda _, function=function: function(*operands), as_tensor, given=given)
         given = body.captured
-    types, sizes = _with_births(outer, _pairs(bodies), bodies[0].born() | bodies[1].born())
+    types, sizes = _with_unbacked_outputs(
+        outer, _pairs(bodies), bodies[0].unbacked_symbols() | bodies[1].unbacked_symbols()
+    )
     branches = tuple([body.inner(given, body.results) for body in bodies])
     values = tuple([operand(outer, tensor) for tensor in given])
     attrs = {"branches": branches, "types": types, "sizes": sizes}
@@ -140,22 +142,24 @@ def _pairs(bodies: Sequence[Body]) -> list[tuple[TensorType, TensorType]]:
     return pairs
 
 
-def _with_births(
+def _with_unbacked_outputs(
     outer: Tracer, pairs: Sequence[tuple[TensorType, TensorType]], fresh: set[SizeExpr]
 ) -> tuple[tuple[TensorType, ...], tuple[SizeExpr, ...]]:
     """The types of results, and the sizes in them that only the branch tells."""
-    born: list[SizeExpr] = []
+    unbacked_symbols: list[SizeExpr] = []
     types: list[TensorType] = []
     for one, other in pairs:
         shape: list[Any] = []
         for a, b in zip(one.shape, other.shape, strict=True):
             same = a is b or statically_known(eq(a, b))
             if not same or not fresh.isdisjoint(() if isinstance(a, int) else free_symbols(a)):
-                born.append(outer.scope.symbol(source=Origin("a size of cond()", OriginKind.VALUE, user_frame())))
-                a = born[-1]
+                unbacked_symbols.append(
+                    outer.scope.symbol(source=Origin("a size of cond()", OriginKind.VALUE, user_frame()))
+                )
+                a = unbacked_symbols[-1]
             shape.append(a)
         types.append(TensorType(tuple(shape), one.dtype, one.device, weak=one.weak and other.weak))
-    return tuple(types), tuple(born)
+    return tuple(types), tuple(unbacked_symbols)
 
 
 def _returned(outer: Tracer, bodies: Sequence[Body], results: Sequence[Any]) -> Any:

@@ -13,15 +13,15 @@ from typing import Any
 
 from rushlight.eager.execution.mutate import shows_twice
 from rushlight.eager.execution.views import viewed
-from rushlight.eager.form import form_of
 from rushlight.eager.handle import AUTOGRAD, Handle, View
+from rushlight.eager.tensor_meta import form_of
 from rushlight.ir.type import Layout, TensorType, dense_order, row_major
 from rushlight.ir.value import map_operands
 from rushlight.ops.record import OPERATORS, Fact
 from rushlight.support.errors import fail
 
 
-class Doubt:
+class MaybeAlias:
     """A copy by `step` of `base` that may be a view; `view` says how it would show it."""
 
     __slots__ = ("base", "result", "settled", "step", "view")
@@ -39,14 +39,14 @@ def in_doubt(cell: Any) -> bool:
     return any(not doubt.settled and doubt.result.node.cell is cell for doubt in cell.doubts)
 
 
-def settle(tracer: Any, tensor: Handle) -> None:
+def resolve_alias(tracer: Any, tensor: Handle) -> None:
     """Settles all doubts about a tensor that is going to be written to."""
     cell = tracer.binding(tensor).cell
     while cell.doubts:
         doubt = cell.doubts.pop()
         if not doubt.settled:
             doubt.settled = True
-            settle(tracer, doubt.base)  # its layout is that of a view, if it is one
+            resolve_alias(tracer, doubt.base)  # its layout is that of a view, if it is one
             layout = _after((doubt.step,), _layout_of(doubt.base))
             if layout is not None:
                 _join(tracer, doubt)
@@ -66,7 +66,7 @@ def _layout_of(tensor: Handle) -> Layout:
     return Layout(tuple(tensor.form.shape), tensor.form.strides)
 
 
-def _join(tracer: Any, doubt: Doubt) -> None:
+def _join(tracer: Any, doubt: MaybeAlias) -> None:
     """Makes a copy, and the views of it, views of what it was made of. Neither was written to since."""
     base, view = tracer.binding(doubt.base), doubt.view
     copy, counter = tracer.binding(doubt.result).cell, doubt.result.version

@@ -14,11 +14,18 @@ from typing import Any, NoReturn
 from rushlight.eager.dispatch import STATE, Key, Scope, bit, register_fallback
 from rushlight.eager.execution.decompose import run_decomposition
 from rushlight.eager.execution.views import is_composite_view, view_plan
-from rushlight.eager.form import form_of_type
 from rushlight.eager.handle import Handle, Version, make
 from rushlight.eager.mutation import Mutation, computed_value, written_value
+from rushlight.eager.tensor_meta import form_of_type
 from rushlight.eager.tracing.attributes import settled
-from rushlight.eager.tracing.sharing import Doubt, direct_steps, in_doubt, overlaps_itself, settle, steps_by_strides
+from rushlight.eager.tracing.sharing import (
+    MaybeAlias,
+    direct_steps,
+    in_doubt,
+    overlaps_itself,
+    resolve_alias,
+    steps_by_strides,
+)
 from rushlight.ir.dtype import Kind
 from rushlight.ir.graph import RELAYOUT, RESULT, GraphBuilder, Node
 from rushlight.ir.type import Layout, TensorType, dense_order
@@ -47,7 +54,7 @@ class Cell:
         self.node = node
         self.writes = 0
         self.source = source
-        self.doubts: list[Doubt] = []
+        self.doubts: list[MaybeAlias] = []
 
 
 class Binding:
@@ -193,15 +200,15 @@ class Tracer:
             return result
         if is_composite_view(op):
             return run_decomposition(op, Key.TRACING, operands, attrs)
-        if op.births:
+        if op.unbacked_outputs:
             tells = [item for item in op.schema.attributes if item.type in BORN]
-            attrs = {**attrs, **{item.name: self._birth(op, operands[0], item) for item in tells}}
+            attrs = {**attrs, **{item.name: self._unbacked_output(op, operands[0], item) for item in tells}}
         result = self._apply(op, operands, attrs)
         if isinstance(result, tuple):
             return tuple([self.wrap(item) for item in result])
         made = self.wrap(result)
         if shares and operands[0].form.symbolic:
-            doubt = Doubt(operands[0], (op, operands[1:], dict(attrs)), made)
+            doubt = MaybeAlias(operands[0], (op, operands[1:], dict(attrs)), made)
             for tensor in (operands[0], made):
                 self.binding(tensor).cell.doubts.append(doubt)
         return made
@@ -217,7 +224,7 @@ class Tracer:
             return tuple([self._detached(item) for item in result])
         return self._recorded(OPERATORS["detach"], (result,), {}) if result.form.dtype.kind >= Kind.FLOAT else result
 
-    def _birth(self, op: Any, operand: Handle, parameter: Parameter) -> SizeExpr:
+    def _unbacked_output(self, op: Any, operand: Handle, parameter: Parameter) -> SizeExpr:
         """A size that a call of an operator will tell."""
         frames, lower = self.builder.frames, BORN[parameter.type]
         truth = lower is None and operand.form.dtype.kind is Kind.BOOL
@@ -308,9 +315,9 @@ class Tracer:
             self._storages[id(storage)] = tensor.node.cell
         return tensor.node
 
-    def settle(self, tensor: Handle) -> None:
+    def resolve_alias(self, tensor: Handle) -> None:
         """Settles what shares memory with a tensor that is going to be written to."""
-        settle(self, tensor)
+        resolve_alias(self, tensor)
 
     def in_doubt(self, tensor: Handle) -> bool:
         """Whether a tensor is a copy, or a view of one, that may be a view of something else."""
@@ -323,7 +330,7 @@ class Tracer:
 
     def _write(self, op: Mutation, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
         target: Handle = op.target_of(operands)
-        self.settle(target)
+        self.resolve_alias(target)
         binding = self.binding(target)
         base = op.base_operands(operands)
         nodes = tuple([self._operand(item) for item in base])

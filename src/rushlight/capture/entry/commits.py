@@ -1,0 +1,144 @@
+"""The writes that a compiled call makes, as text that puts a commit together (`runtime.commit_text`).
+
+Everything is computed before the native call, which then makes all writes, to memory and to Python objects, together.
+What is known only after it, the number that `item()` gives, is read by functions that the commit calls.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Protocol
+
+from rushlight.capture.arguments import Names
+from rushlight.capture.entry.loop_rolling import rolled
+from rushlight.capture.program import Program
+from rushlight.capture.source import ArgumentSource
+from rushlight.capture.values import Container, Deleted, Effect, Output, Reached, Template
+from rushlight.eager.handle import Handle
+from rushlight.eager.memory import array_of
+from rushlight.support.errors import fail
+
+SINK = [None]  # where commits put results that nobody needs
+EVERYTHING = slice(None)
+
+
+class Texts(Protocol):
+    """How the function of an entry names things."""
+
+    names: Names
+
+    def value(self, template: Template) -> str:
+        """A value; of a template that holds no number known only after the call."""
+        ...
+
+    def output(self, place: int) -> str:
+        """An output of the graph, as a tensor."""
+        ...
+
+    def owner(self, owner: Handle | ArgumentSource) -> str:
+        """A tensor that has a gradient."""
+        ...
+
+    def is_number(self, template: Template) -> bool:
+        """Whether a template is a number known only after the call."""
+        ...
+
+
+def has_writes(program: Program) -> bool:
+    """Whether a call writes to anything that was there before."""
+    return bool(program.effects or program.gradients or program.written or program.draws)
+
+
+class CommitText:
+    """Statements that make `commit`."""
+
+    def __init__(self, program: Program, texts: Texts, arguments_written: Sequence[str]) -> None:
+        """`arguments_written` are the texts of arguments that are overwritten."""
+        self.program = program
+        self.texts = texts
+        self.names = texts.names
+        self._arguments = arguments_written
+        self._fresh = iter(range(1 << 30))
+
+    def lines(self) -> list[str]:
+        """The statements."""
+        names, program = self.names, self.program
+        calls = [line for effect in program.effects for line in self._deferred(effect)]
+        items = [line for effect in program.effects for line in self._items(effect)]
+        if program.draws:
+            items.append(f"items += (reserved, {names(EVERYTHING)}, ())")  # they are used from here on
+        attributes = [
+            f"attributes += ({self.texts.owner(owner)}.gradient, 'grad', {self.texts.value(template)})"
+            for owner, template in program.gradients
+        ]
+        counters = tuple([tensor.version for tensor in program.written if tensor.storage is not None])
+        versions = names(counters)
+        if self._arguments:
+            versions = f"(*{versions}, {''.join([f'{text}.version, ' for text in self._arguments])})"
+        parts = {"calls": calls, "items": items, "attributes": attributes}
+        made: list[str] = [f"{name} = []" for name, lines in parts.items() if lines]
+        made += calls  # in their order
+        made += [line for lines in (items, attributes) for line in rolled(lines, names)]
+        given = ", ".join([name if lines else "()" for name, lines in parts.items()])
+        return [*made, f"commit = ({given}, {versions})"]
+
+    def _items(self, effect: Effect) -> list[str]:
+        if isinstance(effect.value, Deleted) or holds_number(effect.value, self.texts.is_number):
+            return []
+        return [f"items += ({self._target(effect)}, {self._key(effect)}, {self.texts.value(effect.value)})"]
+
+    def _deferred(self, effect: Effect) -> Iterator[str]:
+        target, key = self._target(effect), self._key(effect)
+        if isinstance(effect.value, Deleted):
+            yield f"calls.append(({self.names(operator.delitem)}, ({target}, {key}), {self.names(SINK)}, 0))"
+        elif holds_number(effect.value, self.texts.is_number):
+            yield from self._later(effect.value, target, key)
+
+    def _later(self, template: Template, target: str, key: str) -> Iterator[str]:
+        """Statements for `target[key] = template` where it holds a number known only after the call."""
+        if isinstance(template, Output):
+            read = f"{self.names(number_reader)}({self.texts.output(template.place)})"
+            yield f"calls.append(({read}, (), {target}, {key}))"
+            return
+        assert isinstance(template, Container)
+        if template.attributes:
+            fail("C003", f"compile: a {template.kind.__name__} with attributes is kept, and a number that item() gave")
+        parts = f"parts{next(self._fresh)}"
+        places = [self.names(item) for item in template.keys] or [str(at) for at in range(len(template.items))]
+        keys = "".join([f"{place}, " for place in places])
+        yield f"{parts} = dict.fromkeys(({keys}))" if template.keys else f"{parts} = [None] * {len(places)}"
+        for place, item in zip(places, template.items, strict=True):
+            if holds_number(item, self.texts.is_number):
+                yield from self._later(item, parts, place)
+            else:
+                yield f"{parts}[{place}] = {self.texts.value(item)}"
+        yield f"calls.append(({self.names(_maker(template.kind))}, ({parts}, ), {target}, {key}))"
+
+    def _target(self, effect: Effect) -> str:
+        container = effect.container
+        return container.text if isinstance(container, Reached) else self.names(container)
+
+    def _key(self, effect: Effect) -> str:
+        key = effect.key
+        return repr(key) if type(key) in (int, str) else self.names(key)
+
+
+def holds_number(template: Template, is_number: Callable[[Template], bool]) -> bool:
+    """Whether a template has a number in it that is known only after the call."""
+    if isinstance(template, Container):
+        parts = (*template.items, *[item for _, item in template.attributes])
+        return any(holds_number(item, is_number) for item in parts)
+    return is_number(template)
+
+
+def _maker(kind: type) -> Callable[[Any], Any]:
+    """What makes a container of a list of its items, or of a dict, without running Python code."""
+    return functools.partial(tuple.__new__, kind) if hasattr(kind, "_fields") else kind
+
+
+def number_reader(tensor: Any) -> Callable[[], float]:
+    """What reads the one element of a tensor, as native code does: no interrupt comes in between."""
+    reader: Callable[[], float] = array_of(tensor).reshape(()).__float__
+    return reader

@@ -1,0 +1,436 @@
+"""Writing an entry's function: arguments taken apart, guards, descriptors, the call, results and effects."""
+
+from __future__ import annotations
+
+import weakref
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any
+
+from rushlight.capture.aliasing import alias_guards
+from rushlight.capture.arguments import Arguments, Names
+from rushlight.capture.entry.commits import CommitText, has_writes, holds_number
+from rushlight.capture.entry.constant_cache import ConstantCache
+from rushlight.capture.entry.entry import Entry, Planner, numbers_among
+from rushlight.capture.entry.loop_rolling import rolled
+from rushlight.capture.entry.value_texts import ValueTexts, replay_view
+from rushlight.capture.guard import Guard
+from rushlight.capture.hooks import hook_guards
+from rushlight.capture.program import Program, random_names
+from rushlight.capture.segmented import Segmented
+from rushlight.capture.source import (
+    DYNAMIC,
+    ArgumentSource,
+    GradientSource,
+    NumberSource,
+    Source,
+    StateSource,
+    TensorSource,
+)
+from rushlight.capture.state.reachable import Leaf, StateWalk, differs
+from rushlight.capture.state.snapshot import Snapshot, StateGuards
+from rushlight.capture.values import Output, Reached, Template
+from rushlight.eager.dispatch import STATE, backend_key, bit
+from rushlight.eager.execution.plan import (
+    CALL_NAMES,
+    number_text,
+    output_text,
+    result_text,
+    sheet_text,
+    tensor_text,
+)
+from rushlight.eager.handle import AUTOGRAD, Handle
+from rushlight.runtime import descriptor
+from rushlight.runtime.descriptor import number_slots
+
+if TYPE_CHECKING:
+    from rushlight.build import Executable
+
+MISS = object()
+_MANY = 8  # outputs: more are made by a loop
+
+
+def argument_guards(arguments: Arguments, names: Names) -> list[Guard]:
+    """What is assumed of the arguments' leaves."""
+    guards: list[Guard] = []
+    for name, value in arguments.leaves:
+        if isinstance(value, Handle):
+            failed = f"{name}.__class__ is not {names(type(value))} or {wants_text(name, value)}"
+            guards.append(Guard("tensor", name, f"a tensor, requires_grad={_wants(value)}", failed))
+        elif type(value) in (int, float):
+            guards.append(type_guard(name, name, value, names))
+        else:
+            guards.append(constant_guard(name, name, value, names))
+    return guards
+
+
+def wants_text(text: str, tensor: Handle) -> str:
+    """Whether a tensor wants a gradient and another does not, or the other way round."""
+    # A view has the key because its base may get a history; only then is the longer question asked.
+    asked = f"{text}.keys & {AUTOGRAD} and {text}.requires_grad"
+    return f"not ({asked})" if _wants(tensor) else asked
+
+
+def _wants(tensor: Any) -> bool:
+    return bool(tensor.keys & AUTOGRAD and tensor.requires_grad)
+
+
+def constant_guard(text: str, path: str, value: Any, names: Names) -> Guard:
+    """That a value is still the same: equal for plain values, identical for objects."""
+    if value is None or isinstance(value, bool):
+        return Guard("constant", path, repr(value), f"{text} is not {value!r}")
+    if isinstance(value, (int, float)):
+        # 0.0 and -0.0 are two numbers
+        differs = f"{text} != {names(value)}" if value else f"repr({text}) != {repr(value)!r}"
+        if value != value:
+            differs = f"{text} == {text}"
+        return Guard("number", path, repr(value), f"{text}.__class__ is not {names(type(value))} or {differs}")
+    if isinstance(value, (str, bytes)):
+        return Guard("constant", path, repr(value), f"{text} != {value!r}")
+    return Guard("object", path, f"the same {type(value).__name__}", f"{text} is not {names(value)}")
+
+
+def type_guard(text: str, path: str, value: Any, names: Names) -> Guard:
+    """That a number is still of its class."""
+    return Guard("type", path, type(value).__name__, f"{text}.__class__ is not {names(type(value))}")
+
+
+def loosen(leaves: Sequence[Leaf], names: Names, program: Program, changed: Collection[tuple[int, Any]]) -> None:
+    """Marks the leaves of which a program does not rely on the value.
+
+    Those are numbers that it takes at run time and has not `fixed`, and tensors that it puts others in the place of,
+    but for those that are `constant` to it.
+    """
+    for leaf in leaves:
+        if leaf.is_number and leaf.runtime:
+            leaf.loose = leaf.text(names) not in program.fixed
+        elif isinstance(leaf.value, Handle):
+            leaf.loose = (id(leaf.container), leaf.key) in changed and id(leaf.value) not in program.constant
+
+
+def replaced_guards(leaves: Sequence[Leaf], names: Names) -> list[Guard]:
+    """What a program may have asked of tensors that it puts others in the place of: all but their elements."""
+    guards: list[Guard] = []
+    for leaf in leaves:
+        if leaf.loose and not leaf.unread and isinstance(leaf.value, Handle):
+            text, form = leaf.text(names), leaf.value.form
+            failed = f"{text}.form is not {names(form)} or {wants_text(text, leaf.value)}"
+            failed += "" if leaf.value.view_of else f" or {text}.view_of is not None"
+            guards.append(Guard("tensor", leaf.path, str(form.type), failed))
+    return guards
+
+
+def lasting(walk: StateWalk, changed: Collection[tuple[int, Any]]) -> set[int]:
+    """The ids of containers that a call gives no new entries: they have to be as they were."""
+    grown = {container for container, key in changed if key not in walk.before.get(container, ())}
+    return {id(container) for container, _ in walk.containers} - grown
+
+
+def state_guards(containers: Sequence[tuple[Any, str]], leaves: Sequence[Leaf], names: Names) -> list[Guard]:
+    """What is assumed of modules, optimizers and their containers."""
+    guards: list[Guard] = []
+    sizes = Counter([id(leaf.container) for leaf in leaves])
+    for container, path in containers:
+        text, size = names(container), sizes[id(container)]
+        guards.append(Guard("container", path, f"{size} entries", f"len({text}) != {size}" if size else text))
+    for leaf in [leaf for leaf in leaves if not leaf.unread]:
+        text = leaf.text(names)
+        if leaf.loose and leaf.is_number:
+            guards.append(type_guard(text, leaf.path, leaf.value, names))
+        elif leaf.loose:
+            guards.append(Guard("tensor", leaf.path, "a tensor", f"{text}.__class__ is not {names(type(leaf.value))}"))
+        elif leaf.is_numbers and leaf.runtime:
+            failed = f"{text}.__class__ is not {names(tuple)} or len({text}) != {len(leaf.value)}"
+            guards.append(Guard("type", leaf.path, f"a tuple of {len(leaf.value)}", failed))
+            for at, item in enumerate(leaf.value):  # those that were asked for are in `fixed`, and guarded there
+                guards.append(type_guard(f"{text}[{at}]", f"{leaf.path}[{at}]", item, names))
+        else:
+            guards.append(constant_guard(text, leaf.path, leaf.value, names))
+    return guards
+
+
+def collection_guards(walk: StateWalk, names: Names) -> list[Guard]:
+    """That sets and their like have the objects that they had."""
+    guards: list[Guard] = []
+    for container, path in walk.collections:
+        before = tuple(walk.before[id(container)].values())
+        # Most are empty, as modules' sets of names are: that is asked without a call.
+        failed = f"{names(differs)}({names(container)}, {names(before)})" if before else names(container)
+        guards.append(Guard("container", path, f"{len(container)} entries", failed))
+    return guards
+
+
+def snapshot_guards(names: Names, snapshot: Snapshot) -> list[Guard]:
+    """What is assumed of the containers and tensors of a snapshot."""
+    guards = state_guards(snapshot.containers, snapshot.leaves, names)
+    for tensor, memory in zip(snapshot.tensors, snapshot.memory, strict=True):
+        text = names(tensor)
+        failed = f"{text}.storage is not {names(memory.storage)} or {text}.form is not {names(memory.form)}"
+        if memory.storage is None or memory.form.nbytes < memory.storage.nbytes:  # it may show another part
+            failed += f" or {text}.offset != {memory.offset}"
+        guards.append(Guard("tensor", text, str(memory.form.type), failed))
+    return guards
+
+
+class Writer(ValueTexts):
+    """Writes the function of one entry."""
+
+    def __init__(
+        self,
+        program: Program,
+        executable: Executable | Segmented,
+        arguments: Arguments,
+        walk: StateWalk,
+        names: Names,
+    ) -> None:
+        self.program = program
+        self.kept = _kept(program, executable)
+        self.sources: list[Source] = [*program.sources]
+        if self.kept is not None:
+            self.sources += [TensorSource(item) for item in self.kept.results]
+        self.executable = executable
+        self.commits = has_writes(program)
+        self.has_many = len(executable.output_types) > _MANY
+        self.arguments = arguments
+        self.names = names
+        self._hoisted: list[str] | None = None
+        self._held: dict[str, str] = {}  # the variables of tensors that stand in places of state
+        self.views = program.views
+        types = (*executable.input_types, *executable.output_types)
+        words = [descriptor.HEADER_WORDS + 2 * len(type_.shape) for type_ in types]
+        self.starts = [0, *accumulate(words)]
+        conditions = [guard.condition for guard in program.guards]
+        asserts = tuple(program.scope.asserts)  # later ones are those of the backward pass
+        self.planner = Planner(
+            executable, self.sources, conditions, asserts, list(program.sizes.values()), self.commits
+        )
+        changed = {
+            (id(item.container), item.key) for item in program.effects if not isinstance(item.container, Reached)
+        }
+        loosen(walk.leaves, names, program, changed)
+        kept = lasting(walk, changed)
+        others = [item for item in walk.containers if id(item[0]) not in kept]
+        leaves = [leaf for leaf in walk.leaves if id(leaf.container) not in kept]
+        self.guards = [*argument_guards(arguments, names), *state_guards(others, leaves, names)]
+        self.guards += [*collection_guards(walk, names), *replaced_guards(walk.leaves, names)]
+        self.guards.append(Guard("grad mode", "grad mode", str(STATE.grad), f"state.grad is not {STATE.grad}"))
+        for text, value in program.fixed.items():
+            self.guards.append(Guard("number", text, repr(value), f"{text} != {names(value)}"))
+        for source in program.sources:
+            if isinstance(source, GradientSource):
+                text = f"{self.owner(source.owner)}.gradient.grad"
+                self.guards.append(Guard("gradient", text, "a gradient", f"{text} is None"))
+        snapshot = Snapshot(
+            [item for item in walk.containers if id(item[0]) in kept],
+            [leaf for leaf in walk.leaves if id(leaf.container) in kept],
+            [source.tensor for source in program.sources if isinstance(source, TensorSource)],
+        )
+        self.state = StateGuards(snapshot, snapshot_guards)
+        for position, first in program.same:
+            text, other = arguments.leaves[position][0], self.owner(first)
+            self.guards.append(Guard("memory", text, f"the same tensor as {other}", f"{text} is not {other}"))
+        written = {position for position, _ in program.graph.mutations}
+        self.guards += alias_guards(program.sources, written, lambda place: arguments.leaves[place][0], names)
+        self.guards += hook_guards(program.hooked, arguments, names)
+        for owner in program.absent:
+            text = f"{self.owner(owner)}.gradient.grad"
+            self.guards.append(Guard("gradient", text, "no gradient", f"{text} is not None"))
+
+    def entry(self, attach: Callable[..., Any] | None) -> Entry:
+        """The finished entry. `attach` ties a backward pass to the results."""
+        space = self.names.space
+        space.update(
+            MISS=MISS,
+            state=STATE,
+            plans=self.planner.plans,
+            make_plan=self.planner.plan,
+            attach=attach,
+            replay_view=replay_view,
+            BROKEN=(KeyError, IndexError, AttributeError, RuntimeError),
+            **CALL_NAMES,
+        )
+        lines = ["def call(args, kwargs):", "    try:"]
+        lines += [f"        {line}" for line in self.arguments.lines]
+        # One condition: Python compiles it in less than half the time of as many statements.
+        failed = [guard.failed for guard in self.guards]
+        if not self.state.snapshot.is_empty:
+            failed.append(f"not {self.names(self.state.snapshot)}.holds() and {self.names(self.state)}.fail(globals())")
+        lines.append(f"        if {' or '.join(failed)}: return MISS")
+        lines += ["    except BROKEN:", "        return MISS"]
+        body = [*self._inputs(), *self._drawing(self._run(attach))]
+        lines += [f"    {line}" for line in [*[f"{name} = {text}" for text, name in self._held.items()], *body]]
+        text = "\n".join(lines)
+        exec(compile(text, f"<rushlight {self.program.graph.name}>", "exec"), space)  # noqa: S102 - our own text
+        return Entry(
+            space.pop("call"),  # whose globals these are
+            tuple(self.arguments.unpack),
+            (*self.arguments.guards, *self.guards),
+            self.state,
+            text,
+            self.executable.executables if isinstance(self.executable, Segmented) else (self.executable,),
+            tuple(self.program.written),
+            weakref.ref(self.program.scope),
+            self.program.observed,
+        )
+
+    def _input_text(self, source: Source) -> str:
+        if isinstance(source, ArgumentSource):
+            return self.arguments.leaves[source.position][0]
+        if isinstance(source, GradientSource):
+            return f"{self.owner(source.owner)}.gradient.grad"
+        if isinstance(source, NumberSource):
+            return source.text
+        if isinstance(source, StateSource):
+            return self._held.setdefault(source.text, source.name)
+        assert isinstance(source, TensorSource)
+        return self.owner(source.tensor)
+
+    def owner(self, owner: Handle | ArgumentSource) -> str:
+        """A tensor that has a gradient."""
+        return self.arguments.leaves[owner.position][0] if isinstance(owner, ArgumentSource) else self.names(owner)
+
+    def _inputs(self) -> list[str]:
+        sources = self.sources
+        dynamic = [source for source in sources if isinstance(source, DYNAMIC)]
+        forms = [f"{self._input_text(source)}.form, " for source in dynamic]
+        lines = [f"key = ({''.join([*forms, *[f'{text}, ' for text in self.program.sizes]])})"]
+        lines += ["plan = plans.get(key) or make_plan(key)", "if plan is None: return MISS", *self._refresh()]
+        return lines
+
+    def _drawing(self, run: list[str]) -> list[str]:
+        """The call with the random numbers that it draws, which it gives back where it fails."""
+        draws = self.program.draws
+        if not draws:
+            return run
+        lines = [f"reserved = [None] * {len(draws)}"]
+        undo: list[str] = []
+        for place, (generator, count) in enumerate(draws.items()):
+            seed, ordinal = random_names(place)
+            name = self.names(generator)
+            lines.append(f"{seed}, {ordinal} = {name}.reserve({count}, reserved, {place})")
+            lines.append(f"if {seed} >> 63: {seed} -= {1 << 64}")  # operators take signed 64-bit integers
+            undo.append(f"if reserved: {name}.give_back({count}, reserved[{place}])")
+        first, *rest = [*lines, *run]
+        inside, after = [f"    {line}" for line in rest], [f"    {line}" for line in undo]
+        return [first, "try:", *inside, "except BaseException:", *after, "    raise"]
+
+    def _sheet(self) -> list[str]:
+        """A sheet of descriptors with the inputs filled in."""
+        sources = self.sources
+        lines = sheet_text("plan.free", "plan.fresh")
+        kinds = dict(numbers_among(sources))
+        filled: list[str] = []
+        for slot in number_slots(kinds.items(), self.starts[len(sources) + len(self.executable.output_types)]):
+            filled += number_text(self._input_text(sources[slot.position]), kinds[slot.position], slot)
+        for place, source in enumerate(sources):
+            if isinstance(source, DYNAMIC):
+                itemsize = self.executable.input_types[place].dtype.itemsize
+                filled.append(tensor_text(self._input_text(source), self.starts[place], itemsize))
+        return [*lines, *rolled(filled, self.names)]
+
+    def _refresh(self) -> list[str]:
+        """What is kept is made again where a tensor that it was made of has been written to."""
+        if self.kept is None:
+            return []
+        kept, counters = self.names(self.kept), self.names(self.kept.counters)
+        return [f"if {kept}.seen != [counter.value for counter in {counters}]: {kept}.refresh()"]
+
+    def _run(self, attach: Any) -> list[str]:
+        """The call, with the writes that belong to it, and the result."""
+        before, after = self._result()
+        run = self._segments if isinstance(self.executable, Segmented) else self._native
+        return [*run(attach, f"result = {before}"), f"return {after}"]
+
+    def _result(self) -> tuple[str, str]:
+        """What to evaluate as `result` before anything is written, and then what gives the call's result."""
+        template = self.program.result
+        if not self.commits:
+            return "", self.value(template)
+        if not holds_number(template, self.is_number):
+            return self.value(template), "result"
+        self._hoisted = []
+        after = self.value(template)
+        before = f"({''.join([f'{text}, ' for text in self._hoisted])})"
+        self._hoisted = None
+        return before, after
+
+    def is_number(self, template: Template) -> bool:
+        """Whether a template is an output that counted as a Python number: it is known only after the call."""
+        return isinstance(template, Output) and self.executable.output_types[template.place].weak
+
+    def _segments(self, attach: Any, result: str) -> list[str]:
+        """The run of several steps; the commit is made of the results before the last step computes them."""
+        inputs = "".join([f"{self._input_text(source)}, " for source in self.sources])
+        run = f"plan = {self.names(self.executable)}.run(({inputs}), plan.values"
+        unpacked = [f"{self._outputs_text()} = plan.outputs"] if self.executable.output_types else []
+        if not self.commits:
+            return [f"{run})", *unpacked, *self._attached(attach)]
+        commit = CommitText(self.program, self, self._overwritten()).lines()
+        made = ["nonlocal result", *unpacked, *self._attached(attach), result, *commit, "return commit"]
+        return [
+            "result = None",
+            "def committed(plan):",
+            *[f"    {line}" for line in made],
+            f"{run}, committed)",
+            *unpacked,
+        ]
+
+    def _attached(self, attach: Any) -> list[str]:
+        """Views of inputs among the results, and the backward pass tied to all results."""
+        if attach is None or self.program.joint is None:
+            return []
+        views = [f"w{place} = {self.view_text(source)}" for place, source in enumerate(self.views)]
+        sources = (self.program.sources, self.program.joint.wanted)
+        given = [[self._input_text(item) for item in items] for items in sources]
+        lists = [f"[{', '.join(texts)}]" for texts in ([text.partition(" ")[0] for text in views], *given)]
+        return [f"outputs = [*{self._outputs_text()}]", *views, f"attach(outputs, {', '.join(lists)}, plan)"]
+
+    def _overwritten(self) -> list[str]:
+        """The arguments that the program writes to."""
+        written = dict(self.program.graph.mutations)
+        sources = enumerate(self.program.sources)
+        return [self._input_text(item) for at, item in sources if isinstance(item, ArgumentSource) and at in written]
+
+    def _native(self, attach: Any, result: str) -> list[str]:
+        """The one native call, on outputs allocated before it; where it commits, they become tensors before it too."""
+        types = self.executable.output_types
+        tensor = self.names(_tensor_class(self.program))
+        starts = [self.starts[len(self.sources) + place] for place in range(len(types))]
+        if self.has_many:
+            allocated = ["s = allocate(plan.nbytes)"]
+            pairs = f"zip({self.names(tuple(starts))}, s)"
+            allocated.append(f"for start, storage in {pairs}: words[start] = storage.address")
+            each = [*result_text("made", "storage", "form", "form.keys", tensor), "r.append(made)"]
+            made = ["r = []", "for storage, form in zip(s, plan.forms):", *[f"    {line}" for line in each]]
+        else:
+            allocated, made = output_text(starts, "plan.nbytes"), []
+            for place, type_ in enumerate(types):
+                keys = bit(backend_key(type_.device.type))
+                made += result_text(f"r{place}", f"s{place}", f"plan.forms[{place}]", keys, tensor)
+        made += self._attached(attach)
+        before = [*self._sheet(), *allocated]
+        if not self.commits:
+            return [*before, "plan.launch(sheet)", "plan.free.append(sheet)", *made]
+        commit = CommitText(self.program, self, self._overwritten()).lines()
+        return [*before, *made, result, *commit, "plan.launch(sheet, commit)", "plan.free.append(sheet)"]
+
+    def _outputs_text(self) -> str:
+        if self.has_many:
+            return "r"
+        return f"({''.join([f'{self.output(place)}, ' for place in range(len(self.executable.output_types))])})"
+
+    def output(self, place: int) -> str:
+        """An output of the graph, as a tensor."""
+        return f"r[{place}]" if self.has_many else f"r{place}"
+
+
+def _kept(program: Program, executable: Executable | Segmented) -> ConstantCache | None:
+    if isinstance(executable, Segmented) or executable.once is None:
+        return None
+    sources = [program.sources[place] for place in executable.reads]
+    return ConstantCache(executable.once, [source.tensor for source in sources if isinstance(source, TensorSource)])
+
+
+def _tensor_class(program: Program) -> type:
+    return type(program.outputs[0]) if program.outputs else Handle

@@ -1,0 +1,146 @@
+"""What a traced function did to containers: to those that it reaches, and to copies of those among its arguments."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from rushlight.capture.source import StateSource
+from rushlight.capture.state.reachable import MISSING, Leaf, StateWalk, entries_of
+from rushlight.capture.values import Container, Deleted, Effect, Reached, Template
+from rushlight.eager.handle import AUTOGRAD, Handle
+from rushlight.eager.tracing import TracedNumber
+from rushlight.support.errors import fail
+
+WHOLE = slice(None)
+
+
+class Copy(NamedTuple):
+    """The copy that a function is given of a list or dict among its arguments, and what was in it."""
+
+    copy: Any
+    original: Any
+    text: str
+    before: dict[Any, Any]
+
+    @staticmethod
+    def of(copy: Any, original: Any, text: str) -> Copy:
+        """A copy as it is now."""
+        return Copy(copy, original, text, entries_of(copy))
+
+
+def changed_state(walk: StateWalk, names: Callable[[Any], str]) -> Iterator[tuple[Leaf, Any]]:
+    """What the program has put in the place of what it reached, has added, or has taken away (MISSING)."""
+    leaves = {(id(leaf.container), leaf.key): leaf for leaf in walk.leaves}
+
+    def stays(leaf: Leaf | None, before: Any, now: Any) -> bool:
+        if now is before or (leaf is not None and leaf.placed is not None and now is leaf.placed):
+            return True
+        return leaf is not None and isinstance(now, TracedNumber) and now.text == leaf.text(names)
+
+    for leaf in [leaf for leaf in walk.leaves if id(leaf.container) not in walk.before]:  # variables
+        now = leaf.now()
+        if not stays(leaf, leaf.value, now):
+            yield leaf, now
+    for container, path in (*walk.containers, *walk.objects):
+        before = walk.before[id(container)]
+
+        def kept(key: Any, now: Any, container: Any = container, before: dict[Any, Any] = before) -> bool:
+            return stays(leaves.get((id(container), key)), before[key], now)
+
+        for key, now in changed_entries(before, entries_of(container), kept):
+            leaf = leaves.get((id(container), key))
+            if leaf is None:
+                leaf = Leaf(container, key, before.get(key), f"{path}[{key!r}]", False)
+                if key in before:
+                    walk.leaves.append(leaf)  # no name in the function's code told of it: it is guarded from here on
+            yield leaf, now
+
+
+def state_sources(
+    changed: Sequence[tuple[Leaf, Any]], walk: StateWalk, given: Collection[int], names: Callable[[Any], str]
+) -> dict[int, StateSource]:
+    """Sources of the tensors that the program puts others in the place of, by identity; each call reads the place.
+
+    Not of those that are also found elsewhere, as among the arguments (`given`), that it writes to, that are views or
+    share memory, or that have gradients: such a program is for this one tensor.
+    """
+    found: dict[int, StateSource] = {}
+    places = Counter([id(leaf.value) for leaf in walk.leaves] + [id(tensor) for tensor in walk.tensors])
+    for leaf, now in changed:
+        tensor = leaf.value
+        if now is MISSING or not isinstance(tensor, Handle) or places[id(tensor)] > 1 or id(tensor) in given:
+            continue
+        cell = None if tensor.node is None else tensor.node.cell
+        if cell is not None and (cell.writes or cell.source is not tensor):
+            continue
+        if tensor.view_of is None and not tensor.keys & AUTOGRAD:
+            found[id(tensor)] = StateSource(f"held{len(found)}", leaf.text(names))
+    return found
+
+
+def changed_entries(
+    before: Mapping[Any, Any], now: Mapping[Any, Any], stays: Callable[[Any, Any], bool]
+) -> Iterator[tuple[Any, Any]]:
+    """The entries to take away (MISSING) and those to set, in this order: then the order of entries is right too."""
+    kept = [key for key in before if key in now]
+    keys = list(now)
+    same = next((at for at, (key, other) in enumerate(zip(kept, keys, strict=False)) if key is not other), len(kept))
+    moved = set(keys[same:])
+    for key in before:
+        if key not in now or key in moved:
+            yield key, MISSING
+    for key, value in now.items():
+        if key not in before or key in moved or not stays(key, value):
+            yield key, value
+
+
+def changed_arguments(copies: Sequence[Copy], walk: StateWalk) -> Iterator[tuple[str, Any, Any]]:
+    """What the program did to its copies: the text of the argument, key, and value; a list is given as a WHOLE.
+
+    Errors: C003 where the argument can be reached in two ways, so that there are two copies.
+    """
+    for copy, original, text, before in copies:
+        now = entries_of(copy)
+        changed = list(changed_entries(before, now, lambda key, value, before=before: value is before[key]))
+        if not changed:
+            continue
+        if sum(other.original is original for other in copies) > 1 or id(original) in walk.before:
+            fail(
+                "C003",
+                f"compile: the function changes a {type(original).__name__} that it is given twice",
+                hint="pass it once, or a copy",
+            )
+        if isinstance(copy, list):
+            yield text, WHOLE, copy
+        else:
+            for key, value in changed:
+                yield text, key, value
+
+
+def state_effects(changed: Iterable[tuple[Leaf, Any]], values: Callable[[Any], Template]) -> Iterator[Effect]:
+    """What becomes of the containers that a function reaches by itself; `values` makes templates."""
+    for leaf, now in changed:
+        yield Effect(leaf.container, leaf.key, Deleted() if now is MISSING else values(now), leaf.path)
+
+
+def argument_effects(copies: Sequence[Copy], walk: StateWalk, values: Callable[[Any], Template]) -> Iterator[Effect]:
+    """What becomes of the containers among its arguments."""
+    for text, key, now in changed_arguments(copies, walk):
+        if key is WHOLE:
+            value: Template = Container(list, tuple([values(item) for item in now]))
+        else:
+            value = Deleted() if now is MISSING else values(now)
+        yield Effect(Reached(text), key, value, text)
+
+
+def reaching(walk: StateWalk, copies: Sequence[Copy], names: Callable[[Any], str]) -> Callable[[Any], str | None]:
+    """What tells how the function of an entry calls a container that was there before the call."""
+
+    def reached(value: Any) -> str | None:
+        if id(value) in walk.before:
+            return names(value)
+        return next((one.text for one in copies if one.copy is value), None)
+
+    return reached

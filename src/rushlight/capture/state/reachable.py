@@ -1,0 +1,311 @@
+"""What a traced function can reach besides its arguments: modules, optimizers, and the containers they keep state in.
+
+A class whose instances hold such state says so by an attribute `__rushlight_state__`: "static" when numbers in its
+`__dict__` are part of the program (a module's sizes), "runtime" when they only feed arithmetic (an optimizer's
+learning rate). Of other objects the attributes count that the function's own code names.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from operator import is_, is_not
+from threading import local
+from types import BuiltinFunctionType, CellType, FunctionType, MethodType, ModuleType
+from typing import Any
+
+from rushlight.capture.state.globals import ReachableGlobals, names_in
+from rushlight.eager.handle import Handle
+from rushlight.support.errors import fail
+
+MARK = "__rushlight_state__"
+PREPARE = "__rushlight_prepare__"  # of a class: called before its instance is walked, with a list for what undoes that
+MISSING = object()
+PLAIN = frozenset({type(None), bool, int, float, str, bytes})
+_COLLECTIONS = (set, deque, bytearray)
+_NO_STATE = (type, local, FunctionType, BuiltinFunctionType, MethodType, ModuleType, CellType, Handle)
+
+
+@dataclass(slots=True)
+class Leaf:
+    """A value in a container.
+
+    Where it stands, its path for messages, and whether a number there is known only at run time. `placed` stands in
+    for it while a function is traced. Of one that is `loose` a program relies on nothing but the class, of one that is
+    `unread` on nothing at all.
+    """
+
+    container: Any
+    key: Any
+    value: Any
+    path: str
+    runtime: bool
+    placed: Any = None
+    loose: bool = False
+    unread: bool = False
+
+    def place(self, value: Any) -> None:
+        """Puts another value in its place."""
+        self.placed = self.container[self.key] = value
+
+    def now(self) -> Any:
+        """The value in its place, MISSING if there is none."""
+        try:
+            return self.container[self.key]
+        except (KeyError, ValueError):
+            return MISSING
+
+    def text(self, names: Callable[[Any], str]) -> str:
+        """Its place in the text of an entry's function, which calls objects by `names`."""
+        key = names(self.key) if isinstance(self.key, Handle) else repr(self.key)
+        return f"{names(self.container)}[{key}]"
+
+    @property
+    def is_number(self) -> bool:
+        """Whether it is a number."""
+        return type(self.value) in (int, float)
+
+    @property
+    def is_numbers(self) -> bool:
+        """Whether it is a tuple of numbers, such as Adam's betas."""
+        return type(self.value) is tuple and all(type(item) in (int, float) for item in self.value)
+
+
+class CellBox:
+    """A closure's variable as a container of one value, under the key 0."""
+
+    __slots__ = ("cell",)
+
+    def __init__(self, cell: CellType) -> None:
+        self.cell = cell
+
+    def __len__(self) -> int:
+        return 1
+
+    def __getitem__(self, key: int) -> Any:
+        return self.cell.cell_contents
+
+    def __setitem__(self, key: int, value: Any) -> None:
+        self.cell.cell_contents = value
+
+
+@dataclass(slots=True)
+class StateWalk:
+    """All containers and leaves that a function reaches, each once.
+
+    `containers` are those whose number of entries matters; in `objects` only the leaves do. `before` has the entries of
+    both, by the container's identity. `tensors` stand in tuples, where nothing can take their place. `collections`, as
+    sets, are not to change while the function is traced.
+    """
+
+    leaves: list[Leaf] = field(default_factory=list)
+    containers: list[tuple[Any, str]] = field(default_factory=list)
+    objects: list[tuple[Any, str]] = field(default_factory=list)
+    tensors: list[Handle] = field(default_factory=list)
+    marked: list[Any] = field(default_factory=list)
+    before: dict[int, dict[Any, Any]] = field(default_factory=dict)
+    collections: list[tuple[Any, str]] = field(default_factory=list)
+    names: frozenset[str] = frozenset()
+    skipped: Collection[tuple[int, Any]] = ()
+
+    def add(self, value: Any, path: str) -> None:
+        """Walks one root."""
+        self._walk(value, path, False)
+
+    def bind(self, container: Any, key: Any, path: str) -> None:
+        """Takes a variable as a leaf, and walks its value."""
+        value = container[key]
+        self.leaves.append(Leaf(container, key, value, path, False))
+        self.add(value, path)
+
+    def keep_only(self, reached: Collection[int]) -> None:
+        """Forgets other containers, by identity, and the leaves in them."""
+        self.containers = [item for item in self.containers if id(item[0]) in reached]
+        self.objects = [item for item in self.objects if id(item[0]) in reached]
+        self.collections = [item for item in self.collections if id(item[0]) in reached]
+        known = self.before.keys() - reached
+        self.leaves = [leaf for leaf in self.leaves if id(leaf.container) not in known]
+
+    def refuse_changes(self) -> None:
+        """C003 for what changed and cannot be written down as entries: the length of a list, sets and their like."""
+        for container, path in self.containers:
+            before, now = self.before[id(container)], len(container)
+            if isinstance(container, list) and now != len(before):
+                fail(
+                    "C003",
+                    f"compile: the list {path} had {len(before)} entries before the traced call and has {now}",
+                    hint="return the value, and append it outside of the compiled function",
+                )
+        for container, path in self.collections:
+            if differs(container, tuple(self.before[id(container)].values())):
+                fail(
+                    "C003",
+                    f"compile: the {type(container).__name__} {path} changes in the compiled function",
+                    hint="return the value, and add it outside of the compiled function",
+                )
+
+    def restore(self) -> None:
+        """Gives everything that was reached the entries that it had, in their order."""
+        for leaf in self.leaves:
+            if id(leaf.container) not in self.before and leaf.now() is not leaf.value:
+                leaf.container[leaf.key] = leaf.value
+        for container, _ in (*self.containers, *self.objects):
+            _restore(container, self.before[id(container)])
+        for container, _ in self.collections:
+            before = tuple(self.before[id(container)].values())
+            if differs(container, before):
+                container.clear()
+                (container.update if isinstance(container, set) else container.extend)(before)
+
+    def _walk(self, root: Any, root_path: str, root_runtime: bool) -> None:
+        stack = [(root, root_path, root_runtime)]
+        while stack:
+            value, path, runtime = stack.pop()
+            mark = None if isinstance(value, _NO_STATE) else getattr(type(value), MARK, None)
+            if mark is not None:
+                self.marked.append(value)
+                value, runtime = vars(value), mark == "runtime"
+                items = self._opened(value, path, ".{}", self.containers)
+            elif isinstance(value, (dict, list)):
+                items = self._opened(value, path, "[{}]", self.containers)
+            elif isinstance(value, tuple):
+                items = self._of_tuple(value, path)
+            elif isinstance(value, _COLLECTIONS):
+                items = self._opened(value, path, "", self.collections)
+            elif hasattr(value, "__dict__") and not isinstance(value, _NO_STATE):
+                value = vars(value)
+                items = self._opened(value, path, ".{}", self.objects)
+            else:
+                continue
+            for key, item, place in items:
+                if not isinstance(value, tuple):
+                    self.leaves.append(Leaf(value, key, item, place, runtime))
+                if type(item) not in PLAIN and (id(value), key) not in self.skipped:
+                    stack.append((item, place, runtime))
+
+    def _opened(
+        self, container: Any, path: str, form: str, kind: list[tuple[Any, str]]
+    ) -> Iterator[tuple[Any, Any, str]]:
+        if id(container) in self.before:
+            return
+        entries = self.before[id(container)] = entries_of(container)
+        kind.append((container, path))
+        for key, item in entries.items() if kind is not self.collections else ():
+            if kind is not self.objects or key in self.names:
+                yield key, item, path + form.format(key if form == ".{}" else _key_text(key))
+
+    def _of_tuple(self, value: tuple[Any, ...], path: str) -> Iterator[tuple[Any, Any, str]]:
+        for place, item in enumerate(value):
+            if isinstance(item, Handle):
+                self.tensors.append(item)
+            yield place, item, f"{path}[{place}]"
+
+
+def entries_of(container: Any) -> dict[Any, Any]:
+    """The entries of a container, by key or by place."""
+    return dict(container) if isinstance(container, dict) else dict(enumerate(container))
+
+
+def differs(container: Any, before: tuple[Any, ...]) -> bool:
+    """Whether a collection has other objects, or the same in another order."""
+    return len(container) != len(before) or any(map(is_not, container, before))
+
+
+def _restore(container: Any, before: dict[Any, Any]) -> None:
+    if not isinstance(container, dict):
+        container[:] = before.values()
+    elif all(map(is_, container, before)) and len(container) == len(before):
+        for key, value in before.items():
+            if container[key] is not value:
+                container[key] = value
+    else:
+        container.clear()
+        for key, value in before.items():
+            container[key] = value
+
+
+def _key_text(key: Any) -> str:
+    return f"tensor at {id(key):#x}" if isinstance(key, Handle) else repr(key)
+
+
+def walk_function(
+    function: Any, arguments: list[tuple[str, Any]], skipped: Collection[tuple[int, Any]] = ()
+) -> StateWalk:
+    """What a function reaches, but through `skipped` leaves (the container's identity, and the key).
+
+    Itself, its bound object, its closure, its defaults, the globals in its code, arguments; of functions that it may
+    call plain values alone.
+    """
+    bound = function.__self__ if isinstance(function, MethodType) else None
+    code_of = function.__func__ if isinstance(function, MethodType) else function
+    if not isinstance(code_of, FunctionType):
+        code_of = getattr(type(function), "forward", None) or vars(type(function)).get("__call__")
+        bound = function
+    root = code_of if isinstance(code_of, FunctionType) else None
+    walk = _walked(root, bound, arguments, frozenset(names_in(root.__code__)) if root else frozenset(), skipped)
+    classes = {type(item): None for item in [*walk.marked, *[leaf.value for leaf in walk.leaves]]}
+    functions = [leaf.value for leaf in walk.leaves if isinstance(leaf.value, (FunctionType, MethodType, partial))]
+    reach = ReachableGlobals([*([] if root is None else [root]), *classes, *functions])
+    if walk.objects and not reach.names <= walk.names:
+        walk = _walked(root, bound, arguments, walk.names | reach.names, skipped)
+    _bind_plain(walk, reach, root)
+    return walk
+
+
+def _walked(
+    root: FunctionType | None,
+    bound: Any,
+    arguments: list[tuple[str, Any]],
+    names: frozenset[str],
+    skipped: Collection[tuple[int, Any]],
+) -> StateWalk:
+    walk = StateWalk(names=names, skipped=skipped)
+    if root is not None:
+        for name, cell in zip(root.__code__.co_freevars, root.__closure__ or (), strict=True):
+            if _is_filled(cell):
+                walk.bind(CellBox(cell), 0, name)
+        for name in names_in(root.__code__):
+            if not isinstance(root.__globals__.get(name, walk), (ModuleType, StateWalk)):
+                walk.bind(root.__globals__, name, name)
+        walk.add(root.__defaults__ or (), "defaults")
+    walk.add(bound, "self")
+    for name, value in arguments:
+        walk.add(value, name)
+    return walk
+
+
+def _bind_plain(walk: StateWalk, reach: ReachableGlobals, root: FunctionType | None) -> None:
+    """Takes the plain values as leaves that functions find in their globals and closures."""
+    bound = {(id(leaf.container), leaf.key) for leaf in walk.leaves}
+    for space, name, path in reach.variables():
+        if _is_plain(space[name]) and (id(space), name) not in bound:
+            walk.bind(space, name, path)
+    for function in reach.functions:
+        if function is not root:
+            for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+                if _is_filled(cell) and _is_plain(cell.cell_contents):
+                    walk.bind(CellBox(cell), 0, f"{function.__name__}.{name}")
+
+
+def _is_plain(value: Any) -> bool:
+    return type(value) in PLAIN or (type(value) is tuple and all(type(item) in PLAIN for item in value))
+
+
+def walk_prepared(
+    function: Any, arguments: list[tuple[str, Any]], undo: list[Callable[[], None]] | None = None
+) -> StateWalk:
+    """What a function reaches, once that is ready for it. What takes back how it was made ready is added to `undo`."""
+    walk = walk_function(function, arguments)
+    prepared = [getattr(item, PREPARE) for item in walk.marked if hasattr(type(item), PREPARE)]
+    for prepare in prepared:
+        prepare([] if undo is None else undo)
+    return walk_function(function, arguments) if prepared else walk
+
+
+def _is_filled(cell: CellType) -> bool:
+    try:
+        return cell.cell_contents is not MISSING
+    except ValueError:
+        return False

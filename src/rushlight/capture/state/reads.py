@@ -1,0 +1,92 @@
+"""Which attributes of modules a function reads while it is traced: what it does not read is not guarded."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from rushlight.capture.state.reachable import MARK, PLAIN, Leaf, StateWalk
+from rushlight.eager.handle import Handle
+
+_LOCK = threading.Lock()
+_watchers: dict[type, set[Reads]] = {}
+_active: dict[int, Reads] = {}
+_REGISTRY = "rushlight.nn.registry"  # it looks for parameters, buffers and modules in `__dict__`, and for nothing else
+
+
+class Reads:
+    """Notes what this thread reads, between `enter` and `leave`, of a walk's marked objects with static numbers."""
+
+    def __init__(self, walk: StateWalk) -> None:
+        self._owners = {id(vars(item)): item for item in walk.marked if getattr(type(item), MARK) == "static"}
+        self._classes = {_marked_class(type(item)) for item in self._owners.values()}
+        self._names: dict[int, set[str]] = {}
+        self._whole: set[int] = set()
+
+    def enter(self) -> None:
+        """Begins to note."""
+        _active[threading.get_ident()] = self
+        with _LOCK:
+            for cls in self._classes:
+                _watchers.setdefault(cls, set()).add(self)
+                cls.__getattribute__ = _noted  # pyright: ignore[reportAttributeAccessIssue] - taken away again
+
+    def leave(self) -> None:
+        """Ends; right also when it is begun again."""
+        _active.pop(threading.get_ident(), None)
+        with _LOCK:
+            for cls in self._classes:
+                watchers = _watchers.get(cls, set())
+                watchers.discard(self)
+                if not watchers and "__getattribute__" in vars(cls):
+                    del cls.__getattribute__
+
+    def note(self, owner: Any, name: str, reader: str) -> None:
+        """An attribute is read, by code of the module `reader`."""
+        if name != "__dict__":
+            self._names.setdefault(id(owner), set()).add(name)
+        elif reader != _REGISTRY:
+            self._whole.add(id(owner))
+
+    def leaves_out(self, leaf: Leaf) -> bool:
+        """Whether a leaf is an attribute that was not read; tables of parameters and of modules always are."""
+        owner = self._owners.get(id(leaf.container))
+        if owner is None or id(owner) in self._whole or (leaf.key[0] == "_" and isinstance(leaf.value, dict)):
+            return False
+        return leaf.key not in self._names.get(id(owner), ())
+
+
+def _marked_class(cls: type) -> type:
+    return next(base for base in cls.__mro__ if MARK in vars(base))
+
+
+def _noted(self: Any, name: str) -> Any:
+    """What reads an attribute of an instance meanwhile."""
+    reads = _active.get(threading.get_ident())
+    if reads is not None:
+        reads.note(self, name, sys._getframe(1).f_globals.get("__name__", ""))
+    return object.__getattribute__(self, name)
+
+
+def forget_unread(
+    walk: StateWalk, reads: Reads, written: set[int], again: Callable[[set[tuple[int, Any]]], StateWalk]
+) -> None:
+    """Takes out of a walk what the function reaches only through attributes that it did not read.
+
+    `written` are the containers that it writes to, by identity; `again` walks as before, past some leaves.
+    """
+    skipped: set[tuple[int, Any]] = set()
+    values: set[int] = set()
+    deep = False
+    for leaf in walk.leaves:
+        if reads.leaves_out(leaf):
+            leaf.unread = True
+            skipped.add((id(leaf.container), leaf.key))
+            values.add(id(leaf.value))
+            deep = deep or (type(leaf.value) not in PLAIN and not isinstance(leaf.value, (Handle, set)))
+    values -= {id(leaf.value) for leaf in walk.leaves if not leaf.unread}
+    walk.collections = [item for item in walk.collections if id(item[0]) not in values]
+    if deep:
+        walk.keep_only(again(skipped).before.keys() | written)

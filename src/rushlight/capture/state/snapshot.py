@@ -1,0 +1,133 @@
+"""State that a trace takes as it was: what is in containers, and tensors, asked for together."""
+
+from __future__ import annotations
+
+import threading
+from array import array
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Sequence
+from operator import attrgetter
+from types import CodeType
+from typing import Any, NamedTuple
+
+from rushlight.capture.arguments import Names
+from rushlight.capture.guard import Guard
+from rushlight.capture.state.reachable import Leaf
+from rushlight.eager.handle import Handle, moves
+from rushlight.eager.tensor_meta import TensorMeta
+from rushlight.runtime.allocator import Storage
+from rushlight.runtime.native import functions
+
+_MEMORY = attrgetter("storage", "form", "offset")
+# The classes that keep their entries as a dict, 0, or as a list, 1, does.
+_KINDS = {dict: 0, defaultdict: 0, OrderedDict: 0, list: 1}
+
+
+class Memory(NamedTuple):
+    """What a tensor is of."""
+
+    storage: Storage | None
+    form: TensorMeta
+    offset: Any
+
+
+class Snapshot:
+    """Dicts and lists, with their paths and their `leaves` in order, and tensors, as they are now.
+
+    `holds` is enough for the guards of all, not necessary: another object of the same value makes it false too.
+    """
+
+    __slots__ = ("_moves", "_others", "_same", "_table", "_table_at", "containers", "leaves", "memory", "tensors")
+
+    def __init__(
+        self, containers: Sequence[tuple[Any, str]], leaves: Sequence[Leaf], tensors: Sequence[Handle]
+    ) -> None:
+        self.containers = containers
+        self.leaves = leaves
+        self.tensors = tensors
+        self._moves = moves()
+        self.memory = [Memory(*_MEMORY(tensor)) for tensor in tensors]
+        inside: dict[int, list[Leaf]] = {id(container): [] for container, _ in containers}
+        for leaf in leaves:
+            inside[id(leaf.container)].append(leaf)
+        native = [container for container, _ in containers if type(container) in _KINDS]
+        words = [len(native)]
+        for container in native:
+            words += [id(container), _KINDS[type(container)], len(inside[id(container)])]
+        for container in native:
+            for leaf in inside[id(container)]:
+                words += _wanted(leaf)
+        self._table = array("q", words)
+        self._table_at = self._table.buffer_info()[0]
+        self._same = functions().same_objects
+        self._others = [(item, inside[id(item)]) for item, _ in containers if type(item) not in _KINDS]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to ask for."""
+        return not self.containers and not self.tensors
+
+    def holds(self) -> bool:
+        """Whether all containers have the same objects in the same places, and all tensors are of the same memory."""
+        if not self._same(self._table_at):
+            return False
+        for container, entries in self._others:
+            if len(container) != len(entries) or not all(map(_is_same, entries)):
+                return False
+        return moves() == self._moves or self._stay()
+
+    def _stay(self) -> bool:
+        """Whether all tensors are of the same memory, though some tensor moved since that was asked."""
+        now = moves()
+        stay = [*map(_MEMORY, self.tensors)] == self.memory
+        if stay:
+            self._moves = now
+        return stay
+
+
+def _wanted(leaf: Leaf) -> tuple[int, int, int]:
+    """The addresses of a leaf's key, its value and its class, 0 where any will do."""
+    key = id(leaf.key) if isinstance(leaf.container, dict) else 0
+    if leaf.unread:
+        return key, 0, 0
+    return (key, 0, id(type(leaf.value))) if leaf.loose else (key, id(leaf.value), 0)
+
+
+def _is_same(leaf: Leaf) -> bool:
+    """Whether a leaf's place has its value, or one of its class where any will do."""
+    value = leaf.container[leaf.key]
+    if leaf.unread:
+        return True
+    return type(value) is type(leaf.value) if leaf.loose else value is leaf.value
+
+
+class StateGuards:
+    """The guards of a snapshot. They are written as text when somebody reads them, or when it does not hold.
+
+    The text is evaluated in the names of the function that asks. These have this object too, so they are handed in and
+    not kept: that would be a cycle.
+    """
+
+    __slots__ = ("_guards", "_lock", "_make", "_test", "snapshot")
+
+    def __init__(self, snapshot: Snapshot, make: Callable[[Names, Snapshot], list[Guard]]) -> None:
+        self.snapshot = snapshot
+        self._make = make
+        self._guards: tuple[Guard, ...] | None = None
+        self._test: CodeType | None = None
+        self._lock = threading.Lock()
+
+    def guards(self, space: dict[str, Any]) -> tuple[Guard, ...]:
+        """The guards, in the order in which they are asked; `space` has the names of the function that asks."""
+        with self._lock:
+            if self._guards is None:
+                self._guards = tuple(self._make(Names(space), self.snapshot))
+        return self._guards
+
+    def fail(self, space: dict[str, Any]) -> bool:
+        """Whether one of them does not hold; for when the snapshot does not."""
+        test = self._test
+        if test is None:
+            failed = " or ".join([guard.failed for guard in self.guards(space)])
+            test = self._test = compile(failed, "<rushlight guards>", "eval")
+        return bool(eval(test, space))  # noqa: S307 - our own text

@@ -1,0 +1,1 @@
+"""Entry points: how an executable launches its kernels."""

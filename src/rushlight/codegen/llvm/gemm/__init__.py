@@ -1,0 +1,1 @@
+"""Matrix products as LLVM IR text: micro-kernels, packing, tiling and tasks."""

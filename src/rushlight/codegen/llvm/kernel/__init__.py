@@ -1,0 +1,1 @@
+"""Loop kernels as LLVM functions: loops, reductions, loads and stores."""

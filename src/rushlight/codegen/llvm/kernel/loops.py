@@ -1,0 +1,223 @@
+"""Statements: scalar loops, vector loops with a masked tail, stores."""
+
+from __future__ import annotations
+
+import functools
+import operator
+from itertools import groupby
+
+from rushlight.codegen.llvm.builder import sizes
+from rushlight.codegen.llvm.builder.analysis import RISKY_LOAD
+from rushlight.codegen.llvm.builder.scope import Context, Lanes, Scope
+from rushlight.codegen.llvm.builder.vector_types import shape_of
+from rushlight.codegen.llvm.kernel.loop_close import close_loop
+from rushlight.codegen.llvm.kernel.memory import emit_stores
+from rushlight.codegen.llvm.kernel.prefetch import ask_for_next_turn
+from rushlight.codegen.llvm.kernel.row_segments import Rows, find_quotients
+from rushlight.codegen.llvm.kernel.scan import carry_on, find_scans
+from rushlight.codegen.llvm.kernel.transposed_loads import has_transposed_loads
+from rushlight.codegen.llvm.kernel.widths import least_bytes, loop_lanes
+from rushlight.codegen.llvm.math.masks import first_lanes, lanes_below
+from rushlight.codegen.llvm.math.terms import value
+from rushlight.ir.dtype import int64
+from rushlight.ir.kernel import AxisKind, Loop, Statement, Store
+from rushlight.ir.scalar import Scalar, bound_axes
+from rushlight.sym import Size, SizeExpr, bounds
+
+
+def run(ctx: Context, statements: tuple[Statement, ...], scope: Scope) -> None:
+    """Emits statements in order; barriers mean nothing where a share of the work is one thread's."""
+    for is_store, group in groupby(statements, lambda statement: isinstance(statement, Store)):
+        if is_store:
+            emit_stores(ctx, [item for item in group if isinstance(item, Store)], scope)
+            continue
+        for statement in group:
+            if isinstance(statement, Loop):
+                _run_loop(ctx, statement, scope)
+
+
+def _run_loop(ctx: Context, loop: Loop, scope: Scope) -> None:
+    axis = loop.axis
+    start, extent = bound_text(ctx, axis.start, scope), bound_text(ctx, axis.extent, scope)
+    end = extent if start == "0" else scope.let(f"add i64 {start}, {extent}")
+    runs = not isinstance(axis.extent, Scalar) and _is_positive(axis.extent)
+    fixed = axis.extent if isinstance(axis.extent, int) else None
+    run_range(ctx, axis.symbol, loop.body, scope, (start, end), runs, fixed, axis.kind is AxisKind.VECTOR)
+
+
+def _is_positive(size: Size) -> bool:
+    return size > 0 if isinstance(size, int) else (bounds(size)[0] or 0) > 0
+
+
+def bound_text(ctx: Context, bound: Size | Scalar, scope: Scope) -> str:
+    """A loop bound as an i64."""
+    if not isinstance(bound, Scalar):
+        return sizes.size_text(ctx, bound, scope)
+    found = value(ctx, bound, scope)
+    if found.lanes > 1:
+        raise NotImplementedError("codegen: a loop's bound differs between the lanes of a vector loop around it")
+    if bound.type.itemsize == 8:
+        return found.text
+    extend = "sext" if bound.type.signed else "zext"
+    return scope.let(f"{extend} {shape_of(bound.type).type} {found.text} to {shape_of(int64).type}")
+
+
+def run_range(
+    ctx: Context,
+    symbol: SizeExpr,
+    body: tuple[Statement, ...],
+    scope: Scope,
+    bounds_: tuple[str, str],
+    runs: bool,
+    fixed: int | None,
+    in_lanes: bool,
+) -> None:
+    """A loop of an axis over a range; `runs` says that it is not empty, `fixed` is its length if that is constant."""
+    outer = scope
+    after = ""
+    if not runs:
+        after = scope.names.label()
+        outer = scope.inner(scope.names.label(), hold=RISKY_LOAD)
+    if in_lanes and scope.vector is None:
+        _vector_loop(ctx, symbol, body, outer, bounds_, fixed)
+    else:
+        _scalar_loop(ctx, symbol, body, outer, bounds_)
+    if not runs:
+        scope.branch(scope.let(f"icmp slt i64 {bounds_[0]}, {bounds_[1]}"), outer.first, after)
+        scope.open(outer.first)
+        scope.take(outer)
+        scope.jump(after)
+        scope.open(after)
+
+
+def _scalar_loop(
+    ctx: Context, symbol: SizeExpr, body: tuple[Statement, ...], outer: Scope, bounds_: tuple[str, str]
+) -> None:
+    hold = ctx.analysis.stored_in(body)
+    chains = find_scans(ctx, body, symbol) if bounds_[0] == "0" else []
+    bits = [ctx.analysis.axis_bits[axis] for axis in (symbol, *[axis for term in chains for axis in bound_axes(term)])]
+    inner = outer.inner(outer.names.label(), functools.reduce(operator.or_, bits), hold)
+    counter = inner.sizes[symbol] = outer.names.value()
+    carries = carry_on(ctx, chains, symbol, inner)
+    run(ctx, body, inner)
+    if inner.vector is not None and not ctx.kernel.parallel_axes:
+        ask_for_next_turn(ctx, [item for item in body if isinstance(item, Store)], inner)
+    close_loop(outer, inner, counter, bounds_, carries=carries, runs=True)
+
+
+def _vector_loop(
+    ctx: Context,
+    symbol: SizeExpr,
+    body: tuple[Statement, ...],
+    outer: Scope,
+    bounds_: tuple[str, str],
+    fixed: int | None,
+) -> None:
+    """The main loop on full vectors, then the rest on masked ones. `outer` is entered only if there is an iteration."""
+    start, end = bounds_
+    wide, narrow = loop_lanes(ctx, body, symbol, fixed)
+    if ctx.analysis.has_quotients and least_bytes(ctx, body) >= ctx.target.masked_bytes:
+        vector = Lanes(ctx.analysis.axis_bits[symbol], narrow, start, None, start == "0")
+        quotients = find_quotients(ctx, body, outer, vector)
+        if quotients:
+            wide = narrow if ctx.target.has_masks else loop_lanes(ctx, body, symbol, fixed, frozenset(quotients))[0]
+            _loop_by_rows(ctx, symbol, body, outer, bounds_, quotients, (wide, narrow))
+            return
+    hold = ctx.analysis.stored_in(body)
+    middle = end
+    if fixed is None or fixed % wide:
+        extent = end if start == "0" else outer.let(f"sub i64 {end}, {start}")
+        middle = outer.let(f"and i64 {extent}, {-wide}")
+        if start != "0":
+            middle = outer.let(f"add i64 {start}, {middle}")
+    main, tail = None, None
+    if fixed is None or fixed >= wide:
+        main = _lanes_scope(ctx, symbol, outer, hold, wide, start == "0")
+        run(ctx, body, main)
+    if has_transposed_loads(body, symbol):
+        # Squares are long code, and half of one is as long: what is left is done one by one.
+        if main is not None and main.vector is not None:
+            close_loop(outer, main, main.vector.base, (start, middle), wide, runs=fixed is not None)
+        if fixed is None or fixed % wide:
+            run_range(ctx, symbol, body, outer, (start if main is None else middle, end), False, None, False)
+        return
+    if fixed is None or fixed % wide:
+        tail = _lanes_scope(ctx, symbol, outer, hold, narrow, start == "0")
+        assert tail.vector is not None
+        tail.vector.mask = lanes_below(tail, tail.vector.base, end, narrow)
+        run(ctx, body, tail)
+    if main is not None and main.vector is not None:
+        close_loop(outer, main, main.vector.base, (start, middle), wide, runs=fixed is not None)
+    if tail is not None and tail.vector is not None:
+        close_loop(
+            outer, tail, tail.vector.base, (start if main is None else middle, end), narrow, runs=fixed is not None
+        )
+
+
+def _loop_by_rows(
+    ctx: Context,
+    symbol: SizeExpr,
+    body: tuple[Statement, ...],
+    outer: Scope,
+    bounds_: tuple[str, str],
+    quotients: list[SizeExpr],
+    widths: tuple[int, int],
+) -> None:
+    """Turns that end where a quotient changes: masked ones where masks are cheap, else with full vectors apart.
+
+    Of the widths the first is that of full turns, the second that of masked ones.
+    """
+    wide, narrow = widths
+    scope = _lanes_scope(ctx, symbol, outer, ctx.analysis.stored_in(body), wide)
+    lanes = scope.vector
+    assert lanes is not None
+    lanes.uniform = frozenset(quotients)
+    rows = Rows(ctx, quotients, outer, scope, symbol, bounds_[0])
+    left = scope.let(f"sub i64 {bounds_[1]}, {lanes.base}")
+    length = scope.let(f"call i64 @llvm.smin.i64(i64 {left}, i64 {rows.length})")
+    if ctx.target.has_masks:
+        lanes.mask = first_lanes(scope, length, narrow)
+        run(ctx, body, scope)
+    else:
+        length = _full_or_masked(ctx, symbol, body, scope, length, narrow)
+    close_loop(outer, scope, lanes.base, bounds_, length, rows.close(length), runs=True)
+
+
+def _full_or_masked(
+    ctx: Context, symbol: SizeExpr, body: tuple[Statement, ...], scope: Scope, length: str, narrow: int
+) -> str:
+    """A turn of full vectors, or one of fewer lanes: a masked store takes tens of cycles where masks are no registers.
+
+    (Panels of a convolution's pixels on a Zen 3: 13 cycles for 8 of them, 4 so.) Returns the turn's length: what is
+    left of full vectors is done in `narrow` ones.
+    """
+    around = scope.vector
+    assert around is not None
+    is_full = scope.let(f"icmp eq i64 {length}, {around.width}")
+    if narrow < around.width:
+        less = scope.let(f"call i64 @llvm.smin.i64(i64 {length}, i64 {narrow})")
+        length = scope.let(f"select i1 {is_full}, i64 {length}, i64 {less}")
+    widths = around.again(around.width), around.again(narrow)
+    full, masked = (scope.inner(scope.names.label(), around.axes, scope.hold, lanes) for lanes in widths)
+    for inner in (full, masked):
+        inner.sizes[symbol] = around.base
+    assert masked.vector is not None
+    masked.vector.mask = first_lanes(masked, length, narrow)
+    after = scope.names.label()
+    scope.branch(is_full, full.first, masked.first)
+    for inner in (full, masked):
+        run(ctx, body, inner)
+        scope.open(inner.first)
+        scope.take(inner)
+        scope.jump(after)
+    scope.open(after)
+    return length
+
+
+def _lanes_scope(ctx: Context, symbol: SizeExpr, outer: Scope, hold: int, width: int, aligned: bool = False) -> Scope:
+    names = outer.names
+    bit = ctx.analysis.axis_bits[symbol]
+    base = names.value()
+    scope = outer.inner(names.label(), bit, hold, Lanes(bit, width, base, None, aligned))
+    scope.sizes[symbol] = base
+    return scope

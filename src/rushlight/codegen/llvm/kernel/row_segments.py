@@ -1,0 +1,187 @@
+"""Vectors that end where a row ends: floor divisions whose quotient is the same in all active lanes.
+
+An index such as `x[v // n, v % n]` walks memory contiguously but where a row ends. So a vector loop that divides takes
+masked turns, each up to the end of a row at most: quotients are scalars in it, strides plain, and nothing is gathered.
+(Packing for a convolution of 56 columns: 5x fewer cycles per element than gathers.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from rushlight.codegen.llvm.builder import sizes
+from rushlight.codegen.llvm.builder.analysis import INDEX, LOAD
+from rushlight.codegen.llvm.builder.scope import Context, Lanes, Scope
+from rushlight.codegen.llvm.kernel.loop_close import Carry
+from rushlight.codegen.llvm.kernel.memory import MOST_SPREAD
+from rushlight.ir.kernel import Loop, Statement, Store
+from rushlight.ir.scalar import Scalar
+from rushlight.sym import Size, SizeExpr, parts
+from rushlight.term import postorder
+
+_MOST_QUOTIENTS = 6
+# Turns within a vector's width that cost about as much as a gather, and divisors for which that takes no division.
+_MOST_TURNS = 4
+_SHORT = (2, 4)
+
+
+def find_quotients(ctx: Context, body: Iterable[Statement], scope: Scope, vector: Lanes) -> list[SizeExpr]:
+    """The floor divisions in a body of a loop in `scope` that can end its turns, inner ones first.
+
+    Their dividend grows linearly with the loop's axis, by a constant; their divisor does not depend on it, is none that
+    gives turns so short beside `vector`'s lanes that a gather costs less, nor one whose multiples are where vectors
+    begin; and all their other axes are known in `scope`.
+    """
+    lanes, width = vector.axes, vector.width
+    known = _bound(scope) | lanes
+    found: dict[SizeExpr, None] = {}
+    has_loops = any(isinstance(statement, Loop) for statement in body)
+    for size in _sizes(body, addresses=has_loops):
+        for atom in _quotients_in(size):
+            axes = ctx.analysis.size_axes(atom)
+            if not axes & lanes or axes & ~known or atom in found:
+                continue
+            dividend, divisor = atom.operands
+            if sizes.is_aligned(ctx, atom, vector):
+                continue
+            step = None if ctx.analysis.size_axes(divisor) & lanes else lane_step(ctx, dividend, lanes, found)
+            if step is not None and not _is_short(divisor, step, width):
+                found[atom] = None
+    return list(found) if len(found) <= _MOST_QUOTIENTS else []
+
+
+def _is_short(divisor: Size, step: int, width: int) -> bool:
+    """Whether turns within which a dividend grows by a divisor are so short that a gather costs less.
+
+    Where it grows by one the quotient is carried: turns cost less than lanes that divide, to gather. Of a divisor that
+    is not known it says how far apart lanes read: beyond `MOST_SPREAD` they gather within a turn as well.
+    """
+    if isinstance(divisor, SizeExpr):
+        return step > MOST_SPREAD
+    if step == 1:
+        return divisor in _SHORT and divisor * _MOST_TURNS <= width
+    return divisor * _MOST_TURNS <= step * width
+
+
+def _bound(scope: Scope) -> int:
+    axes = 0
+    outer: Scope | None = scope
+    while outer is not None:
+        axes |= outer.axes
+        outer = outer.parent
+    return axes
+
+
+def _sizes(body: Iterable[Statement], addresses: bool) -> Iterable[Size]:
+    """The sizes in a body, or those alone that addresses are made of."""
+    for statement in body:
+        if isinstance(statement, Loop):
+            yield from _sizes(statement.body, addresses)
+        elif isinstance(statement, Store):
+            roots = [item for item in (statement.value, statement.offset, statement.where) if isinstance(item, Scalar)]
+            if addresses:
+                reads = [place for term in postorder(roots) if term.op is LOAD for place in term.operands]
+                roots = [*reads, *[item for item in roots if item is statement.offset]]
+            for term in postorder(roots):
+                if term.op is INDEX:
+                    yield term.attr("expr")
+            if not isinstance(statement.offset, Scalar):
+                yield statement.offset
+
+
+def _quotients_in(size: Size) -> list[SizeExpr]:
+    """The floor divisions in a size, inner ones first."""
+    found: list[SizeExpr] = []
+    stack: list[Size] = [size]
+    while stack:
+        top = stack.pop()
+        if isinstance(top, int):
+            continue
+        for _, atoms in parts(top):
+            for atom in atoms:
+                if atom.op.name == "symbol":
+                    continue
+                stack.extend(atom.operands)
+                if atom.op.name == "floordiv":
+                    found.append(atom)
+    return found[::-1]
+
+
+def lane_step(ctx: Context, size: Size, lanes: int, uniform: Collection[SizeExpr]) -> int | None:
+    """By how much a size grows from lane to lane; None if by no constant, or less than 0."""
+    step = 0
+    for coefficient, atoms in () if isinstance(size, int) else parts(size):
+        moving = [atom for atom in atoms if ctx.analysis.size_axes(atom) & lanes and atom not in uniform]
+        if moving:
+            if len(atoms) > 1 or moving[0].op.name != "symbol":
+                return None
+            step += coefficient
+    return step if step >= 0 else None
+
+
+class Rows:
+    """The turns of a loop over `symbol` from `start`: how many lanes each has, and the quotients in it.
+
+    Quotients of dividends that grow by one, and never jump with another quotient, are divided out once, before the
+    loop, and carried; others once a turn.
+    `scope.vector.uniform` names them all already. `length` becomes the lanes of a turn, before the loop's end is seen.
+    """
+
+    def __init__(
+        self, ctx: Context, quotients: list[SizeExpr], outer: Scope, scope: Scope, symbol: SizeExpr, start: str
+    ) -> None:
+        assert scope.vector is not None
+        self.scope = scope
+        self.start, self.base = start, scope.vector.base
+        self.carries: list[Carry] = []
+        self._ends: list[tuple[Carry, Carry, str]] = []
+        self.length = str(scope.vector.width)
+        first = outer.inner(outer.label, scope.axes, vector=Lanes(scope.axes, 1, start, None))
+        first.sizes[symbol] = start
+        for atom in quotients:
+            stride = sizes.affine(ctx, parts(atom.operands[0]), scope).stride
+            if stride == 1 and not _jumps(atom.operands[0], quotients):
+                self._carry(ctx, atom, first)
+            elif stride != 0:
+                self._shorten(_lanes_left(ctx, atom, scope, int(stride)))
+        outer.lines.extend(first.lines)
+
+    def _shorten(self, left: str) -> None:
+        self.length = self.scope.let(f"call i64 @llvm.smin.i64(i64 {left}, i64 {self.length})")
+
+    def _carry(self, ctx: Context, atom: SizeExpr, first: Scope) -> None:
+        """Carries a quotient and the place where it grows by one."""
+        scope, names = self.scope, self.scope.names
+        quotient = Carry("i64", sizes.size_text(ctx, atom, first), names.value())
+        left = _lanes_left(ctx, atom, first, 1)
+        end = Carry("i64", first.let(f"add i64 {left}, {self.start}"), names.value())
+        scope.sizes[atom] = quotient.name
+        self.carries += [quotient, end]
+        self._ends.append((quotient, end, sizes.divisor_text(ctx, atom.operands[1], scope)))
+        self._shorten(scope.let(f"sub i64 {end.name}, {self.base}"))
+
+    def close(self, length: str) -> list[Carry]:
+        """What the loop carries after a turn of some lanes."""
+        scope = self.scope
+        following = scope.let(f"add i64 {self.base}, {length}")
+        for quotient, end, size in self._ends:
+            ended = scope.let(f"icmp eq i64 {following}, {end.name}")
+            quotient.result = scope.let(f"add i64 {quotient.name}, {scope.let(f'zext i1 {ended} to i64')}")
+            later = scope.let(f"add i64 {end.name}, {size}")
+            end.result = scope.let(f"select i1 {ended}, i64 {later}, i64 {end.name}")
+        return self.carries
+
+
+def _jumps(dividend: Size, quotients: Collection[SizeExpr]) -> bool:
+    return not isinstance(dividend, int) and any(atom in quotients for _, atoms in parts(dividend) for atom in atoms)
+
+
+def _lanes_left(ctx: Context, atom: SizeExpr, scope: Scope, stride: int) -> str:
+    """The number of lanes from lane 0 on until a quotient changes."""
+    quotient, low = sizes.size_text(ctx, atom, scope), sizes.size_text(ctx, atom.operands[0], scope)
+    size = sizes.divisor_text(ctx, atom.operands[1], scope)
+    following = scope.let(f"mul i64 {scope.let(f'add i64 {quotient}, 1')}, {size}")
+    left = scope.let(f"sub i64 {following}, {low}")
+    if stride == 1:
+        return left
+    return scope.let(f"udiv i64 {scope.let(f'add i64 {left}, {stride - 1}')}, {stride}")

@@ -1,0 +1,108 @@
+"""Loads whose lanes lie apart in memory: one by one, or as a square that is transposed in registers.
+
+Where a body reads neighbours, each of them with lanes far apart, every lane's neighbours are one run. Runs and shuffles
+take a third of the instructions of as many single elements, so that a processor asks for more lines at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rushlight.codegen.llvm.builder.analysis import INDEX, LOAD
+from rushlight.codegen.llvm.builder.scope import Scope
+from rushlight.codegen.llvm.builder.vector_types import Shape
+from rushlight.ir.kernel import Loop, Statement, Store
+from rushlight.ir.scalar import Buffer, Scalar
+from rushlight.sym import Size, SizeExpr, coefficient, parts
+from rushlight.term import postorder
+
+SIDE = 8
+"""Neighbours that make a square."""
+
+
+def find_transposed_loads(roots: Iterable[Scalar]) -> dict[Scalar, tuple[Scalar, ...]]:
+    """Loads of neighbours, by each of them: `SIDE` whose offsets differ by a constant and follow each other."""
+    rows: dict[tuple[Buffer, Size], dict[int, Scalar]] = {}
+    for term in postorder(roots):
+        if term.op is LOAD and term.operands and term.operands[0].op is INDEX:
+            offset: Size = term.operands[0].attr("expr")
+            constant = sum([coefficient for coefficient, atoms in parts(offset) if not atoms])
+            rows.setdefault((term.attr("buffer"), offset - constant), {})[constant] = term
+    found: dict[Scalar, tuple[Scalar, ...]] = {}
+    for row in rows.values():
+        first = min(row)
+        if len(row) == SIDE and max(row) - first == SIDE - 1:
+            square = tuple([row[first + place] for place in range(SIDE)])
+            found.update([(term, square) for term in square])
+    return found
+
+
+def has_transposed_loads(body: Iterable[Statement], axis: SizeExpr) -> bool:
+    """Whether stores in a loop of an axis read squares if its iterations are lanes."""
+    stores: list[Scalar] = []
+    for statement in body:
+        if isinstance(statement, Loop) and has_transposed_loads(statement.body, axis):
+            return True
+        if isinstance(statement, Store):
+            stores.append(statement.value)
+    if len(stores) < SIDE:
+        return False
+    steps = [coefficient(square[0].operands[0].attr("expr"), axis) for square in find_transposed_loads(stores).values()]
+    return any(isinstance(step, SizeExpr) or step not in (None, -1, 0, 1) for step in steps)
+
+
+def lane_pointers(scope: Scope, shape: Shape, pointer: str, stride: int | str, active: str | None) -> list[str]:
+    """Where each lane's element is. Lanes are active up to one of them; those after it have that one's."""
+    last = None
+    if active is not None:
+        bits = scope.let(f"bitcast {shape.mask_type} {active} to i{shape.lanes}")
+        count = scope.let(f"call i{shape.lanes} @llvm.ctpop.i{shape.lanes}(i{shape.lanes} {bits})")
+        wide = count if shape.lanes == 64 else scope.let(f"zext i{shape.lanes} {count} to i64")
+        last = scope.let(f"sub i64 {wide}, 1")
+    pointers: list[str] = []
+    for lane in range(shape.lanes):
+        place = str(lane) if last is None or not lane else scope.let(f"call i64 @llvm.smin.i64(i64 {last}, i64 {lane})")
+        distance = scope.let(f"mul i64 {stride}, {place}")
+        pointers.append(scope.let(f"getelementptr {shape.memory}, ptr {pointer}, i64 {distance}"))
+    return pointers
+
+
+def load_apart(scope: Scope, shape: Shape, pointers: list[str]) -> str:
+    """One element for each lane."""
+    raw = "poison"
+    for lane, pointer in enumerate(pointers):
+        item = scope.let(f"load {shape.memory}, ptr {pointer}, align {shape.itemsize}")
+        raw = scope.let(f"insertelement {shape.memory_type} {raw}, {shape.memory} {item}, i32 {lane}")
+    return raw
+
+
+def load_transposed(scope: Scope, shape: Shape, pointers: list[str]) -> list[str]:
+    """`SIDE` elements for each lane: the first of each, then the second, and so on.
+
+    Each vector is made of the runs of several lanes, one square beside the other; a round exchanges one bit of the
+    number of the vector with that bit of the place in its square (Eklundh 1972).
+    """
+    run = f"<{SIDE} x {shape.memory}>"
+    runs = [scope.let(f"load {run}, ptr {pointer}, align {shape.itemsize}") for pointer in pointers]
+    vectors: list[str] = []
+    for row in range(SIDE):
+        whole, size = runs[row::SIDE], SIDE
+        while len(whole) > 1:
+            kind = f"<{size} x {shape.memory}>"
+            pairs, size = zip(whole[::2], whole[1::2], strict=True), 2 * size
+            whole = [_shuffled(scope, kind, left, right, range(size)) for left, right in pairs]
+        vectors.append(whole[0])
+    for bit in [b for b in (1, 2, 4) if b < SIDE]:
+        for row in [row for row in range(SIDE) if not row & bit]:
+            above, below = vectors[row], vectors[row | bit]
+            places = range(shape.lanes)
+            upper = [shape.lanes + (place ^ bit) if place & bit else place for place in places]
+            lower = [shape.lanes + place if place & bit else place | bit for place in places]
+            vectors[row] = _shuffled(scope, shape.memory_type, above, below, upper)
+            vectors[row | bit] = _shuffled(scope, shape.memory_type, above, below, lower)
+    return vectors
+
+
+def _shuffled(scope: Scope, kind: str, left: str, right: str, lanes: Iterable[int]) -> str:
+    order = [f"i32 {lane}" for lane in lanes]
+    return scope.let(f"shufflevector {kind} {left}, {kind} {right}, <{len(order)} x i32> <{', '.join(order)}>")

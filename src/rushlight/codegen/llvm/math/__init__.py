@@ -1,0 +1,1 @@
+"""Scalar terms as LLVM instructions, scalar or by vectors."""

@@ -1,0 +1,28 @@
+"""`minimum` and `maximum` of floats: AVX-512 orders zeros by one instruction, and NaNs take two; LLVM writes six."""
+
+from __future__ import annotations
+
+from rushlight.codegen.llvm.builder.analysis import CONSTANT
+from rushlight.codegen.llvm.builder.scope import Context, Mask, Scope, Value, widen
+from rushlight.codegen.llvm.builder.vector_types import shape_of
+from rushlight.codegen.llvm.math.avx512 import by_registers, fills_registers
+from rushlight.codegen.llvm.math.terms import emit_operation, lanes_of, value
+from rushlight.ir.dtype import Kind
+from rushlight.ir.scalar import Scalar
+
+# What the instruction returns: the smaller or the larger operand, with its own sign.
+_CHOICES = {"minimum": "i32 4", "maximum": "i32 5"}
+
+
+def emit_minmax(ctx: Context, term: Scalar, scope: Scope, mask: Mask | None) -> Value:
+    """The value of a `minimum` or a `maximum`. LLVM knows better where it knows an operand."""
+    shape = shape_of(term.type, lanes_of(ctx, term, scope))
+    known = any(operand.op is CONSTANT for operand in term.operands)
+    if known or term.type.kind is not Kind.FLOAT or not fills_registers(ctx, shape):
+        return emit_operation(ctx, term, scope, mask)
+    a, b = (widen(value(ctx, item, scope, mask), shape) for item in term.operands)
+    chosen = by_registers(scope, shape, "range", (a, b), _CHOICES[term.op.name])
+    unordered = scope.let(f"fcmp uno {shape.type} {a}, {b}")
+    nan = scope.let(f"fadd {shape.type} {a}, {b}")
+    found = scope.let(f"select {shape.mask_type} {unordered}, {shape.type} {nan}, {shape.type} {chosen}")
+    return Value(found, shape.lanes, scope)

@@ -1,0 +1,228 @@
+"""Scalar terms as LLVM values: each placed in the outermost region where the axes it depends on are bound."""
+
+from __future__ import annotations
+
+import math
+
+from rushlight.codegen.llvm.builder import sizes
+from rushlight.codegen.llvm.builder.analysis import AND, ANY_LOAD, CONSTANT, GUARD, INDEX, LOAD, RISKY_LOAD
+from rushlight.codegen.llvm.builder.scope import Context, Handler, Mask, Scope, Value, widen
+from rushlight.codegen.llvm.builder.vector_types import Shape, literal, shape_of
+from rushlight.codegen.llvm.math import arithmetic, casts, masks
+from rushlight.ir.dtype import bool_, int64
+from rushlight.ir.scalar import Scalar, bound_axes
+from rushlight.sym import Size, parts
+
+
+def value(ctx: Context, term: Scalar, scope: Scope, mask: Mask | None = None) -> Value:
+    """The value of a term in a region, emitted where it is not known yet."""
+    found = (scope.memo.get(term) if mask is None else None) or _known(ctx, term, scope, mask)
+    if found is not None:
+        return found
+    stack = [term]
+    while stack:
+        top = stack[-1]
+        pending = [operand for operand in _before(top) if _known(ctx, operand, scope, mask) is None]
+        if pending:
+            stack.extend(reversed(pending))
+            continue
+        stack.pop()
+        found = _known(ctx, top, scope, mask) or _emit(ctx, top, scope, mask)
+    assert found is not None
+    return found
+
+
+_ORDERS = ("lt", "le")
+
+
+def _before(term: Scalar) -> tuple[Scalar, ...]:
+    """The operands to emit first; loads, reductions, guards and orders of indices see to their own."""
+    if term.op is GUARD:
+        return (term.operands[0], term.operands[2])
+    if term.op.name == "load" or bound_axes(term) or (term.op.name in _ORDERS and term.operands[0].type is int64):
+        return ()
+    return term.operands
+
+
+def _known(ctx: Context, term: Scalar, scope: Scope, mask: Mask | None) -> Value | None:
+    touched = ctx.analysis.touched[term]
+    key = term if mask is None or not touched & ANY_LOAD else (term, mask.key)
+    found = scope.memo.get(key)
+    if found is not None:
+        return found
+    inner = scope.parent
+    while inner is not None:
+        found = inner.memo.get(key)
+        if found is not None:
+            if touched <= ANY_LOAD | RISKY_LOAD:  # no store can change it: next time it is found at once
+                scope.memo[key] = found
+            return found
+        inner = inner.parent
+    return None
+
+
+def _emit(ctx: Context, term: Scalar, scope: Scope, mask: Mask | None) -> Value:
+    touched = ctx.analysis.touched[term]
+    inner_mask = mask if touched & ANY_LOAD else None
+    place = ctx.place(ctx.analysis.free[term], touched, scope, inner_mask)
+    handler = ctx.handlers.get(term.op.name, emit_operation)
+    result = handler(ctx, term, place, inner_mask)
+    remember(ctx, term, place, inner_mask, result)
+    return result
+
+
+def remember(ctx: Context, term: Scalar, scope: Scope, mask: Mask | None, result: Value) -> None:
+    """Notes a term's value in its region; what reads a written buffer is forgotten at the next store to it."""
+    touched = ctx.analysis.touched[term]
+    key = term if mask is None or not touched & ANY_LOAD else (term, mask.key)
+    scope.memo[key] = result
+    buffers = touched & ~3
+    if buffers:
+        scope.pinned[key] = buffers
+
+
+def lanes_of(ctx: Context, term: Scalar, scope: Scope) -> int:
+    """The lanes of a term's value in a region: 1 unless it depends on an axis that runs in lanes."""
+    vector = scope.vector
+    return vector.width if vector is not None and ctx.analysis.free[term] & vector.axes else 1
+
+
+def operand(ctx: Context, term: Scalar, scope: Scope, mask: Mask | None, shape: Shape) -> str:
+    """The text of an operand with the lanes of `shape`."""
+    return widen(value(ctx, term, scope, mask), shape)
+
+
+def emit_operation(ctx: Context, term: Scalar, scope: Scope, mask: Mask | None) -> Value:
+    """The value of a term that one table of texts knows."""
+    values = [value(ctx, item, scope, mask) for item in term.operands]
+    lanes = max([item.lanes for item in values])
+    shape = shape_of(term.operands[0].type, lanes)
+    texts = [widen(item, shape) for item in values]
+    return Value(arithmetic.OPERATIONS[term.op.name](scope, shape, *texts), lanes, scope)
+
+
+def _emit_order(ctx: Context, term: Scalar, scope: Scope, mask: Mask | None) -> Value:
+    """a < b and a <= b. Between indices that move by a constant or not at all, a count of lanes or one bit decides."""
+    lanes = lanes_of(ctx, term, scope)
+    a, b = (_index_of(item) for item in term.operands)
+    if lanes > 1 and a is not None and b is not None:
+        gap = b - a if term.op.name == "lt" else b - a + 1
+        split = sizes.affine(ctx, parts(gap), scope)
+        if split.extra is None and isinstance(split.stride, int):
+            low = sizes.sum_text(ctx, split.base, scope)
+            if split.stride == 0:
+                return Value(scope.let(f"icmp sgt i64 {low}, 0"), 1, scope)
+            # low + stride * l > 0
+            step, relation = abs(split.stride), "ult" if split.stride < 0 else "uge"
+            room = low if split.stride < 0 else scope.let(f"sub i64 1, {low}")
+            count = masks.clamped(scope, room, lanes, step)
+            return Value(masks.first_lanes(scope, count, lanes, relation), lanes, scope)
+    return emit_operation(ctx, term, scope, mask)
+
+
+def _index_of(term: Scalar) -> Size | None:
+    """The size that a term is, or None."""
+    if term.op is INDEX:
+        return term.attr("expr")
+    return term.attr("value") if term.op is CONSTANT and term.type is int64 else None
+
+
+def _emit_fma(ctx: Context, term: Scalar, scope: Scope, mask: Mask | None) -> Value:
+    lanes = lanes_of(ctx, term, scope)
+    shape = shape_of(term.type, lanes)
+    texts = [operand(ctx, item, scope, mask, shape) for item in term.operands]
+    return Value(arithmetic.fma(scope, shape, *texts), lanes, scope)
+
+
+def _emit_constant(ctx: Context, term: Scalar, scope: Scope, mask: Mask | None) -> Value:
+    return Value(literal(term.attr("value"), term.type), 1, None)
+
+
+def _emit_index(ctx: Context, term: Scalar, scope: Scope, mask: Mask | None) -> Value:
+    expr = term.attr("expr")
+    lanes = lanes_of(ctx, term, scope)
+    if lanes == 1:
+        return Value(sizes.size_text(ctx, expr, scope), 1, scope)
+    return Value(sizes.lanes_text(ctx, parts(expr), scope), lanes, scope)
+
+
+def _emit_cast(ctx: Context, term: Scalar, scope: Scope, mask: Mask | None) -> Value:
+    item = value(ctx, term.operands[0], scope, mask)
+    source, result = shape_of(term.operands[0].type, item.lanes), shape_of(term.type, item.lanes)
+    convert = casts.cast if term.op.name == "cast" else casts.bitcast
+    text = widen(item, source)
+    return Value(convert(scope, source, result, text), item.lanes, scope)
+
+
+def _emit_select(ctx: Context, term: Scalar, scope: Scope, mask: Mask | None) -> Value:
+    condition, a, b = (value(ctx, item, scope, mask) for item in term.operands)
+    return select(scope, term, condition, a, b)
+
+
+def select(scope: Scope, term: Scalar, condition: Value, a: Value, b: Value) -> Value:
+    """One of two values by a condition; a scalar condition chooses whole vectors."""
+    lanes = max(condition.lanes, a.lanes, b.lanes)
+    shape = shape_of(term.type, lanes)
+    kind = shape_of(bool_, condition.lanes).type
+    text = f"select {kind} {condition.text}, {shape.type} {widen(a, shape)}, {shape.type} {widen(b, shape)}"
+    return Value(scope.let(text), lanes, scope)
+
+
+def _emit_guard(ctx: Context, term: Scalar, scope: Scope, mask: Mask | None) -> Value:
+    condition, a, b = term.operands
+    chosen = value(ctx, condition, scope, mask)
+    other = value(ctx, b, scope, mask)
+    if not ctx.analysis.touched[a] & ANY_LOAD:
+        return select(scope, term, chosen, value(ctx, a, scope, mask), other)
+    inner = narrow_mask(ctx, condition, chosen, scope, mask)
+    item = value(ctx, a, scope, inner)
+    # A load has zeros where its mask does not hold, but for one element that is in all lanes where it holds in any.
+    if a.op is LOAD and is_zero(b) and (item.lanes > 1 or chosen.lanes == 1):
+        return item
+    return select(scope, term, chosen, item, other)
+
+
+def is_zero(term: Scalar) -> bool:
+    """Whether a term is the constant whose bits are all 0."""
+    return term.op is CONSTANT and not term.attr("value") and not math.copysign(1, term.attr("value")) < 0
+
+
+def narrow_mask(ctx: Context, condition: Scalar, chosen: Value, scope: Scope, outer: Mask | None) -> Mask:
+    """The mask of what is evaluated only where a condition, and an outer mask, hold."""
+    place = chosen.scope or scope
+    factors = tuple([value(ctx, factor, scope, outer) for factor in _factors(condition)])
+    if outer is None:
+        return Mask(chosen.text, chosen.lanes, place, condition, factors)
+    if outer.scope.depth > place.depth:
+        place = outer.scope
+    lanes = max(chosen.lanes, outer.lanes)
+    shape = shape_of(bool_, lanes)
+    outer_text = widen(Value(outer.text, outer.lanes, outer.scope), shape)
+    text = place.let(f"and {shape.type} {widen(chosen, shape)}, {outer_text}")
+    return Mask(text, lanes, place, (condition, outer.key), (*outer.factors, *factors))
+
+
+def _factors(condition: Scalar) -> list[Scalar]:
+    """The conditions that must all hold for one to hold."""
+    found: dict[Scalar, None] = {}
+    stack = [condition]
+    while stack:
+        term = stack.pop()
+        if term.op is AND:
+            stack.extend(reversed(term.operands))
+        else:
+            found[term] = None
+    return list(found)
+
+
+TERM_HANDLERS: dict[str, Handler] = {
+    "constant": _emit_constant,
+    "index": _emit_index,
+    "cast": _emit_cast,
+    "bitcast": _emit_cast,
+    "select": _emit_select,
+    "guard": _emit_guard,
+    "fma": _emit_fma,
+    "lt": _emit_order,
+    "le": _emit_order,
+}

@@ -1,0 +1,135 @@
+"""Form: shape, strides, dtype and device of a tensor, one object per combination, so that caches key on identity."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from rushlight.eager.dispatch import BACKENDS, Key, Memo, backend_key, bit
+from rushlight.ir.dtype import DType
+from rushlight.ir.type import CPU, Device, TensorType, contiguous_strides
+from rushlight.runtime import descriptor
+from rushlight.support.errors import fail
+from rushlight.sym import Size as SymbolicSize
+from rushlight.sym import product
+
+_MOST_FORMS = 1 << 16
+_MOST_BYTES = 1 << 63
+
+
+class Size(tuple[Any, ...]):
+    """A tensor's shape, as torch.Size: a tuple that knows its number of elements."""
+
+    __slots__ = ()
+
+    def numel(self) -> Any:
+        """The product of the sizes."""
+        count: Any = 1
+        for size in self:
+            count = count * size
+        return count
+
+    def __repr__(self) -> str:
+        return f"rushlight.Size([{', '.join([str(size) for size in self])}])"
+
+    def __getitem__(self, index: Any) -> Any:
+        item = tuple.__getitem__(self, index)
+        return Size(item) if isinstance(index, slice) else item
+
+    def __add__(self, other: Iterable[Any]) -> Size:  # pyright: ignore[reportIncompatibleMethodOverride] - torch.Size's
+        return Size(tuple.__add__(self, tuple(other)))
+
+    def __reduce__(self) -> Any:
+        return Size, (tuple(self),)
+
+
+class TensorMeta:
+    """What kernels are chosen by. Equal forms are one object, those with symbols while their trace is recorded.
+
+    `keys` is the backend's dispatch key as a set; `words` are the descriptor's words but for the address.
+    """
+
+    __slots__ = ("device", "dtype", "is_contiguous", "keys", "numel", "shape", "strides", "symbolic", "type", "words")
+
+    shape: Size
+    strides: tuple[Any, ...]
+    numel: Any
+    words: tuple[int, ...]  # empty for symbolic forms
+
+    def __init__(self, type_: TensorType, symbolic: bool) -> None:
+        self.type = type_
+        self.shape = Size(type_.shape)
+        self.strides = type_.strides
+        self.dtype = type_.dtype
+        self.device = type_.device
+        self.symbolic = symbolic
+        self.numel = product(type_.shape)
+        # Where all elements are one, their number takes no memory.
+        if not symbolic and any(type_.strides) and not self.numel * type_.dtype.itemsize < _MOST_BYTES:
+            fail("M001", "allocate: the sizes' product does not fit 64 bits", shape=self.shape)
+        self.keys = bit(Key.META if symbolic else backend_key(type_.device.type))
+        self.is_contiguous = _is_contiguous(type_.shape, type_.strides)
+        sizes: tuple[Any, ...] = (*type_.shape, *type_.strides)
+        self.words = () if symbolic else (len(type_.shape) | type_.dtype.code << 8, *sizes)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes from the first to the last element."""
+        return self.extent * self.dtype.itemsize
+
+    @property
+    def extent(self) -> int:
+        """Elements of storage from the first to the last element."""
+        if self.symbolic:
+            fail("V003", "a fake tensor has no storage")
+        return descriptor.extent(self.shape, self.strides)
+
+    def __repr__(self) -> str:
+        return f"Form({self.type}, {self.strides}, {self.device})"
+
+
+def _is_contiguous(shape: tuple[SymbolicSize, ...], strides: tuple[SymbolicSize, ...]) -> bool:
+    """Row-major, the strides of dims of size 1 aside; an empty tensor always is."""
+    expected: SymbolicSize = 1
+    for size, stride in zip(reversed(shape), reversed(strides), strict=True):
+        if isinstance(size, int) and size == 0:
+            return True
+        if isinstance(size, int) and size == 1:
+            continue
+        if stride is not expected and stride != expected:
+            return any(isinstance(other, int) and other == 0 for other in shape)
+        expected = expected * size
+    return True
+
+
+# Forms in use stay valid when the table is full; equal ones made later are other objects, with plans of their own.
+_forms: Memo[TensorMeta] = Memo(_MOST_FORMS)
+
+
+def form_of(
+    shape: tuple[SymbolicSize, ...],
+    dtype: DType,
+    device: Device = CPU,
+    strides: tuple[SymbolicSize, ...] | None = None,
+    weak: bool = False,
+) -> TensorMeta:
+    """The form with these parts; row-major strides unless given."""
+    if strides is None:
+        strides = contiguous_strides(shape)
+    key = (shape, dtype, device, strides, weak)
+    found = _forms.get(key)
+    if found is not None:
+        return found
+    symbolic = not all(size.__class__ is int for size in (*shape, *strides))
+    form = TensorMeta(TensorType(tuple(shape), dtype, device, strides, weak), symbolic)
+    return _forms.put((tuple(shape), dtype, device, strides, weak), form, symbolic)
+
+
+def form_of_type(type_: TensorType) -> TensorMeta:
+    """The form with the parts of a type."""
+    return form_of(type_.shape, type_.dtype, type_.device, type_.strides, type_.weak)
+
+
+def without_data(form: TensorMeta) -> bool:
+    """Whether tensors of this form never have data."""
+    return form.symbolic or form.keys & BACKENDS == bit(Key.META)

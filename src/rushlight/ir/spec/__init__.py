@@ -1,0 +1,1 @@
+"""Specifications of arguments: what a compiled artifact takes."""

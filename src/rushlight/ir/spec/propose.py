@@ -1,0 +1,229 @@
+"""Specifications proposed from what backed traces guarded: the way from compiling as calls come to compiling ahead.
+
+Each trace of a function holds for the sizes that satisfy its guards. Said as a specification, the same sizes are served
+by an artifact without guards, and whether the specifications leave a hole can be proved before any call.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, cast
+
+from rushlight.ir.spec.cover import coverage_hole
+from rushlight.ir.spec.leaf import ConstSpec, FloatSpec, IntSpec, TensorSpec
+from rushlight.ir.spec.size import Assumption, ShapeExpr, ShapeVar
+from rushlight.ir.spec.specification import ParamsSpec
+from rushlight.ir.type import TensorType
+from rushlight.support.errors import CompileError, RushlightError
+from rushlight.support.frozen import frozen
+from rushlight.sym import Condition, Scope, Size, SizeExpr, eq, free_symbols, ge, is_symbol, le, mod, substitute
+from rushlight.sym.condition import normalized
+from rushlight.sym.coverage import uncovered
+from rushlight.sym.expr import constant_of, terms
+from rushlight.sym.knowledge import Knowledge
+
+
+@frozen
+class Observed:
+    """One backed trace: what its arguments were, and the conditions on their sizes that it guarded.
+
+    `args` and `kwargs` are nested as in the call. A leaf is a TensorType, the size that stands for an integer, an
+    IntSpec or FloatSpec for a number that each call chooses, or any value that the trace took for fixed. `named` are
+    sizes whose names stay; others are called s0, s1, ...
+    """
+
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    conditions: tuple[Condition, ...]
+    named: frozenset[SizeExpr] = frozenset()
+
+
+def propose(traces: Sequence[Observed]) -> list[ParamsSpec]:
+    """A specification for each trace, in order, but for those whose calls another one takes.
+
+    Guards of equality become equal or fixed sizes, and those that others show to be true are left out. A guard that no
+    specification can express (on a stride, on a quotient of sizes) is left out too: compiling will ask for it anew.
+    """
+    found: list[ParamsSpec] = []
+    for trace in traces:
+        spec = _Proposal(trace).spec()
+        if not any(_takes(other, spec) for other in found):
+            found = [*[other for other in found if not _takes(spec, other)], spec]
+    return found
+
+
+def _takes(spec: ParamsSpec, other: ParamsSpec) -> bool:
+    """Whether the first specification provably takes all that the second one does."""
+    try:
+        return coverage_hole(other, [spec]) is None
+    except CompileError:
+        return spec == other
+
+
+class _Proposal:
+    """One trace on its way to a specification. Its symbols are renamed, so that no example's facts are left."""
+
+    def __init__(self, trace: Observed) -> None:
+        self.trace = trace
+        self.scope = Scope()
+        self.images: dict[SizeExpr, Size] = {}
+        self.hints: dict[SizeExpr, int | None] = {}
+        self.born: list[bool | Condition] = []
+        for item in (*trace.args, *trace.kwargs.values()):
+            self._introduce(item)
+        for fact in [*self.born, *[self._image(item) for item in trace.conditions if self._is_about_sizes(item)]]:
+            if isinstance(fact, Condition):
+                self.scope.learn(fact)
+        self.names: dict[SizeExpr, Size] = {}
+        self.variables: dict[SizeExpr, ShapeVar] = {}
+        self.equal: list[Assumption] = []  # of integers with expressions of sizes
+
+    def spec(self) -> ParamsSpec:
+        """The specification."""
+        for symbol, image in self.images.items():
+            left = self.scope.resolve(image)
+            if symbol in self.trace.named and not isinstance(left, int) and is_symbol(left):
+                self._name(left, symbol.facts.name)
+        for symbol in self.hints:
+            for left in free_symbols(self.scope.resolve(symbol)):
+                self._name(left)
+        facts = [item for item in map(self._resolved, self.scope.learned) if isinstance(item, Condition)]
+        args = [self._item(item) for item in self.trace.args]
+        kwargs = {name: self._item(item) for name, item in self.trace.kwargs.items()}
+        assumptions = [said for item in _simplified(facts) for said in self._said(item)]
+        return ParamsSpec(*args, assumptions=[*assumptions, *self.equal], **kwargs)
+
+    def _introduce(self, item: Any) -> None:
+        """Gives the sizes in an argument symbols of the proposal."""
+        if isinstance(item, TensorType):
+            for size in item.shape:
+                self._introduce_size(size, 0)
+        elif isinstance(item, SizeExpr):
+            self._introduce_size(item, None)
+        elif isinstance(item, tuple | list | dict):
+            items = cast(dict[Any, Any], item).values() if isinstance(item, dict) else cast(Iterable[Any], item)
+            for part in items:
+                self._introduce(part)
+
+    def _introduce_size(self, size: Size, lower: int | None) -> None:
+        for symbol in free_symbols(size):
+            if symbol in self.images:
+                continue
+            facts = symbol.facts
+            image = self.images[symbol] = self.scope.symbol(lower=None)
+            self.hints[image] = facts.suggested
+            least = lower if facts.lower is None else facts.lower
+            self.born += [True if least is None else ge(image, least)]
+            self.born += [True if facts.upper is None else le(image, facts.upper)]
+            self.born += [eq(mod(image, facts.multiple_of), 0)]
+
+    def _is_about_sizes(self, item: Condition) -> bool:
+        return all(symbol in self.images for symbol in free_symbols(item.expr))
+
+    def _image(self, item: Condition) -> bool | Condition:
+        return normalized(item.relation, substitute(item.expr, self.images))
+
+    def _resolved(self, item: Condition) -> bool | Condition:
+        return normalized(item.relation, self.scope.resolve(item.expr))
+
+    def _name(self, symbol: SizeExpr, name: str | None = None) -> None:
+        if symbol in self.names:
+            return
+        if name is None:
+            taken = {item.facts.name for item in self.trace.named}
+            name = next(f"s{at}" for at in itertools.count(len(self.names)) if f"s{at}" not in taken)
+        variable = ShapeVar(name, min=None, hint=self.hints.get(symbol))
+        self.names[symbol], self.variables[symbol] = variable.size, variable
+
+    def _item(self, item: Any) -> Any:
+        if isinstance(item, TensorType):
+            strides = "contiguous" if item.is_contiguous else "any"
+            return TensorSpec(item.dtype, [self._dim(size) for size in item.shape], strides)
+        if isinstance(item, SizeExpr):
+            return self._integer(item)
+        if isinstance(item, tuple | list):
+            parts = [self._item(part) for part in cast(Iterable[Any], item)]
+            return tuple(parts) if isinstance(item, tuple) else parts
+        if isinstance(item, dict):
+            return {key: self._item(part) for key, part in cast(dict[Any, Any], item).items()}
+        return item if isinstance(item, FloatSpec | IntSpec) else ConstSpec(item)
+
+    def _integer(self, item: SizeExpr) -> IntSpec | ConstSpec:
+        size = self._dim(item)
+        if isinstance(size, int):
+            return ConstSpec(size)
+        if size is None or isinstance(size, ShapeVar):
+            return IntSpec(size)
+        variable = ShapeVar(f"s{len(self.variables) + len(self.equal)}", min=None)
+        self.equal.append(Assumption(eq(variable.size, size.size), [variable, *size.variables]))
+        return IntSpec(variable)
+
+    def _dim(self, size: Size) -> int | ShapeExpr | None:
+        """The size by its variables; None where only its value is its name."""
+        resolved = self.scope.resolve(substitute(size, self.images))
+        if isinstance(resolved, int):
+            return resolved
+        if is_symbol(resolved):
+            return self.variables[resolved]
+        try:
+            named = substitute(resolved, self.names)
+            return ShapeExpr(named, self._variables_in(resolved)) if isinstance(named, SizeExpr) else named
+        except RushlightError:
+            return None
+
+    def _variables_in(self, e: SizeExpr) -> list[ShapeVar]:
+        return [self.variables[symbol] for symbol in free_symbols(e)]
+
+    def _said(self, item: Condition) -> list[Assumption]:
+        """The condition as an assumption, if the language has it."""
+        try:
+            variables = self._variables_in(item.expr)
+            expression = ShapeExpr(cast(SizeExpr, substitute(item.expr, self.names)), variables)
+        except RushlightError:
+            return []
+        return [Assumption(normalized(item.relation, expression.size), variables)]
+
+
+def _simplified(facts: Sequence[Condition]) -> list[Condition]:
+    """The facts without those that the others imply; sizes that may not be the least one start one higher."""
+    left: dict[Condition, None] = dict.fromkeys([*_raised(facts), *facts])
+    for item in sorted(left, key=lambda item: item.relation != "!="):
+        others = [other for other in left if other != item]
+        try:
+            implied = uncovered(others, [[item]]) is None
+        except CompileError:
+            implied = False
+        if implied and _evident(item, others):
+            del left[item]
+    return list(left)
+
+
+def _evident(item: Condition, others: Sequence[Condition]) -> bool:
+    """Whether a trace that assumes the others knows it: what takes a proof would have to be asked for anew."""
+    knowledge = Knowledge()
+    for other in others:
+        knowledge.learn(other)
+    return knowledge.known(item) is True
+
+
+def _raised(facts: Sequence[Condition]) -> list[Condition]:
+    """Lower bounds that follow from what single sizes are not."""
+    least: dict[SizeExpr, int] = {}
+    unlike: dict[SizeExpr, set[int]] = {}
+    for item in facts:
+        ((product, scale), *more) = terms(item.expr)
+        if more or scale != 1 or not is_symbol(product):
+            continue
+        value = -constant_of(item.expr)
+        if item.relation == ">=":
+            least[product] = max(value, least.get(product, value))
+        elif item.relation == "!=":
+            unlike.setdefault(product, set()).add(value)
+    found: list[Condition] = []
+    for symbol, value in least.items():
+        while value in unlike.get(symbol, ()):
+            value += 1
+        fact = ge(symbol, value)
+        found.extend([fact] if isinstance(fact, Condition) else [])
+    return found

@@ -1,0 +1,9 @@
+"""Contractions: matrix products, einsum and attention."""
+
+from rushlight.ops.contract import attention, einsum, matmul
+
+__all__ = [
+    "attention",
+    "einsum",
+    "matmul",
+]

@@ -1,0 +1,202 @@
+"""What orders elements, or depends on how many there are of a kind: places found by numpy, and sizes that values give.
+
+A size that only values tell is *born*: the call has an attribute for it, which is None in eager calls and a symbol
+without a hint where a program is traced. Values are gathered at the places that are found, so gradients follow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from rushlight.ir.dtype import float64, int64
+from rushlight.ir.loops import Operand
+from rushlight.ir.scalar import Scalar, cast
+from rushlight.ir.type import CPU, TensorType
+from rushlight.ops.dims import Array, At, wrap_dim
+from rushlight.ops.record import Fact, Sample, define
+from rushlight.support.errors import fail, require
+from rushlight.sym import Size
+
+COUNTED = Fact.HOST | Fact.DATA_DEPENDENT | Fact.NONDIFFERENTIABLE
+
+argsort = define(
+    "argsort(Tensor input, int dim=-1, bool descending=False) -> Tensor",
+    "Where the elements stand once ordered along a dim; equal ones keep their order, NaN is the largest.",
+    facts=Fact.HOST | Fact.NONDIFFERENTIABLE,
+    dtypes="real",
+    variants="",
+)
+flatnonzero = define(
+    "flatnonzero(Tensor input, *, born count=None) -> Tensor",
+    "The places of the elements of a vector that are not 0, in order.",
+    facts=COUNTED,
+    variants="",
+)
+distinct = define(
+    "distinct(Tensor input, *, born count=None) -> (Tensor values, Tensor inverse, Tensor counts)",
+    "The elements that occur, in order, where in that each element of the input went, and how often each occurs.",
+    facts=COUNTED,
+    dtypes="real",
+    variants="",
+)
+repeated_places = define(
+    "repeated_places(Tensor repeats, *, born count=None) -> Tensor",
+    "Each place of a vector of numbers, as often as the number there says.",
+    facts=COUNTED,
+    dtypes="integral",
+    variants="",
+)
+item = define(
+    "item(Tensor input, *, born_int value=None) -> Tensor",
+    "The one element of a tensor as an integer, which is a size from then on.",
+    facts=Fact.DATA_DEPENDENT | Fact.NONDIFFERENTIABLE,
+    dtypes="integral",
+    variants="",
+)
+as_number = define(
+    "as_number(Tensor input) -> Tensor",
+    "The one element of a tensor as a Python number is: in 64 bits, and weak among the dtypes of others.",
+    facts=Fact.NONDIFFERENTIABLE,
+    dtypes="float",
+    variants="",
+)
+
+
+def comparable(array: Array) -> Array:
+    """The elements in a dtype that numpy orders."""
+    return array.astype(np.float32) if array.dtype.kind == "V" else array
+
+
+def unbacked_size(count: Size | None, op: str) -> Size:
+    """A size that values give; V003 where there are none."""
+    if count is None:
+        fail("V003", f"{op}: the result's shape depends on values that this tensor does not have")
+    return count
+
+
+@argsort.meta
+def argsort_meta(input: TensorType, dim: int, descending: bool) -> TensorType:
+    if input.ndim:
+        wrap_dim(dim, input.ndim, "argsort")
+    return TensorType(input.shape, int64, input.device)
+
+
+@argsort.ref
+def argsort_ref(input: Array, dim: int, descending: bool) -> Array:
+    if not input.ndim:
+        return np.zeros((), np.int64)
+    array = comparable(input)
+    if not descending:
+        return np.argsort(array, axis=dim, kind="stable")
+    backwards = np.flip(np.argsort(np.flip(array, dim), axis=dim, kind="stable"), dim)
+    return array.shape[dim] - 1 - backwards
+
+
+@argsort.samples
+def argsort_samples(rng: np.random.Generator) -> Iterator[Sample]:
+    yield Sample(rng.integers(0, 4, (3, 5)).astype(np.float32), 1)
+    yield Sample(rng.integers(0, 4, (3, 5)), 0, True)
+    yield Sample(rng.standard_normal((0,)).astype(np.float32), 0)
+    yield Sample(np.array(3.0, np.float32), 0)
+
+
+@flatnonzero.meta
+def flatnonzero_meta(input: TensorType, count: Size | None) -> TensorType:
+    require(input.ndim == 1, "S015", "flatnonzero: a vector is expected", input=input)
+    return TensorType((unbacked_size(count, "nonzero"),), int64, input.device)
+
+
+@flatnonzero.ref
+def flatnonzero_ref(input: Array, count: Size | None) -> Array:
+    return np.flatnonzero(comparable(input))
+
+
+@flatnonzero.samples
+def flatnonzero_samples(rng: np.random.Generator) -> Iterator[Sample]:
+    yield Sample(rng.integers(0, 2, 7).astype(np.bool_))
+    yield Sample(rng.integers(0, 3, 5))
+    yield Sample(np.zeros(0, np.float32))
+
+
+@distinct.meta
+def distinct_meta(input: TensorType, count: Size | None) -> tuple[TensorType, TensorType, TensorType]:
+    found = (unbacked_size(count, "unique"),)
+    values = TensorType(found, input.dtype, input.device)
+    return values, TensorType(input.shape, int64, input.device), TensorType(found, int64, input.device)
+
+
+@distinct.ref
+def distinct_ref(input: Array, count: Size | None) -> tuple[Array, Array, Array]:
+    values, inverse, counts = np.unique(comparable(input), return_inverse=True, return_counts=True, equal_nan=False)
+    return values.astype(input.dtype), inverse.reshape(input.shape), counts
+
+
+@distinct.samples
+def distinct_samples(rng: np.random.Generator) -> Iterator[Sample]:
+    yield Sample(rng.integers(0, 4, (3, 5)))
+    yield Sample(rng.integers(0, 3, 6).astype(np.float32))
+    yield Sample(np.array([np.nan, 1.0, np.nan, 1.0], np.float32))
+    yield Sample(np.zeros(0, np.int64))
+
+
+@repeated_places.meta
+def repeated_places_meta(repeats: TensorType, count: Size | None) -> TensorType:
+    require(repeats.ndim == 1, "S015", "repeat_interleave: the repeats must be a vector", repeats=repeats)
+    return TensorType((unbacked_size(count, "repeat_interleave"),), int64, repeats.device)
+
+
+@repeated_places.ref
+def repeated_places_ref(repeats: Array, count: Size | None) -> Array:
+    require(not (repeats.astype(np.int64) < 0).any(), "A002", "repeat_interleave: a number of repeats is negative")
+    return np.repeat(np.arange(len(repeats)), repeats.astype(np.int64))
+
+
+@repeated_places.samples
+def repeated_places_samples(rng: np.random.Generator) -> Iterator[Sample]:
+    yield Sample(rng.integers(0, 4, 5))
+    yield Sample(np.zeros(0, np.int64))
+
+
+@item.meta
+def item_meta(input: TensorType, value: Size | None) -> TensorType:
+    require(input.ndim == 0, "S015", "item: the tensor has several elements, or none", tensor=input)
+    return TensorType((), int64, CPU)
+
+
+@item.ref
+def item_ref(input: Array, value: Size | None) -> Array:
+    return np.asarray(input).astype(np.int64)
+
+
+@item.lower
+def item_lower(at: At, input: Operand, value: Size | None) -> Scalar:
+    return cast(input[()], int64)
+
+
+@item.samples
+def item_samples(rng: np.random.Generator) -> Iterator[Sample]:
+    yield Sample(rng.integers(0, 9, ()))
+    yield Sample(np.array(True))
+
+
+@as_number.meta
+def as_number_meta(input: TensorType) -> TensorType:
+    require(input.ndim == 0, "S015", "item: the tensor has several elements, or none", tensor=input)
+    return TensorType((), float64, CPU, weak=True)
+
+
+@as_number.ref
+def as_number_ref(input: Array) -> Array:
+    return np.asarray(input).astype(np.float64)
+
+
+@as_number.lower
+def as_number_lower(at: At, input: Operand) -> Scalar:
+    return cast(input[()], float64)
+
+
+@as_number.samples
+def as_number_samples(rng: np.random.Generator) -> Iterator[Sample]:
+    yield Sample(rng.standard_normal(()).astype(np.float32))

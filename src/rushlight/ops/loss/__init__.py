@@ -1,0 +1,8 @@
+"""Losses."""
+
+from rushlight.ops.loss import classification, elementwise
+
+__all__ = [
+    "classification",
+    "elementwise",
+]

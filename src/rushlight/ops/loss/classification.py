@@ -1,0 +1,350 @@
+"""Losses of class predictions: nll_loss and cross_entropy. Classes are dim 1 of the input, or dim 0 of a 1-D one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from rushlight.ir.dtype import Kind
+from rushlight.ir.value import Value
+from rushlight.ops.create import count_of, positions
+from rushlight.ops.dims import Array, Shape, compute_array, convert, integers, normal, replaced, same_shape, widened
+from rushlight.ops.index.read import gather, index
+from rushlight.ops.loss.elementwise import check_reduction
+from rushlight.ops.record import OPERATORS, Sample, define
+from rushlight.ops.reduce.minmax import amax
+from rushlight.ops.reduce.reduction import sum_
+from rushlight.ops.reduce.softmax import log_softmax
+from rushlight.ops.view.reorder import squeeze, unsqueeze
+from rushlight.ops.view.reshape import reshape
+from rushlight.support.errors import require
+from rushlight.sym import Size, maximum, product
+
+
+def _class_dim(shape: Shape, op: str) -> int:
+    require(shape, "S002", f"{op}: the input needs a dim of classes", input=shape)
+    return min(1, len(shape) - 1)
+
+
+def _check_target(input: Value, target: Value, weight: Value | None, op: str) -> int:
+    place = _class_dim(input.shape, op)
+    fits = same_shape(replaced(input.shape, place), target.shape)
+    require(fits, "S014", f"{op}: the target does not fit the input", input=input.shape, target=target.shape)
+    require(target.dtype.kind is Kind.INT, "D001", f"{op}: class targets must be integers", target=target.shape)
+    if weight is not None:
+        fits = same_shape(weight.shape, (input.shape[place],))
+        require(fits, "S014", f"{op}: one weight for each class is needed", input=input.shape, weight=weight.shape)
+    return place
+
+
+class Targets:
+    """Class targets made ready; all have size 1 in the class dim `place`.
+
+    `safe` has class 0 where the target is ignored, `kept` is False there, and `weight` is each target's, or None for 1.
+    """
+
+    __slots__ = ("kept", "place", "safe", "weight")
+
+    def __init__(self, input: Value, target: Value, weight: Value | None, ignore_index: int, op: str) -> None:
+        self.place = _check_target(input, target, weight, op)
+        wide = unsqueeze(target, self.place)
+        self.kept = OPERATORS["ne"](wide, ignore_index)
+        self.safe = OPERATORS["where"](self.kept, wide, 0)
+        self.weight = None if weight is None else index(widened(weight), (self.safe,), (0,))
+
+    def masked(self, value: Any) -> Any:
+        """A value per target, 0 where ignored."""
+        return OPERATORS["where"](self.kept, value, 0.0)
+
+    def total(self) -> Any:
+        """What a mean is divided by: the number, or the sum of weights, of the targets that are not ignored."""
+        return sum_(self.kept) if self.weight is None else sum_(self.masked(self.weight))
+
+    def weighted(self, value: Any) -> Any:
+        """A value per target times its weight."""
+        return value if self.weight is None else value * self.weight
+
+
+nll_loss = define(
+    "nll_loss(Tensor input, Tensor target, Tensor? weight=None, int ignore_index=-100, str reduction='mean') -> Tensor",
+    "Minus the target class's element, which is a log probability; a mean is weighted and leaves ignored targets out.",
+    dtypes="float",
+    autocast="float32",
+    variants="function",
+)
+
+
+@nll_loss.decompose
+def nll_loss_decompose(input: Value, target: Value, weight: Value | None, ignore_index: int, reduction: str) -> Any:
+    check_reduction(reduction, "nll_loss")
+    targets = Targets(input, target, weight, ignore_index, "nll_loss")
+    loss = targets.masked(targets.weighted(-gather(widened(input), targets.place, targets.safe)))
+    return convert(_reduced(loss, targets, reduction), input.dtype)
+
+
+def _reduced(loss: Any, targets: Targets, reduction: str) -> Any:
+    if reduction == "none":
+        return squeeze(loss, targets.place)
+    return sum_(loss) / targets.total() if reduction == "mean" else sum_(loss)
+
+
+@nll_loss.ref
+def nll_loss_ref(input: Array, target: Array, weight: Array | None, ignore_index: int, reduction: str) -> Array:
+    return _losses_of_log(compute_array(input), target, weight, ignore_index, reduction, 0.0).astype(input.dtype)
+
+
+def _losses_of_log(
+    logs: Array, target: Array, weight: Array | None, ignore_index: int, reduction: str, label_smoothing: float
+) -> Array:
+    place = min(1, logs.ndim - 1)
+    kept = target != ignore_index
+    safe = np.where(kept, target, 0)
+    weights = np.ones(logs.shape[place], logs.dtype) if weight is None else compute_array(weight)
+    picked = -np.take_along_axis(logs, np.expand_dims(safe, place), place).squeeze(place) * weights[safe]
+    if label_smoothing:
+        shape = [-1 if dim == place else 1 for dim in range(logs.ndim)]
+        smooth = -np.sum(logs * weights.reshape(shape), place) / logs.shape[place]
+        picked = (1 - label_smoothing) * picked + label_smoothing * smooth
+    loss = np.where(kept, picked, 0)
+    with np.errstate(all="ignore"):
+        if reduction == "mean":
+            return np.asarray(np.sum(loss) / np.sum(np.where(kept, weights[safe], 0)))
+    return np.asarray(loss if reduction == "none" else np.sum(loss))
+
+
+@nll_loss.samples
+def nll_loss_samples(rng: np.random.Generator) -> Iterator[Sample]:
+    yield Sample(normal(rng, 3, 5), integers(rng, 0, 5, 3))
+    yield Sample(normal(rng, 3, 5), np.array([1, -100, 4]), np.abs(normal(rng, 5)))
+    yield Sample(normal(rng, 3, 5, 2), integers(rng, 0, 5, 3, 2), None, 2, "none")
+    yield Sample(normal(rng, 5), np.array(2), reduction="sum")
+
+
+cross_entropy = define(
+    "cross_entropy(Tensor input, Tensor target, Tensor? weight=None, int ignore_index=-100, str reduction='mean', "
+    "float label_smoothing=0.0) -> Tensor",
+    "nll_loss of log_softmax for integer classes; with probabilities of the input's shape, their cross-entropy.",
+    dtypes="float",
+    autocast="float32",
+    variants="function",
+)
+
+
+@cross_entropy.decompose
+def cross_entropy_decompose(
+    input: Value, target: Value, weight: Value | None, ignore_index: int, reduction: str, label_smoothing: float
+) -> Any:
+    check_reduction(reduction, "cross_entropy")
+    require(
+        0.0 <= label_smoothing <= 1.0, "A002", "cross_entropy: label_smoothing lies in [0, 1]", given=label_smoothing
+    )
+    if target.dtype.is_floating_point:
+        return _soft_cross_entropy(input, target, weight, reduction, label_smoothing)
+    return class_cross_entropy(input, target, weight, ignore_index, reduction, label_smoothing)
+
+
+def _soft_cross_entropy(
+    input: Value, target: Value, weight: Value | None, reduction: str, label_smoothing: float
+) -> Any:
+    fits = same_shape(input.shape, target.shape)
+    require(fits, "S014", "cross_entropy: input and target differ in shape", input=input.shape, target=target.shape)
+    x, y, place = widened(input), widened(target), _class_dim(input.shape, "cross_entropy")
+    classes = input.shape[place]
+    if label_smoothing:
+        y = y * (1.0 - label_smoothing) + label_smoothing / count_of(y, maximum(classes, 1))
+    terms = log_softmax(x, place) * y
+    if weight is not None:
+        terms = terms * _per_class(widened(weight), x.ndim, place)
+    loss = -sum_(terms, place)
+    if reduction == "mean":
+        loss = sum_(loss) / count_of(loss, product(replaced(input.shape, place)))
+    return convert(sum_(loss) if reduction == "sum" else loss, input.dtype)
+
+
+def _per_class(value: Value, ndim: int, place: int) -> Any:
+    shape: tuple[Size, ...] = tuple([value.shape[0] if dim == place else 1 for dim in range(ndim)])
+    return reshape(value, shape)
+
+
+@cross_entropy.ref
+def cross_entropy_ref(
+    input: Array, target: Array, weight: Array | None, ignore_index: int, reduction: str, label_smoothing: float
+) -> Array:
+    x, place = compute_array(input), min(1, input.ndim - 1)
+    shifted = x - np.max(x, place, keepdims=True)
+    logs = shifted - np.log(np.sum(np.exp(shifted), place, keepdims=True))
+    if target.dtype.kind in "iu":
+        return _losses_of_log(logs, target, weight, ignore_index, reduction, label_smoothing).astype(input.dtype)
+    y = compute_array(target) * (1 - label_smoothing) + label_smoothing / max(x.shape[place], 1)
+    shape = [-1 if dim == place else 1 for dim in range(x.ndim)]
+    weights = 1 if weight is None else compute_array(weight).reshape(shape)
+    loss = -np.sum(logs * y * weights, place)
+    found = loss if reduction == "none" else np.sum(loss) / (max(loss.size, 1) if reduction == "mean" else 1)
+    return np.asarray(found).astype(input.dtype)
+
+
+@cross_entropy.samples
+def cross_entropy_samples(rng: np.random.Generator) -> Iterator[Sample]:
+    yield Sample(normal(rng, 3, 5), integers(rng, 0, 5, 3))
+    yield Sample(normal(rng, 3, 5), np.array([1, -100, 4]), np.abs(normal(rng, 5)), label_smoothing=0.1)
+    yield Sample(normal(rng, 3, 5, 2), integers(rng, 0, 5, 3, 2), None, 2, "none")
+    yield Sample(normal(rng, 5), np.array(2), reduction="sum")
+    yield Sample(normal(rng, 3, 5), np.abs(normal(rng, 3, 5)), np.abs(normal(rng, 5)), label_smoothing=0.2)
+
+
+class_cross_entropy = define(
+    "class_cross_entropy(Tensor input, Tensor target, Tensor? weight, int ignore_index, str reduction, "
+    "float label_smoothing) -> Tensor",
+    "cross_entropy with integer classes.",
+    dtypes="float",
+    autocast="float32",
+    variants="",
+)
+
+
+@class_cross_entropy.decompose
+def class_cross_entropy_decompose(
+    input: Value, target: Value, weight: Value | None, ignore_index: int, reduction: str, label_smoothing: float
+) -> Any:
+    x = widened(input)
+    targets = Targets(x, target, weight, ignore_index, "cross_entropy")
+    top, logs = _log_partition(x, targets.place)
+    # The target's element is read from the input, so that the log probabilities are never stored.
+    loss = targets.weighted(logs - (gather(x, targets.place, targets.safe) - top))
+    if label_smoothing:
+        terms = logs - (x - top)
+        if weight is not None:
+            terms = terms * _per_class(widened(weight), x.ndim, targets.place)
+        smooth = sum_(terms, targets.place, True) / count_of(x, x.shape[targets.place])
+        loss = loss * (1.0 - label_smoothing) + smooth * label_smoothing
+    return convert(_reduced(targets.masked(loss), targets, reduction), input.dtype)
+
+
+def _log_partition(x: Value, place: int) -> tuple[Any, Any]:
+    """(The largest element m, log of the sum of exp(x - m)) over a dim, kept at size 1."""
+    top = amax(x, place, True)
+    return top, OPERATORS["log"](sum_(OPERATORS["exp"](x - top), place, True))
+
+
+@class_cross_entropy.ref
+def class_cross_entropy_ref(
+    input: Array, target: Array, weight: Array | None, ignore_index: int, reduction: str, label_smoothing: float
+) -> Array:
+    return cross_entropy_ref(input, target, weight, ignore_index, reduction, label_smoothing)
+
+
+@class_cross_entropy.vjp
+def class_cross_entropy_vjp(
+    g: Value,
+    input: Value,
+    target: Value,
+    weight: Value | None,
+    ignore_index: int,
+    reduction: str,
+    label_smoothing: float,
+) -> Any:
+    found = cross_entropy_backward(g, input, target, weight, ignore_index, reduction, label_smoothing)
+    if weight is None:
+        return found, None, None
+    loss = class_cross_entropy(input, target, weight, ignore_index, reduction, label_smoothing)
+    targets = Targets(input, target, weight, ignore_index, "cross_entropy")
+    return found, None, _weight_gradient(g, loss, input, targets, reduction, label_smoothing)
+
+
+def _weight_gradient(
+    g: Value, loss: Value, input: Value, targets: Targets, reduction: str, label_smoothing: float
+) -> Any:
+    """The gradient of class weights: what each class adds to the loss, and to what a mean is divided by."""
+    x, place = widened(input), targets.place
+    others = tuple([dim for dim in range(x.ndim) if dim != place])
+    top, logs = _log_partition(x, place)
+    losses = logs - (x - top)
+    classes = reshape(positions(x, x.shape[place]), tuple([-1 if dim == place else 1 for dim in range(x.ndim)]))
+    hit = OPERATORS["logical_and"](OPERATORS["eq"](classes, targets.safe), targets.kept)
+    mixed = OPERATORS["where"](hit, losses * (1.0 - label_smoothing), 0.0)
+    if label_smoothing:
+        mixed = mixed + targets.masked(losses * (label_smoothing / count_of(x, maximum(x.shape[place], 1))))
+    g = unsqueeze(widened(g), place) if reduction == "none" else widened(g)
+    if reduction == "mean":
+        g = g / targets.total()
+        mixed = mixed - OPERATORS["where"](hit, widened(loss), 0.0)
+    found = mixed * g
+    return convert(sum_(found, others) if others else found, input.dtype)
+
+
+@class_cross_entropy.samples
+def class_cross_entropy_samples(rng: np.random.Generator) -> Iterator[Sample]:
+    yield Sample(normal(rng, 3, 5), integers(rng, 0, 5, 3), None, -100, "mean", 0.0)
+
+
+cross_entropy_backward = define(
+    "cross_entropy_backward(Tensor grad, Tensor input, Tensor target, Tensor? weight, int ignore_index, str reduction, "
+    "float label_smoothing) -> Tensor",
+    "The gradient of cross_entropy's input: (softmax - target distribution) times the loss's gradient.",
+    dtypes="float",
+    variants="",
+)
+
+
+@cross_entropy_backward.decompose
+def cross_entropy_backward_decompose(
+    grad: Value,
+    input: Value,
+    target: Value,
+    weight: Value | None,
+    ignore_index: int,
+    reduction: str,
+    label_smoothing: float,
+) -> Any:
+    x = widened(input)
+    targets = Targets(x, target, weight, ignore_index, "cross_entropy")
+    g = widened(grad)
+    g = unsqueeze(g, targets.place) if reduction == "none" else g
+    g = targets.masked(g / targets.total() if reduction == "mean" else g)
+    top, logs = _log_partition(x, targets.place)
+    chance = OPERATORS["exp"]((x - top) - logs)
+    own = targets.weighted(g) if not label_smoothing else targets.weighted(g) * (1.0 - label_smoothing)
+    classes = positions(x, x.shape[targets.place])
+    classes = reshape(classes, tuple([-1 if dim == targets.place else 1 for dim in range(x.ndim)]))
+    hit = OPERATORS["eq"](classes, targets.safe)
+    found = chance * own - OPERATORS["where"](hit, own, 0.0)
+    if label_smoothing:
+        share = g * (label_smoothing / count_of(x, maximum(x.shape[targets.place], 1)))
+        each = 1.0 if weight is None else _per_class(widened(weight), x.ndim, targets.place)
+        total = count_of(x, x.shape[targets.place]) if weight is None else sum_(widened(weight))
+        found = found + chance * (share * total) - share * each
+    return convert(found, input.dtype)
+
+
+@cross_entropy_backward.ref
+def cross_entropy_backward_ref(
+    grad: Array,
+    input: Array,
+    target: Array,
+    weight: Array | None,
+    ignore_index: int,
+    reduction: str,
+    label_smoothing: float,
+) -> Array:
+    x, place = compute_array(input), min(1, input.ndim - 1)
+    kept = np.expand_dims(target != ignore_index, place)
+    safe = np.where(kept, np.expand_dims(target, place), 0)
+    shape = [-1 if dim == place else 1 for dim in range(x.ndim)]
+    weights = np.ones(x.shape[place], x.dtype) if weight is None else compute_array(weight)
+    g = compute_array(grad) if reduction != "none" else np.expand_dims(compute_array(grad), place)
+    with np.errstate(all="ignore"):
+        g = np.where(kept, g / np.sum(np.where(kept, weights[safe], 0)) if reduction == "mean" else g, 0)
+    chance = np.exp(x - np.max(x, place, keepdims=True))
+    chance = chance / np.sum(chance, place, keepdims=True)
+    mixed = (1 - label_smoothing) * weights[safe] * (np.arange(x.shape[place]).reshape(shape) == safe)
+    mixed = mixed + label_smoothing / x.shape[place] * weights.reshape(shape)
+    return (g * (chance * np.sum(mixed, place, keepdims=True) - mixed)).astype(input.dtype)
+
+
+@cross_entropy_backward.samples
+def cross_entropy_backward_samples(rng: np.random.Generator) -> Iterator[Sample]:
+    yield Sample(normal(rng), normal(rng, 3, 5), np.array([1, -100, 4]), None, -100, "mean", 0.0)
+    weight = np.abs(normal(rng, 5))
+    yield Sample(normal(rng, 3, 2), normal(rng, 3, 5, 2), integers(rng, 0, 5, 3, 2), weight, 2, "none", 0.1)

@@ -1,0 +1,1 @@
+"""Elementary functions in terms of arithmetic, with bounds on their errors."""

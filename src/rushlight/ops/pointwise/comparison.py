@@ -1,0 +1,258 @@
+"""Comparisons, logical and bitwise operators, tests for NaN and infinity. None has a gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from rushlight.ir.dtype import Kind, bool_, float64
+from rushlight.ir.loops import Operand
+from rushlight.ir.scalar import Scalar, apply, cast, constant, is_nan
+from rushlight.ir.type import TensorType
+from rushlight.ops.math.core import INF, like, magnitude
+from rushlight.ops.pointwise.definition import (
+    BOOL,
+    Array,
+    At,
+    binary,
+    computed,
+    element,
+    lowered,
+    sample_array,
+    samples_of_pairs,
+    typed_result,
+    unary,
+)
+from rushlight.ops.record import Fact, Operator, Sample, define
+
+# Comparisons: the operands are promoted, the result is bool.
+
+
+def _comparison(
+    name: str, doc: str, ref: Callable[..., Any], scalar: Callable[[Scalar, Scalar], Scalar], dtypes: str = "real"
+) -> Operator:
+    syntax = None if name in ("eq", "ne") else name
+    return binary(
+        name,
+        doc,
+        ref=ref,
+        scalar=scalar,
+        result=BOOL,
+        dtypes=dtypes,
+        syntax=syntax,
+        facts=Fact.NONDIFFERENTIABLE,
+    )
+
+
+eq = _comparison("eq", "Whether elements are equal.", np.equal, lambda a, b: a.equals(b), "all")
+ne = _comparison(
+    "ne", "Whether elements differ; NaN differs from itself.", np.not_equal, lambda a, b: a.differs(b), "all"
+)
+lt = _comparison("lt", "Whether input < other.", np.less, lambda a, b: a < b)
+le = _comparison("le", "Whether input <= other.", np.less_equal, lambda a, b: a <= b)
+gt = _comparison("gt", "Whether input > other.", np.greater, lambda a, b: a > b)
+ge = _comparison("ge", "Whether input >= other.", np.greater_equal, lambda a, b: a >= b)
+
+
+# Logical operators: any dtype, nonzero is true, and no promotion between the operands.
+
+
+def _truths(at: At, *operands: Operand) -> list[Scalar]:
+    return [cast(element(operand, at), bool_) for operand in operands]
+
+
+def _logical(name: str, doc: str, ref: Callable[..., Any], word: str) -> Operator:
+    op = define(
+        f"{name}(Tensor input, Tensor other) -> Tensor",
+        doc,
+        facts=Fact.POINTWISE | Fact.NONDIFFERENTIABLE,
+        variants="function method inplace out",
+    )
+
+    @op.meta
+    def logical_meta(input: TensorType, other: TensorType) -> TensorType:
+        return typed_result(op, [input, other], BOOL, dtype=bool_)
+
+    @op.ref
+    def logical_ref(input: Any, other: Any) -> Array:
+        return np.asarray(ref(np.asarray(input) != 0, np.asarray(other) != 0))
+
+    @op.lower
+    def logical_lower(at: At, input: Operand, other: Operand) -> Scalar:
+        return apply(word, *_truths(at, input, other))
+
+    @op.samples
+    def logical_samples(rng: np.random.Generator) -> Iterator[Sample]:
+        yield from samples_of_pairs(rng, dtypes="integral")
+        yield Sample(sample_array(rng, (3, 5)), sample_array(rng, (5,)) > 0)
+
+    return op
+
+
+logical_and = _logical("logical_and", "Whether both are nonzero.", np.logical_and, "and")
+logical_or = _logical("logical_or", "Whether one is nonzero.", np.logical_or, "or")
+logical_xor = _logical("logical_xor", "Whether just one is nonzero.", np.logical_xor, "xor")
+
+logical_not = define(
+    "logical_not(Tensor input) -> Tensor",
+    "Whether each element is 0.",
+    facts=Fact.POINTWISE | Fact.NONDIFFERENTIABLE,
+    variants="function method inplace out",
+)
+
+
+@logical_not.meta
+def logical_not_meta(input: TensorType) -> TensorType:
+    return typed_result(logical_not, [input], BOOL, dtype=bool_)
+
+
+@logical_not.ref
+def logical_not_ref(input: Any) -> Array:
+    return np.asarray(np.asarray(input) == 0)
+
+
+@logical_not.lower
+def logical_not_lower(at: At, input: Operand) -> Scalar:
+    return ~_truths(at, input)[0]
+
+
+@logical_not.samples
+def logical_not_samples(rng: np.random.Generator) -> Iterator[Sample]:
+    yield Sample(sample_array(rng, (7,), dtypes="integral"))
+    yield Sample(sample_array(rng, (3, 5)))
+
+
+# Bitwise operators: integers and bools, of one promoted dtype.
+
+bitwise_and = binary(
+    "bitwise_and",
+    "The bits set in both.",
+    ref=np.bitwise_and,
+    scalar=lambda a, b: a & b,
+    dtypes="integral",
+    syntax="and",
+    facts=Fact.NONDIFFERENTIABLE,
+)
+bitwise_or = binary(
+    "bitwise_or",
+    "The bits set in one or both.",
+    ref=np.bitwise_or,
+    scalar=lambda a, b: a | b,
+    dtypes="integral",
+    syntax="or",
+    facts=Fact.NONDIFFERENTIABLE,
+)
+bitwise_xor = binary(
+    "bitwise_xor",
+    "The bits set in just one.",
+    ref=np.bitwise_xor,
+    scalar=lambda a, b: a ^ b,
+    dtypes="integral",
+    syntax="xor",
+    facts=Fact.NONDIFFERENTIABLE,
+)
+bitwise_not = unary(
+    "bitwise_not",
+    "All bits flipped; the other truth value of bools.",
+    ref=np.invert,
+    scalar=lambda x: ~x,
+    dtypes="integral",
+    syntax="invert",
+    facts=Fact.NONDIFFERENTIABLE,
+)
+
+
+def _shift_array(left: bool) -> Callable[[Array, Array], Array]:
+    def shifted(a: Array, count: Array) -> Array:
+        width = a.dtype.itemsize * 8
+        inside = (count >= 0) & (count < width)
+        safe = np.where(inside, count, 0).astype(a.dtype)
+        if left:
+            return np.where(inside, np.left_shift(a, safe), 0)
+        return np.where(inside, np.right_shift(a, safe), np.where(a < 0, ~np.zeros_like(a), np.zeros_like(a)))
+
+    return shifted
+
+
+bitwise_left_shift = binary(
+    "bitwise_left_shift",
+    "input with its bits moved up; 0 for counts outside the width.",
+    ref=_shift_array(left=True),
+    scalar=lambda a, b: a << b,
+    dtypes="int",
+    syntax="lshift",
+    domain="count",
+    facts=Fact.NONDIFFERENTIABLE,
+)
+bitwise_right_shift = binary(
+    "bitwise_right_shift",
+    "input with its bits moved down, the sign kept; 0 or -1 for counts outside the width.",
+    ref=_shift_array(left=False),
+    scalar=lambda a, b: a >> b,
+    dtypes="int",
+    syntax="rshift",
+    domain="count",
+    facts=Fact.NONDIFFERENTIABLE,
+)
+
+# Tests.
+
+
+def _test(
+    name: str, doc: str, ref: Callable[..., Any], scalar: Callable[[Scalar], Scalar], for_integers: bool
+) -> Operator:
+    """A test of floats that has one answer for all integers."""
+
+    def tested(x: Scalar) -> Scalar:
+        return scalar(x) if x.type.kind is Kind.FLOAT else constant(for_integers, bool_)
+
+    return unary(
+        name, doc, ref=ref, scalar=tested, result=BOOL, variants="function method", facts=Fact.NONDIFFERENTIABLE
+    )
+
+
+isnan = _test("isnan", "Whether each element is NaN.", np.isnan, is_nan, False)
+isinf = _test("isinf", "Whether each element is infinite.", np.isinf, lambda x: magnitude(x).equals(INF), False)
+isfinite = _test(
+    "isfinite", "Whether each element is neither infinite nor NaN.", np.isfinite, lambda x: magnitude(x) < INF, True
+)
+isposinf = _test("isposinf", "Whether each element is infinity.", np.isposinf, lambda x: x.equals(INF), False)
+isneginf = _test("isneginf", "Whether each element is -infinity.", np.isneginf, lambda x: x.equals(-INF), False)
+
+isclose = define(
+    "isclose(Tensor input, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> Tensor",
+    "Whether |input - other| <= atol + rtol * |other|, or they are equal.",
+    facts=Fact.POINTWISE | Fact.NONDIFFERENTIABLE,
+    dtypes="real",
+)
+
+
+@isclose.meta
+def isclose_meta(input: TensorType, other: TensorType, rtol: float, atol: float, equal_nan: bool) -> TensorType:
+    return typed_result(isclose, [input, other], BOOL)
+
+
+@isclose.ref
+def isclose_ref(input: Any, other: Any, rtol: float, atol: float, equal_nan: bool) -> Array:
+    return computed(isclose, lambda a, b: np.isclose(a, b, rtol, atol, equal_nan), [input, other], BOOL)
+
+
+@isclose.lower
+def isclose_lower(at: At, input: Operand, other: Operand, rtol: float, atol: float, equal_nan: bool) -> Scalar:
+    def close(a: Scalar, b: Scalar) -> Scalar:
+        if a.type.kind is not Kind.FLOAT:
+            a, b = cast(a, float64), cast(b, float64)
+        near = magnitude(a - b) <= like(a, atol) + like(a, rtol) * magnitude(b)
+        same = a.equals(b) | (near & (magnitude(b) < INF))
+        return same | (is_nan(a) & is_nan(b)) if equal_nan else same
+
+    return lowered(isclose, close, at, [input, other], BOOL)
+
+
+@isclose.samples
+def isclose_samples(rng: np.random.Generator) -> Iterator[Sample]:
+    x = sample_array(rng, (3, 5))
+    yield Sample(x, x + np.float32(1e-6))
+    yield Sample(x, np.where(x > 0, x, np.float32("nan")), equal_nan=True)

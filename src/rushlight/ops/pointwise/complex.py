@@ -1,0 +1,177 @@
+"""Complex numbers and their parts. Real elements are their own real part, conjugate and magnitude."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from rushlight.ir.dtype import bool_, real_dtype
+from rushlight.ir.loops import Operand
+from rushlight.ir.scalar import Scalar, apply, cast
+from rushlight.ir.type import TensorType
+from rushlight.ir.value import Value
+from rushlight.ops.dims import convert
+from rushlight.ops.math.core import length
+from rushlight.ops.pointwise.definition import (
+    Array,
+    At,
+    array_type,
+    computed,
+    converted,
+    operating_dtype,
+    sample_array,
+    typed_result,
+    unary,
+)
+from rushlight.ops.record import OPERATORS, Fact, Operator, Sample, define
+
+
+def conjugate(value: Any) -> Any:
+    """The complex conjugate of a value or number; real values pass."""
+    if isinstance(value, Value):
+        return conj(value) if value.dtype.is_complex else value
+    return value.conjugate() if isinstance(value, complex) else value
+
+
+conj = unary(
+    "conj",
+    "The complex conjugate; real elements are their own.",
+    ref=np.conjugate,
+    scalar=lambda x: apply("complex", apply("real", x), -apply("imag", x)) if x.type.is_complex else x,
+    dtypes="all",
+    variants="function method",
+)
+
+
+@conj.vjp
+def conj_vjp(g: Value) -> Any:
+    return conjugate(g)
+
+
+def _part_type(op: Operator, input: TensorType) -> TensorType:
+    return typed_result(op, [input], dtype=real_dtype(operating_dtype(op, [input])))
+
+
+def _part_ref(op: Operator, function: Any, input: Any) -> Array:
+    type_ = array_type(input)
+    found = computed(op, lambda x: function(x).astype(x.dtype), [input])
+    return np.real(found).astype(real_dtype(type_.dtype).numpy) if type_.dtype.is_complex else found
+
+
+real = define(
+    "real(Tensor input) -> Tensor",
+    "The real part of each element, in storage of its own; real elements are their own.",
+    facts=Fact.POINTWISE,
+    variants="function",
+)
+
+
+@real.meta
+def real_meta(input: TensorType) -> TensorType:
+    return _part_type(real, input)
+
+
+@real.ref
+def real_ref(input: Any) -> Array:
+    return _part_ref(real, np.real, input)
+
+
+@real.lower
+def real_lower(at: At, input: Operand) -> Scalar:
+    value = converted(input, at, input.dtype)
+    return apply("real", value) if value.type.is_complex else cast(value, input.dtype)
+
+
+@real.vjp
+def real_vjp(g: Value, input: TensorType) -> Any:
+    return convert(g, input.dtype)
+
+
+@real.samples
+def real_samples(rng: np.random.Generator) -> Iterator[Sample]:
+    for shape in ((), (7,), (3, 5)):
+        yield Sample(sample_array(rng, shape))
+    yield Sample(_sample_complex(rng, (4, 3)))
+
+
+imag = define(
+    "imag(Tensor input) -> Tensor",
+    "The imaginary part of each element, in storage of its own; for complex tensors only.",
+    facts=Fact.POINTWISE,
+    variants="function",
+    dtypes="complex",
+)
+
+
+@imag.meta
+def imag_meta(input: TensorType) -> TensorType:
+    return _part_type(imag, input)
+
+
+@imag.ref
+def imag_ref(input: Any) -> Array:
+    return _part_ref(imag, np.imag, input)
+
+
+@imag.lower
+def imag_lower(at: At, input: Operand) -> Scalar:
+    return apply("imag", converted(input, at, input.dtype))
+
+
+@imag.vjp
+def imag_vjp(g: Value, input: TensorType) -> Any:
+    return convert(g, input.dtype) * 1j
+
+
+@imag.samples
+def imag_samples(rng: np.random.Generator) -> Iterator[Sample]:
+    for shape in ((), (7,), (3, 5)):
+        yield Sample(_sample_complex(rng, shape))
+
+
+def _sample_complex(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    return (sample_array(rng, shape) + 1j * sample_array(rng, shape)).astype(np.complex64)
+
+
+abs_ = define(
+    "abs(Tensor input) -> Tensor",
+    "The magnitude of each element; real for complex ones.",
+    facts=Fact.POINTWISE,
+    variants="function method inplace out",
+    syntax="abs",
+)
+
+
+@abs_.meta
+def abs_meta(input: TensorType) -> TensorType:
+    return _part_type(abs_, input)
+
+
+@abs_.ref
+def abs_ref(input: Any) -> Array:
+    return _part_ref(abs_, np.abs, input)
+
+
+@abs_.lower
+def abs_lower(at: At, input: Operand) -> Scalar:
+    value = converted(input, at, input.dtype)
+    if value.type.is_complex:
+        return length(apply("real", value), apply("imag", value))
+    if value.type is bool_ or not value.type.signed:
+        return value
+    return cast(apply("abs", value), input.dtype)
+
+
+@abs_.vjp
+def abs_vjp(g: Value, input: Value, out: Value) -> Any:
+    if not input.dtype.is_complex:
+        return g * OPERATORS["sign"](input)
+    return g * OPERATORS["where"](OPERATORS["eq"](out, 0), 0.0, input / out)
+
+
+@abs_.samples
+def abs_samples(rng: np.random.Generator) -> Iterator[Sample]:
+    for shape in ((), (7,), (3, 5)):
+        yield Sample(sample_array(rng, shape, "nonzero"), domain="nonzero")

@@ -1,0 +1,349 @@
+"""PyTorch's names for pooling: max_pool, avg_pool and adaptive_avg_pool over one to three spatial dims."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from rushlight.ir.dtype import DType, compute_dtype
+from rushlight.ir.loops import Operand
+from rushlight.ir.scalar import BLOCKED, Scalar, cast, index, lift, reduce
+from rushlight.ir.type import TensorType
+from rushlight.ir.value import Value
+from rushlight.ops.conv.convolution import Ints, per_dim
+from rushlight.ops.dims import Array, At, Shape, compute_array, guarded, normal, require_floating, zero
+from rushlight.ops.index.read import gather
+from rushlight.ops.pool.window import (
+    avg_pool,
+    avg_pool_ref,
+    max_pool,
+    max_pool_indices,
+    max_pool_indices_ref,
+    max_pool_ref,
+)
+from rushlight.ops.record import Fact, Operator, Sample, define
+from rushlight.ops.view.reshape import reshape
+from rushlight.support.errors import require
+from rushlight.sym import Size, SizeExpr, axis_symbol, ceildiv, maximum, minimum, mod, product
+
+
+def _windows(dims: int, kernel_size: Any, stride: Any, padding: Any, op: str) -> tuple[Ints, Ints, Ints]:
+    """Kernel, stride (the kernel where it is not given) and padding for each dim."""
+    kernel = per_dim(kernel_size, dims, "kernel_size", op)
+    steps = kernel if stride in (None, ()) else per_dim(stride, dims, "stride", op)
+    return kernel, steps, per_dim(padding, dims, "padding", op)
+
+
+def _max(dims: int) -> Operator:
+    name = f"max_pool{dims}d"
+    op = define(
+        f"{name}(Tensor input, int[] kernel_size, int[]? stride=None, int[] padding=0, int[] dilation=1, "
+        "bool ceil_mode=False) -> Tensor",
+        f"The largest element of each window over the last {dims} dims.",
+        dtypes="float",
+        variants="function",
+    )
+
+    @op.decompose
+    def max_decompose(input: Value, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> Any:
+        rule = _windows(dims, kernel_size, stride, padding, name)
+        return max_pool(input, *rule, per_dim(dilation, dims, "dilation", name), ceil_mode)
+
+    @op.ref
+    def max_ref(input: Array, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> Array:
+        rule = _windows(dims, kernel_size, stride, padding, name)
+        return max_pool_ref(input, *rule, per_dim(dilation, dims, "dilation", name), ceil_mode)
+
+    @op.samples
+    def max_samples(rng: np.random.Generator) -> Iterator[Sample]:
+        yield Sample(normal(rng, 2, 3, *(6, 5, 4)[:dims]), 2)
+        yield Sample(normal(rng, 2, *(6, 5, 7)[:dims]), 3, 2, 1, ceil_mode=True)
+
+    return op
+
+
+max_pool1d = _max(1)
+max_pool2d = _max(2)
+max_pool3d = _max(3)
+
+
+def _max_with_indices(dims: int) -> Operator:
+    name = f"max_pool{dims}d_with_indices"
+    op = define(
+        f"{name}(Tensor input, int[] kernel_size, int[]? stride=None, int[] padding=0, int[] dilation=1, "
+        "bool ceil_mode=False) -> (Tensor out, Tensor indices)",
+        f"max_pool{dims}d and the flat place in space of each largest element.",
+        dtypes="float",
+        variants="function",
+    )
+
+    @op.decompose
+    def indices_decompose(
+        input: Value, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
+    ) -> tuple[Any, Any]:
+        rule = (
+            *_windows(dims, kernel_size, stride, padding, name),
+            per_dim(dilation, dims, "dilation", name),
+            ceil_mode,
+        )
+        places = max_pool_indices(input, *rule)
+        lead = input.shape[: input.ndim - dims]
+        flat = reshape(input, (*lead, product(input.shape[input.ndim - dims :])))
+        found = gather(flat, -1, reshape(places, (*lead, product(places.shape[len(lead) :]))))
+        return reshape(found, places.shape), places
+
+    @op.ref
+    def indices_ref(
+        input: Array, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
+    ) -> tuple[Array, Array]:
+        rule = (
+            *_windows(dims, kernel_size, stride, padding, name),
+            per_dim(dilation, dims, "dilation", name),
+            ceil_mode,
+        )
+        return max_pool_ref(input, *rule), max_pool_indices_ref(input, *rule)
+
+    @op.samples
+    def indices_samples(rng: np.random.Generator) -> Iterator[Sample]:
+        yield Sample(normal(rng, 2, 3, *(6, 5, 4)[:dims]), 2)
+
+    return op
+
+
+max_pool1d_with_indices = _max_with_indices(1)
+max_pool2d_with_indices = _max_with_indices(2)
+max_pool3d_with_indices = _max_with_indices(3)
+
+
+def _avg(dims: int) -> Operator:
+    name = f"avg_pool{dims}d"
+    op = define(
+        f"{name}(Tensor input, int[] kernel_size, int[]? stride=None, int[] padding=0, bool ceil_mode=False, "
+        "bool count_include_pad=True, int? divisor_override=None) -> Tensor",
+        f"The mean of each window over the last {dims} dims.",
+        dtypes="float",
+        variants="function",
+    )
+
+    @op.decompose
+    def avg_decompose(
+        input: Value,
+        kernel_size: Any,
+        stride: Any,
+        padding: Any,
+        ceil_mode: bool,
+        count_include_pad: bool,
+        divisor_override: int | None,
+    ) -> Any:
+        rule = _windows(dims, kernel_size, stride, padding, name)
+        return avg_pool(input, *rule, ceil_mode, count_include_pad, divisor_override)
+
+    @op.ref
+    def avg_ref(
+        input: Array,
+        kernel_size: Any,
+        stride: Any,
+        padding: Any,
+        ceil_mode: bool,
+        count_include_pad: bool,
+        divisor_override: int | None,
+    ) -> Array:
+        rule = _windows(dims, kernel_size, stride, padding, name)
+        return avg_pool_ref(input, *rule, ceil_mode, count_include_pad, divisor_override)
+
+    @op.samples
+    def avg_samples(rng: np.random.Generator) -> Iterator[Sample]:
+        yield Sample(normal(rng, 2, 3, *(6, 5, 4)[:dims]), 2)
+        yield Sample(normal(rng, 2, *(6, 5, 7)[:dims]), 3, 2, 1, count_include_pad=False)
+
+    return op
+
+
+avg_pool1d = _avg(1)
+avg_pool2d = _avg(2)
+avg_pool3d = _avg(3)
+
+
+adaptive_avg_pool = define(
+    "adaptive_avg_pool(Tensor input, Size[] output_size) -> Tensor",
+    "Means over windows that cover the last dims in as many steps as asked for.",
+    facts=Fact.REDUCTION,
+    dtypes="float",
+    variants="",
+)
+
+
+def _window(place: Any, size: Any, count: Any) -> tuple[Any, Any]:
+    """The range of the input that window `place` of `count` covers, or of the windows that cover place `place`."""
+    count = _divisor(count)
+    return (place * size) // count, ceildiv((place + 1) * size, count)
+
+
+def _divisor(size: Any) -> Any:
+    """A size to divide by: 1 for a known 0, which has no windows."""
+    return max(size, 1) if isinstance(size, int) else size
+
+
+def _widest(size: Size, count: Size) -> Size:
+    """The most elements that one of `count` windows has: a size, for loops over any of them.
+
+    A window is `size / count` long. Of a remainder it may hold a further place, and one more where it crosses an edge
+    in its middle, which none does if remainders fill places evenly.
+    """
+    count = _divisor(count)
+    rest = mod(size, count)
+    return size // count + minimum(rest, 1) + minimum(mod(count, maximum(rest, 1)), 1)
+
+
+def _elements(at: Sequence[Size], sizes: Shape, counts: Shape, dtype: DType) -> Scalar:
+    """How many elements windows have: a product of numbers, of which each stays in the loop of its own dim."""
+    found = lift(1, dtype)
+    for start, end in map(_window, at, sizes, counts):
+        found = found * lift(end - start, dtype)
+    return found
+
+
+def _covered(at: Sequence[Size], sizes: Shape, counts: Shape) -> tuple[tuple[SizeExpr, ...], list[Size], list[Scalar]]:
+    """The axes over windows `at` places, where they are in the input, and whether they end before."""
+    axes: list[SizeExpr] = []
+    places: list[Size] = []
+    conditions: list[Scalar] = []
+    for dim, (place, size, count) in enumerate(zip(at, sizes, counts, strict=True)):
+        start, end = _window(place, size, count)
+        axes.append(axis_symbol(_widest(size, count), f"k{dim}"))
+        places.append(start + axes[-1])
+        conditions.append(index(places[-1]) < index(end))
+    return tuple(axes), places, conditions
+
+
+def _adaptive_space(input: Shape, output_size: Shape) -> tuple[Shape, Shape]:
+    lead = len(input) - len(output_size)
+    require(lead >= 0, "S002", "adaptive_avg_pool: the input has too few dims", input=input, output_size=output_size)
+    return input[:lead], input[lead:]
+
+
+@adaptive_avg_pool.meta
+def adaptive_avg_pool_meta(input: TensorType, output_size: Shape) -> TensorType:
+    require_floating(input, "adaptive_avg_pool")
+    lead, _ = _adaptive_space(input.shape, output_size)
+    return TensorType((*lead, *output_size), input.dtype, input.device)
+
+
+@adaptive_avg_pool.ref
+def adaptive_avg_pool_ref(input: Array, output_size: Ints) -> Array:
+    x = compute_array(input)
+    lead = x.ndim - len(output_size)
+    found = np.zeros((*x.shape[:lead], *output_size), x.dtype)
+    for place in np.ndindex(*output_size):
+        window = [slice(*_window(*item)) for item in zip(place, x.shape[lead:], output_size, strict=True)]
+        found[(..., *place)] = np.mean(x[(..., *window)], tuple(range(lead, x.ndim)))
+    return found.astype(input.dtype)
+
+
+@adaptive_avg_pool.lower
+def adaptive_avg_pool_lower(at: At, input: Operand, output_size: Shape) -> Scalar:
+    lead, space = _adaptive_space(input.shape, output_size)
+    axes, places, conditions = _covered(at[len(lead) :], space, output_size)
+    wide = compute_dtype(input.dtype)
+    element = guarded(conditions, cast(input[(*at[: len(lead)], *places)], wide), zero(wide))
+    count = _elements(at[len(lead) :], space, output_size, wide)
+    return cast(reduce("sum", axes, element, BLOCKED) / count, input.dtype)
+
+
+@adaptive_avg_pool.vjp
+def adaptive_avg_pool_vjp(g: Value, input: TensorType, output_size: Shape) -> Any:
+    return adaptive_avg_pool_backward(g, input.shape[len(input.shape) - len(output_size) :])
+
+
+@adaptive_avg_pool.samples
+def adaptive_avg_pool_samples(rng: np.random.Generator) -> Iterator[Sample]:
+    yield Sample(normal(rng, 2, 3, 6, 4), (3, 2))
+    yield Sample(normal(rng, 2, 7, 5), (3, 4))
+    yield Sample(normal(rng, 2, 5), (1,))
+    yield Sample(normal(rng, 2, 3), (5,))
+
+
+adaptive_avg_pool_backward = define(
+    "adaptive_avg_pool_backward(Tensor grad, Size[] input_space) -> Tensor",
+    "The adjoint of adaptive_avg_pool.",
+    facts=Fact.REDUCTION,
+    dtypes="float",
+    variants="",
+)
+
+
+@adaptive_avg_pool_backward.meta
+def adaptive_avg_pool_backward_meta(grad: TensorType, input_space: Shape) -> TensorType:
+    lead, _ = _adaptive_space(grad.shape, input_space)
+    return TensorType((*lead, *input_space), grad.dtype, grad.device)
+
+
+@adaptive_avg_pool_backward.ref
+def adaptive_avg_pool_backward_ref(grad: Array, input_space: Ints) -> Array:
+    g = compute_array(grad)
+    lead = g.ndim - len(input_space)
+    found = np.zeros((*g.shape[:lead], *input_space), g.dtype)
+    for place in np.ndindex(*g.shape[lead:]):
+        window = [slice(*_window(*item)) for item in zip(place, input_space, g.shape[lead:], strict=True)]
+        count = np.prod([part.stop - part.start for part in window])
+        found[(..., *window)] += (g[(..., *place)] / g.dtype.type(count)).reshape(*g.shape[:lead], *(1,) * len(place))
+    return found.astype(grad.dtype)
+
+
+@adaptive_avg_pool_backward.lower
+def adaptive_avg_pool_backward_lower(at: At, grad: Operand, input_space: Shape) -> Scalar:
+    lead, out = _adaptive_space(grad.shape, input_space)
+    # The windows that cover a place lie as a window of the places does, with the sizes changed about.
+    axes, windows, conditions = _covered(at[len(lead) :], out, input_space)
+    wide = compute_dtype(grad.dtype)
+    share = cast(grad[(*at[: len(lead)], *windows)], wide) / _elements(windows, input_space, out, wide)
+    return cast(reduce("sum", axes, guarded(conditions, share, zero(wide)), BLOCKED), grad.dtype)
+
+
+@adaptive_avg_pool_backward.vjp
+def adaptive_avg_pool_backward_vjp(g: Value, grad: TensorType, input_space: Shape) -> Any:
+    return adaptive_avg_pool(g, grad.shape[len(grad.shape) - len(input_space) :])
+
+
+@adaptive_avg_pool_backward.samples
+def adaptive_avg_pool_backward_samples(rng: np.random.Generator) -> Iterator[Sample]:
+    yield Sample(normal(rng, 2, 3, 4), (7, 5))
+
+
+def _adaptive(dims: int) -> Operator:
+    name = f"adaptive_avg_pool{dims}d"
+    op = define(
+        f"{name}(Tensor input, Size[] output_size) -> Tensor",
+        f"adaptive_avg_pool over the last {dims} dims; None keeps a size.",
+        dtypes="float",
+        variants="function",
+    )
+
+    @op.decompose
+    def adaptive_decompose(input: Value, output_size: Any) -> Any:
+        return adaptive_avg_pool(input, _output_size(input.shape, output_size, dims, name))
+
+    @op.ref
+    def adaptive_ref(input: Array, output_size: Any) -> Array:
+        sizes: Any = _output_size(input.shape, output_size, dims, name)
+        return adaptive_avg_pool_ref(input, sizes)
+
+    @op.samples
+    def adaptive_samples(rng: np.random.Generator) -> Iterator[Sample]:
+        yield Sample(normal(rng, 2, 3, *(6, 5, 4)[:dims]), 2)
+        yield Sample(normal(rng, 3, *(6, 5, 4)[:dims]), (None, 3, 1)[:dims])
+
+    return op
+
+
+def _output_size(shape: Shape, output_size: Any, dims: int, op: str) -> Shape:
+    require(len(shape) > dims, "S002", f"{op}: a tensor of at least {dims + 1} dims is expected", input=shape)
+    wanted = per_dim(output_size, dims, "output_size", op)
+    return tuple([own if size is None else size for own, size in zip(shape[len(shape) - dims :], wanted, strict=True)])
+
+
+adaptive_avg_pool1d = _adaptive(1)
+adaptive_avg_pool2d = _adaptive(2)
+adaptive_avg_pool3d = _adaptive(3)

@@ -1,0 +1,358 @@
+"""The largest and smallest elements and their places."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from rushlight.ir.dtype import Kind, bool_, compute_dtype, int64, uint8
+from rushlight.ir.loops import Operand
+from rushlight.ir.scalar import Scalar, cast, constant, index, is_nan, select
+from rushlight.ir.type import TensorType
+from rushlight.ir.value import Value
+from rushlight.ops.create import positions
+from rushlight.ops.dims import Array, At, Dims, Shape, normal, wrap_dim
+from rushlight.ops.record import OPERATORS, Fact, Operator, Sample, define
+from rushlight.ops.reduce.reduction import (
+    Reduced,
+    axes_tuple,
+    fold_scalar,
+    reduced_count,
+    reduced_shape,
+    reduction_samples,
+    restored,
+    sum_,
+)
+from rushlight.ops.view.reorder import alias, squeeze, unsqueeze
+from rushlight.support.errors import fail
+from rushlight.sym import ne, required
+
+
+def _require_elements(shape: Shape, dim: Dims, op: str) -> None:
+    if not required(ne(reduced_count(shape, dim, op), 0), f"{op}: there is an element to choose from"):
+        fail("I007", f"{op}: there is no element to choose from", input=shape, dim=dim)
+
+
+def minmax_scalar(kind: str, frame: Reduced, input: Operand) -> Scalar:
+    """The largest ("max") or smallest ("min") element, NaN if there is one."""
+    return cast(_minmax_wide(kind, frame, input), input.dtype)
+
+
+def _minmax_wide(kind: str, frame: Reduced, input: Operand) -> Scalar:
+    return fold_scalar(kind, frame, _widened_element(frame, input))
+
+
+def _widened_element(frame: Reduced, input: Operand) -> Scalar:
+    """The element in a dtype that compares: 16-bit floats as float32, bools as uint8."""
+    body = input[frame.index]
+    return cast(body, uint8) if body.type is bool_ else cast(body, compute_dtype(body.type))
+
+
+def _minmax_vjp(g: Value, out: Value, input: Value, dim: Dims, keepdim: bool, op: str) -> Any:
+    # Elements that tie for the extreme share the gradient evenly, as in PyTorch.
+    hit = OPERATORS["eq"](input, restored(out, input.shape, dim, keepdim, op))
+    shared = restored(g, input.shape, dim, keepdim, op) / sum_(hit, dim, True)
+    return OPERATORS["where"](hit, shared, 0.0)
+
+
+amax = define(
+    "amax(Tensor input, int[] dim=(), bool keepdim=False) -> Tensor",
+    "The largest element, NaN if there is one. Elements that tie share the gradient.",
+    facts=Fact.REDUCTION,
+    dtypes="real",
+)
+
+
+@amax.meta
+def amax_meta(input: TensorType, dim: Dims, keepdim: bool) -> TensorType:
+    _require_elements(input.shape, dim, "amax")
+    return TensorType(reduced_shape(input.shape, dim, keepdim, "amax"), input.dtype, input.device)
+
+
+@amax.ref
+def amax_ref(input: Array, dim: Dims, keepdim: bool) -> Array:
+    return np.asarray(np.max(input, axes_tuple(input, dim, "amax"), keepdims=keepdim))
+
+
+@amax.lower
+def amax_lower(at: At, input: Operand, dim: Dims, keepdim: bool) -> Scalar:
+    return minmax_scalar("max", Reduced(at, input.shape, dim, keepdim, "amax"), input)
+
+
+@amax.vjp
+def amax_vjp(g: Value, out: Value, input: Value, dim: Dims, keepdim: bool) -> Any:
+    return _minmax_vjp(g, out, input, dim, keepdim, "amax")
+
+
+@amax.samples
+def amax_samples(rng: np.random.Generator) -> Iterator[Sample]:
+    yield from reduction_samples(rng)
+
+
+peak = define(
+    "peak(Tensor input, int[] dim=(), bool keepdim=False) -> Tensor",
+    "The largest element, the least of its dtype where there is none, NaN if there is one.",
+    facts=Fact.REDUCTION,
+    dtypes="real",
+    variants="",
+)
+
+
+@peak.meta
+def peak_meta(input: TensorType, dim: Dims, keepdim: bool) -> TensorType:
+    return TensorType(reduced_shape(input.shape, dim, keepdim, "peak"), input.dtype, input.device)
+
+
+@peak.ref
+def peak_ref(input: Array, dim: Dims, keepdim: bool) -> Array:
+    kind = input.dtype.kind
+    least = False if kind == "b" else np.iinfo(input.dtype).min if kind in "iu" else -np.inf
+    return np.asarray(np.max(input, axes_tuple(input, dim, "peak"), keepdims=keepdim, initial=least))
+
+
+@peak.lower
+def peak_lower(at: At, input: Operand, dim: Dims, keepdim: bool) -> Scalar:
+    return minmax_scalar("max", Reduced(at, input.shape, dim, keepdim, "peak"), input)
+
+
+@peak.vjp
+def peak_vjp(g: Value, out: Value, input: Value, dim: Dims, keepdim: bool) -> Any:
+    return _minmax_vjp(g, out, input, dim, keepdim, "peak")
+
+
+@peak.samples
+def peak_samples(rng: np.random.Generator) -> Iterator[Sample]:
+    yield from reduction_samples(rng)
+    yield Sample(normal(rng, 3, 0), (1,), True)
+
+
+amin = define(
+    "amin(Tensor input, int[] dim=(), bool keepdim=False) -> Tensor",
+    "The smallest element, NaN if there is one. Elements that tie share the gradient.",
+    facts=Fact.REDUCTION,
+    dtypes="real",
+)
+
+
+@amin.meta
+def amin_meta(input: TensorType, dim: Dims, keepdim: bool) -> TensorType:
+    _require_elements(input.shape, dim, "amin")
+    return TensorType(reduced_shape(input.shape, dim, keepdim, "amin"), input.dtype, input.device)
+
+
+@amin.ref
+def amin_ref(input: Array, dim: Dims, keepdim: bool) -> Array:
+    return np.asarray(np.min(input, axes_tuple(input, dim, "amin"), keepdims=keepdim))
+
+
+@amin.lower
+def amin_lower(at: At, input: Operand, dim: Dims, keepdim: bool) -> Scalar:
+    return minmax_scalar("min", Reduced(at, input.shape, dim, keepdim, "amin"), input)
+
+
+@amin.vjp
+def amin_vjp(g: Value, out: Value, input: Value, dim: Dims, keepdim: bool) -> Any:
+    return _minmax_vjp(g, out, input, dim, keepdim, "amin")
+
+
+@amin.samples
+def amin_samples(rng: np.random.Generator) -> Iterator[Sample]:
+    yield from reduction_samples(rng)
+
+
+def _place_lower(kind: str, at: At, input: Operand, dim: int | None, keepdim: bool, op: str) -> Scalar:
+    # The smallest place that holds the extreme; a NaN counts as the extreme.
+    frame = Reduced(at, input.shape, dim, keepdim, op)
+    if not frame.axes:
+        return constant(0, int64)
+    again = Reduced(at, input.shape, dim, keepdim, op)
+    element = _widened_element(again, input)
+    hit = element.equals(_minmax_wide(kind, frame, input))
+    if element.type.kind is Kind.FLOAT:
+        hit = hit | is_nan(element)
+    nowhere = index(reduced_count(input.shape, dim, op))
+    return fold_scalar("min", again, select(hit, index(again.linear), nowhere))
+
+
+def _place_ref(function: Any, input: Array, dim: int | None, keepdim: bool) -> Array:
+    if input.ndim == 0:
+        return np.array(0, np.int64)
+    return np.asarray(function(input, axis=dim, keepdims=keepdim)).astype(np.int64)
+
+
+def _place_meta(input: TensorType, dim: int | None, keepdim: bool, op: str) -> TensorType:
+    _require_elements(input.shape, dim, op)
+    return TensorType(reduced_shape(input.shape, dim, keepdim, op), int64, input.device)
+
+
+argmax = define(
+    "argmax(Tensor input, int? dim=None, bool keepdim=False) -> Tensor",
+    "The place of the largest element, the first of equals; NaN is largest. Without a dim, places count row-major.",
+    facts=Fact.REDUCTION | Fact.NONDIFFERENTIABLE,
+    dtypes="real",
+)
+
+
+@argmax.meta
+def argmax_meta(input: TensorType, dim: int | None, keepdim: bool) -> TensorType:
+    return _place_meta(input, dim, keepdim, "argmax")
+
+
+@argmax.ref
+def argmax_ref(input: Array, dim: int | None, keepdim: bool) -> Array:
+    return _place_ref(np.argmax, input, dim, keepdim)
+
+
+@argmax.lower
+def argmax_lower(at: At, input: Operand, dim: int | None, keepdim: bool) -> Scalar:
+    return _place_lower("max", at, input, dim, keepdim, "argmax")
+
+
+@argmax.samples
+def argmax_samples(rng: np.random.Generator) -> Iterator[Sample]:
+    yield Sample(normal(rng, 3, 5))
+    yield Sample(normal(rng, 3, 5), 1)
+    yield Sample(normal(rng, 2, 3, 4), 0, True)
+    yield Sample(np.array([1.0, np.nan, 2.0, np.nan], np.float32))
+    yield Sample(normal(rng))
+
+
+argmin = define(
+    "argmin(Tensor input, int? dim=None, bool keepdim=False) -> Tensor",
+    "The place of the smallest element, the first of equals; NaN is smallest. Without a dim, places count row-major.",
+    facts=Fact.REDUCTION | Fact.NONDIFFERENTIABLE,
+    dtypes="real",
+)
+
+
+@argmin.meta
+def argmin_meta(input: TensorType, dim: int | None, keepdim: bool) -> TensorType:
+    return _place_meta(input, dim, keepdim, "argmin")
+
+
+@argmin.ref
+def argmin_ref(input: Array, dim: int | None, keepdim: bool) -> Array:
+    return _place_ref(np.argmin, input, dim, keepdim)
+
+
+@argmin.lower
+def argmin_lower(at: At, input: Operand, dim: int | None, keepdim: bool) -> Scalar:
+    return _place_lower("min", at, input, dim, keepdim, "argmin")
+
+
+@argmin.samples
+def argmin_samples(rng: np.random.Generator) -> Iterator[Sample]:
+    yield from argmax_samples(rng)
+
+
+max_ = define("max(Tensor input) -> Tensor", "The largest element of all.", dtypes="real")
+
+
+@max_.decompose
+def max_decompose(input: Value) -> Any:
+    return amax(input, ())
+
+
+@max_.ref
+def max_ref(input: Array) -> Array:
+    return np.asarray(np.max(input))
+
+
+@max_.samples
+def max_samples(rng: np.random.Generator) -> Iterator[Sample]:
+    yield Sample(normal(rng, 3, 5))
+
+
+min_ = define("min(Tensor input) -> Tensor", "The smallest element of all.", dtypes="real")
+
+
+@min_.decompose
+def min_decompose(input: Value) -> Any:
+    return amin(input, ())
+
+
+@min_.ref
+def min_ref(input: Array) -> Array:
+    return np.asarray(np.min(input))
+
+
+@min_.samples
+def min_samples(rng: np.random.Generator) -> Iterator[Sample]:
+    yield Sample(normal(rng, 3, 5))
+
+
+max_dim = define(
+    "max.dim(Tensor input, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
+    "The largest elements along a dim and their places.",
+    dtypes="real",
+)
+min_dim = define(
+    "min.dim(Tensor input, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
+    "The smallest elements along a dim and their places.",
+    dtypes="real",
+)
+
+
+def _minmax_along(place: Operator, input: Value, dim: int, keepdim: bool) -> tuple[Any, Any]:
+    if input.ndim == 0:
+        return alias(input), place(input)
+    indices = place(input, dim, True)
+    values = OPERATORS["gather"](input, dim, indices)
+    if keepdim:
+        return values, indices
+    return squeeze(values, dim), squeeze(indices, dim)
+
+
+def _minmax_along_vjp(g: Any, indices: Value, input: TensorType, dim: int, keepdim: bool) -> Any:
+    if g[0] is None or not input.shape:
+        return g[0]
+    place = wrap_dim(dim, len(input.shape), "max")
+    own = positions(indices, input.shape[place])
+    for _ in range(len(input.shape) - 1 - place):
+        own = unsqueeze(own, -1)
+    hit = OPERATORS["eq"](own, restored(indices, input.shape, dim, keepdim, "max"))
+    return OPERATORS["where"](hit, restored(g[0], input.shape, dim, keepdim, "max"), 0.0)
+
+
+@max_dim.decompose
+def max_dim_decompose(input: Value, dim: int, keepdim: bool) -> tuple[Any, Any]:
+    return _minmax_along(argmax, input, dim, keepdim)
+
+
+@max_dim.ref
+def max_dim_ref(input: Array, dim: int, keepdim: bool) -> tuple[Array, Array]:
+    return amax_ref(input, dim, keepdim), argmax_ref(input, dim, keepdim)
+
+
+@max_dim.vjp
+def max_dim_vjp(g: Any, indices: Value, input: TensorType, dim: int, keepdim: bool) -> Any:
+    return _minmax_along_vjp(g, indices, input, dim, keepdim)
+
+
+@max_dim.samples
+def max_dim_samples(rng: np.random.Generator) -> Iterator[Sample]:
+    yield Sample(normal(rng, 3, 5), 1)
+    yield Sample(normal(rng, 2, 3, 4), 0, True)
+    yield Sample(normal(rng), 0)
+
+
+@min_dim.decompose
+def min_dim_decompose(input: Value, dim: int, keepdim: bool) -> tuple[Any, Any]:
+    return _minmax_along(argmin, input, dim, keepdim)
+
+
+@min_dim.ref
+def min_dim_ref(input: Array, dim: int, keepdim: bool) -> tuple[Array, Array]:
+    return amin_ref(input, dim, keepdim), argmin_ref(input, dim, keepdim)
+
+
+@min_dim.vjp
+def min_dim_vjp(g: Any, indices: Value, input: TensorType, dim: int, keepdim: bool) -> Any:
+    return _minmax_along_vjp(g, indices, input, dim, keepdim)
+
+
+@min_dim.samples
+def min_dim_samples(rng: np.random.Generator) -> Iterator[Sample]:
+    yield from max_dim_samples(rng)

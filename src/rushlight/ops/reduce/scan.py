@@ -1,0 +1,122 @@
+"""Prefix reductions along a dim: element i folds elements 0 to i, in a plain ascending chain."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from rushlight.ir.dtype import DType, compute_dtype
+from rushlight.ir.loops import Operand
+from rushlight.ir.scalar import SEQUENTIAL, Scalar, cast, reduce
+from rushlight.ir.type import TensorType
+from rushlight.ir.value import Value
+from rushlight.ops.dims import Array, At, compute_array, convert, normal, replaced, wrap_dim
+from rushlight.ops.join import flip
+from rushlight.ops.pointwise.definition import array_type
+from rushlight.ops.promote import promote_sum
+from rushlight.ops.record import OPERATORS, Fact, Sample, define
+from rushlight.sym import axis_symbol
+
+cumsum = define(
+    "cumsum(Tensor input, int dim, *, DType? dtype=None) -> Tensor",
+    "Running sums along a dim; ints and bools are summed as int64.",
+    facts=Fact.REDUCTION,
+    autocast="float32",
+)
+cumprod = define(
+    "cumprod(Tensor input, int dim, *, DType? dtype=None) -> Tensor",
+    "Running products along a dim; ints and bools are multiplied as int64.",
+    facts=Fact.REDUCTION,
+    dtypes="real",
+    autocast="float32",
+)
+
+
+def _prefix_meta(input: TensorType, dim: int, dtype: DType | None, op: str) -> TensorType:
+    wrap_dim(dim, input.ndim, op)
+    return TensorType(input.shape, dtype or promote_sum(input.dtype), input.device)
+
+
+def _prefix_lower(kind: str, at: At, input: Operand, dim: int, dtype: DType | None) -> Scalar:
+    found = dtype or promote_sum(input.dtype)
+    if not at:
+        return cast(input[()], found)
+    place = wrap_dim(dim, len(at), "cumsum")
+    k = axis_symbol(at[place] + 1, "k")
+    body = cast(cast(input[replaced(at, place, k)], found), compute_dtype(found))
+    return cast(reduce(kind, (k,), body, SEQUENTIAL), found)
+
+
+def _prefix_ref(function: Any, input: Array, dim: int, dtype: DType | None) -> Array:
+    found = (dtype or promote_sum(array_type(input).dtype)).numpy
+    return function(compute_array(input.astype(found)), dim if input.ndim else None).astype(found).reshape(input.shape)
+
+
+@cumsum.meta
+def cumsum_meta(input: TensorType, dim: int, dtype: DType | None) -> TensorType:
+    return _prefix_meta(input, dim, dtype, "cumsum")
+
+
+@cumsum.ref
+def cumsum_ref(input: Array, dim: int, dtype: DType | None) -> Array:
+    return _prefix_ref(np.cumsum, input, dim, dtype)
+
+
+@cumsum.lower
+def cumsum_lower(at: At, input: Operand, dim: int, dtype: DType | None) -> Scalar:
+    return _prefix_lower("sum", at, input, dim, dtype)
+
+
+def _from_behind(value: Any, dim: int) -> Any:
+    """Running sums from the last element to the first."""
+    return flip(cumsum(flip(value, (dim,)), dim), (dim,)) if value.ndim else value
+
+
+@cumsum.vjp
+def cumsum_vjp(g: Value, input: TensorType, dim: int) -> Any:
+    return convert(_from_behind(g, dim), input.dtype)
+
+
+@cumsum.samples
+def cumsum_samples(rng: np.random.Generator) -> Iterator[Sample]:
+    yield Sample(normal(rng, 3, 5), 1)
+    yield Sample(normal(rng, 3, 5), 0)
+    yield Sample(rng.integers(0, 5, (2, 4)).astype(np.int32), -1)
+    yield Sample(normal(rng), 0)
+
+
+@cumprod.meta
+def cumprod_meta(input: TensorType, dim: int, dtype: DType | None) -> TensorType:
+    return _prefix_meta(input, dim, dtype, "cumprod")
+
+
+@cumprod.ref
+def cumprod_ref(input: Array, dim: int, dtype: DType | None) -> Array:
+    return _prefix_ref(np.cumprod, input, dim, dtype)
+
+
+@cumprod.lower
+def cumprod_lower(at: At, input: Operand, dim: int, dtype: DType | None) -> Scalar:
+    return _prefix_lower("prod", at, input, dim, dtype)
+
+
+@cumprod.vjp
+def cumprod_vjp(g: Value, out: Value, input: Value, dim: int) -> Any:
+    # Up to the first zero, the sum from i on of g * out, over x[i]. At the first zero itself, the products that would
+    # follow without it. Beyond it, nothing.
+    where, eq = OPERATORS["where"], OPERATORS["eq"]
+    zeros = cumsum(eq(input, 0), dim)
+    first = eq(zeros, 1) & eq(input, 0)
+    before = _from_behind(g * out, dim) / where(eq(input, 0), 1.0, input)
+    without = cumprod(where(first, 1.0, input), dim)
+    at_first = _from_behind(where(eq(zeros, 0), 0.0, g * without), dim)
+    found = where(eq(zeros, 0), before, where(first, at_first, 0.0))
+    return convert(found, input.dtype)
+
+
+@cumprod.samples
+def cumprod_samples(rng: np.random.Generator) -> Iterator[Sample]:
+    yield Sample(normal(rng, 3, 5), 1)
+    yield Sample(normal(rng, 2, 3, 2), -2)

@@ -1,0 +1,241 @@
+"""How far a block of rows reaches along the columns, where a condition on indices leaves only zeros beyond.
+
+In causal attention a row sees the columns up to its own. Beyond them scores are minus infinity and weights are zero:
+sums and maxima are the identity there, and a product with a weight of zero adds nothing if the other factor is finite.
+So the columns of a row block end at its `CausalBound`: the column of its last row if the values are finite, which is
+looked up when the row block runs, and all columns otherwise. The bits are the same either way.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from rushlight.ir.dtype import bool_
+from rushlight.ir.plan import CausalBound, RowBlockLoop
+from rushlight.ir.scalar import LANES, OPS, Buffer, Scalar, apply, bound_axes, constant, reduce
+from rushlight.ir.type import TensorType
+from rushlight.schedule.fuse.fusion import Group
+from rushlight.schedule.gemm.recognition import match_gemm
+from rushlight.schedule.lower.nodes import Node
+from rushlight.schedule.lower.rewrite import Index, Substitution, as_size, free_axes, fresh_axes, loads
+from rushlight.sym import (
+    Scope,
+    Size,
+    SizeExpr,
+    axis_size,
+    axis_symbol,
+    coefficient,
+    lt,
+    minimum,
+    statically_known,
+    substitute,
+)
+from rushlight.term import postorder
+
+_IDENTITIES = {"sum": 0.0, "max": -math.inf, "min": math.inf}
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """A product one of whose operands is zero beyond the end of an axis, and the position of the other operand."""
+
+    group: Group
+    axis: SizeExpr
+    factor: int
+
+
+def finite_flags(factors: Sequence[tuple[Group, int]], batch: int, name: str) -> Node:
+    """For each value of the batch axes, whether all elements of some operands of products are finite."""
+    first = factors[0][0].nodes[0]
+    axes = fresh_axes(first.axes[:batch], "b")
+    flags = Buffer(name, TensorType(tuple([axis_size(axis) for axis in axes]), bool_), "arena")
+    found: list[Scalar] = []
+    for group, factor in factors:
+        node = group.nodes[0]
+        assert node.contraction is not None
+        term, mentioned = node.contraction.operands[factor], free_axes(node.contraction.operands[factor])
+        all_axes = (*node.contraction.attr("axes"), *node.axes[batch:])
+        inner = fresh_axes([axis for axis in all_axes if axis in mentioned], "k")
+        images: dict[SizeExpr, Index] = dict(zip(node.axes[:batch], axes.values(), strict=True))
+        finite = apply("lt", apply("abs", term), constant(math.inf, term.type))
+        found.append(reduce("all", tuple(inner.values()), Substitution({**images, **inner})(finite), LANES))
+    body, *rest = dict.fromkeys(found)
+    for other in rest:
+        body = apply("and", body, other)
+    return Node(flags, first.order, tuple(axes.values()), body, None, True, True, None)
+
+
+class Limits:
+    """What a band's groups leave out beyond the last of its rows. Without a product to shorten there are none."""
+
+    def __init__(
+        self,
+        groups: Sequence[Group],
+        private: Collection[Buffer],
+        sums: Collection[Group],
+        makers: Mapping[Buffer, Node],
+        rows: RowBlockLoop,
+    ) -> None:
+        self.groups = groups
+        self.makers = makers
+        self.sums = sums
+        self.private = private
+        self.end = rows.start + rows.length
+        self.beyond: dict[Buffer, Scalar] = {}
+        for node in self.nodes():
+            value = self.value_beyond(node.body, node.axes[-1]) if len(node.axes) > 1 else None
+            if value is not None:
+                self.beyond[node.buffer] = value
+        ends = [end for group in groups for end in self.ends_of(group)]
+        self.ends = [end for end in ends if axis_size(end.axis) == axis_size(ends[0].axis)]
+        self.causal_bound = Scope().symbol("reach", optimization_hint=64)
+
+    @property
+    def columns(self) -> Size:
+        """The number of columns of the values that end."""
+        return axis_size(self.ends[0].axis)
+
+    def nodes(self) -> list[Node]:
+        """The nodes in program order."""
+        return [node for group in self.groups for node in group.nodes]
+
+    def value_beyond(self, term: Scalar, axis: SizeExpr) -> Scalar | None:
+        """The constant that a term is wherever an axis is past the end."""
+        while term.op is OPS["select"] and self.never(term.operands[0], axis):
+            term = term.operands[2]
+        if term.op is OPS["load"] and term.operands and as_size(term.operands[-1]) is axis:
+            found = self.beyond.get(term.attr("buffer"))
+            return self.made_beyond(term, axis) if found is None else found
+        if term.op is OPS["mul"]:
+            a, b = (self.value_beyond(operand, axis) for operand in term.operands)
+            return a if a is b and _is_zero(a) else None
+        return term if term.op is OPS["constant"] else None
+
+    def made_beyond(self, load: Scalar, axis: SizeExpr) -> Scalar | None:
+        """The constant that was written before the bands run where a load's last index is past the end."""
+        maker = self.makers.get(load.attr("buffer"))
+        if maker is None:
+            return None
+        sizes = load.attr("buffer").type.shape
+        at = [operand for operand, size in zip(load.operands, sizes, strict=True) if size != 1]
+        place = Substitution(dict(zip(maker.axes, at, strict=True)))
+        term = maker.body
+        while term.op is OPS["select"] and self.never(place(term.operands[0]), axis):
+            term = term.operands[2]
+        return term if term.op is OPS["constant"] else None
+
+    def never(self, condition: Scalar, axis: SizeExpr) -> bool:
+        """Whether a condition, an order of indices, holds nowhere past the end."""
+        if condition.op not in (OPS["lt"], OPS["le"]):
+            return False
+        a, b = (as_size(operand) for operand in condition.operands)
+        if a is None or b is None:
+            return False
+        gap = a - b if condition.op is OPS["le"] else a - b + 1
+        if not isinstance(gap, SizeExpr) or coefficient(gap, axis) != 1:
+            return False
+        return statically_known(lt(0, substitute(gap, {axis: self.end})))
+
+    def ends_of(self, group: Group) -> Iterator[End]:
+        """Where a product's operand is zero past the end of its only inner axis, or of any axis of a sum over rows.
+
+        The other operand is there before the bands run: so it can be known whether it is finite.
+        """
+        contraction = group.nodes[0].contraction
+        if group.gemm is None or contraction is None or len(contraction.attr("axes")) != 1:
+            return
+        axes = group.nodes[0].axes if group in self.sums else contraction.attr("axes")
+        made = {node.buffer for node in self.nodes()}
+        for place, operand in enumerate(contraction.operands):
+            if any(load.attr("buffer") in made for load in loads(contraction.operands[1 - place])):
+                continue
+            for axis in axes:
+                if axis in free_axes(operand) and _is_zero(self.value_beyond(operand, axis)):
+                    yield End(group, axis, 1 - place)
+
+    def applied(self) -> list[Group]:
+        """The groups with shorter axes."""
+        size = self.columns
+        images: dict[Node, dict[SizeExpr, Index]] = {}
+        for group in self.groups:
+            for node in group.nodes:
+                found = [axis for axis in self.ending_axes(group, node) if axis_size(axis) == size]
+                images[node] = {axis: axis_symbol(self.causal_bound, "j") for axis in found}
+        short = self.short_columns(images)
+        groups: list[Group] = []
+        for group in self.groups:
+            rests = [self.rest(node) for node in group.nodes if node.buffer in short and self.is_whole(node)]
+            groups += [self.shortened(group, images, short), *[Group(group.number, [rest], None) for rest in rests]]
+        return groups
+
+    def is_whole(self, node: Node) -> bool:
+        """Whether others than the chain read a value."""
+        return node.stored and node.buffer not in self.private
+
+    def rest(self, node: Node) -> Node:
+        """The constants past the end of a value that others read."""
+        *rows, columns = node.axes
+        axis = axis_symbol(self.columns - self.causal_bound, "j")
+        place = tuple([substitute(item, {columns: axis + self.causal_bound}) for item in node.index()])
+        return replace(node.with_body((*rows, axis), self.beyond[node.buffer], place), reduces=False)
+
+    def ending_axes(self, group: Group, node: Node) -> list[SizeExpr]:
+        """Bound axes past whose end nothing counts."""
+        found: list[SizeExpr] = []
+        for term in postorder([node.body]):
+            axes = bound_axes(term)
+            if term.op is OPS["contract"]:
+                found += [end.axis for end in self.ends if end.group is group]
+            elif term.op is OPS["reduce"] and len(axes) == 1:
+                value = self.value_beyond(term.operands[0], axes[0])
+                if value is not None and value.attr("value") == _IDENTITIES.get(term.attr("kind")):
+                    found += axes
+        return found
+
+    def short_columns(self, images: Mapping[Node, dict[SizeExpr, Index]]) -> set[Buffer]:
+        """Values that are not computed past the end: the chain's own that it never reads there, and known constants."""
+        short: set[Buffer] = set()
+        for made in reversed(self.nodes()):
+            if len(made.axes) < 2 or axis_size(made.axes[-1]) != self.columns:
+                continue
+            readers = [(node, load) for node in self.nodes() for load in loads(node.body)]
+            ends = [
+                self.ends_in(node, load, images[node], short)
+                for node, load in readers
+                if load.attr("buffer") is made.buffer
+            ]
+            if made.buffer in self.beyond if self.is_whole(made) else ends and all(ends):
+                short.add(made.buffer)
+                images[made][made.axes[-1]] = axis_symbol(self.causal_bound, "j")
+        return short
+
+    def ends_in(self, node: Node, load: Scalar, images: Mapping[SizeExpr, Index], short: set[Buffer]) -> bool:
+        """Whether a load's last index ends at the reach."""
+        axis = as_size(load.operands[-1])
+        return isinstance(axis, SizeExpr) and (axis in images or (node.buffer in short and axis is node.axes[-1]))
+
+    def shortened(self, group: Group, images: Mapping[Node, dict[SizeExpr, Index]], short: set[Buffer]) -> Group:
+        """A group with shorter axes."""
+        nodes: list[Node] = []
+        for node in group.nodes:
+            mine = images[node]
+            sizes = {axis: image for axis, image in mine.items() if not isinstance(image, Scalar)}
+            axes = tuple([axis for axis in (sizes.get(axis, axis) for axis in node.axes) if isinstance(axis, SizeExpr)])
+            body = Substitution(mine)(node.body) if mine else node.body
+            place = None if node.place is None else tuple([substitute(item, sizes) for item in node.place])
+            nodes.append(node.with_body(axes, body, place))
+        return Group(group.number, nodes, group.outer, None if group.gemm is None else match_gemm(nodes[0]))
+
+
+def causal_bound_of(limits: Limits, flags: Node, loops: Sequence[RowBlockLoop]) -> CausalBound:
+    """Where a band looks up its reach."""
+    at: Size = 0
+    for size, loop in zip(flags.buffer.type.shape, loops, strict=False):
+        at = at * size + loop.start
+    return CausalBound(limits.causal_bound, flags.buffer, at, minimum(limits.columns, limits.end), limits.columns)
+
+
+def _is_zero(value: Scalar | None) -> bool:
+    return value is not None and value.attr("value") == 0.0

@@ -1,0 +1,130 @@
+"""Groups that differ in nothing but their buffers, as the layers of a network do: they need their kernels once."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
+
+from rushlight.ir.plan import Launch
+from rushlight.ir.scalar import Buffer, Scalar
+from rushlight.schedule.fuse.fusion import Group
+from rushlight.schedule.lower.nodes import Node
+from rushlight.sym import Size, SizeExpr, axis_size, is_axis, is_symbol, parts
+from rushlight.term import attr_key, postorder
+
+
+class StructuralKey:
+    """What scheduling sees of groups, with buffers and axes by number: equal `key`s, equal kernels.
+
+    `makers` of what the groups read, and `other` things, matter too. `buffers` are those that the numbers stand for.
+    """
+
+    def __init__(
+        self, groups: Sequence[Group], placed: Mapping[Buffer, Buffer], makers: Sequence[Node] = (), *other: Any
+    ) -> None:
+        self._placed = placed
+        self._buffers: dict[Buffer, int] = {}
+        self._axes: dict[SizeExpr, int] = {}
+        self._terms: dict[int, int] = {}
+        self._parts: list[Hashable] = []
+        for group in groups:
+            self._parts.append((group.outer, len(group.nodes)))
+            for node in group.nodes:
+                self._add_node(node)
+            if group.gemm is not None:
+                gemm = group.gemm
+                axes = [self._image(axes) for axes in (gemm.batch, gemm.rows, gemm.columns, gemm.inner)]
+                self._parts.append((*axes, self._term(gemm.a), self._term(gemm.b)))
+        for node in makers:
+            self._add_node(node)
+        self._parts.append(self._image(other))
+
+    @property
+    def key(self) -> Hashable:
+        """Equal for groups that are alike."""
+        return tuple(self._parts)
+
+    @property
+    def buffers(self) -> tuple[Buffer, ...]:
+        """The buffers, in the order of their numbers."""
+        return tuple(self._buffers)
+
+    def _add_node(self, node: Node) -> None:
+        place = None if node.place is None else self._image(node.place)
+        self._parts.append((self._image(node.axes), self._image(node.buffer), node.stored, place))
+        self._parts.append(self._term(node.body))
+        if node.scatter is not None:
+            scatter = node.scatter
+            index = tuple([self._image(item) for item in scatter.index])
+            self._parts.append((self._image(scatter.axes), index, self._term(scatter.value), scatter.combine))
+
+    def _term(self, root: Scalar) -> int:
+        """The number of a term, which is noted with all below it."""
+        known = self._terms
+        if id(root) not in known:
+            for term in postorder([root]):
+                if id(term) not in known:
+                    known[id(term)] = len(known)
+                    attrs = tuple([(name, self._image(value)) for name, value in term.attrs])
+                    below = tuple([known[id(operand)] for operand in term.operands])
+                    self._parts.append((term.op, term.type, below, attrs))
+        return known[id(root)]
+
+    def _image(self, value: Any) -> Hashable:
+        """A value without the identity of buffers and axes."""
+        if isinstance(value, Buffer):
+            return self._buffer(value)
+        if isinstance(value, SizeExpr):
+            return self._size(value)
+        if isinstance(value, Scalar):
+            return ("term", self._term(value))
+        if isinstance(value, tuple):
+            return tuple([self._image(item) for item in value])
+        return attr_key(value)
+
+    def _buffer(self, buffer: Buffer) -> Hashable:
+        number = self._buffers.get(buffer)
+        if number is None:
+            number = self._buffers[buffer] = len(self._buffers)
+            type_ = buffer.type
+            layout = (self._image(type_.shape), self._image(type_.strides), type_.dtype)
+            place = self._placed.get(buffer)
+            placed = None if place is None else self._buffer(place)
+            self._parts.append(("buffer", layout, buffer.scope, buffer.constant, placed))
+        return ("buffer", number)
+
+    def _size(self, size: Size) -> Hashable:
+        if isinstance(size, int):
+            return size
+        if not is_symbol(size):
+            return tuple([(scale, tuple([self._atom(atom) for atom in atoms])) for scale, atoms in parts(size)])
+        if not is_axis(size):
+            return size
+        number = self._axes.get(size)
+        if number is None:
+            number = self._axes[size] = len(self._axes)
+            self._parts.append(("axis", self._size(axis_size(size))))
+        return ("axis", number)
+
+    def _atom(self, atom: SizeExpr) -> Hashable:
+        if is_symbol(atom):
+            return self._size(atom)
+        return (atom.op, *[self._size(operand) for operand in atom.operands])
+
+
+class Again:
+    """The launches of groups for others that are alike.
+
+    Memory of their own, which no number stands for, is made anew, with `mark` added to its name.
+    """
+
+    def __init__(self, made_for: StructuralKey, wanted: StructuralKey, mark: str) -> None:
+        self._images = dict(zip(made_for.buffers, wanted.buffers, strict=True))
+        self._mark = mark
+
+    def __call__(self, launch: Launch) -> Launch:
+        """The launch with the others' buffers."""
+        for buffer in launch.buffers:
+            if buffer not in self._images:
+                self._images[buffer] = Buffer(f"{buffer.name}{self._mark}", buffer.type, buffer.scope)
+        return launch.with_buffers(self._images)

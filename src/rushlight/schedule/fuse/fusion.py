@@ -1,0 +1,223 @@
+"""Fusion: nodes are gathered into groups, one kernel each, by verdicts with reasons.
+
+A group runs over outer axes that all its nodes share; a node may have inner axes of its own below them. Inside a
+group a value is not read back from memory: its body is evaluated where it is used. That is right when a reader stands
+at the same outer index, and costs nothing when the code generator keeps row results in registers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from rushlight.ir.scalar import Buffer
+from rushlight.schedule.fuse.verdict import Verdict, no, yes
+from rushlight.schedule.gemm.recognition import GemmShape, match_gemm
+from rushlight.schedule.lower.nodes import Node
+from rushlight.schedule.lower.rewrite import as_size
+from rushlight.sym import product
+
+MAX_BUFFERS = 24
+MAX_NODES = 48
+# A group without outer axes runs on one thread: larger producers are not drawn into it.
+SERIAL_ELEMENTS = 4096
+# So many definitions later a value is no longer at hand: what is made of it now is wanted now, not back then.
+FAR = 64
+
+
+@dataclass(slots=True, eq=False)
+class Group:
+    """Nodes that make one kernel; compared by identity.
+
+    `outer` is the number of shared leading axes, None while every node is pointwise.
+    """
+
+    number: int
+    nodes: list[Node]
+    outer: int | None
+    gemm: GemmShape | None = None
+    ancestors: int = 0
+    reads: set[Buffer] = field(default_factory=set)
+
+    @property
+    def outer_rank(self) -> int:
+        """The number of outer axes."""
+        return len(self.nodes[0].axes) if self.outer is None else self.outer
+
+    def read_buffers(self) -> list[Buffer]:
+        """What its nodes read, in order, each buffer once."""
+        return list(dict.fromkeys([buffer for node in self.nodes for buffer, _ in node.reads()]))
+
+
+@dataclass(slots=True)
+class Missed:
+    """A fusion that was looked at and declined."""
+
+    producer: str
+    consumer: str
+    verdict: Verdict
+
+
+@dataclass(slots=True)
+class Fused:
+    """The outcome: groups, no two of which need each other, and the declined candidates."""
+
+    groups: list[Group]
+    missed: list[Missed]
+
+
+def fuse(nodes: list[Node]) -> Fused:
+    """Gathers nodes greedily, in program order.
+
+    Into a producer's group first, then into one that reads the same data.
+    """
+    groups: list[Group] = []
+    home: dict[Buffer, Group] = {}
+    readers: dict[Buffer, list[Group]] = {}
+    missed: list[Missed] = []
+    last = {buffer: node.order for node in nodes for buffer, _ in node.reads()}
+    for node in nodes:
+        reads = node.reads()
+        producers = {home[buffer].number: home[buffer] for buffer, _ in reads if buffer in home}
+        siblings = {group.number: group for buffer, _ in reads for group in readers.get(buffer, ())[-4:]}
+        chosen: Group | None = None
+        ordered = sorted(producers, reverse=True) + sorted(set(siblings) - set(producers), reverse=True)
+        for number in ordered:
+            group = groups[number]
+            verdict = can_join(group, node, groups, producers) and _is_timely(group, node, last)
+            if verdict:
+                chosen = group
+                break
+            missed.append(Missed(group.nodes[-1].buffer.name, node.buffer.name, verdict))
+        if chosen is None:
+            chosen = _start(groups, node)
+        else:
+            _join(chosen, node)
+        _depend(chosen, producers, groups)
+        home[node.buffer] = chosen
+        for buffer, _ in reads:
+            chosen.reads.add(buffer)
+            readers.setdefault(buffer, []).append(chosen)
+    return Fused(groups, missed)
+
+
+def _start(groups: list[Group], node: Node) -> Group:
+    fixed = node.reduces or node.scatter is not None
+    group = Group(len(groups), [node], len(node.axes) if fixed else None, match_gemm(node))
+    groups.append(group)
+    return group
+
+
+def _join(group: Group, node: Node) -> None:
+    group.nodes.append(node)
+    if node.reduces:
+        group.outer = len(node.axes)
+
+
+def _depend(group: Group, producers: dict[int, Group], groups: list[Group]) -> None:
+    new = 0
+    for producer in producers.values():
+        if producer is not group:
+            new |= producer.ancestors | (1 << producer.number)
+    if new & ~group.ancestors:
+        group.ancestors |= new
+        bit = 1 << group.number
+        for other in groups:
+            if other.ancestors & bit:
+                other.ancestors |= group.ancestors
+
+
+def can_join(group: Group, node: Node, groups: list[Group], producers: dict[int, Group]) -> Verdict:
+    """Whether a node may become part of a group's kernel."""
+    bit = 1 << group.number
+    for producer in producers.values():
+        if producer is not group and producer.ancestors & bit:
+            return no(
+                "a value between them is computed by another kernel", groups[producer.number].nodes[0].buffer.name
+            )
+    if node.scatter is not None or any(member.scatter is not None for member in group.nodes):
+        return no("scattered writes have a loop nest of their own")
+    if len(group.nodes) >= MAX_NODES or len(group.reads) >= MAX_BUFFERS:
+        return no("the kernel would be too large", len(group.nodes), len(group.reads))
+    shape = _can_share_axes(group, node)
+    return shape if not shape else _can_forward(group, node)
+
+
+def _is_timely(group: Group, node: Node, last: Mapping[Buffer, int]) -> Verdict:
+    """Whether it saves memory to compute a value where an earlier group runs.
+
+    It takes memory from there on. What it is made of does so too, unless this was its last use.
+    """
+    near = node.order - group.nodes[-1].order <= FAR
+    if near or node.reduces or node.buffer.scope != "arena":
+        return yes("soon")
+    ending = any(last[buffer] == node.order for buffer, _ in node.reads() if buffer.scope == "arena")
+    return yes("instead of what it is made of") if ending else no("its operands live on until it is needed")
+
+
+def _can_share_axes(group: Group, node: Node) -> Verdict:
+    if group.gemm is not None:
+        if node.reduces:
+            return no("a reduction is no epilogue")
+        if node.sizes != group.nodes[0].sizes:
+            return no("an epilogue runs over the product's own axes", node.sizes)
+        return yes("epilogue")
+    if node.contraction is not None:
+        return no("a contraction has a kernel of its own")
+    outer = group.outer
+    if node.reduces:
+        if outer is not None and outer != len(node.axes):
+            return no("reductions over different axes", outer, len(node.axes))
+        outer = len(node.axes)
+    members = [*group.nodes, node]
+    if outer is None:
+        return (
+            yes("same axes")
+            if node.sizes == group.nodes[0].sizes
+            else no("axes differ", node.sizes, group.nodes[0].sizes)
+        )
+    lead = node.sizes[:outer]
+    if any(len(member.axes) < outer or member.sizes[:outer] != lead for member in members):
+        return no("outer axes differ", lead)
+    if outer == 0 and not all(_is_short(member) for member in members):
+        return no("it would run on one thread")
+    return yes("same outer axes", outer)
+
+
+def _is_short(node: Node) -> bool:
+    count = product(node.sizes)
+    return isinstance(count, int) and count <= SERIAL_ELEMENTS
+
+
+def _can_forward(group: Group, node: Node) -> Verdict:
+    outer = group.outer
+    if node.reduces:
+        outer = len(node.axes)
+    members = {member.buffer: member for member in group.nodes}
+    shared = False
+    for buffer, indices in node.reads():
+        shared = shared or buffer in group.reads
+        member = members.get(buffer)
+        if member is None:
+            continue
+        shared = True
+        positions = [as_size(item) for item, size in zip(indices, buffer.type.shape, strict=True) if size != 1]
+        rank = len(member.axes) if outer is None else outer
+        if any(position is not axis for position, axis in zip(positions[:rank], node.axes[:rank], strict=False)):
+            return no("it reads the value at another index", buffer.name)
+        if len(node.axes) < rank:
+            return no("it reads the value at another index", buffer.name)
+    if group.outer is None and outer is not None:
+        inside = _members_agree(group, outer)
+        if not inside:
+            return inside
+    if group.gemm is not None and not any(buffer in members for buffer, _ in node.reads()):
+        return no("it does not use the product")
+    return yes("reads the same data") if shared else no("nothing in common")
+
+
+def _members_agree(group: Group, outer: int) -> Verdict:
+    # Pointwise nodes read each other at equal indices already; fewer shared axes keep that true.
+    if any(len(member.axes) < outer for member in group.nodes):
+        return no("outer axes differ", outer)
+    return yes("rows")

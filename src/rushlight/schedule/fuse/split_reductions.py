@@ -1,0 +1,108 @@
+"""Splitting large reductions to few results, so that more than one thread can work on them, each on whole rows.
+
+The split is at the block edges that the reduction's Order fixes, so the bits are those of the unsplit form.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from rushlight.ir.scalar import OPS, Buffer, Order, Scalar, bound_axes, cast, load, reduce
+from rushlight.ir.type import TensorType
+from rushlight.schedule.lower.nodes import Node
+from rushlight.schedule.lower.rewrite import Substitution, as_size, at_position, linear_offset, loads, rebuild
+from rushlight.sym import (
+    SizeExpr,
+    axis_size,
+    axis_symbol,
+    ceildiv,
+    coefficient,
+    free_symbols,
+    is_axis,
+    minimum,
+    product,
+)
+from rushlight.term import postorder
+from rushlight.term import substitute as replace_terms
+
+# Blocks are folded one after the other: each is one element to the second stage.
+FOLD = Order(1, 1, 1)
+# Steps of each lane from which on that pays.
+MIN_STEPS = 512
+
+
+class RowSum(NamedTuple):
+    """What a kind of reduction that may go row by row starts from, and its step."""
+
+    start: float
+    step: str
+
+
+ROW_SUMS = {"sum": RowSum(0.0, "add"), "signed_sum": RowSum(-0.0, "add"), "prod": RowSum(1.0, "mul")}
+
+
+def split_reductions(nodes: list[Node]) -> list[Node]:
+    """Reductions of many blocks become two nodes: one result per block, then the fold over them.
+
+    That is done where there are no axes, and where an axis of the results runs along the rows that are summed up.
+    """
+    spread = _spread_out(nodes)
+    result: list[Node] = []
+    for node in nodes:
+        reduction = _splittable(node)
+        if reduction is None or (node.axes and (node.buffer in spread or not _sums_rows(node, reduction))):
+            result.append(node)
+        else:
+            result.extend(_split(node, reduction))
+    return result
+
+
+def _spread_out(nodes: list[Node]) -> set[Buffer]:
+    """Values that are read while a reduction runs, or for more elements than they have: best made where they are."""
+    rank = {node.buffer: len(node.axes) for node in nodes}
+    return {
+        buffer for node in nodes for buffer, _ in node.reads() if node.reduces or len(node.axes) > rank.get(buffer, 0)
+    }
+
+
+def _sums_rows(node: Node, reduction: Scalar) -> bool:
+    """Whether sums of many columns each read rows: the last axis walks by one, and the elements are numbers."""
+    if reduction.attr("kind") not in ROW_SUMS or reduction.attr("order").lanes != 1:
+        return False
+    reads = [read for read in loads(reduction) if read.operands]
+    offsets = [as_size(linear_offset(read.operands, read.attr("buffer").type.strides)) for read in reads]
+    last = node.axes[-1]
+    return any(isinstance(offset, SizeExpr) and coefficient(offset, last) == 1 for offset in offsets)
+
+
+def _splittable(node: Node) -> Scalar | None:
+    """The one reduction of a node, if it is needed whatever the data, as long everywhere and may be of many blocks."""
+    reductions = [term for term in postorder([node.body]) if bound_axes(term)]
+    if node.scatter is not None or len(reductions) != 1 or reductions[0].op is not OPS["reduce"]:
+        return None
+    (reduction,) = reductions
+    around = postorder([node.body], lambda term: () if term is reduction else term.operands)
+    count = product([axis_size(axis) for axis in bound_axes(reduction)])
+    few = isinstance(count, int) and count < MIN_STEPS * reduction.attr("order").lanes
+    ragged = isinstance(count, SizeExpr) and any(is_axis(symbol) for symbol in free_symbols(count))
+    return None if few or ragged or any(term.op is OPS["guard"] for term in around) else reduction
+
+
+def _split(node: Node, reduction: Scalar) -> tuple[Node, Node]:
+    order: Order = reduction.attr("order")
+    axes = bound_axes(reduction)
+    sizes = [axis_size(axis) for axis in axes]
+    count = product(sizes)
+    blocks = ceildiv(count, order.block)
+    block = axis_symbol(blocks, "q")
+    step = axis_symbol(minimum(order.block, count - block * order.block), "t")
+    images = at_position(block * order.block + step, axes)
+    body = Substitution(images)(reduction.operands[0])
+    kind, wide = reduction.attr("kind"), reduction.type
+    share = reduce(kind, (step,), body, order, wide if wide is not body.type and order.lanes > 1 else None)
+    partial = Buffer(f"{node.buffer.name}_blocks", TensorType((blocks, *node.sizes), share.type), "arena")
+    first = Node(partial, node.order, (block, *node.axes), share, None, False, True, None)
+    fold = axis_symbol(blocks, "q")
+    total = reduce(kind, (fold,), cast(load(partial, fold, *node.axes), wide), FOLD)
+    (body,) = replace_terms([node.body], {reduction: total}, rebuild)
+    return first, Node(node.buffer, node.order, node.axes, body, None, node.stored, True, None, node.place)

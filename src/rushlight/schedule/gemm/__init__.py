@@ -1,0 +1,1 @@
+"""Recognition of matrix products by their loop structure."""

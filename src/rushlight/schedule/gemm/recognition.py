@@ -1,0 +1,164 @@
+"""Recognising matrix products by their loop structure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from rushlight.ir.dtype import float32, float64
+from rushlight.ir.loops import Definition, ScatterDefinition
+from rushlight.ir.scalar import BLOCKED, OPS, Scalar, cast, contract
+from rushlight.schedule.gemm.matrices import Axes, count, made_format, matrices
+from rushlight.schedule.lower.constants import is_constant
+from rushlight.schedule.lower.nodes import Node
+from rushlight.schedule.lower.rewrite import Substitution, as_size, free_axes, index_exprs, linear_offset, rebuild
+from rushlight.sym import (
+    Size,
+    SizeExpr,
+    axis_size,
+    axis_symbol,
+    eq,
+    floordiv,
+    parts,
+    product,
+    statically_known,
+)
+from rushlight.term import postorder
+from rushlight.term import substitute as replace_terms
+
+# Below this many multiplications, or this many columns, a product costs more than it saves. A size that is not known is
+# taken to be large: the artifact serves all.
+MIN_WORK = 16384
+MIN_COLUMNS = 8
+# Shorter sums are over before a transposed result has paid.
+MIN_INNER = 64
+# With fewer rows there is no use for packing `b` at each call: it must lie in memory as a matrix does, or be constant.
+# Nor is there for making it, but by columns, which other kernels read from far apart.
+MIN_ROWS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class GemmShape:
+    """A contraction seen as C[batch, m, n] = sum over k of A[batch, m, k] * B[batch, k, n].
+
+    Each letter is a set of axes; all but `inner` may be empty. A and B change places where columns are few. Axes of the
+    node that are `parted` in two stand for the sizes given, made of axes of this shape.
+    """
+
+    batch: tuple[SizeExpr, ...]
+    rows: tuple[SizeExpr, ...]
+    columns: tuple[SizeExpr, ...]
+    inner: tuple[SizeExpr, ...]
+    a: Scalar
+    b: Scalar
+    parted: tuple[tuple[SizeExpr, Size], ...] = ()
+
+
+def widen_products(definitions: list[Definition | ScatterDefinition], products: frozenset[str]) -> None:
+    """Products of dtypes that the machine has no instruction for become products of exactly widened elements."""
+    for place, item in enumerate(definitions):
+        if isinstance(item, Definition):
+            definitions[place] = Definition(item.buffer, item.axes, _with_wide_products(item.body, products))
+
+
+def _with_wide_products(body: Scalar, products: frozenset[str]) -> Scalar:
+    narrow = [
+        term
+        for term in postorder([body])
+        if term.op is OPS["contract"]
+        and term.operands[0].type is not term.type
+        and term.operands[0].type.name not in products
+    ]
+    return replace_terms([body], {term: _widened(term) for term in narrow}, rebuild)[0] if narrow else body
+
+
+def _widened(term: Scalar) -> Scalar:
+    a, b = (cast(operand, term.type) for operand in term.operands)
+    return contract(term.attr("axes"), a, b, term.attr("order"))
+
+
+def match_gemm(node: Node) -> GemmShape | None:
+    """The GEMM that a node is, or None for one that stays small. The order of the sum is the same either way.
+
+    A product of narrow elements always is one: other kernels have no instruction for it.
+    """
+    contraction = node.contraction
+    if contraction is None or contraction.attr("order") != BLOCKED:
+        return None
+    a, b = contraction.operands
+    if a.type not in (float32, float64) and a.type is contraction.type:
+        return None
+    return _as_product(contraction, node.axes, a, b) or _of_groups(contraction, node.axes)
+
+
+def _of_groups(contraction: Scalar, axes: tuple[SizeExpr, ...]) -> GemmShape | None:
+    """The GEMM that a contraction is once those axes are parted whose indices tell groups by a floor division.
+
+    In a convolution with groups an output channel tells the group, which both operands depend on, and its place in the
+    group, which only the weights do.
+    """
+    parted = _parted_axes(contraction, axes)
+    if not parted:
+        return None
+    images = {axis: group * axis_size(within) + within for axis, (group, within) in parted.items()}
+    a, b = (Substitution(images)(operand) for operand in contraction.operands)
+    new = tuple([item for axis in axes for item in parted.get(axis, (axis,))])
+    shape = _as_product(contraction, new, a, b)
+    return None if shape is None else replace(shape, parted=tuple(images.items()))
+
+
+def _parted_axes(contraction: Scalar, axes: Axes) -> dict[SizeExpr, tuple[SizeExpr, SizeExpr]]:
+    """The axes of groups and of places in them, by the axes that indices divide by a group's size."""
+    found: dict[SizeExpr, tuple[SizeExpr, SizeExpr]] = {}
+    for expr in index_exprs(contraction.operands):
+        for _, atoms in parts(expr):
+            for atom in atoms:
+                if atom.op.name != "floordiv" or atom.operands[0] not in axes or atom.operands[0] in found:
+                    continue
+                axis, width = atom.operands
+                groups = _quotient(axis_size(axis), width)
+                if groups is not None:
+                    found[axis] = axis_symbol(groups, "g"), axis_symbol(width, "w")
+    return found
+
+
+def _quotient(size: Size, width: Size) -> Size | None:
+    """How often a width fits into a size without a rest, None where there may be one."""
+    quotient = floordiv(size, width)
+    if isinstance(width, SizeExpr) and width.op.name == "floordiv" and width.operands[0] is size:
+        quotient = width.operands[1]
+    return quotient if statically_known(eq(quotient * width, size)) else None
+
+
+def _as_product(contraction: Scalar, axes: tuple[SizeExpr, ...], a: Scalar, b: Scalar) -> GemmShape | None:
+    """The GEMM that a contraction of `a` and `b` over its own axes is, for an index of some others."""
+    inner = contraction.attr("axes")
+    in_a, in_b = free_axes(a), free_axes(b)
+    batch = tuple([axis for axis in axes if (axis in in_a) == (axis in in_b)])
+    rows = tuple([axis for axis in axes if axis in in_a and axis not in in_b])
+    columns = tuple([axis for axis in axes if axis in in_b and axis not in in_a])
+    if axes and axes[-1] in rows:  # the columns are what lies close together in the result
+        a, b, rows, columns = b, a, columns, rows
+    m, n, k = count(rows), count(columns), count(inner)
+    if _is_below(n, MIN_COLUMNS) and not _is_below(m, MIN_COLUMNS) and not _is_below(k, MIN_INNER):
+        a, b, rows, columns, m, n = b, a, columns, rows, n, m
+    shape = GemmShape(batch, rows, columns, inner, a, b)
+    if a.type is not contraction.type:
+        return shape
+    if _is_below(n, MIN_COLUMNS) or _is_below(product((m, n, k)), MIN_WORK):
+        return None
+    is_used = is_constant(b, (*batch, *inner, *columns)) or _is_matrix(b, batch, inner, columns)
+    if _is_below(m, MIN_ROWS) and not is_used and made_format(b, inner, columns) == "row":
+        return None
+    return shape
+
+
+def _is_matrix(term: Scalar, batch: Axes, inner: Axes, columns: Axes) -> bool:
+    """Whether an operand is a load of matrices that lie in memory, all batch axes walked as one or none of them."""
+    if term.op is not OPS["load"]:
+        return False
+    offset = as_size(linear_offset(term.operands, term.attr("buffer").type.strides))
+    return offset is not None and matrices(term.attr("buffer"), offset, (batch, ()), inner, columns) is not None
+
+
+def _is_below(size: Size, least: int) -> bool:
+    return isinstance(size, int) and size < least

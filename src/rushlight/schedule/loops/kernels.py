@@ -1,0 +1,464 @@
+"""From a group of nodes to a kernel: common axes, bodies evaluated in place, linear addresses, collapsed loops."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from rushlight.ir.kernel import Axis, AxisKind, GemmKernel, Kernel, Loop, Statement, Store
+from rushlight.ir.plan import Address
+from rushlight.ir.scalar import OPS, Buffer, Scalar, bound_axes, index, load
+from rushlight.schedule.fuse.fusion import Group
+from rushlight.schedule.gemm.matrices import NEAR
+from rushlight.schedule.loops.phases import phases_of
+from rushlight.schedule.loops.tiles import NEAR as NEAR_BLOCK
+from rushlight.schedule.loops.tiles import crossing_axis, in_blocks
+from rushlight.schedule.loops.unroll import unroll_chains
+from rushlight.schedule.lower.rewrite import (
+    Index,
+    Substitution,
+    as_size,
+    flat_position,
+    index_exprs,
+    linear_offset,
+    loads,
+    step_along,
+)
+from rushlight.support.frozen import frozen
+from rushlight.sym import (
+    Size,
+    SizeExpr,
+    axis_size,
+    axis_symbol,
+    ceildiv,
+    coefficient,
+    depends_on,
+    floordiv,
+    free_symbols,
+    is_axis,
+    maximum,
+    minimum,
+    product,
+    substitute,
+)
+from rushlight.term import postorder
+
+# Values of axes that a span has, at the most that is common.
+SPAN = 256
+# Values of an axis that may be written out.
+FEW = 8
+# Places of an axis that are written out where operands are contiguous along it and their lanes are not, and the terms
+# of a body that is worth it.
+SIDE = 8
+MOST_TERMS = 60
+
+Body = tuple[Statement, ...]
+
+
+@dataclass(slots=True)
+class Item:
+    """A store before loops are made around it: its inner axes, its offset, its value."""
+
+    inner: tuple[SizeExpr, ...]
+    buffer: Buffer
+    offset: Scalar
+    value: Scalar
+
+
+@dataclass(slots=True)
+class Nest:
+    """A kernel in the making: outer axes, then stores with inner axes of their own."""
+
+    outer: tuple[SizeExpr, ...]
+    items: list[Item]
+    conditions: list[Scalar] = field(default_factory=list)
+
+    def roots(self) -> list[Scalar]:
+        """All scalars of the nest."""
+        return [scalar for item in self.items for scalar in (item.value, item.offset)] + self.conditions
+
+    def map(self, image: Substitution) -> None:
+        """Rewrites all scalars."""
+        for item in self.items:
+            item.value, item.offset = image(item.value), image(item.offset)
+        self.conditions = [image(condition) for condition in self.conditions]
+
+
+def open_group(group: Group, placed: Mapping[Buffer, Buffer], linear: frozenset[Buffer] = frozenset()) -> Nest:
+    """The group's stores over common axes, every value of the group evaluated in place, addresses linear.
+
+    `placed` names values that live in the storage of another buffer, at the strides of their own type; loads from
+    buffers in `linear` have linear addresses already.
+    """
+    rank = group.outer_rank
+    first = group.nodes[0]
+    outer = tuple([axis_symbol(axis_size(axis), f"i{place}") for place, axis in enumerate(first.axes[:rank])])
+    inner_axes: dict[tuple[Size, ...], tuple[SizeExpr, ...]] = {}
+    bodies: dict[Buffer, tuple[tuple[Index, ...], Scalar]] = {}
+
+    def on_load(buffer: Buffer, indices: tuple[Scalar, ...]) -> Scalar | None:
+        if buffer not in bodies:
+            return None
+        axes, body = bodies[buffer]
+        images: dict[SizeExpr, Index] = {}
+        for axis, item in zip(axes, indices, strict=True):
+            size = as_size(item)
+            if isinstance(axis, SizeExpr) and size is not axis:
+                images[axis] = item if size is None else size
+        return Substitution(images)(body) if images else body
+
+    items: list[Item] = []
+    for node in group.nodes:
+        sizes = node.sizes[rank:]
+        if sizes not in inner_axes:
+            inner_axes[sizes] = tuple([axis_symbol(size, f"j{place}") for place, size in enumerate(sizes)])
+        images = dict(zip(node.axes, outer + inner_axes[sizes], strict=True))
+        body = Substitution(images, on_load)(node.body)
+        at = tuple([substitute(item, images) for item in node.index()])
+        bodies[node.buffer] = (at, body)
+        if node.stored:
+            offset = linear_offset(tuple([index(item) for item in at]), node.buffer.type.strides)
+            items.append(Item(inner_axes[sizes], placed.get(node.buffer, node.buffer), offset, body))
+    nest = Nest(outer, items)
+    linearise(nest, placed, linear)
+    return nest
+
+
+def linearise(nest: Nest, placed: Mapping[Buffer, Buffer], linear: frozenset[Buffer] = frozenset()) -> None:
+    """Gives every load one linear element offset."""
+
+    def linear_load(buffer: Buffer, indices: tuple[Scalar, ...]) -> Scalar | None:
+        if buffer in linear:
+            return None
+        return load(placed.get(buffer, buffer), linear_offset(indices, buffer.type.strides))
+
+    nest.map(Substitution({}, linear_load))
+
+
+def collapse(nest: Nest) -> None:
+    """Merges neighbouring axes that every address walks as one: outer, inner and reduced ones."""
+    nest.outer = _collapse_axes(nest, nest.outer)
+    done: dict[tuple[SizeExpr, ...], tuple[SizeExpr, ...]] = {}
+    for item in list(nest.items):
+        if item.inner not in done:
+            done[item.inner] = _collapse_axes(nest, item.inner)
+    for item in nest.items:
+        item.inner = done[item.inner]
+    for axes in {bound_axes(term): None for term in postorder(nest.roots()) if len(bound_axes(term)) > 1}:
+        _collapse_axes(nest, axes, bound=True)
+
+
+def _collapse_axes(nest: Nest, axes: tuple[SizeExpr, ...], bound: bool = False) -> tuple[SizeExpr, ...]:
+    kept = list(axes)
+    place = len(kept) - 2
+    while place >= 0:
+        a, b = kept[place], kept[place + 1]
+        if _walk_as_one(nest, a, b):
+            merged = axis_symbol(axis_size(a) * axis_size(b), "k" if bound else "i")
+            nest.map(Substitution({a: 0, b: merged}))
+            kept[place : place + 2] = [merged]
+        place -= 1
+    return tuple(kept)
+
+
+def _walk_as_one(nest: Nest, a: SizeExpr, b: SizeExpr) -> bool:
+    size, exprs = axis_size(b), index_exprs(nest.roots())
+    for expr in exprs:
+        step_a, step_b = coefficient(expr, a), coefficient(expr, b)
+        if step_a is None or step_b is None or step_b * size != step_a:
+            return False
+    # An axis that no address mentions, as where strides are 0, may still be of another length at each place.
+    bound = [axis for term in postorder(nest.roots()) for axis in bound_axes(term)]
+    mentioned = [symbol for expr in exprs for symbol in free_symbols(expr) if is_axis(symbol)]
+    lengths = [axis_size(axis) for axis in dict.fromkeys(bound + mentioned)]
+    return not any(depends_on(length, a) or depends_on(length, b) for length in lengths)
+
+
+@frozen
+class Step:
+    """One launch: a kernel, its argument words, its parallel iterations, and the scalar steps of one iteration.
+
+    One that packs constants is needed only `once`.
+    """
+
+    kernel: Kernel | GemmKernel
+    arguments: tuple[Buffer | Address | Size, ...]
+    count: Size
+    work: Size
+    once: bool = False
+
+
+def build_kernel(nest: Nest, name: str) -> Step:
+    """Chooses axis kinds and writes the loops."""
+    _part_last(nest)
+    if any(item.inner for item in nest.items) or not nest.outer:
+        return _rows(nest, name)
+    if _wants_inner_vector(nest):
+        return _rows(nest, name, _chains_side_by_side(nest))
+    return _flat(nest, name)
+
+
+def _part_last(nest: Nest) -> None:
+    """Parts the last of the outer axes by a remainder that conditions ask for, each with a loop of its own."""
+    if not nest.outer or nest.conditions or any(item.inner for item in nest.items):
+        return
+    *outer, last = nest.outer
+    phases = phases_of([item.value for item in nest.items], last)
+    if not phases:
+        return
+    items: list[Item] = []
+    for axis, image in phases:
+        at = Substitution({last: image})
+        for item in nest.items:
+            value, offset = unroll_chains([at(item.value), at(item.offset)])
+            items.append(Item((axis,), item.buffer, offset, value))
+    nest.outer, nest.items = tuple(outer), items
+
+
+def _wants_inner_vector(nest: Nest) -> bool:
+    """Whether a nest without inner axes is best vectorised along its reductions.
+
+    A single chain cannot be, unless its steps may come in any order: of floats it does not count, because each of its
+    steps would wait for the one before (2 to 8 times slower than results side by side, however far apart they read).
+    One of integers counts where nothing lies close together along the results.
+    """
+    last = nest.outer[-1]
+    along_outer = along_inner = 0
+    for term in [term for term in postorder(nest.roots()) if bound_axes(term)]:
+        is_chain = term.attr("order").lanes == 1
+        if is_chain and term.type.is_floating_point:
+            continue
+        reads = [item for operand in term.operands for item in loads(operand)]
+        steps = NEAR if is_chain else (1,)
+        outside = sum([step_along(read.operands[0], last) in steps for read in reads])
+        if not (is_chain and outside):
+            along_inner += sum([step_along(read.operands[0], bound_axes(term)[-1]) == 1 for read in reads])
+        along_outer += outside
+    return along_inner > along_outer
+
+
+def _flat(nest: Nest, name: str) -> Step:
+    """All axes are outer: the innermost is vectorised, alone it is parallel too."""
+    axes, reduced = _vector_last(nest), _reduced(nest)
+    for item in nest.items:
+        item.value, item.offset = unroll_chains([item.value, item.offset])
+    axes = _side_by_side(nest, axes)
+    crossing = crossing_axis(
+        [(item.buffer, item.offset) for item in nest.items], [item.value for item in nest.items], axes
+    )
+    if crossing is not None:
+        return _tiled(nest, name, axes, *crossing)
+    body: tuple[Statement, ...] = tuple([Store(item.buffer, item.offset, item.value) for item in nest.items])
+    if len(axes) > 1:
+        body = (Loop(Axis(axes[-1], axis_size(axes[-1]), AxisKind.VECTOR), body),)
+        parallel = axes[:-1]
+        work = axis_size(axes[-1])
+    else:
+        parallel, work = axes, 1
+    return finish_kernel(nest, name, parallel, body, work * reduced)
+
+
+def _tiled(nest: Nest, name: str, axes: tuple[SizeExpr, ...], crossing: SizeExpr, width: int) -> Step:
+    """The last axis and one that operands are contiguous along in blocks: a few lines of each operand at a time.
+
+    A body of few terms has neighbours along the crossing axis written out, for code that loads them together.
+    """
+    last = axes[-1]
+    near, far = in_blocks(axis_size(last), NEAR_BLOCK, "near"), in_blocks(axis_size(crossing), width, "far")
+    side = SIDE if len(list(postorder(nest.roots()))) <= MOST_TERMS else 1
+    length = axis_size(far.within)
+    squares = floordiv(length, side)
+    square, rest = axis_symbol(squares, "square"), axis_symbol(length - squares * side, "rest")
+    loops: list[Statement] = []
+    for axis, places in ((square, [square * side + place for place in range(side)]), (rest, [rest + squares * side])):
+        turns = [
+            Substitution({last: near.position, crossing: substitute(far.position, {far.within: place})})
+            for place in places
+        ]
+        stores = [Store(item.buffer, at(item.offset), at(item.value)) for at in turns for item in nest.items]
+        if axis_size(axis) != 0:
+            loops.append(Loop(Axis(axis, axis_size(axis), AxisKind.SERIAL), tuple(stores)))
+    body = (Loop(Axis(near.within, axis_size(near.within), AxisKind.VECTOR), tuple(loops)),)
+    blocks = [span.block for span in (near, far) if isinstance(span.block, SizeExpr)]
+    nest.outer = (*[axis for axis in axes[:-1] if axis is not crossing], *blocks)
+    work = minimum(axis_size(last), NEAR_BLOCK) * minimum(axis_size(crossing), width)
+    return finish_kernel(nest, name, nest.outer, body, work)
+
+
+def _side_by_side(nest: Nest, axes: tuple[SizeExpr, ...]) -> tuple[SizeExpr, ...]:
+    """Axes of which one is written out where the last one fills few lanes: chains that run next to each other.
+
+    They share their loop and what they read in common; one alone would wait for each of its own steps.
+    """
+    short = [axis for axis in axes if _is_few(axis)]
+    if len(short) < 2 or short[-1] is not axes[-1] or len(axes) < 3 or not _single_chains(nest):
+        return axes
+    _write_out(nest, short[-2])
+    return tuple([axis for axis in axes if axis is not short[-2]])
+
+
+def _single_chains(nest: Nest) -> list[Scalar]:
+    """The reductions whose steps wait for each other."""
+    return [term for term in postorder(nest.roots()) if bound_axes(term) and term.attr("order").lanes == 1]
+
+
+def _write_out(nest: Nest, axis: SizeExpr) -> None:
+    """Gives each value of a short outer axis stores of its own."""
+    size = axis_size(axis)
+    assert isinstance(size, int)
+    turns = [Substitution({axis: place}) for place in range(size)]
+    nest.items = [Item(item.inner, item.buffer, at(item.offset), at(item.value)) for at in turns for item in nest.items]
+    nest.outer = tuple([other for other in nest.outer if other is not axis])
+
+
+def _is_few(axis: SizeExpr) -> bool:
+    size = axis_size(axis)
+    return isinstance(size, int) and 0 < size <= FEW
+
+
+def _vector_last(nest: Nest) -> tuple[SizeExpr, ...]:
+    """The outer axes with the one moved to the end that fewest addresses walk with long steps, and most with step 1.
+
+    Addresses that do not depend on it are read once a row.
+    """
+
+    def score(axis: SizeExpr) -> tuple[int, int]:
+        steps = [step for item in nest.items for step in (step_along(item.offset, axis),) * 2]
+        steps += [step_along(read.operands[0], axis) for item in nest.items for read in loads(item.value)]
+        return -sum(1 for step in steps if step not in (0, 1)), steps.count(1)
+
+    best = max(reversed(nest.outer), key=score)
+    return (*[axis for axis in nest.outer if axis is not best], best)
+
+
+def _chains_side_by_side(nest: Nest) -> int:
+    """Writes the last of the outer axes out where it is short and its values are single chains; how many there are.
+
+    Chains of one loop run next to each other. One alone waits in each step for the step before, and in so short a loop
+    it depends on where the code lies whether for more than that.
+    """
+    last, chains = nest.outer[-1], _single_chains(nest)
+    if len(nest.outer) == 1 or len(nest.items) > 1 or not _is_few(last) or not chains:
+        return 1
+    if any(depends_on(axis_size(axis), last) for chain in chains for axis in bound_axes(chain)):
+        return 1  # they are not of one length
+    _write_out(nest, last)
+    return len(nest.items)
+
+
+def _rows(nest: Nest, name: str, turns: int = 1) -> Step:
+    """Outer axes are parallel; below them row results and loops over inner axes, the last of which is vectorised.
+
+    Reductions over the same axes count once as work, times the `turns` of an axis that is written out.
+    """
+    body: list[Statement] = []
+    work: Size = 1
+    groups: dict[tuple[SizeExpr, ...], list[Store]] = {}
+    for item in nest.items:
+        groups.setdefault(item.inner, []).append(Store(item.buffer, item.offset, item.value))
+    for inner, stores in groups.items():
+        statements: tuple[Statement, ...] = tuple(stores)
+        for place, axis in enumerate(reversed(inner)):
+            kind = AxisKind.VECTOR if place == 0 else AxisKind.SERIAL
+            statements = (Loop(Axis(axis, axis_size(axis), kind), statements),)
+        body.extend(statements)
+        work = work + product([axis_size(axis) for axis in inner])
+    return finish_kernel(nest, name, nest.outer, tuple(body), (work + _reduced(nest)) * turns)
+
+
+def _reduced(nest: Nest) -> Size:
+    sizes: dict[tuple[SizeExpr, ...], Size] = {}
+    for term in postorder(nest.roots()):
+        axes = bound_axes(term)
+        if axes and not any(is_axis(symbol) for axis in axes for symbol in _size_symbols(axis)):
+            sizes[axes] = product([axis_size(axis) for axis in axes])
+    total: Size = 0 if sizes else 1
+    for size in sizes.values():
+        total = total + size
+    return total
+
+
+def _size_symbols(axis: SizeExpr) -> tuple[SizeExpr, ...]:
+    size = axis_size(axis)
+    return free_symbols(size) if isinstance(size, SizeExpr) else ()
+
+
+def finish_kernel(nest: Nest, name: str, parallel: Sequence[SizeExpr], body: tuple[Statement, ...], work: Size) -> Step:
+    """Wraps the parallel loops around a body and lists the kernel's arguments."""
+    for axis in reversed(parallel):
+        body = (Loop(Axis(axis, axis_size(axis), AxisKind.PARALLEL), body),)
+    buffers: dict[Buffer, None] = {}
+    symbols: dict[SizeExpr, None] = {}
+    for term in postorder(nest.roots()):
+        if term.op is OPS["load"]:
+            buffers[term.attr("buffer")] = None
+        elif term.op is OPS["index"]:
+            _collect(term.attr("expr"), symbols)
+        for axis in bound_axes(term):
+            _collect(axis_size(axis), symbols)
+    for item in nest.items:
+        buffers[item.buffer] = None
+        for axis in item.inner:
+            _collect(axis_size(axis), symbols)
+    for axis in [*nest.outer, *_loop_axes(body)]:
+        _collect(axis_size(axis), symbols)
+    kernel = Kernel(name, tuple(buffers), tuple(symbols), body)
+    return Step(kernel, (*kernel.buffers, *kernel.sizes), product([axis_size(axis) for axis in parallel]), work)
+
+
+def span_loops(axes: Sequence[SizeExpr], low: Size, high: Size, body: Body, run: int = 1) -> Body:
+    """Serial loops, in any order, over those values of some axes, row-major, whose flat position is in [low, high).
+
+    The body writes a `run` of values of one more axis out.
+    """
+    if not axes:
+        return body
+    axis, *others = axes
+    rest = product([axis_size(other) for other in others])
+    start, end = floordiv(low, rest), ceildiv(high, rest)
+    if others and isinstance(rest, int) and rest > 0 and (run > 1 or _is_longest(axis, rest, others[-1])):
+        return _first_inside(axis, others, (start, end), (low, high), body)
+    inner = span_loops(others, maximum(0, low - axis * rest), minimum(rest, high - axis * rest), body, run)
+    return (Loop(Axis(axis, end - start, AxisKind.SERIAL, start), inner),)
+
+
+def _first_inside(
+    axis: SizeExpr, others: Sequence[SizeExpr], values: tuple[Size, Size], span: tuple[Size, Size], body: Body
+) -> Body:
+    """Loops over a span with the first axis innermost, within the given values of it.
+
+    What depends on the others alone, as a condition on a window's place does, is computed once for all of them.
+    """
+    before = flat_position(others, {})
+    rest = product([axis_size(other) for other in others])
+    start, end = (ceildiv(maximum(0, bound - before), rest) for bound in span)
+    start, end = maximum(values[0], start), minimum(values[1], end)
+    loops: Body = (Loop(Axis(axis, end - start, AxisKind.SERIAL, start), body),)
+    for other in others:
+        loops = (Loop(Axis(other, axis_size(other), AxisKind.SERIAL), loops),)
+    return loops
+
+
+def _is_longest(axis: SizeExpr, rest: int, last: SizeExpr) -> bool:
+    """Whether a span of a panel has more values of its first axis, for all of the `rest`, than of its last one."""
+    first, last_size = axis_size(axis), axis_size(last)
+    if not isinstance(last_size, int):
+        return False
+    turns = SPAN // rest
+    return last_size <= (min(turns, first) if isinstance(first, int) else turns)
+
+
+def _loop_axes(body: tuple[Statement, ...]) -> list[SizeExpr]:
+    found: list[SizeExpr] = []
+    stack = list(body)
+    while stack:
+        statement = stack.pop()
+        if isinstance(statement, Loop):
+            found.append(statement.axis.symbol)
+            stack.extend(statement.body)
+    return found
+
+
+def _collect(size: Size, symbols: dict[SizeExpr, None]) -> None:
+    if isinstance(size, SizeExpr):
+        symbols.update([(symbol, None) for symbol in free_symbols(size) if not is_axis(symbol)])

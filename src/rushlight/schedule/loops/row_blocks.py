@@ -1,0 +1,366 @@
+"""Bands: groups that share batch axes run band by band, so that what lies between them never leaves the cache.
+
+A chain begins with a batch of matrix products; each further group reads what an earlier one of the chain has made, at
+the same place of the leading axes. A band is one value of the batch axes, or a block of rows of one, where every
+group of the chain works row by row. Values that only the chain reads have scratch memory of a band's size. So
+attention keeps a block of scores instead of all of them, whether it is one operator or written out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from rushlight.ir.dtype import uint8
+from rushlight.ir.gemm_tile import BLOCK
+from rushlight.ir.plan import ALIGNMENT, THREADS, Address, CausalBound, Launch, RowBlockKernel, RowBlockLoop
+from rushlight.ir.scalar import Buffer, Scalar, index, load
+from rushlight.ir.type import TensorType
+from rushlight.schedule.fuse.causal_bound import Limits, causal_bound_of, finite_flags
+from rushlight.schedule.fuse.fusion import Group
+from rushlight.schedule.gemm.recognition import match_gemm
+from rushlight.schedule.loops.row_block_sums import add_shares, common, dims_with_axes, matching, sums_over_rows
+from rushlight.schedule.lower.nodes import Node
+from rushlight.schedule.lower.rewrite import Index, Substitution, as_size
+from rushlight.schedule.memory.arena import plan_memory
+from rushlight.sym import (
+    Scope,
+    Size,
+    SizeExpr,
+    axis_size,
+    axis_symbol,
+    ceildiv,
+    floordiv,
+    free_symbols,
+    maximum,
+    minimum,
+    product,
+    substitute,
+)
+
+# Of scratch memory in a block of rows: what a core's cache keeps beside the operands.
+BAND_BYTES = 512 << 10
+# Rows come in multiples of what suits the tiles of matrix products.
+ROW_UNIT = 48
+# Shares of bands, two per thread: threads that are held up leave the rest to others. A size that lives as long as the
+# module is older than those it meets, so a plan's text does not depend on what was compiled before.
+SHARES = THREADS * 2
+# Groups that are looked at after the last one that joined.
+WINDOW = 12
+
+
+@dataclass(slots=True)
+class FusedChain:
+    """Groups to run band by band: over `batch` leading axes, and blocks of rows of the next one if `rows`.
+
+    The groups `sums` sum over the rows: their bands run in order.
+    """
+
+    groups: list[Group]
+    batch: int
+    rows: bool
+    private: list[Buffer]
+    sums: list[Group]
+
+
+def find_chains(groups: Sequence[Group], overwrites: Container[Buffer] = ()) -> list[Group | FusedChain]:
+    """The groups in an order in which they can run, those that make chains gathered; they come in such an order.
+
+    `overwrites` are new values that may be written over older ones: groups that make them are not run earlier.
+    """
+    readers: dict[Buffer, list[Group]] = {}
+    for group in groups:
+        for buffer in group.reads:
+            readers.setdefault(buffer, []).append(group)
+    waiting = list(groups)
+    ordered: list[Group | FusedChain] = []
+    while waiting:
+        first = waiting.pop(0)
+        found = _Growth(first, readers, overwrites).grow(waiting) if _leads(first) else None
+        if found is None:
+            ordered.append(first)
+            continue
+        before, chain = found
+        taken = {*before, *chain.groups}
+        waiting = [group for group in waiting if group not in taken]
+        ordered += [*before, chain]
+    return ordered
+
+
+def made_in_chains(parts: Sequence[Group | FusedChain]) -> set[Buffer]:
+    """The values that chains make."""
+    chains = [part for part in parts if isinstance(part, FusedChain)]
+    return {node.buffer for chain in chains for group in chain.groups for node in group.nodes}
+
+
+def _leads(group: Group) -> bool:
+    shape = group.gemm
+    return shape is not None and bool(shape.batch) and group.nodes[0].axes[: len(shape.batch)] == shape.batch
+
+
+class _Growth:
+    """A chain that grows by one group at a time; `level` is the number of leading axes that all groups share."""
+
+    def __init__(self, first: Group, readers: Mapping[Buffer, list[Group]], overwrites: Container[Buffer]) -> None:
+        assert first.gemm is not None
+        self.readers = readers
+        self.overwrites = overwrites
+        self.members = [first]
+        self.sums: list[Group] = []
+        self.batch = len(first.gemm.batch)
+        self.sizes = first.nodes[0].sizes
+        self.level = _most_level(first, self.batch)
+        self.made: dict[Buffer, Group] = {node.buffer: first for node in first.nodes}
+
+    def grow(self, waiting: Sequence[Group]) -> tuple[list[Group], FusedChain] | None:
+        """The groups that come before, and the chain; None where nothing is kept from leaving it."""
+        inside = 1 << self.members[0].number
+        after = 0
+        passed: list[Group] = []
+        before: list[Group] = []
+        for group in waiting:
+            bit = 1 << group.number
+            bound = group.ancestors & after or any(node.buffer in self.overwrites for node in group.nodes)
+            adds = not bound and self.adds_up(group)
+            level = None if bound or adds else self.joined_level(group)
+            if adds:
+                self.members.append(group)
+                self.sums.append(group)
+                after |= bit
+                before, passed = before + passed, []
+            elif level is not None:
+                self.level = level
+                for other in [*self.helpers(group, passed), group]:
+                    self.members.append(other)
+                    self.made.update({node.buffer: other for node in other.nodes})
+                    inside |= 1 << other.number
+                before, passed = before + [other for other in passed if not inside >> other.number & 1], []
+            elif bound or group.ancestors & inside:
+                after |= bit
+            else:
+                passed.append(group)
+            if len(passed) > WINDOW or after.bit_count() > WINDOW:
+                break
+        private = [buffer for buffer in self.made if self.is_private(buffer)]
+        if not private:
+            return None
+        rows = self.level > self.batch
+        return before, FusedChain(self.members, self.batch, rows, private, self.sums if rows else [])
+
+    def adds_up(self, group: Group) -> bool:
+        """Whether a group sums over the rows of values that the chain has made."""
+        fits = self.level > self.batch and bool(group.reads & self.made.keys())
+        return fits and sums_over_rows(group, self.sizes[: self.batch + 1], self.made)
+
+    def helpers(self, group: Group, passed: Sequence[Group]) -> list[Group]:
+        """Products among the groups before one that joins, which need nothing of the chain and can run just then."""
+        found: list[Group] = []
+        for other in passed:
+            wanted = {node.buffer for node in other.nodes} & group.reads
+            if not wanted or not _leads(other) or any(node.buffer in self.overwrites for node in other.nodes):
+                continue
+            level = min(_most_level(other, self.batch), common(other.nodes[0].sizes, self.sizes))
+            reads = [(node, buffer, at) for node in group.nodes for buffer, at in node.reads() if buffer in wanted]
+            level = min([level, *[matching(node.axes, buffer, at) for node, buffer, at in reads]])
+            if level >= self.level and not any(later.ancestors >> other.number & 1 for later in passed):
+                found.append(other)
+        return found
+
+    def is_private(self, buffer: Buffer) -> bool:
+        """Whether other groups of the chain need a value, and nobody else."""
+        readers = set(self.readers.get(buffer, ()))
+        apart = bool(readers - {self.made[buffer]}) and readers <= set(self.members)
+        return apart and buffer.scope == "arena"
+
+    def joined_level(self, group: Group) -> int | None:
+        """The level with another group, None when it cannot join."""
+        if any(node.scatter is not None for node in group.nodes) or not group.reads & self.made.keys():
+            return None
+        level = min(self.level, _most_level(group, self.batch))
+        for node in group.nodes:
+            level = min(level, common(node.sizes, self.sizes))
+            for buffer, indices in node.reads():
+                if buffer in self.made:
+                    level = min(level, matching(node.axes, buffer, indices))
+        return level if level >= self.batch else None
+
+
+def _most_level(group: Group, batch: int) -> int:
+    shape = group.gemm
+    if shape is None:
+        return min(group.outer_rank, batch + 1)
+    if len(shape.batch) != batch or group.nodes[0].axes[:batch] != shape.batch:
+        return -1
+    return batch + 1 if shape.rows == group.nodes[0].axes[batch : batch + 1] else batch
+
+
+@dataclass(slots=True)
+class Local:
+    """A chain as one band sees it: its groups over local axes, and the loops over bands."""
+
+    groups: list[Group]
+    loops: tuple[RowBlockLoop, ...]
+    row_blocks: Size
+    flags: Node | None = None
+    causal_bound: CausalBound | None = None
+    in_order: bool = False
+    """Whether bands of rows run one after the other on one thread."""
+    shared_places: dict[Buffer, Buffer] = field(default_factory=dict)
+
+
+def localise(chain: FusedChain, name: str, makers: Mapping[Buffer, Node]) -> Local:
+    """Leading axes become sizes that a band knows, and private values get buffers of a band's size.
+
+    `makers` are the nodes of the program by what they make.
+    """
+    lead = chain.groups[0].nodes[0].axes[: chain.batch + chain.rows]
+    scope = Scope()
+    loops: list[RowBlockLoop] = []
+    for place, axis in enumerate(lead):
+        step = _block_rows(chain, axis_size(axis)) if place == chain.batch else 1
+        start, length = (scope.symbol(f"{name}{place}", optimization_hint=1) for name in ("band", "length"))
+        loops.append(RowBlockLoop(start, length, step, axis_size(axis)))
+    maker = _Localiser(chain, loops)
+    made = [(group, whole) for whole in chain.groups for group in maker.groups(whole)]
+    groups = [group for group, _ in made]
+    dealt = loops[:-1] if chain.sums else loops
+    row_blocks = product([ceildiv(loop.extent, loop.step) for loop in dealt])
+    local = Local(groups, tuple(loops), row_blocks, in_order=bool(chain.sums), shared_places=maker.shared_places)
+    sums = [group for group, whole in made if whole in chain.sums and group.gemm is not None]
+    limits = Limits(groups, set(maker.buffers.values()), sums, makers, loops[-1]) if chain.rows else None
+    if limits is not None and limits.ends:
+        wholes = {group.number: whole for group, whole in made}
+        factors = [(wholes[end.group.number], end.factor) for end in limits.ends]
+        local.flags = finite_flags(factors, chain.batch, f"{name}_finite")
+        local.causal_bound = causal_bound_of(limits, local.flags, loops)
+        local.groups = limits.applied()
+    return local
+
+
+def _block_rows(chain: FusedChain, rows: Size) -> Size:
+    if chain.sums:
+        return maximum(1, minimum(rows, BLOCK))
+    row_bytes: Size = 0
+    for buffer in chain.private:
+        sizes = [size for size in buffer.type.shape if size != 1][chain.batch + 1 :]
+        row_bytes = row_bytes + product(sizes) * buffer.type.dtype.itemsize
+    units = floordiv(BAND_BYTES // ROW_UNIT, maximum(1, row_bytes))
+    return maximum(1, minimum(rows, maximum(1, units) * ROW_UNIT))
+
+
+class _Localiser:
+    def __init__(self, chain: FusedChain, loops: Sequence[RowBlockLoop]) -> None:
+        self.chain = chain
+        self.loops = loops
+        self.buffers = {buffer: self.buffer(buffer) for buffer in chain.private}
+        self.shared_places: dict[Buffer, Buffer] = {}
+
+    def lead(self, buffer: Buffer) -> list[int]:
+        """The dims of a private value that the loops run over."""
+        return dims_with_axes(buffer)[: len(self.loops)]
+
+    def buffer(self, buffer: Buffer) -> Buffer:
+        """What a band keeps of a private value: batch dims have size 1, rows are those of the band."""
+        shape = list(buffer.type.shape)
+        for place, dim in enumerate(self.lead(buffer)):
+            shape[dim] = 1 if place < self.chain.batch else self.loops[place].length
+        return Buffer(buffer.name, TensorType(tuple(shape), buffer.type.dtype, buffer.type.device), "arena")
+
+    def groups(self, group: Group) -> list[Group]:
+        """What a group is in a band."""
+        return self.sum(group) if group in self.chain.sums else [self.group(group)]
+
+    def sum(self, group: Group) -> list[Group]:
+        """A sum over rows: zeros at first, then the band's share."""
+        (node,) = group.nodes
+        starts: dict[SizeExpr, Index] = {
+            axis: loop.start for axis, loop in zip(node.axes, self.loops[: self.chain.batch], strict=False)
+        }
+        shares = add_shares(node, starts, self.loops[-1], self.on_load)
+        self.shared_places[shares.before] = node.buffer
+        gemm = match_gemm(shares.share)
+        assert gemm is not None
+        return [Group(group.number, [shares.zeros], None), Group(group.number, [shares.share], group.outer, gemm)]
+
+    def group(self, group: Group) -> Group:
+        """A group over the axes of a band."""
+        nodes = [self.node(node) for node in group.nodes]
+        outer = None if group.outer is None else group.outer - self.chain.batch
+        gemm = None if group.gemm is None else match_gemm(nodes[0])
+        assert (gemm is None) is (group.gemm is None)
+        return Group(group.number, nodes, outer, gemm)
+
+    def node(self, node: Node) -> Node:
+        """A node over the axes of a band."""
+        images: dict[SizeExpr, Index] = {}
+        axes = list(node.axes[self.chain.batch :])
+        for place, (axis, loop) in enumerate(zip(node.axes, self.loops, strict=False)):
+            images[axis] = loop.start
+            if place == self.chain.batch:
+                axes[0] = axis_symbol(loop.length, "i")
+                images[axis] = loop.start + axes[0]
+        body = Substitution(images, self.on_load)(node.body)
+        local = self.buffers.get(node.buffer)
+        sizes = {axis: image for axis, image in images.items() if not isinstance(image, Scalar)}
+        where = None if local is not None else tuple([substitute(item, sizes) for item in node.index()])
+        return replace(node.with_body(tuple(axes), body, where), buffer=local or node.buffer)
+
+    def on_load(self, buffer: Buffer, indices: tuple[Scalar, ...]) -> Scalar | None:
+        """The load of a private value from the band's memory."""
+        local = self.buffers.get(buffer)
+        if local is None:
+            return None
+        found = list(indices)
+        for place, dim in enumerate(self.lead(buffer)):
+            at = as_size(indices[dim])
+            assert at is not None
+            found[dim] = index(0 if place < self.chain.batch else at - self.loops[place].start)
+        return load(local, *found)
+
+
+def row_block_launch(
+    name: str, local: Local, launches: Sequence[Launch], outside: set[Buffer]
+) -> tuple[RowBlockKernel, tuple[Buffer | Address | Size, ...], Size]:
+    """The kernel that runs bands, the arguments of its launch, and their number of shares.
+
+    `outside` are the buffers that have a place already.
+    """
+    most = {loop.length: loop.step for loop in local.loops}
+    if local.causal_bound is not None:
+        most[local.causal_bound.symbol] = local.causal_bound.far
+    places: dict[Buffer, Size] = {}
+    ends: list[Size] = []
+    for slot in plan_memory(launches, (), outside):
+        start = places[slot.buffer] = _largest([ends[place] for place in slot.after])
+        ends.append(start + ceildiv(substitute(slot.size_bytes, most), ALIGNMENT) * ALIGNMENT)
+    slot_bytes = _largest(ends)
+    inside = places
+    used = [item for launch in launches for item in launch.buffers]
+    bound = {symbol for loop in local.loops for symbol in (loop.start, loop.length)}
+    words = [word for launch in launches for word in (*launch.arguments, launch.count)]
+    if local.causal_bound is not None:
+        used.append(local.causal_bound.flags)
+        bound.add(local.causal_bound.symbol)
+        words += [local.causal_bound.at, local.causal_bound.near, local.causal_bound.far]
+    buffers = tuple(dict.fromkeys([item for item in used if item not in inside]))
+    words += places.values()
+    symbols: dict[SizeExpr, None] = {}
+    for word in words:
+        if not isinstance(word, Buffer):
+            symbols.update(dict.fromkeys(free_symbols(word.offset if isinstance(word, Address) else word)))
+    sizes = tuple([symbol for symbol in symbols if symbol not in bound])
+    own = tuple(places.items())
+    kernel = RowBlockKernel(
+        name, buffers, sizes, local.loops, local.in_order, local.causal_bound, tuple(launches), own, slot_bytes
+    )
+    shares = minimum(local.row_blocks, SHARES)
+    scratch = Buffer(f"{name}_scratch", TensorType((shares * slot_bytes,), uint8), "arena")
+    loops = [word for loop in local.loops for word in (loop.step, loop.extent)]
+    return kernel, (scratch, *buffers, *sizes, shares, slot_bytes, *loops), shares
+
+
+def _largest(sizes: Sequence[Size]) -> Size:
+    largest: Size = 0
+    for size in sizes:
+        largest = maximum(largest, size)
+    return largest

@@ -1,0 +1,132 @@
+"""Sums of rows: every column's sum at once, row after row, in the order that memory has them.
+
+To sum one stripe of columns after another would touch a page for a few cache lines. So the sums wait in their places,
+which stay in the first-level cache, and what is read is one long run: 2 to 3 times as fast on 32768 rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from rushlight.ir.kernel import Axis, AxisKind, Loop, Store
+from rushlight.ir.scalar import OPS, Buffer, Scalar, apply, bound_axes, constant, index, load
+from rushlight.ir.type import TensorType
+from rushlight.schedule.fuse.split_reductions import ROW_SUMS
+from rushlight.schedule.loops.kernels import Item, Nest, Step, finish_kernel
+from rushlight.schedule.lower.rewrite import Substitution, loads, step_along
+from rushlight.sym import Size, SizeExpr, axis_size, axis_symbol, bounds, ceildiv, floordiv, minimum
+from rushlight.term import postorder
+
+# Columns whose sums take half of a first-level cache.
+STRIPE = 4096
+# Rows that are added while a sum is in a register, and terms of an element up to which that is done.
+AT_ONCE = 8
+LIGHT = 16
+
+
+def sum_rows(nest: Nest, name: str) -> Step | None:
+    """The kernel of a nest that does nothing but sum blocks of rows into scratch memory, else None."""
+    if len(nest.outer) < 2 or nest.conditions or not all(_is_row_sum(nest, item) for item in nest.items):
+        return None
+    lengths = {axis_size(axis) for item in nest.items for axis in bound_axes(item.value)}
+    if len(lengths) != 1 or len({item.value.attr("order") for item in nest.items}) != 1:
+        return None
+    (length,) = lengths
+    column = _stripes(nest)
+    (order,) = {item.value.attr("order") for item in nest.items}
+    body = _body(nest, length, column, order.chain)
+    return finish_kernel(nest, name, nest.outer, body, length * axis_size(column))
+
+
+def _body(nest: Nest, length: Size, column: SizeExpr, chain: int) -> tuple[Loop, ...]:
+    """Run after run: sums of a run's rows in scratch memory of a share, which are then added to those of the block.
+
+    Long rows are added several at once, while their sums are in registers; short ones are read one after the other.
+    """
+    columns = axis_size(column)
+    run = axis_symbol(ceildiv(length, chain), "run")
+    before, rows = run * chain, minimum(chain, length - run * chain)
+    light = all(len(list(postorder(item.value.operands))) <= LIGHT for item in nest.items)
+    turns = floordiv(rows - 1, AT_ONCE) * minimum(1, floordiv(columns, STRIPE)) if light else 0
+    turn, row = axis_symbol(turns, "turn"), axis_symbol(rows, "row")
+    single = 1 + turns * AT_ONCE
+    together = [before + 1 + turn * AT_ONCE + place for place in range(AT_ONCE)]
+    items = [_RunSum(item, column) for item in nest.items]
+
+    def along(stores: Iterable[Store]) -> Loop:
+        return Loop(Axis(column, columns, AxisKind.VECTOR), tuple(stores))
+
+    loops = [
+        Loop(Axis(turn, turns), (along([item.add(together) for item in items]),)),
+        Loop(Axis(row, rows - single, AxisKind.SERIAL, single), (along([item.add([before + row]) for item in items]),)),
+    ]
+    inner = (
+        along([item.begin(before) for item in items]),
+        *(loops if turns != 0 else loops[1:]),
+        along([item.end() for item in items]),
+    )
+    starts = along([Store(item.buffer, item.offset, _start(item.value)) for item in nest.items])
+    return starts, Loop(Axis(run, axis_size(run)), inner)
+
+
+class _RunSum:
+    """A sum of columns in scratch memory, a run at a time."""
+
+    def __init__(self, item: Item, column: SizeExpr) -> None:
+        self.item = item
+        self.kind: str = item.value.attr("kind")
+        self.column = index(column)
+        self.buffer = Buffer(f"{item.buffer.name}_run", TensorType((STRIPE,), item.value.type), "local")
+
+    def begin(self, row: Size) -> Store:
+        """The first row's elements."""
+        return self._store(_start(self.item.value), [row])
+
+    def add(self, rows: Sequence[Size]) -> Store:
+        """Some rows' elements, one after the other, folded into what is there."""
+        return self._store(load(self.buffer, self.column), rows)
+
+    def end(self) -> Store:
+        """The run folded into its block."""
+        return Store(self.item.buffer, self.item.offset, load(self.buffer, self.column), self.kind)
+
+    def _store(self, total: Scalar, rows: Sequence[Size]) -> Store:
+        (axis,) = bound_axes(self.item.value)
+        for row in rows:
+            element = Substitution({axis: row})(self.item.value.operands[0])
+            total = apply(ROW_SUMS[self.kind].step, total, element)
+        return Store(self.buffer, self.column, total)
+
+
+def _stripes(nest: Nest) -> SizeExpr:
+    """The axis of the columns of one stripe; stripes, if there may be several, become the last outer axis."""
+    *outer, last = nest.outer
+    size = axis_size(last)
+    if isinstance(size, int) and size <= STRIPE:
+        nest.outer = tuple(outer)
+        return last
+    stripe = axis_symbol(ceildiv(size, STRIPE), "stripe")
+    column = axis_symbol(minimum(STRIPE, size - stripe * STRIPE), "column")
+    nest.outer = (*outer, stripe)
+    nest.map(Substitution({last: stripe * STRIPE + column}))
+    return column
+
+
+def _is_row_sum(nest: Nest, item: Item) -> bool:
+    """Whether an item is a block's sum into scratch memory that is not read here, rows along the last outer axis."""
+    value, last = item.value, nest.outer[-1]
+    if item.inner or item.buffer.scope != "arena" or value.op is not OPS["reduce"] or len(bound_axes(value)) != 1:
+        return False
+    order, length = value.attr("order"), axis_size(bound_axes(value)[0])
+    most = length if isinstance(length, int) else bounds(length)[1]
+    if value.attr("kind") not in ROW_SUMS or order.lanes != 1 or most is None or most > order.block:
+        return False
+    if any(bound_axes(term) for term in postorder(value.operands)):
+        return False
+    if any(read.attr("buffer") is item.buffer for other in nest.items for read in loads(other.value)):
+        return False
+    return step_along(item.offset, last) == 1 and any(step_along(read.operands[0], last) == 1 for read in loads(value))
+
+
+def _start(value: Scalar) -> Scalar:
+    return constant(ROW_SUMS[value.attr("kind")].start, value.type)

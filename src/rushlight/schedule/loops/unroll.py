@@ -1,0 +1,97 @@
+"""Short chains written out: sums of few products, as of a convolution of each channel by itself, and windows' extremes.
+
+Step by step, what does not depend on the axis in the lanes of vectors is computed once for all of them: elements of the
+kernel stay in registers, and so do conditions on rows; conditions that hold for one step whatever the place are gone.
+"""
+
+from __future__ import annotations
+
+from itertools import product as every
+
+from rushlight.ir.dtype import Kind, bool_
+from rushlight.ir.scalar import OPS, Scalar, apply, bound_axes, constant, fma
+from rushlight.schedule.lower.rewrite import Substitution, as_size, rebuild
+from rushlight.sym import axis_size, eq, le, lt, product, statically_known
+from rushlight.term import postorder
+from rushlight.term import substitute as replace_terms
+
+# Steps of a chain, and terms of all its steps, up to which it is written out.
+MOST_STEPS = 64
+MOST_TERMS = 1024
+_EXTREMES = {"max": "maximum", "min": "minimum"}
+_TRUE, _FALSE = constant(True, bool_), constant(False, bool_)
+_COMPARISONS = {"lt": lt, "le": le, "eq": eq}
+
+
+def unroll_chains(roots: list[Scalar]) -> list[Scalar]:
+    """The same scalars with short contractions, and extremes of few elements under conditions, as their steps."""
+    images = {term: _unrolled(term) for term in postorder(roots) if _is_short(term)}
+    return list(replace_terms(roots, images, rebuild)) if images else roots
+
+
+def _is_short(term: Scalar) -> bool:
+    """Whether a term is a contraction of few steps, one chain of one block, or an extreme of few guarded elements."""
+    is_extreme = term.op is OPS["reduce"] and term.attr("kind") in _EXTREMES
+    if not (is_extreme or term.op is OPS["contract"]):
+        return False
+    if term.type.kind is not Kind.FLOAT or term.operands[0].type is not term.type:
+        return False
+    steps = product([axis_size(axis) for axis in bound_axes(term)])
+    order = term.attr("order")
+    if not isinstance(steps, int) or not 0 < steps <= min(MOST_STEPS, order.block):
+        return False
+    if term.operands[0].op is not OPS["guard"] if is_extreme else order.lanes > 1:
+        return False
+    terms = list(postorder(term.operands))
+    return steps * len(terms) <= MOST_TERMS and not any(bound_axes(item) for item in terms)
+
+
+def _unrolled(term: Scalar) -> Scalar:
+    axes = bound_axes(term)
+    sizes = [axis_size(axis) for axis in axes]
+    places = every(*[range(size) for size in sizes if isinstance(size, int)])
+    steps = [Substitution(dict(zip(axes, place, strict=True))) for place in places]
+    elements = [tuple([_settled(step(operand)) for operand in term.operands]) for step in steps]
+    if term.op is OPS["reduce"]:
+        return _in_pairs(_EXTREMES[term.attr("kind")], [element for (element,) in elements])
+    zero = total = constant(0, term.type)
+    for a, b in elements:
+        total = fma(a, b, total)
+    return zero + total  # blocks are added to +0.0
+
+
+def _in_pairs(extreme: str, items: list[Scalar]) -> Scalar:
+    """The extreme of pairs of neighbours, of pairs of these, and so on: nothing waits for more than it must."""
+    while len(items) > 1:
+        pairs = [apply(extreme, a, b) for a, b in zip(items[::2], items[1::2], strict=False)]
+        items = [*pairs, *items[2 * len(pairs) :]]
+    return items[0]
+
+
+def _settled(root: Scalar) -> Scalar:
+    """A scalar without the conditions on indices of which it is known whether they hold."""
+    images: dict[Scalar, Scalar] = {}
+    for term in postorder([root]):
+        operands = tuple([images[operand] for operand in term.operands])
+        known = _known(term)
+        if known is not None:
+            images[term] = known
+        elif term.op is OPS["and"] and (_TRUE in operands or _FALSE in operands):
+            images[term] = _FALSE if _FALSE in operands else operands[operands[0] is _TRUE]
+        elif term.op is OPS["guard"] and operands[0] in (_TRUE, _FALSE):
+            images[term] = operands[1 if operands[0] is _TRUE else 2]
+        else:
+            images[term] = term if operands == term.operands else rebuild(term, operands)
+    return images[root]
+
+
+def _known(term: Scalar) -> Scalar | None:
+    """A comparison of indices that is the same wherever they are; None for one that is not, and other terms."""
+    compare = _COMPARISONS.get(term.op.name)
+    if compare is None:
+        return None
+    a, b = (as_size(operand) for operand in term.operands)
+    if a is None or b is None:
+        return None
+    found = compare(a, b)
+    return _TRUE if statically_known(found) else _FALSE if found is False else None

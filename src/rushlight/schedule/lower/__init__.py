@@ -1,0 +1,1 @@
+"""From calls to loop nests over scalars: lowering rules, folding of views and cheap values, frozen inputs."""

@@ -1,0 +1,75 @@
+"""What a graph makes of frozen inputs alone: values that are computed once, and kept from call to call."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+
+from rushlight.ir.loops import Definition
+from rushlight.ir.plan import Launch
+from rushlight.ir.scalar import Buffer, Scalar, bound_axes
+from rushlight.schedule.lower.folding import Dissected
+from rushlight.schedule.lower.rewrite import index_exprs, loads
+from rushlight.sym import Size, SizeExpr, axis_size, free_symbols, is_axis, product
+from rushlight.term import postorder
+
+# A value of fewer steps for each element is not worth memory of its own: a view, a cast, a number added.
+MIN_STEPS = 2
+
+
+def mark_constants(items: Iterable[Dissected], results: Collection[Buffer]) -> None:
+    """Says of values, in program order, that they are constant. A result is made anew at each call."""
+    for item in items:
+        definition = item.definition
+        if isinstance(definition, Definition) and item.buffer not in results:
+            item.buffer.constant = is_constant(definition.body, definition.axes)
+
+
+def is_constant(term: Scalar, axes: Iterable[SizeExpr]) -> bool:
+    """Whether a body over some axes is made of constant values, and of no size that is known at a call only."""
+    read = loads(term)
+    if not read or not all(item.attr("buffer").constant for item in read):
+        return False
+    over = {*axes, *[axis for part in postorder([term]) for axis in bound_axes(part)]}
+    over.update([symbol for expr in index_exprs([term]) for symbol in free_symbols(expr)])
+    return all(is_axis(symbol) and isinstance(axis_size(symbol), int) for symbol in over)
+
+
+def cached_constants(items: Sequence[Dissected]) -> set[Buffer]:
+    """The constant values that are worth memory of their own: others are made of them, which calls compute.
+
+    No value is kept that is larger than what it is made of: it would be read for longer than it is computed.
+    """
+    exposed: set[Buffer] = set()
+    for item in reversed(items):
+        if not item.buffer.constant or (item.buffer in exposed and item.count() == 0):
+            exposed.update(_read(item))
+    steps: dict[Buffer, int] = {}
+    kept: set[Buffer] = set()
+    for item in items:
+        if not item.buffer.constant:
+            continue
+        read, mine = _read(item), item.count()
+        total = mine + sum([steps.get(buffer, 0) for buffer in read])
+        steps[item.buffer] = total
+        small = _elements(item.buffer) <= sum([_elements(buffer) for buffer in read])
+        if mine and total >= MIN_STEPS and small and item.buffer in exposed:
+            kept.add(item.buffer)
+    return kept
+
+
+def carried(launches: Iterable[Launch], once: Iterable[Launch], inputs: Collection[Buffer]) -> list[Buffer]:
+    """The buffers that launches need of those that run once: these keep them."""
+    made = {buffer for launch in once for buffer in launch.buffers if buffer not in inputs}
+    found = dict.fromkeys([buffer for launch in launches for buffer in launch.buffers if buffer in made])
+    for buffer in found:
+        buffer.scope = "global"
+    return list(found)
+
+
+def _read(item: Dissected) -> set[Buffer]:
+    return {load.attr("buffer") for load in item.loads}
+
+
+def _elements(buffer: Buffer) -> int:
+    count: Size = product(buffer.type.shape)
+    return count if isinstance(count, int) else 0

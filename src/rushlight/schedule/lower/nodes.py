@@ -1,0 +1,129 @@
+"""Nodes: the definitions that are worth a place of their own; the others are folded into their users."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from dataclasses import dataclass, replace
+
+from rushlight.ir.loops import Scatter, ScatterDefinition
+from rushlight.ir.scalar import OPS, Buffer, Scalar, bound_axes
+from rushlight.schedule.lower.folding import Dissected, choose_folded
+from rushlight.schedule.lower.packed_operands import unpacked_in_products
+from rushlight.schedule.lower.rewrite import Substitution, as_size, loads
+from rushlight.sym import Size, SizeExpr, axis_size
+from rushlight.term import postorder
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """One value to compute: `body` over `axes` (dims of literal size 1 have none), at position `order` in the graph.
+
+    `contraction` is the one contraction in a body without other reductions: a candidate for the GEMM template.
+
+    `scatter` is set for results written in data-dependent places. `stored` says that the value is needed in memory.
+    `place` is the index in the buffer that a value of the axes stands for; None where axes are its dims in order.
+    """
+
+    buffer: Buffer
+    order: int
+    axes: tuple[SizeExpr, ...]
+    body: Scalar
+    scatter: Scatter | None
+    stored: bool
+    reduces: bool
+    contraction: Scalar | None
+    place: tuple[Size, ...] | None = None
+    _reads: list[tuple[Buffer, tuple[Scalar, ...]]] | None = None
+
+    @property
+    def sizes(self) -> tuple[Size, ...]:
+        """The extents of its axes."""
+        return tuple([axis_size(axis) for axis in self.axes])
+
+    def index(self) -> tuple[Size, ...]:
+        """The index in the buffer, one entry per dim: 0 in dims of literal size 1."""
+        if self.place is not None:
+            return self.place
+        axes = iter(self.axes)
+        return tuple([0 if size == 1 else next(axes) for size in self.buffer.type.shape])
+
+    def offset(self) -> Size:
+        """The element offset in the buffer."""
+        return sum([item * stride for item, stride in zip(self.index(), self.buffer.type.strides, strict=True)], 0)
+
+    def with_body(self, axes: tuple[SizeExpr, ...], body: Scalar, place: tuple[Size, ...] | None) -> Node:
+        """The node with another body over other axes."""
+        return replace(self, axes=axes, body=body, contraction=only_contraction(body), place=place, _reads=None)
+
+    def roots(self) -> tuple[Scalar, ...]:
+        """All bodies of the node."""
+        if self.scatter is None:
+            return (self.body,)
+        scatter = self.scatter
+        scalars = tuple([item for item in scatter.index if isinstance(item, Scalar)])
+        return (self.body, scatter.value, *scalars)
+
+    def reads(self) -> list[tuple[Buffer, tuple[Scalar, ...]]]:
+        """The distinct loads: buffers and indices."""
+        if self._reads is None:
+            found: dict[Scalar, None] = {}
+            for root in self.roots():
+                found.update(dict.fromkeys(loads(root)))
+            self._reads = [(load.attr("buffer"), load.operands) for load in found]
+        return self._reads
+
+
+def make_nodes(items: list[Dissected], results: set[Buffer], kept: Container[Buffer] = ()) -> list[Node]:
+    """Decides what is folded into its users, and folds it; values that are `kept` are not."""
+    folded = choose_folded(items, results, kept, unpacked_in_products(items, results, kept))
+    bodies: dict[Buffer, tuple[tuple[SizeExpr, ...], Scalar]] = {}
+    nodes: list[Node] = []
+
+    def on_load(buffer: Buffer, indices: tuple[Scalar, ...]) -> Scalar | None:
+        if buffer not in bodies:
+            return None
+        axes, body = bodies[buffer]
+        at = [(axis, item, as_size(item)) for axis, item in zip(axes, indices, strict=True)]
+        images = {axis: item if size is None else size for axis, item, size in at if size is not axis}
+        return Substitution(images)(body) if images else body
+
+    for order, item in enumerate(items):
+        definition = item.definition
+        inline = Substitution({}, on_load) if any(load.attr("buffer") in bodies for load in item.loads) else _as_it_is
+        if isinstance(definition, ScatterDefinition):
+            scatter = definition.scatter
+            index = tuple([inline(item) if isinstance(item, Scalar) else item for item in scatter.index])
+            scatter = Scatter(scatter.initial, scatter.axes, index, inline(scatter.value), scatter.combine)
+            nodes.append(_node(definition.buffer, order, definition.axes, inline(scatter.initial), scatter))
+            continue
+        body = inline(definition.body)
+        if definition.buffer in folded:
+            bodies[definition.buffer] = (definition.axes, body)
+        if definition.buffer not in folded or definition.buffer in results:
+            nodes.append(_node(definition.buffer, order, definition.axes, body, None))
+    for node in nodes:
+        node.stored = node.buffer in results
+    return nodes
+
+
+def _as_it_is(body: Scalar) -> Scalar:
+    return body
+
+
+def _node(buffer: Buffer, order: int, axes: tuple[SizeExpr, ...], body: Scalar, scatter: Scatter | None) -> Node:
+    kept = tuple([axis for axis in axes if axis_size(axis) != 1])
+    reductions = _reductions(body)
+    return Node(buffer, order, kept, body, scatter, False, bool(reductions), _contraction(reductions))
+
+
+def only_contraction(body: Scalar) -> Scalar | None:
+    """The contraction in a body that has no other reduction."""
+    return _contraction(_reductions(body))
+
+
+def _reductions(body: Scalar) -> list[Scalar]:
+    return [term for term in postorder([body]) if bound_axes(term)]
+
+
+def _contraction(reductions: list[Scalar]) -> Scalar | None:
+    return reductions[0] if len(reductions) == 1 and reductions[0].op is OPS["contract"] else None

@@ -1,0 +1,135 @@
+"""Operands of products that are larger than what they are made of, as weights are that lie in memory as packed int4.
+
+A product reads each of their elements once for a block of rows. To compute it there, from fewer bytes, takes less than
+to write it to memory and to read it back; and the whole of the operand never exists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable
+from dataclasses import dataclass
+
+from rushlight.ir.dtype import float32, float64
+from rushlight.ir.loops import Definition
+from rushlight.ir.scalar import OPS, Buffer, Scalar
+from rushlight.schedule.lower.folding import Dissected
+from rushlight.schedule.lower.rewrite import free_axes, index_exprs, loads
+from rushlight.sym import Size, SizeExpr, axis_size, evaluate, free_symbols, is_axis, parts, product
+
+# An element takes no more terms than this to compute, or the product waits for it.
+MOST_TERMS = 48
+# With fewer columns a product may be a loop over its rows that computes all elements in each.
+LEAST_COLUMNS = 8
+LARGE = 4096
+# Elements of a table, as of the values that 4 bits stand for, that are at hand wherever they lie in it.
+SMALL_TABLE = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class _Recipe:
+    """How an element is computed: from which values in memory, through which others, and in how many terms.
+
+    It `gathers` where other values tell which elements of one of them are read, as of the table of an embedding. They
+    lie anywhere, so that several products do not look each up again.
+    """
+
+    sources: frozenset[Buffer]
+    through: frozenset[Buffer]
+    terms: int
+    gathers: bool
+
+
+def unpacked_in_products(items: list[Dissected], results: Container[Buffer], kept: Container[Buffer]) -> set[Buffer]:
+    """The values that are computed where a product reads an operand, for they take more memory than what they read."""
+    recipes: dict[Buffer, _Recipe] = {}
+    readers: dict[Buffer, int] = {}
+    for item in items:
+        recipe = _recipe(item, recipes)
+        if recipe is not None and item.buffer not in results and item.buffer not in kept:
+            recipes[item.buffer] = recipe
+        for term in item.terms:
+            if term.op is OPS["contract"] and isinstance(item.definition, Definition):
+                for operand in term.operands:
+                    if _is_read_in_blocks(term, operand, item.definition.axes):
+                        for buffer in _unpacked_in_operand(operand, recipes):
+                            readers[buffer] = readers.get(buffer, 0) + 1
+    found: set[Buffer] = set()
+    for buffer, count in readers.items():
+        if count == 1 or not recipes[buffer].gathers:
+            found |= recipes[buffer].through
+    return found
+
+
+def _divides_by_sizes(item: Dissected) -> bool:
+    """Whether to find an element takes a division by a size that is not known, as it does after some reshapes."""
+    waiting: list[Size] = [*index_exprs(item.terms)]
+    while waiting:
+        for _, atoms in parts(waiting.pop()):
+            for atom in atoms:
+                if atom.op.name == "floordiv" and isinstance(atom.operands[1], SizeExpr) and _moves(atom):
+                    return True
+                waiting += [] if atom.op.name == "symbol" else atom.operands
+    return False
+
+
+def _moves(size: SizeExpr) -> bool:
+    return any(is_axis(symbol) for symbol in free_symbols(size))
+
+
+def _is_read_in_blocks(contraction: Scalar, operand: Scalar, axes: Iterable[SizeExpr]) -> bool:
+    """Whether a product reads each element of an operand once for many rows, or has few rows."""
+    if operand.type is contraction.type and operand.type not in (float32, float64):
+        return False
+    mine = free_axes(operand)
+    columns, rows = (_elements([axis for axis in axes if (axis in mine) is wanted]) for wanted in (True, False))
+    return columns >= LEAST_COLUMNS or rows < LEAST_COLUMNS
+
+
+def _recipe(item: Dissected, recipes: dict[Buffer, _Recipe]) -> _Recipe | None:
+    if not isinstance(item.definition, Definition) or item.bound or _divides_by_sizes(item):
+        return None
+    sources, through = set[Buffer](), {item.buffer}
+    terms, gathers = item.count(), False
+    for load in item.loads:
+        buffer = load.attr("buffer")
+        below = recipes.get(buffer, _Recipe(frozenset([buffer]), frozenset(), 0, False))
+        sources |= below.sources
+        through |= below.through
+        terms += below.terms
+        gathers = gathers or below.gathers or _is_gathered(load)
+    return _Recipe(frozenset(sources), frozenset(through), terms, gathers) if terms <= MOST_TERMS else None
+
+
+def _unpacked_in_operand(operand: Scalar, recipes: dict[Buffer, _Recipe]) -> set[Buffer]:
+    """What an operand of a product reads, or is made through, that takes more memory than what it is made of."""
+    elements = _elements(free_axes(operand))
+    recipe_of = [recipes[buffer] for buffer in [load.attr("buffer") for load in loads(operand)] if buffer in recipes]
+    through = {buffer for recipe in recipe_of for buffer in recipe.through}
+    return {buffer for buffer in through if _count(buffer) >= elements and _is_larger(buffer, recipes[buffer].sources)}
+
+
+def _elements(axes: Iterable[SizeExpr]) -> int:
+    return _typical(product([axis_size(axis) for axis in axes]))
+
+
+def _is_gathered(load: Scalar) -> bool:
+    """Whether other values tell where in a table a load is, which is not at hand as a whole."""
+    return any(loads(operand) for operand in load.operands) and _count(load.attr("buffer")) > SMALL_TABLE
+
+
+def _is_larger(buffer: Buffer, sources: frozenset[Buffer]) -> bool:
+    """Whether a value takes at least a third more memory than what it is made of."""
+    return 4 * sum([_bytes(source) for source in sources]) <= 3 * _bytes(buffer)
+
+
+def _bytes(buffer: Buffer) -> int:
+    return _count(buffer) * buffer.type.dtype.itemsize
+
+
+def _count(buffer: Buffer) -> int:
+    return _typical(product(buffer.type.shape))
+
+
+def _typical(size: Size) -> int:
+    """A size where all that are not known are large: what is chosen serves every size, whichever came first."""
+    return evaluate(size, dict.fromkeys(free_symbols(size), LARGE))

@@ -1,0 +1,175 @@
+"""Where values lie: results in outputs, new values in the storage that they overwrite, and values in each other's."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping, Sequence
+
+from rushlight.ir.graph import Call, Graph
+from rushlight.ir.loops import Definition, axes_of
+from rushlight.ir.scalar import Buffer
+from rushlight.ir.type import TensorType
+from rushlight.schedule.fuse.fusion import Group
+from rushlight.schedule.lower.lowering import Lowered
+from rushlight.schedule.lower.nodes import Node
+from rushlight.schedule.lower.rewrite import as_size, linear_offset
+from rushlight.sym import Size, SizeExpr, product
+
+
+def alias_results(graph: Graph, lowered: Lowered) -> list[Buffer]:
+    """One global buffer for each output and each mutated parameter's new value.
+
+    Shared or passed-through ones are copied.
+    """
+    taken: set[Buffer] = set()
+    defined = {definition.buffer for definition in lowered.definitions}
+    outputs: list[Buffer] = []
+    for position, call in enumerate(graph.results()):
+        buffer = lowered.buffers.get(id(call))
+        if buffer is None or buffer in taken or buffer not in defined:
+            buffer = _copy_definition(call, f"out{position}", lowered)
+        buffer.scope = "global"
+        taken.add(buffer)
+        outputs.append(buffer)
+    for definition in lowered.definitions:
+        if definition.buffer not in taken:
+            # Inside a graph the scheduler chooses layouts: dense, row-major.
+            old = definition.buffer.type
+            definition.buffer.type = TensorType(old.shape, old.dtype, old.device)
+    return outputs
+
+
+def _copy_definition(call: Call, name: str, lowered: Lowered) -> Buffer:
+    axes = axes_of(call.type.shape)
+    at = tuple([0 if size == 1 else axis for axis, size in zip(axes, call.type.shape, strict=True)])
+    buffer = Buffer(name, call.type, "arena")
+    lowered.definitions.append(Definition(buffer, axes, lowered.operands[id(call)][at]))
+    return buffer
+
+
+def mark_stored(groups: Iterable[Group]) -> None:
+    """A value needs memory when a kernel other than its own reads it."""
+    made = {node.buffer: (group, node) for group in groups for node in group.nodes}
+    for group in groups:
+        for node in group.nodes:
+            if node.scatter is not None:
+                node.stored = True
+            for buffer, _ in node.reads():
+                home, owner = made.get(buffer, (group, node))
+                if home is not group:
+                    owner.stored = True
+
+
+def mutated_values(graph: Graph, lowered: Lowered, values: Sequence[Buffer]) -> dict[Buffer, Buffer]:
+    """The parameters to overwrite, by the buffers of their new values."""
+    parameters = [lowered.buffers[id(graph.parameters[position])] for position, _ in graph.mutations]
+    return dict(zip(values, parameters, strict=True))
+
+
+def overwrites(mutations: Mapping[Buffer, Buffer], groups: Iterable[Group]) -> dict[Buffer, Buffer]:
+    """Those mutations whose new values can be written over the old ones while these are read."""
+    home = {node.buffer: (group, node) for group in groups for node in group.nodes}
+    return {new: old for new, old in mutations.items() if reads_in_place(*home[new], old.type, old)}
+
+
+def alias_mutations(
+    mutations: Mapping[Buffer, Buffer], groups: Sequence[Group]
+) -> tuple[dict[Buffer, Buffer], list[tuple[Buffer, Buffer]]]:
+    """Gives each mutated parameter's new value its place, for groups in the order in which they run.
+
+    That is the parameter's own storage where it is safe, else an arena buffer that is copied at the end. Returns the
+    values with a new place, and the copies (from, to).
+    """
+    made = {node.buffer: (position, group) for position, group in enumerate(groups) for node in group.nodes}
+    last = _last_readers(groups)
+    placed = {new: old for new, old in overwrites(mutations, groups).items() if last.get(old, -1) <= made[new][0]}
+    commits: list[tuple[Buffer, Buffer]] = []
+    for new, old in mutations.items():
+        strides = old.type.strides if new in placed else None
+        new.type = TensorType(new.type.shape, new.type.dtype, new.type.device, strides)
+        if new not in placed:
+            new.scope = "arena"
+            commits.append((new, old))
+    return placed, commits
+
+
+def share_storage(
+    groups: Sequence[Group],
+    placed: dict[Buffer, Buffer],
+    commits: Iterable[tuple[Buffer, Buffer]],
+    apart: Container[Buffer],
+) -> None:
+    """Lets values take the place of a value that is read for the last time to make them, element by element.
+
+    The groups come in the order in which they run. `placed` is added to: an arena value lies in an older one's place,
+    or, where a result of the program is made of it, in the result's. `commits` are read once more at the end. Values
+    `apart` have a place of their own.
+    """
+    last = _last_readers(groups)
+    made: set[Buffer] = set()  # in places that others may take
+    kept = {new for new, _ in commits}
+    overwritten = set(placed.values())
+    sharers: dict[Buffer, list[Buffer]] = {}  # all values in a place, by the buffer whose place it is
+    for position, group in enumerate(groups):
+        ending = [
+            buffer
+            for buffer in group.read_buffers()
+            if buffer in made and buffer.scope == "arena" and last[buffer] == position and buffer not in kept
+        ]
+        for node in group.nodes if ending else ():
+            if not node.stored or node.buffer in apart or placed.get(node.buffer) in overwritten:
+                continue
+            heir = next((buffer for buffer in ending if _takes_over(group, node, buffer)), None)
+            if heir is None:
+                continue
+            ending.remove(heir)
+            place = placed.get(heir, heir)
+            together = sharers.pop(place, [place])
+            if node.buffer.scope == "arena":
+                sharers[place] = [*together, node.buffer]
+                placed[node.buffer] = place
+            else:
+                placed.update(dict.fromkeys(together, node.buffer))
+        made.update([node.buffer for node in group.nodes if node.stored and node.buffer not in apart])
+
+
+def _takes_over(group: Group, node: Node, buffer: Buffer) -> bool:
+    ours, old = node.buffer.type, buffer.type
+    if ours.dtype is not old.dtype or product(ours.shape) != product(old.shape):
+        return False
+    return reads_in_place(group, node, ours, buffer)
+
+
+def _last_readers(groups: Sequence[Group]) -> dict[Buffer, int]:
+    last: dict[Buffer, int] = {}
+    for position, group in enumerate(groups):
+        for node in group.nodes:
+            last.update([(buffer, position) for buffer, _ in node.reads()])
+    return last
+
+
+def reads_in_place(group: Group, node: Node, layout: TensorType, buffer: Buffer) -> bool:
+    """Whether every read of a buffer in a group stands at the place of the element that the node writes.
+
+    The node's value is laid out as `layout`. A group must have no inner axes, below which it could read a value once
+    more after another has been written. A product's epilogue runs once for each element, and its operands are never
+    read at the element that it writes.
+    """
+    if node.scatter is not None or any(len(member.axes) != group.outer_rank for member in group.nodes):
+        return False
+    for member in group.nodes:
+        for read, indices in member.reads():
+            if read is buffer and (
+                member.sizes != node.sizes
+                or as_size(linear_offset(indices, buffer.type.strides)) != _offset(layout, member.axes)
+            ):
+                return False
+    return True
+
+
+def _offset(layout: TensorType, axes: Iterable[SizeExpr]) -> Size:
+    """Where the element at some axes lies; dims of literal size 1 have none."""
+    strides = [stride for size, stride in zip(layout.shape, layout.strides, strict=True) if size != 1]
+    total: Size = 0
+    for axis, stride in zip(axes, strides, strict=True):
+        total = total + axis * stride
+    return total
