@@ -93,10 +93,12 @@ class Interpreter:
         types, results = (call.type, result) if isinstance(call.type, tuple) else ((call.type,), (result,))
         for type_, item in zip(types, results, strict=True):
             bind(type_, item, self.sizes)
-        for symbol in call.born():
+        for symbol in call.unbacked_symbols():
             if symbol not in self.sizes:
                 traced = STATE.tracer is not None
-                self.sizes[symbol] = results[0].node.node.call.born()[0] if traced else int(array_of(results[0]))
+                self.sizes[symbol] = (
+                    results[0].node.node.call.unbacked_symbols()[0] if traced else int(array_of(results[0]))
+                )
 
     def _check(self) -> None:
         later: list[RuntimeAssert] = []

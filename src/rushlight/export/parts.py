@@ -54,7 +54,7 @@ class Parts:
 
 def _by_readiness(checks: Sequence[RuntimeAssert], graph: Graph) -> list[RuntimeAssert]:
     """The checks in the order in which a run can ask them: each when the last of its sizes is known."""
-    places = {symbol: place for place, call in enumerate(graph.calls, 1) for symbol in call.born()}
+    places = {symbol: place for place, call in enumerate(graph.calls, 1) for symbol in call.unbacked_symbols()}
 
     def readiness(item: RuntimeAssert) -> int:
         return max([places.get(symbol, 0) for symbol in free_symbols(item.condition.expr)], default=0)

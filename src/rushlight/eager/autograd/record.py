@@ -83,7 +83,7 @@ class MissingRule(Node):
 def _record_mutation(op: Mutation, active: int, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
     target = op.target_of(operands)
     if STATE.tracer is not None:
-        STATE.tracer.settle(target)
+        STATE.tracer.resolve_alias(target)
     base = op.base_operands(operands)
     needed = needed_of(flatten(base))
     wanted = requires(target) if not op.out else False

@@ -113,7 +113,7 @@ def traced_scan(
     asked = any(requires(item) for item in (*carries, *xs))
     body.trace(run, as_tensor, types, wanted, starts=True, asked=asked)
     for node in body.results[count:]:
-        if not body.born().isdisjoint(_sizes(node.type)):
+        if not body.unbacked_symbols().isdisjoint(_sizes(node.type)):
             refuse("scan: the size of an output is another at each step", output=node.type)
     scan = _Scan(outer, body, carries, xs, length, reverse)
     results = _record_scan(scan, count)

@@ -69,10 +69,10 @@ class _Proposal:
         self.scope = Scope()
         self.images: dict[SizeExpr, Size] = {}
         self.hints: dict[SizeExpr, int | None] = {}
-        self.born: list[bool | Condition] = []
+        self.declared: list[bool | Condition] = []
         for item in (*trace.args, *trace.kwargs.values()):
             self._introduce(item)
-        for fact in [*self.born, *[self._image(item) for item in trace.conditions if self._is_about_sizes(item)]]:
+        for fact in [*self.declared, *[self._image(item) for item in trace.conditions if self._is_about_sizes(item)]]:
             if isinstance(fact, Condition):
                 self.scope.learn(fact)
         self.names: dict[SizeExpr, Size] = {}
@@ -114,9 +114,9 @@ class _Proposal:
             image = self.images[symbol] = self.scope.symbol(lower=None)
             self.hints[image] = facts.suggested
             least = lower if facts.lower is None else facts.lower
-            self.born += [True if least is None else ge(image, least)]
-            self.born += [True if facts.upper is None else le(image, facts.upper)]
-            self.born += [eq(mod(image, facts.multiple_of), 0)]
+            self.declared += [True if least is None else ge(image, least)]
+            self.declared += [True if facts.upper is None else le(image, facts.upper)]
+            self.declared += [eq(mod(image, facts.multiple_of), 0)]
 
     def _is_about_sizes(self, item: Condition) -> bool:
         return all(symbol in self.images for symbol in free_symbols(item.expr))
