@@ -176,7 +176,7 @@ def test_tensors_are_looked_at_after_some_tensor_moved() -> None:
 
 
 def test_nothing_else_gives_a_tensor_other_memory() -> None:
-    root = Path(snapshot.__file__).parents[1]
+    root = Path(snapshot.__file__).parents[2]
     found = {
         (node.attr, path.relative_to(root).as_posix())
         for path in root.rglob("*.py")
