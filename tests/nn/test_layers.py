@@ -116,6 +116,7 @@ def test_embedding_from_pretrained_is_frozen():
         (lambda: nn.GroupNorm(2, 5), ValueError, "must be divisible"),
         (lambda: nn.Dropout(1.5), ValueError, "dropout probability"),
         (lambda: nn.Embedding(3, 2, padding_idx=3), ValueError, "padding_idx must be within"),
+        (lambda: nn.functional.embedding(rl.tensor(0), rl.tensor(1.0), 0), RuntimeError, "weight must have 2 dims"),
         (lambda: nn.EmbeddingBag(3, 2, padding_idx=-4), ValueError, "padding_idx must be within"),
         (lambda: nn.MultiheadAttention(6, 4), ValueError, "must be divisible"),
         (lambda: nn.Embedding(3, 2, sparse=True), NotImplementedError, "not supported yet"),

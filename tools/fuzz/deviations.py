@@ -230,6 +230,12 @@ def _narrow_scores(difference: Difference) -> bool:
     return narrow and _called(difference, "scaled_dot_product_attention") and _extreme(difference, 100.0)
 
 
+def _infinite_scores(difference: Difference) -> bool:
+    """Attention whose scores may overflow, which differs where one of the results is not finite."""
+    attention = _called(difference, "scaled_dot_product_attention")
+    return attention and _extreme(difference, 1e15) and _apart_at_infinity(difference)
+
+
 def _masked_rows(difference: Difference) -> bool:
     """Rows of attention in which every score is minus infinity."""
     pairs = zip(difference.actual.values, difference.expected.values, strict=False)
@@ -288,6 +294,7 @@ OPERATOR_RULES: tuple[Rule, ...] = (
     Rule("arguments that are missing", _missing_arguments),
     Rule("attention in 16 bits", _narrow_scores),
     Rule("attention to nothing", _masked_rows),
+    Rule("attention over infinities", _infinite_scores),
     Rule("`bincount` of nothing with weights", _counted_nothing),
     Rule("casts out of range", _out_of_range),
     Rule("complex numbers that are not finite", _infinite_complex),

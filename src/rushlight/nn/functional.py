@@ -250,6 +250,7 @@ def embedding(
 def _place_of_padding(op: str, padding_idx: int | None, weight: Any) -> int | None:
     if padding_idx is None:
         return None
+    require(weight.ndim == 2, "S002", f"{op}: the weight must have 2 dims", weight=weight)
     rows = weight.shape[0]
     fits = -rows <= padding_idx < rows
     require(fits, "A002", f"{op}: padding_idx must be within num_embeddings", padding_idx=padding_idx)
