@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from rushlight.codegen.llvm.gemm.macro_tile import TASK_WORDS, choose_tile, emit_core, emit_task
+from rushlight.codegen.llvm.gemm.macro_tile import TASK_ARGS, choose_tile, emit_core, emit_task
 from rushlight.codegen.llvm.gemm.tiling import emit_plan
 from rushlight.ir.gemm_tile import GemmTile
 from rushlight.runtime import llvm
@@ -247,7 +247,7 @@ def oracle(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 def after_the_task(text: str) -> str:
     """A function that reads two words behind the task's own."""
-    return text.replace("AFTER_0", str(len(TASK_WORDS))).replace("AFTER_1", str(len(TASK_WORDS) + 1))
+    return text.replace("AFTER_0", str(len(TASK_ARGS))).replace("AFTER_1", str(len(TASK_ARGS) + 1))
 
 
 def panel_of(tile: GemmTile) -> str:
@@ -264,13 +264,13 @@ NO_PARTS = (0,) * 6  # no memory for their sums; the words that the plan chooses
 class Product:
     """A compiled task and plan of a tile; `parts` are those of its last call."""
 
-    def __init__(self, tile: GemmTile, *, in_parts: bool = False) -> None:
+    def __init__(self, tile: GemmTile, *, split_k: bool = False) -> None:
         self.tile = tile
-        self.in_parts = in_parts
+        self.split_k = split_k
         self.parts = 0
         panel = panel_of(tile) if tile.b_made else ""
-        task = emit_task(tile, "task", "core", panel="panel" if panel else None, in_parts=in_parts)
-        module = load(panel + emit_core(tile, "core") + task + emit_plan(tile, "plan", in_parts=in_parts))
+        task = emit_task(tile, "task", "core", panel="panel" if panel else None, split_k=split_k)
+        module = load(panel + emit_core(tile, "core") + task + emit_plan(tile, "plan", split_k=split_k))
         self.task = function(module, "task", ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
         self.plan = function(module, "plan", ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, result=ctypes.c_int64)
 
@@ -283,11 +283,11 @@ class Product:
         c = np.full((m, ldc), 7, a.dtype)
         addresses = (left.ctypes.data, 0 if self.tile.b_made else right.ctypes.data, c.ctypes.data)
         sums = np.full((1 + -(-k // self.tile.kc), m, n), np.nan, a.dtype)
-        parts = (sums.ctypes.data, m * n, *NO_PARTS[2:]) if self.in_parts else NO_PARTS
+        parts = (sums.ctypes.data, m * n, *NO_PARTS[2:]) if self.split_k else NO_PARTS
         sizes = (m, n, k, a_ld, b_ld(b, self.tile), ldc, 0, 0, 0, *ONE_BATCH, *parts)
         args = np.array([*addresses, *sizes, right.ctypes.data, n], np.int64)
         tasks = self.plan(args.ctypes.data, 1, threads)
-        self.parts = int(args[TASK_WORDS.index("parts")])
+        self.parts = int(args[TASK_ARGS.index("parts")])
         edges = [tasks * share // threads for share in range(threads + 1)]
         for begin, end in reversed(list(itertools.pairwise(edges))):
             self.task(args.ctypes.data, begin, end)

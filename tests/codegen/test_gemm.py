@@ -30,7 +30,7 @@ from tests.codegen.gemm_products import (
 )
 from tests.codegen.guarded_memory import before_a_hole
 
-from rushlight.codegen.llvm.gemm.macro_tile import TASK_WORDS, choose_tile, emit_core, emit_task, plan_tiles
+from rushlight.codegen.llvm.gemm.macro_tile import TASK_ARGS, choose_tile, emit_core, emit_task, plan_tiles
 from rushlight.codegen.llvm.gemm.micro_kernel import edge_kernels, full_kernel, part_kernels
 from rushlight.codegen.llvm.gemm.narrow import most_narrow
 from rushlight.codegen.llvm.gemm.packing import emit_pack_b_panel
@@ -160,14 +160,14 @@ def test_batches_of_two_axes_have_two_strides() -> None:
         assert_same_bits(np.ascontiguousarray(c[batch, :, head]), wanted)
 
 
-@pytest.mark.parametrize("in_parts", [False, True])
+@pytest.mark.parametrize("split_k", [False, True])
 @pytest.mark.parametrize("scratch", [False, True])
-def test_epilogue_sees_each_finished_tile_once(scratch: bool, in_parts: bool) -> None:
-    tile = choose_tile("float32", llvm.host_target().vector_bytes, b_packed=not in_parts)
-    task = emit_task(tile, "task", "core", "epilogue", scratch=scratch, in_parts=in_parts)
-    plan_text = emit_plan(tile, "plan", scratch=scratch, in_parts=in_parts)
+def test_epilogue_sees_each_finished_tile_once(scratch: bool, split_k: bool) -> None:
+    tile = choose_tile("float32", llvm.host_target().vector_bytes, b_packed=not split_k)
+    task = emit_task(tile, "task", "core", "epilogue", scratch=scratch, split_k=split_k)
+    plan_text = emit_plan(tile, "plan", scratch=scratch, split_k=split_k)
     module = load(emit_core(tile, "core") + after_the_task(EPILOGUE) + task + plan_text)
-    m, n, k = (9, 21, 40000) if in_parts else (150, 600, 300)
+    m, n, k = (9, 21, 40000) if split_k else (150, 600, 300)
     a, b = operands(m, n, k, "float32")
     left, right = packed_a(a, tile)[0], packed_b(b, tile)
     c, out = np.full((m, n), 7, np.float32), np.zeros((m, n), np.float32)
@@ -221,33 +221,33 @@ def test_plain_operands_are_not_read_past_their_end(dtype: str, a_format: Any, b
         assert np.array_equal(memory[2].reshape(m, n), a.astype(np.int64) @ b.astype(np.int64))  # exact in any order
 
 
-@pytest.mark.parametrize("in_parts", [False, True])
+@pytest.mark.parametrize("split_k", [False, True])
 @pytest.mark.parametrize("scratch", [False, True])
-def test_plan_agrees_with_its_specification(scratch: bool, in_parts: bool) -> None:
+def test_plan_agrees_with_its_specification(scratch: bool, split_k: bool) -> None:
     tile = choose_tile("float32", llvm.host_target().vector_bytes, a_packed=False, b_packed=False)
-    module = load(emit_plan(tile, "plan", scratch=scratch, in_parts=in_parts))
+    module = load(emit_plan(tile, "plan", scratch=scratch, split_k=split_k))
     plan = function(module, "plan", ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, result=ctypes.c_int64)
     random = np.random.default_rng(5)
     counters = np.zeros(1 << 20, np.float32)
     seen = set()
     for _ in range(100):
-        m, n, k = (int(2 ** random.uniform(0, most)) for most in (13, 13, 17 if in_parts else 13))
+        m, n, k = (int(2 ** random.uniform(0, most)) for most in (13, 13, 17 if split_k else 13))
         batches, threads = int(2 ** random.uniform(0, 7)), int(2 ** random.uniform(0, 6.1))
-        args = np.zeros(len(TASK_WORDS), np.int64)
-        args[[TASK_WORDS.index("m"), TASK_WORDS.index("n"), TASK_WORDS.index("k")]] = m, n, k
-        args[[TASK_WORDS.index("sums"), TASK_WORDS.index("sums_step")]] = counters.ctypes.data, batches * m * n
+        args = np.zeros(len(TASK_ARGS), np.int64)
+        args[[TASK_ARGS.index("m"), TASK_ARGS.index("n"), TASK_ARGS.index("k")]] = m, n, k
+        args[[TASK_ARGS.index("sums"), TASK_ARGS.index("sums_step")]] = counters.ctypes.data, batches * m * n
         tasks = plan(args.ctypes.data, batches, threads)
-        rows, columns, parts, steps = plan_tiles(tile, m, n, k, batches, threads, scratch=scratch, in_parts=in_parts)
-        assert args[TASK_WORDS.index("parts")] == parts
-        assert args[TASK_WORDS.index("part_steps")] == steps
+        rows, columns, parts, steps = plan_tiles(tile, m, n, k, batches, threads, scratch=scratch, split_k=split_k)
+        assert args[TASK_ARGS.index("parts")] == parts
+        assert args[TASK_ARGS.index("part_steps")] == steps
         assert parts == 1 or (parts - 1) * steps < k <= parts * steps
         seen.add(parts > 1)
-        assert tuple(args[[TASK_WORDS.index("tile_m"), TASK_WORDS.index("tile_n")]]) == (rows, columns)
+        assert tuple(args[[TASK_ARGS.index("tile_m"), TASK_ARGS.index("tile_n")]]) == (rows, columns)
         assert tasks == batches * -(-m // rows) * -(-n // columns) * parts
         assert rows % tile.mr == columns % tile.nr == 0
         assert 0 < rows <= tile.mc
         assert 0 < columns <= (tile.scratch_nc if scratch else tile.nc)
-    assert seen == {False, in_parts}
+    assert seen == {False, split_k}
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ def tiles_that_have_parts() -> list[GemmTile]:
 @pytest.mark.parametrize("tile", tiles_that_have_parts(), ids=name_of)
 def test_parts_of_k_have_the_bits_of_the_order(tile: GemmTile, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tiling, "SMALLEST_TASK", 1)
-    product = Product(tile, in_parts=True)
+    product = Product(tile, split_k=True)
     shapes = ((1, 1, 5000), (2, 7, 4097), (1, 40, 3000), (40, 1, 3000), (19, 37, 2560), (13, 64, 257), (5, 6, 256))
     parts = set()
     for (m, n, k), threads in itertools.product(shapes, (2, 7)):
@@ -51,8 +51,8 @@ def test_parts_of_k_have_the_bits_of_the_order(tile: GemmTile, monkeypatch: pyte
 
 def test_a_part_of_each_number_may_come_last() -> None:
     tile = choose_tile("float32", llvm.host_target().vector_bytes, a_packed=False, b_packed=False)
-    text = emit_core(tile, "core") + emit_task(tile, "task", "core", in_parts=True)
-    module = load(text + emit_plan(tile, "plan", in_parts=True))
+    text = emit_core(tile, "core") + emit_task(tile, "task", "core", split_k=True)
+    module = load(text + emit_plan(tile, "plan", split_k=True))
     plan = function(module, "plan", ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, result=ctypes.c_int64)
     task = function(module, "task", ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
     a, b = operands(3, 5, 90000, "float32")

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 
 from rushlight.codegen.llvm.builder.analysis import Analysis
-from rushlight.ir.kernel import TASK_WORDS, Axis, GemmKernel, Kernel, Loop, Statement, Store
+from rushlight.ir.kernel import TASK_ARGS, Axis, GemmKernel, Kernel, Loop, Statement, Store
 from rushlight.ir.plan import THREADS, Launch, Plan, RowBlockKernel
 from rushlight.ir.scalar import Scalar, bound_axes, chain_axis
 from rushlight.sym import Size, SizeExpr, axis_size, evaluate, free_symbols
@@ -24,7 +24,7 @@ def work_of(plan: Plan, sizes: Sizes) -> int:
 def _work_of_launch(plan: Plan, launch: Launch, sizes: Sizes) -> int:
     kernel, words = plan.kernels[launch.kernel], launch.arguments
     if isinstance(kernel, GemmKernel):
-        rows, columns, steps = (_value(words[TASK_WORDS.index(word)], sizes) for word in ("m", "n", "k"))
+        rows, columns, steps = (_value(words[TASK_ARGS.index(word)], sizes) for word in ("m", "n", "k"))
         return rows * columns * (steps + 1) * _value(launch.count, sizes)
     first = len(kernel.buffers) + isinstance(kernel, RowBlockKernel)  # bands have scratch memory before their buffers
     given = {symbol: _value(word, sizes) for symbol, word in zip(kernel.sizes, words[first:], strict=False)}

@@ -269,7 +269,7 @@ def test_what_is_missing_in_a_band_is_found(name: str) -> None:
 
 def test_a_bands_values_in_one_place_are_found() -> None:
     plan = planned("attention")
-    there = in_bands(plan, lambda kernel: replace(kernel, places=tuple([(one, 0) for one, _ in kernel.places])))
+    there = in_bands(plan, lambda kernel: replace(kernel, offsets=tuple([(one, 0) for one, _ in kernel.offsets])))
     assert "share memory" in message_of(there)
 
 

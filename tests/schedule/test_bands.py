@@ -148,7 +148,7 @@ g(%x: f32[s0, s1], %at: i64[1], %other: i64[1], %g: f32[1]) {
 }"""
     plan = run_passes(parse_graph(text, OPERATORS), TARGET, until="07-tiled.ir")
     (row_blocks,) = (kernel for kernel in plan.kernels if isinstance(kernel, RowBlockKernel))
-    own = {buffer for buffer, _ in row_blocks.places}
+    own = {buffer for buffer, _ in row_blocks.offsets}
     made = {
         buffer for launch in plan.launches for buffer in launch.buffers if plan.kernels[launch.kernel] is not row_blocks
     }

@@ -89,7 +89,7 @@ def kernels_of(graph: Graph) -> list[GemmKernel]:
 
 def test_only_sums_that_may_be_long_have_parts(captured: Callable[..., Graph]) -> None:
     def parts(function: Callable[..., Any], *args: Any, **options: Any) -> list[bool]:
-        return [kernel.in_parts for kernel in kernels_of(captured(function, *args, **options))]
+        return [kernel.split_k for kernel in kernels_of(captured(function, *args, **options))]
 
     weight = rl.nn.Parameter(rl.randn(256, 256))
     assert parts(lambda a, b: a @ b, rl.randn(40, 50), rl.randn(50, 30)) == [True]

@@ -7,7 +7,7 @@ from typing import Any
 
 from rushlight.ir.coverage import Piece, Walk, axes_in
 from rushlight.ir.dtype import int64
-from rushlight.ir.kernel import TASK_WORDS, GemmKernel, Kernel, Loop, Statement, Store
+from rushlight.ir.kernel import TASK_ARGS, GemmKernel, Kernel, Loop, Statement, Store
 from rushlight.ir.plan import Address, Launch
 from rushlight.ir.scalar import OPS, Buffer, Scalar
 from rushlight.sym import Size, axis_symbol, floordiv, substitute
@@ -161,7 +161,7 @@ def given_buffers(
 
 def product_piece(kernel: GemmKernel, launch: Launch, name: str) -> Piece | None:
     """The elements that a product reads of `a` or `b` or writes of `c`; None for what is packed or not there."""
-    words = dict(zip(TASK_WORDS, launch.arguments, strict=False))
+    words = dict(zip(TASK_ARGS, launch.arguments, strict=False))
     word, tile = words[name], kernel.tile
     if buffer_of(word) is None or (tile.a_packed if name == "a" else name == "b" and tile.b_packed):
         return None

@@ -258,13 +258,13 @@ class Tasks(NamedTuple):
 
 
 def plan_tiles(
-    tile: GemmTile, m: int, n: int, k: int, batches: int, threads: int, *, scratch: bool = False, in_parts: bool = False
+    tile: GemmTile, m: int, n: int, k: int, batches: int, threads: int, *, scratch: bool = False, split_k: bool = False
 ) -> Tasks:
     """How a product is divided among threads: what `emit_plan`'s function computes, for reading and tests.
 
     Tiles start as large as the cache allows. Their rows or columns are halved, whichever costs less, until `threads`
     shares waste at most a sixteenth of the time, or a tile would be too little work for a task; the best is taken. Or
-    tiles stay large, and with `in_parts` k is parted for as many shares, where that costs less.
+    tiles stay large, and with `split_k` k is parted for as many shares, where that costs less.
     """
     rows = _even(m, tile.mc, tile.mr)
     columns = _even(n, tile.scratch_nc if scratch else tile.nc, tile.nr)
@@ -290,7 +290,7 @@ def plan_tiles(
         if found <= least:
             best, least = (rows, columns), found
     parted, parted_work = _in_parts(tile, (m, n, k), batches, threads, large)
-    return parted if in_parts and parted_work < least * k else Tasks(*best)
+    return parted if split_k and parted_work < least * k else Tasks(*best)
 
 
 def _in_parts(

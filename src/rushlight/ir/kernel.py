@@ -26,15 +26,6 @@ class AxisKind(Enum):
     THREAD = "thread"
 
 
-class MemoryScope(Enum):
-    """Who sees a buffer: everybody, one call, one share of the work, one block of threads."""
-
-    GLOBAL = "global"
-    ARENA = "arena"
-    LOCAL = "local"
-    SHARED = "shared"
-
-
 @frozen
 class Axis:
     """A loop axis. `extent` is its number of iterations: a size, or an integer Scalar read from memory (ragged loops).
@@ -83,7 +74,7 @@ class Kernel:
     """A loop nest as one native function `void(args*, begin, end)`.
 
     `args` holds the addresses of `buffers`, then the values of `sizes` (symbols that occur in it), in order.
-    `unread` are those of its buffers that no other kernel of the plan reads, and it only where it keeps a row's values.
+    No other kernel of the plan reads the buffers `unread`; this one reads them only to reuse a row's values.
     """
 
     name: str
@@ -113,33 +104,33 @@ class Kernel:
                 stack.extend(reversed(statement.body))
 
 
-# The words that a product's arguments begin with: three addresses, then sizes and strides in elements. `a_batch` and
-# its like are the steps of the outer batch axes, `a_inner` those of the `inner_batches` below them. `sums` is memory
-# for the sums of each block of k, `sums_step` after those of the one before, and counters come first; the step is 0
-# where k is not to be parted. The last four are chosen when the product runs.
-TASK_WORDS = (
+# The arguments of a matrix product begin with these: three addresses, then sizes and strides in elements. `a_batch`,
+# `b_batch` and `c_batch` are the strides of the outer batch axes, `a_inner` and its like those of the `inner_batches`
+# below them. `sums` is scratch memory for split-K: counters first, then the partial sums of each block of k,
+# `sums_step` elements apart. `sums_step` is 0 if k must not be split. The last four are chosen when the product runs.
+TASK_ARGS = (
     *("a", "b", "c", "m", "n", "k", "a_ld", "b_ld", "ldc", "a_batch", "b_batch", "c_batch"),
     *("inner_batches", "a_inner", "b_inner", "c_inner", "sums", "sums_step"),
     *("tile_m", "tile_n", "parts", "part_steps"),
 )
-# What an epilogue is told of its tile: the first sizes of its kernel.
-TILE_WORDS = ("tile_ld", "batch", "row", "column", "rows", "columns")
-# What a prologue is told of the panel of `b` that it makes: the first sizes of its kernel.
-PANEL_WORDS = ("batch", "step", "column", "steps", "columns")
+# The tile that an epilogue works on: the first sizes of its kernel.
+TILE_ARGS = ("tile_ld", "batch", "row", "column", "rows", "columns")
+# The panel of `b` that a prologue writes: the first sizes of its kernel.
+PANEL_ARGS = ("batch", "step", "column", "steps", "columns")
 
 
 @frozen
 class Attached:
-    """A kernel that a product calls on a tile or panel in its own memory: the kernel's first buffer.
+    """A kernel that a matrix product calls on a tile or panel in its own memory, which is the kernel's first buffer.
 
-    The product gives the kernel's first sizes, `words`; the other buffers and sizes are argument words of the product,
-    from `place` on.
+    The product passes the kernel's first sizes, `args`. The other buffers and sizes are arguments of the product,
+    from position `first_arg` on.
     """
 
     kernel: Kernel
     role: str
-    words: tuple[str, ...]
-    place: int
+    args: tuple[str, ...]
+    first_arg: int
 
     @property
     def buffers(self) -> int:
@@ -149,37 +140,37 @@ class Attached:
     @property
     def sizes(self) -> int:
         """The number of sizes among the product's arguments."""
-        return len(self.kernel.sizes) - len(self.words)
+        return len(self.kernel.sizes) - len(self.args)
 
 
 @frozen
 class GemmKernel:
     """The GEMM template: C[b, m, n] = sum over k of A[b, m, k] * B[b, k, n], operands laid out as `tile` says.
 
-    Its argument words are TASK_WORDS, then the addresses and sizes that the epilogue needs, then those of the prologue.
-    With an epilogue there is no C (its word is 0): the epilogue is a kernel over the rows of one finished macro tile,
-    whose first buffer is the tile and whose first sizes are TILE_WORDS. A prologue makes a B that is not in memory (its
-    word is 0): a kernel that writes one panel, its first buffer, and whose first sizes are PANEL_WORDS. Only one that
-    may be done `in_parts` of k has memory for `sums`.
+    Its arguments are TASK_ARGS, then the addresses and sizes that the epilogue needs, then those of the prologue.
+    With an epilogue there is no C (its argument is 0): the epilogue is a kernel over the rows of one finished macro
+    tile, whose first buffer is the tile and whose first sizes are TILE_ARGS. A prologue makes a B that is not in memory
+    (its argument is 0): a kernel that writes one panel, its first buffer, and whose first sizes are PANEL_ARGS. Only
+    with `split_k` is there memory for the partial `sums` of blocks of k.
     """
 
     name: str
     tile: GemmTile
     epilogue: Kernel | None = None
     prologue: Kernel | None = None
-    in_parts: bool = False
+    split_k: bool = False
 
     @property
     def attached(self) -> tuple[Attached, ...]:
-        """Its epilogue and its prologue, as far as there are any."""
-        found: list[Attached] = []
-        place = len(TASK_WORDS)
-        for kernel, role, words in (
-            (self.epilogue, "epilogue", TILE_WORDS),
-            (self.prologue, "prologue", PANEL_WORDS),
+        """The epilogue and the prologue, where the product has them."""
+        attached: list[Attached] = []
+        first_arg = len(TASK_ARGS)
+        for kernel, role, args in (
+            (self.epilogue, "epilogue", TILE_ARGS),
+            (self.prologue, "prologue", PANEL_ARGS),
         ):
             if kernel is not None:
-                attached = Attached(kernel, role, words, place)
-                found.append(attached)
-                place += attached.buffers + attached.sizes
-        return tuple(found)
+                inner = Attached(kernel, role, args, first_arg)
+                attached.append(inner)
+                first_arg += inner.buffers + inner.sizes
+        return tuple(attached)

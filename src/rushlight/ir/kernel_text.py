@@ -154,7 +154,7 @@ def kernel_text(kernel: AnyKernel) -> str:
         return KernelPrinter().kernel(kernel)
     if isinstance(kernel, RowBlockKernel):
         return _row_block_text(kernel)
-    start = f"gemm {kernel.tile!r}" + (" in parts" if kernel.in_parts else "")
+    start = f"gemm {kernel.tile!r}" + (" in parts" if kernel.split_k else "")
     return " ".join([start, *[KernelPrinter().kernel(inner.kernel) for inner in kernel.attached]])
 
 
@@ -181,7 +181,7 @@ def _row_block_text(kernel: RowBlockKernel) -> str:
         lines.append(
             f"  {causal_bound.symbol} = {format_size(causal_bound.near)} if {flag} else {format_size(causal_bound.far)}"
         )
-    lines += [f"  {buffer.name} at {format_size(place)}" for buffer, place in kernel.places]
+    lines += [f"  {buffer.name} at {format_size(place)}" for buffer, place in kernel.offsets]
     return "\n".join([*lines, *[f"  {_launch_text(launch)}" for launch in kernel.launches], "}"])
 
 

@@ -89,7 +89,7 @@ def kernel_outline(kernel: AnyKernel) -> str:
     tile = kernel.tile
     packed = [word for word, there in (("a", tile.a_packed), ("b", tile.b_packed)) if there]
     text = f"gemm {kernel.name} {tile.dtype}" + (f" packed {' and '.join(packed)}" if packed else "")
-    text += " in parts" if kernel.in_parts else ""
+    text += " in parts" if kernel.split_k else ""
     for inner, where in ((kernel.prologue, "for each panel of b"), (kernel.epilogue, "on each tile")):
         if inner is not None:
             text = "\n".join([f"{text}, {where} {{", *OutlinePrinter().outline(inner), "}"])
@@ -109,7 +109,7 @@ def plan_outline(plan: Plan) -> str:
         lines.append(_launch_outline(plan, launch, "", {}))
         kernel = plan.kernels[launch.kernel]
         if isinstance(kernel, RowBlockKernel):
-            given = kernel.given(launch)
+            given = kernel.operands_of(launch)
             lines.extend([_launch_outline(plan, inner, "  ", given) for inner in kernel.launches])
     for slot in plan.slots:
         below = ", ".join([plan.slots[place].buffer.name for place in slot.after])

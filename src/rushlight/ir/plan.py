@@ -14,7 +14,7 @@ from rushlight.sym import Scope, Size, SizeExpr, format_size, optimization_hint
 # The functions that a module exports: its plan's, and that of what is made once.
 ENTRY, ONCE = "entry", "once"
 ALIGNMENT = 64
-"""Of everything in the arena, in bytes."""
+"""The alignment of every buffer in the arena, in bytes."""
 
 
 @frozen
@@ -98,9 +98,9 @@ class Launch:
 
 @frozen
 class RowBlockLoop:
-    """One loop over bands: `start` is a band's first index below `extent`, `length` the number of its indices.
+    """One loop over row blocks: `start` is a block's first index below `extent`, `length` the number of its indices.
 
-    That is `step`, or what is left. Both are symbols that the band's launches know.
+    `length` is `step`, or less in the last block. Launches inside the block may use both symbols.
     """
 
     start: SizeExpr
@@ -111,7 +111,7 @@ class RowBlockLoop:
 
 @frozen
 class CausalBound:
-    """A size that a band looks up: `near` where the element `at` of `flags` is true, else `far`."""
+    """A size that a row block looks up: `near` where the element `at` of `flags` is true, else `far`."""
 
     symbol: SizeExpr
     flags: Buffer
@@ -122,14 +122,15 @@ class CausalBound:
 
 @frozen
 class RowBlockKernel:
-    """Launches that one thread runs one after the other for each band, over scratch memory of its own.
+    """Launches that one thread runs one after the other for each row block, over scratch memory of its own.
 
-    A band is one value of each loop's `start`. Bands are dealt out in turn to as many shares as the scratch memory has
-    slots, `slot_bytes` each, in which a band's own buffers have `places`, in bytes. `launches` number the kernels of
-    the plan. A launch of it has as arguments the scratch memory, the addresses of `buffers`, the values of `sizes`, the
-    number of shares, `slot_bytes`, and each loop's `step` and `extent`. A band's launches may use its `causal_bound`.
+    A row block is one value of each loop's `start`. Blocks are dealt out in turn to as many shares of the work as the
+    scratch memory has slots. A slot has `slot_bytes`; the buffers of a block lie at `offsets` in it, in bytes.
+    `launches` number the kernels of the plan. A launch of this kernel has as arguments the scratch memory, the
+    addresses of `buffers`, the values of `sizes`, the number of shares, `slot_bytes`, and each loop's `step` and
+    `extent`. The launches of a block may use its `causal_bound`.
 
-    Bands of the last loop that are to run `in_order` are one share's, first to last, and at least one, if an empty one.
+    With `in_order`, one share runs the blocks of the last loop, first to last, and at least one, if an empty one.
     """
 
     name: str
@@ -139,11 +140,11 @@ class RowBlockKernel:
     in_order: bool
     causal_bound: CausalBound | None
     launches: tuple[Launch, ...]
-    places: tuple[tuple[Buffer, Size], ...]
+    offsets: tuple[tuple[Buffer, Size], ...]
     slot_bytes: Size
 
-    def given(self, launch: Launch) -> dict[Buffer, Buffer]:
-        """What a launch of it gives for each of `buffers`."""
+    def operands_of(self, launch: Launch) -> dict[Buffer, Buffer]:
+        """The buffer that a launch of this kernel passes for each of `buffers`."""
         return dict(zip(self.buffers, launch.buffers[1:], strict=True))
 
 

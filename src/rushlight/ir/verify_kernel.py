@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 from rushlight.ir.accesses import buffer_of
 from rushlight.ir.dtype import DType, Kind, bool_, int64, real_dtype
-from rushlight.ir.kernel import TASK_WORDS, AxisKind, Barrier, Kernel, Loop, Statement, Store
+from rushlight.ir.kernel import TASK_ARGS, AxisKind, Barrier, Kernel, Loop, Statement, Store
 from rushlight.ir.plan import THREADS, Address, AnyKernel, Launch, Plan, RowBlockKernel
 from rushlight.ir.scalar import OPS, REDUCTIONS, SUMS, Buffer, Scalar, bound_axes
 from rushlight.ir.verify import broken
@@ -44,7 +44,7 @@ def _verify_row_blocks(kernel: RowBlockKernel) -> None:
         for size in (causal_bound.at, causal_bound.near, causal_bound.far):
             _known(size, known, kernel.name)
         known.add(causal_bound.symbol)
-    placed = {*kernel.buffers, *[buffer for buffer, _ in kernel.places]}
+    placed = {*kernel.buffers, *[buffer for buffer, _ in kernel.offsets]}
     for launch in kernel.launches:
         for buffer in launch.buffers:
             if buffer not in placed:
@@ -52,7 +52,7 @@ def _verify_row_blocks(kernel: RowBlockKernel) -> None:
         for word in (*launch.arguments, launch.count):
             if not isinstance(word, Buffer):
                 _known(word.offset if isinstance(word, Address) else word, known, kernel.name)
-    for _, place in kernel.places:
+    for _, place in kernel.offsets:
         _known(place, known - symbols, kernel.name)
 
 
@@ -241,16 +241,16 @@ def _verify_words(plan: Plan, launch: Launch, name: str) -> None:
     if isinstance(kernel, Kernel):
         _verify_given(kernel, kernel.buffers, words, len(kernel.sizes), name)
         return
-    if len(words) != len(TASK_WORDS) + sum([inner.buffers + inner.sizes for inner in kernel.attached]):
+    if len(words) != len(TASK_ARGS) + sum([inner.buffers + inner.sizes for inner in kernel.attached]):
         broken(name, "the number of arguments is not the product's", words=len(words))
     a, b, c = (buffer_of(word) for word in words[:3])
     if a is None or (b is None) is (kernel.prologue is None) or (c is None) is (kernel.epilogue is None):
         broken(name, "a product has two operands, or a prologue, and a result or an epilogue", words=words[:3])
-    sums = buffer_of(words[TASK_WORDS.index("sums")])
-    if (sums is None) is kernel.in_parts:
-        broken(name, "a product has memory for the sums of its parts, or no parts", words=words[: len(TASK_WORDS)])
+    sums = buffer_of(words[TASK_ARGS.index("sums")])
+    if (sums is None) is kernel.split_k:
+        broken(name, "a product has memory for the sums of its parts, or no parts", words=words[: len(TASK_ARGS)])
     for inner in kernel.attached:
-        given = words[inner.place : inner.place + inner.buffers + inner.sizes]
+        given = words[inner.first_arg : inner.first_arg + inner.buffers + inner.sizes]
         _verify_given(inner.kernel, inner.kernel.buffers[1:], given, inner.sizes, name)
 
 

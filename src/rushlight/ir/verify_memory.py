@@ -17,7 +17,7 @@ from typing import Any
 from rushlight.ir.accesses import KernelAccesses, buffer_of, data_written, given_buffers, product_piece
 from rushlight.ir.coverage import Piece, Run, covers, runs_of, walked
 from rushlight.ir.gemm_tile import BLOCK
-from rushlight.ir.kernel import TASK_WORDS, TILE_WORDS, Attached, GemmKernel, Kernel
+from rushlight.ir.kernel import TASK_ARGS, TILE_ARGS, Attached, GemmKernel, Kernel
 from rushlight.ir.plan import ALIGNMENT, AnyKernel, Launch, Plan, RowBlockKernel, RowBlockLoop
 from rushlight.ir.scalar import Buffer, Scalar
 from rushlight.ir.verify import broken
@@ -79,7 +79,7 @@ def _written_by_data(plan: Plan) -> set[Buffer]:
     for launch in plan.launches:
         kernel = plan.kernels[launch.kernel]
         for inner in _inner(kernel):
-            given = kernel.given(launch) if isinstance(kernel, RowBlockKernel) else {}
+            given = kernel.operands_of(launch) if isinstance(kernel, RowBlockKernel) else {}
             named = _named(plan.kernels[inner.kernel], inner, by_data[inner.kernel])
             found.update([given[buffer] for buffer in named if buffer in given])
         found.update(_named(kernel, launch, by_data[launch.kernel]))
@@ -101,7 +101,7 @@ def _named(kernel: AnyKernel, launch: Launch, own: set[Buffer]) -> list[Buffer]:
         given = given_buffers(kernel.buffers, launch.arguments, {})
     else:
         epilogue = kernel.attached[0]
-        words = launch.arguments[epilogue.place : epilogue.place + epilogue.buffers]
+        words = launch.arguments[epilogue.first_arg : epilogue.first_arg + epilogue.buffers]
         given = given_buffers(epilogue.kernel.buffers[1:], words, {})
     return [given[buffer] for buffer in own if buffer in given]
 
@@ -248,25 +248,25 @@ class _Verifier:
                 self.read_matrix(given.get(buffer, buffer), product_piece(kernel, launch, name))
         m, n = words[3:5]
         for inner in kernel.attached:
-            mine = words[inner.place : inner.place + inner.buffers + inner.sizes]
+            mine = words[inner.first_arg : inner.first_arg + inner.buffers + inner.sizes]
             around = (*_tile_blocks(inner, m, n, launch.count), *blocks) if inner.role == "epilogue" else blocks
             own = given_buffers(inner.kernel.buffers[1:], mine, given)
-            self.kernel(inner.kernel, own, around, _sizes(inner.kernel, mine[inner.buffers :], len(inner.words)))
-        target = buffer_of(words[TASK_WORDS.index("c")])
+            self.kernel(inner.kernel, own, around, _sizes(inner.kernel, mine[inner.buffers :], len(inner.args)))
+        target = buffer_of(words[TASK_ARGS.index("c")])
         if target is not None:
             outer = given.get(target, target)
             piece = None if outer in self.whole else product_piece(kernel, launch, "c")
             if piece is not None:
                 self.write(outer, piece, blocks, kernel.name)
                 self.finish(outer)
-        sums = buffer_of(words[TASK_WORDS.index("sums")])
+        sums = buffer_of(words[TASK_ARGS.index("sums")])
         if sums is not None:
             self.whole.add(sums)  # the product's own, counters and all
 
     def row_block(self, kernel: RowBlockKernel, launch: Launch) -> None:
         """Launches for each band, over memory in which nothing is written at first."""
-        given = kernel.given(launch)
-        for buffer, _ in kernel.places:
+        given = kernel.operands_of(launch)
+        for buffer, _ in kernel.offsets:
             self.whole.discard(buffer)
             self.pieces.pop(buffer, None)
         if kernel.causal_bound is not None:
@@ -274,7 +274,7 @@ class _Verifier:
             if flags not in self.whole:
                 self.unwritten(flags)
         blocks = tuple([_row_block_loops(loop) for loop in kernel.loops])
-        own = {buffer for buffer, _ in kernel.places}
+        own = {buffer for buffer, _ in kernel.offsets}
         for inner in kernel.launches:
             self.launch(inner, given, blocks)
         for buffer in own:
@@ -359,7 +359,7 @@ def _sizes(kernel: Kernel, words: Iterable[Any], first: int = 0) -> dict[SizeExp
 
 def _tile_blocks(inner: Attached, m: Any, n: Any, batches: Size) -> tuple[_Blocks, ...]:
     """What an epilogue is given of its tile: tiles make up the product."""
-    words = dict(zip(TILE_WORDS, inner.kernel.sizes, strict=False))
+    words = dict(zip(TILE_ARGS, inner.kernel.sizes, strict=False))
     return (
         _Blocks(words["row"], words["rows"], axis_symbol(m, "m")),
         _Blocks(words["column"], words["columns"], axis_symbol(n, "n")),
@@ -428,9 +428,9 @@ def _band_places(kernel: RowBlockKernel) -> Iterator[tuple[Buffer, str]]:
     ends = {
         buffer: start
         + ceildiv(substitute(product(buffer.type.shape), most) * buffer.type.dtype.itemsize, ALIGNMENT) * ALIGNMENT
-        for buffer, start in kernel.places
+        for buffer, start in kernel.offsets
     }
-    places = [(buffer, start) for buffer, start in kernel.places if buffer in spans]
+    places = [(buffer, start) for buffer, start in kernel.offsets if buffer in spans]
     for number, (buffer, start) in enumerate(places):
         if not statically_known(le(ends[buffer], kernel.slot_bytes)):
             yield buffer, "a band's value reaches beyond its scratch memory"

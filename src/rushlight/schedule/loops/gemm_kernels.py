@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from rushlight.ir.choice import Product, ScheduleTarget
 from rushlight.ir.gemm_tile import BLOCK, MADE_AROUND, Format, GemmTile, choose_tile
-from rushlight.ir.kernel import PANEL_WORDS, TILE_WORDS, Axis, AxisKind, GemmKernel, Kernel, Loop, Store
+from rushlight.ir.kernel import PANEL_ARGS, TILE_ARGS, Axis, AxisKind, GemmKernel, Kernel, Loop, Store
 from rushlight.ir.loops import Index
 from rushlight.ir.plan import Address
 from rushlight.ir.scalar import OPS, Buffer, Scalar, index, load
@@ -100,7 +100,7 @@ def build_gemm(
     epilogue = _epilogue(group, shape, placed, name) if c is None else None
     room = _room_for_sums(tile, sizes) if shared else None
     sums = None if room is None else Buffer(f"{name}_sums", TensorType(room, node.contraction.type), "arena")
-    kernel = GemmKernel(name, tile, epilogue, prologue, in_parts=sums is not None)
+    kernel = GemmKernel(name, tile, epilogue, prologue, split_k=sums is not None)
     yield _product(kernel, shape, (a, b, c), split, sums)
 
 
@@ -278,14 +278,14 @@ def _product(
         *chosen,
     ]
     for inner in kernel.attached:
-        words += [*inner.kernel.buffers[1:], *inner.kernel.sizes[len(inner.words) :]]
+        words += [*inner.kernel.buffers[1:], *inner.kernel.sizes[len(inner.args) :]]
     return Step(kernel, tuple(words), batches, m * n * k)
 
 
 def _prologue(term: Scalar, shape: GemmShape, tile: GemmTile, name: str) -> Kernel:
     """Writes a panel of `b`, by rows or by columns: pieces that lie close together in the lanes of vectors."""
     panel = Buffer(f"{name}_panel", TensorType((0,), term.type), "local")
-    first = _given(PANEL_WORDS)
+    first = _given(PANEL_ARGS)
     batch, step, column, steps, columns = first
     start = floordiv(step, BLOCK) * BLOCK  # the same, and quotients of steps are known to begin with it
     spans = ((shape.columns, column, columns), (shape.inner, start if tile.b_format == "column" else step, steps))
@@ -324,7 +324,7 @@ def _epilogue(group: Group, shape: GemmShape, placed: Mapping[Buffer, Buffer], n
     node = group.nodes[0]
     assert node.contraction is not None
     tile = Buffer(f"{name}_tile", TensorType((0,), node.contraction.type), "local")
-    first = _given(TILE_WORDS)
+    first = _given(TILE_ARGS)
     leading, batch, row, column, rows, columns = first
     m_in, n_in = axis_symbol(rows, "m"), axis_symbol(columns, "n")
     product_load = load(tile, m_in * leading + n_in)

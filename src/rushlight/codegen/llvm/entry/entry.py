@@ -13,7 +13,7 @@ from rushlight.codegen.llvm.builder.target import CodeTarget
 from rushlight.codegen.llvm.entry.arguments import LaunchArguments
 from rushlight.codegen.llvm.entry.launch_table import LaunchTable
 from rushlight.codegen.llvm.gemm.task import plan_name
-from rushlight.ir.kernel import TASK_WORDS, GemmKernel, Kernel
+from rushlight.ir.kernel import TASK_ARGS, GemmKernel, Kernel
 from rushlight.ir.plan import ALIGNMENT, ENTRY, Address, Assertion, Launch, Plan, RowBlockKernel
 from rushlight.ir.plan import THREADS as THREAD_COUNT
 from rushlight.ir.scalar import Buffer
@@ -255,7 +255,7 @@ def _written(plan: Plan, launch: Launch) -> list[Buffer]:
     if isinstance(kernel, GemmKernel):
         if kernel.epilogue is None:
             return [item for item in arguments[2:3] if isinstance(item, Buffer)]
-        kernel, arguments = kernel.epilogue, [None, *arguments[len(TASK_WORDS) :]]
+        kernel, arguments = kernel.epilogue, [None, *arguments[len(TASK_ARGS) :]]
     buffers = dict(zip(kernel.buffers, arguments, strict=False))
     found = [buffers.get(store.buffer) for store in kernel.stores()]
     return [item for item in found if isinstance(item, Buffer)]

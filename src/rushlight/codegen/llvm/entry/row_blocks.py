@@ -169,7 +169,7 @@ class _RowBlocks(LaunchArguments):
 
     def __init__(self, kernel: RowBlockKernel, target: CodeTarget) -> None:
         self.scratch = Buffer("scratch", TensorType((0,), uint8), "arena")
-        self.places = dict(kernel.places)
+        self.places = dict(kernel.offsets)
         symbols = [symbol for loop in kernel.loops for symbol in (loop.start, loop.length)]
         words = Kernel(kernel.name, (self.scratch, *kernel.buffers), (*kernel.sizes, *symbols), ())
         super().__init__(Context(words, target, {}))

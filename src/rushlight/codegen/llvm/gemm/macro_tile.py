@@ -26,10 +26,10 @@ from rushlight.codegen.llvm.gemm.narrow import emit_narrow, most_narrow
 from rushlight.codegen.llvm.gemm.packing import emit_pack_a_block, emit_pack_b_panel, emit_starts
 from rushlight.codegen.llvm.gemm.split_k import PLACE_OF_PART, emit_add_up, split_k_product
 from rushlight.ir.gemm_tile import MADE_AROUND, GemmTile, choose_tile, plan_tiles
-from rushlight.ir.kernel import TASK_WORDS
+from rushlight.ir.kernel import TASK_ARGS
 
 __all__ = [
-    "TASK_WORDS",
+    "TASK_ARGS",
     "GemmTile",
     "choose_tile",
     "declare_core",
@@ -542,11 +542,11 @@ def emit_task(
     *,
     scratch: bool = False,
     panel: str | None = None,
-    in_parts: bool = False,
+    split_k: bool = False,
 ) -> str:
     """IR of the kernel `void @name(args, begin, end)`: macro tiles [begin, end) of a batch of products.
 
-    Tiles are numbered `(batch * n_tiles + n_tile) * m_tiles + m_tile`. The arguments begin with `TASK_WORDS`; where `a`
+    Tiles are numbered `(batch * n_tiles + n_tile) * m_tiles + m_tile`. The arguments begin with `TASK_ARGS`; where `a`
     is in the packed format "column", `tile_m` is a multiple of `mr`, and `tile_n` is one of `nr` where `b` is packed.
     Tiles are at most `mc` high where the core packs `a`, and `mc` x `scratch_nc` with `scratch`.
 
@@ -558,11 +558,11 @@ def emit_task(
     many as it is told, to `to[t * made_ld + j]`, or to `to[t + j * made_ld]` in the format "column". In "row" it may
     write up to `MADE_AROUND` steps before and after these as well.
 
-    With `in_parts` a tile may have several tasks, `(tile number) * parts + part`, each of which computes the blocks of
+    With `split_k` a tile may have several tasks, `(tile number) * parts + part`, each of which computes the blocks of
     its part of k: `gemm_parts`.
     """
     loads = []
-    for index, word in enumerate(TASK_WORDS):
+    for index, word in enumerate(TASK_ARGS):
         loads.append(f"  %{word}_word = getelementptr i64, ptr %args, i64 {index}")
         loads.append(f"  %{word} = load {'ptr' if word in _ADDRESSES else 'i64'}, ptr %{word}_word, align 8")
     ldc = "%tile_n" if scratch else "%ldc"
@@ -571,11 +571,11 @@ def emit_task(
     product = _WHOLE.format(core=core, ldc=ldc)
     steps = {"a_per_k": _a_per_k(tile), "b_per_k": _b_per_k(tile)}
     operands = {"a_element": _operand(tile, tile.a_packed), "b_element": _operand(tile, tile.b_packed)}
-    if in_parts:
+    if split_k:
         product = split_k_product(tile, name, product, core=core, ldc=ldc, **steps, **operands)
     task = _TASK.format(
         name=name,
-        place=PLACE_OF_PART if in_parts else "  %tile = add i64 %index, 0",
+        place=PLACE_OF_PART if split_k else "  %tile = add i64 %index, 0",
         product=product,
         attributes=tile.attributes,
         a_element=operands["a_element"],
@@ -589,4 +589,4 @@ def emit_task(
         tile="" if scratch else _TILE_IN_C.format(element=tile.element),
         epilogue=call,
     )
-    return emit_add_up(tile, name) + task if in_parts else task
+    return emit_add_up(tile, name) + task if split_k else task

@@ -25,7 +25,7 @@ def plan_name(name: str) -> str:
 def emit_gemm_kernel(kernel: GemmKernel, target: CodeTarget, name: str) -> str:
     """IR of the kernel function `@name`, of `plan_name(name)` and of what is attached. The core is external."""
     scratch = kernel.epilogue is not None
-    texts = [emit_plan(kernel.tile, plan_name(name), scratch=scratch, in_parts=kernel.in_parts)]
+    texts = [emit_plan(kernel.tile, plan_name(name), scratch=scratch, split_k=kernel.split_k)]
     functions = {inner.role: f"{name}_{inner.role}" for inner in kernel.attached}
     for inner in kernel.attached:
         function = functions[inner.role]
@@ -33,14 +33,14 @@ def emit_gemm_kernel(kernel: GemmKernel, target: CodeTarget, name: str) -> str:
         texts.append(_emit_entrance(inner, target, function))
     epilogue, panel = functions.get("epilogue"), functions.get("prologue")
     core = core_name(kernel.tile)
-    texts.append(emit_task(kernel.tile, name, core, epilogue, scratch=scratch, panel=panel, in_parts=kernel.in_parts))
+    texts.append(emit_task(kernel.tile, name, core, epilogue, scratch=scratch, panel=panel, split_k=kernel.split_k))
     return "\n".join(texts)
 
 
 def _emit_entrance(inner: Attached, target: CodeTarget, name: str) -> str:
     """IR of the function that is called on a tile or panel: it arranges the words that the attached kernel expects."""
     total = len(inner.kernel.buffers) + len(inner.kernel.sizes)
-    parameters = ", ".join(f"i64 %{word}" for word in inner.words)
+    parameters = ", ".join(f"i64 %{word}" for word in inner.args)
     lines = [
         f"define internal void @{name}(ptr %args, ptr %memory, {parameters}) {target.attributes} {{",
         f"  %words = alloca [{total} x i64], align 8",
@@ -61,11 +61,11 @@ def _emit_entrance(inner: Attached, target: CodeTarget, name: str) -> str:
         put(f"%word{place}")
 
     for item in range(inner.buffers):
-        copy(inner.place + item)
-    for word in inner.words:
+        copy(inner.first_arg + item)
+    for word in inner.args:
         put(f"%{word}")
     for item in range(inner.sizes):
-        copy(inner.place + inner.buffers + item)
+        copy(inner.first_arg + inner.buffers + item)
     count = "%rows" if inner.kernel.parallel_axes else "1"
     lines += [f"  call void @{name}_rows(ptr %words, i64 0, i64 {count})", "  ret void", "}"]
     return "\n".join(lines) + "\n"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rushlight.ir.gemm_tile import ADD_UP_STEPS, PARTS_PER_THREAD, SMALLEST_TASK, GemmTile
-from rushlight.ir.kernel import TASK_WORDS
+from rushlight.ir.kernel import TASK_ARGS
 
 _PLAN = """\
 define internal i64 @{name}_parts(i64 %size, i64 %part) {{
@@ -193,7 +193,7 @@ cleared:
 tiled:"""
 
 
-def emit_plan(tile: GemmTile, name: str, *, scratch: bool = False, in_parts: bool = False) -> str:
+def emit_plan(tile: GemmTile, name: str, *, scratch: bool = False, split_k: bool = False) -> str:
     """IR of `i64 @name(args, batches, threads)`: sets the last words of a task's arguments, returns its tasks.
 
     It reads m, n and k there and decides as `plan_tiles` does, in about a microsecond.
@@ -204,9 +204,9 @@ def emit_plan(tile: GemmTile, name: str, *, scratch: bool = False, in_parts: boo
         "columns_before": tile.columns_before,
         "parts_wanted": PARTS_PER_THREAD,
         "smallest_task": SMALLEST_TASK,
-        **{f"{word}_word": place for place, word in enumerate(TASK_WORDS)},
+        **{f"{word}_word": place for place, word in enumerate(TASK_ARGS)},
     }
-    parts = _PARTS.format(**texts, kc=tile.kc, add_up_steps=ADD_UP_STEPS, element=tile.element) if in_parts else ""
+    parts = _PARTS.format(**texts, kc=tile.kc, add_up_steps=ADD_UP_STEPS, element=tile.element) if split_k else ""
     return _PLAN.format(
         **texts,
         parts=parts,
