@@ -1,10 +1,10 @@
 # Everything runs with the Python of the active environment; `make check PYTHON=/path/to/python` for another.
 PYTHON ?= python
 
-.PHONY: help check lint layout types contracts budgets fresh format generate test core accept wheel
+.PHONY: help check lint layout types contracts budgets prose unused fresh format generate test core accept wheel
 
 help:
-	@echo "make check     linter, formatter, type checker, import contracts, budgets, generated files"
+	@echo "make check     linter, formatter, type checker, import contracts, budgets, prose, unused names"
 	@echo "make test      all tests"
 	@echo "make core      every operator once, every error, the short demo"
 	@echo "make format    format and sort imports"
@@ -13,7 +13,7 @@ help:
 	@echo "make wheel     build the wheel into dist/"
 
 # `make -k check` goes on after a failure and shows all of them.
-check: lint layout types contracts budgets fresh
+check: lint layout types contracts budgets unused fresh
 
 lint:
 	$(PYTHON) -m ruff check .
@@ -29,6 +29,12 @@ contracts:
 
 budgets:
 	$(PYTHON) -m tools.budgets
+
+prose:
+	$(PYTHON) -m tools.prose
+
+unused:
+	$(PYTHON) -m tools.unused
 
 fresh:
 	$(PYTHON) -m tools.generate --check

@@ -20,8 +20,8 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from rushlight.bench import host_pytorch
 from rushlight.bench.cases_tracing import unbind_split_flip_cat
+from rushlight.bench.hosts import pytorch as host_pytorch
 from rushlight.bench.reports.tables import Table, aligned, duration
 from rushlight.ops import split
 from rushlight.ops.view.part import slice_

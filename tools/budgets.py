@@ -9,6 +9,7 @@ import io
 import re
 import sys
 import tokenize
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -20,6 +21,8 @@ SHORT_FUNCTION_LINES = 25
 SHORT_FUNCTION_SHARE = 0.9
 CLASS_LINES = 250
 LINES_PER_SUPPRESSION = 1000
+MODULES_PER_FOLDER = 25
+ANY_PER_THOUSAND_LINES = 60
 
 # Modules that load something when it is first needed, and what: the only imports inside functions, and the only calls
 # of importlib.
@@ -45,11 +48,11 @@ DOORS: dict[str, tuple[str, ...]] = {
         "onnxruntime",
         "tinygrad",
         "numpy",
-        "rushlight.bench.host_pytorch",
-        "rushlight.bench.host_jax",
-        "rushlight.bench.host_onnx",
-        "rushlight.bench.host_tinygrad",
-        "rushlight.bench.host_numpy",
+        "rushlight.bench.hosts.pytorch",
+        "rushlight.bench.hosts.jax",
+        "rushlight.bench.hosts.onnx",
+        "rushlight.bench.hosts.tinygrad",
+        "rushlight.bench.hosts.numpy",
         "rushlight.bench.serving",
     ),
     "rushlight.bench.peers": ("jax", "jax.numpy", "onnx.helper", "onnx.numpy_helper", "onnxruntime", "tinygrad"),
@@ -189,9 +192,25 @@ def names(module: Module) -> Iterator[str]:
 RULES: tuple[Callable[[Module], Iterator[str]], ...] = (sizes, local_imports, reasons, environment, names)
 
 
+def folders(written: Sequence[Module]) -> Iterator[str]:
+    """Folders of the package with too many modules, `__init__` not counted."""
+    counts = Counter(module.path.parent for module in written if module.path.stem != "__init__")
+    for folder, count in counts.items():
+        if count > MODULES_PER_FOLDER:
+            yield f"{folder.relative_to(ROOT)}: {count} modules (budget {MODULES_PER_FOLDER}): make folders with nouns"
+
+
+def any_per_thousand_lines(written: Sequence[Module]) -> float:
+    """Return how often `Any` stands in a thousand lines: annotations, aliases, casts and imports."""
+    return 1000 * sum(len(re.findall(r"\bAny\b", module.text)) for module in written) / sum(m.lines for m in written)
+
+
 def totals(modules: Sequence[Module]) -> Iterator[str]:
     """Budgets of the package as a whole."""
     written = [module for module in modules if module.ours and not module.generated]
+    yield from folders(written)
+    if any_per_thousand_lines(written) > ANY_PER_THOUSAND_LINES:
+        yield f"Any {any_per_thousand_lines(written):.1f} times in 1,000 lines (budget {ANY_PER_THOUSAND_LINES})"
     count = sum(len(suppressions(module)) for module in written)
     allowed = max(1, sum(module.lines for module in written) // LINES_PER_SUPPRESSION)
     if count > allowed:
@@ -225,7 +244,8 @@ def summary(modules: Sequence[Module]) -> str:
         f"budgets: {len(written)} modules, {sum(module.lines for module in written)} lines, "
         f"longest file {max(module.lines for module in written)}, longest function {max(lengths, default=0)}, "
         f"{short:.1%} of functions within {SHORT_FUNCTION_LINES} lines, "
-        f"{sum(len(suppressions(module)) for module in written)} suppressions"
+        f"{sum(len(suppressions(module)) for module in written)} suppressions, "
+        f"Any {any_per_thousand_lines(written):.1f} times in 1,000 lines"
     )
 
 

@@ -10,7 +10,7 @@ from importlinter.cli import lint_imports
 
 from rushlight.support.errors import CODES
 from rushlight.support.settings import SETTINGS
-from tools import budgets, generate
+from tools import budgets, generate, prose, unused
 
 ROOT = Path(__file__).parent.parent.parent
 FLOORS = "cli bench nn optim amp data export capture eager tune build autodiff schedule codegen runtime ops ir sym term"
@@ -115,3 +115,58 @@ def test_raised_codes_are_registered():
     assert raised["T001"] == "settings.py"
     unknown = {code: where for code, where in raised.items() if code not in CODES}
     assert not unknown, f"register them in rushlight/support/codes_*.py: {unknown}"
+
+
+def _module(folder: Path, name: str, source: str, monkeypatch: pytest.MonkeyPatch) -> budgets.Module:
+    monkeypatch.setattr(budgets, "ROOT", folder)
+    path = folder / "src" / "rushlight" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(source, encoding="utf-8")
+    return budgets.Module(path)
+
+
+def test_nothing_is_defined_that_nothing_uses():
+    found = list(unused.unused([budgets.Module(path) for path in budgets.source_files()], unused.documents()))
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    ("source", "finding"),
+    [
+        ("def lonely():\n    pass\n", "lonely is used nowhere"),
+        ("LONELY = 1\n", "LONELY is used nowhere"),
+        ("class Pair:\n    def lonely(self):\n        pass\nPair()\n", "Pair.lonely is used nowhere"),
+        ("def used():\n    pass\nused()\n", ""),
+        ("__all__ = ['used']\ndef used():\n    pass\n", ""),
+        ("@register\ndef used():\n    pass\n", ""),
+    ],
+)
+def test_unused_definitions_are_found(source: str, finding: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    module = _module(tmp_path, "module.py", source, monkeypatch)
+    found = "\n".join(unused.unused([module], ["a page that names nothing"]))
+    assert (finding in found) if finding else not found
+
+
+@pytest.mark.parametrize(
+    ("source", "finding"),
+    [
+        (f'"""{"long " * 20}end."""\n', "the first sentence has 104 characters"),
+        ('"""A sentence that goes on\nhere."""\n', "does not end on the first line"),
+        ("def likeness():\n    pass\n", "likeness: say structural_key"),
+        ("import rushlight.bands\n", "bands: say row_blocks"),
+        (
+            '"""Short. And then a second sentence that goes on for as long as a line may go on here."""\n',
+            "",
+        ),
+    ],
+)
+def test_words_and_sentences_are_checked(source: str, finding: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    found = "\n".join(prose.findings([_module(tmp_path, "module.py", source, monkeypatch)]))
+    assert (finding in found) if finding else not found
+
+
+def test_folders_of_many_modules_and_many_anys_are_over_budget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    modules = [_module(tmp_path, f"many/m{number}.py", "x: Any = 1\n", monkeypatch) for number in range(26)]
+    found = "\n".join(budgets.totals(modules))
+    assert "src/rushlight/many: 26 modules (budget 25)" in found
+    assert "Any 1000.0 times in 1,000 lines" in found

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 import rushlight as rl
-from rushlight.bench import cases_models, cases_ops, cases_tracing, host_pytorch
+from rushlight.bench import cases_models, cases_ops, cases_tracing
 from rushlight.bench.cases_overhead import add
 from rushlight.bench.catalog import CASES
 from rushlight.bench.checking import reference, worst_difference
-from rushlight.bench.host_numpy import Numpy
+from rushlight.bench.hosts import pytorch as host_pytorch
+from rushlight.bench.hosts.numpy import Numpy
 from rushlight.bench.programs import numpy_ops, pytorch_ops
 from rushlight.bench.records import TOLERANCES, Case, rounded
 from rushlight.bench.serving import Absent

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from rushlight.bench import cases_tracing, host_pytorch, tracing
+from rushlight.bench import cases_tracing, tracing
 from rushlight.bench.checking import reference, worst_difference
+from rushlight.bench.hosts import pytorch as host_pytorch
 from rushlight.bench.records import Case
 from rushlight.support import clock
 from tools.ablate_sizes import TECHNIQUES

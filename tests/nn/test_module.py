@@ -256,3 +256,20 @@ def test_clipping_names_gradients_that_are_not_finite():
     with pytest.raises(RuntimeError, match="non-finite"):
         nn.utils.clip_grad_norm_(param, 1.0, error_if_nonfinite=True)
     assert nn.utils.clip_grad_norm_([Parameter(rl.ones(1))], 1.0).item() == 0
+
+
+def test_register_module_is_add_module():
+    block = nn.Module()
+    block.register_module("inner", nn.Linear(1, 1))
+    assert [name for name, _ in block.named_children()] == ["inner"]
+    with pytest.raises(rl.RushlightError, match="not a Module"):
+        block.register_module("other", rl.ones(1))
+
+
+def test_recurrent_layers_list_their_weights_by_layer_and_direction():
+    layer = nn.LSTM(2, 3, num_layers=2, bidirectional=True)
+    layer.flatten_parameters()
+    names = ["weight_ih", "weight_hh", "bias_ih", "bias_hh"]
+    suffixes = ["_l0", "_l0_reverse", "_l1", "_l1_reverse"]
+    found = [[id(weight) for weight in weights] for weights in layer.all_weights]
+    assert found == [[id(getattr(layer, name + suffix)) for name in names] for suffix in suffixes]

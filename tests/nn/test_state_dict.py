@@ -145,3 +145,15 @@ def test_older_versions_can_be_read():
     net = Renamed(1, 1, bias=False)
     net.load_state_dict({"w": rl.tensor([[3.0]])})
     assert net.weight.item() == 3
+
+
+def test_a_hook_before_the_state_dict_sees_the_module_and_the_prefix():
+    block = nn.Sequential(nn.Linear(2, 1))
+    seen = []
+    handle = block[0].register_state_dict_pre_hook(
+        lambda module, prefix, keep_vars: seen.append((module, prefix, keep_vars))
+    )
+    block.state_dict(prefix="a.")
+    handle.remove()
+    block.state_dict()
+    assert seen == [(block[0], "a.0.", False)]

@@ -61,12 +61,12 @@ IMPORTS: dict[str, Callable[[], Any]] = {
     "numpy": lambda: importlib.import_module("numpy"),
 }
 HOSTS: dict[str, Callable[[], Any]] = {
-    "rushlight": lambda: importlib.import_module("rushlight.bench.host_pytorch"),
-    "torch": lambda: importlib.import_module("rushlight.bench.host_pytorch"),
-    "jax": lambda: importlib.import_module("rushlight.bench.host_jax"),
-    "onnxruntime": lambda: importlib.import_module("rushlight.bench.host_onnx"),
-    "tinygrad": lambda: importlib.import_module("rushlight.bench.host_tinygrad"),
-    "numpy": lambda: importlib.import_module("rushlight.bench.host_numpy"),
+    "rushlight": lambda: importlib.import_module("rushlight.bench.hosts.pytorch"),
+    "torch": lambda: importlib.import_module("rushlight.bench.hosts.pytorch"),
+    "jax": lambda: importlib.import_module("rushlight.bench.hosts.jax"),
+    "onnxruntime": lambda: importlib.import_module("rushlight.bench.hosts.onnx"),
+    "tinygrad": lambda: importlib.import_module("rushlight.bench.hosts.tinygrad"),
+    "numpy": lambda: importlib.import_module("rushlight.bench.hosts.numpy"),
 }
 
 

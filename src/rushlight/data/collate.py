@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -12,8 +12,6 @@ from rushlight.eager.tensor import Tensor
 from rushlight.ir.dtype import float64
 from rushlight.ops import OPERATORS
 from rushlight.support.errors import error, fail, require
-
-Collate = Callable[[list[Any]], Any]
 
 
 def default_collate(batch: list[Any]) -> Any:

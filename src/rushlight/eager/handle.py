@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NoReturn
 
 from rushlight.eager.dispatch import BACKENDS, STATE, Dispatched, Key, bit, dispatch
-from rushlight.eager.tensor_meta import Size, TensorMeta, form_of
+from rushlight.eager.tensor_meta import Size, TensorMeta
 from rushlight.ir.dtype import DType
 from rushlight.ir.type import Device
 from rushlight.runtime.allocator import Storage
@@ -237,8 +237,3 @@ def gradient_of(tensor: Handle) -> Gradient:
     if tensor.gradient is None:
         tensor.gradient = Gradient()
     return tensor.gradient
-
-
-def plain_form(form: TensorMeta, dtype: DType | None = None) -> TensorMeta:
-    """The row-major form of the same shape, dtype and device."""
-    return form_of(tuple(form.shape), dtype or form.dtype, form.device)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from rushlight.eager.dispatch import BACKENDS, Key, Memo, backend_key, bit
+from rushlight.eager.dispatch import Key, Memo, backend_key, bit
 from rushlight.ir.dtype import DType
 from rushlight.ir.type import CPU, Device, TensorType, contiguous_strides
 from rushlight.runtime import descriptor
@@ -128,8 +128,3 @@ def form_of(
 def form_of_type(type_: TensorType) -> TensorMeta:
     """The form with the parts of a type."""
     return form_of(type_.shape, type_.dtype, type_.device, type_.strides, type_.weak)
-
-
-def without_data(form: TensorMeta) -> bool:
-    """Whether tensors of this form never have data."""
-    return form.symbolic or form.keys & BACKENDS == bit(Key.META)

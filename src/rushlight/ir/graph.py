@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any
 
 from rushlight.ir.dtype import DType, bool_, complex128, float64, int64
 from rushlight.ir.type import CPU, Device, Mentions, TensorType, dense_order, row_major, symbols_in
@@ -13,19 +13,6 @@ from rushlight.support.frozen import frozen
 from rushlight.support.provenance import Frame
 from rushlight.sym import Branch, Size, SizeExpr, free_symbols, scopes_of
 from rushlight.term import Attrs, Op, Term, attr_key, slot_setter
-
-
-class TensorOp(Protocol):
-    """What a graph needs of an operator: its name and its typing rule."""
-
-    @property
-    def name(self) -> str:
-        """Its registered name."""
-        ...
-
-    def infer(self, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
-        """The type of the result (a tuple of types for several results) from the operands' types."""
-        ...
 
 
 class Call(Term):

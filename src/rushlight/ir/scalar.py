@@ -8,7 +8,6 @@ are explicit (`cast`), `fma` is written where it is meant and nowhere else.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable
 from typing import Any
 from typing import cast as typing_cast
@@ -24,7 +23,6 @@ from rushlight.ir.dtype import (
     complex128,
     compute_dtype,
     float32,
-    float64,
     int64,
     real_dtype,
 )
@@ -292,12 +290,6 @@ def constant(value: Any, dtype: DType) -> Scalar:
         with np.errstate(over="ignore"):
             value = float(np.array(value, np.float64).astype(dtype.numpy).astype(np.float64))
     return _term("constant", (), (("value", value),), dtype)
-
-
-def constant_bits(bits: int, dtype: DType) -> Scalar:
-    """A float constant from its bit pattern, for coefficients of polynomials and masks."""
-    layout = {float32: "<If", float64: "<Qd"}[dtype]
-    return constant(struct.unpack("<" + layout[2], struct.pack("<" + layout[1], bits))[0], dtype)
 
 
 def index(expr: Size) -> Scalar:

@@ -16,9 +16,8 @@ from rushlight.support import settings
 from rushlight.support.errors import fail
 
 WORDS = 16
-ARENA, ARENA_BYTES, ARENA_NEED, PARALLEL_FOR, INTERRUPT, THREADS, POOL, HOST_CALLS = range(8)
+ARENA, ARENA_BYTES, ARENA_NEED, PARALLEL_FOR, INTERRUPT, THREADS, POOL = range(7)
 
-OK = 0
 ARENA_TOO_SMALL = 1
 INTERRUPTED = 2
 FIRST_ASSERT = 16
@@ -33,7 +32,7 @@ _FIRST_ARENA_BYTES = 64 << 10
 class Context:
     """What one calling thread passes to entries; `address` is the `ctx` argument."""
 
-    __slots__ = ("_call_long", "_host_calls", "address", "arena", "call_short", "words")
+    __slots__ = ("_call_long", "address", "arena", "call_short", "words")
 
     def __init__(self) -> None:
         functions = native.functions()
@@ -42,7 +41,6 @@ class Context:
         self.words[PARALLEL_FOR] = functions.parallel_for
         self.words[POOL] = pool.pool_address()
         self.words[THREADS] = pool.get_num_threads()
-        self._host_calls: object = None
         self.call_short = _poisoned(functions.call_held)
         self.arena = allocator.CPU.allocate(_FIRST_ARENA_BYTES)
         self._set_arena(self.arena)
@@ -58,11 +56,6 @@ class Context:
         else:
             self.words[INTERRUPT] = functions.no_interrupt_byte
             self._call_long = _poisoned(functions.call_released)
-
-    def set_host_calls(self, address: int, owner: object) -> None:
-        """Let entries find the table of host calls at `address`; `owner` keeps it alive."""
-        self.words[HOST_CALLS] = address
-        self._host_calls = owner
 
     def call(self, entry: int, descriptors: int, work: int = 0, commit: tuple[Any, ...] = ()) -> int:
         """Run the entry at address `entry` on the array of descriptor pointers at `descriptors`; its final status.

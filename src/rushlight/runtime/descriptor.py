@@ -9,7 +9,6 @@ from array import array
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-RANK_BITS = 8
 HEADER_WORDS = 2
 
 

@@ -23,7 +23,6 @@ from rushlight.ops.dims import (
     integers,
     normal,
     replaced,
-    same_size,
     widened,
     within,
     wrap_dim,
@@ -315,9 +314,3 @@ def one_hot_ref(tensor: Array, num_classes: int) -> Array:
 @one_hot.samples
 def one_hot_samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield Sample(integers(rng, 0, 4, 2, 3), 4)
-
-
-def same_outside(op: str, input: Shape, index: Shape, dim: int) -> None:
-    """S014 unless two shapes agree in every dim but one."""
-    fits = all(position == dim or same_size(a, b) for position, (a, b) in enumerate(zip(input, index, strict=True)))
-    require(fits, "S014", f"{op}: sizes differ outside dim {dim}", input=input, index=index)

@@ -102,12 +102,6 @@ def vector_type(lanes: int, scalar: str) -> str:
     return scalar if lanes == 1 else f"<{lanes} x {scalar}>"
 
 
-def intrinsic_suffix(lanes: int, scalar: str) -> str:
-    """What the names of intrinsics on such a vector end with."""
-    suffix = _SUFFIXES.get(scalar, scalar)
-    return suffix if lanes == 1 else f"v{lanes}{suffix}"
-
-
 @cache
 def lane_numbers(lanes: int, scalar: str) -> str:
     """The text of a vector of the numbers of its lanes."""

@@ -1,0 +1,1 @@
+"""Hosts: how each framework prepares and runs a benchmark case."""
