@@ -17,10 +17,14 @@ from rushlight.ops.dims import Array, At, convert, integers, normal, same_shape,
 from rushlight.ops.index.read import embedding, require_integers
 from rushlight.ops.index.write import embedding_backward
 from rushlight.ops.join import constant_pad_nd
+from rushlight.ops.pointwise import rounding
+from rushlight.ops.pointwise.arithmetic import floor_divide
+from rushlight.ops.pointwise.comparison import eq
+from rushlight.ops.pointwise.selection import where
 from rushlight.ops.pool.window import lowest
-from rushlight.ops.record import OPERATORS, Sample, define
+from rushlight.ops.record import Sample, define
 from rushlight.ops.reduce.scan import cumsum
-from rushlight.ops.view.part import slice_
+from rushlight.ops.view.part import select, slice_
 from rushlight.ops.view.reorder import unsqueeze
 from rushlight.ops.view.reshape import reshape
 from rushlight.support.errors import fail, require
@@ -69,11 +73,11 @@ def extreme_rows_lower(at: At, rows: Operand, indices: Operand, count: Size, lar
 @extreme_rows.vjp
 def extreme_rows_vjp(g: Value, out: Value, rows: Value, indices: Value, count: Size) -> Any:
     number = unsqueeze(positions(rows, rows.shape[0]), 1)
-    wins = OPERATORS["eq"](rows, embedding(indices, out))
-    candidates = OPERATORS["where"](wins, number, count_of(rows, rows.shape[0]))
+    wins = eq(rows, embedding(indices, out))
+    candidates = where(wins, number, count_of(rows, rows.shape[0]))
     first = extreme_rows(candidates, indices, count, False)
-    chosen = OPERATORS["eq"](number, embedding(indices, first))
-    return OPERATORS["where"](chosen, embedding(indices, g), zeros_of(g, ())), None
+    chosen = eq(number, embedding(indices, first))
+    return where(chosen, embedding(indices, g), zeros_of(g, ())), None
 
 
 @extreme_rows.samples
@@ -115,10 +119,10 @@ def _bags(input: Value, flat: Value, offsets: Any, include_last_offset: bool) ->
         place = positions(input, flat.shape[0])
         # A row without elements has none whose bag is asked for.
         length = count_of(place, maximum(input.shape[1], 1))
-        return OPERATORS["floor_divide"](place, length), input.shape[0]
+        return floor_divide(place, length), input.shape[0]
     # One place more: for bags that begin after the last element.
     members = flat.shape[0]
-    starts = OPERATORS["minimum"](offsets, count_of(offsets, members))
+    starts = rounding.minimum(offsets, count_of(offsets, members))
     begun = embedding_backward(filled(offsets, (*offsets.shape, 1), 1, int64), starts, members + 1, None)
     bags = _running_sums(reshape(begun, (members + 1,)), LEVELS) - 1
     count = offsets.shape[0] - 1 if include_last_offset else offsets.shape[0]
@@ -134,7 +138,7 @@ def _running_sums(counts: Value, levels: int) -> Any:
     blocks = ceildiv(size, BLOCK)
     rows = reshape(constant_pad_nd(counts, (0, blocks * BLOCK - size)), (blocks, BLOCK))
     within = cumsum(rows, 1)
-    totals = OPERATORS["select"](within, 1, BLOCK - 1)
+    totals = select(within, 1, BLOCK - 1)
     before = _running_sums(totals, levels - 1) - totals
     return slice_(reshape(within + unsqueeze(before, 1), (-1,)), 0, 0, size)
 
@@ -156,9 +160,8 @@ def embedding_bag_decompose(
     kept = filled(rows, (flat.shape[0], 1), 1)
     if per_sample_weights is not None:
         rows = rows * convert(unsqueeze(reshape(per_sample_weights, (-1,)), 1), rows.dtype)
-    where = OPERATORS["where"]
     if padding_idx is not None:
-        padded = unsqueeze(OPERATORS["eq"](flat, padding_idx), 1)
+        padded = unsqueeze(eq(flat, padding_idx), 1)
         kept = where(padded, 0.0, kept)
         rows = where(padded, lowest(rows.dtype.numpy) if mode == "max" else 0.0, rows)
     if mode == "sum":
@@ -166,9 +169,9 @@ def embedding_bag_decompose(
     members = embedding_backward(kept, bags, count, None)
     if mode == "mean":
         total = embedding_backward(rows, bags, count, None)
-        return convert(total / OPERATORS["maximum"](members, 1.0), weight.dtype)
+        return convert(total / rounding.maximum(members, 1.0), weight.dtype)
     found = extreme_rows(rows, bags, count, True)
-    return convert(where(OPERATORS["eq"](members, 0.0), zeros_of(found, ()), found), weight.dtype)
+    return convert(where(eq(members, 0.0), zeros_of(found, ()), found), weight.dtype)
 
 
 @embedding_bag.ref

@@ -30,9 +30,12 @@ from rushlight.ops.dims import (
     zero,
 )
 from rushlight.ops.index.read import index_select
+from rushlight.ops.pointwise import rounding
+from rushlight.ops.pointwise.complex import abs_
 from rushlight.ops.pointwise.definition import array_type
+from rushlight.ops.pointwise.selection import where
 from rushlight.ops.promote import device_of, promote
-from rushlight.ops.record import OPERATORS, Sample, define
+from rushlight.ops.record import Sample, define
 from rushlight.ops.view.part import slice_
 from rushlight.ops.view.reorder import expand, unsqueeze
 from rushlight.ops.view.reshape import reshape
@@ -212,17 +215,15 @@ pad = define(
 
 
 def _reflected(place: Any, size: Any) -> Any:
-    absolute = OPERATORS["abs"]
-    return (size - 1) - absolute((size - 1) - absolute(place))
+    return (size - 1) - abs_((size - 1) - abs_(place))
 
 
 def _replicated(place: Any, size: Any) -> Any:
-    return OPERATORS["minimum"](OPERATORS["maximum"](place, 0), size - 1)
+    return rounding.minimum(rounding.maximum(place, 0), size - 1)
 
 
 def _wrapped_around(place: Any, size: Any) -> Any:
     # Once around is enough (`_require_room`): a remainder by a size that is not known divides lane by lane.
-    where = OPERATORS["where"]
     return where(place < 0, place + size, where(place < size, place, place - size))
 
 

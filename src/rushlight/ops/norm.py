@@ -11,9 +11,11 @@ from rushlight.ir.type import TensorType
 from rushlight.ir.value import Value
 from rushlight.ops.create import count_of
 from rushlight.ops.dims import Array, Shape, compute_array, convert, normal, same_shape, same_size, widened
-from rushlight.ops.record import OPERATORS, Sample, define
+from rushlight.ops.pointwise.elementary import rsqrt
+from rushlight.ops.record import Sample, define
 from rushlight.ops.reduce.moment import centred_squares
 from rushlight.ops.reduce.reduction import mean, reduced_count, sum_
+from rushlight.ops.view.reorder import detach
 from rushlight.ops.view.reshape import reshape
 from rushlight.support.errors import require
 from rushlight.sym import Size, maximum, product
@@ -37,7 +39,7 @@ def _require_like(op: str, shape: Shape, **given: Value | None) -> None:
 def standardised(x: Value, dims: tuple[int, ...], eps: float) -> tuple[Any, Any]:
     """(x less its mean and over its deviation, 1 over the deviation), in the dtype of `x`."""
     middle, squares = centred_squares(x, dims)
-    scale = OPERATORS["rsqrt"](mean(squares, dims, True) + eps)
+    scale = rsqrt(mean(squares, dims, True) + eps)
     return (x - middle) * scale, scale
 
 
@@ -187,7 +189,7 @@ def rms_norm_decompose(input: Value, normalized_shape: Shape, weight: Value | No
     dims = _normalised_dims(input.shape, normalized_shape, "rms_norm")
     _require_like("rms_norm", normalized_shape, weight=weight)
     x = widened(input)
-    found = x * OPERATORS["rsqrt"](mean(x * x, dims, True) + _default_eps(eps, x.dtype.numpy))
+    found = x * rsqrt(mean(x * x, dims, True) + _default_eps(eps, x.dtype.numpy))
     return convert(found if weight is None else found * widened(weight), input.dtype)
 
 
@@ -251,8 +253,8 @@ def batch_norm_decompose(
         assert running_mean is not None
         assert running_var is not None
         middle, spread = _per_channel(widened(running_mean), x.ndim), _per_channel(widened(running_var), x.ndim)
-        new_mean, new_var = OPERATORS["detach"](running_mean), OPERATORS["detach"](running_var)
-    found = (x - middle) * OPERATORS["rsqrt"](spread + eps)
+        new_mean, new_var = detach(running_mean), detach(running_var)
+    found = (x - middle) * rsqrt(spread + eps)
     if weight is not None:
         found = found * _per_channel(widened(weight), x.ndim)
     if bias is not None:
@@ -261,10 +263,10 @@ def batch_norm_decompose(
 
 
 def _blended(running: Value | None, batch: Any, momentum: float) -> Any:
-    batch = OPERATORS["detach"](batch)
+    batch = detach(batch)
     if running is None:
         return batch
-    return OPERATORS["detach"](convert(running * (1.0 - momentum) + batch * momentum, running.dtype))
+    return detach(convert(running * (1.0 - momentum) + batch * momentum, running.dtype))
 
 
 @batch_norm.ref

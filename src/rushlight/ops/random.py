@@ -21,9 +21,13 @@ from rushlight.ir.value import Value
 from rushlight.ops.math import philox
 from rushlight.ops.math.philox import UNIFORM_BITS, Words
 from rushlight.ops.pointwise.definition import Array, At, element, sample_array
-from rushlight.ops.pointwise.selection import where
+from rushlight.ops.pointwise.selection import clone, to_dtype, where
 from rushlight.ops.promote import DEFAULT_FLOAT
-from rushlight.ops.record import OPERATORS, Fact, Operator, Sample, define
+from rushlight.ops.record import Fact, Operator, Sample, define
+from rushlight.ops.reduce.reduction import sum_
+from rushlight.ops.reduce.scan import cumsum
+from rushlight.ops.split import narrow
+from rushlight.ops.view.reorder import unsqueeze
 from rushlight.support.errors import require
 from rushlight.sym import Size
 
@@ -359,7 +363,7 @@ bernoulli = define(
 @bernoulli.decompose
 def bernoulli_decompose(input: Value, seed: Any, ordinal: Any) -> Any:
     drawn = _drawn(rand, input, input.shape, seed, ordinal, float32)
-    return OPERATORS["to_dtype"](drawn < input, input.dtype)
+    return to_dtype(drawn < input, input.dtype)
 
 
 @bernoulli.ref
@@ -385,7 +389,7 @@ dropout = define(
 def dropout_decompose(input: Value, p: float, training: bool, seed: Any, ordinal: Any) -> Any:
     require(0.0 <= p <= 1.0, "A002", f"dropout: p must be a chance between 0 and 1, not {p}")
     if not training or p == 0.0:
-        return OPERATORS["clone"](input)
+        return clone(input)
     drawn = _drawn(rand, input, input.shape, seed, ordinal, float32)
     return where(drawn >= p, input * (1.0 / (1.0 - p) if p < 1.0 else 0.0), 0.0)
 
@@ -424,12 +428,12 @@ multinomial = define(
 def multinomial_decompose(input: Value, num_samples: int, replacement: bool, seed: Any, ordinal: Any) -> Any:
     fits = replacement or num_samples == 1
     require(fits, "A006", "multinomial: several samples need replacement=True", num_samples=num_samples)
-    below = OPERATORS["cumsum"](input, -1)
+    below = cumsum(input, -1)
     shape = (*input.shape[:-1], num_samples)
     drawn = _drawn(rand, input, shape, seed, ordinal, input.dtype)
-    total = OPERATORS["narrow"](below, -1, input.shape[-1] - 1, 1)
-    passed = OPERATORS["unsqueeze"](below, -2) <= OPERATORS["unsqueeze"](drawn * total, -1)
-    return OPERATORS["sum"](passed, (-1,), False)
+    total = narrow(below, -1, input.shape[-1] - 1, 1)
+    passed = unsqueeze(below, -2) <= unsqueeze(drawn * total, -1)
+    return sum_(passed, (-1,), False)
 
 
 @multinomial.ref

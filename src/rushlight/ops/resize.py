@@ -16,7 +16,9 @@ from rushlight.ir.value import Value
 from rushlight.ops.create import count_of, filled, positions
 from rushlight.ops.dims import Array, Shape, compute_array, convert, normal, widened
 from rushlight.ops.index.read import index_select
-from rushlight.ops.record import OPERATORS, Sample, define
+from rushlight.ops.pointwise.arithmetic import div
+from rushlight.ops.pointwise.rounding import floor, maximum, minimum
+from rushlight.ops.record import Sample, define
 from rushlight.ops.view.reshape import reshape
 from rushlight.support.errors import require
 from rushlight.sym import Size, gt, required
@@ -55,38 +57,38 @@ def _step(world: Value, before: Size, after: Size, scale: float | None, dtype: D
     """How far elements of the result are from each other in the input."""
     if scale is not None:
         return filled(world, (), 1.0 / scale, dtype)
-    return OPERATORS["div"](_number(world, before, dtype), _number(world, after, dtype))
+    return div(_number(world, before, dtype), _number(world, after, dtype))
 
 
 def _nearest_taps(world: Value, before: Size, after: Size, scale: float | None, exact: bool) -> Any:
     place = convert(positions(world, after), float32)
-    place = OPERATORS["floor"]((place + 0.5 if exact else place) * _step(world, before, after, scale, float32))
-    return OPERATORS["minimum"](convert(place, int64), count_of(place, before - 1))
+    place = floor((place + 0.5 if exact else place) * _step(world, before, after, scale, float32))
+    return minimum(convert(place, int64), count_of(place, before - 1))
 
 
 def _source(world: Value, before: Size, after: Size, scale: float | None, align_corners: bool, dtype: DType) -> Any:
     place = convert(positions(world, after), dtype)
     if align_corners:
         # Alone, an element is at 0 whatever the step.
-        gaps = OPERATORS["maximum"](_number(world, after - 1, dtype), 1.0)
-        return place * OPERATORS["div"](_number(world, before - 1, dtype), gaps)
+        gaps = maximum(_number(world, after - 1, dtype), 1.0)
+        return place * div(_number(world, before - 1, dtype), gaps)
     return (place + 0.5) * _step(world, before, after, scale, dtype) - 0.5
 
 
 def _held(place: Any, before: Size) -> Any:
     """Places within the input."""
-    return OPERATORS["minimum"](OPERATORS["maximum"](place, 0), count_of(place, before - 1))
+    return minimum(maximum(place, 0), count_of(place, before - 1))
 
 
 def _linear_taps(source: Any, before: Size) -> list[Tap]:
-    source = OPERATORS["maximum"](source, 0.0)
+    source = maximum(source, 0.0)
     low = _held(convert(source, int64), before)
-    share = OPERATORS["minimum"](source - convert(low, source.dtype), 1.0)
+    share = minimum(source - convert(low, source.dtype), 1.0)
     return [(low, 1.0 - share), (_held(low + 1, before), share)]
 
 
 def _cubic_taps(source: Any, before: Size) -> list[Tap]:
-    low = OPERATORS["floor"](source)
+    low = floor(source)
     after = source - low
     first = convert(low, int64) - 1
     weights = [_cubic_far(after + 1.0), _cubic_near(after), _cubic_near(1.0 - after), _cubic_far(2.0 - after)]

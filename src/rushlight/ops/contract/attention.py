@@ -15,8 +15,12 @@ from rushlight.ops.contract.matmul import matmul
 from rushlight.ops.create import count_of, positions
 from rushlight.ops.dims import Array, compute_array, convert, normal, same_size, widened
 from rushlight.ops.join import tril
+from rushlight.ops.pointwise.comparison import ge
+from rushlight.ops.pointwise.elementary import exp, sqrt
+from rushlight.ops.pointwise.selection import where
 from rushlight.ops.promote import sum_to
-from rushlight.ops.record import OPERATORS, Sample, define
+from rushlight.ops.random import dropout
+from rushlight.ops.record import Sample, define
 from rushlight.ops.reduce.minmax import peak
 from rushlight.ops.reduce.reduction import sum_
 from rushlight.ops.reduce.softmax import softmax, softmax_backward
@@ -38,9 +42,9 @@ causal_softmax = define(
 @causal_softmax.decompose
 def causal_softmax_decompose(input: Value) -> Any:
     rows, columns = positions(input, input.shape[-2]), positions(input, input.shape[-1])
-    where, seen = OPERATORS["where"], OPERATORS["ge"](unsqueeze(rows, 1), columns)
+    seen = ge(unsqueeze(rows, 1), columns)
     x = where(seen, widened(input), float("-inf"))
-    weights = tril(OPERATORS["exp"](x - peak(x, -1, True)), 0)
+    weights = tril(exp(x - peak(x, -1, True)), 0)
     return convert(where(seen, weights * (1.0 / sum_(weights, -1, True)), 0.0), input.dtype)
 
 
@@ -88,7 +92,7 @@ def _weights(query: Value, key: Value, mask: Value | None, scale: float | None, 
     """How much each query sees of each key."""
     scores = matmul(query, mT(key)) * _scale(query, scale)
     if mask is not None:
-        scores = OPERATORS["where"](mask, scores, float("-inf")) if mask.dtype is bool_ else scores + mask
+        scores = where(mask, scores, float("-inf")) if mask.dtype is bool_ else scores + mask
     return causal_softmax(scores) if is_causal else softmax(scores, -1)
 
 
@@ -108,7 +112,7 @@ def attend_vjp(
     grad = _causal_softmax_gradient(grad, weights) if is_causal else softmax_backward(grad, weights, -1)
     grad_mask = None
     if mask is not None and mask.dtype is bool_:
-        grad = OPERATORS["where"](mask, grad, 0.0)
+        grad = where(mask, grad, 0.0)
     elif mask is not None:
         grad_mask = sum_to(grad, mask.shape)
     # Not of the scores' gradient: these are fewer.
@@ -156,7 +160,7 @@ def scaled_dot_product_attention_decompose(
         key, value = _repeated_heads(key, query), _repeated_heads(value, query)
     if dropout_p == 0.0:
         return attend(query, key, value, attn_mask, scale, is_causal)
-    weights = OPERATORS["dropout"](_weights(query, key, attn_mask, scale, is_causal), dropout_p, True)
+    weights = dropout(_weights(query, key, attn_mask, scale, is_causal), dropout_p, True)
     return matmul(weights, value)
 
 
@@ -165,7 +169,7 @@ def _scale(query: Value, scale: float | None) -> Any:
     if scale is not None:
         return scale
     if not isinstance(width, int):
-        return 1.0 / OPERATORS["sqrt"](count_of(query, width) * 1.0)
+        return 1.0 / sqrt(count_of(query, width) * 1.0)
     return 1.0 / math.sqrt(width) if width else math.inf
 
 

@@ -30,8 +30,9 @@ from rushlight.ops.dims import (
     within,
     zero,
 )
-from rushlight.ops.record import OPERATORS, Fact, Sample, define
+from rushlight.ops.record import Fact, Sample, define
 from rushlight.ops.reduce.reduction import sum_
+from rushlight.ops.split import narrow
 from rushlight.support.errors import fail, require
 from rushlight.sym import Size, SizeExpr, axis_symbol, eq, ge, guard_or_false, optimization_hint, required
 
@@ -321,7 +322,7 @@ def _cut(found: Any, like: Value) -> Any:
     """
     for dim in range(2, like.ndim):
         if not same_known(found.shape[dim], like.shape[dim]):
-            found = OPERATORS["narrow"](found, dim, 0, like.shape[dim])
+            found = narrow(found, dim, 0, like.shape[dim])
     return found
 
 

@@ -28,10 +28,11 @@ from rushlight.ops.dims import (
     wrap_dim,
     zero,
 )
+from rushlight.ops.pointwise.comparison import eq
 from rushlight.ops.pointwise.definition import element
 from rushlight.ops.promote import broadcast
 from rushlight.ops.record import OPERATORS, Sample, define
-from rushlight.ops.view.reorder import unsqueeze
+from rushlight.ops.view.reorder import expand, unsqueeze
 from rushlight.ops.view.reshape import reshape
 from rushlight.support.errors import require
 from rushlight.sym import Size, le, product, required
@@ -118,7 +119,6 @@ def take_along_dim_decompose(input: Value, indices: Value, dim: int | None) -> A
     require(same, "S002", "take_along_dim: input and indices have one number of dims", input=input, indices=indices)
     place = wrap_dim(dim, input.ndim, "take_along_dim")
     shape = broadcast(replaced(input.shape, place, 1), replaced(indices.shape, place, 1))
-    expand = OPERATORS["expand"]
     wide = expand(input, replaced(shape, place, input.shape[place]))
     return gather(wide, place, expand(indices, replaced(shape, place, indices.shape[place])))
 
@@ -303,7 +303,7 @@ one_hot = define(
 def one_hot_decompose(tensor: Value, num_classes: int) -> Any:
     require(num_classes > 0, "A006", "one_hot: num_classes must be given", hint="pass the number of classes")
     own = positions(tensor, num_classes)
-    return convert(OPERATORS["eq"](unsqueeze(tensor, -1), own), int64)
+    return convert(eq(unsqueeze(tensor, -1), own), int64)
 
 
 @one_hot.ref

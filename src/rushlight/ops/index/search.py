@@ -13,9 +13,10 @@ from rushlight.ir.scalar import LANES, Scalar, cast, constant, reduce, select
 from rushlight.ir.type import TensorType
 from rushlight.ir.value import Value
 from rushlight.ops.dims import Array, At, convert, normal, same_shape
+from rushlight.ops.index.read import gather
 from rushlight.ops.pointwise.definition import array_type
 from rushlight.ops.promote import promote, promote_dtypes
-from rushlight.ops.record import OPERATORS, Fact, Sample, define
+from rushlight.ops.record import Fact, Sample, define
 from rushlight.support.errors import require
 from rushlight.sym import axis_symbol
 
@@ -89,7 +90,7 @@ def searchsorted_decompose(
     require(side in (None, "left", "right"), "A002", "searchsorted: side is left or right", side=side)
     require(not (right and side == "left"), "A002", "searchsorted: side and right contradict each other")
     if sorter is not None:
-        sorted_sequence = OPERATORS["gather"](sorted_sequence, -1, sorter)
+        sorted_sequence = gather(sorted_sequence, -1, sorter)
     if isinstance(input, Value):
         dtype = promote_dtypes(sorted_sequence.dtype, input.dtype)
         sorted_sequence, input = convert(sorted_sequence, dtype), convert(input, dtype)

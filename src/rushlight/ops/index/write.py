@@ -16,7 +16,7 @@ from rushlight.ir.loops import Operand, Scatter, axes_of
 from rushlight.ir.scalar import cast, constant, select
 from rushlight.ir.type import TensorType
 from rushlight.ir.value import Value
-from rushlight.ops.create import zeros_of
+from rushlight.ops.create import full, zeros_of
 from rushlight.ops.dims import Array, At, Shape, convert, integers, normal, replaced, same_shape, wrap_dim, zero
 from rushlight.ops.index.read import (
     embedding,
@@ -28,10 +28,12 @@ from rushlight.ops.index.read import (
     require_integers,
     wrapped,
 )
+from rushlight.ops.pointwise import comparison
 from rushlight.ops.pointwise.complex import conjugate
 from rushlight.ops.pointwise.definition import element
+from rushlight.ops.pointwise.selection import where
 from rushlight.ops.promote import broadcast, unbroadcast
-from rushlight.ops.record import OPERATORS, Fact, Sample, define
+from rushlight.ops.record import Fact, Sample, define
 from rushlight.ops.view.part import slice_backward
 from rushlight.ops.view.reorder import unsqueeze
 from rushlight.support.errors import require
@@ -284,7 +286,7 @@ masked_fill = define(
 @masked_fill.decompose
 def masked_fill_decompose(input: Value, mask: Value, value: Any) -> Any:
     require(mask.dtype is bool_, "D001", "masked_fill: the mask must be bool", hint="compare it with 0")
-    return OPERATORS["where"](mask, _filling(value, input), input)
+    return where(mask, _filling(value, input), input)
 
 
 def _filling(value: Any, input: Value) -> Any:
@@ -294,7 +296,7 @@ def _filling(value: Any, input: Value) -> Any:
     if number_dtype(value).kind <= input.dtype.kind:
         return value
     attrs = {"size": (), "dtype": input.dtype, "device": input.device}
-    return input.apply(OPERATORS["full"], (value,), attrs)
+    return input.apply(full, (value,), attrs)
 
 
 @masked_fill.ref
@@ -350,8 +352,8 @@ def embedding_backward_vjp(g: Value, indices: Value, padding_idx: int | None) ->
     found = embedding(indices, g, padding_idx)
     if padding_idx is None:
         return found, None
-    padded = unsqueeze(OPERATORS["eq"](indices, padding_idx), -1)
-    return OPERATORS["where"](padded, zeros_of(g, ()), found), None
+    padded = unsqueeze(comparison.eq(indices, padding_idx), -1)
+    return where(padded, zeros_of(g, ()), found), None
 
 
 @embedding_backward.samples

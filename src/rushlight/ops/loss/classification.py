@@ -13,7 +13,10 @@ from rushlight.ops.create import count_of, positions
 from rushlight.ops.dims import Array, Shape, compute_array, convert, integers, normal, replaced, same_shape, widened
 from rushlight.ops.index.read import gather, index
 from rushlight.ops.loss.elementwise import check_reduction
-from rushlight.ops.record import OPERATORS, Sample, define
+from rushlight.ops.pointwise.comparison import eq, logical_and, ne
+from rushlight.ops.pointwise.elementary import exp, log
+from rushlight.ops.pointwise.selection import where
+from rushlight.ops.record import Sample, define
 from rushlight.ops.reduce.minmax import amax
 from rushlight.ops.reduce.reduction import sum_
 from rushlight.ops.reduce.softmax import log_softmax
@@ -50,13 +53,13 @@ class Targets:
     def __init__(self, input: Value, target: Value, weight: Value | None, ignore_index: int, op: str) -> None:
         self.place = _check_target(input, target, weight, op)
         wide = unsqueeze(target, self.place)
-        self.kept = OPERATORS["ne"](wide, ignore_index)
-        self.safe = OPERATORS["where"](self.kept, wide, 0)
+        self.kept = ne(wide, ignore_index)
+        self.safe = where(self.kept, wide, 0)
         self.weight = None if weight is None else index(widened(weight), (self.safe,), (0,))
 
     def masked(self, value: Any) -> Any:
         """A value per target, 0 where ignored."""
-        return OPERATORS["where"](self.kept, value, 0.0)
+        return where(self.kept, value, 0.0)
 
     def total(self) -> Any:
         """What a mean is divided by: the number, or the sum of weights, of the targets that are not ignored."""
@@ -225,7 +228,7 @@ def class_cross_entropy_decompose(
 def _log_partition(x: Value, place: int) -> tuple[Any, Any]:
     """(The largest element m, log of the sum of exp(x - m)) over a dim, kept at size 1."""
     top = amax(x, place, True)
-    return top, OPERATORS["log"](sum_(OPERATORS["exp"](x - top), place, True))
+    return top, log(sum_(exp(x - top), place, True))
 
 
 @class_cross_entropy.ref
@@ -262,14 +265,14 @@ def _weight_gradient(
     top, logs = _log_partition(x, place)
     losses = logs - (x - top)
     classes = reshape(positions(x, x.shape[place]), tuple([-1 if dim == place else 1 for dim in range(x.ndim)]))
-    hit = OPERATORS["logical_and"](OPERATORS["eq"](classes, targets.safe), targets.kept)
-    mixed = OPERATORS["where"](hit, losses * (1.0 - label_smoothing), 0.0)
+    hit = logical_and(eq(classes, targets.safe), targets.kept)
+    mixed = where(hit, losses * (1.0 - label_smoothing), 0.0)
     if label_smoothing:
         mixed = mixed + targets.masked(losses * (label_smoothing / count_of(x, maximum(x.shape[place], 1))))
     g = unsqueeze(widened(g), place) if reduction == "none" else widened(g)
     if reduction == "mean":
         g = g / targets.total()
-        mixed = mixed - OPERATORS["where"](hit, widened(loss), 0.0)
+        mixed = mixed - where(hit, widened(loss), 0.0)
     found = mixed * g
     return convert(sum_(found, others) if others else found, input.dtype)
 
@@ -304,12 +307,12 @@ def cross_entropy_backward_decompose(
     g = unsqueeze(g, targets.place) if reduction == "none" else g
     g = targets.masked(g / targets.total() if reduction == "mean" else g)
     top, logs = _log_partition(x, targets.place)
-    chance = OPERATORS["exp"]((x - top) - logs)
+    chance = exp((x - top) - logs)
     own = targets.weighted(g) if not label_smoothing else targets.weighted(g) * (1.0 - label_smoothing)
     classes = positions(x, x.shape[targets.place])
     classes = reshape(classes, tuple([-1 if dim == targets.place else 1 for dim in range(x.ndim)]))
-    hit = OPERATORS["eq"](classes, targets.safe)
-    found = chance * own - OPERATORS["where"](hit, own, 0.0)
+    hit = eq(classes, targets.safe)
+    found = chance * own - where(hit, own, 0.0)
     if label_smoothing:
         share = g * (label_smoothing / count_of(x, maximum(x.shape[targets.place], 1)))
         each = 1.0 if weight is None else _per_class(widened(weight), x.ndim, targets.place)

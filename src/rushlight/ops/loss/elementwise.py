@@ -10,8 +10,13 @@ import numpy as np
 from rushlight.ir.value import Value
 from rushlight.ops.create import count_of
 from rushlight.ops.dims import Array, compute_array, convert, normal, same_shape, widened
+from rushlight.ops.pointwise.comparison import eq, lt
+from rushlight.ops.pointwise.complex import abs_
+from rushlight.ops.pointwise.elementary import exp, log, log1p
+from rushlight.ops.pointwise.rounding import maximum
+from rushlight.ops.pointwise.selection import where
 from rushlight.ops.promote import broadcast, promote_dtypes
-from rushlight.ops.record import OPERATORS, Sample, define
+from rushlight.ops.record import Sample, define
 from rushlight.ops.reduce.reduction import mean, sum_
 from rushlight.support.errors import require
 
@@ -85,7 +90,7 @@ l1_loss = define(
 @l1_loss.decompose
 def l1_loss_decompose(input: Value, target: Value, reduction: str) -> Any:
     x, y, result = _pair(input, target, "l1_loss")
-    return convert(reduced_loss(OPERATORS["abs"](x - y), reduction, "l1_loss"), result)
+    return convert(reduced_loss(abs_(x - y), reduction, "l1_loss"), result)
 
 
 @l1_loss.ref
@@ -114,9 +119,9 @@ def smooth_l1_loss_decompose(input: Value, target: Value, reduction: str, beta: 
         return l1_loss(input, target, reduction)
     require(beta > 0, "A002", "smooth_l1_loss: beta must not be negative", beta=beta)
     x, y, result = _pair(input, target, "smooth_l1_loss")
-    distance = OPERATORS["abs"](x - y)
+    distance = abs_(x - y)
     squared = distance * distance * (0.5 / beta)
-    loss = OPERATORS["where"](OPERATORS["lt"](distance, beta), squared, distance - 0.5 * beta)
+    loss = where(lt(distance, beta), squared, distance - 0.5 * beta)
     return convert(reduced_loss(loss, reduction, "smooth_l1_loss"), result)
 
 
@@ -148,9 +153,9 @@ huber_loss = define(
 def huber_loss_decompose(input: Value, target: Value, reduction: str, delta: float) -> Any:
     require(delta > 0, "A002", "huber_loss: delta must be positive", delta=delta)
     x, y, result = _pair(input, target, "huber_loss")
-    distance = OPERATORS["abs"](x - y)
+    distance = abs_(x - y)
     linear = (distance - 0.5 * delta) * delta
-    loss = OPERATORS["where"](OPERATORS["lt"](distance, delta), distance * distance * 0.5, linear)
+    loss = where(lt(distance, delta), distance * distance * 0.5, linear)
     return convert(reduced_loss(loss, reduction, "huber_loss"), result)
 
 
@@ -180,8 +185,7 @@ binary_cross_entropy = define(
 def binary_cross_entropy_decompose(input: Value, target: Value, weight: Value | None, reduction: str) -> Any:
     _require_same(input, target, "binary_cross_entropy")
     x, y, result = _pair(input, target, "binary_cross_entropy")
-    maximum = OPERATORS["maximum"]
-    there, other = maximum(OPERATORS["log"](x), -100.0), maximum(OPERATORS["log1p"](-x), -100.0)
+    there, other = maximum(log(x), -100.0), maximum(log1p(-x), -100.0)
     loss = (y - 1.0) * other - y * there
     loss = loss if weight is None else loss * widened(weight)
     return convert(reduced_loss(loss, reduction, "binary_cross_entropy"), result)
@@ -228,7 +232,7 @@ def binary_cross_entropy_with_logits_decompose(
     _require_same(input, target, "binary_cross_entropy_with_logits")
     x, y, result = _pair(input, target, "binary_cross_entropy_with_logits")
     # -log sigmoid(x) = log1p(exp(-|x|)) + max(-x, 0)
-    softened = OPERATORS["log1p"](OPERATORS["exp"](-OPERATORS["abs"](x))) + OPERATORS["maximum"](-x, 0.0)
+    softened = log1p(exp(-abs_(x))) + maximum(-x, 0.0)
     if pos_weight is not None:
         softened = softened * (1.0 + (widened(pos_weight) - 1.0) * y)
     loss = (1.0 - y) * x + softened
@@ -265,10 +269,10 @@ kl_div = define(
 def kl_div_decompose(input: Value, target: Value, reduction: str, log_target: bool) -> Any:
     x, y, result = _pair(input, target, "kl_div")
     if log_target:
-        loss = OPERATORS["exp"](y) * (y - x)
+        loss = exp(y) * (y - x)
     else:
-        is_zero = OPERATORS["eq"](y, 0)
-        logarithm = OPERATORS["log"](OPERATORS["where"](is_zero, 1.0, y))
+        is_zero = eq(y, 0)
+        logarithm = log(where(is_zero, 1.0, y))
         loss = y * (logarithm - x)
     if reduction == "batchmean":
         size = input.shape[0] if input.shape else 1

@@ -20,6 +20,7 @@ from rushlight.ir.value import Value
 from rushlight.ops.dims import convert, own_dim, same_size, widened
 from rushlight.ops.math import error_function, exponential, logarithm
 from rushlight.ops.math.core import like, magnitude
+from rushlight.ops.pointwise.comparison import logical_and
 from rushlight.ops.pointwise.definition import (
     Array,
     At,
@@ -30,7 +31,8 @@ from rushlight.ops.pointwise.definition import (
     typed_result,
     unary,
 )
-from rushlight.ops.pointwise.elementary import ndtr, normal_cdf_array, normal_density, sigmoid, sigmoid_array, tanh
+from rushlight.ops.pointwise.elementary import exp, ndtr, normal_cdf_array, normal_density, sigmoid, sigmoid_array, tanh
+from rushlight.ops.pointwise.rounding import clamp_max
 from rushlight.ops.pointwise.selection import where
 from rushlight.ops.record import OPERATORS, Fact, Operator, Sample, define
 from rushlight.support.errors import require
@@ -159,7 +161,7 @@ def hardtanh_lower(at: At, input: Operand, min_val: float, max_val: float) -> Sc
 
 @hardtanh.vjp
 def hardtanh_vjp(g: Value, input: Value, min_val: float, max_val: float) -> Any:
-    return where(OPERATORS["logical_and"](input > min_val, input < max_val), g, 0.0)
+    return where(logical_and(input > min_val, input < max_val), g, 0.0)
 
 
 _samples(hardtanh, {"min_val": -0.25, "max_val": 1.25})
@@ -236,7 +238,7 @@ def elu_lower(at: At, input: Operand, alpha: float, scale: float, input_scale: f
 @elu.vjp
 def elu_vjp(g: Value, input: Value, alpha: float, scale: float, input_scale: float) -> Any:
     wide, x = widened(g), widened(input)
-    below = OPERATORS["exp"](OPERATORS["clamp_max"](x, 0.0) * input_scale) * (alpha * scale * input_scale)
+    below = exp(clamp_max(x, 0.0) * input_scale) * (alpha * scale * input_scale)
     return convert(where(x > 0, wide * scale, wide * below), g.dtype)
 
 

@@ -14,6 +14,7 @@ from rushlight.ir.type import TensorType
 from rushlight.ir.value import Value
 from rushlight.ops.dims import convert
 from rushlight.ops.math.core import length
+from rushlight.ops.pointwise.comparison import eq
 from rushlight.ops.pointwise.definition import (
     Array,
     At,
@@ -168,7 +169,7 @@ def abs_lower(at: At, input: Operand) -> Scalar:
 def abs_vjp(g: Value, input: Value, out: Value) -> Any:
     if not input.dtype.is_complex:
         return g * OPERATORS["sign"](input)
-    return g * OPERATORS["where"](OPERATORS["eq"](out, 0), 0.0, input / out)
+    return g * OPERATORS["where"](eq(out, 0), 0.0, input / out)
 
 
 @abs_.samples

@@ -20,6 +20,8 @@ from rushlight.ir.value import Value
 from rushlight.ops.dims import convert, widened
 from rushlight.ops.math import error_function, exponential, inverse_trigonometry, logarithm, power, trigonometry
 from rushlight.ops.math.core import length, like
+from rushlight.ops.pointwise.arithmetic import reciprocal, square
+from rushlight.ops.pointwise.comparison import eq, logical_and
 from rushlight.ops.pointwise.complex import conjugate
 from rushlight.ops.pointwise.definition import (
     FLOAT,
@@ -33,9 +35,11 @@ from rushlight.ops.pointwise.definition import (
     samples_of_pairs,
     typed_result,
     unary,
+    zeros_of,
 )
+from rushlight.ops.pointwise.selection import to_dtype, where
 from rushlight.ops.promote import unbroadcast
-from rushlight.ops.record import OPERATORS, Fact, Sample, define
+from rushlight.ops.record import Fact, Sample, define
 
 # Roots.
 
@@ -386,8 +390,8 @@ def logit_vjp(g: Value, input: Value, eps: float | None) -> Any:
     grad = convert(widened(g) / (x * (1 - x)), g.dtype)
     if eps is None:
         return grad
-    inside = OPERATORS["logical_and"](input >= eps, input <= 1.0 - eps)
-    return OPERATORS["where"](inside, grad, 0.0)
+    inside = logical_and(input >= eps, input <= 1.0 - eps)
+    return where(inside, grad, 0.0)
 
 
 @logit.samples
@@ -431,16 +435,6 @@ pow_ = binary(
 )
 
 
-def raised(input: Any, exponent: Any) -> Any:
-    """input ** exponent, with the powers that have a cheaper operator: Python numbers 2, 3, 1/2, -1/2 and -1."""
-    special = _POWERS.get(exponent) if type(exponent) in (int, float) and isinstance(input, Value) else None
-    if special is None or not input.dtype.is_floating_point:
-        return pow_(input, exponent)
-    return OPERATORS[special](input)
-
-
-_POWERS = {2: "square", 3: "cube", 0.5: "sqrt", -0.5: "rsqrt", -1: "reciprocal"}
-
 cube = unary(
     "cube",
     "input * input * input.",
@@ -456,20 +450,31 @@ def cube_vjp(g: Value, input: Value) -> Any:
     return g * (conjugate(input * input) * 3)
 
 
+# Powers that have an operator of their own, which costs less than `pow`.
+_POWERS = {2: square, 3: cube, 0.5: sqrt, -0.5: rsqrt, -1: reciprocal}
+
+
+def raised(input: Any, exponent: Any) -> Any:
+    """input ** exponent, by a cheaper operator where a Python number has one in `_POWERS`."""
+    special = _POWERS.get(exponent) if type(exponent) in (int, float) and isinstance(input, Value) else None
+    if special is None or not input.dtype.is_floating_point:
+        return pow_(input, exponent)
+    return special(input)
+
+
 @pow_.vjp
 def pow_vjp(g: Value, input: Value, other: Value, out: Value) -> Any:
-    where = OPERATORS["where"]
     by_base: Any = None
     if isinstance(input, Value):
         if isinstance(other, Value):
-            slope = where(OPERATORS["eq"](other, 0), 0.0, other * pow_(input, other - 1))
+            slope = where(eq(other, 0), 0.0, other * pow_(input, other - 1))
         else:
-            slope = raised(input, other - 1) * other if other != 0 else OPERATORS["zeros_like"](input)
+            slope = raised(input, other - 1) * other if other != 0 else zeros_of(input)
         by_base = unbroadcast(g * slope, input)
     by_exponent: Any = None
     if isinstance(other, Value):
         if isinstance(input, Value):
-            base_is_0 = OPERATORS["logical_and"](OPERATORS["eq"](input, 0), other >= 0)
+            base_is_0 = logical_and(eq(input, 0), other >= 0)
             by_exponent = g * where(base_is_0, 0.0, out * log(input))
         else:
             by_exponent = g * (out * math.log(input)) if input > 0 else g * where(other >= 0, 0.0, math.nan)
@@ -507,7 +512,7 @@ def float_power_decompose(input: Value, exponent: Value) -> Any:
 
 def _as_float64(value: Any) -> Any:
     check_dtype(float_power, value.dtype if isinstance(value, Value) else number_dtype(value))
-    return OPERATORS["to_dtype"](value, float64) if isinstance(value, Value) else float(value)
+    return to_dtype(value, float64) if isinstance(value, Value) else float(value)
 
 
 @float_power.ref

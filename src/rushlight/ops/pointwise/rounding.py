@@ -14,7 +14,7 @@ from rushlight.ir.scalar import Scalar, apply, constant, is_nan, select
 from rushlight.ir.type import TensorType
 from rushlight.ir.value import Value
 from rushlight.ops.math.core import INF, like
-from rushlight.ops.pointwise.comparison import eq, isnan, logical_and, logical_or
+from rushlight.ops.pointwise.comparison import eq, isfinite, isnan, logical_and, logical_or
 from rushlight.ops.pointwise.definition import (
     Array,
     At,
@@ -26,8 +26,9 @@ from rushlight.ops.pointwise.definition import (
     unary,
     zeros_of,
 )
+from rushlight.ops.pointwise.selection import where
 from rushlight.ops.promote import unbroadcast
-from rushlight.ops.record import OPERATORS, Fact, Operator, Sample, define
+from rushlight.ops.record import Fact, Operator, Sample, define
 from rushlight.support.errors import require
 
 # Rounding: integers are their own.
@@ -132,15 +133,11 @@ def round_samples(rng: np.random.Generator) -> Iterator[Sample]:
 # Extrema of pairs.
 
 
-def _where(condition: Any, a: Any, b: Any) -> Any:
-    return OPERATORS["where"](condition, a, b)
-
-
 def _halved_at_ties(g: Any, of: Any, other: Any, loses: Any) -> Any:
     """g, half of it where the operands tie, nothing where `of` loses."""
     if not isinstance(of, Value):
         return None
-    return unbroadcast(_where(loses, 0.0, _where(eq(of, other), g * 0.5, g)), of)
+    return unbroadcast(where(loses, 0.0, where(eq(of, other), g * 0.5, g)), of)
 
 
 def _pairwise(name: str, doc: str, ref: Callable[..., Any]) -> Operator:
@@ -208,8 +205,8 @@ def _taken(g: Any, input: Any, other: Any, first: Any) -> Any:
     if isinstance(other, Value):
         first = logical_or(first, isnan(other))
     return (
-        unbroadcast(_where(first, g, 0.0), input) if isinstance(input, Value) else None,
-        unbroadcast(_where(first, 0.0, g), other) if isinstance(other, Value) else None,
+        unbroadcast(where(first, g, 0.0), input) if isinstance(input, Value) else None,
+        unbroadcast(where(first, 0.0, g), other) if isinstance(other, Value) else None,
     )
 
 
@@ -273,11 +270,11 @@ def clamp_vjp(g: Value, input: Value, min: Any, max: Any) -> Any:
     by_min = by_max = None
     if isinstance(min, Value):
         below = input < min if max is None else logical_and(input < min, min < max)
-        by_min = unbroadcast(_where(below, g, 0.0), min)
+        by_min = unbroadcast(where(below, g, 0.0), min)
     if isinstance(max, Value):
         above = input > max if min is None else logical_or(input > max, max < min)
-        by_max = unbroadcast(_where(above, g, 0.0), max)
-    return unbroadcast(_where(inside, g, 0.0), input), by_min, by_max
+        by_max = unbroadcast(where(above, g, 0.0), max)
+    return unbroadcast(where(inside, g, 0.0), input), by_min, by_max
 
 
 @clamp.samples
@@ -297,8 +294,8 @@ clamp_min = binary(
 
 @clamp_min.vjp
 def clamp_min_vjp(g: Value, input: Value, other: Value) -> Any:
-    by_bound = unbroadcast(_where(input < other, g, 0.0), other) if isinstance(other, Value) else None
-    return unbroadcast(_where(input >= other, g, 0.0), input), by_bound
+    by_bound = unbroadcast(where(input < other, g, 0.0), other) if isinstance(other, Value) else None
+    return unbroadcast(where(input >= other, g, 0.0), input), by_bound
 
 
 clamp_max = binary(
@@ -308,8 +305,8 @@ clamp_max = binary(
 
 @clamp_max.vjp
 def clamp_max_vjp(g: Value, input: Value, other: Value) -> Any:
-    by_bound = unbroadcast(_where(input > other, g, 0.0), other) if isinstance(other, Value) else None
-    return unbroadcast(_where(input <= other, g, 0.0), input), by_bound
+    by_bound = unbroadcast(where(input > other, g, 0.0), other) if isinstance(other, Value) else None
+    return unbroadcast(where(input <= other, g, 0.0), input), by_bound
 
 
 # Replacing NaN and infinities.
@@ -365,7 +362,7 @@ def nan_to_num_lower(at: At, input: Operand, nan: float | None, posinf: float | 
 
 @nan_to_num.vjp
 def nan_to_num_vjp(g: Value, input: Value) -> Any:
-    return _where(OPERATORS["isfinite"](input), g, 0.0)
+    return where(isfinite(input), g, 0.0)
 
 
 @nan_to_num.samples

@@ -25,9 +25,10 @@ from rushlight.ops.pointwise.definition import (
     lowered,
     sample_array,
     typed_result,
+    zeros_of,
 )
 from rushlight.ops.promote import promote, unbroadcast
-from rushlight.ops.record import OPERATORS, Fact, Sample, define
+from rushlight.ops.record import Fact, Sample, define
 from rushlight.support.errors import require
 
 # Selection.
@@ -184,7 +185,7 @@ def fill_vjp(g: Value, value: Value) -> Any:
     by_value = None
     if isinstance(value, Value):
         by_value = unbroadcast(g, value)
-    return OPERATORS["zeros_like"](g), by_value
+    return zeros_of(g), by_value
 
 
 @fill.samples

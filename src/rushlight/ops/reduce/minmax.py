@@ -14,7 +14,10 @@ from rushlight.ir.type import TensorType
 from rushlight.ir.value import Value
 from rushlight.ops.create import positions
 from rushlight.ops.dims import Array, At, Dims, Shape, normal, wrap_dim
-from rushlight.ops.record import OPERATORS, Fact, Operator, Sample, define
+from rushlight.ops.index.read import gather
+from rushlight.ops.pointwise.comparison import eq
+from rushlight.ops.pointwise.selection import where
+from rushlight.ops.record import Fact, Operator, Sample, define
 from rushlight.ops.reduce.reduction import (
     Reduced,
     axes_tuple,
@@ -52,9 +55,9 @@ def _widened_element(frame: Reduced, input: Operand) -> Scalar:
 
 def _minmax_vjp(g: Value, out: Value, input: Value, dim: Dims, keepdim: bool, op: str) -> Any:
     # Elements that tie for the extreme share the gradient evenly, as in PyTorch.
-    hit = OPERATORS["eq"](input, restored(out, input.shape, dim, keepdim, op))
+    hit = eq(input, restored(out, input.shape, dim, keepdim, op))
     shared = restored(g, input.shape, dim, keepdim, op) / sum_(hit, dim, True)
-    return OPERATORS["where"](hit, shared, 0.0)
+    return where(hit, shared, 0.0)
 
 
 amax = define(
@@ -299,7 +302,7 @@ def _minmax_along(place: Operator, input: Value, dim: int, keepdim: bool) -> tup
     if input.ndim == 0:
         return alias(input), place(input)
     indices = place(input, dim, True)
-    values = OPERATORS["gather"](input, dim, indices)
+    values = gather(input, dim, indices)
     if keepdim:
         return values, indices
     return squeeze(values, dim), squeeze(indices, dim)
@@ -312,8 +315,8 @@ def _minmax_along_vjp(g: Any, indices: Value, input: TensorType, dim: int, keepd
     own = positions(indices, input.shape[place])
     for _ in range(len(input.shape) - 1 - place):
         own = unsqueeze(own, -1)
-    hit = OPERATORS["eq"](own, restored(indices, input.shape, dim, keepdim, "max"))
-    return OPERATORS["where"](hit, restored(g[0], input.shape, dim, keepdim, "max"), 0.0)
+    hit = eq(own, restored(indices, input.shape, dim, keepdim, "max"))
+    return where(hit, restored(g[0], input.shape, dim, keepdim, "max"), 0.0)
 
 
 @max_dim.decompose

@@ -11,7 +11,12 @@ from rushlight.ir.dtype import DType, float64
 from rushlight.ir.type import TensorType
 from rushlight.ir.value import Value
 from rushlight.ops.dims import Array, Dims, compute_array, convert, normal, require_floating, widened, wrap_dims
-from rushlight.ops.record import OPERATORS, Sample, define
+from rushlight.ops.pointwise.arithmetic import sign
+from rushlight.ops.pointwise.comparison import eq, ne
+from rushlight.ops.pointwise.complex import abs_
+from rushlight.ops.pointwise.elementary import sqrt
+from rushlight.ops.pointwise.selection import where
+from rushlight.ops.record import Sample, define
 from rushlight.ops.reduce.minmax import amax, amin
 from rushlight.ops.reduce.reduction import corrected_mean, mean, restored, sum_
 from rushlight.ops.view.reorder import squeeze
@@ -75,7 +80,7 @@ def std_decompose(input: Value, dim: Dims, correction: float, keepdim: bool) -> 
     # Squares of large float32 numbers overflow although their root does not; PyTorch computes in float64 too.
     require_floating(TensorType(input.shape, input.dtype), "std")
     wide = input if input.dtype.is_complex else convert(input, float64)
-    return convert(OPERATORS["sqrt"](var(wide, dim, correction=correction, keepdim=keepdim)), input.dtype)
+    return convert(sqrt(var(wide, dim, correction=correction, keepdim=keepdim)), input.dtype)
 
 
 @std.ref
@@ -129,18 +134,18 @@ vector_norm = define(
 
 @vector_norm.decompose
 def vector_norm_decompose(input: Value, ord: float, dim: Dims, keepdim: bool, dtype: DType | None) -> Any:
-    magnitude = OPERATORS["abs"](widened(input if dtype is None else convert(input, dtype)))
+    magnitude = abs_(widened(input if dtype is None else convert(input, dtype)))
     result = dtype or input.dtype
     if ord == float("inf"):
         found = amax(magnitude, () if dim is None else dim, keepdim)
     elif ord == float("-inf"):
         found = amin(magnitude, () if dim is None else dim, keepdim)
     elif ord == 0:
-        found = sum_(convert(OPERATORS["ne"](magnitude, 0), magnitude.dtype), dim, keepdim)
+        found = sum_(convert(ne(magnitude, 0), magnitude.dtype), dim, keepdim)
     elif ord == 1:
         found = sum_(magnitude, dim, keepdim)
     elif ord == 2:
-        found = OPERATORS["sqrt"](sum_(magnitude * magnitude, dim, keepdim))
+        found = sqrt(sum_(magnitude * magnitude, dim, keepdim))
     else:
         found = sum_(magnitude ** float(ord), dim, keepdim) ** (1.0 / ord)
     return convert(found, result)
@@ -163,7 +168,6 @@ def vector_norm_ref(input: Array, ord: float, dim: Dims, keepdim: bool, dtype: D
 
 @vector_norm.vjp
 def vector_norm_vjp(g: Value, out: Value, input: Value, ord: float, dim: Dims, keepdim: bool) -> Any:
-    where, eq, sign = OPERATORS["where"], OPERATORS["eq"], OPERATORS["sign"]
     g = convert(restored(g, input.shape, dim, keepdim, "norm"), input.dtype)
     total = convert(restored(out, input.shape, dim, keepdim, "norm"), input.dtype)
     if ord == 0:
@@ -171,13 +175,13 @@ def vector_norm_vjp(g: Value, out: Value, input: Value, ord: float, dim: Dims, k
     if ord == 1:
         return g * sign(input)
     if abs(ord) == float("inf"):
-        hit = eq(OPERATORS["abs"](input), total)
+        hit = eq(abs_(input), total)
         return where(hit, sign(input) * (g / sum_(hit, dim, True)), 0.0)
     is_zero = eq(total, 0)
     # A norm of 0 has no direction; PyTorch gives it the gradient 0.
     if ord == 2:
         return where(is_zero, 0.0, input * (g / where(is_zero, 1.0, total)))
-    magnitude = OPERATORS["abs"](input)
+    magnitude = abs_(input)
     ratio = magnitude / where(is_zero, 1.0, total)
     return where(is_zero | eq(magnitude, 0), 0.0, g * sign(input) * ratio ** (float(ord) - 1.0))
 

@@ -29,9 +29,12 @@ from rushlight.ops.dims import (
     require_floating,
     wrap_dims,
 )
+from rushlight.ops.pointwise import rounding
+from rushlight.ops.pointwise.comparison import eq, ne
+from rushlight.ops.pointwise.selection import where
 from rushlight.ops.promote import promote_sum
-from rushlight.ops.record import OPERATORS, Fact, Sample, define
-from rushlight.ops.view.reorder import unsqueeze
+from rushlight.ops.record import Fact, Sample, define
+from rushlight.ops.view.reorder import expand, unsqueeze
 from rushlight.sym import Size, SizeExpr, axis_symbol, maximum, product
 
 
@@ -106,7 +109,7 @@ def restored(value: Value, shape: Shape, dim: Dims, keepdim: bool, op: str) -> A
 
 def spread(value: Value, shape: Shape, dim: Dims, keepdim: bool, op: str) -> Any:
     """A reduced value repeated over the dims that were reduced."""
-    return OPERATORS["expand"](restored(value, shape, dim, keepdim, op), shape)
+    return expand(restored(value, shape, dim, keepdim, op), shape)
 
 
 def reduction_samples(rng: np.random.Generator) -> Iterator[Sample]:
@@ -201,10 +204,10 @@ def sum_repeated_lower(at: At, input: Operand, dim: Dims, along: bool, share: Si
 
 @sum_repeated.vjp
 def sum_repeated_vjp(g: Value, input: TensorType, share: Size) -> Any:
-    spread_out = OPERATORS["expand"](g, input.shape)
+    spread_out = expand(g, input.shape)
     if isinstance(share, int) and share == 1:
         return spread_out
-    return OPERATORS["where"](OPERATORS["ne"](count_of(g, share), 0), spread_out, 0.0)
+    return where(ne(count_of(g, share), 0), spread_out, 0.0)
 
 
 @sum_repeated.samples
@@ -311,7 +314,7 @@ def corrected_mean_vjp(g: Value, input: TensorType, dim: Dims, keepdim: bool, co
     elif isinstance(correction, int):
         divisor = count_of(g, maximum(count - correction, 0))
     else:
-        divisor = OPERATORS["maximum"](count_of(g, count) - correction, 0.0)
+        divisor = rounding.maximum(count_of(g, count) - correction, 0.0)
     return spread(g / divisor, input.shape, dim, keepdim, "mean")
 
 
@@ -355,7 +358,6 @@ def prod_lower(at: At, input: Operand, dim: Dims, keepdim: bool, dtype: DType | 
 @prod.vjp
 def prod_vjp(g: Value, input: Value, dim: Dims, keepdim: bool) -> Any:
     # The product of all others is out / x, but for zeros: one zero gets the product of the rest, two leave nothing.
-    where, eq = OPERATORS["where"], OPERATORS["eq"]
     is_zero = eq(input, 0)
     solid = where(is_zero, 1.0, input)
     rest = prod(solid, dim, True)

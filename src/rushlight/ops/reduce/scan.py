@@ -14,9 +14,11 @@ from rushlight.ir.type import TensorType
 from rushlight.ir.value import Value
 from rushlight.ops.dims import Array, At, compute_array, convert, normal, replaced, wrap_dim
 from rushlight.ops.join import flip
+from rushlight.ops.pointwise.comparison import eq
 from rushlight.ops.pointwise.definition import array_type
+from rushlight.ops.pointwise.selection import where
 from rushlight.ops.promote import promote_sum
-from rushlight.ops.record import OPERATORS, Fact, Sample, define
+from rushlight.ops.record import Fact, Sample, define
 from rushlight.sym import axis_symbol
 
 cumsum = define(
@@ -106,7 +108,6 @@ def cumprod_lower(at: At, input: Operand, dim: int, dtype: DType | None) -> Scal
 def cumprod_vjp(g: Value, out: Value, input: Value, dim: int) -> Any:
     # Up to the first zero, the sum from i on of g * out, over x[i]. At the first zero itself, the products that would
     # follow without it. Beyond it, nothing.
-    where, eq = OPERATORS["where"], OPERATORS["eq"]
     zeros = cumsum(eq(input, 0), dim)
     first = eq(zeros, 1) & eq(input, 0)
     before = _from_behind(g * out, dim) / where(eq(input, 0), 1.0, input)

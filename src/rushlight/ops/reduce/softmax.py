@@ -14,7 +14,11 @@ from rushlight.ir.dtype import DType
 from rushlight.ir.type import TensorType
 from rushlight.ir.value import Value
 from rushlight.ops.dims import Array, Dims, compute_array, convert, normal, widened, wrap_dim, wrap_dims
-from rushlight.ops.record import OPERATORS, Sample, define
+from rushlight.ops.pointwise.comparison import eq
+from rushlight.ops.pointwise.complex import abs_
+from rushlight.ops.pointwise.elementary import exp, log
+from rushlight.ops.pointwise.selection import where
+from rushlight.ops.record import Sample, define
 from rushlight.ops.reduce.minmax import peak
 from rushlight.ops.reduce.reduction import restored, sum_
 from rushlight.ops.view.reorder import squeeze
@@ -42,7 +46,7 @@ softmax = define(
 def softmax_decompose(input: Value, dim: int, dtype: DType | None) -> Any:
     dim = wrap_dim(dim, input.ndim, "softmax")
     x = _entered(input, dtype)
-    weights = OPERATORS["exp"](x - peak(x, dim, True))
+    weights = exp(x - peak(x, dim, True))
     # A division a row and not an element: those take longer than all the rest of a row that lies in the cache.
     return convert(weights * (1.0 / sum_(weights, dim, True)), dtype or input.dtype)
 
@@ -110,7 +114,7 @@ def log_softmax_decompose(input: Value, dim: int, dtype: DType | None) -> Any:
     dim = wrap_dim(dim, input.ndim, "log_softmax")
     x = _entered(input, dtype)
     shifted = x - peak(x, dim, True)
-    return convert(shifted - OPERATORS["log"](sum_(OPERATORS["exp"](shifted), dim, True)), dtype or input.dtype)
+    return convert(shifted - log(sum_(exp(shifted), dim, True)), dtype or input.dtype)
 
 
 @log_softmax.ref
@@ -144,7 +148,7 @@ log_softmax_backward = define(
 @log_softmax_backward.decompose
 def log_softmax_backward_decompose(grad: Value, output: Value, dim: int) -> Any:
     g, y = widened(grad), widened(output)
-    return convert(g - OPERATORS["exp"](y) * sum_(g, dim, True), grad.dtype)
+    return convert(g - exp(y) * sum_(g, dim, True), grad.dtype)
 
 
 @log_softmax_backward.ref
@@ -172,8 +176,8 @@ def logsumexp_decompose(input: Value, dim: Dims, keepdim: bool) -> Any:
     x = widened(input)
     top = peak(x, dims, True)
     # An infinite largest element is not taken off: inf - inf would be NaN.
-    top = OPERATORS["where"](OPERATORS["eq"](OPERATORS["abs"](top), float("inf")), 0.0, top)
-    found = OPERATORS["log"](sum_(OPERATORS["exp"](x - top), dims, True)) + top
+    top = where(eq(abs_(top), float("inf")), 0.0, top)
+    found = log(sum_(exp(x - top), dims, True)) + top
     found = found if keepdim else squeeze(found, dims)
     return convert(found, input.dtype)
 
@@ -191,7 +195,7 @@ def logsumexp_ref(input: Array, dim: Dims, keepdim: bool) -> Array:
 @logsumexp.vjp
 def logsumexp_vjp(g: Value, out: Value, input: Value, dim: Dims, keepdim: bool) -> Any:
     total = restored(out, input.shape, dim, keepdim, "logsumexp")
-    return restored(g, input.shape, dim, keepdim, "logsumexp") * OPERATORS["exp"](input - total)
+    return restored(g, input.shape, dim, keepdim, "logsumexp") * exp(input - total)
 
 
 @logsumexp.samples

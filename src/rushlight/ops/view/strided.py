@@ -15,8 +15,8 @@ from rushlight.ir.type import Layout, TensorType, contiguous_strides, dense_orde
 from rushlight.ir.value import Value
 from rushlight.ops.create import filled
 from rushlight.ops.dims import Array, At, Shape, normal, replaced, same_shape, wrap_dim, zero
-from rushlight.ops.record import OPERATORS, Fact, Sample, define
-from rushlight.ops.view.reshape import dense, regrouped
+from rushlight.ops.record import Fact, Sample, define
+from rushlight.ops.view.reshape import contiguous, dense, regrouped
 from rushlight.support.errors import fail, require
 from rushlight.sym import Size, ge, gt, le, maximum, minimum, product, required, statically_known, total
 
@@ -164,7 +164,7 @@ def as_strided_backward_lower(
 @as_strided_backward.vjp
 def as_strided_backward_vjp(g: Value, grad: TensorType, stride: Shape, storage_offset: Size | None) -> Any:
     # The strides are those of a row-major tensor, whatever the layout of its gradient.
-    return as_strided(OPERATORS["contiguous"](g), grad.shape, stride, storage_offset)
+    return as_strided(contiguous(g), grad.shape, stride, storage_offset)
 
 
 @as_strided_backward.samples
