@@ -22,7 +22,7 @@ def blocks(path: Path) -> list[tuple[str, str, int]]:
 
 PAGES = [
     path
-    for path in (ROOT / "README.md", ROOT / "ARCHITECTURE.md", *sorted((ROOT / "docs").glob("*.md")))
+    for path in (ROOT / "README.md", ROOT / "ARCHITECTURE.md", *sorted((ROOT / "docs").rglob("*.md")))
     if any(language == "python" for language, _, _ in blocks(path))
 ]
 
