@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -54,6 +56,15 @@ KINDS: dict[str, Callable[[Any], Any]] = {
     "forward": lambda model: model[0].register_forward_hook(double_output),
     "full backward": lambda model: model[2].register_full_backward_hook(halve_grad_input),
     "full backward pre": lambda model: model[2].register_full_backward_pre_hook(halve_grad_output),
+    "forward, first": lambda model: model[0].register_forward_hook(double_output, prepend=True),
+    "forward, always": lambda model: model[0].register_forward_hook(double_output, always_call=True),
+    "forward with keywords": lambda model: model[0].register_forward_hook(
+        lambda module, args, kwargs, output: output * 3, with_kwargs=True
+    ),
+    "forward pre with keywords": lambda model: model[2].register_forward_pre_hook(
+        lambda module, args, kwargs: ((args[0] * 0.25,), kwargs), with_kwargs=True
+    ),
+    "of the model": lambda model: model.register_forward_hook(double_output),
 }
 
 
@@ -198,3 +209,96 @@ def test_an_exception_in_a_hook_leaves_what_was_there(wrap: Any) -> None:
         handle.remove()
     function(rl.ones(2, 3)).backward()
     assert same([item.grad for item in model.parameters()], [item * 2 for item in before])
+
+
+def train(register: Callable[[Any, list[str]], Any], wrap: Any, when: str) -> list[Any]:
+    """The parameters, and what a hook of the optimizer saw, after each of some compiled training steps."""
+    model, seen = two_layers(), []
+    optimizer = rl.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    handle = register(optimizer, seen) if when == "first" else None
+
+    def step(x: Any) -> None:
+        optimizer.zero_grad()
+        model(x).square().sum().backward()
+        optimizer.step()
+
+    step = wrap(step)
+    found: list[Any] = []
+    for turn in range(4):
+        if turn == 1 and when == "later":
+            handle = register(optimizer, seen)
+        if turn == 2 and handle is not None:
+            handle.remove()
+        step(rl.linspace(-1, 1, 6).reshape(2, 3))
+        found.append([*[item.detach().clone() for item in model.parameters()], rl.tensor(len(seen) > 0)])
+    return found
+
+
+def halve_gradients(optimizer: Any) -> None:
+    for group in optimizer.param_groups:
+        for parameter in group["params"]:
+            parameter.grad.mul_(0.5)
+
+
+OPTIMIZER_KINDS: dict[str, Callable[[Any, list[str]], Any]] = {
+    "step pre": lambda optimizer, seen: optimizer.register_step_pre_hook(
+        lambda optimizer, args, kwargs: (seen.append("pre"), halve_gradients(optimizer))[1]
+    ),
+    "step post": lambda optimizer, seen: optimizer.register_step_post_hook(
+        lambda optimizer, args, kwargs: (seen.append("post"), halve_gradients(optimizer))[1]
+    ),
+}
+
+
+@pytest.mark.parametrize("when", ["first", "later"])
+@pytest.mark.parametrize("kind", OPTIMIZER_KINDS)
+def test_hooks_of_optimizers_do_the_same_compiled(kind: str, when: str) -> None:
+    register = OPTIMIZER_KINDS[kind]
+    assert same(train(register, rl.compile, when), train(register, lambda function: function, when))
+
+
+def test_hooks_of_nodes_do_the_same_compiled() -> None:
+    def run(wrap: Any) -> list[Any]:
+        x = rl.arange(3.0).requires_grad_()
+        forward, found = wrap(lambda x: (x * x).sum()), []
+        for register in ("register_prehook", "register_hook"):
+            for kept in (False, True):
+                y = forward(x)
+                handle = getattr(y.grad_fn, register)(lambda *grads: found.append(len(grads)))
+                if not kept:
+                    handle.remove()
+                x.grad = None
+                y.backward()
+                found.append(x.grad)
+        return found
+
+    assert same(run(rl.compile), run(lambda function: function))
+
+
+# Where each way to register a hook is tried compiled, or why it does not concern compiled code.
+COVERED = {
+    "register_hook": "KINDS; test_hooks_of_nodes",
+    "register_prehook": "test_hooks_of_nodes",
+    "register_post_accumulate_grad_hook": "KINDS",
+    "register_forward_pre_hook": "KINDS",
+    "register_forward_hook": "KINDS",
+    "register_full_backward_pre_hook": "KINDS",
+    "register_full_backward_hook": "KINDS",
+    "register_step_pre_hook": "OPTIMIZER_KINDS",
+    "register_step_post_hook": "OPTIMIZER_KINDS",
+    "register_state_dict_pre_hook": "state dicts are made outside of compiled functions",
+    "register_state_dict_post_hook": "state dicts are made outside of compiled functions",
+    "register_load_state_dict_pre_hook": "state dicts are loaded outside of compiled functions",
+    "register_load_state_dict_post_hook": "state dicts are loaded outside of compiled functions",
+}
+
+
+def test_every_way_to_register_a_hook_is_covered() -> None:
+    root = Path(rl.__file__).parent
+    found = {
+        node.name
+        for path in root.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("register_") and node.name.endswith("hook")
+    }
+    assert found == set(COVERED)
