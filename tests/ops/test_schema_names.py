@@ -17,6 +17,13 @@ def test_signature_has_the_names_of_the_schema(name: str) -> None:
     assert signature.results == tuple([item.name for item in schema.results])
 
 
+@pytest.mark.parametrize("name", sorted(name for name, op in OPERATORS.items() if op.vjp_rule is not None))
+def test_vjp_says_which_parameters_receive_types(name: str) -> None:
+    op = OPERATORS[name]
+    annotations = op.vjp_rule.__annotations__
+    assert op.vjp_types == tuple([need for need in op.vjp_needs if "TensorType" in str(annotations.get(need))])
+
+
 def test_defaults_with_commas_do_not_split() -> None:
     text = "f(Tensor(a) x, int[] size=(1, 2), str how='mean', *, bool keep=False) -> (Tensor values, Tensor)"
     assert signature_of(text).parameters == ("x", "size", "how", "keep")

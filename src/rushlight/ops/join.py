@@ -89,7 +89,7 @@ def cat_lower(at: At, tensors: tuple[Operand, ...], dim: int) -> Scalar:
     return found
 
 
-@cat.vjp
+@cat.vjp(types=("tensors",))
 def cat_vjp(g: Value, tensors: tuple[TensorType, ...], dim: int) -> Any:
     place, parts = _joined([item.shape for item in tensors], dim)
     grads: list[Any] = [None] * len(tensors)

@@ -78,7 +78,7 @@ def layer_norm_ref(
     return (found if bias is None else found + compute_array(bias)).astype(input.dtype)
 
 
-@layer_norm.vjp
+@layer_norm.vjp(types=("bias",))
 def layer_norm_vjp(
     g: Value, input: Value, normalized_shape: Shape, weight: Value | None, bias: TensorType | None, eps: float
 ) -> Any:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from enum import Flag, auto
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 from rushlight.ir.dtype import Kind
 from rushlight.ir.graph import GraphBuilder, Node
@@ -88,6 +88,7 @@ class Operator(Op):
         "view_rule",
         "vjp_needs",
         "vjp_rule",
+        "vjp_types",
     )
 
     def __init__(self, schema: str, doc: str, facts: Fact, dtypes: str, autocast: str | None, variants: str) -> None:
@@ -109,6 +110,7 @@ class Operator(Op):
         self.inverse_rule: Callable[..., Any] | None = None
         self.vjp_rule: Callable[..., Any] | None = None
         self.vjp_needs: tuple[str, ...] = ()
+        self.vjp_types: tuple[str, ...] = ()
         self.jvp_rule: Callable[..., Any] | None = None
         self.batch_rule: Callable[..., Any] | None = None
         self.shard_rule: str | Callable[..., Any] | None = None
@@ -164,18 +166,30 @@ class Operator(Op):
         self.inverse_rule = rule
         return rule
 
-    def vjp(self, rule: F) -> F:
-        """Reverse derivative: `g`, then any of the results' and parameters' names; exactly those are saved.
+    @overload
+    def vjp(self, rule: F) -> F: ...
 
+    @overload
+    def vjp(self, *, types: tuple[str, ...]) -> Callable[[F], F]: ...
+
+    def vjp(self, rule: F | None = None, *, types: tuple[str, ...] = ()) -> F | Callable[[F], F]:
+        """Reverse derivative: takes `g`, then any of the names of results and parameters; exactly those are saved.
+
+        The parameters named in `types`, as in `@gather.vjp(types=("input",))`, receive the TensorType: no data is
+        saved for them.
         Returns one gradient (or None) per operand, in the schema's order; a bare value when there is one operand.
         With several results `g` is a tuple with None for results that have no gradient.
         """
-        names = self._names(rule)
-        known = {*self.signature.results, *self.signature.parameters}
-        if not names or names[0] != "g" or not set(names[1:]) <= known:
-            fail("X002", f"{self.name}: vjp takes g, then names of results or parameters", takes=names)
-        self.vjp_rule, self.vjp_needs = rule, names[1:]
-        return rule
+
+        def attach(rule: F) -> F:
+            names = self._names(rule)
+            allowed = {*self.signature.results, *self.signature.parameters}
+            if not names or names[0] != "g" or not set(names[1:]) <= allowed or not set(types) <= set(names[1:]):
+                fail("X002", f"{self.name}: vjp takes g, then names of results or parameters", takes=names)
+            self.vjp_rule, self.vjp_needs, self.vjp_types = rule, names[1:], types
+            return rule
+
+        return attach if rule is None else attach(rule)
 
     def jvp(self, rule: F) -> F:
         """Forward derivative: `(tangents, out, operands and attributes)`."""

@@ -58,7 +58,7 @@ def part_lower(at: At, input: Operand, dim: int, start: Size, length: Size) -> S
     return input[replaced(at, dim, at[dim] + start)]
 
 
-@part.vjp
+@part.vjp(types=("input",))
 def part_vjp(g: Value, input: TensorType, dim: int, start: Size, length: Size) -> Any:
     return slice_backward(g, input.shape, dim, start, start + length, 1)
 
@@ -147,7 +147,7 @@ def split_ref(tensor: Array, split_size_or_sections: Any, dim: int) -> tuple[Arr
     return tuple(np.split(tensor, np.cumsum(sizes)[:-1], dim))
 
 
-@split.vjp
+@split.vjp(types=("tensor",))
 def split_vjp(g: Any, tensor: TensorType, split_size_or_sections: Any, dim: int) -> Any:
     place = own_dim(dim, tensor.shape, "split")
     sizes = split_sizes(tensor.shape[place], split_size_or_sections)
@@ -217,7 +217,7 @@ def unbind_ref(input: Array, dim: int) -> tuple[Array, ...]:
     return tuple([np.take(input, position, dim) for position in range(input.shape[dim])])
 
 
-@unbind.vjp
+@unbind.vjp(types=("input",))
 def unbind_vjp(g: Any, input: TensorType, dim: int) -> Any:
     place = own_dim(dim, input.shape, "unbind")
     given = next(grad for grad in g if grad is not None)

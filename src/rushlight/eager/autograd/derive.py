@@ -28,13 +28,17 @@ Needed = tuple[bool, ...]
 
 
 class Rule(NamedTuple):
-    """A derivative rule: whose it is, its function, what it needs by name, and the names that those are found under."""
+    """A derivative rule: its owner, its function, the names that it needs, and the operator's operands and results.
+
+    `types` are the names of which the function receives the type, not the value.
+    """
 
     owner: Any
     function: Callable[..., Any]
     needs: tuple[str, ...]
     operands: tuple[str, ...]
     results: tuple[str, ...]
+    types: tuple[str, ...] = ()
     many: bool = False  # the result is a list, whose length each call decides
 
     def for_results(self, count: int) -> Rule:
@@ -63,7 +67,7 @@ def rule_of(op: Any) -> Rule | None:
         operands = tuple([item.name for item in schema.operands])
         many = schema.results[0].type.endswith("[]")
         results = () if many else tuple([item.name for item in schema.results])
-        rule = Rule(base, base.vjp_rule, base.vjp_needs, operands, results, many)
+        rule = Rule(base, base.vjp_rule, base.vjp_needs, operands, results, base.vjp_types, many)
     _rules[op] = rule
     return rule
 
@@ -93,10 +97,8 @@ def apply_rule(
     count = len(rule.results)
     tensors = iter(values[count:])
     named = {name: attrs[name] if name in attrs else next(tensors) for name in rule.needs}
-    annotations = rule.function.__annotations__
-    for name, value in named.items():
-        if "TensorType" in str(annotations.get(name)):
-            named[name] = _types(value)
+    for name in rule.types:
+        named[name] = _types(named[name])
     result = rule.function(values[0] if count == 1 and not rule.many else tuple(values[:count]), **named)
     gradients = result if isinstance(result, tuple) and not _is_bare(result, structure) else (result,)
     if len(gradients) != len(rule.operands):

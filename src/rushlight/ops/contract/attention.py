@@ -56,7 +56,7 @@ def causal_softmax_ref(input: Array) -> Array:
     return np.where(seen, weights / np.sum(weights, -1, keepdims=True), 0).astype(input.dtype)
 
 
-@causal_softmax.vjp
+@causal_softmax.vjp(types=("input",))
 def causal_softmax_vjp(g: Value, out: Value, input: TensorType) -> Any:
     return _causal_softmax_gradient(g, out)
 

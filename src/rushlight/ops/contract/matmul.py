@@ -394,7 +394,7 @@ def linear_lower(at: At, input: Operand, weight: Operand, bias: Operand | None) 
     return cast(found, input.dtype)
 
 
-@linear.vjp
+@linear.vjp(types=("bias",))
 def linear_vjp(g: Value, input: Value, weight: Value, bias: TensorType | None) -> Any:
     rows = product(input.shape[:-1])
     flat_g, flat_x = reshape(g, (rows, g.shape[-1])), reshape(input, (rows, input.shape[-1]))

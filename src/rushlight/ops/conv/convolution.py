@@ -202,7 +202,7 @@ def convolution_lower(
     return cast(found if bias is None else found + cast(bias[o], wide), input.dtype)
 
 
-@convolution.vjp
+@convolution.vjp(types=("bias",))
 def convolution_vjp(
     g: Value,
     input: Value,

@@ -90,7 +90,7 @@ def gather_lower(at: At, input: Operand, dim: int, index: Operand) -> Scalar:
     return guarded(within(position, input.shape[place]), input[replaced(at, place, position)], zero(input.dtype))
 
 
-@gather.vjp
+@gather.vjp(types=("input",))
 def gather_vjp(g: Value, input: TensorType, dim: int, index: Value) -> Any:
     wide = widened(g)
     found = OPERATORS["scatter_add"](zeros_of(wide, input.shape), dim, index, wide)
@@ -162,7 +162,7 @@ def index_select_lower(at: At, input: Operand, dim: int, index: Operand) -> Scal
     return guarded(within(position, input.shape[place]), input[replaced(at, place, position)], zero(input.dtype))
 
 
-@index_select.vjp
+@index_select.vjp(types=("input",))
 def index_select_vjp(g: Value, input: TensorType, dim: int, index: Value) -> Any:
     wide = widened(g)
     return convert(OPERATORS["index_add"](zeros_of(wide, input.shape), dim, index, wide), input.dtype), None
@@ -239,7 +239,7 @@ def index_lower(at: At, input: Operand, indices: tuple[Operand, ...], dims: tupl
     return guarded(conditions, input[places], zero(input.dtype))
 
 
-@index.vjp
+@index.vjp(types=("input",))
 def index_vjp(g: Value, input: TensorType, indices: tuple[Value, ...], dims: tuple[int, ...]) -> Any:
     wide = widened(g)
     found = OPERATORS["index_put"](zeros_of(wide, input.shape), indices, wide, dims, True)
@@ -280,7 +280,7 @@ def embedding_lower(at: At, input: Operand, weight: Operand, padding_idx: int | 
     return guarded(within(row, weight.shape[0]), weight[row, at[-1]], zero(weight.dtype))
 
 
-@embedding.vjp
+@embedding.vjp(types=("weight",))
 def embedding_vjp(g: Value, input: Value, weight: TensorType, padding_idx: int | None) -> Any:
     found = OPERATORS["embedding_backward"](widened(g), input, weight.shape[0], padding_idx)
     return None, convert(found, weight.dtype)

@@ -85,7 +85,7 @@ def real_lower(at: At, input: Operand) -> Scalar:
     return apply("real", value) if value.type.is_complex else cast(value, input.dtype)
 
 
-@real.vjp
+@real.vjp(types=("input",))
 def real_vjp(g: Value, input: TensorType) -> Any:
     return convert(g, input.dtype)
 
@@ -121,7 +121,7 @@ def imag_lower(at: At, input: Operand) -> Scalar:
     return apply("imag", converted(input, at, input.dtype))
 
 
-@imag.vjp
+@imag.vjp(types=("input",))
 def imag_vjp(g: Value, input: TensorType) -> Any:
     return convert(g, input.dtype) * 1j
 

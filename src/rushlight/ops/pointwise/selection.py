@@ -110,7 +110,7 @@ def to_dtype_lower(at: At, input: Operand, dtype: DType) -> Scalar:
     return cast(element(input, at), dtype)
 
 
-@to_dtype.vjp
+@to_dtype.vjp(types=("input",))
 def to_dtype_vjp(g: Value, input: TensorType) -> Any:
     return to_dtype(g, input.dtype)
 

@@ -252,7 +252,7 @@ def adaptive_avg_pool_lower(at: At, input: Operand, output_size: Shape) -> Scala
     return cast(reduce("sum", axes, element, BLOCKED) / count, input.dtype)
 
 
-@adaptive_avg_pool.vjp
+@adaptive_avg_pool.vjp(types=("input",))
 def adaptive_avg_pool_vjp(g: Value, input: TensorType, output_size: Shape) -> Any:
     return adaptive_avg_pool_backward(g, input.shape[len(input.shape) - len(output_size) :])
 
@@ -302,7 +302,7 @@ def adaptive_avg_pool_backward_lower(at: At, grad: Operand, input_space: Shape) 
     return cast(reduce("sum", axes, guarded(conditions, share, zero(wide)), BLOCKED), grad.dtype)
 
 
-@adaptive_avg_pool_backward.vjp
+@adaptive_avg_pool_backward.vjp(types=("grad",))
 def adaptive_avg_pool_backward_vjp(g: Value, grad: TensorType, input_space: Shape) -> Any:
     return adaptive_avg_pool(g, grad.shape[len(grad.shape) - len(input_space) :])
 

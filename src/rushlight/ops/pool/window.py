@@ -281,7 +281,7 @@ def avg_pool_lower(
     return cast(reduce("sum", axes, element, BLOCKED) / lift(count, wide), input.dtype)
 
 
-@avg_pool.vjp
+@avg_pool.vjp(types=("input",))
 def avg_pool_vjp(
     g: Value,
     input: TensorType,

@@ -329,7 +329,7 @@ def max_dim_ref(input: Array, dim: int, keepdim: bool) -> tuple[Array, Array]:
     return amax_ref(input, dim, keepdim), argmax_ref(input, dim, keepdim)
 
 
-@max_dim.vjp
+@max_dim.vjp(types=("input",))
 def max_dim_vjp(g: Any, indices: Value, input: TensorType, dim: int, keepdim: bool) -> Any:
     return _minmax_along_vjp(g, indices, input, dim, keepdim)
 
@@ -351,7 +351,7 @@ def min_dim_ref(input: Array, dim: int, keepdim: bool) -> tuple[Array, Array]:
     return amin_ref(input, dim, keepdim), argmin_ref(input, dim, keepdim)
 
 
-@min_dim.vjp
+@min_dim.vjp(types=("input",))
 def min_dim_vjp(g: Any, indices: Value, input: TensorType, dim: int, keepdim: bool) -> Any:
     return _minmax_along_vjp(g, indices, input, dim, keepdim)
 

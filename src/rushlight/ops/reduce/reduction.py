@@ -159,7 +159,7 @@ def sum_lower(at: At, input: Operand, dim: Dims, keepdim: bool, dtype: DType | N
     return cast(cast(sum_scalar(frame, cast(cast(input[frame.index], found), compute)), compute), found)
 
 
-@sum_.vjp
+@sum_.vjp(types=("input",))
 def sum_vjp(g: Value, input: TensorType, dim: Dims, keepdim: bool) -> Any:
     return convert(spread(g, input.shape, dim, keepdim, "sum"), input.dtype)
 
@@ -202,7 +202,7 @@ def sum_repeated_lower(at: At, input: Operand, dim: Dims, along: bool, share: Si
     return cast(cast(signed_sum_scalar(frame, cast(input[frame.index], compute), along), compute), input.dtype)
 
 
-@sum_repeated.vjp
+@sum_repeated.vjp(types=("input",))
 def sum_repeated_vjp(g: Value, input: TensorType, share: Size) -> Any:
     spread_out = expand(g, input.shape)
     if isinstance(share, int) and share == 1:
@@ -263,7 +263,7 @@ def _quotient(total: Scalar, count: Size, correction: float, dtype: DType) -> Sc
     return cast(total / divisor, dtype)
 
 
-@mean.vjp
+@mean.vjp(types=("input",))
 def mean_vjp(g: Value, input: TensorType, dim: Dims, keepdim: bool) -> Any:
     shared = g / count_of(g, reduced_count(input.shape, dim, "mean"))
     return convert(spread(shared, input.shape, dim, keepdim, "mean"), input.dtype)
@@ -305,7 +305,7 @@ def corrected_mean_lower(at: At, input: Operand, dim: Dims, keepdim: bool, corre
     return cast(_quotient(total, reduced_count(input.shape, dim, "mean"), correction, compute), input.dtype)
 
 
-@corrected_mean.vjp
+@corrected_mean.vjp(types=("input",))
 def corrected_mean_vjp(g: Value, input: TensorType, dim: Dims, keepdim: bool, correction: float) -> Any:
     count = reduced_count(input.shape, dim, "mean")
     divisor: Any

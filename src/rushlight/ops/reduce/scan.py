@@ -76,7 +76,7 @@ def _from_behind(value: Any, dim: int) -> Any:
     return flip(cumsum(flip(value, (dim,)), dim), (dim,)) if value.ndim else value
 
 
-@cumsum.vjp
+@cumsum.vjp(types=("input",))
 def cumsum_vjp(g: Value, input: TensorType, dim: int) -> Any:
     return convert(_from_behind(g, dim), input.dtype)
 

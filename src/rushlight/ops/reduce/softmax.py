@@ -63,7 +63,7 @@ def softmax_ref(input: Array, dim: int, dtype: DType | None) -> Array:
         )
 
 
-@softmax.vjp
+@softmax.vjp(types=("input",))
 def softmax_vjp(g: Value, out: Value, input: TensorType, dim: int) -> Any:
     return convert(softmax_backward(g, out, dim), input.dtype)
 
@@ -125,7 +125,7 @@ def log_softmax_ref(input: Array, dim: int, dtype: DType | None) -> Array:
         return (shifted - np.log(np.sum(np.exp(shifted), dim, keepdims=True))).astype(result)
 
 
-@log_softmax.vjp
+@log_softmax.vjp(types=("input",))
 def log_softmax_vjp(g: Value, out: Value, input: TensorType, dim: int) -> Any:
     return convert(log_softmax_backward(g, out, dim), input.dtype)
 

@@ -71,7 +71,7 @@ def select_lower(at: At, input: Operand, dim: int, index: Size) -> Scalar:
     return input[(*at[:place], check_index(index, input.shape[place], "select"), *at[place:])]
 
 
-@select.vjp
+@select.vjp(types=("input",))
 def select_vjp(g: Value, input: TensorType, dim: int, index: Size) -> Any:
     return select_backward(g, input.shape, dim, index)
 
@@ -155,7 +155,7 @@ def select_scatter_lower(at: At, input: Operand, src: Operand, dim: int, index: 
     return _selected(at, src, input.shape, dim, index, input[at])
 
 
-@select_scatter.vjp
+@select_scatter.vjp(types=("src",))
 def select_scatter_vjp(g: Value, src: TensorType, dim: int, index: Size) -> Any:
     return select_scatter(g, zeros_of(g, src.shape), dim, index), convert(select(g, dim, index), src.dtype)
 
@@ -212,7 +212,7 @@ def slice_lower(at: At, input: Operand, dim: int, start: Size | None, end: Size 
     return input[replaced(at, place, first + at[place] * step)]
 
 
-@slice_.vjp
+@slice_.vjp(types=("input",))
 def slice_vjp(g: Value, input: TensorType, dim: int, start: Size | None, end: Size | None, step: Size) -> Any:
     return slice_backward(g, input.shape, dim, start, end, step)
 
@@ -314,7 +314,7 @@ def slice_scatter_lower(
     return _sliced(at, src, input.shape, dim, (start, end, step), input[at])
 
 
-@slice_scatter.vjp
+@slice_scatter.vjp(types=("src",))
 def slice_scatter_vjp(g: Value, src: TensorType, dim: int, start: Size | None, end: Size | None, step: Size) -> Any:
     part = convert(slice_(g, dim, start, end, step), src.dtype)
     return slice_scatter(g, zeros_of(g, src.shape), dim, start, end, step), part
@@ -370,7 +370,7 @@ def _on_diagonal(at: At, first: int, second: int, offset: int) -> tuple[Size, ..
     return tuple(index)
 
 
-@diagonal.vjp
+@diagonal.vjp(types=("input",))
 def diagonal_vjp(g: Value, input: TensorType, offset: int, dim1: int, dim2: int) -> Any:
     return diagonal_backward(g, input.shape, offset, dim1, dim2)
 
@@ -461,7 +461,7 @@ def diagonal_scatter_lower(at: At, input: Operand, src: Operand, offset: int, di
     return _diagonalised(at, src, input.shape, (offset, dim1, dim2), input[at])
 
 
-@diagonal_scatter.vjp
+@diagonal_scatter.vjp(types=("src",))
 def diagonal_scatter_vjp(g: Value, src: TensorType, offset: int, dim1: int, dim2: int) -> Any:
     part = convert(diagonal(g, offset, dim1, dim2), src.dtype)
     return diagonal_scatter(g, zeros_of(g, src.shape), offset, dim1, dim2), part

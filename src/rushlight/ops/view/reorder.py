@@ -329,7 +329,7 @@ def squeeze_lower(at: At, input: Operand, dim: Dims) -> Scalar:
     return input[tuple([0 if item in dropped else next(rest) for item in range(len(input.shape))])]
 
 
-@squeeze.vjp
+@squeeze.vjp(types=("input",))
 def squeeze_vjp(g: Value, input: TensorType, dim: Dims) -> Any:
     return _restored(g, input.shape, dim)
 
@@ -401,7 +401,7 @@ def expand_lower(at: At, input: Operand, size: Shape) -> Scalar:
     return input[tuple([0 if is_one(old) else axis for old, axis in zip(input.shape, at[lead:], strict=True)])]
 
 
-@expand.vjp
+@expand.vjp(types=("input",))
 def expand_vjp(g: Value, input: TensorType) -> Any:
     return sum_to(g, input.shape)
 

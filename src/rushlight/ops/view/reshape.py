@@ -220,7 +220,7 @@ def view_lower(at: At, input: Operand, size: Shape) -> Scalar:
     return _element(input, at, completed_shape(input.shape, size, "view"))
 
 
-@view.vjp
+@view.vjp(types=("input",))
 def view_vjp(g: Value, input: TensorType) -> Any:
     return reshape(g, input.shape)
 
@@ -283,7 +283,7 @@ def reshape_lower(at: At, input: Operand, shape: Shape) -> Scalar:
     return _element(input, at, completed_shape(input.shape, shape, "reshape"))
 
 
-@reshape.vjp
+@reshape.vjp(types=("input",))
 def reshape_vjp(g: Value, input: TensorType) -> Any:
     return reshape(g, input.shape)
 

@@ -83,7 +83,7 @@ def as_strided_lower(at: At, input: Operand, size: Shape, stride: Shape, storage
     return input[_strided_place(at, input.shape, stride, storage_offset)]
 
 
-@as_strided.vjp
+@as_strided.vjp(types=("input",))
 def as_strided_vjp(g: Value, input: TensorType, stride: Shape, storage_offset: Size | None) -> Any:
     distance = 0 if storage_offset is None else storage_offset
     if _holds(input, g.shape, stride, distance):
@@ -161,7 +161,7 @@ def as_strided_backward_lower(
     return Scatter(zero(grad.dtype), axes, _strided_place(axes, input_sizes, stride, storage_offset), grad[axes], "sum")
 
 
-@as_strided_backward.vjp
+@as_strided_backward.vjp(types=("grad",))
 def as_strided_backward_vjp(g: Value, grad: TensorType, stride: Shape, storage_offset: Size | None) -> Any:
     # The strides are those of a row-major tensor, whatever the layout of its gradient.
     return as_strided(contiguous(g), grad.shape, stride, storage_offset)
@@ -210,7 +210,7 @@ def as_strided_scatter_lower(
     return Scatter(input[at], axes, _strided_place(axes, input.shape, stride, storage_offset), src[axes], "set")
 
 
-@as_strided_scatter.vjp
+@as_strided_scatter.vjp(types=("src",))
 def as_strided_scatter_vjp(g: Value, src: TensorType, size: Shape, stride: Shape, storage_offset: Size | None) -> Any:
     part = as_strided(g, size, stride, storage_offset)
     return g - as_strided_backward(part, g.shape, stride, storage_offset), part
@@ -264,7 +264,7 @@ def unfold_lower(at: At, input: Operand, dimension: int, size: Size, step: Size)
     return input[replaced(at[:-1], dim, at[dim] * step + at[-1])]
 
 
-@unfold.vjp
+@unfold.vjp(types=("input",))
 def unfold_vjp(g: Value, input: TensorType, dimension: int, size: Size, step: Size) -> Any:
     return unfold_backward(g, input.shape, dimension, size, step)
 
