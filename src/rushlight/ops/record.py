@@ -69,19 +69,16 @@ class Operator(Op):
         "_operands",
         "_schema",
         "autocast",
-        "batch_rule",
         "decompose_rule",
         "doc",
         "dtypes",
         "facts",
         "inverse_rule",
-        "jvp_rule",
         "kernels",
         "lower_rule",
         "meta_rule",
         "ref_rule",
         "samples_rule",
-        "shard_rule",
         "shares_rule",
         "signature",
         "variants",
@@ -111,9 +108,6 @@ class Operator(Op):
         self.vjp_rule: Callable[..., Any] | None = None
         self.vjp_needs: tuple[str, ...] = ()
         self.vjp_types: tuple[str, ...] = ()
-        self.jvp_rule: Callable[..., Any] | None = None
-        self.batch_rule: Callable[..., Any] | None = None
-        self.shard_rule: str | Callable[..., Any] | None = None
         self.samples_rule: Callable[..., Iterator[Any]] | None = None
         self._operands: tuple[Parameter, ...] | None = None
         self._births: tuple[str, ...] | None = None
@@ -190,20 +184,6 @@ class Operator(Op):
             return rule
 
         return attach if rule is None else attach(rule)
-
-    def jvp(self, rule: F) -> F:
-        """Forward derivative: `(tangents, out, operands and attributes)`."""
-        self.jvp_rule = rule
-        return rule
-
-    def batch(self, rule: F) -> F:
-        """vmap: how the operator acts on operands with an extra dim."""
-        self.batch_rule = rule
-        return rule
-
-    def shard(self, rule: str | Callable[..., Any]) -> None:
-        """How it acts on sharded operands: an einsum-like string or a function."""
-        self.shard_rule = rule
 
     def samples(self, rule: F) -> F:
         """Sample arguments for generated tests and benchmarks: `(rng)` in, an iterator of `Sample`s out."""
