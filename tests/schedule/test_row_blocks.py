@@ -1,4 +1,4 @@
-"""Bands: chains of products and row kernels that run a head, or some rows, at a time."""
+"""Row blocks: chains of products and row kernels that run a head, or some rows, at a time."""
 
 from collections.abc import Callable
 from typing import Any
@@ -55,7 +55,7 @@ def test_scores_are_never_there_as_a_whole():
     plan = planned("%3")
     assert arena_bytes(plan, 64, 8192) < 64 * 8192 * 8192 * 4 // 500
     assert arena_bytes(plan, 64, 8192) == arena_bytes(plan, 4, 8192), "the scratch memory is that of the threads"
-    assert arena_bytes(plan, 1, 8) == 2 * 8 * 8 * 4, "scores and weights of the only band"
+    assert arena_bytes(plan, 1, 8) == 2 * 8 * 8 * 4, "scores and weights of the only row block"
 
 
 def test_a_value_that_is_returned_is_no_private_one():
@@ -88,7 +88,7 @@ SHAPES = [
 
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize(("batch", "rows", "keys", "width"), SHAPES)
-def test_bands_have_the_bits_of_whole_values(batch: tuple[int, ...], rows: int, keys: int, width: int, threads: int):
+def test_row_blocks_have_the_bits_of_values(batch: tuple[int, ...], rows: int, keys: int, width: int, threads: int):
     q, k, v = (item.requires_grad_() for item in arrays(batch, rows, keys, width, rows))
     mask = rl.from_numpy(np.tri(rows, keys, dtype=np.bool_))
     v.data[..., -1, 0] = float("inf")
@@ -123,8 +123,8 @@ def test_operands_may_lie_anyhow():
     np.testing.assert_array_equal(rl.compile(heads)(packed).numpy(), heads(packed).numpy())
 
 
-def test_a_band_reads_a_value_where_it_lies():
-    """A value of the program that lies in an older one's memory is not the band's own, which nobody has written."""
+def test_a_row_block_reads_a_value_where_it_lies():
+    """A value of the program may share an older one's memory: it is read there, not in a row block's scratch."""
     text = """\
 g(%x: f32[s0, s1], %at: i64[1], %other: i64[1], %g: f32[1]) {
   size s0 = 2

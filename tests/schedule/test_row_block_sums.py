@@ -43,10 +43,10 @@ def row_blocks(plan: Plan) -> RowBlockKernel:
     return found
 
 
-def test_bands_in_order_add_to_a_sum(golden: Callable[[str, str], None]):
+def test_row_blocks_in_order_add_to_a_sum(golden: Callable[[str, str], None]):
     plan = planned("causal_softmax(%1)", "%4")
     assert row_blocks(plan).in_order
-    golden("band_sums.txt", plan_outline(plan))
+    golden("row_block_sums.txt", plan_outline(plan))
 
 
 def test_a_sum_ends_at_the_reach():

@@ -85,7 +85,7 @@ def test_other_numbers_of_neighbours(written: int, rng: np.random.Generator):
 
 
 @pytest.mark.parametrize("width", [32, 64])
-def test_squares_are_loaded_as_runs(width: int):
+def test_transposed_squares_are_loaded_as_runs(width: int):
     assert squares(Transposed().text(width)) == (True, False)
     assert squares(Transposed(written=7).text(width)) == (False, True)
     assert squares(Transposed(guarded=True).text(width)) == (False, False)
