@@ -25,7 +25,7 @@ CONVERTERS: Mapping[str, str] = {
     "Tensor[]": "operands",
     "Size": "integer",
     "Size?": "integer",
-    "SizePlace?": "distance",
+    "StorageOffset?": "distance",
     "Offset": "integer",
     "int": "fixed_integer",
     "int?": "fixed_integer",
@@ -161,7 +161,7 @@ def converted(parameter: Parameter, first: str = "") -> str:
     converter = CONVERTERS.get(parameter.type)
     if converter == "flag":  # nearly always a bool, and then without a call
         return f"{parameter.name} if {parameter.name}.__class__ is bool else flag({parameter.name})"
-    if parameter.type == "SizePlace?":
+    if parameter.type == "StorageOffset?":
         return f"{converter}({parameter.name}, {first})"
     return f"{converter}({parameter.name})" if converter else parameter.name
 

@@ -145,7 +145,7 @@ def split_joint(
             cut.build(call)
     images = [cut.image(call) for call in gradients]
     backward, sizes = cut.graph(images, f"{joint.name}_backward")
-    born = unbacked_outputs_of(joint.calls)
+    unbacked = unbacked_outputs_of(joint.calls)
     forward = Graph(
         joint.parameters[:count],
         (*[call for call in joint.calls if id(call) not in late], *cut.relayouts),
@@ -154,7 +154,7 @@ def split_joint(
         joint.views,
         f"{joint.name}_forward",
         tuple([place for place in joint.frozen if place < count]),
-        tuple(dict.fromkeys([*joint.sizes, *[symbol for symbol in sizes if symbol in born]])),
+        tuple(dict.fromkeys([*joint.sizes, *[symbol for symbol in sizes if symbol in unbacked]])),
     ).without_dead_calls()
     return Split(forward, backward, tuple(cut.inputs), tuple(cut.saved), sizes, joint, outputs, tangents, tuple(kept))
 

@@ -20,7 +20,7 @@ from rushlight.support.errors import fail, require
 from rushlight.sym import eq
 
 _ARGSORT, _DISTINCT = OPERATORS["argsort"], OPERATORS["distinct"]
-_REPEAT, _REPEATED_PLACES = OPERATORS["repeat_interleave"], OPERATORS["repeated_places"]
+_REPEAT, _REPEAT_INDICES = OPERATORS["repeat_interleave"], OPERATORS["repeat_interleave_indices"]
 _FLATNONZERO = OPERATORS["flatnonzero"]
 
 
@@ -150,7 +150,7 @@ class OrderMethods:
             return _REPEAT(self, integer(repeats), dim)
         fits = eq(repeats.form.shape[0], self.form.shape[dim])
         check(SymBool(fits), "repeat_interleave: there are as many repeats as elements along the dim")
-        return index_select(self, dim, _REPEATED_PLACES(repeats))
+        return index_select(self, dim, _REPEAT_INDICES(repeats))
 
     def nonzero(self: Any, *, as_tuple: bool = False) -> Any:
         """The indices of all elements that are not 0: a row for each, or a tensor for each dim."""

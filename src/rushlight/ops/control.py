@@ -20,20 +20,20 @@ CONTROL = Fact.HOST | Fact.CONTROL | Fact.DATA_DEPENDENT | Fact.NONDIFFERENTIABL
 Types = tuple[TensorType, ...]
 
 cond = define(
-    "cond(Tensor predicate, Tensor[] operands, *, any branches, any types, born[] sizes=()) -> Tensor[]",
+    "cond(Tensor predicate, Tensor[] operands, *, any branches, any types, unbacked[] sizes=()) -> Tensor[]",
     "What the first of two graphs makes of the operands where the predicate is true, else what the second makes.",
     facts=CONTROL,
     variants="",
 )
 while_loop = define(
-    "while_loop(Tensor[] carries, Tensor[] others, *, any bodies, any types, born[] sizes=()) -> Tensor[]",
+    "while_loop(Tensor[] carries, Tensor[] others, *, any bodies, any types, unbacked[] sizes=()) -> Tensor[]",
     "Values that the second graph makes of themselves, and of others, for as long as the first one says so.",
     facts=CONTROL,
     variants="",
 )
 scan = define(
     "scan(Tensor[] carries, Tensor[] xs, Tensor[] others, *, any body, any types, Size length, bool reverse=False,"
-    " born[] sizes=()) -> Tensor[]",
+    " unbacked[] sizes=()) -> Tensor[]",
     "What a graph makes of carried values, and of each slice of others in turn: the last ones carried, then the rest,"
     " stacked.",
     facts=CONTROL,

@@ -39,8 +39,8 @@ FAMILIES: dict[str, tuple[Kind, ...]] = {
 }
 
 
-# Types of attributes that a call makes known, and the least value of a symbol for one.
-BORN: dict[str, int | None] = {"born": 0, "born[]": 0, "born_int": None}
+# Attribute types of unbacked sizes, with the lower bound of their symbols. Only a run of the call tells their values.
+UNBACKED: dict[str, int | None] = {"unbacked": 0, "unbacked[]": 0, "unbacked_int": None}
 
 
 class Fact(Flag):
@@ -52,7 +52,7 @@ class Fact(Flag):
     REDUCTION = auto()
     RANDOM = auto()  # takes seed and ordinal; never merged, never recomputed with another ordinal
     NONDIFFERENTIABLE = auto()  # its result has no gradient
-    DATA_DEPENDENT = auto()  # it makes sizes known that depend on values; its attributes of type `born` name them
+    DATA_DEPENDENT = auto()  # sizes depend on values; its attributes of type `unbacked` hold their symbols
     HOST = auto()  # an opaque call on the host: its `ref` on arrays, or its `kernel`
     FITTING = auto()  # Python numbers among its operands are taken in the result's dtype, and have to fit it
     PROMISED = auto()  # what it needs of its arguments is not asked where sizes are symbols: rules call it, not users
@@ -260,11 +260,11 @@ class Operator(Op):
 
     @property
     def unbacked_outputs(self) -> tuple[str, ...]:
-        """The attributes that are sizes which a call makes known."""
+        """The attributes that are unbacked sizes: a run of the call tells their values."""
         found = self._births
         if found is None:
             tells = Fact.DATA_DEPENDENT in self.facts
-            found = tuple([item.name for item in self.schema.attributes if item.type in BORN]) if tells else ()
+            found = tuple([item.name for item in self.schema.attributes if item.type in UNBACKED]) if tells else ()
             self._births = found
         return found
 

@@ -1,12 +1,14 @@
 """Operator schemas: `name(Tensor a, int dim=-1, *, DType? dtype=None) -> Tensor`.
 
-Types: Tensor, Tensor?, Tensor[] (operands; a Python number may stand for a Tensor), and the attributes Size, Size[],
-Size?, SizePlace?, Offset, int, int[], int?, float, float?, bool, str, str?, DType, DType?, Device?, any, and born,
-born[], born_int: sizes that the call makes known, as dims of a result and as the value of a result without dims. An int
-is known when a program is traced: a size in its place is fixed to its value. A Size and an Offset may stay unknown. A
-SizePlace is a place in the storage of the first operand for users; rules get its distance from that operand's first
-element.
-`Tensor(a)` in an argument and in the result marks an alias (a view); `Tensor(a!)` an argument that is written to.
+Types of operands: Tensor, Tensor?, Tensor[]. A Python number may stand for a Tensor.
+Types of attributes: Size, Size[], Size?, StorageOffset?, Offset, int, int[], int?, float, float?, bool, str, str?,
+DType, DType?, Device?, any, unbacked, unbacked[], unbacked_int.
+
+A trace fixes an `int` to its value. A `Size` and an `Offset` may stay symbols. A user counts a `StorageOffset` from the
+start of the storage; a rule receives its distance from the first operand's first element. `unbacked` and `unbacked[]`
+are sizes of a result that depend on values; `unbacked_int` is the value of a result without dims.
+
+`Tensor(a)` in an argument and in the result marks an alias (a view). `Tensor(a!)` marks an argument that is written to.
 Results may be named: `-> (Tensor values, Tensor indices)`.
 """
 

@@ -29,7 +29,7 @@ from rushlight.eager.tracing.sharing import (
 from rushlight.ir.dtype import Kind
 from rushlight.ir.graph import RELAYOUT, RESULT, GraphBuilder, Node
 from rushlight.ir.type import Layout, TensorType, dense_order
-from rushlight.ops.record import BORN, OPERATORS, Fact
+from rushlight.ops.record import OPERATORS, UNBACKED, Fact
 from rushlight.ops.schema import Parameter
 from rushlight.runtime.generator import Generator
 from rushlight.support.errors import fail, require
@@ -201,8 +201,8 @@ class Tracer:
         if is_composite_view(op):
             return run_decomposition(op, Key.TRACING, operands, attrs)
         if op.unbacked_outputs:
-            tells = [item for item in op.schema.attributes if item.type in BORN]
-            attrs = {**attrs, **{item.name: self._unbacked_output(op, operands[0], item) for item in tells}}
+            unbacked = [item for item in op.schema.attributes if item.type in UNBACKED]
+            attrs = {**attrs, **{item.name: self._unbacked_output(op, operands[0], item) for item in unbacked}}
         result = self._apply(op, operands, attrs)
         if isinstance(result, tuple):
             return tuple([self.wrap(item) for item in result])
@@ -226,7 +226,7 @@ class Tracer:
 
     def _unbacked_output(self, op: Any, operand: Handle, parameter: Parameter) -> SizeExpr:
         """A size that a call of an operator will tell."""
-        frames, lower = self.builder.frames, BORN[parameter.type]
+        frames, lower = self.builder.frames, UNBACKED[parameter.type]
         truth = lower is None and operand.form.dtype.kind is Kind.BOOL
         what = f"{'' if lower is None else 'a size of '}{op.name}() of {self.origin(operand).what}"
         kind = OriginKind.TRUTH if truth else OriginKind.VALUE

@@ -21,7 +21,7 @@ from rushlight.ops.pointwise.selection import where
 from rushlight.ops.promote import sum_to
 from rushlight.ops.random import dropout
 from rushlight.ops.record import Sample, define
-from rushlight.ops.reduce.minmax import peak
+from rushlight.ops.reduce.minmax import amax_or_lowest
 from rushlight.ops.reduce.reduction import sum_
 from rushlight.ops.reduce.softmax import softmax, softmax_backward
 from rushlight.ops.view.reorder import expand, mT, unsqueeze
@@ -44,7 +44,7 @@ def causal_softmax_decompose(input: Value) -> Any:
     rows, columns = positions(input, input.shape[-2]), positions(input, input.shape[-1])
     seen = ge(unsqueeze(rows, 1), columns)
     x = where(seen, widened(input), float("-inf"))
-    weights = tril(exp(x - peak(x, -1, True)), 0)
+    weights = tril(exp(x - amax_or_lowest(x, -1, True)), 0)
     return convert(where(seen, weights * (1.0 / sum_(weights, -1, True)), 0.0), input.dtype)
 
 

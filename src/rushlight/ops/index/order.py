@@ -29,27 +29,27 @@ argsort = define(
     variants="",
 )
 flatnonzero = define(
-    "flatnonzero(Tensor input, *, born count=None) -> Tensor",
+    "flatnonzero(Tensor input, *, unbacked count=None) -> Tensor",
     "The places of the elements of a vector that are not 0, in order.",
     facts=COUNTED,
     variants="",
 )
 distinct = define(
-    "distinct(Tensor input, *, born count=None) -> (Tensor values, Tensor inverse, Tensor counts)",
+    "distinct(Tensor input, *, unbacked count=None) -> (Tensor values, Tensor inverse, Tensor counts)",
     "The elements that occur, in order, where in that each element of the input went, and how often each occurs.",
     facts=COUNTED,
     dtypes="real",
     variants="",
 )
-repeated_places = define(
-    "repeated_places(Tensor repeats, *, born count=None) -> Tensor",
+repeat_interleave_indices = define(
+    "repeat_interleave_indices(Tensor repeats, *, unbacked count=None) -> Tensor",
     "Each place of a vector of numbers, as often as the number there says.",
     facts=COUNTED,
     dtypes="integral",
     variants="",
 )
 item = define(
-    "item(Tensor input, *, born_int value=None) -> Tensor",
+    "item(Tensor input, *, unbacked_int value=None) -> Tensor",
     "The one element of a tensor as an integer, which is a size from then on.",
     facts=Fact.DATA_DEPENDENT | Fact.NONDIFFERENTIABLE,
     dtypes="integral",
@@ -141,20 +141,20 @@ def distinct_samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield Sample(np.zeros(0, np.int64))
 
 
-@repeated_places.meta
-def repeated_places_meta(repeats: TensorType, count: Size | None) -> TensorType:
+@repeat_interleave_indices.meta
+def repeat_interleave_indices_meta(repeats: TensorType, count: Size | None) -> TensorType:
     require(repeats.ndim == 1, "S015", "repeat_interleave: the repeats must be a vector", repeats=repeats)
     return TensorType((unbacked_size(count, "repeat_interleave"),), int64, repeats.device)
 
 
-@repeated_places.ref
-def repeated_places_ref(repeats: Array, count: Size | None) -> Array:
+@repeat_interleave_indices.ref
+def repeat_interleave_indices_ref(repeats: Array, count: Size | None) -> Array:
     require(not (repeats.astype(np.int64) < 0).any(), "A002", "repeat_interleave: a number of repeats is negative")
     return np.repeat(np.arange(len(repeats)), repeats.astype(np.int64))
 
 
-@repeated_places.samples
-def repeated_places_samples(rng: np.random.Generator) -> Iterator[Sample]:
+@repeat_interleave_indices.samples
+def repeat_interleave_indices_samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield Sample(rng.integers(0, 4, 5))
     yield Sample(np.zeros(0, np.int64))
 

@@ -94,8 +94,8 @@ def amax_samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield from reduction_samples(rng)
 
 
-peak = define(
-    "peak(Tensor input, int[] dim=(), bool keepdim=False) -> Tensor",
+amax_or_lowest = define(
+    "amax_or_lowest(Tensor input, int[] dim=(), bool keepdim=False) -> Tensor",
     "The largest element, the least of its dtype where there is none, NaN if there is one.",
     facts=Fact.REDUCTION,
     dtypes="real",
@@ -103,30 +103,30 @@ peak = define(
 )
 
 
-@peak.meta
-def peak_meta(input: TensorType, dim: Dims, keepdim: bool) -> TensorType:
-    return TensorType(reduced_shape(input.shape, dim, keepdim, "peak"), input.dtype, input.device)
+@amax_or_lowest.meta
+def amax_or_lowest_meta(input: TensorType, dim: Dims, keepdim: bool) -> TensorType:
+    return TensorType(reduced_shape(input.shape, dim, keepdim, "amax_or_lowest"), input.dtype, input.device)
 
 
-@peak.ref
-def peak_ref(input: Array, dim: Dims, keepdim: bool) -> Array:
+@amax_or_lowest.ref
+def amax_or_lowest_ref(input: Array, dim: Dims, keepdim: bool) -> Array:
     kind = input.dtype.kind
     least = False if kind == "b" else np.iinfo(input.dtype).min if kind in "iu" else -np.inf
-    return np.asarray(np.max(input, axes_tuple(input, dim, "peak"), keepdims=keepdim, initial=least))
+    return np.asarray(np.max(input, axes_tuple(input, dim, "amax_or_lowest"), keepdims=keepdim, initial=least))
 
 
-@peak.lower
-def peak_lower(at: At, input: Operand, dim: Dims, keepdim: bool) -> Scalar:
-    return minmax_scalar("max", Reduced(at, input.shape, dim, keepdim, "peak"), input)
+@amax_or_lowest.lower
+def amax_or_lowest_lower(at: At, input: Operand, dim: Dims, keepdim: bool) -> Scalar:
+    return minmax_scalar("max", Reduced(at, input.shape, dim, keepdim, "amax_or_lowest"), input)
 
 
-@peak.vjp
-def peak_vjp(g: Value, out: Value, input: Value, dim: Dims, keepdim: bool) -> Any:
-    return _minmax_vjp(g, out, input, dim, keepdim, "peak")
+@amax_or_lowest.vjp
+def amax_or_lowest_vjp(g: Value, out: Value, input: Value, dim: Dims, keepdim: bool) -> Any:
+    return _minmax_vjp(g, out, input, dim, keepdim, "amax_or_lowest")
 
 
-@peak.samples
-def peak_samples(rng: np.random.Generator) -> Iterator[Sample]:
+@amax_or_lowest.samples
+def amax_or_lowest_samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield from reduction_samples(rng)
     yield Sample(normal(rng, 3, 0), (1,), True)
 

@@ -19,7 +19,7 @@ from rushlight.ops.pointwise.complex import abs_
 from rushlight.ops.pointwise.elementary import exp, log
 from rushlight.ops.pointwise.selection import where
 from rushlight.ops.record import Sample, define
-from rushlight.ops.reduce.minmax import peak
+from rushlight.ops.reduce.minmax import amax_or_lowest
 from rushlight.ops.reduce.reduction import restored, sum_
 from rushlight.ops.view.reorder import squeeze
 
@@ -46,7 +46,7 @@ softmax = define(
 def softmax_decompose(input: Value, dim: int, dtype: DType | None) -> Any:
     dim = wrap_dim(dim, input.ndim, "softmax")
     x = _entered(input, dtype)
-    weights = exp(x - peak(x, dim, True))
+    weights = exp(x - amax_or_lowest(x, dim, True))
     # A division a row and not an element: those take longer than all the rest of a row that lies in the cache.
     return convert(weights * (1.0 / sum_(weights, dim, True)), dtype or input.dtype)
 
@@ -113,7 +113,7 @@ log_softmax = define(
 def log_softmax_decompose(input: Value, dim: int, dtype: DType | None) -> Any:
     dim = wrap_dim(dim, input.ndim, "log_softmax")
     x = _entered(input, dtype)
-    shifted = x - peak(x, dim, True)
+    shifted = x - amax_or_lowest(x, dim, True)
     return convert(shifted - log(sum_(exp(shifted), dim, True)), dtype or input.dtype)
 
 
@@ -174,7 +174,7 @@ logsumexp = define(
 def logsumexp_decompose(input: Value, dim: Dims, keepdim: bool) -> Any:
     dims = wrap_dims(dim, input.ndim, "logsumexp")
     x = widened(input)
-    top = peak(x, dims, True)
+    top = amax_or_lowest(x, dims, True)
     # An infinite largest element is not taken off: inf - inf would be NaN.
     top = where(eq(abs_(top), float("inf")), 0.0, top)
     found = log(sum_(exp(x - top), dims, True)) + top

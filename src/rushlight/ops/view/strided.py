@@ -21,7 +21,7 @@ from rushlight.support.errors import fail, require
 from rushlight.sym import Size, ge, gt, le, maximum, minimum, product, required, statically_known, total
 
 as_strided = define(
-    "as_strided(Tensor(a) input, Size[] size, Size[] stride, SizePlace? storage_offset=None) -> Tensor(a)",
+    "as_strided(Tensor(a) input, Size[] size, Size[] stride, StorageOffset? storage_offset=None) -> Tensor(a)",
     "Any layout over the input's storage, from the input's first element or from the storage's given offset.",
     facts=Fact.VIEW | Fact.REPEATING | Fact.STRIDED,
 )
@@ -173,7 +173,7 @@ def as_strided_backward_samples(rng: np.random.Generator) -> Iterator[Sample]:
 
 
 as_strided_scatter = define(
-    "as_strided_scatter(Tensor input, Tensor src, Size[] size, Size[] stride, SizePlace? storage_offset=None)"
+    "as_strided_scatter(Tensor input, Tensor src, Size[] size, Size[] stride, StorageOffset? storage_offset=None)"
     " -> Tensor",
     "A copy of the input with `src` at the places of a strided view.",
     variants="function",
