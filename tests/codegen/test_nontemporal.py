@@ -49,7 +49,7 @@ def both_ways(k: Kernel, monkeypatch: pytest.MonkeyPatch, **sizes: int) -> list[
     named = {symbol: sizes[str(symbol).strip("`")] for symbol in k.sizes}
     found: list[np.ndarray[Any, Any]] = []
     for least in (0, 1 << 40):
-        monkeypatch.setattr(nontemporal, "STREAMED_BYTES", least)
+        monkeypatch.setattr(nontemporal, "NONTEMPORAL_BYTES", least)
         compile_kernel.cache_clear()
         for width in targets():
             for shares in (1, 3):

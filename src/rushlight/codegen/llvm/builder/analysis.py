@@ -1,6 +1,7 @@
-"""Facts about a kernel's terms, gathered once: which axes and which written buffers each depends on.
+"""Data-flow facts about a kernel's terms: the axes each depends on, and the written buffers it reads.
 
-Sets of axes and of buffers are bit masks.
+Input: a `Kernel`. Output: an `Analysis`, gathered in one pass before any text is emitted, since hoisting asks these
+questions for every term. Sets of axes and of buffers are bit masks: a question is one `&`.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from rushlight.sym import Size, SizeExpr, axis_size, free_symbols, parts
 from rushlight.term import postorder
 
 RISKY_LOAD = 1
-"""In `touched`: a load whose address need not be valid while a loop that it was hoisted from is empty."""
+"""In `touched`: a load whose address may be invalid if the loop around it runs no iteration."""
 ANY_LOAD = 2
 """In `touched`: a load."""
 _FIRST_BUFFER = 4
@@ -22,10 +23,11 @@ INDEX, LOAD, CONSTANT, GUARD, KEEP, AND = (OPS[name] for name in ("index", "load
 
 
 class Analysis:
-    """`free[term]`: the axes that a term depends on. `touched[term]`: `RISKY_LOAD`, `ANY_LOAD`, written buffers read.
+    """The axes, loads and reductions that each term of a kernel depends on.
 
-    `below[term]`: the reductions in a term, itself included, as bits by their places in `reductions`. `kept`: for
-    buffers in which rows wait, the terms that are kept there.
+    `free[term]`: the axes, as bits. `touched[term]`: `RISKY_LOAD`, `ANY_LOAD` and the bits of the written buffers that
+    the term reads. `below[term]`: the reductions in the term, itself included, as bits by their index in `reductions`.
+    `spills[buffer]`: the terms that are stored to the buffer while a row is reduced and read again later (op `keep`).
     """
 
     def __init__(self, kernel: Kernel) -> None:
@@ -43,9 +45,9 @@ class Analysis:
             for axis in bound_axes(term):
                 self.axis_bits.setdefault(axis, 1 << len(self.axis_bits))
         self.reductions = self._visit_all(terms)
-        self.kept: dict[Buffer, list[Scalar]] = {}
+        self.spills: dict[Buffer, list[Scalar]] = {}
         for term in [term for term in terms if term.op is KEEP]:
-            self.kept.setdefault(term.attr("buffer"), []).append(term)
+            self.spills.setdefault(term.attr("buffer"), []).append(term)
 
     def _find_loops(self, body: tuple[Statement, ...]) -> None:
         for statement in body:
@@ -98,30 +100,30 @@ class Analysis:
         """The axes that a size depends on."""
         if isinstance(size, int):
             return 0
-        found = self._size_free.get(size)
-        if found is None:
-            found = 0
+        axes = self._size_free.get(size)
+        if axes is None:
+            axes = 0
             for symbol in free_symbols(size):
-                found |= self.axis_bits.get(symbol, 0)
-            self._size_free[size] = found
-        return found
+                axes |= self.axis_bits.get(symbol, 0)
+            self._size_free[size] = axes
+        return axes
 
     def atoms_axes(self, atoms: Iterable[SizeExpr]) -> int:
         """The axes that a product of atoms depends on."""
-        found = 0
+        axes = 0
         for atom in atoms:
-            found |= self.size_axes(atom)
-        return found
+            axes |= self.size_axes(atom)
+        return axes
 
     def stored_in(self, statements: Iterable[Statement]) -> int:
         """The bits of the buffers that are stored to."""
-        found = 0
+        buffers = 0
         for statement in statements:
             if isinstance(statement, Store):
-                found |= self.buffer_bits[statement.buffer]
+                buffers |= self.buffer_bits[statement.buffer]
             elif isinstance(statement, Loop):
-                found |= self.stored_in(statement.body)
-        return found
+                buffers |= self.stored_in(statement.body)
+        return buffers
 
 
 def has_compound_atoms(size: Size) -> bool:
@@ -132,7 +134,7 @@ def has_compound_atoms(size: Size) -> bool:
 
 
 def store_scalars(store: Store) -> tuple[Scalar, ...]:
-    """The scalars of a store: its value, a data-dependent offset, its mask."""
+    """The scalars of a store: its value, its offset if data-dependent, its mask."""
     offset = (store.offset,) if isinstance(store.offset, Scalar) else ()
     return (store.value, *offset) if store.where is None else (store.value, *offset, store.where)
 
@@ -143,7 +145,10 @@ def axis_scalars(axis: Axis) -> tuple[Scalar, ...]:
 
 
 def is_risky(offset: tuple[Scalar, ...]) -> bool:
-    """Whether a load's offset is data-dependent or subtracts, so that it may be invalid where no iteration is run."""
+    """Whether a load's offset may be invalid if no iteration runs.
+
+    That is so if the offset depends on data or subtracts.
+    """
     for term in offset:
         if term.op is not INDEX:
             return term.op is not CONSTANT
@@ -163,7 +168,7 @@ def statement_scalars(statements: Iterable[Statement]) -> Iterator[Scalar]:
 
 
 def unguarded(roots: Iterable[Scalar]) -> list[Scalar]:
-    """The terms that are evaluated whatever the data: not those that only a guard's first value needs."""
+    """The terms that are evaluated for any data; terms that only a guard's first value uses are left out."""
     return list(
         postorder(roots, lambda term: (term.operands[0], term.operands[2]) if term.op is GUARD else term.operands)
     )

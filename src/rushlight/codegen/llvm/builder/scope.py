@@ -1,13 +1,13 @@
-"""Where code goes: regions of a function that nest like its loops, and the values known in each.
+"""Regions of a function under construction: nested like its loops, each with the values it has computed.
 
-The lines of a loop's body are collected apart and appended to the region around it when the loop is finished. Until
-then that region stays open, so a term that is met inside the loop can still be placed before it.
+A `Scope` collects the LLVM lines of one loop body. When the loop is finished, its lines are appended to the enclosing
+scope. Until then the enclosing scope stays open, so loop-invariant terms that are met inside the body are still hoisted
+before the loop: no second pass is needed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from rushlight.codegen.llvm.builder.analysis import ANY_LOAD, Analysis, unguarded
 from rushlight.codegen.llvm.builder.target import CodeTarget
@@ -18,7 +18,7 @@ from rushlight.sym import SizeExpr
 
 
 class Value:
-    """A term's value in a function: its text, its lanes, and the region that defines it (None for a constant)."""
+    """An SSA value of a term: its text, its lanes, and the scope that defines it (None for a constant)."""
 
     __slots__ = ("lanes", "scope", "text", "wide")
 
@@ -30,10 +30,10 @@ class Value:
 
 
 class Lanes:
-    """The axes that run in lanes of vectors: lane l stands for iteration `base + l`. `mask` names the active lanes.
+    """The vectorised axes of a scope: lane l is iteration `base + l`; `mask` names the active lanes.
 
-    `uniform` are size expressions that depend on these axes, yet are known to be equal in all lanes. `aligned` says
-    that `base` is a multiple of `width`.
+    `uniform` are size expressions that depend on these axes but have one value in all lanes. If `aligned`, `base` is a
+    multiple of `width`.
     """
 
     __slots__ = ("aligned", "axes", "base", "mask", "uniform", "width")
@@ -46,22 +46,22 @@ class Lanes:
         self.base = base
         self.mask = mask
 
-    def again(self, width: int) -> Lanes:
-        """The same lanes, or the first of them, all active, for a region of their own."""
-        found = Lanes(self.axes, width, self.base, None, self.aligned)
-        found.uniform = self.uniform
-        return found
+    def with_width(self, width: int) -> Lanes:
+        """The first `width` lanes, all active, for a scope of their own."""
+        lanes = Lanes(self.axes, width, self.base, None, self.aligned)
+        lanes.uniform = self.uniform
+        return lanes
 
 
 class Mask:
-    """The condition under which a guard's first value is evaluated: a bool of some lanes, known from `scope` on.
+    """The condition under which a guard's first value is evaluated: one bool, or one for each lane.
 
-    It holds where all of its `factors` do, which may be known in fewer lanes, and further out.
+    `scope` defines it. It is the conjunction of its `factors`, which may have fewer lanes and be defined further out.
     """
 
     __slots__ = ("factors", "key", "lanes", "scope", "text")
 
-    def __init__(self, text: str, lanes: int, scope: Scope, key: Any, factors: tuple[Value, ...] = ()) -> None:
+    def __init__(self, text: str, lanes: int, scope: Scope, key: object, factors: tuple[Value, ...] = ()) -> None:
         self.text = text
         self.lanes = lanes
         self.scope = scope
@@ -70,13 +70,13 @@ class Mask:
 
 
 class Names:
-    """Fresh names in one function, and what its regions know."""
+    """Fresh names in one function, and the value tables of all its scopes."""
 
     __slots__ = ("count", "memos")
 
     def __init__(self) -> None:
         self.count = 0
-        self.memos: list[dict[Any, Value]] = []
+        self.memos: list[dict[object, Value]] = []
 
     def value(self) -> str:
         """A name for a value."""
@@ -90,10 +90,12 @@ class Names:
 
 
 class Scope:
-    """A region: its lines so far, the label of its last basic block, and what is known there.
+    """A region of code: its lines, the label of its current basic block, and its computed values.
 
-    `axes` are the axes it binds; terms that depend on them stay inside. `hold` are the bits of `Analysis.touched` of
-    terms that may not leave: reads of buffers that the region stores to, loads where it may not run at all.
+    `axes` are the axes that it binds: terms that depend on them cannot be hoisted out of it. `hold` are bits of
+    `Analysis.touched` that forbid hoisting too: reads of buffers that the region stores to, and loads if the region may
+    run no iteration. `memo` maps terms, `sizes` maps sizes and addresses to values. `pinned` are the entries of `memo`
+    that a store to a buffer invalidates.
     """
 
     __slots__ = (
@@ -128,13 +130,13 @@ class Scope:
         self.axes = axes
         self.hold = hold
         self.vector = vector
-        self.memo: dict[Any, Value] = {}
-        self.pinned: dict[Any, int] = {}
-        self.sizes: dict[Any, str] = {}
+        self.memo: dict[object, Value] = {}
+        self.pinned: dict[object, int] = {}
+        self.sizes: dict[object, str] = {}
         names.memos.append(self.memo)
 
     def inner(self, label: str, axes: int = 0, hold: int = 0, vector: Lanes | None = None) -> Scope:
-        """A region inside this one, its first block named `label`."""
+        """A nested scope whose first block is named `label`."""
         return Scope(self.names, label, self, axes, hold, vector or self.vector)
 
     def let(self, instruction: str) -> str:
@@ -155,21 +157,21 @@ class Scope:
         self.label = label
 
     def jump(self, label: str) -> None:
-        """Ends the block."""
+        """Ends the block with an unconditional branch."""
         self.lines.append(f"  br label %{label}")
 
     def branch(self, condition: str, yes: str, no: str) -> None:
-        """Ends the block by a choice."""
+        """Ends the block with a conditional branch."""
         self.lines.append(f"  br i1 {condition}, label %{yes}, label %{no}")
 
-    def take(self, inner: Scope) -> None:
-        """Appends a finished inner region, its first label included, without a jump to it."""
+    def append(self, inner: Scope) -> None:
+        """Appends the lines of a finished inner scope; neither its first label nor a jump is added."""
         lines = self.lines
         lines.extend(inner.lines)
         self.label = inner.label
 
     def forget(self, buffer_bit: int) -> None:
-        """Drops what was read from a buffer that is stored to now, here and further out."""
+        """Invalidates the values that were read from a buffer, here and in enclosing scopes: it is stored to."""
         scope: Scope | None = self
         while scope is not None:
             if scope.pinned:
@@ -182,26 +184,28 @@ Handler = Callable[["Context", Scalar, Scope, "Mask | None"], Value]
 
 
 class Context:
-    """What emitting one kernel shares: the kernel, its analysis, the target, the outermost region, the functions by op.
+    """The state of emitting one kernel.
 
-    `certain` are the terms that no guard may leave out; `busy` the reductions whose loops are being written; `streams`
-    what tells at run time whether stores to a buffer go past the caches, `rows` where kept rows wait meanwhile.
+    `handlers` map an op to the function that emits it. `unconditional` are the terms that no guard skips. `in_progress`
+    are the reductions whose loops are being emitted. `cached_bits` tell at run time whether stores to a buffer are
+    nontemporal (`kernel/nontemporal.py`); `row_scratch` is where spilled rows lie meanwhile (`kernel/row_scratch.py`).
+    `transposed` maps a load to the neighbours that are loaded with it (`kernel/transposed_loads.py`).
     """
 
     __slots__ = (
         "allocations",
         "analysis",
-        "busy",
-        "certain",
+        "cached_bits",
         "entry",
         "handlers",
+        "in_progress",
         "kernel",
         "names",
-        "rows",
-        "safe",
-        "squares",
-        "streams",
+        "row_scratch",
         "target",
+        "transposed",
+        "unconditional",
+        "zeros",
     )
 
     def __init__(self, kernel: Kernel, target: CodeTarget, handlers: dict[str, Handler]) -> None:
@@ -212,18 +216,18 @@ class Context:
         self.names = Names()
         self.entry = Scope(self.names, "start", None)
         self.allocations: list[str] = []
-        self.safe: dict[str, str] = {}
-        self.busy: set[Scalar] = set()
-        self.streams: dict[Buffer, str | None] = {}
-        self.squares: dict[Scalar, tuple[Scalar, ...]] = {}
-        self.rows: dict[Buffer, tuple[str, str]] = {}
-        self.certain: set[Scalar] = set()
+        self.zeros: dict[str, str] = {}
+        self.in_progress: set[Scalar] = set()
+        self.cached_bits: dict[Buffer, str | None] = {}
+        self.transposed: dict[Scalar, tuple[Scalar, ...]] = {}
+        self.row_scratch: dict[Buffer, tuple[str, str]] = {}
+        self.unconditional: set[Scalar] = set()
         if len(self.analysis.reductions) > 1:
             analysis = self.analysis
-            self.certain.update(unguarded(analysis.roots) if analysis.has_guards else analysis.reductions)
+            self.unconditional.update(unguarded(analysis.roots) if analysis.has_guards else analysis.reductions)
 
     def close(self) -> None:
-        """Drops what regions know when the function is written: values refer to their region, which refers to them."""
+        """Clears the value tables once the text is finished: values and scopes refer to each other."""
         for memo in self.names.memos:
             memo.clear()
 
@@ -233,15 +237,15 @@ class Context:
         self.allocations.append(f"  {name} = alloca {llvm_type}, i64 {count}, align 64")
         return name
 
-    def safe_address(self, llvm_type: str = "i64") -> str:
-        """The address of zeros that loads read instead where a condition for all their lanes is false."""
-        if llvm_type not in self.safe:
-            self.safe[llvm_type] = self.allocate(llvm_type)
-            self.allocations.append(f"  store {llvm_type} zeroinitializer, ptr {self.safe[llvm_type]}, align 8")
-        return self.safe[llvm_type]
+    def zeros_address(self, llvm_type: str = "i64") -> str:
+        """The address of zeros that a load reads instead if the condition for all its lanes is false."""
+        if llvm_type not in self.zeros:
+            self.zeros[llvm_type] = self.allocate(llvm_type)
+            self.allocations.append(f"  store {llvm_type} zeroinitializer, ptr {self.zeros[llvm_type]}, align 8")
+        return self.zeros[llvm_type]
 
-    def place(self, free: int, touched: int, scope: Scope, mask: Mask | None = None) -> Scope:
-        """The outermost region, from `scope` outwards, in which a term may be computed."""
+    def hoist(self, free: int, touched: int, scope: Scope, mask: Mask | None = None) -> Scope:
+        """The outermost scope, from `scope` outwards, in which a term may be computed (loop-invariant code motion)."""
         floor = mask.scope if mask is not None and touched & ANY_LOAD else None
         while scope is not floor and not (free & scope.axes or touched & scope.hold):
             parent = scope.parent
@@ -278,13 +282,13 @@ class Context:
             known = self.entry.sizes[symbol] = self.entry.let(f"load i64, ptr {at}, align 8")
         return known
 
-    def argument(self, place: int) -> str:
-        """The address of one word of the arguments."""
-        return "%args" if place == 0 else self.entry.let(f"getelementptr i64, ptr %args, i64 {place}")
+    def argument(self, index: int) -> str:
+        """The address of one 64-bit word of the arguments."""
+        return "%args" if index == 0 else self.entry.let(f"getelementptr i64, ptr %args, i64 {index}")
 
 
 def widen(value: Value, shape: Shape) -> str:
-    """A value's text with as many lanes as `shape`, a scalar repeated in all of them (where it is defined)."""
+    """A value's text with the lanes of `shape`; a scalar is broadcast in the scope that defines it."""
     if value.lanes == shape.lanes:
         return value.text
     if value.scope is None:
@@ -296,6 +300,6 @@ def widen(value: Value, shape: Shape) -> str:
 
 
 def splat(scope: Scope, vector: str, scalar: str, text: str, lanes: int) -> str:
-    """A scalar in all lanes of a vector."""
+    """Broadcasts a scalar to all lanes of a vector."""
     first = scope.let(f"insertelement {vector} poison, {scalar} {text}, i64 0")
     return scope.let(f"shufflevector {vector} {first}, {vector} poison, <{lanes} x i32> zeroinitializer")

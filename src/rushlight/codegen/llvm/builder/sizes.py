@@ -1,4 +1,9 @@
-"""Size expressions as 64-bit integer code: each part in the outermost region where its axes are known."""
+"""Size expressions as 64-bit integer code: each part is hoisted to the outermost scope that binds its axes.
+
+A size is a sum of parts, `coefficient * product of atoms`; an atom is a symbol, a floor division, a minimum or a
+maximum. Output: the text of an i64, or of a vector of i64 for all lanes. Address arithmetic is most of a kernel's
+integer code; every partial sum and product is emitted once per scope.
+"""
 
 from __future__ import annotations
 
@@ -16,71 +21,71 @@ Part = tuple[int, tuple[SizeExpr, ...]]
 
 
 def size_text(ctx: Context, size: Size, scope: Scope) -> str:
-    """The value of a size as an i64; where an axis runs in lanes, its value in lane 0."""
+    """The value of a size as an i64; vectorised axes have their value in lane 0."""
     if isinstance(size, int):
         return str(size)
-    place = ctx.place(ctx.analysis.size_axes(size), 0, scope)
-    known = place.sizes.get(size)
-    if known is None:
-        known = place.sizes[size] = sum_text(ctx, parts(size), place)
-    return known
+    home = ctx.hoist(ctx.analysis.size_axes(size), 0, scope)
+    text = home.sizes.get(size)
+    if text is None:
+        text = home.sizes[size] = sum_text(ctx, parts(size), home)
+    return text
 
 
 def sum_text(ctx: Context, summands: Iterable[Part], scope: Scope) -> str:
-    """The value of a sum of parts; what is known further out is added up there."""
+    """The value of a sum of parts; partial sums are hoisted."""
     by_scope: dict[Scope, list[Part]] = {}
     constant = 0
     for part in summands:
         if part[1]:
-            by_scope.setdefault(ctx.place(ctx.analysis.atoms_axes(part[1]), 0, scope), []).append(part)
+            by_scope.setdefault(ctx.hoist(ctx.analysis.atoms_axes(part[1]), 0, scope), []).append(part)
         else:
             constant += part[0]
     if not by_scope:
         return str(constant)
     total = ""
-    places = sorted(by_scope, key=_depth)
-    for place in places:
-        # Keyed by values, not symbols: axes that count together in one loop have one value.
-        texts = [_common_text(ctx, mine, others, place) for mine, others in _by_factors(ctx, by_scope[place], place)]
-        if constant and place is places[-1]:
+    homes = sorted(by_scope, key=_depth)
+    for home in homes:
+        # Keyed by values, not symbols: two axes of one loop have one value.
+        texts = [_common_text(ctx, mine, others, home) for mine, others in _by_factors(ctx, by_scope[home], home)]
+        if constant and home is homes[-1]:
             texts.append(str(constant))
         key = (total, "+", *texts)
-        known = place.sizes.get(key)
-        if known is None:
-            known = total
+        partial = home.sizes.get(key)
+        if partial is None:
+            partial = total
             for text in texts:
-                known = _plus(place, known, text)
-            place.sizes[key] = known
-        total = known
+                partial = _plus(home, partial, text)
+            home.sizes[key] = partial
+        total = partial
     return total
 
 
 def _by_factors(
     ctx: Context, summands: Iterable[Part], scope: Scope
 ) -> Iterable[tuple[tuple[SizeExpr, ...], list[Part]]]:
-    """Parts that agree in what a region is the first to know, as that and as what it is multiplied with."""
-    found: dict[tuple[SizeExpr, ...], list[Part]] = {}
+    """Groups parts by the factors that this scope binds; the others are their cofactors."""
+    groups: dict[tuple[SizeExpr, ...], list[Part]] = {}
     for coefficient, atoms in summands:
-        mine = tuple([atom for atom in atoms if ctx.place(ctx.analysis.size_axes(atom), 0, scope) is scope])
+        mine = tuple([atom for atom in atoms if ctx.hoist(ctx.analysis.size_axes(atom), 0, scope) is scope])
         others = tuple([atom for atom in atoms if atom not in mine])
-        found.setdefault(mine, []).append((coefficient, others))
-    return found.items()
+        groups.setdefault(mine, []).append((coefficient, others))
+    return groups.items()
 
 
 def _common_text(ctx: Context, factors: tuple[SizeExpr, ...], cofactors: list[Part], scope: Scope) -> str:
-    """The value of some factors times a sum of parts, which is known further out."""
+    """The value of a product of factors times a sum of parts, which is hoisted."""
     if len(cofactors) == 1 or not factors:
         texts = [part_text(ctx, (coefficient, (*others, *factors)), scope) for coefficient, others in cofactors]
         return functools.reduce(functools.partial(_plus, scope), texts)
     axes = 0
     for _, others in cofactors:
         axes |= ctx.analysis.atoms_axes(others)
-    total = sum_text(ctx, cofactors, ctx.place(axes, 0, scope))
+    total = sum_text(ctx, cofactors, ctx.hoist(axes, 0, scope))
     key = (total, "*", factors)
-    known = scope.sizes.get(key)
-    if known is None:
-        known = scope.sizes[key] = scope.let(f"mul i64 {part_text(ctx, (1, factors), scope)}, {total}")
-    return known
+    text = scope.sizes.get(key)
+    if text is None:
+        text = scope.sizes[key] = scope.let(f"mul i64 {part_text(ctx, (1, factors), scope)}, {total}")
+    return text
 
 
 def _depth(scope: Scope) -> int:
@@ -92,33 +97,33 @@ def _plus(scope: Scope, a: str, b: str) -> str:
 
 
 def part_text(ctx: Context, part: Part, scope: Scope) -> str:
-    """The value of coefficient * product of atoms, multiplied from the outermost region inwards."""
+    """The value of coefficient * product of atoms, multiplied from the outermost scope inwards."""
     coefficient, atoms = part
-    placed = [(ctx.place(ctx.analysis.size_axes(atom), 0, scope), atom) for atom in atoms]
-    if len(placed) > 1:
-        placed.sort(key=lambda item: item[0].depth)
-    result = "" if coefficient == 1 and placed else str(coefficient)
-    for place, atom in placed:
-        value = atom_text(ctx, atom, place)
+    hoisted = [(ctx.hoist(ctx.analysis.size_axes(atom), 0, scope), atom) for atom in atoms]
+    if len(hoisted) > 1:
+        hoisted.sort(key=lambda pair: pair[0].depth)
+    result = "" if coefficient == 1 and hoisted else str(coefficient)
+    for home, atom in hoisted:
+        value = atom_text(ctx, atom, home)
         if not result:
             result = value
             continue
         key = (result, "*", value)
-        known = place.sizes.get(key)
-        if known is None:
-            known = place.sizes[key] = place.let(f"mul i64 {value}, {result}")
-        result = known
+        product = home.sizes.get(key)
+        if product is None:
+            product = home.sizes[key] = home.let(f"mul i64 {value}, {result}")
+        result = product
     return result
 
 
 def atom_text(ctx: Context, atom: SizeExpr, scope: Scope) -> str:
     """The value of a symbol, a floor division, a minimum or a maximum."""
-    place: Scope | None = scope
-    while place is not None:
-        known = place.sizes.get(atom)
+    outer: Scope | None = scope
+    while outer is not None:
+        known = outer.sizes.get(atom)
         if known is not None:
             return known
-        place = place.parent
+        outer = outer.parent
     if atom.op.name == "symbol":
         return ctx.size_symbol(atom)
     if atom.op.name == "floordiv":
@@ -126,27 +131,30 @@ def atom_text(ctx: Context, atom: SizeExpr, scope: Scope) -> str:
     else:
         text = size_text(ctx, atom.operands[0], scope)
         for operand in atom.operands[1:]:
-            item = size_text(ctx, operand, scope)
-            text = scope.let(f"call i64 @llvm.s{atom.op.name}.i64(i64 {text}, i64 {item})")
+            other = size_text(ctx, operand, scope)
+            text = scope.let(f"call i64 @llvm.s{atom.op.name}.i64(i64 {text}, i64 {other})")
     scope.sizes[atom] = text
     return text
 
 
 def divisor_text(ctx: Context, size: Size, scope: Scope) -> str:
-    """A divisor. It is a size: positive, or 0 where an empty dim makes the result unused; then 1 will do."""
+    """A divisor, at least 1: it is 0 only if a dim is empty, and then nothing uses the quotient."""
     if isinstance(size, int):
         return str(max(size, 1))
-    place = ctx.place(ctx.analysis.size_axes(size), 0, scope)
+    home = ctx.hoist(ctx.analysis.size_axes(size), 0, scope)
     key = (size, "divisor")
-    known = place.sizes.get(key)
-    if known is None:
-        text = size_text(ctx, size, place)
-        known = place.sizes[key] = place.let(f"call i64 @llvm.smax.i64(i64 {text}, i64 1)")
-    return known
+    divisor = home.sizes.get(key)
+    if divisor is None:
+        text = size_text(ctx, size, home)
+        divisor = home.sizes[key] = home.let(f"call i64 @llvm.smax.i64(i64 {text}, i64 1)")
+    return divisor
 
 
 def _floordiv(ctx: Context, atom: SizeExpr, scope: Scope) -> str:
-    """By a constant as integers, else as doubles: a third of the cycles, exact for the reason given below."""
+    """A floor division: by a constant as integers, else as doubles, in a third of the cycles.
+
+    `_floordiv_lanes` says why doubles are exact.
+    """
     dividend, divisor = atom.operands
     a = size_text(ctx, dividend, scope)
     if not isinstance(divisor, int):
@@ -163,19 +171,19 @@ def _floordiv(ctx: Context, atom: SizeExpr, scope: Scope) -> str:
 
 
 def _divisor_double(ctx: Context, size: SizeExpr, scope: Scope) -> str:
-    place = ctx.place(ctx.analysis.size_axes(size), 0, scope)
+    home = ctx.hoist(ctx.analysis.size_axes(size), 0, scope)
     key = (size, "double")
-    known = place.sizes.get(key)
-    if known is None:
-        known = place.sizes[key] = place.let(f"sitofp i64 {divisor_text(ctx, size, place)} to double")
-    return known
+    divisor = home.sizes.get(key)
+    if divisor is None:
+        divisor = home.sizes[key] = home.let(f"sitofp i64 {divisor_text(ctx, size, home)} to double")
+    return divisor
 
 
 class Affine:
-    """A size over the lanes of a region: lane l has `base + l * stride + extra[l]`.
+    """A size in all lanes of a scope: lane l has `base + l * stride + extra[l]`.
 
-    `base` are parts for lane 0; `stride` an int or text of an i64; `extra` text of a vector of i64, or None. Where
-    `repeats` is not 0, lane l has `base + l // repeats`.
+    `base` are the parts in lane 0, `stride` is an int or the text of an i64, `extra` the text of a vector of i64 or
+    None. If `repeats` is not 0, lane l has `base + l // repeats`.
     """
 
     __slots__ = ("base", "extra", "repeats", "stride")
@@ -188,7 +196,7 @@ class Affine:
 
 
 def affine(ctx: Context, summands: Iterable[Part], scope: Scope) -> Affine:
-    """Splits a sum by how it depends on the axes that run in the lanes of `scope`."""
+    """Splits a sum by its dependence on the vectorised axes of `scope`."""
     lanes = scope.vector
     if lanes is None:
         return Affine(list(summands), 0, None)
@@ -214,7 +222,7 @@ def affine(ctx: Context, summands: Iterable[Part], scope: Scope) -> Affine:
                 extra = product if extra is None else scope.let(f"add <{lanes.width} x i64> {extra}, {product}")
         else:
             repeats.append(0)
-            product = _part_lanes(ctx, part, ctx.place(ctx.analysis.atoms_axes(atoms), 0, scope))
+            product = _part_lanes(ctx, part, ctx.hoist(ctx.analysis.atoms_axes(atoms), 0, scope))
             extra = product if extra is None else scope.let(f"add <{lanes.width} x i64> {extra}, {product}")
     stride: int | str = sum([step[0] for step in steps if not step[1]])
     if any(step[1] for step in steps):
@@ -224,7 +232,7 @@ def affine(ctx: Context, summands: Iterable[Part], scope: Scope) -> Affine:
 
 
 def is_aligned(ctx: Context, atom: SizeExpr, lanes: Lanes) -> bool:
-    """Whether an atom is the axis in lanes, divided by a constant, and grows at constant lanes, or at none."""
+    """Whether an atom is the vectorised axis divided by a constant, with steps at constant lanes or none."""
     if atom.op.name != "floordiv" or not lanes.aligned:
         return False
     dividend, divisor = atom.operands
@@ -238,7 +246,7 @@ def is_aligned(ctx: Context, atom: SizeExpr, lanes: Lanes) -> bool:
 
 
 def _steps_of_quotient(ctx: Context, factor: Part, atom: SizeExpr, scope: Scope) -> str | None:
-    """What a part adds in each lane, a quotient times factors that do not move; None where that is nothing."""
+    """The step of a quotient times uniform factors in each lane; None if it is 0 in all lanes."""
     lanes, (coefficient, others) = scope.vector, factor
     divisor = atom.operands[1]
     assert lanes is not None
@@ -262,7 +270,7 @@ def lanes_text(ctx: Context, summands: Iterable[Part], scope: Scope) -> str:
 
 
 def add_steps(scope: Scope, base: str, split: Affine, width: int) -> str:
-    """`base` plus what an affine size adds in each lane."""
+    """Adds the stride and extra steps of an affine size to `base`."""
     vector = f"<{width} x i64>"
     result = base
     if split.stride != 0:
@@ -334,7 +342,7 @@ def _atom_lanes(ctx: Context, atom: SizeExpr, scope: Scope) -> str:
 
 
 def _floordiv_lanes(scope: Scope, a: str, b: str, width: int) -> str:
-    """By dividing doubles, exact while |a| + b < 2**53: a quotient that is no integer is at least 1/b away from one."""
+    """Divides as doubles, exactly while |a| + b < 2**53: a fractional quotient is at least 1/b from an integer."""
     vector, doubles = f"<{width} x i64>", f"<{width} x double>"
     b = scope.let(f"call {vector} @llvm.smax.v{width}i64({vector} {b}, {vector} splat (i64 1))")
     a_double = scope.let(f"sitofp {vector} {a} to {doubles}")
@@ -345,7 +353,7 @@ def _floordiv_lanes(scope: Scope, a: str, b: str, width: int) -> str:
 
 
 class Offset:
-    """An element offset split into parts of sizes and data-dependent scalars, all added up."""
+    """An element offset as a sum of size parts and of data-dependent scalars with factors."""
 
     __slots__ = ("data", "parts")
 
@@ -364,7 +372,7 @@ class Offset:
             elif term.op is CONSTANT:
                 self.parts.append((factor * term.attr("value"), ()))
             elif name == "add" and term.type is int64:
-                stack.extend([(factor, item) for item in reversed(term.operands)])
+                stack.extend([(factor, operand) for operand in reversed(term.operands)])
             elif name == "sub" and term.type is int64:
                 stack.extend([(-factor, term.operands[1]), (factor, term.operands[0])])
             else:

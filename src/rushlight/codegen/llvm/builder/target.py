@@ -1,4 +1,4 @@
-"""What the code generator needs to know of a machine."""
+"""The code generator's view of a machine: architecture, vector width, mask registers."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from rushlight.support.frozen import frozen
 
 @frozen
 class CodeTarget:
-    """A machine as the code generator sees it: architecture and width of vector registers in bytes.
+    """Architecture and width of vector registers in bytes.
 
-    On x86-64, 64 stands for AVX-512 (F, BW, DQ, VL) and 32 for AVX2 with FMA and F16C; fma and roundings need one.
+    On x86-64, 64 means AVX-512 (F, BW, DQ, VL) and 32 means AVX2 with FMA and F16C. `fma` and the rounding instructions
+    need one of the two.
     """
 
     architecture: str = "x86_64"
@@ -17,7 +18,7 @@ class CodeTarget:
 
     @property
     def attributes(self) -> str:
-        """Function attributes that make LLVM use vectors of the full width."""
+        """Function attributes that make LLVM use the full vector width: by default it splits 512-bit vectors."""
         if self.vector_bytes < 64:
             return "nounwind"
         bits = 8 * self.vector_bytes
@@ -25,12 +26,12 @@ class CodeTarget:
 
     @property
     def has_masks(self) -> bool:
-        """Whether loads and stores of any element may be masked by a mask register."""
+        """Whether a mask register can mask loads and stores of any element size (AVX-512)."""
         return self.vector_bytes == 64
 
     @property
     def masked_bytes(self) -> int:
-        """The least element, in bytes, that masked loads and stores handle without a branch per lane."""
+        """The smallest element, in bytes, that masked loads and stores handle without a branch per lane."""
         return 1 if self.has_masks else 4
 
     @property

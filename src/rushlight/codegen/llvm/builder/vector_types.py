@@ -1,10 +1,9 @@
-"""Shapes of registers: an element type times a number of lanes, with the texts that instructions are made of."""
+"""Register shapes, an element type times a number of lanes, and the LLVM texts of their types and constants."""
 
 from __future__ import annotations
 
 import struct
 from functools import cache
-from typing import Any
 
 import numpy as np
 
@@ -26,8 +25,8 @@ _SUFFIXES = {"float": "f32", "double": "f64"}
 class Shape:
     """`lanes` elements of a dtype in a register; one lane is a scalar.
 
-    `type` is the LLVM type, `suffix` what intrinsics' names end with, `scalar` the type of a lane, `memory` its type in
-    memory, `bits_type` the integers and `mask_type` the bools of the same number of lanes.
+    `type` is the LLVM type, `suffix` the end of intrinsics' names (`v16f32`), `scalar` the type of a lane, `memory` its
+    type in memory. `bits_type` has integers and `mask_type` bools in the same number of lanes.
     """
 
     __slots__ = (
@@ -74,7 +73,7 @@ class Shape:
         """Whether the elements are 16-bit floats, held as bits."""
         return self.dtype.kind is Kind.FLOAT and not self.is_float
 
-    def constant(self, value: Any) -> str:
+    def constant(self, value: float) -> str:
         """The text of a constant in every lane."""
         return self.splat(literal(value, self.dtype))
 
@@ -104,17 +103,17 @@ def vector_type(lanes: int, scalar: str) -> str:
 
 @cache
 def lane_numbers(lanes: int, scalar: str) -> str:
-    """The text of a vector of the numbers of its lanes."""
+    """The text of the vector 0, 1, 2, ..."""
     return "0" if lanes == 1 else f"<{', '.join([f'{scalar} {lane}' for lane in range(lanes)])}>"
 
 
-def literal(value: Any, dtype: DType) -> str:
-    """The text of a scalar constant; a float32 is a number that float32 has."""
+def literal(value: float, dtype: DType) -> str:
+    """The text of a scalar constant; the value of a float32 must be exact in float32."""
     if dtype.kind is Kind.BOOL:
         return "true" if value else "false"
     if dtype.kind is Kind.INT:
         return str(int(value))
-    if dtype.itemsize == 2:  # a number that the dtype has
+    if dtype.itemsize == 2:  # exact in the dtype
         return str(int(np.array(value, np.float64).astype(dtype.numpy).view(np.uint16)))
     if value != value:
         return "0x7FF8000000000000"

@@ -1,1 +1,1 @@
-"""Entry points: how an executable launches its kernels."""
+"""Entry points of executables: they check sizes, place buffers and launch kernels."""

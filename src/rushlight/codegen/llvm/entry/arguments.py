@@ -1,4 +1,4 @@
-"""The argument words of launches as text: addresses, sizes, and how they are stored for a kernel to read."""
+"""Arguments of launches as text: addresses and sizes, stored as 64-bit words that a kernel reads."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rushlight.sym import Size
 
 
 class LaunchArguments(ABC):
-    """A function that launches kernels; whoever it is knows where buffers lie."""
+    """A function that launches kernels; subclasses give the addresses of buffers."""
 
     def __init__(self, ctx: Context) -> None:
         self.ctx = ctx
@@ -27,17 +27,17 @@ class LaunchArguments(ABC):
         """The text of a size."""
         return sizes.size_text(self.ctx, size, self.scope)
 
-    def argument(self, item: Buffer | Address | Size) -> tuple[str, str]:
-        """The LLVM type and text of an argument word."""
-        if isinstance(item, Buffer):
-            return "ptr", self.address(item)
-        if isinstance(item, Address):
-            offset = self.size(item.offset * item.buffer.type.dtype.itemsize)
-            return "ptr", self.scope.let(f"getelementptr i8, ptr {self.address(item.buffer)}, i64 {offset}")
-        return "i64", self.size(item)
+    def argument(self, arg: Buffer | Address | Size) -> tuple[str, str]:
+        """The LLVM type and text of an argument."""
+        if isinstance(arg, Buffer):
+            return "ptr", self.address(arg)
+        if isinstance(arg, Address):
+            offset = self.size(arg.offset * arg.buffer.type.dtype.itemsize)
+            return "ptr", self.scope.let(f"getelementptr i8, ptr {self.address(arg.buffer)}, i64 {offset}")
+        return "i64", self.size(arg)
 
-    def store(self, memory: str, words: Iterable[tuple[str, str]]) -> None:
-        """Stores words one after the other."""
-        for place, (kind, text) in enumerate(words):
-            at = memory if place == 0 else self.scope.let(f"getelementptr i64, ptr {memory}, i64 {place}")
+    def store(self, memory: str, args: Iterable[tuple[str, str]]) -> None:
+        """Stores arguments as consecutive 64-bit words."""
+        for index, (kind, text) in enumerate(args):
+            at = memory if index == 0 else self.scope.let(f"getelementptr i64, ptr {memory}, i64 {index}")
             self.scope.do(f"store {kind} {text}, ptr {at}, align 8")

@@ -143,13 +143,13 @@ class _Entry(LaunchArguments):
         need = self.largest(needs.pop(None))
         for output, texts in needs.items():
             if output is not None:
-                need = self.place_within(output, self.largest(texts), need)
+                need = self.place_in_output(output, self.largest(texts), need)
         have = self.word(ARENA_BYTES, "i64")
         at = scope.let(f"getelementptr i64, ptr %ctx, i64 {ARENA_NEED}")
         scope.do(f"store i64 {need}, ptr {at}, align 8")
         self.leave_unless(scope.let(f"icmp ule i64 {need}, {have}"), STATUS_ARENA)
 
-    def place_within(self, output: Buffer, length: str, arena: str) -> str:
+    def place_in_output(self, output: Buffer, length: str, arena: str) -> str:
         """Where slots lie that may be within an output: there, or in the arena from `arena` on; the arena's length."""
         scope = self.scope
         size = self.size(product(output.type.shape) * output.type.dtype.itemsize)

@@ -145,7 +145,7 @@ def _emit_one(
 ) -> str:
     row_block = _RowBlocks(kernel, target)
     if kernel.causal_bound is not None:
-        row_block.look_up(kernel.causal_bound)
+        row_block.bind_causal_bound(kernel.causal_bound)
     most = max([len(launch.arguments) for launch in kernel.launches])
     arguments = row_block.ctx.allocate("i64", most)
     for launch in kernel.launches:
@@ -174,7 +174,7 @@ class _RowBlocks(LaunchArguments):
         words = Kernel(kernel.name, (self.scratch, *kernel.buffers), (*kernel.sizes, *symbols), ())
         super().__init__(Context(words, target, {}))
 
-    def look_up(self, causal_bound: CausalBound) -> None:
+    def bind_causal_bound(self, causal_bound: CausalBound) -> None:
         """Gives the reach its value."""
         scope = self.scope
         at = scope.let(f"getelementptr i8, ptr {self.address(causal_bound.flags)}, i64 {self.size(causal_bound.at)}")

@@ -20,7 +20,7 @@ from rushlight.codegen.llvm.gemm.micro_kernel import (
     store_vector,
     sum_vectors,
 )
-from rushlight.codegen.llvm.gemm.transpose import column_starts, load_start, transpose, transpose_pieces
+from rushlight.codegen.llvm.gemm.transpose import column_addresses, load_column_address, transpose, transpose_pieces
 from rushlight.ir.gemm_tile import GemmTile
 
 # Pieces of rows that are read side by side: 8 are 1.2 times as fast as 4, and those 1.3 times as fast as 2.
@@ -158,7 +158,7 @@ def emit_columns(tile: GemmTile, name: str) -> str:
     """
     return _COLUMNS.format(
         **_fields(tile, name),
-        starts=column_starts(tile),
+        starts=column_addresses(tile),
         square="\n".join(_square(tile)),
         suffix=f"f{8 * tile.itemsize}",
         mask="\n".join(mask_lines(tile.lanes, "%columns")),
@@ -169,7 +169,7 @@ def emit_columns(tile: GemmTile, name: str) -> str:
 def _square(tile: GemmTile) -> Iterator[str]:
     yield "  %k_at = add i64 %k0, %t"
     for lane in range(tile.lanes):
-        yield from load_start(f"%start{lane}", lane)
+        yield from load_column_address(f"%start{lane}", lane)
         yield f"  %column{lane}_at = getelementptr {tile.element}, ptr %start{lane}, i64 %k_at"
         yield load_vector(sum_vectors(tile), f"%column_of{lane}", f"%column{lane}_at")
     pieces = yield from transpose(tile, [f"%column_of{lane}" for lane in range(tile.lanes)])
@@ -432,7 +432,7 @@ def emit_gemv(tile: GemmTile, name: str) -> str:
     return "\n".join(parts)
 
 
-def alone(tile: GemmTile, name: str, a_per_k: int | str) -> Iterator[str]:
+def gemv_cases(tile: GemmTile, name: str, a_per_k: int | str) -> Iterator[str]:
     """The end of a core's block, which leaves a product with one row or one column to its function, else goes on."""
     if _has_function_for_row(tile):
         a_step = 1 if tile.a_format == "row" else tile.mr if tile.a_packed else "%a_ld"

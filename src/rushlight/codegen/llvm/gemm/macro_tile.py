@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rushlight.codegen.llvm.gemm.gemv import alone, emit_gemv
+from rushlight.codegen.llvm.gemm.gemv import emit_gemv, gemv_cases
 from rushlight.codegen.llvm.gemm.micro_kernel import (
     LINE_BYTES,
     PARAMETERS,
@@ -23,8 +23,8 @@ from rushlight.codegen.llvm.gemm.micro_kernel import (
     reads_in_place,
 )
 from rushlight.codegen.llvm.gemm.narrow import emit_narrow, most_narrow
-from rushlight.codegen.llvm.gemm.packing import emit_pack_a_block, emit_pack_b_panel, emit_starts
-from rushlight.codegen.llvm.gemm.split_k import PLACE_OF_PART, emit_add_up, split_k_product
+from rushlight.codegen.llvm.gemm.packing import emit_compensation, emit_pack_a_block, emit_pack_b_panel
+from rushlight.codegen.llvm.gemm.split_k import TASK_PART, emit_reduce_partials, split_k_product
 from rushlight.ir.gemm_tile import MADE_AROUND, GemmTile, choose_tile, plan_tiles
 from rushlight.ir.kernel import TASK_ARGS
 
@@ -213,12 +213,12 @@ ptr %b_at, i64 0, i64 %m_rest, i64 %columns_narrow)
 
 # Ask for the next panel of b, with the first rows: hardware does not foresee it. It is 6 % of the whole at sizes over
 # 512, and half of it with few rows. When there is nothing to ask for, a step of 0 repeats a line at hand.
-_AHEAD_OF_B = """\
+_PREFETCH_B = """\
   %ahead = select i1 %b_awaited, ptr %b_next, ptr %b_at
   %ahead_step = select i1 %b_awaited, i64 {b_step_bytes}, i64 0"""
 
 # A packed a is new to the cache in the first panel of columns: ask for the next panel of rows.
-_AHEAD_OF_A_AND_B = """\
+_PREFETCH_A_AND_B = """\
   %a_awaited = icmp eq i64 %j, 0
   %a_next_start = mul i64 %i_next, {a_per_m}
   %a_next = getelementptr {element}, ptr %a_block, i64 %a_next_start
@@ -263,11 +263,11 @@ def emit_core(tile: GemmTile, name: str, linkage: str = "") -> str:
         group=tile.group,
         group_less=tile.group - 1,
         scratch="\n".join(_scratch(tile)),
-        alone="\n".join(alone(tile, name, _a_per_k(tile))),
+        alone="\n".join(gemv_cases(tile, name, _a_per_k(tile))),
         pack_a=(_USE_A if tile.a_packed else _PACK_A).format(name=name),
-        pack_b=_take_b(tile, name),
+        pack_b=_panel_of_b(tile, name),
         row_from="%ready" if reads_in_place(tile) else "%column",
-        ahead=(_AHEAD_OF_A_AND_B if tile.a_packed else _AHEAD_OF_B).format(**sources),
+        ahead=(_PREFETCH_A_AND_B if tile.a_packed else _PREFETCH_B).format(**sources),
         **_narrow_parts(tile, name),
     )
     kernels = (full_kernel(tile), *part_kernels(tile), *edge_kernels(tile))
@@ -280,7 +280,7 @@ def emit_core(tile: GemmTile, name: str, linkage: str = "") -> str:
     if not (tile.b_packed or tile.makes_packed):
         parts.append(emit_pack_b_panel(tile, f"{name}_pack_b", transposed=tile.b_format == "column"))
     if tile.is_offset:
-        parts.append(emit_starts(tile, f"{name}_starts"))
+        parts.append(emit_compensation(tile, f"{name}_starts"))
     return "\n".join((*parts, core))
 
 
@@ -304,23 +304,25 @@ def _scratch(tile: GemmTile) -> Iterator[str]:
     if not tile.a_packed:
         yield f"  %a_block = alloca [{tile.mc * tile.block_steps} x {tile.element}], align 64"
     if not tile.b_packed:
-        yield from _around("%b_panel", tile.panel_elements, tile.nr if tile.makes_packed else 0, tile.element)
+        yield from _padded_panel("%b_panel", tile.panel_elements, tile.nr if tile.makes_packed else 0, tile.element)
     if tile.b_made:
         yield _FIND_MAKER
         if not tile.makes_packed:
-            yield from _around("%b_made", tile.nr * tile.kc, tile.nr if tile.b_format == "row" else 0, tile.source)
+            yield from _padded_panel(
+                "%b_made", tile.nr * tile.kc, tile.nr if tile.b_format == "row" else 0, tile.source
+            )
     if reads_in_place(tile):
         yield f"  %in_place = icmp sle i64 %m, {2 * tile.mr}"
 
 
-def _around(name: str, elements: int, step: int, element: str) -> Iterator[str]:
+def _padded_panel(name: str, elements: int, step: int, element: str) -> Iterator[str]:
     """Memory of a panel, with room around it for steps that were not asked for."""
     room = step * MADE_AROUND
     yield f"  {name}_memory = alloca [{elements + 2 * room} x {element}], align 64"
     yield f"  {name} = getelementptr {element}, ptr {name}_memory, i64 {room}"
 
 
-def _take_b(tile: GemmTile, name: str) -> str:
+def _panel_of_b(tile: GemmTile, name: str) -> str:
     """How a panel of `b` comes to lie as the inner kernels read it."""
     fields = {"name": name, "nr": tile.nr, "starts": _SET_STARTS.format(name=name) if tile.is_offset else ""}
     if tile.b_made:
@@ -575,7 +577,7 @@ def emit_task(
         product = split_k_product(tile, name, product, core=core, ldc=ldc, **steps, **operands)
     task = _TASK.format(
         name=name,
-        place=PLACE_OF_PART if split_k else "  %tile = add i64 %index, 0",
+        place=TASK_PART if split_k else "  %tile = add i64 %index, 0",
         product=product,
         attributes=tile.attributes,
         a_element=operands["a_element"],
@@ -589,4 +591,4 @@ def emit_task(
         tile="" if scratch else _TILE_IN_C.format(element=tile.element),
         epilogue=call,
     )
-    return emit_add_up(tile, name) + task if split_k else task
+    return emit_reduce_partials(tile, name) + task if split_k else task

@@ -243,7 +243,7 @@ def _full_step(
     """A step of the full kernel; the names of what is carried after it."""
     tile = kernel.tile
     stride = tile.block_steps if tile.a_format == "row" else 1
-    yield from _ask_ahead(tile, names["%ahead_at"], f"%ahead_at{after}")
+    yield from _prefetch_step(tile, names["%ahead_at"], f"%ahead_at{after}")
     a_rows = [f"%a{step}_{row}_at" for row in range(kernel.rows)]
     for row, address in enumerate(a_rows):
         yield f"  {address} = getelementptr {tile.element}, ptr {names['%a_at']}, i64 {row * stride}"
@@ -277,7 +277,7 @@ def _edge_lines(kernel: MicroKernel, name: str) -> Iterator[str]:
     yield from _phis("%left", "i64", "%steps")
     for value in carried:
         yield from _phis(value.name, value.type, value.start)
-    yield from _ask_ahead(tile, "%ahead_at", "%ahead_at_next")
+    yield from _prefetch_step(tile, "%ahead_at", "%ahead_at_next")
     a_rows = [f"%a0_{row}_at" for row in range(kernel.rows)]
     for row, address in enumerate(a_rows):
         yield f"  {address} = getelementptr {tile.element}, ptr %a_row{row}, i64 %offset"
@@ -298,7 +298,7 @@ def _edge_lines(kernel: MicroKernel, name: str) -> Iterator[str]:
     yield "}"
 
 
-def _ask_ahead(tile: GemmTile, name: str, after: str) -> Iterator[str]:
+def _prefetch_step(tile: GemmTile, name: str, after: str) -> Iterator[str]:
     """Ask for the lines of one step of a panel, into the second cache: the present panel fills the first.
 
     Each line is asked for by its last byte, since a panel that starts within a line shares that one with its

@@ -15,7 +15,7 @@ from rushlight.codegen.llvm.gemm.micro_kernel import (
     sum_vectors,
     widened,
 )
-from rushlight.codegen.llvm.gemm.transpose import column_starts, load_start, transpose, transpose_pieces
+from rushlight.codegen.llvm.gemm.transpose import column_addresses, load_column_address, transpose, transpose_pieces
 from rushlight.ir.gemm_tile import GemmTile
 
 _PACK_A_ROWS = """\
@@ -215,7 +215,7 @@ def _grouped(tile: GemmTile, members: list[tuple[str, str]], prefix: str = "") -
     return f"{total}_group"
 
 
-def emit_starts(tile: GemmTile, name: str) -> str:
+def emit_compensation(tile: GemmTile, name: str) -> str:
     """IR of the internal function `void @name(panel, groups)`: what 128 in each element of `a` adds, negated.
 
     It goes behind a packed panel of `b`, one element for each column.
@@ -354,7 +354,7 @@ def emit_pack_b_panel(tile: GemmTile, name: str, *, transposed: bool) -> str:
         return _PANEL_OF_COLUMNS.format(
             **fields,
             square_steps=tile.lanes * tile.group,
-            starts=column_starts(tile),
+            starts=column_addresses(tile),
             square="\n".join(_square(tile)),
             one="\n".join(_one_step(tile)),
         )
@@ -411,7 +411,7 @@ def _square(tile: GemmTile) -> Iterator[str]:
     """Transpose a square of `lanes` columns by `lanes` groups of steps along k."""
     names = []
     for lane in range(tile.lanes):
-        yield from load_start(f"%start{lane}", lane)
+        yield from load_column_address(f"%start{lane}", lane)
         yield f"  %square{lane}_at = getelementptr {tile.source}, ptr %start{lane}, i64 %t"
         lanes = tile.lanes * tile.group
         yield load_vector(source_vectors(tile, lanes), f"%plain{lane}", f"%square{lane}_at")
@@ -442,7 +442,7 @@ def _one_step(tile: GemmTile) -> Iterator[str]:
     value = "poison"
     for lane in range(tile.lanes):
         members = []
-        yield from load_start(f"%one_start{lane}", lane)
+        yield from load_column_address(f"%one_start{lane}", lane)
         for step in range(tile.group):
             name = f"%one{lane}_{step}"
             yield f"  {name}_at = getelementptr {tile.source}, ptr %one_start{lane}, i64 %one_k{step}"

@@ -14,7 +14,7 @@ from rushlight.codegen.llvm.gemm.micro_kernel import load_vector, mask_lines, st
 from rushlight.ir.gemm_tile import GemmTile
 
 # What a task's number says: its part of k, and its tile.
-PLACE_OF_PART = """\
+TASK_PART = """\
   %part = urem i64 %index, %parts
   %tile = udiv i64 %index, %parts"""
 
@@ -113,7 +113,7 @@ def split_k_product(tile: GemmTile, name: str, whole: str, **texts: object) -> s
     return _PRODUCT.format(name=name, whole=whole, b_block=b_block, b=b, element=tile.element, kc=tile.kc, **texts)
 
 
-def emit_add_up(tile: GemmTile, name: str) -> str:
+def emit_reduce_partials(tile: GemmTile, name: str) -> str:
     """IR of `void @name_add_up(from, step, blocks, ld, to, ldc, rows, columns)`: `to` = the sum of the blocks.
 
     Block p of element (i, j) is `from[p * step + i * ld + j]`; the first is added to +0.0.

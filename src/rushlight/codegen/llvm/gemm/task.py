@@ -30,14 +30,14 @@ def emit_gemm_kernel(kernel: GemmKernel, target: CodeTarget, name: str) -> str:
     for inner in kernel.attached:
         function = functions[inner.role]
         texts.append(emit_kernel(inner.kernel, target, f"{function}_rows"))
-        texts.append(_emit_entrance(inner, target, function))
+        texts.append(_emit_adapter(inner, target, function))
     epilogue, panel = functions.get("epilogue"), functions.get("prologue")
     core = core_name(kernel.tile)
     texts.append(emit_task(kernel.tile, name, core, epilogue, scratch=scratch, panel=panel, split_k=kernel.split_k))
     return "\n".join(texts)
 
 
-def _emit_entrance(inner: Attached, target: CodeTarget, name: str) -> str:
+def _emit_adapter(inner: Attached, target: CodeTarget, name: str) -> str:
     """IR of the function that is called on a tile or panel: it arranges the words that the attached kernel expects."""
     total = len(inner.kernel.buffers) + len(inner.kernel.sizes)
     parameters = ", ".join(f"i64 %{word}" for word in inner.args)

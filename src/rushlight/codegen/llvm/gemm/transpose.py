@@ -23,7 +23,7 @@ lane:
 lanes_end:"""
 
 
-def column_starts(tile: GemmTile) -> str:
+def column_addresses(tile: GemmTile) -> str:
     """The end of a block `group` that writes to `%starts` where as many columns as a vector has lanes start.
 
     They are those of `%b` from column `%j` on; columns that do not exist are the last one again. In memory, since there
@@ -32,8 +32,8 @@ def column_starts(tile: GemmTile) -> str:
     return _COLUMN_STARTS.format(source=tile.source, lanes=tile.lanes)
 
 
-def load_start(name: str, lane: int) -> Iterator[str]:
-    """`name`: where a column starts, as `column_starts` wrote it."""
+def load_column_address(name: str, lane: int) -> Iterator[str]:
+    """`name`: where a column starts, as `column_addresses` wrote it."""
     yield f"  {name}_at = getelementptr ptr, ptr %starts, i64 {lane}"
     yield f"  {name} = load ptr, ptr {name}_at, align 8"
 

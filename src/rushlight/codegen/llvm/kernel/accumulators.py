@@ -1,4 +1,4 @@
-"""What a reduction does with one element, and which reductions share a loop."""
+"""Accumulators of reductions: identity, step and join of each kind, and which reductions share a loop."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from rushlight.sym import Size, SizeExpr, axis_size
 
 
 class Fold:
-    """A reduction being emitted. `ordered`: its result depends on the order of its elements.
+    """A reduction that is being emitted.
 
-    Extremes of floats are found on `encoded` numbers, unsigned integers in the order of floats with all NaNs on top,
-    where the machine has no instruction for them: one unsigned maximum instead of compares, blends and tests for NaN.
-    `element` is the dtype of what is folded in, `dtype` that of accumulators. Where it `is_wide` they are joined in the
-    result's dtype.
+    If `ordered`, the result depends on the order of the elements. A maximum or minimum of floats is computed on
+    `encoded` numbers if the machine has no instruction for it: unsigned integers in the order of floats, NaNs on top,
+    so that a step is one unsigned maximum in place of compares, blends and tests for NaN. `element` is the dtype of the
+    elements, `dtype` that of the accumulators. If `is_wide`, accumulators are joined in the result's dtype: sums of
+    float32 are short float32 chains that are joined in float64.
     """
 
     __slots__ = ("axes", "dtype", "element", "encoded", "is_wide", "kind", "ordered", "term")
@@ -43,15 +44,15 @@ class Fold:
         return shape_of(self.dtype, lanes)
 
     def total_shape(self, lanes: int) -> Shape:
-        """The shape of what accumulators are joined in."""
+        """The shape in which accumulators are joined."""
         return shape_of(self.term.type if self.is_wide else self.dtype, lanes)
 
     def widen(self, scope: Scope, lanes: int, text: str) -> str:
-        """An accumulator as it is joined with others."""
+        """Converts an accumulator to the dtype in which accumulators are joined."""
         return casts.cast(scope, self.shape(lanes), self.total_shape(lanes), text) if self.is_wide else text
 
     def identity(self, shape: Shape) -> str:
-        """The text of what it starts from, in every lane."""
+        """The identity element in every lane: the start of an accumulator."""
         return shape.splat("0" if self.encoded is not None else identity_of(self.kind, shape.dtype))
 
     def step(self, ctx: Context, scope: Scope, mask: Mask | None, shape: Shape, accumulator: str) -> str:
@@ -65,17 +66,20 @@ class Fold:
         return self.join(scope, shape, accumulator, texts[0])
 
     def join(self, scope: Scope, shape: Shape, a: str, b: str) -> str:
-        """Two accumulators in one."""
+        """Combines two accumulators."""
         return arithmetic.fold(scope, "max" if self.encoded is not None else self.kind, shape, a, b)
 
     def decode(self, scope: Scope, shape: Shape, text: str) -> str:
-        """The result in an accumulator."""
+        """The result of a finished accumulator."""
         if self.encoded is None:
             return text
         return _decode(scope, shape_of(self.term.type, shape.lanes), shape, text, self.kind == "min")
 
     def only_block(self, scope: Scope, shape: Shape, text: str) -> str:
-        """The total of a single block: blocks are added to +0.0, which tells from a sum of products that is -0.0."""
+        """The total of a single block: adds it to +0.0, as an order of several blocks does.
+
+        That changes a sum of products that is -0.0.
+        """
         if len(self.term.operands) < 2 or not shape.is_float:
             return text
         return self.join(scope, shape, self.identity(shape), text)
@@ -87,7 +91,7 @@ def is_ordered(term: Scalar) -> bool:
 
 
 def _encode(scope: Scope, source: Shape, words: Shape, text: str, reverse: bool) -> str:
-    """Floats as unsigned integers in their order, from 0 for -inf, or for +inf in reverse; NaNs come last."""
+    """Encodes floats as unsigned integers in their order: 0 is -inf (+inf if `reverse`), NaNs are last."""
     kind = words.type
     bits = scope.let(f"bitcast {source.type} {text} to {kind}")
     ordered = _flip(scope, words, bits)
@@ -106,7 +110,7 @@ def _decode(scope: Scope, result: Shape, words: Shape, text: str, reverse: bool)
 
 
 def _flip(scope: Scope, words: Shape, bits: str) -> str:
-    """Between a float's bits and a signed integer in its order: the magnitude of negative ones is inverted."""
+    """Converts between a float's bits and a signed integer in its order: inverts the magnitude of negatives."""
     kind = words.type
     sign = scope.let(f"ashr {kind} {bits}, {words.integer(words.bits - 1)}")
     inverted = scope.let(f"and {kind} {sign}, {words.integer((1 << (words.bits - 1)) - 1)}")
@@ -118,9 +122,10 @@ def _infinity(words: Shape) -> int:
 
 
 class Group:
-    """Reductions over axes of equal extents that run in one loop. Axes that are 1 long are left out of `extents`.
+    """Reductions that share one loop: their axes have equal extents.
 
-    `order` is that of the ordered ones, None if any order will do. `axes` are the axes of all, place by place.
+    `extents` leaves out axes of length 1, which are in `ones`. `order` is that of the ordered reductions, None if there
+    are none. `axes[i]` are the i-th axes of all reductions.
     """
 
     __slots__ = ("axes", "extents", "folds", "ones", "order")
@@ -130,44 +135,47 @@ class Group:
         ordered = [fold.term.attr("order") for fold in self.folds if fold.ordered]
         self.order: Order | None = ordered[0] if ordered else None
         sizes = [axis_size(axis) for axis in self.folds[0].axes]
-        kept = [place for place, size in enumerate(sizes) if size != 1] or [len(sizes) - 1]
-        self.extents: tuple[Size, ...] = tuple([sizes[place] for place in kept])
-        self.axes = [[fold.axes[place] for fold in self.folds] for place in kept]
-        self.ones = [axis for fold in self.folds for place, axis in enumerate(fold.axes) if place not in kept]
+        looped = [index for index, size in enumerate(sizes) if size != 1] or [len(sizes) - 1]
+        self.extents: tuple[Size, ...] = tuple([sizes[index] for index in looped])
+        self.axes = [[fold.axes[index] for fold in self.folds] for index in looped]
+        self.ones = [axis for fold in self.folds for index, axis in enumerate(fold.axes) if index not in looped]
 
-    def bits(self, ctx: Context, places: slice = slice(None), ones: bool = True) -> int:
-        """The bits of the axes at some places, and of those of length 1."""
-        found = 0
-        for axes in [*self.axes[places], self.ones if ones else []]:
+    def bits(self, ctx: Context, chosen: slice = slice(None), ones: bool = True) -> int:
+        """The bits of the chosen axes, and of those of length 1."""
+        bits = 0
+        for axes in [*self.axes[chosen], self.ones if ones else []]:
             for axis in axes:
-                found |= ctx.analysis.axis_bits[axis]
-        return found
+                bits |= ctx.analysis.axis_bits[axis]
+        return bits
 
-    def bind(self, scope: Scope, place: int, text: str) -> None:
-        """Names the index of the axes at a place within a region."""
-        for axis in self.axes[place]:
+    def bind(self, scope: Scope, index: int, text: str) -> None:
+        """Sets the value of the axes with this index in a scope."""
+        for axis in self.axes[index]:
             scope.sizes[axis] = text
         for axis in self.ones:
             scope.sizes[axis] = "0"
 
 
 def find_group(ctx: Context, term: Scalar, scope: Scope, mask: Mask | None) -> Group:
-    """A reduction with those that can share its loop: of the same region, order and extents, and independent of it."""
+    """Groups a reduction with others that can share its loop.
+
+    They have the same scope, order and extents, and neither needs the other's result.
+    """
     analysis = ctx.analysis
     if mask is not None or len(analysis.reductions) == 1:
         return Group([term], ctx.target)
     members = [term]
     reached = analysis.below[term]
     sizes = _sizes(term)
-    for place, other in enumerate(analysis.reductions):
-        if other is term or other in ctx.busy or other not in ctx.certain or other in scope.memo:
+    for bit, other in enumerate(analysis.reductions):
+        if other is term or other in ctx.in_progress or other not in ctx.unconditional or other in scope.memo:
             continue
         if analysis.free[other] != analysis.free[term] or analysis.touched[other] & ~3 or _sizes(other) != sizes:
             continue
-        if ctx.place(analysis.free[other], analysis.touched[other], scope) is not scope:
+        if ctx.hoist(analysis.free[other], analysis.touched[other], scope) is not scope:
             continue
         inside = any(analysis.below[other] >> analysis.reductions.index(member) & 1 for member in members)
-        if inside or reached >> place & 1 or not _same_order([*members, other]):
+        if inside or reached >> bit & 1 or not _same_order([*members, other]):
             continue
         members.append(other)
         reached |= analysis.below[other]

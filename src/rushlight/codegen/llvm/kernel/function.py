@@ -1,12 +1,16 @@
-"""Kernels as functions `void @name(args, begin, end)`: the share [begin, end) of the flattened parallel axes."""
+"""A kernel as the LLVM function `void @name(args, begin, end)`.
+
+Input: a `Kernel`. Output: text. The function runs the iterations [begin, end) of the flattened parallel axes, so that
+the thread pool divides the work without knowing the kernel.
+"""
 
 from __future__ import annotations
 
 from rushlight.codegen.llvm.builder.scope import Context, Handler, Scope
 from rushlight.codegen.llvm.builder.target import CodeTarget
-from rushlight.codegen.llvm.kernel.loops import bound_text, run, run_range
+from rushlight.codegen.llvm.kernel.loops import bound_text, emit_range, emit_statements
 from rushlight.codegen.llvm.kernel.memory import emit_load, emit_spill
-from rushlight.codegen.llvm.kernel.nontemporal import close_streams
+from rushlight.codegen.llvm.kernel.nontemporal import fence_nontemporal
 from rushlight.codegen.llvm.kernel.reductions import emit_reduction
 from rushlight.codegen.llvm.kernel.widths import prefers_reduced_lanes
 from rushlight.codegen.llvm.math.minmax import emit_minmax
@@ -27,10 +31,10 @@ _HANDLERS: dict[str, Handler] = {
 
 
 def emit_kernel(kernel: Kernel, target: CodeTarget, function_name: str) -> str:
-    """The function of a kernel. `args` holds the buffers' addresses, then the sizes, as 64-bit words.
+    """The function of a kernel; `args` holds the buffers' addresses, then the sizes, as 64-bit words.
 
-    An innermost parallel axis that has nothing but stores below it runs in the lanes of vectors, unless its reductions
-    read memory along their own axes. Intrinsics need no declarations.
+    The innermost parallel axis is vectorised if its body has only stores, unless its reductions read memory along their
+    own axes. Intrinsics need no declarations.
     """
     ctx = Context(kernel, target, _HANDLERS)
     try:
@@ -46,10 +50,10 @@ def _function_text(ctx: Context, kernel: Kernel, target: CodeTarget, function_na
         assert isinstance(body[0], Loop)
         body = body[0].body
     if not axes:
-        run(ctx, body, ctx.entry)
+        emit_statements(ctx, body, ctx.entry)
     else:
-        _run_shares(ctx, axes, body)
-    close_streams(ctx)
+        _emit_parallel(ctx, axes, body)
+    fence_nontemporal(ctx)
     lines = [
         f"define void @{function_name}(ptr noalias %args, i64 %begin, i64 %end) {target.attributes} {{",
         "entry:",
@@ -67,23 +71,28 @@ def _function_text(ctx: Context, kernel: Kernel, target: CodeTarget, function_na
     return "\n".join(lines)
 
 
-def _run_shares(ctx: Context, axes: tuple[Axis, ...], body: tuple[Statement, ...]) -> None:
+def _emit_parallel(ctx: Context, axes: tuple[Axis, ...], body: tuple[Statement, ...]) -> None:
     last = axes[-1]
     scope = ctx.entry
-    in_lanes = all(isinstance(item, Store) for item in body) and not prefers_reduced_lanes(ctx, last.symbol)
+    in_lanes = all(isinstance(statement, Store) for statement in body) and not prefers_reduced_lanes(ctx, last.symbol)
     start = bound_text(ctx, last.start, scope)
     if len(axes) == 1:
-        fixed = None
         bounds = ("%begin", "%end")
         if start != "0":
             bounds = (scope.let(f"add i64 {start}, %begin"), scope.let(f"add i64 {start}, %end"))
-        run_range(ctx, last.symbol, body, scope, bounds, True, fixed, in_lanes)
+        emit_range(ctx, last.symbol, body, scope, bounds, True, None, in_lanes)
         return
-    _run_rows(ctx, axes, body, start, in_lanes)
+    _emit_nested_parallel(ctx, axes, body, start, in_lanes)
 
 
-def _run_rows(ctx: Context, axes: tuple[Axis, ...], body: tuple[Statement, ...], start: str, in_lanes: bool) -> None:
-    """Runs of the innermost axis, one per turn of the outer ones; their indices are divided out once, then carried."""
+def _emit_nested_parallel(
+    ctx: Context, axes: tuple[Axis, ...], body: tuple[Statement, ...], start: str, in_lanes: bool
+) -> None:
+    """Emits the loop over several parallel axes: one inner loop for each step of the outer axes.
+
+    The outer indices are divided out of `%begin` once; after that each row increments them, since a division takes tens
+    of cycles.
+    """
     scope, names = ctx.entry, ctx.names
     extents = [bound_text(ctx, axis.extent, scope) for axis in axes]
     rest = "%begin"
@@ -104,30 +113,30 @@ def _run_rows(ctx: Context, axes: tuple[Axis, ...], body: tuple[Statement, ...],
         first = bound_text(ctx, axis.start, scope)
         row.sizes[axis.symbol] = index if first == "0" else row.let(f"add i64 {index}, {first}")
     left = row.let(f"sub i64 {extents[-1]}, {indices[-1]}")
-    share = row.let(f"sub i64 %end, {position}")
-    length = row.let(f"call i64 @llvm.smin.i64(i64 {left}, i64 {share})")
+    remaining = row.let(f"sub i64 %end, {position}")
+    length = row.let(f"call i64 @llvm.smin.i64(i64 {left}, i64 {remaining})")
     low = indices[-1] if start == "0" else row.let(f"add i64 {indices[-1]}, {start}")
     high = row.let(f"add i64 {low}, {length}")
-    run_range(ctx, axes[-1].symbol, body, row, (low, high), True, None, in_lanes)
+    emit_range(ctx, axes[-1].symbol, body, row, (low, high), True, None, in_lanes)
     before, after = scope.label, names.label()
     scope.jump(row.first)
     scope.open(row.first)
     scope.do(f"{position} = phi i64 [ %begin, %{before} ], [ {following}, %{row.label} ]")
     for index, first, later in zip(indices, firsts, nexts, strict=True):
         scope.do(f"{index} = phi i64 [ {first}, %{before} ], [ {later}, %{row.label} ]")
-    scope.take(row)
+    scope.append(row)
     scope.do(f"{following} = add i64 {position}, {length}")
-    _carry(scope, indices[:-1], nexts, extents)
+    _increment(scope, indices[:-1], nexts, extents)
     scope.branch(scope.let(f"icmp slt i64 {following}, %end"), row.first, after)
     scope.open(after)
 
 
-def _carry(scope: Scope, indices: list[str], nexts: list[str], extents: list[str]) -> None:
-    """The next row's indices: the innermost starts at 0 again, the others count up with carry."""
+def _increment(scope: Scope, indices: list[str], nexts: list[str], extents: list[str]) -> None:
+    """The next row's indices: the innermost restarts at 0, the others increment with carry."""
     scope.do(f"{nexts[-1]} = add i64 0, 0")
-    up = "1"
-    for place in range(len(indices) - 1, -1, -1):
-        raised = scope.let(f"add i64 {indices[place]}, {up}")
-        full = scope.let(f"icmp eq i64 {raised}, {extents[place]}")
-        scope.do(f"{nexts[place]} = select i1 {full}, i64 0, i64 {raised}")
-        up = scope.let(f"zext i1 {full} to i64")
+    carry = "1"
+    for axis in range(len(indices) - 1, -1, -1):
+        raised = scope.let(f"add i64 {indices[axis]}, {carry}")
+        full = scope.let(f"icmp eq i64 {raised}, {extents[axis]}")
+        scope.do(f"{nexts[axis]} = select i1 {full}, i64 0, i64 {raised}")
+        carry = scope.let(f"zext i1 {full} to i64")

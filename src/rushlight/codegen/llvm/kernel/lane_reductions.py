@@ -1,9 +1,10 @@
 """Reductions along the lanes of vectors: the innermost reduced axis runs in the lanes.
 
-An order's lanes are the lanes of its accumulator: four registers of AVX-512 for 64 lanes of float32. Where the body is
-short, one turn takes as many elements as the order has lanes and the accumulator stays in registers. Where it is long,
-or registers are few, one turn takes less and the accumulator waits in memory. The rest goes by masked turns of one
-register.
+The lanes of an order are the lanes of its accumulator: 64 lanes of float32 are four AVX-512 registers. If the body is
+short, an iteration takes as many elements as the order has lanes, and the accumulator stays in registers: four
+independent chains hide the latency of an add. If the body is long, or registers are few, an iteration takes fewer
+elements and the accumulator lies in memory. Masked iterations of one register do the remainder. The bits are the same
+in each case: element i is always added to lane i modulo the order's lanes.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from rushlight.codegen.llvm.builder.scope import Context, Lanes, Scope
 from rushlight.codegen.llvm.builder.vector_types import Shape, shape_of, vector_type
 from rushlight.codegen.llvm.kernel.accumulators import Fold, Group
 from rushlight.codegen.llvm.kernel.loop_close import Carry, close_loop
-from rushlight.codegen.llvm.kernel.prefetch import LONG_WORK, ask_for_next_rows
+from rushlight.codegen.llvm.kernel.prefetch import LONG_PASS_TERMS, prefetch_next_row
 from rushlight.codegen.llvm.kernel.segments import Segments
 from rushlight.codegen.llvm.kernel.widths import is_light, register_lanes, value_terms, vectors_at_once, work
 from rushlight.codegen.llvm.math.masks import lanes_below
@@ -23,12 +24,12 @@ _MOST_LANES = 64
 
 
 def reduce_along_lanes(ctx: Context, group: Group, scope: Scope, length: str, count: Size) -> list[str]:
-    """Emits the loops into `scope`, which runs only if there are elements; returns the results, scalars."""
+    """Emits the loops into `scope`, which runs only if there are elements; returns the scalar results."""
     return _LaneReduction(ctx, group, count).emit(scope, length)
 
 
 class _LaneReduction:
-    """`lanes` accumulators per fold, `step` elements per full turn, `width` per masked one."""
+    """`lanes` accumulators per fold, `step` elements per full iteration, `width` per masked one."""
 
     def __init__(self, ctx: Context, group: Group, count: Size) -> None:
         self.ctx = ctx
@@ -38,7 +39,7 @@ class _LaneReduction:
         width = register_lanes(ctx, terms, bits, [fold.element for fold in group.folds])
         cost = work(ctx, terms, bits)
         vectors, short = vectors_at_once(cost), is_light(cost, ctx.target)
-        self.later_pass = cost >= LONG_WORK and any(_waits(ctx, fold) for fold in group.folds)
+        self.prefetches = cost >= LONG_PASS_TERMS and any(_depends_on_reduction(ctx, fold) for fold in group.folds)
         order = group.order
         self.ordered_lanes = min(vectors * width, _MOST_LANES) if order is None else order.lanes
         self.lanes = self.ordered_lanes
@@ -95,13 +96,13 @@ class _LaneReduction:
         return self._trees(outer, self._saved(outer) if self.in_memory else accumulators, self.lanes)
 
     def _save(self, scope: Scope, texts: list[str]) -> None:
-        """Puts accumulators into memory."""
+        """Stores accumulators to their tables."""
         for fold, table, text in zip(self.group.folds, self.tables, texts, strict=True):
             shape = fold.shape(self.lanes)
             scope.do(f"store {shape.memory_type} {_to_table(scope, shape, text)}, ptr {table}, align 64")
 
     def _saved(self, scope: Scope) -> list[str]:
-        """Takes accumulators from memory."""
+        """Loads accumulators from their tables."""
         texts: list[str] = []
         for fold, table in zip(self.group.folds, self.tables, strict=True):
             shape = fold.shape(self.lanes)
@@ -110,7 +111,7 @@ class _LaneReduction:
         return texts
 
     def _straight(self, outer: Scope, first: str, end: str) -> list[str]:
-        """One axis: full turns, then masked ones. Returns the results."""
+        """One axis: full iterations, then masked ones. Returns the results."""
         length = end if first == "0" else outer.let(f"sub i64 {end}, {first}")
         middle = outer.let(f"and i64 {length}, {-self.step}")
         if first != "0":
@@ -119,8 +120,8 @@ class _LaneReduction:
         assert main.vector is not None
         assert tail.vector is not None
         carries = self._step(main, first, self.in_memory)
-        if self.later_pass:
-            ask_for_next_rows(self.ctx, [fold.term for fold in self.group.folds], main)
+        if self.prefetches:
+            prefetch_next_row(self.ctx, [fold.term for fold in self.group.folds], main)
         tail.vector.mask = lanes_below(tail, tail.vector.base, end, self.width)
         tail_carries = self._step(tail, first, bool(self.tables))
         results = close_loop(outer, main, main.vector.base, (first, middle), self.step, carries)
@@ -133,13 +134,13 @@ class _LaneReduction:
         if self.tables:
             return self._trees(outer, self._saved(outer), self.lanes)
         if self.step > self.width:
-            for place, fold in enumerate(self.group.folds):
-                shorter = self._halve(outer, fold, results[place], self.step, self.width)
-                ends[place] = fold.join(outer, fold.shape(self.width), shorter, ends[place])
+            for number, fold in enumerate(self.group.folds):
+                shorter = self._halve(outer, fold, results[number], self.step, self.width)
+                ends[number] = fold.join(outer, fold.shape(self.width), shorter, ends[number])
         return self._trees(outer, ends, self.width)
 
     def _runs(self, outer: Scope, first: str, end: str, segments: Segments) -> list[str]:
-        """Several axes: each run by masked vectors. With tables, a vector ends where the accumulators wrap around."""
+        """Several axes: masked vectors in each segment; with tables, a vector ends where the lanes wrap around."""
         run = segments.open(outer, first, end)
         inner = self._lanes_scope(run, self.step)
         lanes = inner.vector
@@ -169,17 +170,17 @@ class _LaneReduction:
         return scope
 
     def _step(self, scope: Scope, first: str, in_memory: bool, slot: str = "") -> list[Carry]:
-        """Folds one vector of elements in; returns what registers carry. Inactive lanes keep their accumulators."""
+        """Accumulates one vector of elements; returns the carries. Inactive lanes keep their accumulators."""
         lanes = scope.vector
         assert lanes is not None
         if in_memory and not slot:
             slot = scope.let(f"and i64 {scope.let(f'sub i64 {lanes.base}, {first}')}, {self.lanes - 1}")
         carries: list[Carry] = []
-        for place, fold in enumerate(self.group.folds):
+        for number, fold in enumerate(self.group.folds):
             shape = fold.shape(lanes.width)
             at = ""
             if in_memory:
-                at = scope.let(f"getelementptr {shape.memory}, ptr {self.tables[place]}, i64 {slot}")
+                at = scope.let(f"getelementptr {shape.memory}, ptr {self.tables[number]}, i64 {slot}")
                 old = _from_table(
                     scope, shape, scope.let(f"load {shape.memory_type}, ptr {at}, align {shape.itemsize}")
                 )
@@ -198,11 +199,11 @@ class _LaneReduction:
         return carries
 
     def _trees(self, scope: Scope, texts: list[str], lanes: int) -> list[str]:
-        """The results in accumulators of some lanes."""
+        """The results of all folds, reduced over their lanes."""
         return [self._halve(scope, fold, text, lanes, 1) for fold, text in zip(self.group.folds, texts, strict=True)]
 
     def _halve(self, scope: Scope, fold: Fold, text: str, lanes: int, least: int) -> str:
-        """The halving tree down to some lanes: lane l takes lane l + lanes/2; a single one is widened."""
+        """Halves to `least` lanes: lane l is combined with lane l + lanes / 2; a single lane is widened."""
         shape = fold.shape(lanes)
         while lanes > least:
             if lanes <= WIDE_LANES and shape is not fold.total_shape(lanes):
@@ -213,17 +214,17 @@ class _LaneReduction:
                 low = scope.let(f"extractelement {kind} {text}, i64 0")
                 high = scope.let(f"extractelement {kind} {text}, i64 1")
             else:
-                low, high = (_take(scope, kind, text, start, lanes) for start in (0, lanes))
+                low, high = (_extract_lanes(scope, kind, text, start, lanes) for start in (0, lanes))
             text = fold.join(scope, shape, low, high)
         return fold.widen(scope, lanes, text) if lanes == 1 and shape is not fold.total_shape(1) else text
 
 
-def _waits(ctx: Context, fold: Fold) -> bool:
-    """Whether a reduction needs the result of another one."""
+def _depends_on_reduction(ctx: Context, fold: Fold) -> bool:
+    """Whether a reduction needs the result of another: then it is a second pass over the row."""
     return ctx.analysis.below[fold.term].bit_count() > 1
 
 
-def _take(scope: Scope, kind: str, text: str, start: int, count: int) -> str:
+def _extract_lanes(scope: Scope, kind: str, text: str, start: int, count: int) -> str:
     order = ", ".join([f"i32 {lane}" for lane in range(start, start + count)])
     return scope.let(f"shufflevector {kind} {text}, {kind} poison, {vector_type(count, 'i32')} <{order}>")
 

@@ -1,4 +1,4 @@
-"""Loops that count: how a finished body becomes a loop in the region around it."""
+"""Counted loops: appends a finished loop body to the enclosing scope, with its phis, increment and branch."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from rushlight.codegen.llvm.builder.scope import Scope
 
 
 class Carry:
-    """A value that a loop carries: what it starts from, its name in the body, what the body makes of it."""
+    """A loop-carried value: its start, its name in the body, and the result of the body."""
 
     __slots__ = ("name", "result", "start", "type")
 
@@ -28,9 +28,10 @@ def close_loop(
     carries: Sequence[Carry] = (),
     runs: bool = False,
 ) -> list[str]:
-    """Appends to `outer` a loop of `counter` from the first bound up to below the second; returns the carried results.
+    """Appends a loop of `counter` over [start, end) to `outer`; returns the results of the carried values.
 
-    `runs` says that it runs at least once. The body starts at the label that its region was made with.
+    If `runs`, the loop runs at least once and needs no check before it. The body starts at the label that its scope was
+    made with.
     """
     start, end = bounds
     names = outer.names
@@ -44,7 +45,7 @@ def close_loop(
     outer.do(f"{counter} = phi i64 [ {start}, %{before} ], [ {following}, %{body.label} ]")
     for carry in carries:
         outer.do(f"{carry.name} = phi {carry.type} [ {carry.start}, %{before} ], [ {carry.result}, %{body.label} ]")
-    outer.take(body)
+    outer.append(body)
     last = outer.label
     outer.do(f"{following} = add i64 {counter}, {step}")
     outer.branch(outer.let(f"icmp slt i64 {following}, {end}"), first, after)
@@ -55,5 +56,5 @@ def close_loop(
 
 
 def merge(scope: Scope, llvm_type: str, *incoming: tuple[str, str]) -> str:
-    """A phi at the start of the region's current block: (value, label) pairs."""
+    """A phi of (value, label) pairs, at the start of the scope's current block."""
     return scope.let(f"phi {llvm_type} " + ", ".join([f"[ {text}, %{label} ]" for text, label in incoming]))

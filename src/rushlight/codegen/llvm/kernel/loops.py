@@ -1,4 +1,8 @@
-"""Statements: scalar loops, vector loops with a masked tail, stores."""
+"""Statements of a kernel: scalar loops, vector loops with a masked tail, stores.
+
+Input: IR loops and stores. Output: lines in a scope. A vector loop has a main loop on full vectors and one masked tail;
+only loops with transposed loads have a scalar remainder loop.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +16,9 @@ from rushlight.codegen.llvm.builder.scope import Context, Lanes, Scope
 from rushlight.codegen.llvm.builder.vector_types import shape_of
 from rushlight.codegen.llvm.kernel.loop_close import close_loop
 from rushlight.codegen.llvm.kernel.memory import emit_stores
-from rushlight.codegen.llvm.kernel.prefetch import ask_for_next_turn
-from rushlight.codegen.llvm.kernel.row_segments import Rows, find_quotients
-from rushlight.codegen.llvm.kernel.scan import carry_on, find_scans
+from rushlight.codegen.llvm.kernel.prefetch import prefetch_next_iteration
+from rushlight.codegen.llvm.kernel.row_segments import RowSegments, find_quotients
+from rushlight.codegen.llvm.kernel.scan import carry_scans, find_scans
 from rushlight.codegen.llvm.kernel.transposed_loads import has_transposed_loads
 from rushlight.codegen.llvm.kernel.widths import least_bytes, loop_lanes
 from rushlight.codegen.llvm.math.masks import first_lanes, lanes_below
@@ -25,24 +29,24 @@ from rushlight.ir.scalar import Scalar, bound_axes
 from rushlight.sym import Size, SizeExpr, bounds
 
 
-def run(ctx: Context, statements: tuple[Statement, ...], scope: Scope) -> None:
-    """Emits statements in order; barriers mean nothing where a share of the work is one thread's."""
+def emit_statements(ctx: Context, statements: tuple[Statement, ...], scope: Scope) -> None:
+    """Emits statements in order; barriers emit nothing, since one thread runs all of a range."""
     for is_store, group in groupby(statements, lambda statement: isinstance(statement, Store)):
         if is_store:
-            emit_stores(ctx, [item for item in group if isinstance(item, Store)], scope)
+            emit_stores(ctx, [store for store in group if isinstance(store, Store)], scope)
             continue
         for statement in group:
             if isinstance(statement, Loop):
-                _run_loop(ctx, statement, scope)
+                _emit_loop(ctx, statement, scope)
 
 
-def _run_loop(ctx: Context, loop: Loop, scope: Scope) -> None:
+def _emit_loop(ctx: Context, loop: Loop, scope: Scope) -> None:
     axis = loop.axis
     start, extent = bound_text(ctx, axis.start, scope), bound_text(ctx, axis.extent, scope)
     end = extent if start == "0" else scope.let(f"add i64 {start}, {extent}")
     runs = not isinstance(axis.extent, Scalar) and _is_positive(axis.extent)
     fixed = axis.extent if isinstance(axis.extent, int) else None
-    run_range(ctx, axis.symbol, loop.body, scope, (start, end), runs, fixed, axis.kind is AxisKind.VECTOR)
+    emit_range(ctx, axis.symbol, loop.body, scope, (start, end), runs, fixed, axis.kind is AxisKind.VECTOR)
 
 
 def _is_positive(size: Size) -> bool:
@@ -53,16 +57,16 @@ def bound_text(ctx: Context, bound: Size | Scalar, scope: Scope) -> str:
     """A loop bound as an i64."""
     if not isinstance(bound, Scalar):
         return sizes.size_text(ctx, bound, scope)
-    found = value(ctx, bound, scope)
-    if found.lanes > 1:
+    length = value(ctx, bound, scope)
+    if length.lanes > 1:
         raise NotImplementedError("codegen: a loop's bound differs between the lanes of a vector loop around it")
     if bound.type.itemsize == 8:
-        return found.text
+        return length.text
     extend = "sext" if bound.type.signed else "zext"
-    return scope.let(f"{extend} {shape_of(bound.type).type} {found.text} to {shape_of(int64).type}")
+    return scope.let(f"{extend} {shape_of(bound.type).type} {length.text} to {shape_of(int64).type}")
 
 
-def run_range(
+def emit_range(
     ctx: Context,
     symbol: SizeExpr,
     body: tuple[Statement, ...],
@@ -72,7 +76,7 @@ def run_range(
     fixed: int | None,
     in_lanes: bool,
 ) -> None:
-    """A loop of an axis over a range; `runs` says that it is not empty, `fixed` is its length if that is constant."""
+    """A loop of an axis over a range; `runs`: it is not empty; `fixed`: its length if constant."""
     outer = scope
     after = ""
     if not runs:
@@ -85,7 +89,7 @@ def run_range(
     if not runs:
         scope.branch(scope.let(f"icmp slt i64 {bounds_[0]}, {bounds_[1]}"), outer.first, after)
         scope.open(outer.first)
-        scope.take(outer)
+        scope.append(outer)
         scope.jump(after)
         scope.open(after)
 
@@ -98,10 +102,10 @@ def _scalar_loop(
     bits = [ctx.analysis.axis_bits[axis] for axis in (symbol, *[axis for term in chains for axis in bound_axes(term)])]
     inner = outer.inner(outer.names.label(), functools.reduce(operator.or_, bits), hold)
     counter = inner.sizes[symbol] = outer.names.value()
-    carries = carry_on(ctx, chains, symbol, inner)
-    run(ctx, body, inner)
+    carries = carry_scans(ctx, chains, symbol, inner)
+    emit_statements(ctx, body, inner)
     if inner.vector is not None and not ctx.kernel.parallel_axes:
-        ask_for_next_turn(ctx, [item for item in body if isinstance(item, Store)], inner)
+        prefetch_next_iteration(ctx, [store for store in body if isinstance(store, Store)], inner)
     close_loop(outer, inner, counter, bounds_, carries=carries, runs=True)
 
 
@@ -113,7 +117,7 @@ def _vector_loop(
     bounds_: tuple[str, str],
     fixed: int | None,
 ) -> None:
-    """The main loop on full vectors, then the rest on masked ones. `outer` is entered only if there is an iteration."""
+    """The main loop on full vectors, then a masked tail; `outer` runs only if the range is not empty."""
     start, end = bounds_
     wide, narrow = loop_lanes(ctx, body, symbol, fixed)
     if ctx.analysis.has_quotients and least_bytes(ctx, body) >= ctx.target.masked_bytes:
@@ -133,19 +137,19 @@ def _vector_loop(
     main, tail = None, None
     if fixed is None or fixed >= wide:
         main = _lanes_scope(ctx, symbol, outer, hold, wide, start == "0")
-        run(ctx, body, main)
+        emit_statements(ctx, body, main)
     if has_transposed_loads(body, symbol):
-        # Squares are long code, and half of one is as long: what is left is done one by one.
+        # A transposed load is long code, and a masked one would be as long: the tail is a scalar loop.
         if main is not None and main.vector is not None:
             close_loop(outer, main, main.vector.base, (start, middle), wide, runs=fixed is not None)
         if fixed is None or fixed % wide:
-            run_range(ctx, symbol, body, outer, (start if main is None else middle, end), False, None, False)
+            emit_range(ctx, symbol, body, outer, (start if main is None else middle, end), False, None, False)
         return
     if fixed is None or fixed % wide:
         tail = _lanes_scope(ctx, symbol, outer, hold, narrow, start == "0")
         assert tail.vector is not None
         tail.vector.mask = lanes_below(tail, tail.vector.base, end, narrow)
-        run(ctx, body, tail)
+        emit_statements(ctx, body, tail)
     if main is not None and main.vector is not None:
         close_loop(outer, main, main.vector.base, (start, middle), wide, runs=fixed is not None)
     if tail is not None and tail.vector is not None:
@@ -163,21 +167,22 @@ def _loop_by_rows(
     quotients: list[SizeExpr],
     widths: tuple[int, int],
 ) -> None:
-    """Turns that end where a quotient changes: masked ones where masks are cheap, else with full vectors apart.
+    """A vector loop whose iterations end where a quotient changes (`row_segments`).
 
-    Of the widths the first is that of full turns, the second that of masked ones.
+    Every iteration is masked if the target has mask registers, else full vectors have a branch of their own. `widths`
+    are the lanes of a full and of a masked iteration.
     """
     wide, narrow = widths
     scope = _lanes_scope(ctx, symbol, outer, ctx.analysis.stored_in(body), wide)
     lanes = scope.vector
     assert lanes is not None
     lanes.uniform = frozenset(quotients)
-    rows = Rows(ctx, quotients, outer, scope, symbol, bounds_[0])
+    rows = RowSegments(ctx, quotients, outer, scope, symbol, bounds_[0])
     left = scope.let(f"sub i64 {bounds_[1]}, {lanes.base}")
     length = scope.let(f"call i64 @llvm.smin.i64(i64 {left}, i64 {rows.length})")
     if ctx.target.has_masks:
         lanes.mask = first_lanes(scope, length, narrow)
-        run(ctx, body, scope)
+        emit_statements(ctx, body, scope)
     else:
         length = _full_or_masked(ctx, symbol, body, scope, length, narrow)
     close_loop(outer, scope, lanes.base, bounds_, length, rows.close(length), runs=True)
@@ -186,10 +191,10 @@ def _loop_by_rows(
 def _full_or_masked(
     ctx: Context, symbol: SizeExpr, body: tuple[Statement, ...], scope: Scope, length: str, narrow: int
 ) -> str:
-    """A turn of full vectors, or one of fewer lanes: a masked store takes tens of cycles where masks are no registers.
+    """A branch for full vectors and one for masked ones; returns the number of elements done.
 
-    (Panels of a convolution's pixels on a Zen 3: 13 cycles for 8 of them, 4 so.) Returns the turn's length: what is
-    left of full vectors is done in `narrow` ones.
+    Without mask registers (AVX2) a masked store takes tens of cycles: on a Zen 3, panels of a convolution's pixels took
+    13 cycles per 8 pixels with masks only and take 4 with the branch. Masked iterations have `narrow` lanes.
     """
     around = scope.vector
     assert around is not None
@@ -197,7 +202,7 @@ def _full_or_masked(
     if narrow < around.width:
         less = scope.let(f"call i64 @llvm.smin.i64(i64 {length}, i64 {narrow})")
         length = scope.let(f"select i1 {is_full}, i64 {length}, i64 {less}")
-    widths = around.again(around.width), around.again(narrow)
+    widths = around.with_width(around.width), around.with_width(narrow)
     full, masked = (scope.inner(scope.names.label(), around.axes, scope.hold, lanes) for lanes in widths)
     for inner in (full, masked):
         inner.sizes[symbol] = around.base
@@ -206,9 +211,9 @@ def _full_or_masked(
     after = scope.names.label()
     scope.branch(is_full, full.first, masked.first)
     for inner in (full, masked):
-        run(ctx, body, inner)
+        emit_statements(ctx, body, inner)
         scope.open(inner.first)
-        scope.take(inner)
+        scope.append(inner)
         scope.jump(after)
     scope.open(after)
     return length

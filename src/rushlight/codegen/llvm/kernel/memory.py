@@ -1,4 +1,9 @@
-"""Loads and stores: addresses built from the outermost region inwards, contiguous vectors, gathers, masks."""
+"""Loads and stores of all lanes of a scope: contiguous, strided, repeated, gathered, masked.
+
+Input: IR loads and stores. Output: values and lines. Addresses are summed from the outermost scope inwards, so that a
+loop adds only what depends on its own axis. The strategy follows from the stride between lanes: 1 is one vector load, a
+small constant is a wide load and a shuffle, others go lane by lane or by gather.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +13,13 @@ from rushlight.codegen.llvm.builder import sizes
 from rushlight.codegen.llvm.builder.scope import Context, Lanes, Mask, Scope, Value, splat, widen
 from rushlight.codegen.llvm.builder.sizes import Affine, Offset, Part
 from rushlight.codegen.llvm.builder.vector_types import Shape, shape_of, vector_type
-from rushlight.codegen.llvm.kernel.nontemporal import LINE, store_streamed, stream_bit
-from rushlight.codegen.llvm.kernel.row_scratch import start_of_row
+from rushlight.codegen.llvm.kernel.nontemporal import LINE, cached_bit, store_nontemporal
+from rushlight.codegen.llvm.kernel.row_scratch import row_address
 from rushlight.codegen.llvm.kernel.transposed_loads import (
     SIDE,
     find_transposed_loads,
     lane_pointers,
-    load_apart,
+    load_strided,
     load_transposed,
 )
 from rushlight.codegen.llvm.math import arithmetic, casts
@@ -24,14 +29,14 @@ from rushlight.ir.kernel import Store
 from rushlight.ir.scalar import Buffer, Scalar
 from rushlight.sym import Size
 
-# Distance of elements up to which loads of all between them, and shuffles, cost less than a gather.
+# Stride in elements up to which one wide load and a shuffle cost less than a gather.
 MOST_SPREAD = 4
 
 
-class Place:
-    """Where a region's lanes find their elements: lane 0's address, how lanes move on, a vector of extra offsets.
+class LaneAddresses:
+    """The addresses of all lanes: lane 0's `pointer`, a `stride` in elements, a vector of `extra` offsets.
 
-    Where `repeats` is not 0, as many lanes after each other find the same element, and the next find the next.
+    If `repeats` is not 0, that many consecutive lanes have the same element, the next ones the next element.
     """
 
     __slots__ = ("extra", "pointer", "repeats", "stride")
@@ -44,9 +49,9 @@ class Place:
 
 
 def locate(
-    ctx: Context, buffer: Buffer, offset: Scalar | Size, scope: Scope, mask: Mask | None, waits: bool = False
-) -> Place:
-    """The place of an element in each lane of a region; of a kept one, if it `waits`."""
+    ctx: Context, buffer: Buffer, offset: Scalar | Size, scope: Scope, mask: Mask | None, spilled: bool = False
+) -> LaneAddresses:
+    """The addresses of an element in all lanes; `spilled`: the element may lie in row scratch memory."""
     split = Offset(offset)
     lanes = scope.vector
     affine = sizes.affine(ctx, split.parts, scope)
@@ -63,45 +68,49 @@ def locate(
                 text = scope.let(f"mul {vector} {text}, splat (i64 {factor})")
             extra = text if extra is None else scope.let(f"add {vector} {extra}, {text}")
         else:
-            place = item.scope or scope
-            text = item.text if factor == 1 else place.let(f"mul i64 {item.text}, {factor}")
-            steps.setdefault(place, []).append(text)
-    known, base = ctx.base(buffer), affine.base
-    bit = stream_bit(ctx, buffer) if waits else None
+            home = item.scope or scope
+            text = item.text if factor == 1 else home.let(f"mul i64 {item.text}, {factor}")
+            steps.setdefault(home, []).append(text)
+    address, base = ctx.base(buffer), affine.base
+    bit = cached_bit(ctx, buffer) if spilled else None
     if bit is not None:
-        known, base = start_of_row(ctx, buffer, bit, base, scope)
+        address, base = row_address(ctx, buffer, bit, base, scope)
     memory = shape_of(buffer.type.dtype).memory
-    return Place(_pointer(ctx, memory, known, base, steps, scope), affine.stride, extra, repeats)
+    return LaneAddresses(_pointer(ctx, memory, address, base, steps, scope), affine.stride, extra, repeats)
 
 
 def _pointer(
-    ctx: Context, memory: str, known: str, base: list[Part], data: dict[Scope, list[str]], scope: Scope
+    ctx: Context, memory: str, start: str, base: list[Part], data: dict[Scope, list[str]], scope: Scope
 ) -> str:
-    """The address at the sum of parts and data, stepping inwards from a known one; a constant comes last."""
+    """The address `start` + parts + data, added scope by scope inwards.
+
+    A constant is added last: the loads of neighbours then share all of the address but an immediate displacement.
+    """
+    address = start
     by_scope: dict[Scope, list[Part]] = {}
     constant = 0
     for part in base:
         if part[1]:
-            place = ctx.place(ctx.analysis.atoms_axes(part[1]), 0, scope)
-            by_scope.setdefault(place, []).append(part)
+            home = ctx.hoist(ctx.analysis.atoms_axes(part[1]), 0, scope)
+            by_scope.setdefault(home, []).append(part)
         else:
             constant += part[0]
-    for place in sorted({*by_scope, *data}, key=lambda item: item.depth):
-        total = sizes.sum_text(ctx, by_scope[place], place) if place in by_scope else ""
-        for word in data.get(place, ()):
-            total = word if not total else place.let(f"add i64 {total}, {word}")
-        key = (known, total)
-        step = place.sizes.get(key)
+    for home in sorted({*by_scope, *data}, key=lambda region: region.depth):
+        total = sizes.sum_text(ctx, by_scope[home], home) if home in by_scope else ""
+        for offset in data.get(home, ()):
+            total = offset if not total else home.let(f"add i64 {total}, {offset}")
+        key = (address, total)
+        step = home.sizes.get(key)
         if step is None:
-            step = place.sizes[key] = place.let(f"getelementptr {memory}, ptr {known}, i64 {total}")
-        known = step
+            step = home.sizes[key] = home.let(f"getelementptr {memory}, ptr {address}, i64 {total}")
+        address = step
     if constant:
-        key = (known, str(constant))
+        key = (address, str(constant))
         step = scope.sizes.get(key)
         if step is None:
-            step = scope.sizes[key] = scope.let(f"getelementptr {memory}, ptr {known}, i64 {constant}")
-        known = step
-    return known
+            step = scope.sizes[key] = scope.let(f"getelementptr {memory}, ptr {address}, i64 {constant}")
+        address = step
+    return address
 
 
 def active_lanes(scope: Scope, mask: Mask | None, width: int) -> str | None:
@@ -114,64 +123,64 @@ def active_lanes(scope: Scope, mask: Mask | None, width: int) -> str | None:
     text = widen(Value(mask.text, mask.lanes, mask.scope), shape)
     if running is None:
         return text
-    place = _mask_place(scope, mask)
+    home = _mask_scope(scope, mask)
     key = (text, running)
-    known = place.sizes.get(key)
-    if known is None:
-        known = place.sizes[key] = place.let(f"and {shape.type} {text}, {running}")
-    return known
+    both = home.sizes.get(key)
+    if both is None:
+        both = home.sizes[key] = home.let(f"and {shape.type} {text}, {running}")
+    return both
 
 
-def _mask_place(scope: Scope, mask: Mask | None) -> Scope:
-    """The outermost region that knows the lanes that may touch memory."""
-    lanes, known = scope.vector, None if mask is None else mask.scope
-    while scope is not known and scope.parent is not None and scope.parent.vector is lanes:
+def _mask_scope(scope: Scope, mask: Mask | None) -> Scope:
+    """The outermost scope in which the mask of active lanes is defined."""
+    lanes, defining = scope.vector, None if mask is None else mask.scope
+    while scope is not defining and scope.parent is not None and scope.parent.vector is lanes:
         scope = scope.parent
     return scope
 
 
 def emit_load(ctx: Context, term: Scalar, scope: Scope, mask: Mask | None) -> Value:
-    """The value of a load: one element, a run of them, or one from anywhere in each lane."""
+    """The value of a load: a scalar, a contiguous vector, or elements at arbitrary addresses."""
     buffer: Buffer = term.attr("buffer")
     lanes = scope.vector
     moving = lanes is not None and bool(ctx.analysis.free[term] & lanes.axes)
-    waits = buffer in ctx.analysis.kept
-    place = locate(ctx, buffer, term.operands[0] if term.operands else 0, scope, mask, waits)
-    key = _load_key(place, mask, moving)
-    known = scope.memo.get(key)
-    if known is None:
-        square = ctx.squares.get(term)
-        if square is not None and moving and lanes is not None and _is_transposed_load(place, mask, lanes):
-            _load_together(ctx, square, scope)
+    spilled = buffer in ctx.analysis.spills
+    address = locate(ctx, buffer, term.operands[0] if term.operands else 0, scope, mask, spilled)
+    key = _load_key(address, mask, moving)
+    loaded = scope.memo.get(key)
+    if loaded is None:
+        square = ctx.transposed.get(term)
+        if square is not None and moving and lanes is not None and _is_transposed_load(address, mask, lanes):
+            _load_transposed_group(ctx, square, scope)
             return scope.memo[key]
-        known = scope.memo[key] = _load(ctx, buffer, place, scope, mask, moving)
+        loaded = scope.memo[key] = _load(ctx, buffer, address, scope, mask, moving)
         _pin(ctx, buffer, scope, key)
-    return known
+    return loaded
 
 
-def _load_key(place: Place, mask: Mask | None, moving: bool) -> tuple[object, ...]:
+def _load_key(place: LaneAddresses, mask: Mask | None, moving: bool) -> tuple[object, ...]:
     return ("load", place.pointer, place.stride, place.extra, None if mask is None else mask.key, moving)
 
 
 def _pin(ctx: Context, buffer: Buffer, scope: Scope, key: tuple[object, ...]) -> None:
-    """What was loaded from a buffer that the kernel writes is forgotten when it does."""
+    """Lets stores to a buffer invalidate a value that was loaded from it."""
     written = ctx.analysis.buffer_bits.get(buffer)
     if written is not None:
         scope.pinned[key] = written
 
 
-def _is_apart(place: Place, mask: Mask | None) -> bool:
-    """Whether lanes find their elements an equal distance apart, and those that are active are the first ones."""
+def _is_strided(place: LaneAddresses, mask: Mask | None) -> bool:
+    """Whether lanes have a constant stride, and the active lanes are the first ones."""
     return place.extra is None and mask is None
 
 
-def _is_transposed_load(place: Place, mask: Mask | None, lanes: Lanes) -> bool:
+def _is_transposed_load(place: LaneAddresses, mask: Mask | None, lanes: Lanes) -> bool:
     plain = place.stride in (-1, 0, 1) or place.repeats
-    return _is_apart(place, mask) and not plain and lanes.width % SIDE == 0
+    return _is_strided(place, mask) and not plain and lanes.width % SIDE == 0
 
 
-def _load_together(ctx: Context, square: Sequence[Scalar], scope: Scope) -> None:
-    """Loads neighbours, and remembers the value of each."""
+def _load_transposed_group(ctx: Context, square: Sequence[Scalar], scope: Scope) -> None:
+    """Loads a group of neighbours at once, and records the value of each load."""
     assert scope.vector is not None
     buffer: Buffer = square[0].attr("buffer")
     width = scope.vector.width
@@ -185,7 +194,7 @@ def _load_together(ctx: Context, square: Sequence[Scalar], scope: Scope) -> None
         _pin(ctx, buffer, scope, key)
 
 
-def _load(ctx: Context, buffer: Buffer, place: Place, scope: Scope, mask: Mask | None, moving: bool) -> Value:
+def _load(ctx: Context, buffer: Buffer, place: LaneAddresses, scope: Scope, mask: Mask | None, moving: bool) -> Value:
     lanes = scope.vector
     if not moving or lanes is None or (place.extra is None and place.stride == 0):
         return _load_scalar(ctx, buffer, place.pointer, scope, mask)
@@ -196,7 +205,7 @@ def _load(ctx: Context, buffer: Buffer, place: Place, scope: Scope, mask: Mask |
     if place.extra is None and place.stride == 1:
         pointer = place.pointer
         if mask is not None and active is not None and _is_whole(ctx, shape, lanes, mask):
-            pointer = scope.let(f"select i1 {mask.text}, ptr {pointer}, ptr {ctx.safe_address(shape.memory_type)}")
+            pointer = scope.let(f"select i1 {mask.text}, ptr {pointer}, ptr {ctx.zeros_address(shape.memory_type)}")
             active = None
         raw = load_run(ctx, scope, shape, pointer, active)
     elif place.extra is None and place.stride == -1 and active is None:
@@ -208,15 +217,15 @@ def _load(ctx: Context, buffer: Buffer, place: Place, scope: Scope, mask: Mask |
         )
     elif place.repeats:
         raw = _load_repeated(ctx, scope, shape, place, active)
-    elif _is_apart(place, mask):
-        raw = load_apart(scope, shape, lane_pointers(scope, shape, place.pointer, place.stride, active))
+    elif _is_strided(place, mask):
+        raw = load_strided(scope, shape, lane_pointers(scope, shape, place.pointer, place.stride, active))
     else:
         raw = _gather(ctx, scope, shape, _addresses(scope, shape, place), active)
     return Value(from_memory(scope, shape, raw), lanes.width, scope)
 
 
 def _is_whole(ctx: Context, shape: Shape, lanes: Lanes, mask: Mask) -> bool:
-    """Whether all lanes of a run are read or none, of elements that no instruction masks."""
+    """Whether a mask covers all lanes or none, for elements too small for masked instructions."""
     return mask.lanes == 1 and lanes.mask is None and shape.itemsize < ctx.target.masked_bytes
 
 
@@ -228,24 +237,24 @@ def _load_scalar(ctx: Context, buffer: Buffer, pointer: str, scope: Scope, mask:
             active = active_lanes(scope, mask, mask.lanes)
             word = scope.let(f"bitcast <{mask.lanes} x i1> {active} to i{mask.lanes}")
             condition = scope.let(f"icmp ne i{mask.lanes} {word}, 0")
-        pointer = scope.let(f"select i1 {condition}, ptr {pointer}, ptr {ctx.safe_address()}")
+        pointer = scope.let(f"select i1 {condition}, ptr {pointer}, ptr {ctx.zeros_address()}")
     raw = scope.let(f"load {shape.memory}, ptr {pointer}, align {shape.itemsize}")
     return Value(from_memory(scope, shape, raw), 1, scope)
 
 
 def from_memory(scope: Scope, shape: Shape, raw: str) -> str:
-    """What was loaded, as it is held in registers."""
+    """Converts from the memory type to the register type: bools are bytes in memory, bits in registers."""
     if not shape.is_bool:
         return raw
     return scope.let(f"icmp ne {shape.memory_type} {raw}, {'splat (i8 0)' if shape.lanes > 1 else '0'}")
 
 
 def to_memory(scope: Scope, shape: Shape, text: str) -> str:
-    """A value as it is stored."""
+    """Converts from the register type to the memory type."""
     return scope.let(f"zext {shape.type} {text} to {shape.memory_type}") if shape.is_bool else text
 
 
-def _addresses(scope: Scope, shape: Shape, place: Place) -> str:
+def _addresses(scope: Scope, shape: Shape, place: LaneAddresses) -> str:
     split = Affine([], place.stride, place.extra)
     width = shape.lanes
     offsets = sizes.add_steps(scope, "splat (i64 0)", split, width)
@@ -270,14 +279,14 @@ def _letters(shape: Shape) -> str:
     return {"float": "f32", "double": "f64"}.get(shape.memory, shape.memory)
 
 
-def _is_spread(ctx: Context, shape: Shape, place: Place) -> bool:
-    """Whether elements lie so close together that it is quicker to load all between them than to gather them."""
+def _is_spread(ctx: Context, shape: Shape, place: LaneAddresses) -> bool:
+    """Whether one wide load and a shuffle are faster than a gather: the stride is a small constant."""
     near = place.extra is None and isinstance(place.stride, int) and 1 < place.stride <= MOST_SPREAD
     return near and shape.itemsize >= max(4, ctx.target.masked_bytes)
 
 
-def _load_spread(scope: Scope, shape: Shape, place: Place, mask: Mask | None) -> str:
-    """Elements that lie a constant number of elements apart; none beyond the last one, or of other lanes, is read."""
+def _load_spread(scope: Scope, shape: Shape, place: LaneAddresses, mask: Mask | None) -> str:
+    """A wide masked load and a shuffle; reads nothing beyond the last element or of inactive lanes."""
     stride, width = int(place.stride), shape.lanes
     kind, flags = f"<{stride * width} x {shape.memory}>", f"<{stride * width} x i1>"
     active = _spread_lanes(scope, mask, width, stride)
@@ -290,48 +299,49 @@ def _load_spread(scope: Scope, shape: Shape, place: Place, mask: Mask | None) ->
 
 
 def _spread_lanes(scope: Scope, mask: Mask | None, width: int, stride: int) -> str:
-    """The mask of `active_lanes` with lanes between, of which only those between lanes that are active may be.
+    """The mask of `active_lanes` for a wide load, with `stride - 1` inactive lanes between its lanes.
 
-    Each factor is spread where it is known: taps of a window share those of their columns, and those of their rows.
+    Each factor is spread in the scope that defines it: the taps of a pooling window then share the masks of their
+    columns and of their rows.
     """
     running = None if scope.vector is None else scope.vector.mask
     factors = () if mask is None else mask.factors
     if running is not None:
-        factors = (*factors, Value(running, width, _mask_place(scope, None)))
+        factors = (*factors, Value(running, width, _mask_scope(scope, None)))
     total = ""
-    kind, place = f"<{stride * width} x i1>", _mask_place(scope, mask)
+    kind, home = f"<{stride * width} x i1>", _mask_scope(scope, mask)
     if all(factor.lanes == 1 for factor in factors):
         bits = ["true" if lane <= stride * (width - 1) else "false" for lane in range(stride * width)]
         total = f"<{', '.join(f'i1 {bit}' for bit in bits)}>"
     for factor in factors:
-        home = factor.scope or place
+        defining = factor.scope or home
         key = (factor.text, "spread", stride, width)
-        known = home.sizes.get(key)
-        if known is None:
+        spread = defining.sizes.get(key)
+        if spread is None:
             shape = shape_of(bool_, factor.lanes)
-            known = home.sizes[key] = (
-                splat(home, kind, "i1", factor.text, stride * width)
+            spread = defining.sizes[key] = (
+                splat(defining, kind, "i1", factor.text, stride * width)
                 if factor.lanes == 1
-                else _spread(home, shape.type, factor.text, width, stride)
+                else _spread(defining, shape.type, factor.text, width, stride)
             )
-        key = (total, "and", known)
-        both = place.sizes.get(key) if total else known
-        total = place.sizes[key] = both or place.let(f"and {kind} {total}, {known}")
+        key = (total, "and", spread)
+        both = home.sizes.get(key) if total else spread
+        total = home.sizes[key] = both or home.let(f"and {kind} {total}, {spread}")
     return total
 
 
-def _load_repeated(ctx: Context, scope: Scope, shape: Shape, place: Place, active: str | None) -> str:
-    """Elements of which each is that of several lanes; none is read that no active lane has. 0 in inactive lanes."""
+def _load_repeated(ctx: Context, scope: Scope, shape: Shape, place: LaneAddresses, active: str | None) -> str:
+    """Loads each element once for several lanes; reads only elements of active lanes. 0 in inactive lanes."""
     repeats, width = place.repeats, shape.lanes
     few = shape_of(shape.dtype, width // repeats)
-    some: str | None = None
+    any_active: str | None = None
     for first in range(repeats if active is not None else 0):
         order = ", ".join([f"i32 {lane}" for lane in range(first, width, repeats)])
         part = scope.let(
             f"shufflevector {shape.mask_type} {active}, {shape.mask_type} poison, <{few.lanes} x i32> <{order}>"
         )
-        some = part if some is None else scope.let(f"or {few.mask_type} {some}, {part}")
-    run = load_run(ctx, scope, few, place.pointer, some)
+        any_active = part if any_active is None else scope.let(f"or {few.mask_type} {any_active}, {part}")
+    run = load_run(ctx, scope, few, place.pointer, any_active)
     kind, order = few.memory_type, ", ".join([f"i32 {lane // repeats}" for lane in range(width)])
     wide = scope.let(f"shufflevector {kind} {run}, {kind} poison, <{width} x i32> <{order}>")
     if active is None:
@@ -341,13 +351,13 @@ def _load_repeated(ctx: Context, scope: Scope, shape: Shape, place: Place, activ
 
 
 def _spread(scope: Scope, kind: str, text: str, width: int, stride: int) -> str:
-    """A vector's elements a constant number of lanes apart, with zeros between."""
+    """Moves a vector's elements `stride` lanes apart, with zeros between."""
     lanes = ", ".join(f"i32 {width if lane % stride else lane // stride}" for lane in range(stride * width))
     return scope.let(f"shufflevector {kind} {text}, {kind} zeroinitializer, <{stride * width} x i32> <{lanes}>")
 
 
-def _store_spread(scope: Scope, shape: Shape, place: Place, text: str, active: str | None) -> None:
-    """Stores elements that lie a constant number of elements apart."""
+def _store_spread(scope: Scope, shape: Shape, place: LaneAddresses, text: str, active: str | None) -> None:
+    """Stores elements with a small constant stride by one wide masked store."""
     stride, width = int(place.stride), shape.lanes
     mask = _spread(scope, shape.mask_type, active or "splat (i1 true)", width, stride)
     apart = _spread(scope, shape.memory_type, text, width, stride)
@@ -369,7 +379,7 @@ def _gather(ctx: Context, scope: Scope, shape: Shape, addresses: str, active: st
 
 
 class _LaneLoop:
-    """A small loop over the active lanes, for elements that no masked instruction handles."""
+    """A loop over the active lanes, for elements that no masked instruction handles."""
 
     def __init__(self, ctx: Context, scope: Scope, width: int, active: str | None) -> None:
         self.scope = scope
@@ -434,9 +444,9 @@ def _lane_address(scope: Scope, item: str, pointer: str | None, table: str | Non
 
 
 def emit_stores(ctx: Context, stores: Sequence[Store], scope: Scope) -> None:
-    """Stores that follow each other, for all lanes of the region: every value is computed before the first store."""
+    """Consecutive stores, for all lanes of the scope; all values are computed before the first store."""
     if scope.vector is not None and len(stores) >= SIDE:
-        ctx.squares.update(find_transposed_loads([store.value for store in stores]))
+        ctx.transposed.update(find_transposed_loads([store.value for store in stores]))
     prepared = [_prepare(ctx, store, scope) for store in stores]
     for store, (place, item, mask) in zip(stores, prepared, strict=True):
         lanes = scope.vector
@@ -450,22 +460,22 @@ def emit_stores(ctx: Context, stores: Sequence[Store], scope: Scope) -> None:
 
 
 def emit_spill(ctx: Context, term: Scalar, scope: Scope, mask: Mask | None) -> Value:
-    """The value of a `keep`, which is stored as well."""
-    kept, offset = term.operands
-    item = value(ctx, kept, scope, mask)
-    store = Store(term.attr("buffer"), offset, kept)
-    place = locate(ctx, store.buffer, offset, scope, None, waits=True)
-    shape = shape_of(kept.type, 1 if scope.vector is None else scope.vector.width)
+    """The value of a `keep`: it is spilled to memory as well, for a later loop over the same row."""
+    spilled, offset = term.operands
+    item = value(ctx, spilled, scope, mask)
+    store = Store(term.attr("buffer"), offset, spilled)
+    address = locate(ctx, store.buffer, offset, scope, None, spilled=True)
+    shape = shape_of(spilled.type, 1 if scope.vector is None else scope.vector.width)
     if scope.vector is None:
-        _store_scalar(ctx, store, scope, place, item, mask)
+        _store_scalar(ctx, store, scope, address, item, mask)
     else:
         active = active_lanes(scope, mask, shape.lanes)
-        _store_lanes(ctx, store, scope, shape, place, widen(item, shape), active, is_last=False)
+        _store_lanes(ctx, store, scope, shape, address, widen(item, shape), active, is_last=False)
     scope.forget(ctx.analysis.buffer_bits[store.buffer])
     return item
 
 
-def _prepare(ctx: Context, store: Store, scope: Scope) -> tuple[Place, Value, Mask | None]:
+def _prepare(ctx: Context, store: Store, scope: Scope) -> tuple[LaneAddresses, Value, Mask | None]:
     mask: Mask | None = None
     if store.where is not None:
         condition = value(ctx, store.where, scope)
@@ -474,7 +484,9 @@ def _prepare(ctx: Context, store: Store, scope: Scope) -> tuple[Place, Value, Ma
     return locate(ctx, store.buffer, store.offset, scope, None), item, mask
 
 
-def _store_scalar(ctx: Context, store: Store, scope: Scope, place: Place, item: Value, mask: Mask | None) -> None:
+def _store_scalar(
+    ctx: Context, store: Store, scope: Scope, place: LaneAddresses, item: Value, mask: Mask | None
+) -> None:
     shape = shape_of(store.buffer.type.dtype)
     after = scope.names.label()
     if mask is not None:
@@ -508,12 +520,12 @@ def _store_lanes(
     store: Store,
     scope: Scope,
     shape: Shape,
-    place: Place,
+    place: LaneAddresses,
     text: str,
     active: str | None,
     is_last: bool = True,
 ) -> None:
-    """Stores the lanes of a region, past the caches where that pays and it `is_last`: nobody reads them again."""
+    """Stores all lanes of a scope; nontemporal if that pays and it `is_last`, so that nothing reads them again."""
     combine = None if store.combine == "set" else store.combine
     if place.extra is None and place.stride == 1:
         if combine is not None:
@@ -521,11 +533,11 @@ def _store_lanes(
             text = _combined(scope, shape, combine, old, text)
         text = to_memory(scope, shape, text)
         lines = active is None and combine is None and shape.lanes * shape.itemsize % LINE == 0
-        bit = stream_bit(ctx, store.buffer) if lines and is_last else None
+        bit = cached_bit(ctx, store.buffer) if lines and is_last else None
         if bit is None:
             _store_run(ctx, scope, shape, place.pointer, text, active)
         else:
-            store_streamed(scope, shape, place.pointer, text, bit)
+            store_nontemporal(scope, shape, place.pointer, text, bit)
         return
     if combine is None and _is_spread(ctx, shape, place):
         _store_spread(scope, shape, place, to_memory(scope, shape, text), active)
@@ -565,7 +577,7 @@ def _store_by_lane(
     text: str,
     active: str | None,
 ) -> None:
-    """Lane after lane in ascending order, so that lanes which meet in one element combine as iterations would."""
+    """Stores lane by lane in ascending order: lanes with one address then combine as iterations do."""
     item = shape_of(shape.dtype)
     slot = _spill(ctx, scope, shape.memory_type, text)
     table = None if addresses is None else _spill(ctx, scope, f"<{shape.lanes} x ptr>", addresses)

@@ -1,7 +1,8 @@
-"""Stores past the caches: a large result that nothing reads back is written without being read first.
+"""Nontemporal stores: they write a large result that nothing reads back to memory past the caches.
 
-An ordinary store brings the line that it changes into the cache, a third of what a copy moves. How large a result is
-and whether its rows begin at a line is known at run time, so each full vector is stored in one of two ways.
+An ordinary store first reads the cache line that it changes: a third of the memory traffic of a copy. The size of a
+result and the alignment of its rows are known only at run time, so each full vector has a branch between the two
+stores.
 """
 
 from __future__ import annotations
@@ -14,16 +15,19 @@ from rushlight.ir.kernel import Loop, Statement, Store
 from rushlight.ir.scalar import Buffer, Scalar
 from rushlight.sym import Size
 
-# Results of as many bytes are no longer in the last-level cache when they are complete, by far the most of them.
-STREAMED_BYTES = 32 << 20
+# From this size most of a result has left the last-level cache by the time it is complete.
+NONTEMPORAL_BYTES = 32 << 20
 LINE = 64
 
 
-def stream_bit(ctx: Context, buffer: Buffer) -> str | None:
-    """An i64 of the kernel: 0 if stores of whole lines to a buffer go past the caches, else 1. None if none ever do."""
-    if buffer not in ctx.streams:
-        ctx.streams[buffer] = _make_bit(ctx, buffer)
-    return ctx.streams[buffer]
+def cached_bit(ctx: Context, buffer: Buffer) -> str | None:
+    """An i64: 0 if stores of whole lines to a buffer are nontemporal, else 1; None if they never are.
+
+    It is an address bit: `or` with the address and one test check the alignment and the choice together.
+    """
+    if buffer not in ctx.cached_bits:
+        ctx.cached_bits[buffer] = _make_bit(ctx, buffer)
+    return ctx.cached_bits[buffer]
 
 
 def _make_bit(ctx: Context, buffer: Buffer) -> str | None:
@@ -34,8 +38,8 @@ def _make_bit(ctx: Context, buffer: Buffer) -> str | None:
         return None
     itemsize = buffer.type.dtype.itemsize
     moved = sizes.size_text(ctx, counts[0] * itemsize, ctx.entry)
-    small = ctx.entry.let(f"icmp ult i64 {moved}, {STREAMED_BYTES}")
-    if buffer in ctx.analysis.kept:
+    small = ctx.entry.let(f"icmp ult i64 {moved}, {NONTEMPORAL_BYTES}")
+    if buffer in ctx.analysis.spills:
         length = row_length(ctx, buffer)
         if length is None:
             return None
@@ -45,39 +49,42 @@ def _make_bit(ctx: Context, buffer: Buffer) -> str | None:
 
 
 def _store_counts(ctx: Context, body: tuple[Statement, ...], buffer: Buffer, around: Size | None) -> list[Size | None]:
-    """How often each store to a buffer is run, None where that depends on data or on axes."""
-    found: list[Size | None] = []
+    """How often each store to a buffer runs; None if that depends on data or on axes."""
+    counts: list[Size | None] = []
     for statement in body:
         if isinstance(statement, Store) and statement.buffer is buffer:
-            found.append(around)
+            counts.append(around)
         elif isinstance(statement, Loop):
             extent = statement.axis.extent
             inside = None
             if around is not None and not isinstance(extent, Scalar) and not ctx.analysis.size_axes(extent):
                 inside = around * extent
-            found += _store_counts(ctx, statement.body, buffer, inside)
-    return found
+            counts += _store_counts(ctx, statement.body, buffer, inside)
+    return counts
 
 
-def store_streamed(scope: Scope, shape: Shape, pointer: str, text: str, bit: str) -> None:
-    """Stores one full vector, past the caches if `bit` is 0 and it begins at a line."""
+def store_nontemporal(scope: Scope, shape: Shape, pointer: str, text: str, bit: str) -> None:
+    """Stores one full vector; the store is nontemporal if `bit` is 0 and the address is 64-byte aligned."""
     names = scope.names
-    past, through, after = names.label(), names.label(), names.label()
+    nontemporal, cached, after = names.label(), names.label(), names.label()
     address = scope.let(f"ptrtoint ptr {pointer} to i64")
     low = scope.let(f"and i64 {scope.let(f'or i64 {address}, {bit}')}, {LINE - 1}")
-    scope.branch(scope.let(f"icmp eq i64 {low}, 0"), past, through)
-    scope.open(past)
+    scope.branch(scope.let(f"icmp eq i64 {low}, 0"), nontemporal, cached)
+    scope.open(nontemporal)
     scope.do(f"store {shape.memory_type} {text}, ptr {pointer}, align {LINE}, !nontemporal !{{i32 1}}")
     scope.jump(after)
-    scope.open(through)
+    scope.open(cached)
     scope.do(f"store {shape.memory_type} {text}, ptr {pointer}, align {shape.itemsize}")
     scope.jump(after)
     scope.open(after)
 
 
-def close_streams(ctx: Context) -> None:
-    """At the end of a share: what went past the caches is there before what is stored from now on."""
-    for bit in [bit for bit in ctx.streams.values() if bit is not None]:
+def fence_nontemporal(ctx: Context) -> None:
+    """Emits a store fence at the end of the function: nontemporal stores are weakly ordered.
+
+    Without it another thread could see the end of the range before its data.
+    """
+    for bit in [bit for bit in ctx.cached_bits.values() if bit is not None]:
         scope = ctx.entry
         fence, after = scope.names.label(), scope.names.label()
         scope.branch(scope.let(f"icmp eq i64 {bit}, 0"), fence, after)

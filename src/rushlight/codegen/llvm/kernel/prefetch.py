@@ -1,11 +1,12 @@
-"""Reading ahead: while a kernel computes, memory is asked for what it will read next.
+"""Software prefetch: while a kernel computes, it requests the cache lines that it reads next.
 
-A later pass over a row asks for the same place one row further on. A softmax looks for a row's maximum, which waits for
-memory, and then computes exponentials of what the cache has, while memory would have nothing to do: reading ahead, it
-takes a seventh less time.
+*Next row.* A second pass over a row prefetches the same elements of the next row. A softmax first looks for the row's
+maximum, bound by memory, then computes exponentials from the cache while memory is idle: with prefetch it takes a
+seventh less time.
 
-A loop within a turn of a vector loop, which reads far apart, asks for what it reads in the next turn. That may be the
-next call's first one: panels of a convolution's pixels lie side by side. (They take a fifth less time so, on a Zen 3.)
+*Next iteration.* A scalar loop inside a vector loop, which reads lines far apart, prefetches what it reads in the next
+vector iteration, or in the next call: panels of a convolution's pixels are adjacent. They take a fifth less time (Zen
+3).
 """
 
 from __future__ import annotations
@@ -21,15 +22,15 @@ from rushlight.ir.scalar import Buffer, Scalar
 from rushlight.sym import Size, SizeExpr, coefficient, parts
 from rushlight.term import postorder
 
-# Terms per element from which a pass takes longer than memory.
-LONG_WORK = 12
-# What is further off would leave the first-level cache, or the second, before it is used.
+# Terms per element from which a pass is bound by arithmetic, so that memory has time for prefetches.
+LONG_PASS_TERMS = 12
+# Longer rows would evict the prefetched lines from the nearest caches before their use.
 _FARTHEST_BYTES = 64 << 10
 _LINE = 64
 
 
-def ask_for_next_rows(ctx: Context, roots: Iterable[Scalar], scope: Scope) -> None:
-    """Prefetches, in a loop over vectors along a row, what the roots' loads there read in the next row."""
+def prefetch_next_row(ctx: Context, roots: Iterable[Scalar], scope: Scope) -> None:
+    """In a vector loop along a row, prefetches what the loads of the roots read in the next row."""
     lanes, axes = scope.vector, ctx.kernel.parallel_axes
     if lanes is None or not axes:
         return
@@ -40,41 +41,42 @@ def ask_for_next_rows(ctx: Context, roots: Iterable[Scalar], scope: Scope) -> No
         if step is None or step == 0 or ctx.analysis.size_axes(step):
             continue
         buffer: Buffer = load.attr("buffer")
-        place = locate(ctx, buffer, load.operands[0], scope, None)
-        if place.stride != 1 or place.extra is not None:
+        address = locate(ctx, buffer, load.operands[0], scope, None)
+        if address.stride != 1 or address.extra is not None:
             continue
         size = buffer.type.dtype.itemsize
-        next_row = scope.let(f"getelementptr i8, ptr {place.pointer}, i64 {_distance(ctx, step * size)}")
+        next_row = scope.let(f"getelementptr i8, ptr {address.pointer}, i64 {_distance(ctx, step * size)}")
         for start in range(0, lanes.width * size, _LINE):
             line = scope.let(f"getelementptr i8, ptr {next_row}, i64 {start}")
             scope.do(f"call void @llvm.prefetch.p0(ptr {line}, i32 0, i32 3, i32 1)")
 
 
-def ask_for_next_turn(ctx: Context, stores: Iterable[Store], scope: Scope) -> None:
-    """Prefetches, in a loop within a turn of a vector loop, what the stores' values read there in the next turn.
+def prefetch_next_iteration(ctx: Context, stores: Iterable[Store], scope: Scope) -> None:
+    """In a loop inside a vector loop, prefetches what the stores' values read in the next vector iteration.
 
-    Of loads that are a constant apart the first asks; each line is asked for by its last byte.
+    Loads with a constant distance are one stream, which the first of them prefetches. The address of a prefetch is the
+    last byte of a line.
     """
     lanes = scope.vector
     assert lanes is not None
-    asked: set[object] = set()
+    streams: set[object] = set()
     for load in postorder([store.value for store in stores]):
         if load.op is not LOAD or not ctx.analysis.free[load] & lanes.axes or load.operands[0].op is not INDEX:
             continue
         buffer: Buffer = load.attr("buffer")
         row = (buffer, *[part for part in parts(load.operands[0].attr("expr")) if part[1]])
-        place = locate(ctx, buffer, load.operands[0], scope, None)
-        if row in asked or place.extra is not None or not isinstance(place.stride, int) or place.repeats:
+        address = locate(ctx, buffer, load.operands[0], scope, None)
+        if row in streams or address.extra is not None or not isinstance(address.stride, int) or address.repeats:
             continue
-        asked.add(row)
-        length = lanes.width * place.stride * buffer.type.dtype.itemsize
+        streams.add(row)
+        length = lanes.width * address.stride * buffer.type.dtype.itemsize
         for start in range(length, 2 * length, _LINE):
-            line = scope.let(f"getelementptr i8, ptr {place.pointer}, i64 {start + _LINE - 1}")
+            line = scope.let(f"getelementptr i8, ptr {address.pointer}, i64 {start + _LINE - 1}")
             scope.do(f"call void @llvm.prefetch.p0(ptr {line}, i32 0, i32 3, i32 1)")
 
 
 def _distance(ctx: Context, step: Size) -> str:
-    """The bytes from a row to the next; 0, which asks for what is there, where that is too far."""
+    """The bytes from a row to the next; 0, which prefetches a line at hand, if that is too far."""
     text = sizes.size_text(ctx, step, ctx.entry)
     far = ctx.entry.let(f"icmp ugt i64 {text}, {_FARTHEST_BYTES}")
     return ctx.entry.let(f"select i1 {far}, i64 0, i64 {text}")

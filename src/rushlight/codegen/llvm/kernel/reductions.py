@@ -1,7 +1,8 @@
-"""Reductions: chains of scalars or of vectors of outputs. Those along the lanes of vectors are in `lane_reductions`.
+"""Reductions as loops over accumulators; reductions along vector lanes are in `lane_reductions`.
 
-The order of a reduction is kept to the bit. Lanes that hold no element are left out of the tree: they add +0.0, which
-would matter only to the -0.0 that an fma may underflow to, and a block that is -0.0 is added to +0.0.
+Input: a reduction term with its `Order`. Output: its value. The order decides the bits: lanes, chain length and block
+are kept for any vector width. Lanes without an element are left out of the tree: they would add +0.0, which changes
+only the -0.0 that an fma may underflow to, and a block that is -0.0 is added to +0.0.
 """
 
 from __future__ import annotations
@@ -21,38 +22,40 @@ from rushlight.sym import Size, bounds, parts, product
 
 
 def emit_reduction(ctx: Context, term: Scalar, scope: Scope, mask: Mask | None) -> Value:
-    """The value of a reduction; others that can share its loop are remembered too."""
+    """The value of a reduction; values of other reductions that share its loop are recorded too."""
     group = find_group(ctx, term, scope, mask)
-    ctx.busy.update([fold.term for fold in group.folds])
+    ctx.in_progress.update([fold.term for fold in group.folds])
     vector = scope.vector
     across = vector is not None and bool(ctx.analysis.free[term] & vector.axes)
     count = product(group.extents)
     if across or (group.order is not None and group.order.lanes == 1):
         assert vector is not None or not across
-        results = _Chain(ctx, group, scope, mask, vector.width if across and vector is not None else 1).emit(count)
+        results = _ChainReduction(ctx, group, scope, mask, vector.width if across and vector is not None else 1).emit(
+            count
+        )
     else:
-        results = _along(ctx, group, scope, mask, count)
-    ctx.busy.difference_update([fold.term for fold in group.folds])
+        results = _reduce_lanes(ctx, group, scope, mask, count)
+    ctx.in_progress.difference_update([fold.term for fold in group.folds])
     for fold, result in zip(group.folds, results, strict=True):
         if fold.term is not term:
             remember(ctx, fold.term, scope, mask, result)
     return results[[fold.term for fold in group.folds].index(term)]
 
 
-def _along(ctx: Context, group: Group, scope: Scope, mask: Mask | None, count: Size) -> list[Value]:
+def _reduce_lanes(ctx: Context, group: Group, scope: Scope, mask: Mask | None, count: Size) -> list[Value]:
     length = masked_count(ctx, scope, mask, count)
-    inside = scope.inner(scope.names.label(), hold=held(mask))
+    inside = scope.inner(scope.names.label(), hold=unhoistable(mask))
     texts = reduce_along_lanes(ctx, group, inside, length, count)
     return close_guard(scope, inside, group, texts, length, 1)
 
 
-def held(mask: Mask | None) -> int:
-    """What may not be hoisted from a reduction's loop to where the loop is known to be empty, or masked off."""
+def unhoistable(mask: Mask | None) -> int:
+    """The loads that may not be hoisted out of a reduction's loop, which may be empty or masked off."""
     return RISKY_LOAD if mask is None else RISKY_LOAD | ANY_LOAD
 
 
 def masked_count(ctx: Context, scope: Scope, mask: Mask | None, count: Size) -> str:
-    """The number of elements; none where a scalar mask is off."""
+    """The number of elements; 0 if a scalar mask is off."""
     text = sizes.size_text(ctx, count, scope)
     if mask is None or mask.lanes > 1:
         return text
@@ -60,27 +63,28 @@ def masked_count(ctx: Context, scope: Scope, mask: Mask | None, count: Size) -> 
 
 
 def close_guard(scope: Scope, inside: Scope, group: Group, texts: list[str], length: str, lanes: int) -> list[Value]:
-    """Appends a region that runs only if there are elements; without any, the results are the identities."""
+    """Appends a scope that runs only if there are elements; the results are the identities otherwise."""
     before, after = scope.label, scope.names.label()
     scope.branch(scope.let(f"icmp sgt i64 {length}, 0"), inside.first, after)
     scope.open(inside.first)
-    scope.take(inside)
+    scope.append(inside)
     last = scope.label
     scope.jump(after)
     scope.open(after)
     results: list[Value] = []
-    for place, (fold, text) in enumerate(zip(group.folds, list(texts), strict=True)):
+    for number, (fold, text) in enumerate(zip(group.folds, list(texts), strict=True)):
         shape = fold.total_shape(lanes)
-        texts[place] = merge(scope, shape.type, (fold.identity(shape), before), (text, last))
+        texts[number] = merge(scope, shape.type, (fold.identity(shape), before), (text, last))
     for fold, text in zip(group.folds, texts, strict=True):
         results.append(Value(fold.decode(scope, fold.total_shape(lanes), text), lanes, scope))
     return results
 
 
-class _Chain:
-    """Element after element into accumulators with one lane per output: scalars, or vectors where outputs run in lanes.
+class _ChainReduction:
+    """Reduces element by element; an accumulator has one lane for each output.
 
-    An order with several lanes keeps as many accumulators in scratch memory.
+    It is a scalar, or a vector if outputs are vectorised. An order with several lanes keeps that many accumulators in
+    scratch memory.
     """
 
     def __init__(self, ctx: Context, group: Group, scope: Scope, mask: Mask | None, width: int) -> None:
@@ -96,13 +100,13 @@ class _Chain:
         self.tables = [ctx.allocate(fold.shape(width).type, self.lanes) for fold in group.folds if self.in_memory(fold)]
 
     def in_memory(self, fold: Fold) -> bool:
-        """Whether a fold's accumulators are a table."""
+        """Whether a fold's accumulators are a table in scratch memory."""
         return self.lanes > 1 and fold.ordered
 
     def emit(self, count: Size) -> list[Value]:
         """Emits the loops; returns the results."""
         ctx, scope = self.ctx, self.scope
-        inside = scope.inner(scope.names.label(), hold=held(self.mask))
+        inside = scope.inner(scope.names.label(), hold=unhoistable(self.mask))
         ragged = None
         if scope.vector is not None and ctx.analysis.size_axes(count) & scope.vector.axes:
             length, ragged = self._ragged_count(count)
@@ -120,7 +124,7 @@ class _Chain:
         return close_guard(scope, inside, self.group, texts, length, self.width)
 
     def _ragged_count(self, count: Size) -> tuple[str, str]:
-        """The greatest length over the lanes, and the lengths."""
+        """The greatest length over the lanes, and the vector of lengths."""
         scope, width = self.scope, self.width
         assert scope.vector is not None
         kind = vector_type(width, "i64")
@@ -131,7 +135,7 @@ class _Chain:
         return scope.let(f"call i64 @llvm.vector.reduce.smax.v{width}i64({kind} {each})"), each
 
     def _runs(self, outer: Scope, length: str, ragged: str | None, most: int | None) -> list[str]:
-        """The loop over runs: their results are folded into their block's, and those of blocks into the totals."""
+        """The loop over chains: their results are added to their block's, those of blocks to the totals."""
         names = outer.names
         body = outer.inner(names.label())
         first = names.value()
@@ -141,30 +145,30 @@ class _Chain:
         parts = self._run(body, first, end, ragged, segments)
         sums: list[Carry] = []
         if self.run != self.block:
-            sums = self._joined(body, [fold.shape(self.width) for fold in self.group.folds], parts, first, ragged)
+            sums = self._accumulate(body, [fold.shape(self.width) for fold in self.group.folds], parts, first, ragged)
             parts = [carry.result for carry in sums]
         totals: list[Carry] = []
         if not sums or most is None or self.block is None or most > self.block:
             shapes = [fold.total_shape(self.width) for fold in self.group.folds]
             if sums:
-                totals = self._joined_at_ends(body, sums, shapes, (end, length))
+                totals = self._accumulate_blocks(body, sums, shapes, (end, length))
             else:
-                totals = self._joined(body, shapes, self._widened(body, parts), first, ragged)
+                totals = self._accumulate(body, shapes, self._widened(body, parts), first, ragged)
         carries = [*(segments.carries if segments is not None else ()), *sums, *totals]
         close_loop(outer, body, first, ("0", length), self.run or 1, carries, runs=True)
         results = [carry.result for carry in totals or sums]
         return results if totals else self._widened(outer, results)
 
-    def _joined(
+    def _accumulate(
         self, body: Scope, shapes: list[Shape], parts: list[str], first: str, ragged: str | None
     ) -> list[Carry]:
-        """What a loop carries to fold parts into, from element `first` on; lanes that have ended keep theirs."""
+        """The carried values that accumulate `parts`; lanes that end before element `first` keep theirs."""
         live = ""
         if ragged is not None:
             live = body.let(
                 f"icmp sgt {vector_type(self.width, 'i64')} {ragged}, {sizes.splat_i64(body, first, self.width)}"
             )
-        found: list[Carry] = []
+        carries: list[Carry] = []
         for fold, shape, part in zip(self.group.folds, shapes, parts, strict=True):
             carry = Carry(shape.type, fold.identity(shape), body.names.value())
             carry.result = fold.join(body, shape, carry.name, part)
@@ -172,24 +176,24 @@ class _Chain:
                 carry.result = body.let(
                     f"select {shape.mask_type} {live}, {shape.type} {carry.result}, {shape.type} {carry.name}"
                 )
-            found.append(carry)
-        return found
+            carries.append(carry)
+        return carries
 
-    def _joined_at_ends(
+    def _accumulate_blocks(
         self, body: Scope, sums: list[Carry], shapes: list[Shape], ends: tuple[str, str]
     ) -> list[Carry]:
-        """What a loop carries to fold blocks into at the end of each, and of all, when the sums start again."""
+        """The carried totals: at the end of each block its sums are added and restart at the identity."""
         end, length = ends
         assert self.block is not None
         inside = body.inner(body.names.label())
-        totals = self._joined(inside, shapes, self._widened(inside, [carry.result for carry in sums]), "0", None)
-        place = body.let(f"urem i64 {end}, {self.block}")
-        full = body.let(f"icmp eq i64 {place}, 0")
+        totals = self._accumulate(inside, shapes, self._widened(inside, [carry.result for carry in sums]), "0", None)
+        position = body.let(f"urem i64 {end}, {self.block}")
+        full = body.let(f"icmp eq i64 {position}, 0")
         ended = body.let(f"or i1 {full}, {body.let(f'icmp eq i64 {end}, {length}')}")
         before, after = body.label, body.names.label()
         body.branch(ended, inside.first, after)
         body.open(inside.first)
-        body.take(inside)
+        body.append(inside)
         last = body.label
         body.jump(after)
         body.open(after)
@@ -200,14 +204,14 @@ class _Chain:
         return totals
 
     def _widened(self, scope: Scope, texts: list[str]) -> list[str]:
-        """Accumulators in the type that blocks are added in; tables have given that already."""
+        """Converts accumulators to the dtype of block sums; results of tables have it already."""
         return [
             text if self.in_memory(fold) else fold.widen(scope, self.width, text)
             for fold, text in zip(self.group.folds, texts, strict=True)
         ]
 
     def _run(self, outer: Scope, first: str, end: str, ragged: str | None, segments: Segments | None) -> list[str]:
-        """One run's results, from elements `first` to `end`."""
+        """The results of one chain, elements `first` to `end`."""
         self._clear_tables(outer, first, end)
         if len(self.group.extents) > 1:
             if segments is None:
@@ -266,7 +270,7 @@ class _Chain:
         return carries
 
     def _used_lanes(self, scope: Scope, first: str, end: str) -> str:
-        """The least power of two of lanes that hold elements of a block."""
+        """The lanes of a block that have elements, rounded up to a power of two."""
         left = scope.let(f"sub i64 {end}, {first}")
         below = scope.let(f"sub i64 {scope.let(f'call i64 @llvm.smin.i64(i64 {left}, i64 {self.lanes})')}, 1")
         zeros = scope.let(f"call i64 @llvm.ctlz.i64(i64 {below}, i1 false)")
@@ -286,7 +290,7 @@ class _Chain:
         close_loop(scope, inner, lane, ("0", used), runs=True)
 
     def _gather_tables(self, scope: Scope, first: str, end: str, results: list[str]) -> list[str]:
-        """Folds the tables' lanes together until one is left; puts their results, widened, among the others."""
+        """Reduces the tables' lanes by halving; returns the results of all folds in order."""
         used = self._used_lanes(scope, first, end) if self.tables else ""
         carried, tables = iter(results), iter(self.tables)
         texts: list[str] = []
@@ -304,7 +308,7 @@ class _Chain:
         return texts
 
     def _widened_table(self, scope: Scope, fold: Fold, table: str, lanes: str) -> str:
-        """A table of what is in some lanes of another one, in the type that they are joined in."""
+        """Copies the first lanes of a table to a new one in the dtype in which they are joined."""
         narrow, shape = fold.shape(self.width), fold.total_shape(self.width)
         wide = self.ctx.allocate(shape.type, WIDE_LANES)
         inner, lane = scope.inner(scope.names.label()), scope.names.value()
@@ -317,7 +321,7 @@ class _Chain:
 
 
 def _halve_table(scope: Scope, fold: Fold, shape: Shape, table: str, lanes: tuple[str, int]) -> None:
-    """Folds a table's halves together, from the lanes that are used to the least number of them."""
+    """Halves a table from `used` to `least` lanes: lane l is combined with lane l + half."""
     used, least = lanes
     names = scope.names
     level, after = scope.inner(names.label()), names.label()
@@ -333,6 +337,6 @@ def _halve_table(scope: Scope, fold: Fold, shape: Shape, table: str, lanes: tupl
     scope.branch(scope.let(f"icmp sgt i64 {used}, {least}"), level.first, after)
     scope.open(level.first)
     scope.do(f"{width} = phi i64 [ {used}, %{before} ], [ {half}, %{level.label} ]")
-    scope.take(level)
+    scope.append(level)
     scope.branch(scope.let(f"icmp sgt i64 {half}, {least}"), level.first, after)
     scope.open(after)

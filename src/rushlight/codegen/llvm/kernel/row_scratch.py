@@ -1,7 +1,7 @@
-"""Rows that wait: what a reduction keeps for the last loop over its row lies in memory of the kernel's own.
+"""Scratch memory for rows that a reduction spills and a later loop over the same row reads.
 
-That is so where the result is stored past the caches. In the result's own place each line would first be read from
-memory, a third of all that a softmax moves.
+It is used if the result is stored nontemporally. Spilling to the result itself would read each of its lines from memory
+first: a third of the memory traffic of a softmax.
 """
 
 from __future__ import annotations
@@ -16,47 +16,47 @@ from rushlight.codegen.llvm.builder.vector_types import shape_of
 from rushlight.ir.scalar import Buffer, Scalar
 from rushlight.sym import Size, SizeExpr, axis_size, parts
 
-# What a row may take of the stack. Longer ones would leave the caches before they are read.
+# Stack bytes for one row. A longer row would leave the nearest caches before it is read.
 ROW_BYTES = 64 << 10
 
 
 def row_length(ctx: Context, buffer: Buffer) -> Size | None:
-    """How many elements wait in a row; None unless they lie beside each other in the order of one axis."""
-    axes = {_axis(ctx, term) for term in ctx.analysis.kept[buffer]}
+    """The number of spilled elements in a row; None unless they are contiguous along one axis."""
+    axes = {_axis(ctx, term) for term in ctx.analysis.spills[buffer]}
     axis = axes.pop() if len(axes) == 1 else None
     return None if axis is None or ctx.analysis.size_axes(axis_size(axis)) else axis_size(axis)
 
 
 def _axis(ctx: Context, term: Scalar) -> SizeExpr | None:
-    """The axis that leads from one kept element to the next."""
+    """The axis along which spilled elements are contiguous."""
     offset = term.operands[1]
-    inside = _parted(ctx, parts(offset.attr("expr")))[1] if offset.op is INDEX else []
+    inside = _split_offset(ctx, parts(offset.attr("expr")))[1] if offset.op is INDEX else []
     return inside[0][1][0] if len(inside) == 1 and inside[0][0] == len(inside[0][1]) == 1 else None
 
 
-def _parted(ctx: Context, offset: Iterable[Part]) -> tuple[list[Part], list[Part]]:
-    """The parts of an offset that are the same for all of a row, and the others, constants among them."""
+def _split_offset(ctx: Context, offset: Iterable[Part]) -> tuple[list[Part], list[Part]]:
+    """Splits an offset into parts that are constant in a row, and the others, constants included."""
     outside = sum([ctx.analysis.axis_bits[axis.symbol] for axis in ctx.kernel.parallel_axes])
-    found: tuple[list[Part], list[Part]] = ([], [])
+    split: tuple[list[Part], list[Part]] = ([], [])
     for part in offset:
-        found[not part[1] or bool(ctx.analysis.atoms_axes(part[1]) & ~outside)].append(part)
-    return found
+        split[not part[1] or bool(ctx.analysis.atoms_axes(part[1]) & ~outside)].append(part)
+    return split
 
 
-def start_of_row(ctx: Context, buffer: Buffer, bit: str, base: list[Part], scope: Scope) -> tuple[str, list[Part]]:
-    """The address where a row begins, and the parts of an offset that lead on from there.
+def row_address(ctx: Context, buffer: Buffer, bit: str, base: list[Part], scope: Scope) -> tuple[str, list[Part]]:
+    """The address of a row's first element, and the parts of the offset within the row.
 
-    It waits in the result's place if the i64 `bit` is not 0.
+    The row lies in scratch memory if the i64 `bit` is 0, else in the result.
     """
-    spare = ctx.rows.get(buffer)
-    if spare is None:
-        spare = ctx.rows[buffer] = ctx.entry.let(f"icmp eq i64 {bit}, 0"), ctx.allocate("i8", ROW_BYTES)
-    outside, inside = _parted(ctx, base)
-    place = ctx.place(ctx.analysis.atoms_axes([atom for _, atoms in outside for atom in atoms]), 0, scope)
+    scratch = ctx.row_scratch.get(buffer)
+    if scratch is None:
+        scratch = ctx.row_scratch[buffer] = ctx.entry.let(f"icmp eq i64 {bit}, 0"), ctx.allocate("i8", ROW_BYTES)
+    outside, inside = _split_offset(ctx, base)
+    home = ctx.hoist(ctx.analysis.atoms_axes([atom for _, atoms in outside for atom in atoms]), 0, scope)
     key = ("row", buffer, tuple(outside))
-    known = place.sizes.get(key)
-    if known is None:
-        memory, total = shape_of(buffer.type.dtype).memory, sizes.sum_text(ctx, outside, place)
-        there = place.let(f"getelementptr {memory}, ptr {ctx.base(buffer)}, i64 {total}")
-        known = place.sizes[key] = place.let(f"select i1 {spare[0]}, ptr {spare[1]}, ptr {there}")
-    return known, inside
+    address = home.sizes.get(key)
+    if address is None:
+        memory, total = shape_of(buffer.type.dtype).memory, sizes.sum_text(ctx, outside, home)
+        in_result = home.let(f"getelementptr {memory}, ptr {ctx.base(buffer)}, i64 {total}")
+        address = home.sizes[key] = home.let(f"select i1 {scratch[0]}, ptr {scratch[1]}, ptr {in_result}")
+    return address, inside

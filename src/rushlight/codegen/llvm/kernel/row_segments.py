@@ -1,8 +1,8 @@
-"""Vectors that end where a row ends: floor divisions whose quotient is the same in all active lanes.
+"""Row segments: vector iterations that end at the end of a row, so that quotients are uniform in the lanes.
 
-An index such as `x[v // n, v % n]` walks memory contiguously but where a row ends. So a vector loop that divides takes
-masked turns, each up to the end of a row at most: quotients are scalars in it, strides plain, and nothing is gathered.
-(Packing for a convolution of 56 columns: 5x fewer cycles per element than gathers.)
+An index such as `x[v // n, v % n]` is contiguous within a row. A vector loop over v therefore takes masked iterations
+that end at the row's end at the latest: quotients are scalars, strides are 1, and no load is a gather. Packing for a
+convolution of 56 columns takes a fifth of the cycles per element that gathers take.
 """
 
 from __future__ import annotations
@@ -20,50 +20,50 @@ from rushlight.sym import Size, SizeExpr, parts
 from rushlight.term import postorder
 
 _MOST_QUOTIENTS = 6
-# Turns within a vector's width that cost about as much as a gather, and divisors for which that takes no division.
-_MOST_TURNS = 4
+# Segments per vector that cost about as much as a gather, and divisors that need no division.
+_MOST_SEGMENTS = 4
 _SHORT = (2, 4)
 
 
 def find_quotients(ctx: Context, body: Iterable[Statement], scope: Scope, vector: Lanes) -> list[SizeExpr]:
-    """The floor divisions in a body of a loop in `scope` that can end its turns, inner ones first.
+    """The floor divisions in a loop's body at whose steps the loop's iterations can end, inner ones first.
 
-    Their dividend grows linearly with the loop's axis, by a constant; their divisor does not depend on it, is none that
-    gives turns so short beside `vector`'s lanes that a gather costs less, nor one whose multiples are where vectors
-    begin; and all their other axes are known in `scope`.
+    The dividend grows by a constant along the loop's axis, and the divisor does not depend on that axis. Divisors with
+    segments so short that a gather costs less are left out, and those whose multiples are vector boundaries anyway. All
+    other axes of the quotient are bound in `scope`.
     """
     lanes, width = vector.axes, vector.width
-    known = _bound(scope) | lanes
-    found: dict[SizeExpr, None] = {}
+    bound = _bound_axes(scope) | lanes
+    quotients: dict[SizeExpr, None] = {}
     has_loops = any(isinstance(statement, Loop) for statement in body)
     for size in _sizes(body, addresses=has_loops):
         for atom in _quotients_in(size):
             axes = ctx.analysis.size_axes(atom)
-            if not axes & lanes or axes & ~known or atom in found:
+            if not axes & lanes or axes & ~bound or atom in quotients:
                 continue
             dividend, divisor = atom.operands
             if sizes.is_aligned(ctx, atom, vector):
                 continue
-            step = None if ctx.analysis.size_axes(divisor) & lanes else lane_step(ctx, dividend, lanes, found)
+            step = None if ctx.analysis.size_axes(divisor) & lanes else lane_step(ctx, dividend, lanes, quotients)
             if step is not None and not _is_short(divisor, step, width):
-                found[atom] = None
-    return list(found) if len(found) <= _MOST_QUOTIENTS else []
+                quotients[atom] = None
+    return list(quotients) if len(quotients) <= _MOST_QUOTIENTS else []
 
 
 def _is_short(divisor: Size, step: int, width: int) -> bool:
-    """Whether turns within which a dividend grows by a divisor are so short that a gather costs less.
+    """Whether segments are so short that a gather costs less.
 
-    Where it grows by one the quotient is carried: turns cost less than lanes that divide, to gather. Of a divisor that
-    is not known it says how far apart lanes read: beyond `MOST_SPREAD` they gather within a turn as well.
+    With a step of 1 the quotient is carried, so that segments save the divisions of a gather as well. If the divisor is
+    unknown, the step decides: lanes more than `MOST_SPREAD` elements apart gather within a segment as well.
     """
     if isinstance(divisor, SizeExpr):
         return step > MOST_SPREAD
     if step == 1:
-        return divisor in _SHORT and divisor * _MOST_TURNS <= width
-    return divisor * _MOST_TURNS <= step * width
+        return divisor in _SHORT and divisor * _MOST_SEGMENTS <= width
+    return divisor * _MOST_SEGMENTS <= step * width
 
 
-def _bound(scope: Scope) -> int:
+def _bound_axes(scope: Scope) -> int:
     axes = 0
     outer: Scope | None = scope
     while outer is not None:
@@ -73,15 +73,16 @@ def _bound(scope: Scope) -> int:
 
 
 def _sizes(body: Iterable[Statement], addresses: bool) -> Iterable[Size]:
-    """The sizes in a body, or those alone that addresses are made of."""
+    """The sizes in a body; with `addresses`, only those in addresses of loads and stores."""
     for statement in body:
         if isinstance(statement, Loop):
             yield from _sizes(statement.body, addresses)
         elif isinstance(statement, Store):
-            roots = [item for item in (statement.value, statement.offset, statement.where) if isinstance(item, Scalar)]
+            scalars = (statement.value, statement.offset, statement.where)
+            roots = [scalar for scalar in scalars if isinstance(scalar, Scalar)]
             if addresses:
-                reads = [place for term in postorder(roots) if term.op is LOAD for place in term.operands]
-                roots = [*reads, *[item for item in roots if item is statement.offset]]
+                offsets = [offset for term in postorder(roots) if term.op is LOAD for offset in term.operands]
+                roots = [*offsets, *[root for root in roots if root is statement.offset]]
             for term in postorder(roots):
                 if term.op is INDEX:
                     yield term.attr("expr")
@@ -91,7 +92,7 @@ def _sizes(body: Iterable[Statement], addresses: bool) -> Iterable[Size]:
 
 def _quotients_in(size: Size) -> list[SizeExpr]:
     """The floor divisions in a size, inner ones first."""
-    found: list[SizeExpr] = []
+    quotients: list[SizeExpr] = []
     stack: list[Size] = [size]
     while stack:
         top = stack.pop()
@@ -103,12 +104,12 @@ def _quotients_in(size: Size) -> list[SizeExpr]:
                     continue
                 stack.extend(atom.operands)
                 if atom.op.name == "floordiv":
-                    found.append(atom)
-    return found[::-1]
+                    quotients.append(atom)
+    return quotients[::-1]
 
 
 def lane_step(ctx: Context, size: Size, lanes: int, uniform: Collection[SizeExpr]) -> int | None:
-    """By how much a size grows from lane to lane; None if by no constant, or less than 0."""
+    """The constant stride of a size between lanes; None if it is not constant or is negative."""
     step = 0
     for coefficient, atoms in () if isinstance(size, int) else parts(size):
         moving = [atom for atom in atoms if ctx.analysis.size_axes(atom) & lanes and atom not in uniform]
@@ -119,12 +120,12 @@ def lane_step(ctx: Context, size: Size, lanes: int, uniform: Collection[SizeExpr
     return step if step >= 0 else None
 
 
-class Rows:
-    """The turns of a loop over `symbol` from `start`: how many lanes each has, and the quotients in it.
+class RowSegments:
+    """The iterations of a loop over `symbol` from `start`: their lengths and their quotients.
 
-    Quotients of dividends that grow by one, and never jump with another quotient, are divided out once, before the
-    loop, and carried; others once a turn.
-    `scope.vector.uniform` names them all already. `length` becomes the lanes of a turn, before the loop's end is seen.
+    A quotient whose dividend grows by 1, and does not contain another quotient, is divided out once before the loop and
+    then carried; others are divided once an iteration. `scope.vector.uniform` names all of them already. `length` is
+    the lanes of an iteration, not yet limited by the loop's end.
     """
 
     def __init__(
@@ -150,7 +151,7 @@ class Rows:
         self.length = self.scope.let(f"call i64 @llvm.smin.i64(i64 {left}, i64 {self.length})")
 
     def _carry(self, ctx: Context, atom: SizeExpr, first: Scope) -> None:
-        """Carries a quotient and the place where it grows by one."""
+        """Carries a quotient, and the index at which it increments."""
         scope, names = self.scope, self.scope.names
         quotient = Carry("i64", sizes.size_text(ctx, atom, first), names.value())
         left = _lanes_left(ctx, atom, first, 1)
@@ -161,7 +162,7 @@ class Rows:
         self._shorten(scope.let(f"sub i64 {end.name}, {self.base}"))
 
     def close(self, length: str) -> list[Carry]:
-        """What the loop carries after a turn of some lanes."""
+        """The loop-carried values after an iteration of `length` elements."""
         scope = self.scope
         following = scope.let(f"add i64 {self.base}, {length}")
         for quotient, end, size in self._ends:
@@ -177,7 +178,7 @@ def _jumps(dividend: Size, quotients: Collection[SizeExpr]) -> bool:
 
 
 def _lanes_left(ctx: Context, atom: SizeExpr, scope: Scope, stride: int) -> str:
-    """The number of lanes from lane 0 on until a quotient changes."""
+    """The number of lanes, from lane 0 on, before a quotient changes."""
     quotient, low = sizes.size_text(ctx, atom, scope), sizes.size_text(ctx, atom.operands[0], scope)
     size = sizes.divisor_text(ctx, atom.operands[1], scope)
     following = scope.let(f"mul i64 {scope.let(f'add i64 {quotient}, 1')}, {size}")

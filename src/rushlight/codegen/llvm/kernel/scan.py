@@ -1,4 +1,8 @@
-"""Running reductions: chains up to the place of a serial loop are carried from turn to turn."""
+"""Scans: a reduction over 0..i inside a serial loop of i becomes a loop-carried accumulator.
+
+Input: the reductions of a serial loop's body. Output: one `Carry` for each, with one step per iteration, in place of an
+inner loop per iteration: O(n) instead of O(n^2).
+"""
 
 from __future__ import annotations
 
@@ -13,21 +17,24 @@ from rushlight.sym import SizeExpr, axis_size
 
 
 def find_scans(ctx: Context, body: tuple[Statement, ...], symbol: SizeExpr) -> list[Scalar]:
-    """The chains from 0 to the place of an axis in all stores of its loop, of elements that the loop does not write."""
+    """The reductions of a loop's stores that run from 0 to the loop's index.
+
+    Reductions of elements that the loop writes are left out.
+    """
     analysis = ctx.analysis
     roots = [scalar for statement in body if isinstance(statement, Store) for scalar in store_scalars(statement)]
-    found: list[Scalar] = []
+    scans: list[Scalar] = []
     for term in unguarded(roots) if analysis.reductions else ():
         chained = chain_axis(term)
         if chained is None or axis_size(chained) - symbol != 1 or analysis.touched[term] & ~(ANY_LOAD | RISKY_LOAD):
             continue
         if not analysis.free[term.operands[0]] & analysis.axis_bits[symbol]:
-            found.append(term)
-    return found
+            scans.append(term)
+    return scans
 
 
-def carry_on(ctx: Context, chains: list[Scalar], symbol: SizeExpr, scope: Scope) -> list[Carry]:
-    """One step of each chain in the loop's body, where `symbol` is the place that they reach."""
+def carry_scans(ctx: Context, chains: list[Scalar], symbol: SizeExpr, scope: Scope) -> list[Carry]:
+    """One step of each scan in the loop's body; the scans include index `symbol`."""
     carries: list[Carry] = []
     for term in chains:
         chained = chain_axis(term)

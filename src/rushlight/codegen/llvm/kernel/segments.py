@@ -1,4 +1,8 @@
-"""Reductions over several axes: runs of the innermost axis, cut at the ends of rows and of blocks."""
+"""Reductions over several axes: segments of the innermost axis, split at the ends of rows and of blocks.
+
+The blocks of a reduction's order are blocks of the flattened axes. A segment lies in one row and in one block, so that
+its loop needs no division.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +13,10 @@ from rushlight.codegen.llvm.kernel.loop_close import Carry
 
 
 class Segments:
-    """A loop over runs. `flat` is a run's first flattened index; the innermost axis goes from `start` to `stop` in it.
+    """A loop over segments.
 
-    Where blocks are looped over, `carries` take the position in the axes from one block to the next.
+    `flat` is the flattened index of a segment's first element; its innermost index goes from `start` to `stop`. If
+    there is a loop over blocks, `carries` take the indices from one block to the next.
     """
 
     def __init__(self, ctx: Context, group: Group, outer: Scope, block: Scope | None) -> None:
@@ -26,11 +31,11 @@ class Segments:
         self._folded: list[Carry] = []
 
     def open(self, outer: Scope, first: str, end: str) -> Scope:
-        """The region of one run, within elements `first` to `end`."""
+        """The scope of one segment, within elements `first` to `end`."""
         self.outer, self.first, self.end = outer, first, end
         run = self.run = outer.inner(outer.names.label(), self.bits)
-        for place, index in enumerate(self.indices[:-1]):
-            self.group.bind(run, place, index)
+        for axis, index in enumerate(self.indices[:-1]):
+            self.group.bind(run, axis, index)
         left = run.let(f"sub i64 {self.extents[-1]}, {self.start}")
         room = run.let(f"sub i64 {end}, {self.flat}")
         self.length = run.let(f"call i64 @llvm.smin.i64(i64 {left}, i64 {room})")
@@ -38,7 +43,7 @@ class Segments:
         return run
 
     def chain(self, carries: list[Carry]) -> list[Carry]:
-        """What the inner loop carries, started from what the last run left."""
+        """Makes the inner loop's carried values start from the results of the previous segment."""
         for carry in carries:
             outer = Carry(carry.type, carry.start, self.run.names.value())
             carry.start = outer.name
@@ -46,17 +51,17 @@ class Segments:
         return carries
 
     def close(self, folded: list[str]) -> list[str]:
-        """Ends the loop over runs; `folded` are the inner loop's results. Returns them at the end."""
+        """Ends the loop over segments; `folded` are the inner loop's results, which it returns."""
         run, outer, names = self.run, self.outer, self.outer.names
         following = run.let(f"add i64 {self.flat}, {self.length}")
         row_ends = run.let(f"icmp eq i64 {self.stop}, {self.extents[-1]}")
         nexts = [run.let(f"select i1 {row_ends}, i64 0, i64 {self.stop}")]
-        up = run.let(f"zext i1 {row_ends} to i64")
-        for place in range(len(self.indices) - 2, -1, -1):
-            raised = run.let(f"add i64 {self.indices[place]}, {up}")
-            full = run.let(f"icmp eq i64 {raised}, {self.extents[place]}")
+        carry_in = run.let(f"zext i1 {row_ends} to i64")
+        for axis in range(len(self.indices) - 2, -1, -1):
+            raised = run.let(f"add i64 {self.indices[axis]}, {carry_in}")
+            full = run.let(f"icmp eq i64 {raised}, {self.extents[axis]}")
             nexts.insert(0, run.let(f"select i1 {full}, i64 0, i64 {raised}"))
-            up = run.let(f"zext i1 {full} to i64")
+            carry_in = run.let(f"zext i1 {full} to i64")
         more = run.let(f"icmp slt i64 {following}, {self.end}")
         starts = [carry.name for carry in self.carries] or ["0"] * len(self.indices)
         before, after = outer.label, names.label()
@@ -67,7 +72,7 @@ class Segments:
             outer.do(f"{index} = phi i64 [ {start}, %{before} ], [ {later}, %{run.label} ]")
         for carry, text in zip(self._folded, folded, strict=True):
             outer.do(f"{carry.name} = phi {carry.type} [ {carry.start}, %{before} ], [ {text}, %{run.label} ]")
-        outer.take(run)
+        outer.append(run)
         outer.branch(more, run.first, after)
         outer.open(after)
         for carry, text in zip(self.carries, nexts, strict=False):

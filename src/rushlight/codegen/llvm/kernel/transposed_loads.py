@@ -1,7 +1,7 @@
-"""Loads whose lanes lie apart in memory: one by one, or as a square that is transposed in registers.
+"""Strided loads: element by element, or as contiguous runs that are transposed in registers.
 
-Where a body reads neighbours, each of them with lanes far apart, every lane's neighbours are one run. Runs and shuffles
-take a third of the instructions of as many single elements, so that a processor asks for more lines at once.
+If a body reads `SIDE` neighbours and lanes are far apart, the neighbours of each lane are one contiguous run. Runs and
+shuffles take a third of the instructions of single elements, so that more cache misses are in flight at once.
 """
 
 from __future__ import annotations
@@ -17,28 +17,28 @@ from rushlight.sym import Size, SizeExpr, coefficient, parts
 from rushlight.term import postorder
 
 SIDE = 8
-"""Neighbours that make a square."""
+"""Neighbours of a transposed load: it is a square of this many lanes by this many elements."""
 
 
 def find_transposed_loads(roots: Iterable[Scalar]) -> dict[Scalar, tuple[Scalar, ...]]:
-    """Loads of neighbours, by each of them: `SIDE` whose offsets differ by a constant and follow each other."""
+    """Groups of `SIDE` loads with consecutive offsets, by each of their loads."""
     rows: dict[tuple[Buffer, Size], dict[int, Scalar]] = {}
     for term in postorder(roots):
         if term.op is LOAD and term.operands and term.operands[0].op is INDEX:
             offset: Size = term.operands[0].attr("expr")
             constant = sum([coefficient for coefficient, atoms in parts(offset) if not atoms])
             rows.setdefault((term.attr("buffer"), offset - constant), {})[constant] = term
-    found: dict[Scalar, tuple[Scalar, ...]] = {}
+    groups: dict[Scalar, tuple[Scalar, ...]] = {}
     for row in rows.values():
         first = min(row)
         if len(row) == SIDE and max(row) - first == SIDE - 1:
-            square = tuple([row[first + place] for place in range(SIDE)])
-            found.update([(term, square) for term in square])
-    return found
+            square = tuple([row[first + index] for index in range(SIDE)])
+            groups.update([(term, square) for term in square])
+    return groups
 
 
 def has_transposed_loads(body: Iterable[Statement], axis: SizeExpr) -> bool:
-    """Whether stores in a loop of an axis read squares if its iterations are lanes."""
+    """Whether stores in a loop of an axis have transposed loads if the axis is vectorised."""
     stores: list[Scalar] = []
     for statement in body:
         if isinstance(statement, Loop) and has_transposed_loads(statement.body, axis):
@@ -52,7 +52,7 @@ def has_transposed_loads(body: Iterable[Statement], axis: SizeExpr) -> bool:
 
 
 def lane_pointers(scope: Scope, shape: Shape, pointer: str, stride: int | str, active: str | None) -> list[str]:
-    """Where each lane's element is. Lanes are active up to one of them; those after it have that one's."""
+    """The address of each lane's element; inactive lanes, which are the last ones, get the last active address."""
     last = None
     if active is not None:
         bits = scope.let(f"bitcast {shape.mask_type} {active} to i{shape.lanes}")
@@ -61,26 +61,28 @@ def lane_pointers(scope: Scope, shape: Shape, pointer: str, stride: int | str, a
         last = scope.let(f"sub i64 {wide}, 1")
     pointers: list[str] = []
     for lane in range(shape.lanes):
-        place = str(lane) if last is None or not lane else scope.let(f"call i64 @llvm.smin.i64(i64 {last}, i64 {lane})")
-        distance = scope.let(f"mul i64 {stride}, {place}")
+        number = (
+            str(lane) if last is None or not lane else scope.let(f"call i64 @llvm.smin.i64(i64 {last}, i64 {lane})")
+        )
+        distance = scope.let(f"mul i64 {stride}, {number}")
         pointers.append(scope.let(f"getelementptr {shape.memory}, ptr {pointer}, i64 {distance}"))
     return pointers
 
 
-def load_apart(scope: Scope, shape: Shape, pointers: list[str]) -> str:
-    """One element for each lane."""
+def load_strided(scope: Scope, shape: Shape, pointers: list[str]) -> str:
+    """Loads one element for each lane and inserts it."""
     raw = "poison"
     for lane, pointer in enumerate(pointers):
-        item = scope.let(f"load {shape.memory}, ptr {pointer}, align {shape.itemsize}")
-        raw = scope.let(f"insertelement {shape.memory_type} {raw}, {shape.memory} {item}, i32 {lane}")
+        element = scope.let(f"load {shape.memory}, ptr {pointer}, align {shape.itemsize}")
+        raw = scope.let(f"insertelement {shape.memory_type} {raw}, {shape.memory} {element}, i32 {lane}")
     return raw
 
 
 def load_transposed(scope: Scope, shape: Shape, pointers: list[str]) -> list[str]:
-    """`SIDE` elements for each lane: the first of each, then the second, and so on.
+    """Loads `SIDE` elements for each lane: a vector of the first elements, one of the second, and so on.
 
-    Each vector is made of the runs of several lanes, one square beside the other; a round exchanges one bit of the
-    number of the vector with that bit of the place in its square (Eklundh 1972).
+    A vector starts as the runs of several lanes, one square beside the other. Each round exchanges one bit of the
+    vector's number with the same bit of the lane's index in its square (Eklundh 1972).
     """
     run = f"<{SIDE} x {shape.memory}>"
     runs = [scope.let(f"load {run}, ptr {pointer}, align {shape.itemsize}") for pointer in pointers]
@@ -95,9 +97,9 @@ def load_transposed(scope: Scope, shape: Shape, pointers: list[str]) -> list[str
     for bit in [b for b in (1, 2, 4) if b < SIDE]:
         for row in [row for row in range(SIDE) if not row & bit]:
             above, below = vectors[row], vectors[row | bit]
-            places = range(shape.lanes)
-            upper = [shape.lanes + (place ^ bit) if place & bit else place for place in places]
-            lower = [shape.lanes + place if place & bit else place | bit for place in places]
+            lanes = range(shape.lanes)
+            upper = [shape.lanes + (lane ^ bit) if lane & bit else lane for lane in lanes]
+            lower = [shape.lanes + lane if lane & bit else lane | bit for lane in lanes]
             vectors[row] = _shuffled(scope, shape.memory_type, above, below, upper)
             vectors[row | bit] = _shuffled(scope, shape.memory_type, above, below, lower)
     return vectors

@@ -1,13 +1,12 @@
 """Arithmetic, comparisons and bit operations as LLVM instructions, scalar or by vectors.
 
-Each function takes the region to write to, the shape of its operands and their texts, and returns the result's text.
-No fast-math flags: what is computed is what the term says.
+Each function takes the scope to write to, the shape of its operands and their texts, and returns the result's text. No
+fast-math flags: LLVM may not reassociate or contract, so the bits are those of the term.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from rushlight.codegen.llvm.builder.scope import Scope
 from rushlight.codegen.llvm.builder.vector_types import Shape
@@ -56,7 +55,7 @@ def _rounding(name: str) -> Emit:
     return emit
 
 
-def _extreme(floating: str, integer: str, boolean: str) -> Emit:
+def _minmax(floating: str, integer: str, boolean: str) -> Emit:
     def emit(out: Scope, shape: Shape, a: str, b: str) -> str:
         _require(True, shape)
         if shape.is_bool:
@@ -101,7 +100,7 @@ def _invert(out: Scope, shape: Shape, a: str) -> str:
 
 
 def _is_small(count: str, shape: Shape) -> bool:
-    """Whether a count is a constant below the width."""
+    """Whether a shift count is a constant below the width: then the result needs no select."""
     word = count.removesuffix(")").rpartition(" ")[2]
     return word.isdecimal() and int(word) < shape.bits
 
@@ -133,8 +132,8 @@ OPERATIONS: dict[str, Emit] = {
     "and": _plain("and", "", "and"),
     "or": _plain("or", "", "or"),
     "xor": _plain("xor", "", "xor"),
-    "minimum": _extreme("minimum", "min", "and"),
-    "maximum": _extreme("maximum", "max", "or"),
+    "minimum": _minmax("minimum", "min", "and"),
+    "maximum": _minmax("maximum", "max", "or"),
     "lt": _compare("olt", "lt"),
     "le": _compare("ole", "le"),
     "eq": _compare("oeq", "eq"),
@@ -167,7 +166,7 @@ def fold(out: Scope, kind: str, shape: Shape, a: str, b: str) -> str:
     return OPERATIONS[_FOLDS[kind]](out, shape, a, b)
 
 
-_FOLDS: dict[str, Any] = {
+_FOLDS: dict[str, str] = {
     "sum": "add",
     "signed_sum": "add",
     "prod": "mul",

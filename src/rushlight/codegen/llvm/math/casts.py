@@ -66,7 +66,7 @@ def _to_integer(out: Scope, source: Shape, result: Shape, x: str) -> str:
     low = source.constant(lowest)
     clean = choose(out.let(f"fcmp ogt {kind} {x}, {low}"), x, low, kind)  # NaN too becomes the lowest
     above = ""
-    if highest < 1 << (24 if source.bits == 32 else 53):  # a number that the floats have
+    if highest < 1 << (24 if source.bits == 32 else 53):  # exact in the source type
         high = source.constant(highest)
         clean = choose(out.let(f"fcmp olt {kind} {clean}, {high}"), clean, high, kind)
     else:
@@ -130,7 +130,10 @@ def narrow_half(out: Scope, result: Shape, x: str) -> str:
 
 
 def _round_to_odd(out: Scope, source: Shape, result: Shape, x: str) -> str:
-    """A float64 as a float32 whose last bit is set if anything was lost: rounding that once more is rounding once."""
+    """Rounds float64 to float32 to odd: a second rounding, to a shorter format, then equals one rounding.
+
+    The last bit is set if anything was lost (Boldo and Melquiond 2008).
+    """
     words, mask = result.bits_type, result.mask_type
     near = out.let(f"fptrunc {source.type} {x} to {result.type}")
     back = out.let(f"fpext {result.type} {near} to {source.type}")

@@ -14,7 +14,7 @@ def floordiv(out: Scope, shape: Shape, a: str, b: str) -> str:
 
 
 def remainder(out: Scope, shape: Shape, a: str, b: str) -> str:
-    """What is left, with the divisor's sign; 0 for integers divided by 0."""
+    """The remainder with the divisor's sign; 0 for integers divided by 0."""
     if shape.is_float:
         return _float_division(out, shape, a, b)[1]
     return _integer_division(out, shape, a, b)[1]
@@ -56,7 +56,7 @@ def _select(out: Scope, shape: Shape, condition: str, a: str, b: str) -> str:
 
 
 def _integer_division(out: Scope, shape: Shape, a: str, b: str) -> tuple[str, str]:
-    """Quotient and remainder. The divisors 0 and -1 are replaced by 1 and put right, so that nothing traps."""
+    """Quotient and remainder. Divisors 0 and -1, which trap on x86, are replaced by 1 and corrected after."""
     zero, one, kind = shape.integer(0), shape.integer(1), shape.type
     is_zero = out.let(f"icmp eq {kind} {b}, {zero}")
     odd, is_minus_one = is_zero, ""
@@ -79,7 +79,7 @@ def _integer_division(out: Scope, shape: Shape, a: str, b: str) -> tuple[str, st
 
 
 def _quotient(out: Scope, shape: Shape, a: str, b: str) -> str:
-    """The quotient rounded towards 0. Vectors of up to 32 bits divide as doubles, exactly; others lane by lane."""
+    """The quotient rounded towards 0: vectors of up to 32 bits divide as doubles, exactly, others lane by lane."""
     if shape.lanes == 1 or shape.bits == 64:
         return out.let(f"{'sdiv' if shape.signed else 'udiv'} {shape.type} {a}, {b}")
     sign = "s" if shape.signed else "u"

@@ -1,4 +1,4 @@
-"""Masks of lanes, from counts: one 32-bit comparison whatever is computed in the lanes."""
+"""Lane masks from counts: one 32-bit comparison, for any element type in the lanes."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ def lanes_below(scope: Scope, base: str, end: str, width: int) -> str:
 
 
 def first_lanes(scope: Scope, count: str, width: int, relation: str = "ult") -> str:
-    """The lanes l with l < count, or in another unsigned relation to it; count is an i64 from 0 to `width`."""
+    """The lanes l with `l relation count` (unsigned); count is an i64 from 0 to `width`."""
     words = f"<{width} x i32>"
     counts = splat(scope, words, "i32", scope.let(f"trunc i64 {count} to i32"), width)
     return scope.let(f"icmp {relation} {words} {lane_numbers(width, 'i32')}, {counts}")
 
 
 def clamped(scope: Scope, count: str, width: int, step: int = 1) -> str:
-    """A signed count of elements as 0 to `width` lanes of `step` elements, of which the last may lack some."""
+    """Converts a signed count of elements to 0 to `width` lanes of `step` elements, rounded up."""
     least = scope.let(f"call i64 @llvm.smax.i64(i64 {count}, i64 0)")
     most = scope.let(f"call i64 @llvm.smin.i64(i64 {least}, i64 {width * step})")
     return most if step == 1 else scope.let(f"udiv i64 {scope.let(f'add i64 {most}, {step - 1}')}, {step}")

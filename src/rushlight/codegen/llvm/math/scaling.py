@@ -1,4 +1,7 @@
-"""`scale(x, n)`: x * 2^n. One instruction with AVX-512; elsewhere two factors, of which the second alone may round."""
+"""`scale(x, n)`: x * 2^n, by one instruction with AVX-512, else by two factors.
+
+Of the two multiplications only the second can round, so the result is rounded once.
+"""
 
 from __future__ import annotations
 
@@ -25,13 +28,13 @@ def emit_scale(ctx: Context, term: Scalar, scope: Scope, mask: Mask | None) -> V
 
 def _by_factors(scope: Scope, shape: Shape, x: str, n: str) -> str:
     fraction, bits = _FRACTION_BITS[shape.bits], shape.bits_type
-    # Adding it leaves an integer in the low bits of the fraction: the exponents of both factors, biased.
+    # Adding `magic` leaves an integer in the low bits of the fraction: the sum of both factors' biased exponents.
     magic = shape.splat(literal(1.5 * 2.0**fraction + 2 * _BIAS[shape.bits], shape.dtype))
     shifted = scope.let(f"fadd {shape.type} {n}, {magic}")
-    found = scope.let(f"bitcast {shape.type} {shifted} to {bits}")
-    placed = scope.let(f"shl {bits} {found}, {shape.integer(fraction - 1)}")
-    half = scope.let(f"and {bits} {placed}, {shape.integer(-1 << fraction)}")
-    both = scope.let(f"shl {bits} {found}, {shape.integer(fraction)}")
+    exponents = scope.let(f"bitcast {shape.type} {shifted} to {bits}")
+    halved = scope.let(f"shl {bits} {exponents}, {shape.integer(fraction - 1)}")
+    half = scope.let(f"and {bits} {halved}, {shape.integer(-1 << fraction)}")
+    both = scope.let(f"shl {bits} {exponents}, {shape.integer(fraction)}")
     rest = scope.let(f"sub {bits} {both}, {half}")
     for part in (half, rest):
         factor = scope.let(f"bitcast {bits} {part} to {shape.type}")

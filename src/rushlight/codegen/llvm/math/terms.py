@@ -1,4 +1,8 @@
-"""Scalar terms as LLVM values: each placed in the outermost region where the axes it depends on are bound."""
+"""Scalar terms as LLVM values: each is hoisted to the outermost scope that binds its axes.
+
+Input: a `Scalar` and the scope that uses it. Output: a `Value`. A table maps ops to handlers; loads and reductions have
+theirs in `kernel/`, so that this module knows neither memory nor loops.
+"""
 
 from __future__ import annotations
 
@@ -15,28 +19,29 @@ from rushlight.sym import Size, parts
 
 
 def value(ctx: Context, term: Scalar, scope: Scope, mask: Mask | None = None) -> Value:
-    """The value of a term in a region, emitted where it is not known yet."""
-    found = (scope.memo.get(term) if mask is None else None) or _known(ctx, term, scope, mask)
-    if found is not None:
-        return found
+    """The value of a term in a scope; emits it unless it is computed already."""
+    result = (scope.memo.get(term) if mask is None else None) or _lookup(ctx, term, scope, mask)
+    if result is not None:
+        return result
+    # An explicit stack: terms nest deeper than Python recurses.
     stack = [term]
     while stack:
         top = stack[-1]
-        pending = [operand for operand in _before(top) if _known(ctx, operand, scope, mask) is None]
+        pending = [operand for operand in _before(top) if _lookup(ctx, operand, scope, mask) is None]
         if pending:
             stack.extend(reversed(pending))
             continue
         stack.pop()
-        found = _known(ctx, top, scope, mask) or _emit(ctx, top, scope, mask)
-    assert found is not None
-    return found
+        result = _lookup(ctx, top, scope, mask) or _emit(ctx, top, scope, mask)
+    assert result is not None
+    return result
 
 
 _ORDERS = ("lt", "le")
 
 
 def _before(term: Scalar) -> tuple[Scalar, ...]:
-    """The operands to emit first; loads, reductions, guards and orders of indices see to their own."""
+    """The operands to emit first; loads, reductions, guards and index comparisons emit their own operands."""
     if term.op is GUARD:
         return (term.operands[0], term.operands[2])
     if term.op.name == "load" or bound_axes(term) or (term.op.name in _ORDERS and term.operands[0].type is int64):
@@ -44,45 +49,45 @@ def _before(term: Scalar) -> tuple[Scalar, ...]:
     return term.operands
 
 
-def _known(ctx: Context, term: Scalar, scope: Scope, mask: Mask | None) -> Value | None:
+def _lookup(ctx: Context, term: Scalar, scope: Scope, mask: Mask | None) -> Value | None:
     touched = ctx.analysis.touched[term]
     key = term if mask is None or not touched & ANY_LOAD else (term, mask.key)
-    found = scope.memo.get(key)
-    if found is not None:
-        return found
-    inner = scope.parent
-    while inner is not None:
-        found = inner.memo.get(key)
-        if found is not None:
-            if touched <= ANY_LOAD | RISKY_LOAD:  # no store can change it: next time it is found at once
-                scope.memo[key] = found
-            return found
-        inner = inner.parent
+    result = scope.memo.get(key)
+    if result is not None:
+        return result
+    outer = scope.parent
+    while outer is not None:
+        result = outer.memo.get(key)
+        if result is not None:
+            if touched <= ANY_LOAD | RISKY_LOAD:  # no store invalidates it: cache it in the inner scope too
+                scope.memo[key] = result
+            return result
+        outer = outer.parent
     return None
 
 
 def _emit(ctx: Context, term: Scalar, scope: Scope, mask: Mask | None) -> Value:
     touched = ctx.analysis.touched[term]
     inner_mask = mask if touched & ANY_LOAD else None
-    place = ctx.place(ctx.analysis.free[term], touched, scope, inner_mask)
+    home = ctx.hoist(ctx.analysis.free[term], touched, scope, inner_mask)
     handler = ctx.handlers.get(term.op.name, emit_operation)
-    result = handler(ctx, term, place, inner_mask)
-    remember(ctx, term, place, inner_mask, result)
+    result = handler(ctx, term, home, inner_mask)
+    remember(ctx, term, home, inner_mask, result)
     return result
 
 
 def remember(ctx: Context, term: Scalar, scope: Scope, mask: Mask | None, result: Value) -> None:
-    """Notes a term's value in its region; what reads a written buffer is forgotten at the next store to it."""
+    """Records a term's value in its scope; the next store to a buffer that it reads invalidates it."""
     touched = ctx.analysis.touched[term]
     key = term if mask is None or not touched & ANY_LOAD else (term, mask.key)
     scope.memo[key] = result
-    buffers = touched & ~3
+    buffers = touched & ~(RISKY_LOAD | ANY_LOAD)
     if buffers:
         scope.pinned[key] = buffers
 
 
 def lanes_of(ctx: Context, term: Scalar, scope: Scope) -> int:
-    """The lanes of a term's value in a region: 1 unless it depends on an axis that runs in lanes."""
+    """The lanes of a term's value in a scope: 1 unless it depends on a vectorised axis."""
     vector = scope.vector
     return vector.width if vector is not None and ctx.analysis.free[term] & vector.axes else 1
 
@@ -93,7 +98,7 @@ def operand(ctx: Context, term: Scalar, scope: Scope, mask: Mask | None, shape: 
 
 
 def emit_operation(ctx: Context, term: Scalar, scope: Scope, mask: Mask | None) -> Value:
-    """The value of a term that one table of texts knows."""
+    """The value of a term whose op is in the table of instructions."""
     values = [value(ctx, item, scope, mask) for item in term.operands]
     lanes = max([item.lanes for item in values])
     shape = shape_of(term.operands[0].type, lanes)
@@ -102,7 +107,10 @@ def emit_operation(ctx: Context, term: Scalar, scope: Scope, mask: Mask | None) 
 
 
 def _emit_order(ctx: Context, term: Scalar, scope: Scope, mask: Mask | None) -> Value:
-    """a < b and a <= b. Between indices that move by a constant or not at all, a count of lanes or one bit decides."""
+    """The value of a < b or a <= b.
+
+    For indices with a constant stride, the mask comes from one count of lanes; with stride 0 it is one bit.
+    """
     lanes = lanes_of(ctx, term, scope)
     a, b = (_index_of(item) for item in term.operands)
     if lanes > 1 and a is not None and b is not None:
@@ -160,7 +168,7 @@ def _emit_select(ctx: Context, term: Scalar, scope: Scope, mask: Mask | None) ->
 
 
 def select(scope: Scope, term: Scalar, condition: Value, a: Value, b: Value) -> Value:
-    """One of two values by a condition; a scalar condition chooses whole vectors."""
+    """Selects one of two values; a scalar condition selects whole vectors."""
     lanes = max(condition.lanes, a.lanes, b.lanes)
     shape = shape_of(term.type, lanes)
     kind = shape_of(bool_, condition.lanes).type
@@ -176,7 +184,7 @@ def _emit_guard(ctx: Context, term: Scalar, scope: Scope, mask: Mask | None) -> 
         return select(scope, term, chosen, value(ctx, a, scope, mask), other)
     inner = narrow_mask(ctx, condition, chosen, scope, mask)
     item = value(ctx, a, scope, inner)
-    # A load has zeros where its mask does not hold, but for one element that is in all lanes where it holds in any.
+    # A masked load has zeros in inactive lanes already. The exception is a scalar load that is broadcast to lanes.
     if a.op is LOAD and is_zero(b) and (item.lanes > 1 or chosen.lanes == 1):
         return item
     return select(scope, term, chosen, item, other)
@@ -188,31 +196,31 @@ def is_zero(term: Scalar) -> bool:
 
 
 def narrow_mask(ctx: Context, condition: Scalar, chosen: Value, scope: Scope, outer: Mask | None) -> Mask:
-    """The mask of what is evaluated only where a condition, and an outer mask, hold."""
-    place = chosen.scope or scope
+    """The mask of code that runs only if a condition and an outer mask hold."""
+    home = chosen.scope or scope
     factors = tuple([value(ctx, factor, scope, outer) for factor in _factors(condition)])
     if outer is None:
-        return Mask(chosen.text, chosen.lanes, place, condition, factors)
-    if outer.scope.depth > place.depth:
-        place = outer.scope
+        return Mask(chosen.text, chosen.lanes, home, condition, factors)
+    if outer.scope.depth > home.depth:
+        home = outer.scope
     lanes = max(chosen.lanes, outer.lanes)
     shape = shape_of(bool_, lanes)
     outer_text = widen(Value(outer.text, outer.lanes, outer.scope), shape)
-    text = place.let(f"and {shape.type} {widen(chosen, shape)}, {outer_text}")
-    return Mask(text, lanes, place, (condition, outer.key), (*outer.factors, *factors))
+    text = home.let(f"and {shape.type} {widen(chosen, shape)}, {outer_text}")
+    return Mask(text, lanes, home, (condition, outer.key), (*outer.factors, *factors))
 
 
 def _factors(condition: Scalar) -> list[Scalar]:
-    """The conditions that must all hold for one to hold."""
-    found: dict[Scalar, None] = {}
+    """The factors of a conjunction, each once."""
+    factors: dict[Scalar, None] = {}
     stack = [condition]
     while stack:
         term = stack.pop()
         if term.op is AND:
             stack.extend(reversed(term.operands))
         else:
-            found[term] = None
-    return list(found)
+            factors[term] = None
+    return list(factors)
 
 
 TERM_HANDLERS: dict[str, Handler] = {
