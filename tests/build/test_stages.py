@@ -20,7 +20,8 @@ from rushlight.support import settings
 from rushlight.support.errors import CompileError
 
 GRAPHS = ["00-captured.ir", "01-primitives.ir", "02-merged.ir"]
-STAGES = [*GRAPHS, "06-fused.txt", "07-tiled.ir", "08-kernels.ll", "08-kernels.s"]
+SCHEDULE = ["03-lowered.ir", "04-folded.ir", "05-fused.ir", "06-ordered.ir", "07-tiled.ir"]
+STAGES = [*GRAPHS, *SCHEDULE, "08-kernels.ll", "08-kernels.s"]
 
 
 def _step(x: Any) -> Any:
@@ -58,8 +59,11 @@ def test_the_pipeline_prints():
         "capture -> 00-captured.ir",
         "decompose -> 01-primitives.ir",
         "merge equal calls -> 02-merged.ir",
-        "schedule -> 06-fused.txt",
-        "take the plan -> 07-tiled.ir",
+        "lower -> 03-lowered.ir",
+        "fold -> 04-folded.ir",
+        "fuse -> 05-fused.ir",
+        "order -> 06-ordered.ir",
+        "tile -> 07-tiled.ir",
         "emit -> 08-kernels.ll",
     ]
 

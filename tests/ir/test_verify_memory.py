@@ -27,12 +27,12 @@ from rushlight.ops.record import OPERATORS
 from rushlight.schedule import launches as making
 from rushlight.schedule.loops.row_blocks import row_block_launch
 from rushlight.schedule.memory.filling import fill_first
-from rushlight.schedule.plan import Scheduled, schedule
 from rushlight.support import events, settings
 from rushlight.support.errors import CompileError
 from rushlight.sym import Scope, Size, axis_symbol, ceildiv, eq, floordiv, minimum, product
 from rushlight.testing.making import single_calls
 from rushlight.testing.traced import Pool
+from scheduling import schedule
 
 LIMITS = (Path(__file__).parents[2] / "docs" / "limits.md").read_text(encoding="utf-8")
 LISTED = re.findall(r"`(\w+)`", LIMITS.split("write where data says")[1].split("Where a plan")[0])
@@ -112,7 +112,7 @@ PROGRAMS = {
 def planned(name: str) -> Plan:
     """The plan of a program."""
     graph = merge_equal_calls(to_primitives(parse_graph(PROGRAMS[name], OPERATORS)))
-    return schedule(graph, ScheduleTarget(64)).plan
+    return schedule(graph, ScheduleTarget(64))
 
 
 def message_of(plan: Plan) -> str:
@@ -282,9 +282,9 @@ def test_a_bands_memory_is_new_in_each_launch(monkeypatch: pytest.MonkeyPatch) -
 
     with monkeypatch.context() as patch:
         patch.setattr(making, "row_block_launch", band_launch_without)
-        broken = schedule(graph, ScheduleTarget(64)).plan
+        broken = schedule(graph, ScheduleTarget(64))
     assert "v1" in message_of(broken)
-    verify_memory(schedule(graph, ScheduleTarget(64)).plan)
+    verify_memory(schedule(graph, ScheduleTarget(64)))
 
 
 def without_zeros() -> Plan:
@@ -320,7 +320,7 @@ def test_every_compilation_fills_what_data_writes(monkeypatch: pytest.MonkeyPatc
         assert events.count("undecided_write") == before + 2
         assert len(plan.launches) == len(planned("scatter and bands").launches)
         unfilled = without_zeros()
-        monkeypatch.setattr(pipeline, "schedule", lambda *_: Scheduled(unfilled))
+        monkeypatch.setattr(pipeline, "tile", lambda _: unfilled)
         filled = run_passes(graph, TARGET, until="07-tiled.ir")
     assert len(filled.launches) == len(unfilled.launches) + 1
     assert any("it is filled first" in str(event.reason) for event in events.events("undecided_write"))
@@ -342,7 +342,7 @@ def test_operators_that_write_where_data_says_are_listed(name: str) -> None:
 def test_plans_that_read_what_nobody_wrote_are_not_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     plan = planned("long sums")
     broken = replace(plan, launches=plan.launches[1:])
-    monkeypatch.setattr(pipeline, "schedule", lambda *_: Scheduled(broken))
+    monkeypatch.setattr(pipeline, "tile", lambda _: broken)
     with pytest.raises(CompileError, match="not written before"):
         run_passes(parse_graph(PROGRAMS["long sums"], OPERATORS), TARGET, until="07-tiled.ir")
 

@@ -18,7 +18,7 @@ from rushlight.ir.target import Target
 from rushlight.nn import functional as F
 from rushlight.ops.record import OPERATORS
 from rushlight.schedule.fuse.dedupe import StructuralKey
-from rushlight.schedule.fuse.fusion import fuse
+from rushlight.schedule.fuse.fusion import fuse_nodes
 from rushlight.schedule.lower.folding import Dissected
 from rushlight.schedule.lower.lowering import lower_graph
 from rushlight.schedule.lower.nodes import make_nodes
@@ -34,7 +34,7 @@ def structural_key_of(call: str) -> StructuralKey:
     lowered = lower_graph(graph)
     items = [Dissected.of(definition) for definition in lowered.definitions]
     nodes = make_nodes(items, set(alias_results(graph, lowered)))
-    return StructuralKey(fuse(nodes).groups, {})
+    return StructuralKey(fuse_nodes(nodes).groups, {})
 
 
 class Block(nn.Module):

@@ -20,6 +20,7 @@ from rushlight.ir.target import Target
 from rushlight.ir.text import format_graph
 from rushlight.nn import functional as F
 from rushlight.ops.record import OPERATORS
+from rushlight.schedule.text import folded_text, fused_text, lowered_text, ordered_text
 
 Capture = Callable[..., Graph]
 
@@ -101,9 +102,20 @@ g(%x: f32[s0, s1], %w: f32[s1, 64], %i: i64[s0, 64], %z: f32[s0, 64]) {
 
 
 def test_verdicts_are_golden(golden: Callable[[str, str], None]):
-    scheduled = run_passes(parse_graph(VERDICTS, OPERATORS), TARGET, until="06-fused.txt")
-    lines = [f"{item.consumer} not with {item.producer}: {item.verdict.reason}" for item in scheduled.missed]
-    golden("verdicts.txt", "\n".join([VERDICTS, "", plan_outline(scheduled.plan), "", *lines]))
+    graph = parse_graph(VERDICTS, OPERATORS)
+    missed = run_passes(graph, TARGET, until="05-fused.ir").missed
+    plan = run_passes(graph, TARGET, until="07-tiled.ir")
+    lines = [f"{item.consumer} not with {item.producer}: {item.verdict.reason}" for item in missed]
+    golden("verdicts.txt", "\n".join([VERDICTS, "", plan_outline(plan), "", *lines]))
+
+
+STAGES = {"03-lowered": lowered_text, "04-folded": folded_text, "05-fused": fused_text, "06-ordered": ordered_text}
+
+
+def test_stages_of_the_schedule_are_golden(golden: Callable[[str, str], None]):
+    graph = parse_graph(VERDICTS, OPERATORS)
+    texts = [f"# {stage}\n\n{show(run_passes(graph, TARGET, until=f'{stage}.ir'))}" for stage, show in STAGES.items()]
+    golden("stages.txt", "\n".join([VERDICTS, "", *texts]))
 
 
 # Products of what is not in memory: a prologue makes panels of shifted pixels.

@@ -13,7 +13,7 @@ from rushlight.ir.graph_parse import parse_graph
 from rushlight.ir.kernel_text import plan_text
 from rushlight.ops.record import OPERATORS
 from rushlight.runtime import llvm
-from rushlight.schedule.plan import schedule
+from scheduling import schedule
 
 PROGRAMS = {
     "product": "step(%x: f32[s0, s1], %y: f32[s1, s2]) {{\n{sizes}  %0 = matmul(%x, %y) : f32[s0, s2]\n  return %0\n}}",
@@ -34,7 +34,7 @@ def scheduled(name: str, size: int) -> str:
     found = graph(name, size)
     for stage in PIPELINE[1:3]:
         found = stage.run(found, llvm.baseline_target())
-    return plan_text(schedule(found, ScheduleTarget(64)).plan)
+    return plan_text(schedule(found, ScheduleTarget(64)))
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

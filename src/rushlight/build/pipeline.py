@@ -1,4 +1,7 @@
-"""The pipeline: named passes from a traced graph to LLVM text. Each stage can be printed, dumped, checked and edited.
+"""The pipeline: named passes from a traced graph to LLVM text. Each stage can be printed, dumped and checked.
+
+Stages that read back from text can be edited: graphs (00 to 02) and the LLVM text (08). The stages between, 03 to 07,
+are printed and checked only, because definitions, groups and plans have no parser.
 
 >>> print(*PIPELINE, sep="\\n")
 capture -> 00-captured.ir
@@ -20,7 +23,6 @@ from rushlight.ir.gemm_tile import narrow_products
 from rushlight.ir.graph import Call, Graph
 from rushlight.ir.graph_parse import parse_graph
 from rushlight.ir.kernel_text import plan_text
-from rushlight.ir.outline import plan_outline
 from rushlight.ir.plan import Plan
 from rushlight.ir.target import Target
 from rushlight.ir.text import format_graph
@@ -29,7 +31,10 @@ from rushlight.ir.verify_kernel import verify_plan
 from rushlight.ir.verify_memory import undecided_writes, verify_memory
 from rushlight.ops.record import OPERATORS
 from rushlight.schedule.memory.filling import fill_first
-from rushlight.schedule.plan import Scheduled, schedule
+from rushlight.schedule.passes import fold, fuse, lower, order, tile
+from rushlight.schedule.record import Schedule
+from rushlight.schedule.text import folded_text, fused_text, lowered_text, ordered_text
+from rushlight.schedule.verify import verify_folded, verify_fused, verify_lowered, verify_ordered
 from rushlight.support import clock, events, settings
 from rushlight.support.errors import RushlightError
 from rushlight.support.frozen import frozen
@@ -46,7 +51,7 @@ class Code:
 
 @frozen
 class PassContext:
-    """What passes make a stage for: a target, and who chooses the tiles of matrix products."""
+    """What passes depend on besides the stage before: a target, and who chooses the tiles of matrix products."""
 
     target: Target
     choose: Choose
@@ -56,7 +61,7 @@ class PassContext:
 class Pass:
     """One pass: `run` makes a stage from the one before, `show` prints it under the file name `stage`.
 
-    `read(text, stage)` is the stage with an edited text, for those that can be edited; `verify` checks it.
+    `verify` checks the stage. `read(text, stage)` is the stage with an edited text, if the stage can be edited.
     """
 
     name: str
@@ -73,16 +78,16 @@ class Pass:
 def run_passes(
     graph: Graph, target: Target, stages: Stages = NO_STAGES, until: str = "", choose: Choose = by_model
 ) -> Any:
-    """The stage named `until`, by default the last one: a `Code`. `stages` are dumped and, where edited, taken over.
+    """Runs the passes up to the stage named `until`, by default the last one, which is a `Code`.
 
-    `choose` chooses the tiles of matrix products.
+    `stages` are dumped and, where edited, taken over. `choose` chooses the tiles of matrix products.
     """
     value: Any = graph
-    making = PassContext(target, choose)
+    context = PassContext(target, choose)
     for step in PIPELINE:
         before = None if step is PIPELINE[0] else value
         with clock.stage(step.name):
-            value = step.run(value, making)
+            value = step.run(value, context)
         edited = stages.edited(step.stage) if step.read is not None else None
         if edited is not None and step.read is not None:
             value = _taken_over(step.stage, step.read, edited, value)
@@ -102,38 +107,41 @@ def _taken_over(stage: str, read: Callable[[str, Any], Any], text: str, value: A
         raise
 
 
-def _as_captured(graph: Graph, making: PassContext) -> Graph:
+def _as_captured(graph: Graph, context: PassContext) -> Graph:
     return graph
 
 
-def _decompose(graph: Graph, making: PassContext) -> Graph:
+def _decompose(graph: Graph, context: PassContext) -> Graph:
     return to_primitives(graph)
 
 
-def _merge(graph: Graph, making: PassContext) -> Graph:
+def _merge(graph: Graph, context: PassContext) -> Graph:
     return merge_equal_calls(graph)
 
 
-def _schedule(graph: Graph, making: PassContext) -> Scheduled:
-    scheduled = schedule(graph, ScheduleTarget(making.target.vector_bytes, narrow_products(making.target), making.choose))
-    for reason, count in Counter([item.verdict.reason for item in scheduled.missed]).items():
-        events.record("missed_fusion", "fuse", f"{graph.name}: {reason} ({count} times)")
-    return scheduled
+def _lower(graph: Graph, context: PassContext) -> Schedule:
+    target = context.target
+    return lower(graph, ScheduleTarget(target.vector_bytes, narrow_products(target), context.choose))
 
 
-def _fused_text(scheduled: Scheduled) -> str:
-    """Kernels in outline, then what was not fused and why."""
-    lines = [plan_outline(scheduled.plan), ""]
-    for item in scheduled.missed:
-        details = ", ".join([str(detail) for detail in item.verdict.details])
-        reason = f"{item.verdict.reason} ({details})" if details else item.verdict.reason
-        lines.append(f"{item.consumer} not with {item.producer}: {reason}")
-    return "\n".join([*lines, ""])
+def _fold(schedule: Schedule, context: PassContext) -> Schedule:
+    return fold(schedule)
 
 
-def _plan_of(scheduled: Scheduled, making: PassContext) -> Plan:
-    """The plan: memory that is written where data says is filled first, unless launches are known to have filled it."""
-    plan = scheduled.plan
+def _fuse(schedule: Schedule, context: PassContext) -> Schedule:
+    fused = fuse(schedule)
+    for reason, count in Counter([missed.verdict.reason for missed in fused.missed]).items():
+        events.record("missed_fusion", "fuse", f"{schedule.graph.name}: {reason} ({count} times)")
+    return fused
+
+
+def _order(schedule: Schedule, context: PassContext) -> Schedule:
+    return order(schedule)
+
+
+def _tile(schedule: Schedule, context: PassContext) -> Plan:
+    """The plan. Memory that data-dependent stores write is filled first, unless launches are known to have filled it."""
+    plan = tile(schedule)
     undecided = undecided_writes(plan)
     if not all(write.filled for write in undecided):
         plan = fill_first(plan, undecided)
@@ -143,8 +151,8 @@ def _plan_of(scheduled: Scheduled, making: PassContext) -> Plan:
     return plan
 
 
-def _emit(plan: Plan, making: PassContext) -> Code:
-    return Code(*emit_module(plan, making.target), plan)
+def _emit(plan: Plan, context: PassContext) -> Code:
+    return Code(*emit_module(plan, context.target), plan)
 
 
 def _graph_text(graph: Graph) -> str:
@@ -154,13 +162,13 @@ def _graph_text(graph: Graph) -> str:
 def _read_graph(text: str, graph: Graph) -> Graph:
     """An edited graph; its inputs and results must be those of the original."""
     edited = parse_graph(text, OPERATORS)
-    for word, found, expected in (
+    for role, after, before in (
         ("inputs", _kinds(edited.parameters), _kinds(graph.parameters)),
         ("outputs", _kinds(edited.outputs), _kinds(graph.outputs)),
-        ("written inputs", [place for place, _ in edited.mutations], [place for place, _ in graph.mutations]),
+        ("written inputs", [number for number, _ in edited.mutations], [number for number, _ in graph.mutations]),
     ):
-        if found != expected:
-            broken(graph.name, f"the edited graph has other {word}", edited=found, original=expected)
+        if after != before:
+            broken(graph.name, f"the edited graph has other {role}", edited=after, original=before)
     return edited
 
 
@@ -177,9 +185,9 @@ def _read_code(text: str, code: Code) -> Code:
 
 
 def _check_plan(plan: Plan) -> None:
-    """That a plan keeps the rules, and that no launch reads what neither a launch nor the caller has written.
+    """Checks a plan, and that no launch reads memory that neither an earlier launch nor the caller has written.
 
-    Writes that are neither proven complete nor known to be incomplete are events.
+    A write that is neither proven complete nor known to be incomplete is an event.
     """
     verify_plan(plan)
     for write in verify_memory(plan, strict=False):
@@ -188,7 +196,7 @@ def _check_plan(plan: Plan) -> None:
 
 
 def _check_graph(graph: Graph) -> None:
-    """That a graph keeps the rules, and that its text reads back equal."""
+    """Checks a graph, and that its text reads back equal."""
     verify_graph(graph)
     text = _graph_text(graph)
     again = _graph_text(parse_graph(text, OPERATORS))
@@ -201,7 +209,10 @@ PIPELINE: tuple[Pass, ...] = (
     Pass("capture", "00-captured.ir", _as_captured, _graph_text, _check_graph, _read_graph),
     Pass("decompose", "01-primitives.ir", _decompose, _graph_text, _check_graph, _read_graph),
     Pass("merge equal calls", "02-merged.ir", _merge, _graph_text, _check_graph, _read_graph),
-    Pass("schedule", "06-fused.txt", _schedule, _fused_text),
-    Pass("take the plan", "07-tiled.ir", _plan_of, plan_text, _check_plan),
+    Pass("lower", "03-lowered.ir", _lower, lowered_text, verify_lowered),
+    Pass("fold", "04-folded.ir", _fold, folded_text, verify_folded),
+    Pass("fuse", "05-fused.ir", _fuse, fused_text, verify_fused),
+    Pass("order", "06-ordered.ir", _order, ordered_text, verify_ordered),
+    Pass("tile", "07-tiled.ir", _tile, plan_text, _check_plan),
     Pass("emit", "08-kernels.ll", _emit, _code_text, None, _read_code),
 )

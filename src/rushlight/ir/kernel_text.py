@@ -1,4 +1,4 @@
-"""Kernels as text, for people and as keys: kernels that differ in nothing but names print equal.
+"""Kernels and plans as text. Kernels that differ only in names print equal, so the text also serves as a key.
 
     kernel(b0: f32, b1: f32; s0) {
       parallel i0 in s0 {
@@ -9,17 +9,21 @@
     }
 
 Buffers, sizes and axes are numbered by first use, values by line; constants and indices stand where they are used. Each
-statement is preceded by the lines of the values that were not printed before; where they are computed is the code
-generator's choice.
+statement follows the lines of the values that it needs and that were not printed before. The code generator chooses the
+loop in which it computes them.
+
+A launch prints as `launch k0 (b0=in0, b1=v1, s0=n) x 64 grain 1`: its arguments by the names of the kernel's text, the
+number of parallel iterations, and the least number of iterations that is worth a thread. The arguments of a matrix
+product have the names of `TASK_ARGS`; those that are 0 are left out.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from rushlight.ir.dtype import SHORT_NAMES, DType
-from rushlight.ir.kernel import Kernel, Loop, Statement, Store
+from rushlight.ir.kernel import TASK_ARGS, GemmKernel, Kernel, Loop, Statement, Store
 from rushlight.ir.plan import Address, AnyKernel, Launch, Plan, RowBlockKernel
 from rushlight.ir.scalar import OPS, Buffer, Order, Scalar, bound_axes
 from rushlight.sym import Size, SizeExpr, axis_size, format_size, free_symbols
@@ -33,13 +37,13 @@ class KernelPrinter:
     """Prints one kernel; remembers the names it gave."""
 
     def __init__(self) -> None:
-        self.names: dict[Any, str] = {}
+        self.names: dict[Buffer, str] = {}
         self.axes: dict[SizeExpr, str] = {}
         self.values: dict[Scalar, str] = {}
         self.lines: list[str] = []
 
-    def format_atom(self, value: Any) -> str | None:
-        """Text of what is no plain literal (see `term.FormatsAtoms`)."""
+    def format_atom(self, value: object) -> str | None:
+        """The text of an attribute value that is not a plain literal (see `term.FormatsAtoms`)."""
         if isinstance(value, SizeExpr):
             return f"`{self.size(value)}`"
         if isinstance(value, Buffer):
@@ -66,14 +70,14 @@ class KernelPrinter:
 
     def kernel(self, kernel: Kernel) -> str:
         """The text of a kernel."""
-        for place, buffer in enumerate(kernel.buffers):
-            self.names[buffer] = f"b{place}"
-        for place, size in enumerate(kernel.sizes):
-            self.axes[size] = f"s{place}"
+        for number, buffer in enumerate(kernel.buffers):
+            self.names[buffer] = f"b{number}"
+        for number, size in enumerate(kernel.sizes):
+            self.axes[size] = f"s{number}"
         self.statements(kernel.body, "  ")
         unread = [" unread" if buffer in kernel.unread else "" for buffer in kernel.buffers]
-        buffers = [f"b{place}: {self._buffer(buffer)}{unread[place]}" for place, buffer in enumerate(kernel.buffers)]
-        sizes = [f"s{place}" for place in range(len(kernel.sizes))]
+        buffers = [f"b{number}: {self._buffer(buffer)}{unread[number]}" for number, buffer in enumerate(kernel.buffers)]
+        sizes = [f"s{number}" for number in range(len(kernel.sizes))]
         head = "; ".join([", ".join(part) for part in (buffers, sizes) if part])
         return "\n".join([f"kernel({head}) {{", *self.lines, "}"])
 
@@ -107,13 +111,18 @@ class KernelPrinter:
         value = self.operand(store.value, indent)
         offset = self.operand(store.offset, indent)
         where = "" if store.where is None else f" where {self.operand(store.where, indent)}"
-        if store.buffer not in self.names:
-            self.names[store.buffer] = f"b{len(self.names)}"
         combine = f" {store.combine}" if store.combine else ""
-        self.lines.append(f"{indent}{self.names[store.buffer]}[{offset}]{combine} = {value}{where}")
+        self.lines.append(f"{indent}{self.name_buffer(store.buffer)}[{offset}]{combine} = {value}{where}")
+
+    def name_buffer(self, buffer: Buffer) -> str:
+        """The name of a buffer, by number if it is new."""
+        name = self.names.get(buffer)
+        if name is None:
+            name = self.names[buffer] = f"b{len(self.names)}"
+        return name
 
     def operand(self, operand: Scalar | Size, indent: str) -> str:
-        """The name of a value, the lines of what it needs appended; or the text of a size."""
+        """The name of a value, or the text of a size. Appends the lines of the values that it needs."""
         if not isinstance(operand, Scalar):
             return self.size(operand)
         for term in postorder([operand], lambda term: () if term in self.values else term.operands):
@@ -125,7 +134,7 @@ class KernelPrinter:
         return self._name(operand)
 
     def _name(self, term: Scalar, typed: bool = False) -> str:
-        """A value as its users write it; `typed` where nothing else there tells a constant's dtype."""
+        """A value as its users write it. `typed` adds the dtype of a constant, where no other operand shows it."""
         if term.op is OPS["index"]:
             return f"`{self.size(term.attr('expr'))}`"
         if term.op is not OPS["constant"]:
@@ -139,12 +148,12 @@ class KernelPrinter:
         for key, value in term.attrs:
             if key == "axes":
                 value = tuple([f"{self.axis(axis)} < {self.size(axis_size(axis))}" for axis in value])
-            elif isinstance(value, Buffer) and value not in self.names:
-                self.names[value] = f"b{len(self.names)}"
+            elif isinstance(value, Buffer):
+                self.name_buffer(value)
             attrs.append(f"{key}={format_value(value, self)}")
         body = f" {{{', '.join(attrs)}}}" if attrs else ""
-        typed = term.op in _CHANGES_DTYPE and all(item.op is OPS["constant"] for item in term.operands)
-        operands = ", ".join([self._name(item, typed) for item in term.operands])
+        typed = term.op in _CHANGES_DTYPE and all(operand.op is OPS["constant"] for operand in term.operands)
+        operands = ", ".join([self._name(operand, typed) for operand in term.operands])
         return f"{name} = {term.op.name}({operands}){body} : {SHORT_NAMES[term.type]}"
 
 
@@ -153,26 +162,42 @@ def kernel_text(kernel: AnyKernel) -> str:
     if isinstance(kernel, Kernel):
         return KernelPrinter().kernel(kernel)
     if isinstance(kernel, RowBlockKernel):
-        return _row_block_text(kernel)
-    start = f"gemm {kernel.tile!r}" + (" in parts" if kernel.split_k else "")
+        return _row_block_text(kernel, ())
+    start = f"gemm {kernel.tile!r}" + (" split-K" if kernel.split_k else "")
     return " ".join([start, *[KernelPrinter().kernel(inner.kernel) for inner in kernel.attached]])
 
 
 def plan_text(plan: Plan) -> str:
-    """All kernels of a plan, then its launches in order, with their arguments and number of parallel iterations.
+    """All kernels of a plan, then its launches in order, with their arguments, then the layout of the arena.
 
-    What runs once before comes first.
+    The plan that runs once comes first.
     """
     if plan.once is not None:
-        words = ", ".join([buffer.name for buffer in plan.once.outputs])
-        return f"{plan_text(plan.once)}\nkeep {words}\n\n{plan_text(replace(plan, once=None))}"
-    lines = [f"# kernel {number}: {kernel.name}\n{kernel_text(kernel)}" for number, kernel in enumerate(plan.kernels)]
-    return "\n".join([*lines, *[_launch_text(launch) for launch in plan.launches]])
+        constants = ", ".join([buffer.name for buffer in plan.once.outputs])
+        return f"{plan_text(plan.once)}\nonce {constants}\n\n{plan_text(replace(plan, once=None))}"
+    lines: list[str] = []
+    for number, kernel in enumerate(plan.kernels):
+        is_rows = isinstance(kernel, RowBlockKernel)
+        text = _row_block_text(kernel, plan.kernels) if is_rows else kernel_text(kernel)
+        lines.append(f"# kernel {number}: {kernel.name}\n{text}")
+    lines += [_launch_text(launch, plan.kernels) for launch in plan.launches]
+    return "\n".join([*lines, *memory_lines(plan)])
 
 
-def _row_block_text(kernel: RowBlockKernel) -> str:
-    words = ", ".join([*[buffer.name for buffer in kernel.buffers], *map(format_size, kernel.sizes)])
-    lines = [f"bands ({words}){' in order' if kernel.in_order else ''} {{"]
+def memory_lines(plan: Plan) -> list[str]:
+    """The lines that say where buffers lie in the arena, or in the memory of outputs that are written later."""
+    lines: list[str] = []
+    for slot in plan.slots:
+        below = ", ".join([plan.slots[number].buffer.name for number in slot.after])
+        where = f"after {below}" if below else "at 0"
+        memory = "arena" if slot.within is None else f"within {slot.within.name}"
+        lines.append(f"{memory} {slot.buffer.name} {where}: {format_size(slot.size_bytes)} bytes")
+    return lines
+
+
+def _row_block_text(kernel: RowBlockKernel, kernels: Sequence[AnyKernel]) -> str:
+    args = ", ".join([*[buffer.name for buffer in kernel.buffers], *map(format_size, kernel.sizes)])
+    lines = [f"row blocks ({args}){' in order' if kernel.in_order else ''} {{"]
     for loop in kernel.loops:
         lines.append(f"  {loop.start}, {loop.length} of {format_size(loop.extent)} by {format_size(loop.step)}")
     if kernel.causal_bound is not None:
@@ -181,17 +206,45 @@ def _row_block_text(kernel: RowBlockKernel) -> str:
         lines.append(
             f"  {causal_bound.symbol} = {format_size(causal_bound.near)} if {flag} else {format_size(causal_bound.far)}"
         )
-    lines += [f"  {buffer.name} at {format_size(place)}" for buffer, place in kernel.offsets]
-    return "\n".join([*lines, *[f"  {_launch_text(launch)}" for launch in kernel.launches], "}"])
+    lines += [f"  {buffer.name} at {format_size(offset)}" for buffer, offset in kernel.offsets]
+    return "\n".join([*lines, *[f"  {_launch_text(launch, kernels)}" for launch in kernel.launches], "}"])
 
 
-def _launch_text(launch: Launch) -> str:
-    words = [_word(item) for item in launch.arguments]
+def _launch_text(launch: Launch, kernels: Sequence[AnyKernel]) -> str:
+    """The line of a launch; without `kernels`, the kernel is a number and its arguments have no names."""
+    values = [_argument_text(argument) for argument in launch.arguments]
+    callee = str(launch.kernel)
+    if kernels:
+        kernel = kernels[launch.kernel]
+        callee = kernel.name
+        named = zip(argument_names(kernel), values, strict=True)
+        is_gemm = isinstance(kernel, GemmKernel)
+        values = [f"{name}={value}" for name, value in named if not (is_gemm and value == "0")]
     count, grain = format_size(launch.count), format_size(launch.grain)
-    return f"launch {launch.kernel} ({', '.join(words)}) x {count} grain {grain}"
+    return f"launch {callee} ({', '.join(values)}) x {count} grain {grain}"
 
 
-def _word(item: Buffer | Address | Size) -> str:
-    if isinstance(item, Address):
-        return str(item)
-    return item.name if isinstance(item, Buffer) else format_size(item)
+def argument_names(kernel: AnyKernel) -> list[str]:
+    """The names of the arguments of a kernel's launches, in order; buffers and sizes as the kernel's text has them."""
+    if isinstance(kernel, Kernel):
+        return _names_of(kernel)
+    if isinstance(kernel, RowBlockKernel):
+        args = [*[buffer.name for buffer in kernel.buffers], *map(format_size, kernel.sizes)]
+        loops = [f"{loop.start}.{field}" for loop in kernel.loops for field in ("step", "extent")]
+        return ["scratch", *args, "shares", "slot_bytes", *loops]
+    names = list(TASK_ARGS)
+    for inner in kernel.attached:
+        given = {"b0", *[f"s{number}" for number in range(len(inner.args))]}
+        names += [f"{inner.role}.{name}" for name in _names_of(inner.kernel) if name not in given]
+    return names
+
+
+def _names_of(kernel: Kernel) -> list[str]:
+    buffers = [f"b{number}" for number in range(len(kernel.buffers))]
+    return [*buffers, *[f"s{number}" for number in range(len(kernel.sizes))]]
+
+
+def _argument_text(argument: Buffer | Address | Size) -> str:
+    if isinstance(argument, Address):
+        return str(argument)
+    return argument.name if isinstance(argument, Buffer) else format_size(argument)

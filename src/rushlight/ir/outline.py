@@ -1,4 +1,4 @@
-"""Kernels and plans in outline, for people: loops, loads, reductions and stores, without the arithmetic between them.
+"""Kernels and plans in outline: loops, loads, reductions and stores, without the arithmetic between them.
 
     kernel k0 {
       parallel i0 in n {
@@ -6,7 +6,7 @@
         %1 = reduce max (i1 < m) of %0
         ...
 
-Buffers and sizes have their own names, so that they can be found in the graph: `v4` is the value of its call %4.
+Buffers and sizes keep their own names, so that they can be found in the graph: `v4` is the value of its call %4.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from rushlight.ir.kernel import Kernel, Store
-from rushlight.ir.kernel_text import KernelPrinter
+from rushlight.ir.kernel import Kernel
+from rushlight.ir.kernel_text import KernelPrinter, memory_lines
 from rushlight.ir.plan import AnyKernel, Launch, Plan, RowBlockKernel
 from rushlight.ir.scalar import OPS, Buffer, Scalar, bound_axes
 from rushlight.sym import Size, SizeExpr, axis_size, format_size, is_axis
@@ -25,27 +25,30 @@ _LANDMARKS = (OPS["load"], OPS["keep"], OPS["reduce"], OPS["contract"])
 _LEAVES = (OPS["constant"], OPS["index"])
 
 
-class OutlinePrinter(KernelPrinter):
-    """Prints a kernel's landmarks; any arithmetic between them is `pointwise(...)` of those that it needs."""
+class NamedPrinter(KernelPrinter):
+    """Prints values whose buffers and sizes keep their names; loop axes are numbered."""
 
     def axis(self, axis: SizeExpr) -> str:
-        """Loop axes are numbered; sizes keep their names."""
+        """The name of an axis or of a size."""
         if not is_axis(axis):
             return self.axes.setdefault(axis, format_size(axis))
         return self.axes.setdefault(axis, f"i{sum([is_axis(other) for other in self.axes])}")
+
+    def name_buffer(self, buffer: Buffer) -> str:
+        """The buffer's own name."""
+        return self.names.setdefault(buffer, buffer.name)
+
+
+class OutlinePrinter(NamedPrinter):
+    """Prints a kernel's landmarks; arithmetic between them is `pointwise(...)` of the values that it reads."""
 
     def outline(self, kernel: Kernel, indent: str = "  ") -> list[str]:
         """The lines of a kernel's body."""
         self.statements(kernel.body, indent)
         return self.lines
 
-    def store(self, store: Store, indent: str) -> None:
-        """The line of a store."""
-        self._name_buffer(store.buffer)
-        super().store(store, indent)
-
     def operand(self, operand: Scalar | Size, indent: str) -> str:
-        """What a value is made of; the lines of the landmarks among it are appended."""
+        """A value in terms of landmarks. Appends the lines of the landmarks that it needs."""
         if not isinstance(operand, Scalar):
             return self.size(operand)
         for term in postorder([operand], lambda term: () if term in self.values else term.operands):
@@ -53,22 +56,19 @@ class OutlinePrinter(KernelPrinter):
                 text = self._landmark(term)
                 self.values[term] = f"%{len(self.values)}"
                 self.lines.append(f"{indent}{self.values[term]} = {text}")
-        return self._made_of(operand)
-
-    def _name_buffer(self, buffer: Buffer) -> str:
-        return self.names.setdefault(buffer, buffer.name)
+        return self._summary(operand)
 
     def _landmark(self, term: Scalar) -> str:
         if term.op is OPS["load"]:
-            return f"load {self._name_buffer(term.attr('buffer'))}[{self._made_of(term.operands[0])}]"
+            return f"load {self.name_buffer(term.attr('buffer'))}[{self._summary(term.operands[0])}]"
         if term.op is OPS["keep"]:
-            value, place = (self._made_of(operand) for operand in term.operands)
-            return f"keep {value} in {self._name_buffer(term.attr('buffer'))}[{place}]"
+            value, offset = (self._summary(operand) for operand in term.operands)
+            return f"keep {value} in {self.name_buffer(term.attr('buffer'))}[{offset}]"
         axes = ", ".join([f"{self.axis(axis)} < {self.size(axis_size(axis))}" for axis in bound_axes(term)])
         kind = f"reduce {term.attr('kind')}" if term.op is OPS["reduce"] else "contract"
-        return f"{kind} ({axes}) of {', '.join([self._made_of(operand) for operand in term.operands])}"
+        return f"{kind} ({axes}) of {', '.join([self._summary(operand) for operand in term.operands])}"
 
-    def _made_of(self, term: Scalar) -> str:
+    def _summary(self, term: Scalar) -> str:
         if term in self.values or term.op in _LEAVES:
             return self._name(term)
         if all(operand in self.values or operand.op in _LEAVES for operand in term.operands):
@@ -85,11 +85,11 @@ def kernel_outline(kernel: AnyKernel) -> str:
         loops = ", ".join(
             [f"{loop.start} < {format_size(loop.extent)} by {format_size(loop.step)}" for loop in kernel.loops]
         )
-        return f"bands {kernel.name} ({loops})" + (" in order" if kernel.in_order else "")
+        return f"row blocks {kernel.name} ({loops})" + (" in order" if kernel.in_order else "")
     tile = kernel.tile
-    packed = [word for word, there in (("a", tile.a_packed), ("b", tile.b_packed)) if there]
+    packed = [operand for operand, is_packed in (("a", tile.a_packed), ("b", tile.b_packed)) if is_packed]
     text = f"gemm {kernel.name} {tile.dtype}" + (f" packed {' and '.join(packed)}" if packed else "")
-    text += " in parts" if kernel.split_k else ""
+    text += " split-K" if kernel.split_k else ""
     for inner, where in ((kernel.prologue, "for each panel of b"), (kernel.epilogue, "on each tile")):
         if inner is not None:
             text = "\n".join([f"{text}, {where} {{", *OutlinePrinter().outline(inner), "}"])
@@ -97,30 +97,23 @@ def kernel_outline(kernel: AnyKernel) -> str:
 
 
 def plan_outline(plan: Plan) -> str:
-    """A plan in outline: its kernels, its launches in order, and what lies where in the arena.
-
-    What runs once before comes first.
-    """
+    """A plan in outline: its kernels, its launches in order, the layout of the arena. What runs once comes first."""
     if plan.once is not None:
-        kept = [f"keep {buffer.name}: {buffer.type}" for buffer in plan.once.outputs]
-        return "\n".join([plan_outline(plan.once), *kept, "", plan_outline(replace(plan, once=None))])
+        constants = [f"once {buffer.name}: {buffer.type}" for buffer in plan.once.outputs]
+        return "\n".join([plan_outline(plan.once), *constants, "", plan_outline(replace(plan, once=None))])
     lines = [kernel_outline(kernel) for kernel in plan.kernels]
     for launch in plan.launches:
         lines.append(_launch_outline(plan, launch, "", {}))
         kernel = plan.kernels[launch.kernel]
         if isinstance(kernel, RowBlockKernel):
-            given = kernel.operands_of(launch)
-            lines.extend([_launch_outline(plan, inner, "  ", given) for inner in kernel.launches])
-    for slot in plan.slots:
-        below = ", ".join([plan.slots[place].buffer.name for place in slot.after])
-        where = f"after {below}" if below else "at 0"
-        memory = "arena" if slot.within is None else f"within {slot.within.name}"
-        lines.append(f"{memory} {slot.buffer.name} {where}: {format_size(slot.size_bytes)} bytes")
+            operands = kernel.operands_of(launch)
+            lines.extend([_launch_outline(plan, inner, "  ", operands) for inner in kernel.launches])
+    lines += memory_lines(plan)
     if plan.slots:
         lines.append(f"arena of {plan.arena_hints()[1]} bytes")
     return "\n".join(lines)
 
 
-def _launch_outline(plan: Plan, launch: Launch, indent: str, given: Mapping[Buffer, Buffer]) -> str:
-    buffers = ", ".join([given.get(buffer, buffer).name for buffer in launch.buffers])
+def _launch_outline(plan: Plan, launch: Launch, indent: str, operands: Mapping[Buffer, Buffer]) -> str:
+    buffers = ", ".join([operands.get(buffer, buffer).name for buffer in launch.buffers])
     return f"{indent}launch {plan.kernels[launch.kernel].name} ({buffers}) x {format_size(launch.count)}"

@@ -1,108 +1,58 @@
-"""The schedule: from a graph of primitives to a plan of launches."""
+"""From ordered groups to a plan: kernels and launches, the arena, where the entry finds sizes, and its assertions."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
-from rushlight.ir.choice import ScheduleTarget
-from rushlight.ir.graph import Graph
-from rushlight.ir.loops import Definition, ScatterDefinition
 from rushlight.ir.plan import Assertion, Plan, SymbolSource
 from rushlight.ir.scalar import Buffer
 from rushlight.ir.type import TensorType
-from rushlight.schedule.fuse.fusion import Missed, fuse
-from rushlight.schedule.fuse.order import order_groups
-from rushlight.schedule.fuse.split_reductions import split_reductions
-from rushlight.schedule.gemm.recognition import widen_products
 from rushlight.schedule.launches import LaunchMaker
-from rushlight.schedule.loops.row_blocks import FusedChain, find_chains, made_in_chains
-from rushlight.schedule.lower.constants import cached_constants, carried, mark_constants
-from rushlight.schedule.lower.folding import Dissected
-from rushlight.schedule.lower.lowering import lower_graph
-from rushlight.schedule.lower.nodes import Node, make_nodes
-from rushlight.schedule.memory.aliasing import (
-    alias_mutations,
-    alias_results,
-    mark_stored,
-    mutated_values,
-    overwrites,
-    share_storage,
-)
+from rushlight.schedule.lower.constants import carried
 from rushlight.schedule.memory.arena import plan_memory
 from rushlight.schedule.memory.unread import mark_unread
+from rushlight.schedule.record import Schedule
 from rushlight.sym import SizeExpr, free_symbols, is_symbol, scopes_of
 
 
-@dataclass(slots=True)
-class Scheduled:
-    """A plan, and what was declined on the way to it."""
+def make_plan(schedule: Schedule) -> Plan:
+    """The plan of a schedule whose groups are ordered.
 
-    plan: Plan
-    missed: list[Missed] = field(default_factory=list)
-
-
-def schedule(graph: Graph, machine: ScheduleTarget) -> Scheduled:
-    """Lowers, fuses and places a graph of primitives."""
-    lowered = lower_graph(graph)
-    widen_products(lowered.definitions, machine.products)
-    outputs = alias_results(graph, lowered)
-    constant, nodes = _make_nodes(graph, lowered.definitions, set(outputs))
-    fused, before = fuse(nodes), fuse(constant)
-    mark_stored([*before.groups, *fused.groups])
-    mutations = mutated_values(graph, lowered, outputs[len(graph.outputs) :])
-    written_over = overwrites(mutations, fused.groups)
-    parts = find_chains(order_groups(fused.groups, written_over), written_over)
-    groups = [group for part in parts for group in (part.groups if isinstance(part, FusedChain) else [part])]
-    placed, commits = alias_mutations(mutations, groups)
-    share_storage(groups, placed, commits, made_in_chains(parts))
-    first = LaunchMaker(machine, {}, ())
-    for group in order_groups(before.groups, {}):
+    What depends on frozen inputs alone gets a plan of its own, `once`.
+    """
+    first = LaunchMaker(schedule.target, {}, ())
+    for group in schedule.once_parts:
         first.add(group)
-    maker = LaunchMaker(machine, placed, groups, first)
-    for part in parts:
+    maker = LaunchMaker(schedule.target, dict(schedule.aliases or {}), schedule.groups, first)
+    for part in schedule.parts:
         maker.add(part)
-    for buffer, place in commits:
-        maker.copy(buffer, place)
+    for source, target in schedule.commits:
+        maker.copy(source, target)
     maker.share_packs()
-    inputs = [lowered.buffers[id(call)] for call in graph.parameters]
-    once = _once_plan(first, inputs, carried(maker.launches, first.launches, inputs)) if first.launches else None
-    return Scheduled(_main_plan(graph, maker, inputs, outputs, once), [*before.missed, *fused.missed])
+    once = None
+    if first.launches:
+        once = _once_plan(first, schedule.inputs, carried(maker.launches, first.launches, schedule.inputs))
+    return _main_plan(schedule, maker, once)
 
 
-def _make_nodes(
-    graph: Graph, definitions: list[Definition | ScatterDefinition], results: set[Buffer]
-) -> tuple[list[Node], list[Node]]:
-    """The nodes whose values are constant, and those that are computed at each call."""
-    items = [Dissected.of(definition) for definition in definitions]
-    if not graph.frozen:
-        return [], split_reductions(make_nodes(items, results))
-    mark_constants(items, results)
-    nodes = make_nodes(items, results, cached_constants(items))
-    constant, others = ([node for node in nodes if node.buffer.constant is wanted] for wanted in (True, False))
-    return split_reductions(constant), split_reductions(others)
-
-
-def _main_plan(
-    graph: Graph, maker: LaunchMaker, inputs: list[Buffer], outputs: list[Buffer], once: Plan | None
-) -> Plan:
-    results = outputs[: len(graph.outputs)]
-    inputs = inputs if once is None else [*inputs, *once.outputs]
+def _main_plan(schedule: Schedule, maker: LaunchMaker, once: Plan | None) -> Plan:
+    results = schedule.results
+    inputs = schedule.inputs if once is None else (*schedule.inputs, *once.outputs)
     symbols = _symbol_sources([*[buffer.type for buffer in inputs], *[buffer.type for buffer in results]])
     return Plan(
-        tuple(inputs),
-        tuple(results),
-        tuple([call.type for call in graph.outputs]),
+        inputs,
+        results,
+        tuple([call.type for call in schedule.graph.outputs]),
         symbols,
         _assertions(symbols),
         plan_memory(maker.launches, results),
-        mark_unread(maker.kernels, maker.launches, outputs),
+        mark_unread(maker.kernels, maker.launches, schedule.outputs),
         tuple(maker.launches),
         once,
     )
 
 
-def _once_plan(maker: LaunchMaker, inputs: list[Buffer], outputs: list[Buffer]) -> Plan:
+def _once_plan(maker: LaunchMaker, inputs: Sequence[Buffer], outputs: Sequence[Buffer]) -> Plan:
     used = {buffer for launch in maker.launches for buffer in launch.buffers}
     types = tuple([buffer.type for buffer in outputs])
     slots = plan_memory(maker.launches, outputs)
@@ -111,7 +61,7 @@ def _once_plan(maker: LaunchMaker, inputs: list[Buffer], outputs: list[Buffer]) 
 
 
 def _symbol_sources(types: Sequence[TensorType]) -> tuple[SymbolSource, ...]:
-    """Where each symbol's value stands at a call: in the inputs' sizes and strides, then in the outputs' strides."""
+    """The descriptor entry that holds each symbol's value: inputs' sizes and strides first, then outputs' strides."""
     sources: dict[SizeExpr, SymbolSource] = {}
     for descriptor, type_ in enumerate(types):
         for field_name, sizes in (("size", type_.shape), ("stride", type_.strides)):
@@ -122,13 +72,13 @@ def _symbol_sources(types: Sequence[TensorType]) -> tuple[SymbolSource, ...]:
 
 
 def _assertions(sources: tuple[SymbolSource, ...]) -> tuple[Assertion, ...]:
-    """The run-time asserts of the symbols' scopes, as far as the entry knows their symbols."""
-    known = {source.symbol for source in sources}
-    found: dict[Assertion, None] = {}
+    """The run-time assertions of the symbols' scopes, where the entry knows all their symbols."""
+    symbols = {source.symbol for source in sources}
+    assertions: dict[Assertion, None] = {}
     for scope in scopes_of([source.symbol for source in sources]):
-        for item in scope.asserts:
-            condition = item.condition
-            if known.issuperset(free_symbols(condition.expr)):
-                where = "" if item.frame is None else f" ({item.frame})"
-                found[Assertion(condition.relation, condition.expr, 0, f"{item}{where}")] = None
-    return tuple(found)
+        for promise in scope.asserts:
+            condition = promise.condition
+            if symbols.issuperset(free_symbols(condition.expr)):
+                where = "" if promise.frame is None else f" ({promise.frame})"
+                assertions[Assertion(condition.relation, condition.expr, 0, f"{promise}{where}")] = None
+    return tuple(assertions)

@@ -7,7 +7,7 @@ at the same outer index, and costs nothing when the code generator keeps row res
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rushlight.ir.scalar import Buffer
@@ -66,7 +66,7 @@ class Fused:
     missed: list[Missed]
 
 
-def fuse(nodes: list[Node]) -> Fused:
+def fuse_nodes(nodes: Sequence[Node]) -> Fused:
     """Gathers nodes greedily, in program order.
 
     Into a producer's group first, then into one that reads the same data.

@@ -94,15 +94,15 @@ def make_nodes(items: list[Dissected], results: set[Buffer], kept: Container[Buf
             scatter = definition.scatter
             index = tuple([inline(item) if isinstance(item, Scalar) else item for item in scatter.index])
             scatter = Scatter(scatter.initial, scatter.axes, index, inline(scatter.value), scatter.combine)
-            nodes.append(_node(definition.buffer, order, definition.axes, inline(scatter.initial), scatter))
+            stored = definition.buffer in results
+            nodes.append(_node(definition.buffer, order, definition.axes, inline(scatter.initial), scatter, stored))
             continue
         body = inline(definition.body)
         if definition.buffer in folded:
             bodies[definition.buffer] = (definition.axes, body)
         if definition.buffer not in folded or definition.buffer in results:
-            nodes.append(_node(definition.buffer, order, definition.axes, body, None))
-    for node in nodes:
-        node.stored = node.buffer in results
+            stored = definition.buffer in results
+            nodes.append(_node(definition.buffer, order, definition.axes, body, None, stored))
     return nodes
 
 
@@ -110,10 +110,12 @@ def _as_it_is(body: Scalar) -> Scalar:
     return body
 
 
-def _node(buffer: Buffer, order: int, axes: tuple[SizeExpr, ...], body: Scalar, scatter: Scatter | None) -> Node:
-    kept = tuple([axis for axis in axes if axis_size(axis) != 1])
+def _node(
+    buffer: Buffer, order: int, axes: tuple[SizeExpr, ...], body: Scalar, scatter: Scatter | None, stored: bool
+) -> Node:
+    long_axes = tuple([axis for axis in axes if axis_size(axis) != 1])
     reductions = _reductions(body)
-    return Node(buffer, order, kept, body, scatter, False, bool(reductions), _contraction(reductions))
+    return Node(buffer, order, long_axes, body, scatter, stored, bool(reductions), _contraction(reductions))
 
 
 def only_contraction(body: Scalar) -> Scalar | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from rushlight.ir.graph import Call, Graph
 from rushlight.ir.loops import Definition, axes_of
@@ -46,17 +47,27 @@ def _copy_definition(call: Call, name: str, lowered: Lowered) -> Buffer:
     return buffer
 
 
-def mark_stored(groups: Iterable[Group]) -> None:
-    """A value needs memory when a kernel other than its own reads it."""
-    made = {node.buffer: (group, node) for group in groups for node in group.nodes}
+def stored_buffers(groups: Sequence[Group]) -> set[Buffer]:
+    """The values that need memory because they are scattered, or because a kernel other than their own reads them."""
+    home = {node.buffer: group for group in groups for node in group.nodes}
+    stored: set[Buffer] = set()
     for group in groups:
         for node in group.nodes:
             if node.scatter is not None:
-                node.stored = True
-            for buffer, _ in node.reads():
-                home, owner = made.get(buffer, (group, node))
-                if home is not group:
-                    owner.stored = True
+                stored.add(node.buffer)
+            stored.update([buffer for buffer, _ in node.reads() if home.get(buffer, group) is not group])
+    return stored
+
+
+def with_stored(groups: Iterable[Group], stored: Container[Buffer]) -> tuple[Group, ...]:
+    """The groups with their `stored` values marked; results of the program are marked already."""
+    marked: list[Group] = []
+    for group in groups:
+        nodes = [
+            node if node.stored or node.buffer not in stored else replace(node, stored=True) for node in group.nodes
+        ]
+        marked.append(group if nodes == group.nodes else replace(group, nodes=nodes))
+    return tuple(marked)
 
 
 def mutated_values(graph: Graph, lowered: Lowered, values: Sequence[Buffer]) -> dict[Buffer, Buffer]:
