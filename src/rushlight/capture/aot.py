@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from rushlight.capture.marks import refuse_fixed
@@ -88,9 +89,9 @@ def stand_in(opened: OpenSpec, recorder: Recorder, place: int, name: str, value:
     return leaf.value
 
 
-def finish(opened: OpenSpec, program: Program) -> None:
-    """Checks that nothing was assumed but the specification, and says where sizes come from that no input shows."""
-    for text, value in program.fixed.items():
+def finish(opened: OpenSpec, program: Program) -> Program:
+    """Checks that a program assumes only the specification, and adds how to compute sizes that no input has."""
+    for text, value in program.inputs.fixed.items():
         fail("C011", f"compile: the number {text} is open, and the program needs it to be {value}")
     if program.guards:
         guard = program.guards[0]
@@ -99,10 +100,12 @@ def finish(opened: OpenSpec, program: Program) -> None:
     shown = {size for call in program.graph.parameters for size in call.type.shape}
     used = [call.symbols() for call in (*program.graph.parameters, *program.graph.calls)]
     asked = [symbol for item in program.scope.asserts for symbol in symbols_in([item.condition.expr])]
-    known = set(program.sizes.values())
+    sizes = dict(program.inputs.sizes)
+    computed = set(sizes.values())
     for symbol in dict.fromkeys([*[symbol for some in used for symbol in some], *asked, *program.unbacked]):
         binding = opened.bindings.get(symbol)
-        if symbol in shown or symbol in known or binding is None:
+        if symbol in shown or symbol in computed or binding is None:
             continue
         text = f"a{binding.leaf}.form.shape[{binding.dim}]"
-        program.sizes[f"(({text} - {binding.offset}) // {binding.scale})"] = symbol
+        sizes[f"(({text} - {binding.offset}) // {binding.scale})"] = symbol
+    return replace(program, inputs=replace(program.inputs, sizes=sizes))

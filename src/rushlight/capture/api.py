@@ -152,15 +152,15 @@ class CompiledFunction:
             walk = walk_prepared(self.function, arguments.leaves, prepared)
             reads = Reads(walk)
             program = run_or_undo(partial(self._record, arguments, walk, names, unset, spec, reads), reads.leave)
-            missing = {key for key in program.unset_gradients if key not in unset}
+            missing = {key for key in program.inputs.unset_gradients if key not in unset}
             if not missing:
                 break
             unset |= missing
-        written = {id(effect.container) for effect in program.effects}
+        written = {id(effect.container) for effect in program.effects.entries}
         forget_unread(walk, reads, written, partial(walk_function, self.function, arguments.leaves))
         if self.options.freeze:
-            frozen = [place for place, source in enumerate(program.sources) if isinstance(source, TensorSource)]
-            program.graph = replace(program.graph, frozen=tuple(frozen))
+            frozen = [place for place, source in enumerate(program.inputs.sources) if isinstance(source, TensorSource)]
+            program = replace(program, graph=replace(program.graph, frozen=tuple(frozen)))
         _count[0] += 1
         return _build(program, arguments, walk, names, self.options)
 
@@ -187,7 +187,7 @@ class CompiledFunction:
 
         program = record(recorder, arguments, stand_in, self.dynamic_numbers, unset)
         if opened is not None:
-            aot.finish(opened, program)
+            program = aot.finish(opened, program)
         reads.leave()
         return program
 
@@ -406,19 +406,20 @@ def why_missed(entry: Entry, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
 
 
 def _build(program: Program, arguments: Arguments, walk: StateWalk, names: Names, options: Options) -> Entry:
-    joint = program.joint
-    if joint is None:
-        return Writer(program, _runner(program.graph, options, program.sizes), arguments, walk, names).entry(None)
+    backward, sizes = program.backward, program.inputs.sizes
+    if backward is None:
+        return Writer(program, _runner(program.graph, options, sizes), arguments, walk, names).entry(None)
+    joint = backward.joint
     count = len(program.graph.outputs) - len(joint.wanted)
     tangents = len(joint.tangents)
-    living = [place for place, source in enumerate(program.sources) if isinstance(source, TensorSource)]
+    living = [place for place, source in enumerate(program.inputs.sources) if isinstance(source, TensorSource)]
     recompute = (options.backend or settings.get().backend) != "eager"
     with clock.stage("partition"):
         split = split_joint(program.graph, count, tangents, late=joint.passed, living=living, recompute=recompute)
-    program.sources = program.sources[: len(program.graph.parameters) - tangents]
-    program.graph = split.forward
-    forward = _runner(split.forward, options, program.sizes)
-    part = BackwardPart(program, joint, split, options.compile_graph)
+    sources = program.inputs.sources[: len(program.graph.parameters) - tangents]
+    program = replace(program, graph=split.forward, inputs=replace(program.inputs, sources=sources))
+    forward = _runner(split.forward, options, sizes)
+    part = BackwardPart(backward, len(program.outputs), split, options.compile_graph)
     return Writer(program, forward, arguments, walk, names).entry(part.attach)
 
 

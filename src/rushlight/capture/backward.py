@@ -11,8 +11,7 @@ from rushlight.autodiff.backward import Apart
 from rushlight.autodiff.partition import Split
 from rushlight.build.segments import is_segmented
 from rushlight.capture.entry.entry import RunPlan
-from rushlight.capture.joint import Joint
-from rushlight.capture.program import Program
+from rushlight.capture.program import ProgramBackward
 from rushlight.capture.segmented import Ran, Runs, Segmented, Whole
 from rushlight.eager.autograd.accumulate import edge_of
 from rushlight.eager.autograd.history import attach
@@ -36,12 +35,14 @@ class BackwardPart:
     """
 
     def __init__(
-        self, program: Program, joint: Joint, split: Split, compile_graph: Callable[[Graph], Executable]
+        self, backward: ProgramBackward, returned: int, split: Split, compile_graph: Callable[[Graph], Executable]
     ) -> None:
+        """`returned` is how many outputs of the forward graph are results; what is saved follows them."""
+        joint = backward.joint
         self.split = split
         self.joint = joint
-        self.differentiable = program.differentiable
-        self.returned = len(program.outputs)
+        self.differentiable = backward.differentiable
+        self.returned = returned
         self.folds = tuple([place for place, item in enumerate(joint.gradients) if len(item.parts) > 1])
         self._calls = len(joint.calls)
         self._compile_graph = compile_graph

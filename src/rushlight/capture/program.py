@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -18,7 +18,7 @@ from rushlight.capture.state.changes import (
     Copy,
     argument_effects,
     changed_state,
-    reaching,
+    container_namer,
     state_effects,
     state_sources,
 )
@@ -41,42 +41,75 @@ from rushlight.ir.type import TensorType, dense_order, row_major, symbols_in
 from rushlight.runtime.generator import Generator
 from rushlight.runtime.native import run_or_undo
 from rushlight.support.errors import require
+from rushlight.support.frozen import frozen
 from rushlight.sym import Guard, Origin, OriginKind, Scope, SizeExpr, free_symbols, optimization_hint
 
 
-@dataclass(slots=True)
+@frozen(eq=False)
+class ProgramInputs:
+    """Where a graph's parameters come from at each call, and what the guards of an entry check of that.
+
+    `sources` has one for each parameter. `constants` are the tensors, by identity, that only this program fits.
+    `fixed` are the values of numbers that the program depends on, by the numbers' text; `sizes` the symbols of integers
+    that are sizes. `duplicates` are positions of arguments, each with the tensor or argument that it has to be.
+    `without_gradient` have no gradient before the call. `unset_gradients` are the tensors, by identity, whose gradients
+    the graph reads although they may be None. `hooked` are the leaves whose hooks ran during the trace.
+    """
+
+    sources: Sequence[Source]
+    constants: Set[int]
+    fixed: Mapping[str, float]
+    sizes: Mapping[str, SizeExpr]
+    duplicates: Sequence[tuple[int, Handle | ArgumentSource]]
+    without_gradient: Sequence[Handle | ArgumentSource]
+    unset_gradients: Set[int]
+    hooked: Sequence[Handle | ArgumentSource]
+
+
+@frozen(eq=False)
+class ProgramEffects:
+    """What a call writes, besides its result.
+
+    `entries` are those of containers; `gradients` the new gradients of tensors and arguments, None for one that is
+    cleared; `written` the tensors that the graph overwrites; `draws` how many ordinals each generator gives.
+    """
+
+    entries: Sequence[Effect]
+    gradients: Sequence[tuple[Handle | ArgumentSource, Template]]
+    written: Sequence[Handle]
+    draws: Mapping[Generator, int]
+
+
+@frozen(eq=False)
+class ProgramBackward:
+    """The backward pass of a program.
+
+    It starts from the results at the positions `differentiable`; the `views` of inputs count after the graph's outputs.
+    """
+
+    joint: Joint
+    differentiable: Sequence[int]
+    views: Sequence[ViewSource]
+
+
+@frozen(eq=False)
 class Program:
-    """One trace. `sources` say where the graph's parameters come from.
+    """One trace of a function: its graph, what feeds it, and what it leaves behind.
 
-    `result` and `effects` what becomes of its outputs. The tensors it was made for, by identity, are `constant`.
-
-    The first `outputs` outputs are the function's. With a `joint` that has gradients the graph is joint: calls from
-    `split` on belong to the backward pass, whose outputs follow, and the last parameters are the tangents. These are
-    those of the outputs at the places `differentiable`, the `views` of inputs among the results counted after them.
+    The first outputs of the graph are `outputs`, as they were traced. Where the program has a `backward` pass, the
+    gradients follow them, and the last parameters of the graph are the tangents. `guards` are the conditions on sizes
+    that the trace assumed, `unbacked` the sizes that Python computes results from, and `observed` the arguments' kinds.
     """
 
     graph: Graph
     scope: Scope
-    sources: list[Source]
-    outputs: list[Any]
     result: Template
-    effects: list[Effect]
-    gradients: list[tuple[Any, Any]]
-    written: list[Handle]
-    fixed: dict[str, Any]
-    constant: set[int] = field(default_factory=set)
-    unset_gradients: set[int] = field(default_factory=set)
-    absent: list[Any] = field(default_factory=list)
-    same: list[tuple[int, Any]] = field(default_factory=list)
-    hooked: list[Handle | ArgumentSource] = field(default_factory=list)
-    joint: Joint | None = None
-    views: list[ViewSource] = field(default_factory=list)
-    split: int = 0
-    draws: dict[Generator, int] = field(default_factory=dict)
-    differentiable: list[int] = field(default_factory=list)
-    guards: list[Guard] = field(default_factory=list)
-    sizes: dict[str, SizeExpr] = field(default_factory=dict)
-    unbacked: set[SizeExpr] = field(default_factory=set)
+    outputs: Sequence[Handle]
+    guards: Sequence[Guard]
+    unbacked: Set[SizeExpr]
+    inputs: ProgramInputs
+    effects: ProgramEffects
+    backward: ProgramBackward | None
     observed: Observed | None = None
 
 
@@ -99,20 +132,18 @@ class Recorder:
         self.draws: dict[Generator, int] = {}
         self.sources: dict[int, Source] = {}
         self.numbers = numbers
-        self.before: dict[int, Any] = {}
+        self.gradients_before: dict[int, Any] = {}
         self.placeholders: dict[int, Any] = {}
         self.copies: list[Copy] = []
         self.tensors: list[Handle] = []
-        self.absent: list[Any] = []  # tensors and arguments that the program needs to have no gradient yet
+        self.without_gradient: list[Any] = []  # tensors and arguments that the program needs to have no gradient yet
         self.arguments: dict[int, Any] = {}  # by the tensor
-        self.given: dict[int, Handle] = {}  # the tensors, by what stands for them
-        self.same: list[tuple[int, Any]] = []
+        self.real_tensors: dict[int, Handle] = {}  # the tensors, by what stands for them
+        self.duplicates: list[tuple[int, Any]] = []
         self.views: dict[int, tuple[Any, ViewSource]] = {}  # views of inputs among the results, by identity
-        self.since = 0  # when the function began
+        self.tape_start = 0  # when the function began
         self.dynamic: dict[str, str] = {}
-        self.reached = {id(leaf.value) for leaf in walk.leaves} | {id(tensor) for tensor in walk.tensors}
-
-    # Inputs.
+        self.reachable_ids = {id(leaf.value) for leaf in walk.leaves} | {id(tensor) for tensor in walk.tensors}
 
     def argument(self, position: int, tensor: Handle, type_: TensorType, apart: bool = False) -> Any:
         """A tensor argument as a fake tensor of a type; unless they are to be kept apart, the same tensor twice is one.
@@ -120,15 +151,15 @@ class Recorder:
         A tensor that the function reaches by itself too is that one.
         """
         require(type(tensor) in (Tensor, Parameter), "C036", "compile: an argument is of a subclass of Tensor")
-        if id(tensor) in self.reached or (id(tensor) in self.arguments and not apart):
+        if id(tensor) in self.reachable_ids or (id(tensor) in self.arguments and not apart):
             first = self.arguments.get(id(tensor))
-            self.same.append((position, tensor if first is None else self.sources[id(first)]))
+            self.duplicates.append((position, tensor if first is None else self.sources[id(first)]))
             return tensor if first is None else first
         fake = self.tracer.fake(type_)
         self.tracer.names[id(fake)] = f"argument {position}"
         self.sources[id(fake)] = ArgumentSource(position)
         self.arguments[id(fake) if apart else id(tensor)] = fake
-        self.given[id(fake)] = tensor
+        self.real_tensors[id(fake)] = tensor
         record = tensor.gradient
         if record is not None and (record.required or record.node is not None):
             fake.requires_grad_(True)
@@ -137,7 +168,7 @@ class Recorder:
             form: TensorMeta = record.grad.form
             gradient = self.tracer.fake(row_major(type_) if form.is_contiguous else form.type)
             self.sources[id(gradient)] = GradientSource(ArgumentSource(position), form)
-            self.before[id(fake)] = fake.gradient.grad = gradient
+            self.gradients_before[id(fake)] = fake.gradient.grad = gradient
         return fake
 
     def number(self, text: str, value: Any) -> TracedNumber:
@@ -159,8 +190,6 @@ class Recorder:
             self.sources.setdefault(id(tensor), TensorSource(tensor))
         return tensor.form.type
 
-    # State.
-
     def enter(self, dynamic_numbers: Collection[str], unset: Collection[int]) -> None:
         """Puts run-time numbers and gradient placeholders in place of the real ones."""
         for leaf in self.walk.leaves:
@@ -170,19 +199,19 @@ class Recorder:
                 leaf.runtime = True
                 text = leaf.text(self.text_of)
                 self.numbers.written[text] = leaf.path
-                leaf.place(self.number(text, leaf.value))
+                leaf.substitute(self.number(text, leaf.value))
             elif leaf.is_numbers and leaf.runtime:
                 text = leaf.text(self.text_of)
-                leaf.place(tuple([self.number(f"{text}[{at}]", item) for at, item in enumerate(leaf.value)]))
+                leaf.substitute(tuple([self.number(f"{text}[{at}]", item) for at, item in enumerate(leaf.value)]))
         self.tensors.extend(self.walk.tensors)
         self.frozen.enter(self.tensors)
         for tensor in {id(item): item for item in self.tensors}.values():
             record = tensor.gradient
             if record is None or not record.required:
                 continue
-            self.before[id(tensor)] = record.grad
+            self.gradients_before[id(tensor)] = record.grad
             if record.grad is None and id(tensor) in unset:
-                self.absent.append(tensor)
+                self.without_gradient.append(tensor)
                 continue
             if record.grad is None:
                 record.grad = self.placeholders[id(tensor)] = self._placeholder(tensor)
@@ -200,23 +229,21 @@ class Recorder:
         self.frozen.leave()
         self.walk.restore()
         for tensor in self.tensors:
-            if id(tensor) in self.before and tensor.gradient is not None:
-                tensor.gradient.grad = self.before[id(tensor)]
+            if id(tensor) in self.gradients_before and tensor.gradient is not None:
+                tensor.gradient.grad = self.gradients_before[id(tensor)]
         self.tracer.close()
         self.numbers.made.clear()
 
-    # Running.
-
     def run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Program:
         """The program that one call leaves behind."""
-        self.since = mark()
+        self.tape_start = mark()
         with self.tracer.active(), self.scope.noting():
             result = self.function(*args, **kwargs)
             self.walk.refuse_changes()
             refuse_fixed(self.scope, {self.scope.symbols[name]: text for name, text in self.dynamic.items()})
-            return self._collect(result)
+            return self._program_of(result)
 
-    def _collect(self, result: Any) -> Program:
+    def _program_of(self, result: Any) -> Program:
         nodes: list[Node] = []
         handles: list[Handle] = []
         places: dict[int, int] = {}
@@ -229,44 +256,39 @@ class Recorder:
             return places[id(tensor)]
 
         def classify(tensor: Handle) -> Source | int:
-            source = self.taken(tensor)
+            source = self.input_source(tensor)
             return output(tensor) if source is None else source
 
-        reached = self.reaching()
+        reached = self.container_namer()
         changed = list(changed_state(self.walk, self.text_of))
-        self.sources |= state_sources(changed, self.walk, {id(item) for _, item in self.same}, self.text_of)
+        self.sources |= state_sources(changed, self.walk, {id(item) for _, item in self.duplicates}, self.text_of)
         template = flatten_value(result, classify, reached)
-        self.frozen.refuse([leaf.value for leaf, _ in changed if isinstance(leaf.value, Handle)], self.given)
+        self.frozen.refuse([leaf.value for leaf, _ in changed if isinstance(leaf.value, Handle)], self.real_tensors)
         values = partial(flatten_value, classify=classify, reached=reached)
         effects = [*state_effects(changed, values), *argument_effects(self.copies, self.walk, values)]
         gradients: list[tuple[Any, Any]] = []
         for tensor in {id(item): item for item in self.tensors}.values():
-            if id(tensor) not in self.before or tensor.gradient is None:
+            if id(tensor) not in self.gradients_before or tensor.gradient is None:
                 continue
             now = tensor.gradient.grad
-            if now is self.before[id(tensor)] or now is self.placeholders.get(id(tensor)):
+            if now is self.gradients_before[id(tensor)] or now is self.placeholders.get(id(tensor)):
                 continue
             gradients.append((tensor, None if now is None else flatten_value(now, classify, reached)))
         for fake in self.arguments.values():
             now = None if fake.gradient is None else fake.gradient.grad
-            before = self.before.get(id(fake))
+            before = self.gradients_before.get(id(fake))
             if now is not before:
                 owner = self.sources[id(fake)]
                 gradients.append((owner, None if now is None else flatten_value(now, classify, reached)))
                 if before is None:
-                    self.absent.append(owner)
-        program = self._finish(nodes, handles, template, effects, gradients)
-        sources = [(leaf, self.sources.get(id(leaf))) for leaf in self.tracer.hooked.values()]
-        program.hooked = [item if isinstance(item, ArgumentSource) else leaf for leaf, item in sources]
-        program.constant = {key for key, source in self.sources.items() if isinstance(source, TensorSource)}
-        program.absent, program.same, program.sizes = self.absent, self.same, self.numbers.sizes
-        return program
+                    self.without_gradient.append(owner)
+        return self._finish(nodes, handles, template, effects, gradients)
 
-    def reaching(self) -> Callable[[Any], str | None]:
+    def container_namer(self) -> Callable[[Any], str | None]:
         """What tells the text of a container that was there before the call; None for any other."""
-        return reaching(self.walk, self.copies, self.text_of)
+        return container_namer(self.walk, self.copies, self.text_of)
 
-    def taken(self, tensor: Handle) -> Source | None:
+    def input_source(self, tensor: Handle) -> Source | None:
         """Where a result comes from that is an input, or a view of one; None of others, which the graph gives."""
         binding = tensor.node
         if binding is None:
@@ -284,49 +306,59 @@ class Recorder:
     def _source_of(self, tensor: Handle) -> Source | None:
         """The source of an input that may have a gradient."""
         source = self.sources.get(id(tensor)) or TensorSource(tensor)
-        frozen = self.frozen.frozen and id(tensor) not in self.given
+        frozen = self.frozen.frozen and id(tensor) not in self.real_tensors
         return source if isinstance(source, (ArgumentSource, TensorSource)) and not frozen else None
 
     def _finish(
-        self, nodes: list[Node], handles: list[Handle], template: Template, effects: list[Effect], gradients: list[Any]
+        self,
+        nodes: list[Node],
+        outputs: list[Handle],
+        result: Template,
+        entries: list[Effect],
+        gradients: list[tuple[Handle | ArgumentSource, Template]],
     ) -> Program:
-        split = len(self.builder.calls)
-        joint, differentiable, views = derived(self.tracer, handles, self.views, self.since, self._source_of)
-        found = [] if joint is None else [Node(self.builder, item.total) for item in joint.gradients if item.total]
+        """The program, once everything that the function computed has a node; traces its backward pass."""
+        joint, differentiable, views = derived(self.tracer, outputs, self.views, self.tape_start, self._source_of)
+        totals = [] if joint is None else [Node(self.builder, item.total) for item in joint.gradients if item.total]
         cells = [(position, tensor, tensor.node.cell) for position, tensor in enumerate(self.tracer.lifted)]
         mutated = [entry for entry in cells if entry[2].source is entry[1] and entry[2].writes]
         mutations = [(position, cell.node) for position, _, cell in mutated]
         written = [tensor for _, tensor, _ in mutated]
-        inputs = [self.given.get(id(tensor), tensor) for tensor in self.tracer.lifted]
-        self.frozen.refuse(written, self.given)
-        refuse_overlaps([self.given.get(id(tensor), tensor) for tensor in written], inputs)
-        returned = _template_symbols([template, *[effect.value for effect in effects]])
-        unbacked_outputs = unbacked_outputs_of(self.builder.calls) if returned else {}
-        sizes = tuple([size for size in returned if size in unbacked_outputs])
-        whole = self.builder.graph([*nodes, *found], mutations, sizes=sizes)
+        inputs = [self.real_tensors.get(id(tensor), tensor) for tensor in self.tracer.lifted]
+        self.frozen.refuse(written, self.real_tensors)
+        refuse_overlaps([self.real_tensors.get(id(tensor), tensor) for tensor in written], inputs)
+        unbacked = _template_symbols([result, *[effect.value for effect in entries]])
+        unbacked_outputs = unbacked_outputs_of(self.builder.calls) if unbacked else {}
+        sizes = tuple([size for size in unbacked if size in unbacked_outputs])
+        whole = self.builder.graph([*nodes, *totals], mutations, sizes=sizes)
         used = {id(item) for call in whole.calls for item in call.inputs()} | {id(call) for call in whole.results()}
         tangents = 0 if joint is None else len(joint.tangents)
-        graph, kept = without_unused_parameters(whole, used, tangents, returned | _guarded_symbols(self.scope))
-        lifted = [self.tracer.lifted[position] for position in kept]
-        sources = [self.sources.get(id(tensor)) or TensorSource(tensor) for tensor in lifted]
+        graph, kept = without_unused_parameters(whole, used, tangents, unbacked | _guarded_symbols(self.scope))
         return Program(
             graph=graph,
             scope=self.scope,
-            sources=sources,
-            outputs=handles,
-            result=template,
-            effects=effects,
-            gradients=gradients,
-            written=written,
-            fixed=self.numbers.fixed,
-            joint=joint,
-            views=views,
-            split=split,
-            draws=dict(self.draws),
-            differentiable=differentiable,
+            result=result,
+            outputs=outputs,
             guards=list(self.scope.guards),
-            unbacked=returned,
+            unbacked=unbacked,
+            inputs=self._inputs([self.tracer.lifted[position] for position in kept], used),
+            effects=ProgramEffects(entries, gradients, written, dict(self.draws)),
+            backward=None if joint is None else ProgramBackward(joint, differentiable, views),
+        )
+
+    def _inputs(self, lifted: Sequence[Any], used: Set[int]) -> ProgramInputs:
+        """The inputs of a program that reads the `lifted` tensors and `used` calls, by identity."""
+        sources = [self.sources.get(id(tensor)) or TensorSource(tensor) for tensor in lifted]
+        owners = [(leaf, self.sources.get(id(leaf))) for leaf in self.tracer.hooked.values()]
+        return ProgramInputs(
+            sources=sources,
+            constants={key for key, source in self.sources.items() if isinstance(source, TensorSource)},
+            fixed=self.numbers.fixed,
+            sizes=self.numbers.sizes,
+            duplicates=self.duplicates,
+            without_gradient=self.without_gradient,
             unset_gradients=_read_placeholders(used, self.placeholders),
+            hooked=[source if isinstance(source, ArgumentSource) else leaf for leaf, source in owners],
         )
 
 
@@ -334,7 +366,7 @@ def _start(recorder: Recorder, fake: Any) -> int:
     """Where an argument starts in its storage, which the program relies on; 0 for what is none."""
     source = recorder.sources.get(id(fake))
     argument = isinstance(source, ArgumentSource)
-    return recorder.numbers.start(source.position, recorder.given[id(fake)]) if argument else 0
+    return recorder.numbers.start(source.position, recorder.real_tensors[id(fake)]) if argument else 0
 
 
 def record(
@@ -357,7 +389,7 @@ def record(
         )
         recorder.enter(dynamic_numbers, unset)
         program = recorder.run(args, kwargs)
-        program.observed = _observed(arguments, leaves, program)
+        program = replace(program, observed=_observed(arguments, leaves, program))
         recorder.leave()
         return program
 
@@ -373,8 +405,8 @@ def _observed(arguments: Arguments, leaves: Sequence[Any], program: Program) -> 
 
     def kind(name: str, leaf: Any) -> Any:
         if isinstance(leaf, TracedNumber):
-            if name in program.sizes or name in program.fixed:
-                return program.sizes.get(name, program.fixed.get(name))
+            if name in program.inputs.sizes or name in program.inputs.fixed:
+                return program.inputs.sizes.get(name, program.inputs.fixed.get(name))
             return IntSpec() if leaf.is_integer else FloatSpec()
         return leaf.form.type if isinstance(leaf, Handle) else unwrap_size(leaf)
 
@@ -407,7 +439,7 @@ def _rebuild(value: Any, leaves: Iterator[Any], text: str, copies: list[Copy]) -
     return made
 
 
-def _read_placeholders(used: set[int], placeholders: dict[int, Any]) -> set[int]:
+def _read_placeholders(used: Set[int], placeholders: dict[int, Any]) -> set[int]:
     """The tensors, by identity, whose gradients the graph reads although they may not be there."""
     bindings = [(key, placeholder.node) for key, placeholder in placeholders.items()]
     return {key for key, node in bindings if id(node.cell.node.call) in used or id(node.node.call) in used}

@@ -129,21 +129,21 @@ class _Maker:
     def made(self) -> ExportedProgram:
         """The program."""
         self._refuse_effects()
-        pairs = zip(self.program.graph.parameters, self.program.sources, strict=True)
+        pairs = zip(self.program.graph.parameters, self.program.inputs.sources, strict=True)
         inputs = [self._input(call.attr("name"), source) for call, source in pairs]
         graph, result = _without_unused_outputs(self.program.graph, self.program.result)
         constants = {name: tensor.detach() for name, tensor in self.constants.items()}
         state = State(self.state.tensors, self.state.kinds, self.state.ties, constants)
-        draws = sum(self.program.draws.values())
+        draws = sum(self.program.effects.draws.values())
         return ExportedProgram(graph, self.opened, self.names, inputs, result, draws, state)
 
     def _refuse_effects(self) -> None:
         program = self.program
         hint = "return what it computes instead"
-        for effect in program.effects:
+        for effect in program.effects.entries:
             fail("C034", f"export: the function changes {effect.path}", hint=hint)
-        require(not program.gradients, "C034", "export: the function changes gradients", hint=hint)
-        others = [item for item in program.draws if item is not default_generator]
+        require(not program.effects.gradients, "C034", "export: the function changes gradients", hint=hint)
+        others = [item for item in program.effects.draws if item is not default_generator]
         require(
             not others, "C034", "export: the function draws from a generator of its own", hint="use the default one"
         )

@@ -47,13 +47,13 @@ class ExportRecorder(Recorder):
     tracer_class = ExportTracer
     tracer: ExportTracer
 
-    def reaching(self) -> Callable[[Any], str | None]:
+    def container_namer(self) -> Callable[[Any], str | None]:
         """No container has a text: a program makes those that it returns."""
         return lambda value: None
 
-    def taken(self, tensor: Handle) -> Source | None:
+    def input_source(self, tensor: Handle) -> Source | None:
         """The argument that a result is; None of other results, which the graph gives."""
-        found = super().taken(tensor)
+        found = super().input_source(tensor)
         return found if isinstance(found, ArgumentSource) else None
 
 
@@ -73,8 +73,7 @@ class Tracing:
             program, opened = self._trace(spec, given.examples)
             spec = self._learned(program, opened, given)
         program, opened = self._trace(spec, {})
-        aot.finish(opened, program)
-        return program, opened
+        return aot.finish(opened, program), opened
 
     def _learned(self, program: Program, opened: OpenSpec, given: Given) -> ParamsSpec:
         """The specification with what a backed trace guarded."""
@@ -108,7 +107,7 @@ class Tracing:
         require(reason is None, "C022", f"export: the example does not fit {spec}: {reason}")
 
     def _require_apart(self, program: Program, spec: ParamsSpec) -> None:
-        for position, source in program.same:
+        for position, source in program.inputs.duplicates:
             if not isinstance(source, ArgumentSource):
                 what = f"export: {spec.paths[position]} is a tensor that the function reaches by itself"
                 fail("C034", what, hint="pass a copy of it")

@@ -48,7 +48,8 @@ class Texts(Protocol):
 
 def has_writes(program: Program) -> bool:
     """Whether a call writes to anything that was there before."""
-    return bool(program.effects or program.gradients or program.written or program.draws)
+    effects = program.effects
+    return bool(effects.entries or effects.gradients or effects.written or effects.draws)
 
 
 class CommitText:
@@ -64,16 +65,16 @@ class CommitText:
 
     def lines(self) -> list[str]:
         """The statements."""
-        names, program = self.names, self.program
-        calls = [line for effect in program.effects for line in self._deferred(effect)]
-        items = [line for effect in program.effects for line in self._items(effect)]
-        if program.draws:
+        names, effects = self.names, self.program.effects
+        calls = [line for effect in effects.entries for line in self._deferred(effect)]
+        items = [line for effect in effects.entries for line in self._items(effect)]
+        if effects.draws:
             items.append(f"items += (reserved, {names(EVERYTHING)}, ())")  # they are used from here on
         attributes = [
             f"attributes += ({self.texts.owner(owner)}.gradient, 'grad', {self.texts.value(template)})"
-            for owner, template in program.gradients
+            for owner, template in effects.gradients
         ]
-        counters = tuple([tensor.version for tensor in program.written if tensor.storage is not None])
+        counters = tuple([tensor.version for tensor in effects.written if tensor.storage is not None])
         versions = names(counters)
         if self._arguments:
             versions = f"(*{versions}, {''.join([f'{text}.version, ' for text in self._arguments])})"

@@ -96,7 +96,9 @@ def type_guard(text: str, path: str, value: Any, names: Names) -> Guard:
     return Guard("type", path, type(value).__name__, f"{text}.__class__ is not {names(type(value))}")
 
 
-def loosen(leaves: Sequence[Leaf], names: Names, program: Program, changed: Collection[tuple[int, Any]]) -> None:
+def mark_type_only(
+    leaves: Sequence[Leaf], names: Names, program: Program, changed: Collection[tuple[int, Any]]
+) -> None:
     """Marks the leaves of which a program does not rely on the value.
 
     Those are numbers that it takes at run time and has not `fixed`, and tensors that it puts others in the place of,
@@ -104,16 +106,18 @@ def loosen(leaves: Sequence[Leaf], names: Names, program: Program, changed: Coll
     """
     for leaf in leaves:
         if leaf.is_number and leaf.runtime:
-            leaf.loose = leaf.text(names) not in program.fixed
+            leaf.type_only = leaf.text(names) not in program.inputs.fixed
         elif isinstance(leaf.value, Handle):
-            leaf.loose = (id(leaf.container), leaf.key) in changed and id(leaf.value) not in program.constant
+            leaf.type_only = (id(leaf.container), leaf.key) in changed and id(
+                leaf.value
+            ) not in program.inputs.constants
 
 
 def replaced_guards(leaves: Sequence[Leaf], names: Names) -> list[Guard]:
     """What a program may have asked of tensors that it puts others in the place of: all but their elements."""
     guards: list[Guard] = []
     for leaf in leaves:
-        if leaf.loose and not leaf.unread and isinstance(leaf.value, Handle):
+        if leaf.type_only and not leaf.unread and isinstance(leaf.value, Handle):
             text, form = leaf.text(names), leaf.value.form
             failed = f"{text}.form is not {names(form)} or {wants_text(text, leaf.value)}"
             failed += "" if leaf.value.view_of else f" or {text}.view_of is not None"
@@ -121,7 +125,7 @@ def replaced_guards(leaves: Sequence[Leaf], names: Names) -> list[Guard]:
     return guards
 
 
-def lasting(walk: StateWalk, changed: Collection[tuple[int, Any]]) -> set[int]:
+def unextended_containers(walk: StateWalk, changed: Collection[tuple[int, Any]]) -> set[int]:
     """The ids of containers that a call gives no new entries: they have to be as they were."""
     grown = {container for container, key in changed if key not in walk.before.get(container, ())}
     return {id(container) for container, _ in walk.containers} - grown
@@ -136,9 +140,9 @@ def state_guards(containers: Sequence[tuple[Any, str]], leaves: Sequence[Leaf], 
         guards.append(Guard("container", path, f"{size} entries", f"len({text}) != {size}" if size else text))
     for leaf in [leaf for leaf in leaves if not leaf.unread]:
         text = leaf.text(names)
-        if leaf.loose and leaf.is_number:
+        if leaf.type_only and leaf.is_number:
             guards.append(type_guard(text, leaf.path, leaf.value, names))
-        elif leaf.loose:
+        elif leaf.type_only:
             guards.append(Guard("tensor", leaf.path, "a tensor", f"{text}.__class__ is not {names(type(leaf.value))}"))
         elif leaf.is_numbers and leaf.runtime:
             failed = f"{text}.__class__ is not {names(tuple)} or len({text}) != {len(leaf.value)}"
@@ -185,10 +189,10 @@ class Writer(ValueTexts):
         names: Names,
     ) -> None:
         self.program = program
-        self.kept = _kept(program, executable)
-        self.sources: list[Source] = [*program.sources]
-        if self.kept is not None:
-            self.sources += [TensorSource(item) for item in self.kept.results]
+        self.constants = _constant_cache(program, executable)
+        self.sources: list[Source] = [*program.inputs.sources]
+        if self.constants is not None:
+            self.sources += [TensorSource(item) for item in self.constants.results]
         self.executable = executable
         self.commits = has_writes(program)
         self.has_many = len(executable.output_types) > _MANY
@@ -196,44 +200,42 @@ class Writer(ValueTexts):
         self.names = names
         self._hoisted: list[str] | None = None
         self._held: dict[str, str] = {}  # the variables of tensors that stand in places of state
-        self.views = program.views
+        self.views = () if program.backward is None else program.backward.views
         types = (*executable.input_types, *executable.output_types)
         words = [descriptor.HEADER_WORDS + 2 * len(type_.shape) for type_ in types]
         self.starts = [0, *accumulate(words)]
         conditions = [guard.condition for guard in program.guards]
         asserts = tuple(program.scope.asserts)  # later ones are those of the backward pass
-        self.planner = Planner(
-            executable, self.sources, conditions, asserts, list(program.sizes.values()), self.commits
-        )
-        changed = {
-            (id(item.container), item.key) for item in program.effects if not isinstance(item.container, Reached)
-        }
-        loosen(walk.leaves, names, program, changed)
-        kept = lasting(walk, changed)
+        sizes = list(program.inputs.sizes.values())
+        self.planner = Planner(executable, self.sources, conditions, asserts, sizes, self.commits)
+        entries = [item for item in program.effects.entries if not isinstance(item.container, Reached)]
+        changed = {(id(item.container), item.key) for item in entries}
+        mark_type_only(walk.leaves, names, program, changed)
+        kept = unextended_containers(walk, changed)
         others = [item for item in walk.containers if id(item[0]) not in kept]
         leaves = [leaf for leaf in walk.leaves if id(leaf.container) not in kept]
         self.guards = [*argument_guards(arguments, names), *state_guards(others, leaves, names)]
         self.guards += [*collection_guards(walk, names), *replaced_guards(walk.leaves, names)]
         self.guards.append(Guard("grad mode", "grad mode", str(STATE.grad), f"state.grad is not {STATE.grad}"))
-        for text, value in program.fixed.items():
-            self.guards.append(Guard("number", text, repr(value), f"{text} != {names(value)}"))
-        for source in program.sources:
+        fixed = program.inputs.fixed.items()
+        self.guards += [Guard("number", text, repr(value), f"{text} != {names(value)}") for text, value in fixed]
+        for source in program.inputs.sources:
             if isinstance(source, GradientSource):
                 text = f"{self.owner(source.owner)}.gradient.grad"
                 self.guards.append(Guard("gradient", text, "a gradient", f"{text} is None"))
         snapshot = Snapshot(
             [item for item in walk.containers if id(item[0]) in kept],
             [leaf for leaf in walk.leaves if id(leaf.container) in kept],
-            [source.tensor for source in program.sources if isinstance(source, TensorSource)],
+            [source.tensor for source in program.inputs.sources if isinstance(source, TensorSource)],
         )
         self.state = StateGuards(snapshot, snapshot_guards)
-        for position, first in program.same:
+        for position, first in program.inputs.duplicates:
             text, other = arguments.leaves[position][0], self.owner(first)
             self.guards.append(Guard("memory", text, f"the same tensor as {other}", f"{text} is not {other}"))
         written = {position for position, _ in program.graph.mutations}
-        self.guards += alias_guards(program.sources, written, lambda place: arguments.leaves[place][0], names)
-        self.guards += hook_guards(program.hooked, arguments, names)
-        for owner in program.absent:
+        self.guards += alias_guards(program.inputs.sources, written, lambda place: arguments.leaves[place][0], names)
+        self.guards += hook_guards(program.inputs.hooked, arguments, names)
+        for owner in program.inputs.without_gradient:
             text = f"{self.owner(owner)}.gradient.grad"
             self.guards.append(Guard("gradient", text, "no gradient", f"{text} is not None"))
 
@@ -269,7 +271,7 @@ class Writer(ValueTexts):
             self.state,
             text,
             self.executable.executables if isinstance(self.executable, Segmented) else (self.executable,),
-            tuple(self.program.written),
+            tuple(self.program.effects.written),
             weakref.ref(self.program.scope),
             self.program.observed,
         )
@@ -294,13 +296,13 @@ class Writer(ValueTexts):
         sources = self.sources
         dynamic = [source for source in sources if isinstance(source, DYNAMIC)]
         forms = [f"{self._input_text(source)}.form, " for source in dynamic]
-        lines = [f"key = ({''.join([*forms, *[f'{text}, ' for text in self.program.sizes]])})"]
+        lines = [f"key = ({''.join([*forms, *[f'{text}, ' for text in self.program.inputs.sizes]])})"]
         lines += ["plan = plans.get(key) or make_plan(key)", "if plan is None: return MISS", *self._refresh()]
         return lines
 
     def _drawing(self, run: list[str]) -> list[str]:
         """The call with the random numbers that it draws, which it gives back where it fails."""
-        draws = self.program.draws
+        draws = self.program.effects.draws
         if not draws:
             return run
         lines = [f"reserved = [None] * {len(draws)}"]
@@ -331,10 +333,10 @@ class Writer(ValueTexts):
 
     def _refresh(self) -> list[str]:
         """What is kept is made again where a tensor that it was made of has been written to."""
-        if self.kept is None:
+        if self.constants is None:
             return []
-        kept, counters = self.names(self.kept), self.names(self.kept.counters)
-        return [f"if {kept}.seen != [counter.value for counter in {counters}]: {kept}.refresh()"]
+        cache, counters = self.names(self.constants), self.names(self.constants.counters)
+        return [f"if {cache}.seen != [counter.value for counter in {counters}]: {cache}.refresh()"]
 
     def _run(self, attach: Any) -> list[str]:
         """The call, with the writes that belong to it, and the result."""
@@ -378,10 +380,11 @@ class Writer(ValueTexts):
 
     def _attached(self, attach: Any) -> list[str]:
         """Views of inputs among the results, and the backward pass tied to all results."""
-        if attach is None or self.program.joint is None:
+        backward = self.program.backward
+        if attach is None or backward is None:
             return []
         views = [f"w{place} = {self.view_text(source)}" for place, source in enumerate(self.views)]
-        sources = (self.program.sources, self.program.joint.wanted)
+        sources = (self.program.inputs.sources, backward.joint.wanted)
         given = [[self._input_text(item) for item in items] for items in sources]
         lists = [f"[{', '.join(texts)}]" for texts in ([text.partition(" ")[0] for text in views], *given)]
         return [f"outputs = [*{self._outputs_text()}]", *views, f"attach(outputs, {', '.join(lists)}, plan)"]
@@ -389,7 +392,7 @@ class Writer(ValueTexts):
     def _overwritten(self) -> list[str]:
         """The arguments that the program writes to."""
         written = dict(self.program.graph.mutations)
-        sources = enumerate(self.program.sources)
+        sources = enumerate(self.program.inputs.sources)
         return [self._input_text(item) for at, item in sources if isinstance(item, ArgumentSource) and at in written]
 
     def _native(self, attach: Any, result: str) -> list[str]:
@@ -425,10 +428,10 @@ class Writer(ValueTexts):
         return f"r[{place}]" if self.has_many else f"r{place}"
 
 
-def _kept(program: Program, executable: Executable | Segmented) -> ConstantCache | None:
+def _constant_cache(program: Program, executable: Executable | Segmented) -> ConstantCache | None:
     if isinstance(executable, Segmented) or executable.once is None:
         return None
-    sources = [program.sources[place] for place in executable.reads]
+    sources = [program.inputs.sources[place] for place in executable.reads]
     return ConstantCache(executable.once, [source.tensor for source in sources if isinstance(source, TensorSource)])
 
 

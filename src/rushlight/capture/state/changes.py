@@ -35,7 +35,7 @@ def changed_state(walk: StateWalk, names: Callable[[Any], str]) -> Iterator[tupl
     leaves = {(id(leaf.container), leaf.key): leaf for leaf in walk.leaves}
 
     def stays(leaf: Leaf | None, before: Any, now: Any) -> bool:
-        if now is before or (leaf is not None and leaf.placed is not None and now is leaf.placed):
+        if now is before or (leaf is not None and leaf.stand_in is not None and now is leaf.stand_in):
             return True
         return leaf is not None and isinstance(now, TracedNumber) and now.text == leaf.text(names)
 
@@ -135,7 +135,9 @@ def argument_effects(copies: Sequence[Copy], walk: StateWalk, values: Callable[[
         yield Effect(Reached(text), key, value, text)
 
 
-def reaching(walk: StateWalk, copies: Sequence[Copy], names: Callable[[Any], str]) -> Callable[[Any], str | None]:
+def container_namer(
+    walk: StateWalk, copies: Sequence[Copy], names: Callable[[Any], str]
+) -> Callable[[Any], str | None]:
     """What tells how the function of an entry calls a container that was there before the call."""
 
     def reached(value: Any) -> str | None:

@@ -32,9 +32,8 @@ _NO_STATE = (type, local, FunctionType, BuiltinFunctionType, MethodType, ModuleT
 class Leaf:
     """A value in a container.
 
-    Where it stands, its path for messages, and whether a number there is known only at run time. `placed` stands in
-    for it while a function is traced. Of one that is `loose` a program relies on nothing but the class, of one that is
-    `unread` on nothing at all.
+    `path` names it in messages. If `runtime`, a number is known only at run time. `stand_in` takes its place while a
+    function is traced. If `type_only`, the program depends only on the value's type; if `unread`, not on the value.
     """
 
     container: Any
@@ -42,13 +41,13 @@ class Leaf:
     value: Any
     path: str
     runtime: bool
-    placed: Any = None
-    loose: bool = False
+    stand_in: Any = None
+    type_only: bool = False
     unread: bool = False
 
-    def place(self, value: Any) -> None:
-        """Puts another value in its place."""
-        self.placed = self.container[self.key] = value
+    def substitute(self, value: Any) -> None:
+        """Puts a stand-in in its place."""
+        self.stand_in = self.container[self.key] = value
 
     def now(self) -> Any:
         """The value in its place, MISSING if there is none."""

@@ -90,7 +90,7 @@ def _wanted(leaf: Leaf) -> tuple[int, int, int]:
     key = id(leaf.key) if isinstance(leaf.container, dict) else 0
     if leaf.unread:
         return key, 0, 0
-    return (key, 0, id(type(leaf.value))) if leaf.loose else (key, id(leaf.value), 0)
+    return (key, 0, id(type(leaf.value))) if leaf.type_only else (key, id(leaf.value), 0)
 
 
 def _is_same(leaf: Leaf) -> bool:
@@ -98,7 +98,7 @@ def _is_same(leaf: Leaf) -> bool:
     value = leaf.container[leaf.key]
     if leaf.unread:
         return True
-    return type(value) is type(leaf.value) if leaf.loose else value is leaf.value
+    return type(value) is type(leaf.value) if leaf.type_only else value is leaf.value
 
 
 class StateGuards:
