@@ -152,8 +152,8 @@ def wanted_of_group(case: Case, x: Array, weight: Array, gradient: Array) -> tup
     deep = x.shape[1]
     met = pixels(case, x)
     result = product(flat(weight, 1), flat(met, 3)).reshape(case.weight[0], x.shape[0], *case.out)
-    turned = flat(np.ascontiguousarray(weight.transpose(1, 0, 2, 3)), 1)
-    to_input = product(turned, flat(shadows(case, gradient), 3)).reshape(deep, x.shape[0], *x.shape[2:])
+    transposed = flat(np.ascontiguousarray(weight.transpose(1, 0, 2, 3)), 1)
+    to_input = product(transposed, flat(shadows(case, gradient), 3)).reshape(deep, x.shape[0], *x.shape[2:])
     rows = flat(np.ascontiguousarray(gradient.transpose(1, 0, 2, 3)), 1)
     return (
         result.transpose(1, 0, 2, 3),
@@ -334,8 +334,8 @@ def test_operands_of_int8_products_are_made() -> None:
     wanted = a.astype(np.int32) @ b[:, ::-1].astype(np.int32)
     found = rl.compile(lambda x, y: rl._int_mm(x, y.flip(1)))(rl.tensor(a), rl.tensor(b))
     assert np.array_equal(found.numpy(), wanted)
-    turned = rl.compile(lambda x, y: rl._int_mm(x[:, :70], y.mT.flip(1)))(rl.tensor(a), rl.tensor(b))
-    assert np.array_equal(turned.numpy(), a[:, :70].astype(np.int32) @ b.T[:, ::-1].astype(np.int32))
+    transposed = rl.compile(lambda x, y: rl._int_mm(x[:, :70], y.mT.flip(1)))(rl.tensor(a), rl.tensor(b))
+    assert np.array_equal(transposed.numpy(), a[:, :70].astype(np.int32) @ b.T[:, ::-1].astype(np.int32))
 
 
 def test_what_many_rows_meet_is_packed_once() -> None:

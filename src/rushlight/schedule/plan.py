@@ -8,7 +8,7 @@ from rushlight.ir.plan import Assertion, Plan, SymbolSource
 from rushlight.ir.scalar import Buffer
 from rushlight.ir.type import TensorType
 from rushlight.schedule.launches import LaunchMaker
-from rushlight.schedule.lower.constants import carried
+from rushlight.schedule.lower.constants import cached_outputs
 from rushlight.schedule.memory.arena import plan_memory
 from rushlight.schedule.memory.unread import mark_unread
 from rushlight.schedule.record import Schedule
@@ -31,7 +31,7 @@ def make_plan(schedule: Schedule) -> Plan:
     maker.share_packs()
     once = None
     if first.launches:
-        once = _once_plan(first, schedule.inputs, carried(maker.launches, first.launches, schedule.inputs))
+        once = _once_plan(first, schedule.inputs, cached_outputs(maker.launches, first.launches, schedule.inputs))
     return _main_plan(schedule, maker, once)
 
 

@@ -47,7 +47,7 @@ class End:
 
 
 def finite_flags(factors: Sequence[tuple[Group, int]], batch: int, name: str) -> Node:
-    """For each value of the batch axes, whether all elements of some operands of products are finite."""
+    """A node with one flag per batch index: whether all elements of the given operands are finite."""
     first = factors[0][0].nodes[0]
     axes = fresh_axes(first.axes[:batch], "b")
     flags = Buffer(name, TensorType(tuple([axis_size(axis) for axis in axes]), bool_), "arena")
@@ -68,7 +68,10 @@ def finite_flags(factors: Sequence[tuple[Group, int]], batch: int, name: str) ->
 
 
 class Limits:
-    """What a band's groups leave out beyond the last of its rows. Without a product to shorten there are none."""
+    """The parts of a chain's groups that need no computing past the causal bound.
+
+    There are none unless a product gets shorter.
+    """
 
     def __init__(
         self,
@@ -114,7 +117,7 @@ class Limits:
         return term if term.op is OPS["constant"] else None
 
     def made_beyond(self, load: Scalar, axis: SizeExpr) -> Scalar | None:
-        """The constant that was written before the bands run where a load's last index is past the end."""
+        """The constant that a load finds past the end, if it was written before the row blocks run."""
         maker = self.makers.get(load.attr("buffer"))
         if maker is None:
             return None
@@ -139,9 +142,9 @@ class Limits:
         return statically_known(lt(0, substitute(gap, {axis: self.end})))
 
     def ends_of(self, group: Group) -> Iterator[End]:
-        """Where a product's operand is zero past the end of its only inner axis, or of any axis of a sum over rows.
+        """The inner axes of a product past whose end one operand is zero.
 
-        The other operand is there before the bands run: so it can be known whether it is finite.
+        The other operand must exist before the row blocks run, so that its finiteness can be looked up.
         """
         contraction = group.nodes[0].contraction
         if group.gemm is None or contraction is None or len(contraction.attr("axes")) != 1:
@@ -156,7 +159,7 @@ class Limits:
                     yield End(group, axis, 1 - place)
 
     def applied(self) -> list[Group]:
-        """The groups with shorter axes."""
+        """The groups with axes shortened to the causal bound."""
         size = self.columns
         images: dict[Node, dict[SizeExpr, Index]] = {}
         for group in self.groups:
@@ -171,18 +174,18 @@ class Limits:
         return groups
 
     def is_whole(self, node: Node) -> bool:
-        """Whether others than the chain read a value."""
+        """Whether groups outside the chain read a value."""
         return node.stored and node.buffer not in self.private
 
     def rest(self, node: Node) -> Node:
-        """The constants past the end of a value that others read."""
+        """A node that writes the constants past the bound of a value that others read."""
         *rows, columns = node.axes
         axis = axis_symbol(self.columns - self.causal_bound, "j")
         place = tuple([substitute(item, {columns: axis + self.causal_bound}) for item in node.index()])
         return replace(node.with_body((*rows, axis), self.beyond[node.buffer], place), reduces=False)
 
     def ending_axes(self, group: Group, node: Node) -> list[SizeExpr]:
-        """Bound axes past whose end nothing counts."""
+        """The bound axes of a node past whose end all terms are the identity."""
         found: list[SizeExpr] = []
         for term in postorder([node.body]):
             axes = bound_axes(term)
@@ -195,7 +198,7 @@ class Limits:
         return found
 
     def short_columns(self, images: Mapping[Node, dict[SizeExpr, Index]]) -> set[Buffer]:
-        """Values that are not computed past the end: the chain's own that it never reads there, and known constants."""
+        """Values that need not be computed past the bound: never read there, or known constants there."""
         short: set[Buffer] = set()
         for made in reversed(self.nodes()):
             if len(made.axes) < 2 or axis_size(made.axes[-1]) != self.columns:
@@ -212,7 +215,7 @@ class Limits:
         return short
 
     def ends_in(self, node: Node, load: Scalar, images: Mapping[SizeExpr, Index], short: set[Buffer]) -> bool:
-        """Whether a load's last index ends at the reach."""
+        """Whether the last index of a load stays below the causal bound."""
         axis = as_size(load.operands[-1])
         return isinstance(axis, SizeExpr) and (axis in images or (node.buffer in short and axis is node.axes[-1]))
 
@@ -230,7 +233,7 @@ class Limits:
 
 
 def causal_bound_of(limits: Limits, flags: Node, loops: Sequence[RowBlockLoop]) -> CausalBound:
-    """Where a band looks up its reach."""
+    """The record with which a row block looks up its causal bound."""
     at: Size = 0
     for size, loop in zip(flags.buffer.type.shape, loops, strict=False):
         at = at * size + loop.start

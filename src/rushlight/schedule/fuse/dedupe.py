@@ -1,4 +1,4 @@
-"""Groups that differ in nothing but their buffers, as the layers of a network do: they need their kernels once."""
+"""Finds groups that differ only in their buffers, such as a network's layers, to share kernels."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from rushlight.term import attr_key, postorder
 
 
 class StructuralKey:
-    """What scheduling sees of groups, with buffers and axes by number: equal `key`s, equal kernels.
+    """A key of groups in which buffers and axes are numbers: groups with equal keys need the same kernels.
 
-    `makers` of what the groups read, and `other` things, matter too. `buffers` are those that the numbers stand for.
+    The key covers the nodes that make what the groups read (`makers`) and `other` values. `buffers` lists the buffers
+    in the order of their numbers.
     """
 
     def __init__(
-        self, groups: Sequence[Group], placed: Mapping[Buffer, Buffer], makers: Sequence[Node] = (), *other: Any
+        self, groups: Sequence[Group], aliases: Mapping[Buffer, Buffer], makers: Sequence[Node] = (), *other: Any
     ) -> None:
-        self._placed = placed
+        self._aliases = aliases
         self._buffers: dict[Buffer, int] = {}
         self._axes: dict[SizeExpr, int] = {}
         self._terms: dict[int, int] = {}
@@ -41,7 +42,7 @@ class StructuralKey:
 
     @property
     def key(self) -> Hashable:
-        """Equal for groups that are alike."""
+        """Equal for groups that need the same kernels."""
         return tuple(self._parts)
 
     @property
@@ -59,7 +60,7 @@ class StructuralKey:
             self._parts.append((self._image(scatter.axes), index, self._term(scatter.value), scatter.combine))
 
     def _term(self, root: Scalar) -> int:
-        """The number of a term, which is noted with all below it."""
+        """The number of a term. Numbers its operands first."""
         known = self._terms
         if id(root) not in known:
             for term in postorder([root]):
@@ -88,9 +89,9 @@ class StructuralKey:
             number = self._buffers[buffer] = len(self._buffers)
             type_ = buffer.type
             layout = (self._image(type_.shape), self._image(type_.strides), type_.dtype)
-            place = self._placed.get(buffer)
-            placed = None if place is None else self._buffer(place)
-            self._parts.append(("buffer", layout, buffer.scope, buffer.constant, placed))
+            memory = self._aliases.get(buffer)
+            alias = None if memory is None else self._buffer(memory)
+            self._parts.append(("buffer", layout, buffer.scope, buffer.constant, alias))
         return ("buffer", number)
 
     def _size(self, size: Size) -> Hashable:
@@ -112,10 +113,10 @@ class StructuralKey:
         return (atom.op, *[self._size(operand) for operand in atom.operands])
 
 
-class Again:
-    """The launches of groups for others that are alike.
+class LaunchCopy:
+    """Copies launches made for one group to a group with an equal key.
 
-    Memory of their own, which no number stands for, is made anew, with `mark` added to its name.
+    Scratch memory of the launches, which has no number in the key, is created anew, with `mark` added to its name.
     """
 
     def __init__(self, made_for: StructuralKey, wanted: StructuralKey, mark: str) -> None:
@@ -123,7 +124,7 @@ class Again:
         self._mark = mark
 
     def __call__(self, launch: Launch) -> Launch:
-        """The launch with the others' buffers."""
+        """The launch on the buffers of the other group."""
         for buffer in launch.buffers:
             if buffer not in self._images:
                 self._images[buffer] = Buffer(f"{buffer.name}{self._mark}", buffer.type, buffer.scope)

@@ -1,8 +1,8 @@
-"""Fusion: nodes are gathered into groups, one kernel each, by verdicts with reasons.
+"""Fusion: gathers nodes in groups, one kernel each, by verdicts with reasons.
 
-A group runs over outer axes that all its nodes share; a node may have inner axes of its own below them. Inside a
-group a value is not read back from memory: its body is evaluated where it is used. That is right when a reader stands
-at the same outer index, and costs nothing when the code generator keeps row results in registers.
+A group runs over outer axes that all its nodes share; a node may have inner axes of its own below them. Inside a group
+a value is not read back from memory: its body is evaluated where it is used. That is correct if the reader uses the
+same outer index, and it is free if the code generator keeps row results in registers.
 """
 
 from __future__ import annotations
@@ -19,17 +19,19 @@ from rushlight.sym import product
 
 MAX_BUFFERS = 24
 MAX_NODES = 48
-# A group without outer axes runs on one thread: larger producers are not drawn into it.
+# A group without outer axes runs on one thread, so producers with more elements do not join it.
 SERIAL_ELEMENTS = 4096
-# So many definitions later a value is no longer at hand: what is made of it now is wanted now, not back then.
+# A pointwise node this many definitions after a group joins it only if that ends the life of an operand: otherwise its
+# result takes memory from there on.
 FAR = 64
 
 
 @dataclass(slots=True, eq=False)
 class Group:
-    """Nodes that make one kernel; compared by identity.
+    """Nodes that make one kernel; compared by identity. Only fusion changes it.
 
-    `outer` is the number of shared leading axes, None while every node is pointwise.
+    `outer` is the number of shared leading axes, or None while every node is pointwise. `ancestors` has a bit for the
+    number of each group that must run before.
     """
 
     number: int
@@ -45,13 +47,13 @@ class Group:
         return len(self.nodes[0].axes) if self.outer is None else self.outer
 
     def read_buffers(self) -> list[Buffer]:
-        """What its nodes read, in order, each buffer once."""
+        """The buffers that its nodes read, in order, each once."""
         return list(dict.fromkeys([buffer for node in self.nodes for buffer, _ in node.reads()]))
 
 
 @dataclass(slots=True)
 class Missed:
-    """A fusion that was looked at and declined."""
+    """A fusion that was considered and declined."""
 
     producer: str
     consumer: str
@@ -60,7 +62,7 @@ class Missed:
 
 @dataclass(slots=True)
 class Fused:
-    """The outcome: groups, no two of which need each other, and the declined candidates."""
+    """Groups whose dependences have no cycle, and the declined fusions."""
 
     groups: list[Group]
     missed: list[Missed]
@@ -69,7 +71,7 @@ class Fused:
 def fuse_nodes(nodes: Sequence[Node]) -> Fused:
     """Gathers nodes greedily, in program order.
 
-    Into a producer's group first, then into one that reads the same data.
+    A node joins the group of a producer if it can, otherwise a group that reads the same data.
     """
     groups: list[Group] = []
     home: dict[Buffer, Group] = {}
@@ -144,9 +146,9 @@ def can_join(group: Group, node: Node, groups: list[Group], producers: dict[int,
 
 
 def _is_timely(group: Group, node: Node, last: Mapping[Buffer, int]) -> Verdict:
-    """Whether it saves memory to compute a value where an earlier group runs.
+    """Whether computing a value where an earlier group runs does not cost memory.
 
-    It takes memory from there on. What it is made of does so too, unless this was its last use.
+    The value takes memory from there on, and so do its operands, unless this is their last use.
     """
     near = node.order - group.nodes[-1].order <= FAR
     if near or node.reduces or node.buffer.scope != "arena":

@@ -1,4 +1,4 @@
-"""The order of launches: values before their readers, readers of old values before these are overwritten."""
+"""The order of groups: producers before readers, readers of old values before their overwriting."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from rushlight.sym import optimization_hint, product
 
 
 def order_groups(groups: Sequence[Group], overwrites: Mapping[Buffer, Buffer]) -> list[Group]:
-    """An order in which groups can run, found in a time that grows with the number of reads.
+    """An order in which groups can run; the time is linear in the number of reads.
 
-    `overwrites` maps new values to the parameters in whose storage they could lie. A group that makes such a value
-    waits for all other readers of the old one. Where some of these need the group itself it cannot wait, and runs when
-    nothing else can.
+    `overwrites` maps new values to the parameters in whose memory they could be written. A group that makes such a
+    value waits for all other readers of the old one. If one of these readers depends on the group, the group runs when
+    nothing else can, and the value is copied later.
 
-    Of the groups that could run next, one that leaves no more arena memory in use than there was goes first; else the
-    one whose first node comes first in the program.
+    Among the groups that can run next, one that does not increase the arena memory in use goes first; otherwise the one
+    whose first node comes first in the program.
     """
     return _Order(groups, overwrites).run()
 
@@ -75,7 +75,7 @@ class _Order:
         return ordered
 
     def _offer(self, number: int) -> None:
-        """Puts a group where it belongs by now: among those that can run, or that could but should not yet."""
+        """Puts a group in the queue that fits its state: ready, or waiting for readers of an old value."""
         if self.needs[number] or number in self.done:
             return
         item = (self.groups[number].nodes[0].order, number)
@@ -99,7 +99,7 @@ class _Order:
             self._offer(user)
 
     def _note_last_reader(self, buffer: Buffer) -> None:
-        """The last reader of a value in the arena is the one that frees it."""
+        """Credits the last reader of an arena value with the memory that it frees."""
         if len(self.readers[buffer]) == 1 and buffer in self.home:
             (reader,) = self.readers[buffer]
             self.freed[reader] += _arena_bytes(buffer)

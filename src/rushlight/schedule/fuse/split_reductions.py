@@ -1,4 +1,4 @@
-"""Splitting large reductions to few results, so that more than one thread can work on them, each on whole rows.
+"""Splits large reductions into partial results of blocks, so that several threads can work on them.
 
 The split is at the block edges that the reduction's Order fixes, so the bits are those of the unsplit form.
 """
@@ -25,14 +25,14 @@ from rushlight.sym import (
 from rushlight.term import postorder
 from rushlight.term import substitute as replace_terms
 
-# Blocks are folded one after the other: each is one element to the second stage.
+# The second stage folds the partial results of blocks one after the other.
 FOLD = Order(1, 1, 1)
-# Steps of each lane from which on that pays.
+# The least number of steps of each lane for which a split pays.
 MIN_STEPS = 512
 
 
 class RowSum(NamedTuple):
-    """What a kind of reduction that may go row by row starts from, and its step."""
+    """The initial value and the step of a reduction that may run row by row."""
 
     start: float
     step: str
@@ -42,9 +42,9 @@ ROW_SUMS = {"sum": RowSum(0.0, "add"), "signed_sum": RowSum(-0.0, "add"), "prod"
 
 
 def split_reductions(nodes: list[Node]) -> list[Node]:
-    """Reductions of many blocks become two nodes: one result per block, then the fold over them.
+    """Turns a reduction of many blocks into two nodes: partial results, then the fold over them.
 
-    That is done where there are no axes, and where an axis of the results runs along the rows that are summed up.
+    Reductions to a scalar are split, and reductions whose results lie along the rows that are summed.
     """
     spread = _spread_out(nodes)
     result: list[Node] = []
@@ -58,7 +58,7 @@ def split_reductions(nodes: list[Node]) -> list[Node]:
 
 
 def _spread_out(nodes: list[Node]) -> set[Buffer]:
-    """Values that are read while a reduction runs, or for more elements than they have: best made where they are."""
+    """Values that are read inside a reduction, or by nodes with more axes: best computed in place."""
     rank = {node.buffer: len(node.axes) for node in nodes}
     return {
         buffer for node in nodes for buffer, _ in node.reads() if node.reduces or len(node.axes) > rank.get(buffer, 0)
@@ -66,7 +66,7 @@ def _spread_out(nodes: list[Node]) -> set[Buffer]:
 
 
 def _sums_rows(node: Node, reduction: Scalar) -> bool:
-    """Whether sums of many columns each read rows: the last axis walks by one, and the elements are numbers."""
+    """Whether a node sums rows of numbers, a sum for each column, with columns of stride 1."""
     if reduction.attr("kind") not in ROW_SUMS or reduction.attr("order").lanes != 1:
         return False
     reads = [read for read in loads(reduction) if read.operands]
@@ -76,7 +76,7 @@ def _sums_rows(node: Node, reduction: Scalar) -> bool:
 
 
 def _splittable(node: Node) -> Scalar | None:
-    """The one reduction of a node, if it is needed whatever the data, as long everywhere and may be of many blocks."""
+    """The only reduction of a node, if unconditional, equally long for all results, and of several blocks."""
     reductions = [term for term in postorder([node.body]) if bound_axes(term)]
     if node.scatter is not None or len(reductions) != 1 or reductions[0].op is not OPS["reduce"]:
         return None

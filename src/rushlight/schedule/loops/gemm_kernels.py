@@ -21,8 +21,8 @@ from rushlight.schedule.fuse.fusion import Group
 from rushlight.schedule.gemm.matrices import Matrices, count, made_format, matrices, plain_load
 from rushlight.schedule.gemm.recognition import GemmShape
 from rushlight.schedule.loops.kernels import (
-    Item,
-    Nest,
+    LoopNest,
+    NestStore,
     Step,
     build_kernel,
     finish_kernel,
@@ -60,7 +60,7 @@ MOST_RESULTS_IN_PARTS = 1 << 14
 
 
 def build_gemm(
-    group: Group, machine: ScheduleTarget, placed: Mapping[Buffer, Buffer], number: int, *, shared: bool
+    group: Group, target: ScheduleTarget, aliases: Mapping[Buffer, Buffer], number: int, *, shared: bool
 ) -> Iterator[Step]:
     """The launches of a group led by a matrix product, each `shared` among threads or one thread's."""
     shape = group.gemm
@@ -68,8 +68,8 @@ def build_gemm(
     node = group.nodes[0]
     assert node.contraction is not None
     name = f"k{number}"
-    a_term, b_term = (_linear(term, placed) for term in (shape.a, shape.b))
-    stored = _stored_product(group, shape, placed)
+    a_term, b_term = (_linear(term, aliases) for term in (shape.a, shape.b))
+    stored = _stored_product(group, shape, aliases)
     dtype = node.contraction.operands[0].type
     widens = dtype is not node.contraction.type
     # What is constant is packed once: a product streams it as it needs it, with however few rows.
@@ -83,7 +83,7 @@ def build_gemm(
     is_made = b is None and (widens or not (many_rows or b_once))
     tile = choose_tile(
         dtype.name,
-        machine.vector_bytes,
+        target.vector_bytes,
         a_format=_packed_format(a_term, shape, a_once) if a is None else a.format,
         a_packed=a is None,
         b_packed=b is None and not is_made,
@@ -92,12 +92,12 @@ def build_gemm(
         rows=rows if isinstance(rows, int) else 0,
     )
     sizes = (count(shape.batch), count(shape.rows), count(shape.columns), count(shape.inner))
-    tile = machine.choose(Product(tile, sizes, c is None))
+    tile = target.choose(Product(tile, sizes, c is None))
     a = a or (yield from _pack_a(a_term, shape, tile, split, name))
     prologue = _prologue(b_term, shape, tile, name) if is_made else None
     if b is None and prologue is None:
         b = yield from _pack_b(b_term, shape, tile, split, name)
-    epilogue = _epilogue(group, shape, placed, name) if c is None else None
+    epilogue = _epilogue(group, shape, aliases, name) if c is None else None
     room = _room_for_sums(tile, sizes) if shared else None
     sums = None if room is None else Buffer(f"{name}_sums", TensorType(room, node.contraction.type), "arena")
     kernel = GemmKernel(name, tile, epilogue, prologue, split_k=sums is not None)
@@ -124,12 +124,12 @@ def _place_operands(
     return best
 
 
-def _stored_product(group: Group, shape: GemmShape, placed: Mapping[Buffer, Buffer]) -> tuple[Buffer, Size] | None:
+def _stored_product(group: Group, shape: GemmShape, aliases: Mapping[Buffer, Buffer]) -> tuple[Buffer, Size] | None:
     """The buffer and offset of the product where it is all that the group stores, and stored as it is."""
     node = group.nodes[0]
     if len(group.nodes) > 1 or node.contraction is not node.body:
         return None
-    return placed.get(node.buffer, node.buffer), substitute(node.offset(), dict(shape.parted))
+    return aliases.get(node.buffer, node.buffer), substitute(node.offset(), dict(shape.parted))
 
 
 def _packed_format(term: Scalar, shape: GemmShape, once: bool) -> Format:
@@ -139,10 +139,10 @@ def _packed_format(term: Scalar, shape: GemmShape, once: bool) -> Format:
     return "column" if shape.rows and _unit_step(term, shape.rows) and not _unit_step(term, shape.inner) else "row"
 
 
-def _linear(term: Scalar, placed: Mapping[Buffer, Buffer]) -> Scalar:
-    nest = Nest((), [Item((), Buffer("none", TensorType((), term.type)), index(0), term)])
-    linearise(nest, placed)
-    return nest.items[0].value
+def _linear(term: Scalar, aliases: Mapping[Buffer, Buffer]) -> Scalar:
+    nest = LoopNest((), [NestStore((), Buffer("none", TensorType((), term.type)), index(0), term)])
+    linearise(nest, aliases)
+    return nest.stores[0].value
 
 
 def _unit_step(term: Scalar, axes: Sequence[SizeExpr]) -> bool:
@@ -241,7 +241,9 @@ def _pack_step(
     value = Substitution(images)(term)
     axes = [axis for axis in outer if isinstance(axis, SizeExpr)]
     single: dict[SizeExpr, Index] = {axis: 0 for axis in axes if axis_size(axis) == 1}
-    nest = Nest(tuple([axis for axis in axes if axis not in single]), [Item((within,), packed, index(offset), value)])
+    nest = LoopNest(
+        tuple([axis for axis in axes if axis not in single]), [NestStore((within,), packed, index(offset), value)]
+    )
     if single:
         nest.map(Substitution(single))
     return replace(build_kernel(nest, name), once=is_constant(term, images))
@@ -294,12 +296,12 @@ def _prologue(term: Scalar, shape: GemmShape, tile: GemmTile, name: str) -> Kern
     counted, far_axes, position = _walk(far)
     images = {**_at_positions(((shape.batch, batch), (near, near_at + within))), **counted}
     offset = index((position - far_at) * tile.made_ld + within)
-    item = Item((within, *far_axes), panel, offset, Substitution(images)(term))
+    item = NestStore((within, *far_axes), panel, offset, Substitution(images)(term))
     far_axes, turns, width = _written_out(far_axes) if tile.b_format == "row" else (far_axes, ({},), 1)
     span = floordiv(far_at, width), ceildiv(far_at + far_count, width)
     places = [Substitution(turn) for turn in turns]
-    nest = Nest((), [Item((within, *far_axes), panel, at(item.offset), at(item.value)) for at in places])
-    stores = tuple([Store(panel, turn.offset, turn.value) for turn in nest.items])
+    nest = LoopNest((), [NestStore((within, *far_axes), panel, at(item.offset), at(item.value)) for at in places])
+    stores = tuple([Store(panel, turn.offset, turn.value) for turn in nest.stores])
     rows = span_loops(far_axes, *span, stores, width)
     body = (Loop(Axis(within, axis_size(within), AxisKind.VECTOR), rows),)
     return _attached(finish_kernel(nest, f"{name}_prologue", (), body, 1), panel, first)
@@ -319,7 +321,7 @@ def _written_out(
     return axes[:-1], tuple([{axes[-1]: place} for place in range(size)]), size
 
 
-def _epilogue(group: Group, shape: GemmShape, placed: Mapping[Buffer, Buffer], name: str) -> Kernel:
+def _epilogue(group: Group, shape: GemmShape, aliases: Mapping[Buffer, Buffer], name: str) -> Kernel:
     """The group's stores over the rows and columns of one tile."""
     node = group.nodes[0]
     assert node.contraction is not None
@@ -330,14 +332,14 @@ def _epilogue(group: Group, shape: GemmShape, placed: Mapping[Buffer, Buffer], n
     product_load = load(tile, m_in * leading + n_in)
     (body,) = replace_terms([node.body], {node.contraction: product_load}, rebuild)
     led = Group(group.number, [replace(node, body=body), *group.nodes[1:]], None)
-    nest = open_group(led, placed, frozenset({tile}))
+    nest = open_group(led, aliases, frozenset({tile}))
     new = dict(zip(node.axes, nest.outer, strict=True))
     positions = ((shape.batch, batch), (shape.rows, row + m_in), (shape.columns, column + n_in))
     images = _at_positions([([new.get(axis, axis) for axis in axes], at) for axes, at in positions])
     parted = {new[axis]: substitute(image, images) for axis, image in shape.parted}
     nest.map(Substitution({**images, **parted}))
     nest.outer = (m_in,)
-    for item in nest.items:
+    for item in nest.stores:
         item.inner = (n_in,)
     return _attached(build_kernel(nest, f"{name}_epilogue"), tile, first)
 

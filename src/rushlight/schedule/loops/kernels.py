@@ -43,12 +43,12 @@ from rushlight.sym import (
 )
 from rushlight.term import postorder
 
-# Values of axes that a span has, at the most that is common.
+# Upper bound of the number of axis values in a span.
 SPAN = 256
-# Values of an axis that may be written out.
+# The most values of an axis that is unrolled.
 FEW = 8
-# Places of an axis that are written out where operands are contiguous along it and their lanes are not, and the terms
-# of a body that is worth it.
+# The number of unrolled values of a crossing axis, along which operands are contiguous and lanes are not; and the most
+# terms of a body for which that pays.
 SIDE = 8
 MOST_TERMS = 60
 
@@ -56,8 +56,8 @@ Body = tuple[Statement, ...]
 
 
 @dataclass(slots=True)
-class Item:
-    """A store before loops are made around it: its inner axes, its offset, its value."""
+class NestStore:
+    """A store before loops are written around it: its inner axes, its offset, its value."""
 
     inner: tuple[SizeExpr, ...]
     buffer: Buffer
@@ -66,29 +66,29 @@ class Item:
 
 
 @dataclass(slots=True)
-class Nest:
-    """A kernel in the making: outer axes, then stores with inner axes of their own."""
+class LoopNest:
+    """A kernel under construction: outer axes, then stores with inner axes of their own."""
 
     outer: tuple[SizeExpr, ...]
-    items: list[Item]
+    stores: list[NestStore]
     conditions: list[Scalar] = field(default_factory=list)
 
     def roots(self) -> list[Scalar]:
         """All scalars of the nest."""
-        return [scalar for item in self.items for scalar in (item.value, item.offset)] + self.conditions
+        return [scalar for item in self.stores for scalar in (item.value, item.offset)] + self.conditions
 
     def map(self, image: Substitution) -> None:
         """Rewrites all scalars."""
-        for item in self.items:
+        for item in self.stores:
             item.value, item.offset = image(item.value), image(item.offset)
         self.conditions = [image(condition) for condition in self.conditions]
 
 
-def open_group(group: Group, placed: Mapping[Buffer, Buffer], linear: frozenset[Buffer] = frozenset()) -> Nest:
-    """The group's stores over common axes, every value of the group evaluated in place, addresses linear.
+def open_group(group: Group, aliases: Mapping[Buffer, Buffer], linear: frozenset[Buffer] = frozenset()) -> LoopNest:
+    """The stores of a group over common axes, with every value of the group evaluated in place.
 
-    `placed` names values that live in the storage of another buffer, at the strides of their own type; loads from
-    buffers in `linear` have linear addresses already.
+    Addresses become linear. `aliases` maps values to the buffers whose memory holds them, at the strides of their own
+    type. Loads from buffers in `linear` have linear addresses already.
     """
     rank = group.outer_rank
     first = group.nodes[0]
@@ -107,7 +107,7 @@ def open_group(group: Group, placed: Mapping[Buffer, Buffer], linear: frozenset[
                 images[axis] = item if size is None else size
         return Substitution(images)(body) if images else body
 
-    items: list[Item] = []
+    items: list[NestStore] = []
     for node in group.nodes:
         sizes = node.sizes[rank:]
         if sizes not in inner_axes:
@@ -118,37 +118,37 @@ def open_group(group: Group, placed: Mapping[Buffer, Buffer], linear: frozenset[
         bodies[node.buffer] = (at, body)
         if node.stored:
             offset = linear_offset(tuple([index(item) for item in at]), node.buffer.type.strides)
-            items.append(Item(inner_axes[sizes], placed.get(node.buffer, node.buffer), offset, body))
-    nest = Nest(outer, items)
-    linearise(nest, placed, linear)
+            items.append(NestStore(inner_axes[sizes], aliases.get(node.buffer, node.buffer), offset, body))
+    nest = LoopNest(outer, items)
+    linearise(nest, aliases, linear)
     return nest
 
 
-def linearise(nest: Nest, placed: Mapping[Buffer, Buffer], linear: frozenset[Buffer] = frozenset()) -> None:
+def linearise(nest: LoopNest, aliases: Mapping[Buffer, Buffer], linear: frozenset[Buffer] = frozenset()) -> None:
     """Gives every load one linear element offset."""
 
     def linear_load(buffer: Buffer, indices: tuple[Scalar, ...]) -> Scalar | None:
         if buffer in linear:
             return None
-        return load(placed.get(buffer, buffer), linear_offset(indices, buffer.type.strides))
+        return load(aliases.get(buffer, buffer), linear_offset(indices, buffer.type.strides))
 
     nest.map(Substitution({}, linear_load))
 
 
-def collapse(nest: Nest) -> None:
-    """Merges neighbouring axes that every address walks as one: outer, inner and reduced ones."""
+def collapse(nest: LoopNest) -> None:
+    """Merges neighbouring axes that every address walks as one axis: outer, inner and reduced axes."""
     nest.outer = _collapse_axes(nest, nest.outer)
     done: dict[tuple[SizeExpr, ...], tuple[SizeExpr, ...]] = {}
-    for item in list(nest.items):
+    for item in list(nest.stores):
         if item.inner not in done:
             done[item.inner] = _collapse_axes(nest, item.inner)
-    for item in nest.items:
+    for item in nest.stores:
         item.inner = done[item.inner]
     for axes in {bound_axes(term): None for term in postorder(nest.roots()) if len(bound_axes(term)) > 1}:
         _collapse_axes(nest, axes, bound=True)
 
 
-def _collapse_axes(nest: Nest, axes: tuple[SizeExpr, ...], bound: bool = False) -> tuple[SizeExpr, ...]:
+def _collapse_axes(nest: LoopNest, axes: tuple[SizeExpr, ...], bound: bool = False) -> tuple[SizeExpr, ...]:
     kept = list(axes)
     place = len(kept) - 2
     while place >= 0:
@@ -161,7 +161,7 @@ def _collapse_axes(nest: Nest, axes: tuple[SizeExpr, ...], bound: bool = False) 
     return tuple(kept)
 
 
-def _walk_as_one(nest: Nest, a: SizeExpr, b: SizeExpr) -> bool:
+def _walk_as_one(nest: LoopNest, a: SizeExpr, b: SizeExpr) -> bool:
     size, exprs = axis_size(b), index_exprs(nest.roots())
     for expr in exprs:
         step_a, step_b = coefficient(expr, a), coefficient(expr, b)
@@ -176,9 +176,9 @@ def _walk_as_one(nest: Nest, a: SizeExpr, b: SizeExpr) -> bool:
 
 @frozen
 class Step:
-    """One launch: a kernel, its argument words, its parallel iterations, and the scalar steps of one iteration.
+    """One launch: a kernel, its arguments, its parallel iterations, and the scalar steps of an iteration.
 
-    One that packs constants is needed only `once`.
+    `once`: the step packs constants and runs only once.
     """
 
     kernel: Kernel | GemmKernel
@@ -188,39 +188,39 @@ class Step:
     once: bool = False
 
 
-def build_kernel(nest: Nest, name: str) -> Step:
+def build_kernel(nest: LoopNest, name: str) -> Step:
     """Chooses axis kinds and writes the loops."""
     _part_last(nest)
-    if any(item.inner for item in nest.items) or not nest.outer:
+    if any(item.inner for item in nest.stores) or not nest.outer:
         return _rows(nest, name)
     if _wants_inner_vector(nest):
         return _rows(nest, name, _chains_side_by_side(nest))
     return _flat(nest, name)
 
 
-def _part_last(nest: Nest) -> None:
-    """Parts the last of the outer axes by a remainder that conditions ask for, each with a loop of its own."""
-    if not nest.outer or nest.conditions or any(item.inner for item in nest.items):
+def _part_last(nest: LoopNest) -> None:
+    """Splits the last outer axis by remainders that conditions ask for; each remainder gets its own loop."""
+    if not nest.outer or nest.conditions or any(item.inner for item in nest.stores):
         return
     *outer, last = nest.outer
-    phases = phases_of([item.value for item in nest.items], last)
+    phases = phases_of([item.value for item in nest.stores], last)
     if not phases:
         return
-    items: list[Item] = []
+    items: list[NestStore] = []
     for axis, image in phases:
         at = Substitution({last: image})
-        for item in nest.items:
+        for item in nest.stores:
             value, offset = unroll_chains([at(item.value), at(item.offset)])
-            items.append(Item((axis,), item.buffer, offset, value))
-    nest.outer, nest.items = tuple(outer), items
+            items.append(NestStore((axis,), item.buffer, offset, value))
+    nest.outer, nest.stores = tuple(outer), items
 
 
-def _wants_inner_vector(nest: Nest) -> bool:
+def _wants_inner_vector(nest: LoopNest) -> bool:
     """Whether a nest without inner axes is best vectorised along its reductions.
 
-    A single chain cannot be, unless its steps may come in any order: of floats it does not count, because each of its
-    steps would wait for the one before (2 to 8 times slower than results side by side, however far apart they read).
-    One of integers counts where nothing lies close together along the results.
+    A reduction that is a single chain cannot be, unless its steps may come in any order. Float chains do not count:
+    each step waits for the one before (2 to 8 times slower than results side by side, however far apart they read).
+    Integer chains count if no operand is nearly contiguous along the results.
     """
     last = nest.outer[-1]
     along_outer = along_inner = 0
@@ -237,18 +237,18 @@ def _wants_inner_vector(nest: Nest) -> bool:
     return along_inner > along_outer
 
 
-def _flat(nest: Nest, name: str) -> Step:
-    """All axes are outer: the innermost is vectorised, alone it is parallel too."""
+def _flat(nest: LoopNest, name: str) -> Step:
+    """Vectorises the innermost outer axis; if it is the only axis, it is parallel too."""
     axes, reduced = _vector_last(nest), _reduced(nest)
-    for item in nest.items:
+    for item in nest.stores:
         item.value, item.offset = unroll_chains([item.value, item.offset])
     axes = _side_by_side(nest, axes)
     crossing = crossing_axis(
-        [(item.buffer, item.offset) for item in nest.items], [item.value for item in nest.items], axes
+        [(item.buffer, item.offset) for item in nest.stores], [item.value for item in nest.stores], axes
     )
     if crossing is not None:
         return _tiled(nest, name, axes, *crossing)
-    body: tuple[Statement, ...] = tuple([Store(item.buffer, item.offset, item.value) for item in nest.items])
+    body: tuple[Statement, ...] = tuple([Store(item.buffer, item.offset, item.value) for item in nest.stores])
     if len(axes) > 1:
         body = (Loop(Axis(axes[-1], axis_size(axes[-1]), AxisKind.VECTOR), body),)
         parallel = axes[:-1]
@@ -258,10 +258,11 @@ def _flat(nest: Nest, name: str) -> Step:
     return finish_kernel(nest, name, parallel, body, work * reduced)
 
 
-def _tiled(nest: Nest, name: str, axes: tuple[SizeExpr, ...], crossing: SizeExpr, width: int) -> Step:
-    """The last axis and one that operands are contiguous along in blocks: a few lines of each operand at a time.
+def _tiled(nest: LoopNest, name: str, axes: tuple[SizeExpr, ...], crossing: SizeExpr, width: int) -> Step:
+    """Tiles the last axis and an axis along which operands are contiguous: a few cache lines at a time.
 
-    A body of few terms has neighbours along the crossing axis written out, for code that loads them together.
+    If the body is small, neighbours along the crossing axis are unrolled, so that codegen can load and transpose them
+    together.
     """
     last = axes[-1]
     near, far = in_blocks(axis_size(last), NEAR_BLOCK, "near"), in_blocks(axis_size(crossing), width, "far")
@@ -275,7 +276,7 @@ def _tiled(nest: Nest, name: str, axes: tuple[SizeExpr, ...], crossing: SizeExpr
             Substitution({last: near.position, crossing: substitute(far.position, {far.within: place})})
             for place in places
         ]
-        stores = [Store(item.buffer, at(item.offset), at(item.value)) for at in turns for item in nest.items]
+        stores = [Store(item.buffer, at(item.offset), at(item.value)) for at in turns for item in nest.stores]
         if axis_size(axis) != 0:
             loops.append(Loop(Axis(axis, axis_size(axis), AxisKind.SERIAL), tuple(stores)))
     body = (Loop(Axis(near.within, axis_size(near.within), AxisKind.VECTOR), tuple(loops)),)
@@ -285,10 +286,10 @@ def _tiled(nest: Nest, name: str, axes: tuple[SizeExpr, ...], crossing: SizeExpr
     return finish_kernel(nest, name, nest.outer, body, work)
 
 
-def _side_by_side(nest: Nest, axes: tuple[SizeExpr, ...]) -> tuple[SizeExpr, ...]:
-    """Axes of which one is written out where the last one fills few lanes: chains that run next to each other.
+def _side_by_side(nest: LoopNest, axes: tuple[SizeExpr, ...]) -> tuple[SizeExpr, ...]:
+    """The axes without one short axis, which is unrolled if the last axis fills few lanes.
 
-    They share their loop and what they read in common; one alone would wait for each of its own steps.
+    The unrolled chains share a loop and their common loads; a single chain would wait for each of its own steps.
     """
     short = [axis for axis in axes if _is_few(axis)]
     if len(short) < 2 or short[-1] is not axes[-1] or len(axes) < 3 or not _single_chains(nest):
@@ -297,17 +298,19 @@ def _side_by_side(nest: Nest, axes: tuple[SizeExpr, ...]) -> tuple[SizeExpr, ...
     return tuple([axis for axis in axes if axis is not short[-2]])
 
 
-def _single_chains(nest: Nest) -> list[Scalar]:
-    """The reductions whose steps wait for each other."""
+def _single_chains(nest: LoopNest) -> list[Scalar]:
+    """The reductions that are single dependence chains."""
     return [term for term in postorder(nest.roots()) if bound_axes(term) and term.attr("order").lanes == 1]
 
 
-def _write_out(nest: Nest, axis: SizeExpr) -> None:
-    """Gives each value of a short outer axis stores of its own."""
+def _write_out(nest: LoopNest, axis: SizeExpr) -> None:
+    """Unrolls a short outer axis: each of its values gets stores of its own."""
     size = axis_size(axis)
     assert isinstance(size, int)
     turns = [Substitution({axis: place}) for place in range(size)]
-    nest.items = [Item(item.inner, item.buffer, at(item.offset), at(item.value)) for at in turns for item in nest.items]
+    nest.stores = [
+        NestStore(item.inner, item.buffer, at(item.offset), at(item.value)) for at in turns for item in nest.stores
+    ]
     nest.outer = tuple([other for other in nest.outer if other is not axis])
 
 
@@ -316,45 +319,45 @@ def _is_few(axis: SizeExpr) -> bool:
     return isinstance(size, int) and 0 < size <= FEW
 
 
-def _vector_last(nest: Nest) -> tuple[SizeExpr, ...]:
-    """The outer axes with the one moved to the end that fewest addresses walk with long steps, and most with step 1.
+def _vector_last(nest: LoopNest) -> tuple[SizeExpr, ...]:
+    """The outer axes with the vector axis moved to the end: fewest long strides, then most strides of 1.
 
-    Addresses that do not depend on it are read once a row.
+    Addresses that do not depend on it are read once per row.
     """
 
     def score(axis: SizeExpr) -> tuple[int, int]:
-        steps = [step for item in nest.items for step in (step_along(item.offset, axis),) * 2]
-        steps += [step_along(read.operands[0], axis) for item in nest.items for read in loads(item.value)]
+        steps = [step for item in nest.stores for step in (step_along(item.offset, axis),) * 2]
+        steps += [step_along(read.operands[0], axis) for item in nest.stores for read in loads(item.value)]
         return -sum(1 for step in steps if step not in (0, 1)), steps.count(1)
 
     best = max(reversed(nest.outer), key=score)
     return (*[axis for axis in nest.outer if axis is not best], best)
 
 
-def _chains_side_by_side(nest: Nest) -> int:
-    """Writes the last of the outer axes out where it is short and its values are single chains; how many there are.
+def _chains_side_by_side(nest: LoopNest) -> int:
+    """Unrolls the last outer axis if it is short and its values are single chains; the number of chains.
 
-    Chains of one loop run next to each other. One alone waits in each step for the step before, and in so short a loop
-    it depends on where the code lies whether for more than that.
+    The chains of one loop overlap. A single chain waits in each step for the one before, and in so short a loop its
+    speed also depends on the alignment of the code.
     """
     last, chains = nest.outer[-1], _single_chains(nest)
-    if len(nest.outer) == 1 or len(nest.items) > 1 or not _is_few(last) or not chains:
+    if len(nest.outer) == 1 or len(nest.stores) > 1 or not _is_few(last) or not chains:
         return 1
     if any(depends_on(axis_size(axis), last) for chain in chains for axis in bound_axes(chain)):
         return 1  # they are not of one length
     _write_out(nest, last)
-    return len(nest.items)
+    return len(nest.stores)
 
 
-def _rows(nest: Nest, name: str, turns: int = 1) -> Step:
-    """Outer axes are parallel; below them row results and loops over inner axes, the last of which is vectorised.
+def _rows(nest: LoopNest, name: str, turns: int = 1) -> Step:
+    """Outer axes are parallel; below are row results and loops over inner axes, the last a vector axis.
 
-    Reductions over the same axes count once as work, times the `turns` of an axis that is written out.
+    Reductions over the same axes count once as work, times the `turns` of an unrolled axis.
     """
     body: list[Statement] = []
     work: Size = 1
     groups: dict[tuple[SizeExpr, ...], list[Store]] = {}
-    for item in nest.items:
+    for item in nest.stores:
         groups.setdefault(item.inner, []).append(Store(item.buffer, item.offset, item.value))
     for inner, stores in groups.items():
         statements: tuple[Statement, ...] = tuple(stores)
@@ -366,7 +369,7 @@ def _rows(nest: Nest, name: str, turns: int = 1) -> Step:
     return finish_kernel(nest, name, nest.outer, tuple(body), (work + _reduced(nest)) * turns)
 
 
-def _reduced(nest: Nest) -> Size:
+def _reduced(nest: LoopNest) -> Size:
     sizes: dict[tuple[SizeExpr, ...], Size] = {}
     for term in postorder(nest.roots()):
         axes = bound_axes(term)
@@ -383,7 +386,9 @@ def _size_symbols(axis: SizeExpr) -> tuple[SizeExpr, ...]:
     return free_symbols(size) if isinstance(size, SizeExpr) else ()
 
 
-def finish_kernel(nest: Nest, name: str, parallel: Sequence[SizeExpr], body: tuple[Statement, ...], work: Size) -> Step:
+def finish_kernel(
+    nest: LoopNest, name: str, parallel: Sequence[SizeExpr], body: tuple[Statement, ...], work: Size
+) -> Step:
     """Wraps the parallel loops around a body and lists the kernel's arguments."""
     for axis in reversed(parallel):
         body = (Loop(Axis(axis, axis_size(axis), AxisKind.PARALLEL), body),)
@@ -396,7 +401,7 @@ def finish_kernel(nest: Nest, name: str, parallel: Sequence[SizeExpr], body: tup
             _collect(term.attr("expr"), symbols)
         for axis in bound_axes(term):
             _collect(axis_size(axis), symbols)
-    for item in nest.items:
+    for item in nest.stores:
         buffers[item.buffer] = None
         for axis in item.inner:
             _collect(axis_size(axis), symbols)
@@ -407,9 +412,9 @@ def finish_kernel(nest: Nest, name: str, parallel: Sequence[SizeExpr], body: tup
 
 
 def span_loops(axes: Sequence[SizeExpr], low: Size, high: Size, body: Body, run: int = 1) -> Body:
-    """Serial loops, in any order, over those values of some axes, row-major, whose flat position is in [low, high).
+    """Serial loops over those values of some axes whose flat row-major position is in [low, high).
 
-    The body writes a `run` of values of one more axis out.
+    The body unrolls a `run` of values of one more axis.
     """
     if not axes:
         return body
@@ -425,9 +430,10 @@ def span_loops(axes: Sequence[SizeExpr], low: Size, high: Size, body: Body, run:
 def _first_inside(
     axis: SizeExpr, others: Sequence[SizeExpr], values: tuple[Size, Size], span: tuple[Size, Size], body: Body
 ) -> Body:
-    """Loops over a span with the first axis innermost, within the given values of it.
+    """Loops over a span with the first axis innermost, limited to the given values.
 
-    What depends on the others alone, as a condition on a window's place does, is computed once for all of them.
+    Terms that depend on the other axes alone, such as a condition on a window's position, are computed once for all of
+    them.
     """
     before = flat_position(others, {})
     rest = product([axis_size(other) for other in others])
@@ -440,7 +446,7 @@ def _first_inside(
 
 
 def _is_longest(axis: SizeExpr, rest: int, last: SizeExpr) -> bool:
-    """Whether a span of a panel has more values of its first axis, for all of the `rest`, than of its last one."""
+    """Whether a span of a panel has more values of its first axis, for all of `rest`, than of its last."""
     first, last_size = axis_size(axis), axis_size(last)
     if not isinstance(last_size, int):
         return False

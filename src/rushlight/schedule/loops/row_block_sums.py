@@ -1,7 +1,7 @@
-"""Products that sum over the rows of a chain: bands that come in order each add their share.
+"""Products that sum over the rows of a chain, such as the gradients of an attention's keys and values.
 
-The gradients of an attention's keys and values are such. Their sums are made of blocks of the rows, first to last, and
-so are bands that are as long as a block: the bits are those of the whole product.
+The order of such a sum has blocks of rows, first to last. Row blocks of that length run in order and add a partial sum
+each, so the bits are those of the whole product.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ def dims_with_axes(buffer: Buffer) -> list[int]:
 
 
 def common(items: Sequence[object], others: Sequence[object]) -> int:
-    """How many leading items are equal."""
+    """The number of equal leading entries."""
     pairs = list(zip(items, others, strict=False))
     return next((place for place, (item, other) in enumerate(pairs) if item != other), len(pairs))
 
 
 def matching(axes: Sequence[SizeExpr], buffer: Buffer, indices: Sequence[Scalar]) -> int:
-    """How many of some axes, from the first on, are the leading indices of a load."""
+    """How many leading axes are the leading indices of a load."""
     return common([as_size(indices[dim]) for dim in dims_with_axes(buffer)], axes)
 
 
 def sums_over_rows(group: Group, sizes: Sequence[Size], made: Container[Buffer]) -> bool:
-    """Whether a group is a product whose inner axis is the rows of a chain, the last of the leading `sizes`.
+    """Whether a group is a product whose inner axis is the chain's rows, the last of the leading `sizes`.
 
-    The chain has `made` values, which it reads at its batch axes and the row.
+    The product must read the chain's values, `made`, at the batch axes and the row.
     """
     shape, node = group.gemm, group.nodes[0]
     if shape is None or len(group.nodes) > 1 or len(shape.inner) != 1 or node.contraction is not node.body:
@@ -52,17 +52,17 @@ def sums_over_rows(group: Group, sizes: Sequence[Size], made: Container[Buffer])
 
 
 def _as_they_lie(node: Node) -> tuple[SizeExpr, ...]:
-    """The axes of a node, the one last that walks its buffer with step 1: what is added to is read and written so."""
+    """The axes of a node, with the axis of stride 1 last, so that partial sums are added along memory."""
     offset = node.offset()
     near = [axis for axis in node.axes if isinstance(offset, SizeExpr) and coefficient(offset, axis) == 1]
     return (*[axis for axis in node.axes if axis not in near], *near)
 
 
 @dataclass(frozen=True, slots=True)
-class Shares:
-    """A sum over rows as bands see it: zeros before the first one, then what is there and a band's own share.
+class PartialSums:
+    """A sum over rows by row blocks: zeros before the first block, then the partial sum of each block.
 
-    `before` stands for what is there; it lies where the sum does.
+    `before` stands for the sum so far; it shares the memory of the sum.
     """
 
     zeros: Node
@@ -70,8 +70,11 @@ class Shares:
     before: Buffer
 
 
-def add_shares(node: Node, batch: Mapping[SizeExpr, Index], rows: RowBlockLoop, on_load: OnLoad) -> Shares:
-    """The sum that a node is, over the axes of a band; `batch` says where these stand, `on_load` what a band keeps."""
+def add_partial_sums(node: Node, batch: Mapping[SizeExpr, Index], rows: RowBlockLoop, on_load: OnLoad) -> PartialSums:
+    """A sum over rows, over the axes of a row block.
+
+    `batch` maps the batch axes to the block's indices; `on_load` replaces loads of private values.
+    """
     contraction = node.contraction
     assert contraction is not None
     axes = _as_they_lie(node)[len(batch) :]
@@ -88,4 +91,4 @@ def add_shares(node: Node, batch: Mapping[SizeExpr, Index], rows: RowBlockLoop, 
     zero = constant(0.0, node.body.type)
     zeros_place = tuple([substitute(item, {axes[0]: first}) for item in place])
     zeros = Node(node.buffer, node.order, (first, *axes[1:]), zero, None, True, False, None, zeros_place)
-    return Shares(zeros, node.with_body(axes, body, place), before)
+    return PartialSums(zeros, node.with_body(axes, body, place), before)

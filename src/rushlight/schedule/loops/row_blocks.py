@@ -1,9 +1,9 @@
-"""Bands: groups that share batch axes run band by band, so that what lies between them never leaves the cache.
+"""Row blocks: groups that share batch axes run block by block, with values between them in the cache.
 
-A chain begins with a batch of matrix products; each further group reads what an earlier one of the chain has made, at
-the same place of the leading axes. A band is one value of the batch axes, or a block of rows of one, where every
-group of the chain works row by row. Values that only the chain reads have scratch memory of a band's size. So
-attention keeps a block of scores instead of all of them, whether it is one operator or written out.
+A chain begins with a batch of matrix products. Each further group reads what an earlier group of the chain computes, at
+the same index of the leading axes. A block is one value of the batch axes or, where every group of the chain works row
+by row, a range of rows of it. Values that only the chain reads lie in scratch memory of a block's size. So attention
+keeps a block of scores instead of all of them, whether it is one operator or written out.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from rushlight.ir.type import TensorType
 from rushlight.schedule.fuse.causal_bound import Limits, causal_bound_of, finite_flags
 from rushlight.schedule.fuse.fusion import Group
 from rushlight.schedule.gemm.recognition import match_gemm
-from rushlight.schedule.loops.row_block_sums import add_shares, common, dims_with_axes, matching, sums_over_rows
+from rushlight.schedule.loops.row_block_sums import add_partial_sums, common, dims_with_axes, matching, sums_over_rows
 from rushlight.schedule.lower.nodes import Node
 from rushlight.schedule.lower.rewrite import Index, Substitution, as_size
 from rushlight.schedule.memory.arena import plan_memory
@@ -38,22 +38,22 @@ from rushlight.sym import (
     substitute,
 )
 
-# Of scratch memory in a block of rows: what a core's cache keeps beside the operands.
-BAND_BYTES = 512 << 10
-# Rows come in multiples of what suits the tiles of matrix products.
+# Scratch bytes of a row block: what fits a core's cache beside the operands.
+ROW_BLOCK_BYTES = 512 << 10
+# The rows of a block are a multiple of this, which suits the tiles of matrix products.
 ROW_UNIT = 48
-# Shares of bands, two per thread: threads that are held up leave the rest to others. A size that lives as long as the
-# module is older than those it meets, so a plan's text does not depend on what was compiled before.
+# Shares of the row blocks, two per thread: if a thread is delayed, others take the rest. The symbol is created with the
+# module, before any other size, so that a plan's text does not depend on what was compiled before.
 SHARES = THREADS * 2
-# Groups that are looked at after the last one that joined.
+# The number of groups that are tried after the last one that joined.
 WINDOW = 12
 
 
 @dataclass(slots=True)
 class FusedChain:
-    """Groups to run band by band: over `batch` leading axes, and blocks of rows of the next one if `rows`.
+    """Groups to run block by block: over `batch` leading axes, and over blocks of the next axis if `rows`.
 
-    The groups `sums` sum over the rows: their bands run in order.
+    The groups in `sums` sum over the rows: their blocks run in order. Only the chain reads the values in `private`.
     """
 
     groups: list[Group]
@@ -64,9 +64,9 @@ class FusedChain:
 
 
 def find_chains(groups: Sequence[Group], overwrites: Container[Buffer] = ()) -> list[Group | FusedChain]:
-    """The groups in an order in which they can run, those that make chains gathered; they come in such an order.
+    """The groups in an order in which they can run, those of a chain gathered.
 
-    `overwrites` are new values that may be written over older ones: groups that make them are not run earlier.
+    `overwrites` are new values that may be written over older ones: groups that make them do not run earlier.
     """
     readers: dict[Buffer, list[Group]] = {}
     for group in groups:
@@ -76,7 +76,7 @@ def find_chains(groups: Sequence[Group], overwrites: Container[Buffer] = ()) -> 
     ordered: list[Group | FusedChain] = []
     while waiting:
         first = waiting.pop(0)
-        found = _Growth(first, readers, overwrites).grow(waiting) if _leads(first) else None
+        found = _ChainBuilder(first, readers, overwrites).grow(waiting) if _leads(first) else None
         if found is None:
             ordered.append(first)
             continue
@@ -98,8 +98,8 @@ def _leads(group: Group) -> bool:
     return shape is not None and bool(shape.batch) and group.nodes[0].axes[: len(shape.batch)] == shape.batch
 
 
-class _Growth:
-    """A chain that grows by one group at a time; `level` is the number of leading axes that all groups share."""
+class _ChainBuilder:
+    """Builds a chain group by group; `level` is the number of leading axes that all its groups share."""
 
     def __init__(self, first: Group, readers: Mapping[Buffer, list[Group]], overwrites: Container[Buffer]) -> None:
         assert first.gemm is not None
@@ -113,7 +113,7 @@ class _Growth:
         self.made: dict[Buffer, Group] = {node.buffer: first for node in first.nodes}
 
     def grow(self, waiting: Sequence[Group]) -> tuple[list[Group], FusedChain] | None:
-        """The groups that come before, and the chain; None where nothing is kept from leaving it."""
+        """The groups that run before, and the chain; None if no value becomes private."""
         inside = 1 << self.members[0].number
         after = 0
         passed: list[Group] = []
@@ -148,12 +148,12 @@ class _Growth:
         return before, FusedChain(self.members, self.batch, rows, private, self.sums if rows else [])
 
     def adds_up(self, group: Group) -> bool:
-        """Whether a group sums over the rows of values that the chain has made."""
+        """Whether a group sums over the rows of values of the chain."""
         fits = self.level > self.batch and bool(group.reads & self.made.keys())
         return fits and sums_over_rows(group, self.sizes[: self.batch + 1], self.made)
 
     def helpers(self, group: Group, passed: Sequence[Group]) -> list[Group]:
-        """Products among the groups before one that joins, which need nothing of the chain and can run just then."""
+        """Products that a joining group needs, that need nothing of the chain, and that can join as well."""
         found: list[Group] = []
         for other in passed:
             wanted = {node.buffer for node in other.nodes} & group.reads
@@ -167,13 +167,13 @@ class _Growth:
         return found
 
     def is_private(self, buffer: Buffer) -> bool:
-        """Whether other groups of the chain need a value, and nobody else."""
+        """Whether other groups of the chain read a value, and no group outside."""
         readers = set(self.readers.get(buffer, ()))
         apart = bool(readers - {self.made[buffer]}) and readers <= set(self.members)
         return apart and buffer.scope == "arena"
 
     def joined_level(self, group: Group) -> int | None:
-        """The level with another group, None when it cannot join."""
+        """The level of the chain with another group, or None if the group cannot join."""
         if any(node.scatter is not None for node in group.nodes) or not group.reads & self.made.keys():
             return None
         level = min(self.level, _most_level(group, self.batch))
@@ -195,8 +195,8 @@ def _most_level(group: Group, batch: int) -> int:
 
 
 @dataclass(slots=True)
-class Local:
-    """A chain as one band sees it: its groups over local axes, and the loops over bands."""
+class LocalChain:
+    """A chain as one row block sees it: its groups over local axes, and the loops over blocks."""
 
     groups: list[Group]
     loops: tuple[RowBlockLoop, ...]
@@ -205,27 +205,27 @@ class Local:
     causal_bound: CausalBound | None = None
     in_order: bool = False
     """Whether bands of rows run one after the other on one thread."""
-    shared_places: dict[Buffer, Buffer] = field(default_factory=dict)
+    aliases: dict[Buffer, Buffer] = field(default_factory=dict)
 
 
-def localise(chain: FusedChain, name: str, makers: Mapping[Buffer, Node]) -> Local:
-    """Leading axes become sizes that a band knows, and private values get buffers of a band's size.
+def localise(chain: FusedChain, name: str, makers: Mapping[Buffer, Node]) -> LocalChain:
+    """Turns leading axes into sizes that a row block knows; private values get buffers of a block's size.
 
-    `makers` are the nodes of the program by what they make.
+    `makers` maps the values of the program to their nodes.
     """
     lead = chain.groups[0].nodes[0].axes[: chain.batch + chain.rows]
     scope = Scope()
     loops: list[RowBlockLoop] = []
     for place, axis in enumerate(lead):
         step = _block_rows(chain, axis_size(axis)) if place == chain.batch else 1
-        start, length = (scope.symbol(f"{name}{place}", optimization_hint=1) for name in ("band", "length"))
+        start, length = (scope.symbol(f"{name}{place}", optimization_hint=1) for name in ("block", "length"))
         loops.append(RowBlockLoop(start, length, step, axis_size(axis)))
-    maker = _Localiser(chain, loops)
+    maker = _ChainLocaliser(chain, loops)
     made = [(group, whole) for whole in chain.groups for group in maker.groups(whole)]
     groups = [group for group, _ in made]
     dealt = loops[:-1] if chain.sums else loops
     row_blocks = product([ceildiv(loop.extent, loop.step) for loop in dealt])
-    local = Local(groups, tuple(loops), row_blocks, in_order=bool(chain.sums), shared_places=maker.shared_places)
+    local = LocalChain(groups, tuple(loops), row_blocks, in_order=bool(chain.sums), aliases=maker.aliases)
     sums = [group for group, whole in made if whole in chain.sums and group.gemm is not None]
     limits = Limits(groups, set(maker.buffers.values()), sums, makers, loops[-1]) if chain.rows else None
     if limits is not None and limits.ends:
@@ -244,46 +244,46 @@ def _block_rows(chain: FusedChain, rows: Size) -> Size:
     for buffer in chain.private:
         sizes = [size for size in buffer.type.shape if size != 1][chain.batch + 1 :]
         row_bytes = row_bytes + product(sizes) * buffer.type.dtype.itemsize
-    units = floordiv(BAND_BYTES // ROW_UNIT, maximum(1, row_bytes))
+    units = floordiv(ROW_BLOCK_BYTES // ROW_UNIT, maximum(1, row_bytes))
     return maximum(1, minimum(rows, maximum(1, units) * ROW_UNIT))
 
 
-class _Localiser:
+class _ChainLocaliser:
     def __init__(self, chain: FusedChain, loops: Sequence[RowBlockLoop]) -> None:
         self.chain = chain
         self.loops = loops
         self.buffers = {buffer: self.buffer(buffer) for buffer in chain.private}
-        self.shared_places: dict[Buffer, Buffer] = {}
+        self.aliases: dict[Buffer, Buffer] = {}
 
     def lead(self, buffer: Buffer) -> list[int]:
-        """The dims of a private value that the loops run over."""
+        """The dims of a private value that the loops over blocks run over."""
         return dims_with_axes(buffer)[: len(self.loops)]
 
     def buffer(self, buffer: Buffer) -> Buffer:
-        """What a band keeps of a private value: batch dims have size 1, rows are those of the band."""
+        """A block's buffer for a private value: batch dims have size 1, and rows are those of the block."""
         shape = list(buffer.type.shape)
         for place, dim in enumerate(self.lead(buffer)):
             shape[dim] = 1 if place < self.chain.batch else self.loops[place].length
         return Buffer(buffer.name, TensorType(tuple(shape), buffer.type.dtype, buffer.type.device), "arena")
 
     def groups(self, group: Group) -> list[Group]:
-        """What a group is in a band."""
+        """The groups of a block for a group of the chain."""
         return self.sum(group) if group in self.chain.sums else [self.group(group)]
 
     def sum(self, group: Group) -> list[Group]:
-        """A sum over rows: zeros at first, then the band's share."""
+        """A sum over rows: a group of zeros, then one that adds the partial sum of a block."""
         (node,) = group.nodes
         starts: dict[SizeExpr, Index] = {
             axis: loop.start for axis, loop in zip(node.axes, self.loops[: self.chain.batch], strict=False)
         }
-        shares = add_shares(node, starts, self.loops[-1], self.on_load)
-        self.shared_places[shares.before] = node.buffer
+        shares = add_partial_sums(node, starts, self.loops[-1], self.on_load)
+        self.aliases[shares.before] = node.buffer
         gemm = match_gemm(shares.share)
         assert gemm is not None
         return [Group(group.number, [shares.zeros], None), Group(group.number, [shares.share], group.outer, gemm)]
 
     def group(self, group: Group) -> Group:
-        """A group over the axes of a band."""
+        """A group over the axes of a block."""
         nodes = [self.node(node) for node in group.nodes]
         outer = None if group.outer is None else group.outer - self.chain.batch
         gemm = None if group.gemm is None else match_gemm(nodes[0])
@@ -291,7 +291,7 @@ class _Localiser:
         return Group(group.number, nodes, outer, gemm)
 
     def node(self, node: Node) -> Node:
-        """A node over the axes of a band."""
+        """A node over the axes of a block."""
         images: dict[SizeExpr, Index] = {}
         axes = list(node.axes[self.chain.batch :])
         for place, (axis, loop) in enumerate(zip(node.axes, self.loops, strict=False)):
@@ -306,7 +306,7 @@ class _Localiser:
         return replace(node.with_body(tuple(axes), body, where), buffer=local or node.buffer)
 
     def on_load(self, buffer: Buffer, indices: tuple[Scalar, ...]) -> Scalar | None:
-        """The load of a private value from the band's memory."""
+        """The load of a private value from the block's buffer."""
         local = self.buffers.get(buffer)
         if local is None:
             return None
@@ -319,11 +319,11 @@ class _Localiser:
 
 
 def row_block_launch(
-    name: str, local: Local, launches: Sequence[Launch], outside: set[Buffer]
+    name: str, local: LocalChain, launches: Sequence[Launch], outside: set[Buffer]
 ) -> tuple[RowBlockKernel, tuple[Buffer | Address | Size, ...], Size]:
-    """The kernel that runs bands, the arguments of its launch, and their number of shares.
+    """The kernel that runs row blocks, the arguments of its launch, and the number of shares.
 
-    `outside` are the buffers that have a place already.
+    Buffers in `outside` have memory already.
     """
     most = {loop.length: loop.step for loop in local.loops}
     if local.causal_bound is not None:

@@ -1,27 +1,27 @@
-"""Values of a row that are kept: a reduction's elements, where the result needs them again, wait in the result's place.
+"""Reuses expensive values of a row: a reduction writes its elements where the results will be.
 
-A softmax sums exponentials and then divides each by the sum. To compute an exponential takes as long as to read ten
-numbers, so the sum's loop writes them where the results will be, and the last loop reads them there.
+A softmax sums exponentials and then divides each by the sum. Computing an exponential takes as long as reading ten
+numbers, so the loop of the sum stores them in the result, and the last loop reads them there.
 """
 
 from __future__ import annotations
 
 from rushlight.ir.dtype import float32, float64
 from rushlight.ir.scalar import OPS, Scalar, bound_axes, keep, load
-from rushlight.schedule.loops.kernels import Item, Nest
+from rushlight.schedule.loops.kernels import LoopNest, NestStore
 from rushlight.schedule.lower.rewrite import Substitution, free_axes, loads, rebuild
 from rushlight.sym import SizeExpr, axis_size
 from rushlight.term import interned, postorder
 from rushlight.term import substitute as replace_terms
 
-# Elements of fewer terms are computed twice.
+# Elements of fewer terms are recomputed instead.
 HEAVY_TERMS = 12
 
 
-def spill_row_values(nest: Nest) -> None:
-    """Lets reductions keep what the stores of their rows compute again."""
+def spill_row_values(nest: LoopNest) -> None:
+    """Lets reductions store the elements that the stores of their rows would recompute."""
     read = {term.attr("buffer") for root in nest.roots() for term in loads(root)}
-    for item in nest.items:
+    for item in nest.stores:
         found = _reusable_reduction(item) if item.buffer not in read else None
         if found is None:
             continue
@@ -32,15 +32,15 @@ def spill_row_values(nest: Nest) -> None:
         place = Substitution({inner: axis})(item.offset)
         kept = interned(Scalar, reduction.op, (keep(element, item.buffer, place),), reduction.attrs, reduction.type)
         waiting = load(item.buffer, item.offset)
-        for other in nest.items:
+        for other in nest.stores:
             images = {again: waiting} if other.inner == item.inner else {}
             if not _is_guarded(reduction, other.value):
                 images[reduction] = kept
             (other.value,) = replace_terms([other.value], images, rebuild)
 
 
-def _reusable_reduction(item: Item) -> tuple[Scalar, SizeExpr] | None:
-    """A reduction over the row of a store, with its axis, whose heavy elements the stored value needs again."""
+def _reusable_reduction(item: NestStore) -> tuple[Scalar, SizeExpr] | None:
+    """A reduction over a store's row, and its axis, whose expensive elements the stored value reuses."""
     if len(item.inner) != 1 or item.buffer.type.dtype not in (float32, float64):
         return None
     (inner,) = item.inner
@@ -58,7 +58,7 @@ def _reusable_reduction(item: Item) -> tuple[Scalar, SizeExpr] | None:
 
 
 def _is_guarded(reduction: Scalar, value: Scalar) -> bool:
-    """Whether a value has a reduction behind a condition, where it is computed again: after results are in place."""
+    """Whether a value has a reduction behind a condition, where it runs after results have been stored."""
     guards = [term for term in postorder([value]) if term.op is OPS["guard"]]
     return any(reduction in postorder([guard]) for guard in guards)
 

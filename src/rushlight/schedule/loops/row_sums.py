@@ -1,7 +1,7 @@
-"""Sums of rows: every column's sum at once, row after row, in the order that memory has them.
+"""Column sums of a matrix, computed row by row, in memory order.
 
-To sum one stripe of columns after another would touch a page for a few cache lines. So the sums wait in their places,
-which stay in the first-level cache, and what is read is one long run: 2 to 3 times as fast on 32768 rows.
+Summing one stripe of columns after another would touch a page for a few cache lines. Here the sums stay in scratch
+memory in the first-level cache, and operands are read in one long run: 2 to 3 times as fast on 32768 rows.
 """
 
 from __future__ import annotations
@@ -12,46 +12,46 @@ from rushlight.ir.kernel import Axis, AxisKind, Loop, Store
 from rushlight.ir.scalar import OPS, Buffer, Scalar, apply, bound_axes, constant, index, load
 from rushlight.ir.type import TensorType
 from rushlight.schedule.fuse.split_reductions import ROW_SUMS
-from rushlight.schedule.loops.kernels import Item, Nest, Step, finish_kernel
+from rushlight.schedule.loops.kernels import LoopNest, NestStore, Step, finish_kernel
 from rushlight.schedule.lower.rewrite import Substitution, loads, step_along
 from rushlight.sym import Size, SizeExpr, axis_size, axis_symbol, bounds, ceildiv, floordiv, minimum
 from rushlight.term import postorder
 
-# Columns whose sums take half of a first-level cache.
+# The columns of a stripe: their sums take half of a first-level cache.
 STRIPE = 4096
-# Rows that are added while a sum is in a register, and terms of an element up to which that is done.
+# The rows that are added while a sum is in a register, and the most terms of an element for which that pays.
 AT_ONCE = 8
 LIGHT = 16
 
 
-def sum_rows(nest: Nest, name: str) -> Step | None:
-    """The kernel of a nest that does nothing but sum blocks of rows into scratch memory, else None."""
-    if len(nest.outer) < 2 or nest.conditions or not all(_is_row_sum(nest, item) for item in nest.items):
+def sum_rows(nest: LoopNest, name: str) -> Step | None:
+    """The kernel of a nest that only sums blocks of rows into scratch memory, else None."""
+    if len(nest.outer) < 2 or nest.conditions or not all(_is_row_sum(nest, item) for item in nest.stores):
         return None
-    lengths = {axis_size(axis) for item in nest.items for axis in bound_axes(item.value)}
-    if len(lengths) != 1 or len({item.value.attr("order") for item in nest.items}) != 1:
+    lengths = {axis_size(axis) for item in nest.stores for axis in bound_axes(item.value)}
+    if len(lengths) != 1 or len({item.value.attr("order") for item in nest.stores}) != 1:
         return None
     (length,) = lengths
     column = _stripes(nest)
-    (order,) = {item.value.attr("order") for item in nest.items}
+    (order,) = {item.value.attr("order") for item in nest.stores}
     body = _body(nest, length, column, order.chain)
     return finish_kernel(nest, name, nest.outer, body, length * axis_size(column))
 
 
-def _body(nest: Nest, length: Size, column: SizeExpr, chain: int) -> tuple[Loop, ...]:
-    """Run after run: sums of a run's rows in scratch memory of a share, which are then added to those of the block.
+def _body(nest: LoopNest, length: Size, column: SizeExpr, chain: int) -> tuple[Loop, ...]:
+    """The loops over runs of rows: sums of a run in local memory, then added to the sums of the block.
 
-    Long rows are added several at once, while their sums are in registers; short ones are read one after the other.
+    Several long rows are added at once, while their sums are in registers; short rows are read one after the other.
     """
     columns = axis_size(column)
     run = axis_symbol(ceildiv(length, chain), "run")
     before, rows = run * chain, minimum(chain, length - run * chain)
-    light = all(len(list(postorder(item.value.operands))) <= LIGHT for item in nest.items)
+    light = all(len(list(postorder(item.value.operands))) <= LIGHT for item in nest.stores)
     turns = floordiv(rows - 1, AT_ONCE) * minimum(1, floordiv(columns, STRIPE)) if light else 0
     turn, row = axis_symbol(turns, "turn"), axis_symbol(rows, "row")
     single = 1 + turns * AT_ONCE
     together = [before + 1 + turn * AT_ONCE + place for place in range(AT_ONCE)]
-    items = [_RunSum(item, column) for item in nest.items]
+    items = [_RunSum(item, column) for item in nest.stores]
 
     def along(stores: Iterable[Store]) -> Loop:
         return Loop(Axis(column, columns, AxisKind.VECTOR), tuple(stores))
@@ -65,29 +65,29 @@ def _body(nest: Nest, length: Size, column: SizeExpr, chain: int) -> tuple[Loop,
         *(loops if turns != 0 else loops[1:]),
         along([item.end() for item in items]),
     )
-    starts = along([Store(item.buffer, item.offset, _start(item.value)) for item in nest.items])
+    starts = along([Store(item.buffer, item.offset, _start(item.value)) for item in nest.stores])
     return starts, Loop(Axis(run, axis_size(run)), inner)
 
 
 class _RunSum:
-    """A sum of columns in scratch memory, a run at a time."""
+    """The sums of columns over one run of rows, in local memory."""
 
-    def __init__(self, item: Item, column: SizeExpr) -> None:
+    def __init__(self, item: NestStore, column: SizeExpr) -> None:
         self.item = item
         self.kind: str = item.value.attr("kind")
         self.column = index(column)
         self.buffer = Buffer(f"{item.buffer.name}_run", TensorType((STRIPE,), item.value.type), "local")
 
     def begin(self, row: Size) -> Store:
-        """The first row's elements."""
+        """Stores the first row's elements."""
         return self._store(_start(self.item.value), [row])
 
     def add(self, rows: Sequence[Size]) -> Store:
-        """Some rows' elements, one after the other, folded into what is there."""
+        """Adds the elements of some rows, one row after the other."""
         return self._store(load(self.buffer, self.column), rows)
 
     def end(self) -> Store:
-        """The run folded into its block."""
+        """Adds the sum of the run to that of its block."""
         return Store(self.item.buffer, self.item.offset, load(self.buffer, self.column), self.kind)
 
     def _store(self, total: Scalar, rows: Sequence[Size]) -> Store:
@@ -98,8 +98,8 @@ class _RunSum:
         return Store(self.buffer, self.column, total)
 
 
-def _stripes(nest: Nest) -> SizeExpr:
-    """The axis of the columns of one stripe; stripes, if there may be several, become the last outer axis."""
+def _stripes(nest: LoopNest) -> SizeExpr:
+    """The column axis within one stripe; the stripes, if there may be several, become the last outer axis."""
     *outer, last = nest.outer
     size = axis_size(last)
     if isinstance(size, int) and size <= STRIPE:
@@ -112,8 +112,8 @@ def _stripes(nest: Nest) -> SizeExpr:
     return column
 
 
-def _is_row_sum(nest: Nest, item: Item) -> bool:
-    """Whether an item is a block's sum into scratch memory that is not read here, rows along the last outer axis."""
+def _is_row_sum(nest: LoopNest, item: NestStore) -> bool:
+    """Whether a store is the sum of a block of rows into scratch memory, with columns of stride 1."""
     value, last = item.value, nest.outer[-1]
     if item.inner or item.buffer.scope != "arena" or value.op is not OPS["reduce"] or len(bound_axes(value)) != 1:
         return False
@@ -123,7 +123,7 @@ def _is_row_sum(nest: Nest, item: Item) -> bool:
         return False
     if any(bound_axes(term) for term in postorder(value.operands)):
         return False
-    if any(read.attr("buffer") is item.buffer for other in nest.items for read in loads(other.value)):
+    if any(read.attr("buffer") is item.buffer for other in nest.stores for read in loads(other.value)):
         return False
     return step_along(item.offset, last) == 1 and any(step_along(read.operands[0], last) == 1 for read in loads(value))
 

@@ -1,8 +1,8 @@
-"""Running reductions, as of `cumsum`: the result at a place of an axis is that at the place before, and one step more.
+"""Scans such as `cumsum`: each result is the one before it on the scanned axis, plus one step.
 
-Each by itself would take as many steps as there are elements before it. So the axis becomes a serial loop from 0 up,
-whose results code generation carries from turn to turn. A step waits for the one before: rows run side by side, in the
-lanes of vectors where they lie side by side.
+Computing each result alone would take as many steps as there are elements before it. So the axis becomes a serial loop,
+and code generation carries the results from one iteration to the next. A step waits for the one before, so several rows
+run at once, in the lanes of vectors if they are contiguous.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ from collections.abc import Mapping
 
 from rushlight.ir.kernel import Axis, AxisKind, Loop, Statement, Store
 from rushlight.ir.scalar import chain_axis
-from rushlight.schedule.loops.kernels import MOST_TERMS, Nest, Step, finish_kernel
+from rushlight.schedule.loops.kernels import MOST_TERMS, LoopNest, Step, finish_kernel
 from rushlight.schedule.loops.tiles import NEAR, in_blocks
 from rushlight.schedule.lower.rewrite import Substitution, free_axes, loads, step_along
 from rushlight.sym import Size, SizeExpr, axis_size, axis_symbol, floordiv, substitute
 from rushlight.term import postorder
 
-# Rows that are written out, so that their chains run at once.
+# Rows that are unrolled, so that their dependence chains overlap.
 ROWS = 4
 
 
-def build_scan(nest: Nest, name: str) -> Step | None:
-    """The launch of a nest with running reductions; None if it has none, or stores of several shapes."""
-    shapes = {item.inner for item in nest.items}
+def build_scan(nest: LoopNest, name: str) -> Step | None:
+    """The launch of a nest with scans; None if it has none, or stores of several shapes."""
+    shapes = {item.inner for item in nest.stores}
     if nest.conditions or len(shapes) != 1:
         return None
     axes = (*nest.outer, *shapes.pop())
@@ -33,7 +33,7 @@ def build_scan(nest: Nest, name: str) -> Step | None:
     running = axis_symbol(axis_size(axis), "run")
     backwards = _direction(nest, axis) < 0
     nest.map(Substitution({axis: axis_size(axis) - 1 - running if backwards else running}))
-    for item in nest.items:
+    for item in nest.stores:
         item.inner = ()
     others = tuple([other for other in axes if other is not axis])
     if not others:
@@ -43,12 +43,12 @@ def build_scan(nest: Nest, name: str) -> Step | None:
     return _rows(nest, name, others, running)
 
 
-def _scan_axis(nest: Nest, axes: tuple[SizeExpr, ...]) -> SizeExpr | None:
+def _scan_axis(nest: LoopNest, axes: tuple[SizeExpr, ...]) -> SizeExpr | None:
     return next((axis for axis in reversed(axes) if _direction(nest, axis)), None)
 
 
-def _direction(nest: Nest, axis: SizeExpr) -> int:
-    """1 where chains reach from 0 to the axis' place, -1 where to as far from its end, 0 where there are none."""
+def _direction(nest: LoopNest, axis: SizeExpr) -> int:
+    """1 if chains run forward from 0, -1 if they run backward from the end, 0 if there is no scan."""
     for term in postorder(nest.roots()):
         chained = chain_axis(term)
         if chained is None or axis in free_axes(term.operands[0]):
@@ -61,16 +61,16 @@ def _direction(nest: Nest, axis: SizeExpr) -> int:
     return 0
 
 
-def _lie_side_by_side(nest: Nest, row: SizeExpr, running: SizeExpr) -> bool:
-    """Whether more is contiguous along the rows' axis than along the running one."""
-    offsets = [item.offset for item in nest.items]
+def _lie_side_by_side(nest: LoopNest, row: SizeExpr, running: SizeExpr) -> bool:
+    """Whether more operands are contiguous along the row axis than along the scanned axis."""
+    offsets = [item.offset for item in nest.stores]
     offsets += [read.operands[0] for root in nest.roots() for read in loads(root) if read.operands]
     along_rows, along = (sum([step_along(offset, axis) == 1 for offset in offsets]) for axis in (row, running))
     return along_rows > along
 
 
-def _columns(nest: Nest, name: str, others: tuple[SizeExpr, ...], running: SizeExpr) -> Step:
-    """Rows in the lanes of vectors."""
+def _columns(nest: LoopNest, name: str, others: tuple[SizeExpr, ...], running: SizeExpr) -> Step:
+    """Vectorises over rows."""
     near = in_blocks(axis_size(others[-1]), NEAR, "near")
     turns = _turns(nest, running, {others[-1]: near.position})
     body = (Loop(Axis(near.within, axis_size(near.within), AxisKind.VECTOR), (turns,)),)
@@ -78,8 +78,8 @@ def _columns(nest: Nest, name: str, others: tuple[SizeExpr, ...], running: SizeE
     return finish_kernel(nest, name, nest.outer, body, axis_size(running) * axis_size(near.within))
 
 
-def _rows(nest: Nest, name: str, others: tuple[SizeExpr, ...], running: SizeExpr) -> Step:
-    """Some rows at a time, written out, then what is left one by one."""
+def _rows(nest: LoopNest, name: str, others: tuple[SizeExpr, ...], running: SizeExpr) -> Step:
+    """Unrolls some rows at a time, then runs the rest one by one."""
     row = others[-1]
     side = ROWS if len(list(postorder(nest.roots()))) <= MOST_TERMS else 1
     span = in_blocks(axis_size(row), side, "row")
@@ -96,10 +96,10 @@ def _rows(nest: Nest, name: str, others: tuple[SizeExpr, ...], running: SizeExpr
     return finish_kernel(nest, name, nest.outer, tuple(body), axis_size(running) * side)
 
 
-def _turns(nest: Nest, running: SizeExpr, *images: Mapping[SizeExpr, Size]) -> Loop:
-    """The serial loop, with the stores for each of some rows."""
+def _turns(nest: LoopNest, running: SizeExpr, *images: Mapping[SizeExpr, Size]) -> Loop:
+    """The serial loop over the scanned axis, with the stores of each row."""
     stores: list[Store] = []
     for image in images:
         at = Substitution(image)
-        stores += [Store(item.buffer, at(item.offset), at(item.value)) for item in nest.items]
+        stores += [Store(item.buffer, at(item.offset), at(item.value)) for item in nest.stores]
     return Loop(Axis(running, axis_size(running), AxisKind.SERIAL), tuple(stores))

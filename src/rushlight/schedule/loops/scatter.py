@@ -14,8 +14,8 @@ from rushlight.ir.loops import Index, Scatter
 from rushlight.ir.scalar import Buffer, Scalar, apply, constant, index
 from rushlight.schedule.fuse.fusion import Group
 from rushlight.schedule.loops.kernels import (
-    Item,
-    Nest,
+    LoopNest,
+    NestStore,
     Step,
     build_kernel,
     collapse,
@@ -31,18 +31,18 @@ from rushlight.sym import Size, SizeExpr, axis_size, axis_symbol, ceildiv, minim
 CHUNK = 64
 
 
-def build_scatter(node: Node, placed: Mapping[Buffer, Buffer], number: int) -> list[Step]:
+def build_scatter(node: Node, aliases: Mapping[Buffer, Buffer], number: int) -> list[Step]:
     """The kernel of the initial value and the kernel of the writes."""
     scatter = node.scatter
     assert scatter is not None
     start = Node(node.buffer, node.order, node.axes, node.body, None, True, False, None)
-    nest = open_group(Group(0, [start], None), placed)
+    nest = open_group(Group(0, [start], None), aliases)
     collapse(nest)
-    return [build_kernel(nest, f"k{number}"), _writes(node, scatter, placed, f"k{number + 1}")]
+    return [build_kernel(nest, f"k{number}"), _writes(node, scatter, aliases, f"k{number + 1}")]
 
 
-def _writes(node: Node, scatter: Scatter, placed: Mapping[Buffer, Buffer], name: str) -> Step:
-    buffer = placed.get(node.buffer, node.buffer)
+def _writes(node: Node, scatter: Scatter, aliases: Mapping[Buffer, Buffer], name: str) -> Step:
+    buffer = aliases.get(node.buffer, node.buffer)
     free = [axis for axis in scatter.axes if axis_size(axis) != 1 and _independent(axis, scatter)]
     images: dict[SizeExpr, Index] = {axis: 0 for axis in scatter.axes if axis_size(axis) == 1}
     chunked: tuple[SizeExpr, SizeExpr] | None = None
@@ -54,11 +54,11 @@ def _writes(node: Node, scatter: Scatter, placed: Mapping[Buffer, Buffer], name:
         chunked = (chunk, within)
     image = Substitution(images)
     indices = tuple([image(item if isinstance(item, Scalar) else index(item)) for item in scatter.index])
-    item = Item((), buffer, linear_offset(indices, node.buffer.type.strides), image(scatter.value))
+    item = NestStore((), buffer, linear_offset(indices, node.buffer.type.strides), image(scatter.value))
     where = _inside(indices, node.buffer.type.shape)
-    nest = Nest((), [item])
+    nest = LoopNest((), [item])
     nest.conditions = [] if where is None else [where]
-    linearise(nest, placed)
+    linearise(nest, aliases)
     where = nest.conditions[0] if nest.conditions else None
     combine = None if scatter.combine == "set" else scatter.combine
     body: tuple[Statement, ...] = (Store(buffer, item.offset, item.value, combine, where),)

@@ -1,8 +1,8 @@
-"""Tiles: two axes in blocks, where some addresses are contiguous along the one and others along the other.
+"""Tiling of two axes, where some addresses are contiguous along the one and others along the other.
 
-Row by row, a transposed operand gives one element of each line that it brings into the caches, and the lines are gone
-before the next row asks for its own. In blocks all of a line is used at once. (Transposed copies of 4,000 by 4,000
-float32 values, one thread of a Zen 3: 1.5 GB/s by rows, 9.7 in blocks.)
+Row by row, a transposed operand yields one element of each cache line, and the lines are evicted before the next row
+needs them. In tiles, all of a line is used at once. (Transposed copies of 4,000 by 4,000 float32 values, one thread of
+a Zen 3: 1.5 GB/s by rows, 9.7 in tiles.)
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ CLOSE = 4
 
 @frozen
 class Span:
-    """An axis in blocks: the axis of the blocks (0 where there is one), the axis within a block, the value of both."""
+    """A tiled axis: the axis of the blocks (0 if there is one), the axis within a block, and their value."""
 
     block: Size
     within: SizeExpr
@@ -33,7 +33,7 @@ class Span:
 
 
 def in_blocks(total: Size, width: int, name: str) -> Span:
-    """The values below `total` in blocks of a width, the last of which may be shorter."""
+    """Splits the values below `total` into blocks of a width; the last block may be shorter."""
     blocks = ceildiv(total, width)
     block = 0 if blocks == 1 else axis_symbol(blocks, f"{name}_block")
     within = axis_symbol(minimum(width, total - block * width), name)
@@ -43,9 +43,10 @@ def in_blocks(total: Size, width: int, name: str) -> Span:
 def crossing_axis(
     stores: list[tuple[Buffer, Scalar]], values: list[Scalar], axes: tuple[SizeExpr, ...]
 ) -> tuple[SizeExpr, int] | None:
-    """Of the axes but the last, one along which operands are contiguous that are read far apart along the last one.
+    """An axis along which operands are contiguous that have long strides along the last axis.
 
-    With the elements of a block of the widest of them. None where there is none, or values are summed up.
+    Returned with its block size, in elements of the widest of these operands. None if there is no such axis, or if
+    values are summed.
     """
     *others, last = axes
     if any(bound_axes(term) for term in postorder(values)):

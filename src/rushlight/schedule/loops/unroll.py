@@ -73,7 +73,7 @@ def _settled(root: Scalar) -> Scalar:
     images: dict[Scalar, Scalar] = {}
     for term in postorder([root]):
         operands = tuple([images[operand] for operand in term.operands])
-        known = _known(term)
+        known = _constant_comparison(term)
         if known is not None:
             images[term] = known
         elif term.op is OPS["and"] and (_TRUE in operands or _FALSE in operands):
@@ -85,7 +85,7 @@ def _settled(root: Scalar) -> Scalar:
     return images[root]
 
 
-def _known(term: Scalar) -> Scalar | None:
+def _constant_comparison(term: Scalar) -> Scalar | None:
     """A comparison of indices that is the same wherever they are; None for one that is not, and other terms."""
     compare = _COMPARISONS.get(term.op.name)
     if compare is None:

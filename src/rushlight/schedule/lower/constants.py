@@ -1,4 +1,4 @@
-"""What a graph makes of frozen inputs alone: values that are computed once, and kept from call to call."""
+"""Values of a graph that depend on frozen inputs alone: computed once, and cached from call to call."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from rushlight.schedule.lower.rewrite import index_exprs, loads
 from rushlight.sym import Size, SizeExpr, axis_size, free_symbols, is_axis, product
 from rushlight.term import postorder
 
-# A value of fewer steps for each element is not worth memory of its own: a view, a cast, a number added.
+# A cached value takes at least this many steps per element. Views, casts and single additions are recomputed.
 MIN_STEPS = 2
 
 
 def mark_constants(items: Iterable[Dissected], results: Collection[Buffer]) -> None:
-    """Says of values, in program order, that they are constant. A result is made anew at each call."""
+    """Marks buffers as constant, in program order. Results are computed at each call."""
     for item in items:
         definition = item.definition
         if isinstance(definition, Definition) and item.buffer not in results:
@@ -25,7 +25,7 @@ def mark_constants(items: Iterable[Dissected], results: Collection[Buffer]) -> N
 
 
 def is_constant(term: Scalar, axes: Iterable[SizeExpr]) -> bool:
-    """Whether a body over some axes is made of constant values, and of no size that is known at a call only."""
+    """Whether a body over some axes reads constant values only, and no size that varies from call to call."""
     read = loads(term)
     if not read or not all(item.attr("buffer").constant for item in read):
         return False
@@ -35,9 +35,9 @@ def is_constant(term: Scalar, axes: Iterable[SizeExpr]) -> bool:
 
 
 def cached_constants(items: Sequence[Dissected]) -> set[Buffer]:
-    """The constant values that are worth memory of their own: others are made of them, which calls compute.
+    """The constant values to cache: those that non-constant values read.
 
-    No value is kept that is larger than what it is made of: it would be read for longer than it is computed.
+    A value that is larger than its operands is not cached, because reading it takes longer than computing it.
     """
     exposed: set[Buffer] = set()
     for item in reversed(items):
@@ -57,8 +57,8 @@ def cached_constants(items: Sequence[Dissected]) -> set[Buffer]:
     return kept
 
 
-def carried(launches: Iterable[Launch], once: Iterable[Launch], inputs: Collection[Buffer]) -> list[Buffer]:
-    """The buffers that launches need of those that run once: these keep them."""
+def cached_outputs(launches: Iterable[Launch], once: Iterable[Launch], inputs: Collection[Buffer]) -> list[Buffer]:
+    """The buffers that launches need from the launches that run once. They become global buffers."""
     made = {buffer for launch in once for buffer in launch.buffers if buffer not in inputs}
     found = dict.fromkeys([buffer for launch in launches for buffer in launch.buffers if buffer in made])
     for buffer in found:

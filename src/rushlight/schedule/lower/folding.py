@@ -1,4 +1,4 @@
-"""Which values are folded into their users: views, and what is cheaper to compute again than to store and read."""
+"""Chooses the values that are folded into their users: views, and values cheap to recompute."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from rushlight.schedule.lower.rewrite import as_size, step_along
 from rushlight.sym import SizeExpr, axis_size, free_symbols, is_axis
 from rushlight.term import postorder
 
-# A value with several users is recomputed in each when it costs no more than this many terms and one load; where none
-# of them repeats it, loads of few elements, as of a row's maximum, count for nothing.
+# The most terms of a value, besides one load, that each of several users recomputes. Where no user repeats it, loads of
+# few elements, such as a row's maximum, are not counted.
 CHEAP_TERMS = 6
-# Beyond this a body is stored rather than folded into its user: code size, registers and compile time grow with it.
+# A larger body is stored rather than folded: code size, registers and compile time grow with it.
 LARGE_TERMS = 400
 _FREE = (OPS["constant"], OPS["index"], OPS["load"])
 
 
 @dataclass(slots=True)
 class Dissected:
-    """A definition with the terms of its bodies, each once: all of them, the loads, and the axes that are reduced."""
+    """A definition with the distinct terms of its bodies, its loads, and its reduced axes."""
 
     definition: Definition | ScatterDefinition
     terms: list[Scalar]
@@ -30,23 +30,23 @@ class Dissected:
 
     @staticmethod
     def of(definition: Definition | ScatterDefinition) -> Dissected:
-        """Walks a definition's terms."""
+        """Walks a definition's terms once."""
         terms = list(postorder(_roots(definition)))
         loads = [term for term in terms if term.op is OPS["load"]]
         return Dissected(definition, terms, loads, {axis for term in terms for axis in bound_axes(term)})
 
     @property
     def buffer(self) -> Buffer:
-        """What it defines."""
+        """The buffer that it defines."""
         return self.definition.buffer
 
     @property
     def reduces(self) -> bool:
-        """Whether it is a value for each index, made with reductions."""
+        """Whether it has a value for each index that needs reductions."""
         return isinstance(self.definition, Definition) and bool(self.bound)
 
     def reads(self) -> list[tuple[Buffer, bool]]:
-        """The buffers it reads, once per load, and whether it reads each of their elements more than once."""
+        """The buffers that it reads, once per load, each with whether it reads elements more than once."""
         if isinstance(self.definition, ScatterDefinition):
             return [(load.attr("buffer"), True) for load in self.loads]
         axes = [axis for axis in self.definition.axes if axis_size(axis) != 1]
@@ -59,7 +59,7 @@ class Dissected:
         return found
 
     def is_made_of(self, buffers: set[Buffer]) -> bool:
-        """Whether it is a cheap function of its indices, and of some buffers."""
+        """Whether it is a cheap function of its indices and of some buffers."""
         if isinstance(self.definition, ScatterDefinition) or self.bound:
             return False
         cheap = sum(1 for term in self.terms if term.operands) <= CHEAP_TERMS
@@ -84,9 +84,9 @@ class Dissected:
         return self.count() <= 1 and len(self.loads) <= 1
 
     def is_cheap(self, uses: int, recomputed: bool, numbers: Container[Buffer]) -> bool:
-        """Whether it costs less to compute in each user, `uses` of them, than to store and read.
+        """Whether recomputing it in each of its `uses` users costs less than storing and reading it.
 
-        A single one of the `numbers`, which are made of sizes alone, is no more of a load than a constant is.
+        `numbers` are 0-d values that depend on sizes alone; a load of one costs no more than a constant.
         """
         reads = [read for read in self.loads if read.operands or read.attr("buffer") not in numbers]
         if not recomputed:
@@ -97,25 +97,25 @@ class Dissected:
         return uses == 1 and not recomputed and len(self.terms) <= LARGE_TERMS
 
     def count(self) -> int:
-        """The terms that compute something."""
+        """The number of terms that compute something."""
         return sum(1 for term in self.terms if term.op not in _FREE)
 
 
 def choose_folded(
     items: list[Dissected], results: set[Buffer], kept: Container[Buffer], chosen: Container[Buffer] = ()
 ) -> set[Buffer]:
-    """The values that are folded into their users, which come after them: `chosen` ones are, `kept` ones are not."""
+    """The values to fold into their users. Values in `chosen` are folded, values in `kept` are not."""
     reads = {item.buffer: item.reads() for item in items}
     numbers = _made_of_indices(items)
-    turned = _read_turned(items, results, reads)
+    transposed = _read_transposed(items, results, reads)
     finished = _finished_products(items, results, reads)
-    # Walking backwards knows how often each value ends up being read.
+    # In reverse order, all users of a value have been counted when the value is reached.
     uses: dict[Buffer, int] = {}
     recomputed: set[Buffer] = set()
-    folded: set[Buffer] = set(turned.values())
+    folded: set[Buffer] = set(transposed.values())
     for item in reversed(items):
         buffer, mine = item.buffer, 1
-        if buffer in turned or buffer in folded or buffer in kept or (buffer in finished and buffer in recomputed):
+        if buffer in transposed or buffer in folded or buffer in kept or (buffer in finished and buffer in recomputed):
             pass
         elif buffer in chosen or buffer in numbers or _is_folded(item, uses, recomputed, results, numbers):
             folded.add(buffer)
@@ -151,7 +151,7 @@ def _is_folded(
 
 
 def _made_of_indices(items: Iterable[Dissected]) -> set[Buffer]:
-    """Cheap values that are made of indices alone, such as a causal mask: to read one back costs more."""
+    """Cheap values of indices alone, such as a causal mask: reading one from memory costs more."""
     found: set[Buffer] = set()
     for item in items:
         if item.is_made_of(found):
@@ -162,9 +162,9 @@ def _made_of_indices(items: Iterable[Dissected]) -> set[Buffer]:
 def _finished_products(
     items: list[Dissected], results: set[Buffer], reads: Mapping[Buffer, list[tuple[Buffer, bool]]]
 ) -> set[Buffer]:
-    """What is made of a contraction that nothing else reads, at its own index: it is stored instead, for nothing.
+    """Pointwise values of a contraction that nothing else reads: the epilogue stores them at no cost.
 
-    So a window, or another product, that reads it many times need not compute it as often.
+    A window or another product that reads such a value many times then need not recompute it.
     """
     readers: dict[Buffer, int] = {}
     for item in items:
@@ -186,18 +186,18 @@ def _finished_products(
     return finished
 
 
-def _read_turned(
+def _read_transposed(
     items: list[Dissected], results: set[Buffer], reads: Mapping[Buffer, list[tuple[Buffer, bool]]]
 ) -> dict[Buffer, Buffer]:
-    """Reductions of which only a transposed view is read, by the views: computed in its place, they lie as it does.
+    """Reductions that only transposed views read, by their views: computed in the view's layout.
 
-    That is so where the view is a result, or where other values are computed at its own index.
+    This holds if the view is a result, or if other values read it at their own index.
     """
     readers: dict[Buffer, list[Dissected]] = {}
     for item in items:
         for buffer in dict.fromkeys([buffer for buffer, _ in reads[item.buffer]]):
             readers.setdefault(buffer, []).append(item)
-    turned: dict[Buffer, Buffer] = {}
+    transposed: dict[Buffer, Buffer] = {}
     for item in items:
         users = readers.get(item.buffer, [])
         if (
@@ -210,12 +210,12 @@ def _read_turned(
         (view,) = users
         wanted = view.buffer in results or any(user.reads_aligned(view.buffer) for user in readers.get(view.buffer, ()))
         if wanted and view.is_transposition():
-            turned[view.buffer] = item.buffer
-    return turned
+            transposed[view.buffer] = item.buffer
+    return transposed
 
 
 def _overlaps(load: Scalar, axes: Iterable[SizeExpr], bound: Iterable[SizeExpr]) -> bool:
-    """Whether windows of bound axes overlap: an index moves further in one of them than from it to the next."""
+    """Whether windows over bound axes overlap, so that elements are read by several windows."""
     for operand in load.operands:
         lengths = [(axis_size(axis), step_along(operand, axis)) for axis in bound]
         steps = [step for step in (step_along(operand, axis) for axis in axes) if isinstance(step, int) and step]

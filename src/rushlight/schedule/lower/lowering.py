@@ -81,11 +81,11 @@ class SharedAxes:
     """One loop axis for each dim and size, whatever value it belongs to: most are read at their reader's own index."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[int, Size], SizeExpr] = {}
+        self._launches_by_key: dict[tuple[int, Size], SizeExpr] = {}
 
     def __call__(self, shape: tuple[Size, ...]) -> tuple[SizeExpr, ...]:
         """The axes of a shape."""
-        known = self._known
+        known = self._launches_by_key
         for place in enumerate(shape):
             if place not in known:
                 known[place] = axis_symbol(place[1], f"i{place[0]}")

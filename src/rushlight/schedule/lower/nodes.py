@@ -1,4 +1,4 @@
-"""Nodes: the definitions that are worth a place of their own; the others are folded into their users."""
+"""Nodes: the values that get a place in memory. Other definitions are folded into their users."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from rushlight.term import postorder
 
 @dataclass(slots=True, eq=False)
 class Node:
-    """One value to compute: `body` over `axes` (dims of literal size 1 have none), at position `order` in the graph.
+    """One value to compute: `body` over `axes`, at position `order` in the graph.
 
-    `contraction` is the one contraction in a body without other reductions: a candidate for the GEMM template.
-
-    `scatter` is set for results written in data-dependent places. `stored` says that the value is needed in memory.
-    `place` is the index in the buffer that a value of the axes stands for; None where axes are its dims in order.
+    Dims of literal size 1 have no axis. `contraction` is the only reduction of the body, if it is a contraction: a
+    candidate for the GEMM template. `scatter` is set for results with data-dependent stores. `stored` says that the
+    value needs memory. `place` is the index in the buffer for given values of the axes; None if the axes are its dims
+    in order. Passes do not change a node; `_reads` caches `reads()`, which several passes ask for.
     """
 
     buffer: Buffer
@@ -64,7 +64,7 @@ class Node:
         return (self.body, scatter.value, *scalars)
 
     def reads(self) -> list[tuple[Buffer, tuple[Scalar, ...]]]:
-        """The distinct loads: buffers and indices."""
+        """The distinct loads, as buffers and indices."""
         if self._reads is None:
             found: dict[Scalar, None] = {}
             for root in self.roots():
@@ -74,7 +74,7 @@ class Node:
 
 
 def make_nodes(items: list[Dissected], results: set[Buffer], kept: Container[Buffer] = ()) -> list[Node]:
-    """Decides what is folded into its users, and folds it; values that are `kept` are not."""
+    """Folds definitions into their users, and makes nodes of the others. Values in `kept` are not folded."""
     folded = choose_folded(items, results, kept, unpacked_in_products(items, results, kept))
     bodies: dict[Buffer, tuple[tuple[SizeExpr, ...], Scalar]] = {}
     nodes: list[Node] = []
@@ -119,7 +119,7 @@ def _node(
 
 
 def only_contraction(body: Scalar) -> Scalar | None:
-    """The contraction in a body that has no other reduction."""
+    """The contraction of a body that has no other reduction, else None."""
     return _contraction(_reductions(body))
 
 

@@ -1,4 +1,4 @@
-"""Where values lie: results in outputs, new values in the storage that they overwrite, and values in each other's."""
+"""Decides which values share memory: with outputs, with overwritten parameters, or with each other."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from rushlight.sym import Size, SizeExpr, product
 
 
 def alias_results(graph: Graph, lowered: Lowered) -> list[Buffer]:
-    """One global buffer for each output and each mutated parameter's new value.
+    """One global buffer for each output and for the new value of each mutated parameter.
 
-    Shared or passed-through ones are copied.
+    Values that are output twice, or that are parameters, are copied.
     """
     taken: set[Buffer] = set()
     defined = {definition.buffer for definition in lowered.definitions}
@@ -48,7 +48,7 @@ def _copy_definition(call: Call, name: str, lowered: Lowered) -> Buffer:
 
 
 def stored_buffers(groups: Sequence[Group]) -> set[Buffer]:
-    """The values that need memory because they are scattered, or because a kernel other than their own reads them."""
+    """The values that need memory: scattered ones, and those that another kernel reads."""
     home = {node.buffer: group for group in groups for node in group.nodes}
     stored: set[Buffer] = set()
     for group in groups:
@@ -60,7 +60,7 @@ def stored_buffers(groups: Sequence[Group]) -> set[Buffer]:
 
 
 def with_stored(groups: Iterable[Group], stored: Container[Buffer]) -> tuple[Group, ...]:
-    """The groups with their `stored` values marked; results of the program are marked already."""
+    """The groups with the buffers in `stored` marked as stored. Results of the program are marked already."""
     marked: list[Group] = []
     for group in groups:
         nodes = [
@@ -77,7 +77,7 @@ def mutated_values(graph: Graph, lowered: Lowered, values: Sequence[Buffer]) -> 
 
 
 def overwrites(mutations: Mapping[Buffer, Buffer], groups: Iterable[Group]) -> dict[Buffer, Buffer]:
-    """Those mutations whose new values can be written over the old ones while these are read."""
+    """The mutations whose new values can be written over the old ones while these are read."""
     home = {node.buffer: (group, node) for group in groups for node in group.nodes}
     return {new: old for new, old in mutations.items() if reads_in_place(*home[new], old.type, old)}
 
@@ -85,40 +85,40 @@ def overwrites(mutations: Mapping[Buffer, Buffer], groups: Iterable[Group]) -> d
 def alias_mutations(
     mutations: Mapping[Buffer, Buffer], groups: Sequence[Group]
 ) -> tuple[dict[Buffer, Buffer], list[tuple[Buffer, Buffer]]]:
-    """Gives each mutated parameter's new value its place, for groups in the order in which they run.
+    """Gives the new value of each mutated parameter its memory; the groups come in execution order.
 
-    That is the parameter's own storage where it is safe, else an arena buffer that is copied at the end. Returns the
-    values with a new place, and the copies (from, to).
+    That is the parameter's own memory if that is safe, else an arena buffer that is copied at the end. Returns the
+    aliases, and the copies (from, to).
     """
     made = {node.buffer: (position, group) for position, group in enumerate(groups) for node in group.nodes}
     last = _last_readers(groups)
-    placed = {new: old for new, old in overwrites(mutations, groups).items() if last.get(old, -1) <= made[new][0]}
+    aliases = {new: old for new, old in overwrites(mutations, groups).items() if last.get(old, -1) <= made[new][0]}
     commits: list[tuple[Buffer, Buffer]] = []
     for new, old in mutations.items():
-        strides = old.type.strides if new in placed else None
+        strides = old.type.strides if new in aliases else None
         new.type = TensorType(new.type.shape, new.type.dtype, new.type.device, strides)
-        if new not in placed:
+        if new not in aliases:
             new.scope = "arena"
             commits.append((new, old))
-    return placed, commits
+    return aliases, commits
 
 
 def share_storage(
     groups: Sequence[Group],
-    placed: dict[Buffer, Buffer],
+    aliases: dict[Buffer, Buffer],
     commits: Iterable[tuple[Buffer, Buffer]],
     apart: Container[Buffer],
 ) -> None:
-    """Lets values take the place of a value that is read for the last time to make them, element by element.
+    """Lets values reuse the memory of an operand that they read for the last time, element by element.
 
-    The groups come in the order in which they run. `placed` is added to: an arena value lies in an older one's place,
-    or, where a result of the program is made of it, in the result's. `commits` are read once more at the end. Values
-    `apart` have a place of their own.
+    The groups come in execution order. The function adds to `aliases`: an arena value lies in an older value's memory,
+    or in a result's memory if the result is computed from it. Copies in `commits` read their sources at the end. Values
+    in `apart` are left alone.
     """
     last = _last_readers(groups)
     made: set[Buffer] = set()  # in places that others may take
     kept = {new for new, _ in commits}
-    overwritten = set(placed.values())
+    overwritten = set(aliases.values())
     sharers: dict[Buffer, list[Buffer]] = {}  # all values in a place, by the buffer whose place it is
     for position, group in enumerate(groups):
         ending = [
@@ -127,19 +127,19 @@ def share_storage(
             if buffer in made and buffer.scope == "arena" and last[buffer] == position and buffer not in kept
         ]
         for node in group.nodes if ending else ():
-            if not node.stored or node.buffer in apart or placed.get(node.buffer) in overwritten:
+            if not node.stored or node.buffer in apart or aliases.get(node.buffer) in overwritten:
                 continue
             heir = next((buffer for buffer in ending if _takes_over(group, node, buffer)), None)
             if heir is None:
                 continue
             ending.remove(heir)
-            place = placed.get(heir, heir)
+            place = aliases.get(heir, heir)
             together = sharers.pop(place, [place])
             if node.buffer.scope == "arena":
                 sharers[place] = [*together, node.buffer]
-                placed[node.buffer] = place
+                aliases[node.buffer] = place
             else:
-                placed.update(dict.fromkeys(together, node.buffer))
+                aliases.update(dict.fromkeys(together, node.buffer))
         made.update([node.buffer for node in group.nodes if node.stored and node.buffer not in apart])
 
 
@@ -159,11 +159,11 @@ def _last_readers(groups: Sequence[Group]) -> dict[Buffer, int]:
 
 
 def reads_in_place(group: Group, node: Node, layout: TensorType, buffer: Buffer) -> bool:
-    """Whether every read of a buffer in a group stands at the place of the element that the node writes.
+    """Whether a group reads a buffer only at the element that the node writes.
 
-    The node's value is laid out as `layout`. A group must have no inner axes, below which it could read a value once
-    more after another has been written. A product's epilogue runs once for each element, and its operands are never
-    read at the element that it writes.
+    The node's value is laid out as `layout`. No node of the group may have inner axes, because a value could then be
+    read again after its memory has been overwritten. An epilogue runs once for each element of a product; the operands
+    of the product are never read at the element that it writes, so they fail the test.
     """
     if node.scatter is not None or any(len(member.axes) != group.outer_rank for member in group.nodes):
         return False
@@ -178,7 +178,7 @@ def reads_in_place(group: Group, node: Node, layout: TensorType, buffer: Buffer)
 
 
 def _offset(layout: TensorType, axes: Iterable[SizeExpr]) -> Size:
-    """Where the element at some axes lies; dims of literal size 1 have none."""
+    """The offset of the element at some axes; dims of literal size 1 have none."""
     strides = [stride for size, stride in zip(layout.shape, layout.strides, strict=True) if size != 1]
     total: Size = 0
     for axis, stride in zip(axes, strides, strict=True):

@@ -1,4 +1,7 @@
-"""Memory planning: intermediate values share an arena and outputs to come; a place is free after its last reader."""
+"""Memory planning: intermediate values share the arena, and outputs that are not written yet.
+
+A slot is free after the last reader of its value.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +14,9 @@ from rushlight.ir.scalar import Buffer
 from rushlight.ir.type import dense_order
 from rushlight.sym import Size, optimization_hint, product
 
-# Outputs of fewer bytes are not worth the question whether something fits into them.
+# Outputs of at least this many bytes hold intermediate values until they are written.
 LENT_BYTES = 1 << 20
-# Launches after which a value is no longer in the processor's caches.
+# A value that lives for more launches than this has left the caches.
 SHORT_WHILE = 16
 
 
@@ -29,7 +32,7 @@ def _is_dense(buffer: Buffer) -> bool:
 
 @dataclass(slots=True)
 class _Place:
-    """A buffer's place by hints, [start, end) of some memory, and the places that end where it may begin."""
+    """The interval [start, end) of a buffer by size hints, and the places that must end before it begins."""
 
     buffer: Buffer
     size: Size
@@ -42,13 +45,13 @@ class _Place:
 def plan_memory(
     launches: Sequence[Launch], outputs: Sequence[Buffer], outside: Container[Buffer] = ()
 ) -> tuple[ArenaSlot, ...]:
-    """The places of all arena buffers: in the arena, or in large outputs as long as nothing has been written to these.
+    """The slots of all arena buffers: in the arena, or in large outputs before these are written.
 
-    Buffers `outside` have a place already.
+    Buffers in `outside` have memory already.
 
-    By hints each buffer takes, at its first use, the smallest gap that it fits in. What holds at run time is only the
-    order that this gives: of two buffers that lie in one memory at once, one begins after the other has ended,
-    whatever their sizes. So hints choose places, and sizes are exact.
+    Each buffer takes, at its first use, the smallest gap that it fits in by size hints. At run time only the resulting
+    order holds: of two buffers that are alive at once in one memory, one begins after the other has ended, whatever
+    their sizes. So hints choose the layout, and sizes are exact.
     """
     first: dict[Buffer, int] = {}
     last: dict[Buffer, int] = {}
@@ -77,7 +80,7 @@ def plan_memory(
 
 
 class _Memories:
-    """The arena, and outputs in the order in which they are first written."""
+    """The arena, and the outputs in the order in which they are first written."""
 
     def __init__(self, first: Mapping[Buffer, int], outputs: Sequence[Buffer]) -> None:
         self.arena = _Memory(None, None)
@@ -107,7 +110,7 @@ class _Memories:
 
 
 class _Memory:
-    """Who lies where by hints in the arena or an output. Every gap is bounded by living places, or by the ends."""
+    """The layout of the arena or of an output by size hints; gaps lie between living places or the ends."""
 
     def __init__(self, output: Buffer | None, length: int | None) -> None:
         self.output = output
@@ -120,7 +123,7 @@ class _Memory:
             self._open(0, length)
 
     def gap(self, length: int) -> int | None:
-        """Where the smallest gap of some length starts, if there is one."""
+        """The start of the smallest gap of at least some length, or None."""
         fitting = [(end - start, start) for start, end in self.gaps.items() if end - start >= length]
         return min(fitting)[1] if fitting else None
 
@@ -142,7 +145,7 @@ class _Memory:
         return place
 
     def free(self, place: _Place) -> None:
-        """Gives a place back; neighbouring gaps become one."""
+        """Frees a place and merges neighbouring gaps."""
         start, end = place.start, place.end
         del self.starts[start], self.ends[end]
         if end in self.gaps:
@@ -163,7 +166,7 @@ class _Memory:
         return end
 
     def _close_last(self) -> int:
-        """Where a buffer begins that makes the arena longer: in a gap at its end, which is too small."""
+        """The start of a buffer that makes the arena grow: in a last gap that is too small, or behind it."""
         start = self.gap_starts.get(self.top)
         if start is None:
             return self.top

@@ -1,4 +1,4 @@
-"""Memory that is filled with zeros first, because nothing proves that what is written later is all of it."""
+"""Fills memory with zeros before stores that are not proven to write all of it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ GRAIN = 16384
 
 
 def fill_first(plan: Plan, undecided: Iterable[Undecided]) -> Plan:
-    """The plan with a launch before each of the undecided writes to memory that is not filled, which fills it."""
+    """The plan with a launch that fills memory before each undecided write to memory that is not filled."""
     kernels, launches = list(plan.kernels), list(plan.launches)
     places: dict[Buffer, int] = {}
     for write in undecided:
@@ -32,7 +32,7 @@ def fill_first(plan: Plan, undecided: Iterable[Undecided]) -> Plan:
 
 
 def _fill(buffer: Buffer, name: str) -> tuple[Kernel, Size]:
-    """The kernel that writes zero to all elements of a buffer, and its parallel iterations."""
+    """The kernel that writes zero to all elements of a buffer, and its number of parallel iterations."""
     real = real_dtype(buffer.type.dtype)
     inner = Buffer(buffer.name, TensorType((0,), real), buffer.scope)
     runs = runs_of(buffer.type, buffer.type.dtype.is_complex)

@@ -1,4 +1,4 @@
-"""Results that no launch of a plan reads: code may keep them out of the caches."""
+"""Finds results that no launch of a plan reads, so that stores to them may bypass the caches."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rushlight.term import postorder
 def mark_unread(
     kernels: Sequence[AnyKernel], launches: Sequence[Launch], results: Sequence[Buffer]
 ) -> tuple[AnyKernel, ...]:
-    """The kernels, each told which of its buffers are, at all its launches, results that these write and none reads."""
+    """The kernels, each with the buffers that are results read by no launch, at all its launches."""
     uses: dict[Buffer, int] = {}
     for launch in launches:
         for buffer in launch.buffers:
@@ -38,7 +38,7 @@ def mark_unread(
 
 
 def _loaded(kernel: Kernel) -> set[Buffer]:
-    """The buffers that a kernel reads, other than what it has kept in them itself."""
+    """The buffers that a kernel reads and has not written itself for reuse."""
     terms = list(postorder([store.value for store in kernel.stores()]))
     kept = {term.attr("buffer") for term in terms if term.op is OPS["keep"]}
     return {term.attr("buffer") for term in terms if term.op is OPS["load"]} - kept
