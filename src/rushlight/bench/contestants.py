@@ -98,7 +98,7 @@ class Contestant:
         self._process: subprocess.Popen[bytes] | None = None
         self._said = folder / f"{kind.name}.txt"
 
-    def ask(self, do: str, **values: Any) -> dict[str, Any]:
+    def ask(self, do: str, **values: object) -> dict[str, Any]:
         """An answer: its `status` is "ready", or another with a `reason`. A worker that dies or is late is one too."""
         if self._process is None:
             greeting = self._start()
@@ -131,7 +131,7 @@ class Contestant:
             )
         return self._exchange({"do": "hello"})
 
-    def _exchange(self, question: dict[str, Any]) -> dict[str, Any]:
+    def _exchange(self, question: dict[str, object]) -> dict[str, Any]:
         process = self._process
         assert process is not None and process.stdin is not None and process.stdout is not None
         try:

@@ -105,7 +105,7 @@ class Artifact:
 class Compiled:
     """A model that is compiled for one kind of sizes at its first call; its code is kept as text."""
 
-    def __init__(self, model: Any, record: SmallModel, kind: str) -> None:
+    def __init__(self, model: object, record: SmallModel, kind: str) -> None:
         self._record = record
         self.kind = kind
         self._compiled = rl.compile(model, dynamic=None if kind != "constant" else False)
@@ -120,7 +120,7 @@ class Compiled:
                         rl.compiler.mark_unbacked(tensor, dim, hint=tensor.shape[dim])
         return made
 
-    def __call__(self, inputs: Sequence[Any]) -> Any:
+    def __call__(self, inputs: Sequence[object]) -> Any:
         """What the model gives, compiled."""
         with rl.no_grad():
             return self._compiled(*inputs)

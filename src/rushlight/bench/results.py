@@ -31,7 +31,7 @@ class Ceiling:
         self.amount = 0.0
         self.samples: list[float] = []
 
-    def ask(self, do: str, **values: Any) -> Record:
+    def ask(self, do: str, **values: object) -> Record:
         """A sample, whatever the question."""
         self.samples.append(self.rate(self.amount))
         return {"status": "ready", "seconds": self.amount / self.samples[-1] / 1e9}

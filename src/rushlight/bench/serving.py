@@ -35,7 +35,7 @@ class Host(Protocol):
         """The case's program, ready to be called. Raises `Absent` where there is none."""
         ...
 
-    def arrays(self, result: Any) -> list[Array]:
+    def arrays(self, result: object) -> list[Array]:
         """What a call returned, in numpy's arrays."""
         ...
 

@@ -20,7 +20,7 @@ class Entrant(Protocol):
 
     name: str
 
-    def ask(self, do: str, **values: Any) -> dict[str, Any]:
+    def ask(self, do: str, **values: object) -> dict[str, Any]:
         """The answer to a question."""
         ...
 

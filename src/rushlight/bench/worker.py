@@ -36,7 +36,7 @@ FRAMEWORKS: dict[str, tuple[str, ...]] = {
 class Namesake(ModuleType):
     """A module under Rushlight's name: our files, and the attributes of a peer, which may have our API."""
 
-    def __init__(self, peer: Any) -> None:
+    def __init__(self, peer: object) -> None:
         super().__init__("rushlight")
         self.__path__ = [str(PACKAGE)]
         self.peer = peer

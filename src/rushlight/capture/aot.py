@@ -38,7 +38,7 @@ def _parsed(item: str | ParamsSpec) -> ParamsSpec:
     return ParamsSpec.parse(item) if isinstance(item, str) else item
 
 
-def first_fitting(specs: Sequence[ParamsSpec], args: tuple[Any, ...], kwargs: dict[str, Any]) -> ParamsSpec:
+def first_fitting(specs: Sequence[ParamsSpec], args: tuple[object, ...], kwargs: dict[str, object]) -> ParamsSpec:
     """The first specification that a call fits; C022 where there is none."""
     paths: tuple[str, ...] | None = None
     leaves: list[Any] = []
@@ -55,11 +55,11 @@ def first_fitting(specs: Sequence[ParamsSpec], args: tuple[Any, ...], kwargs: di
     raise error("C022", f"compile: the call fits no specification: {told}")
 
 
-def _kinds(spec: ParamsSpec, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+def _kinds(spec: ParamsSpec, args: tuple[object, ...], kwargs: dict[str, object]) -> list[Any]:
     return [leaf.form if isinstance(leaf, Handle) else leaf for leaf in spec.arguments(args, kwargs)]
 
 
-def _reason(spec: ParamsSpec, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str | None:
+def _reason(spec: ParamsSpec, args: tuple[object, ...], kwargs: dict[str, object]) -> str | None:
     try:
         return spec.violation(_kinds(spec, args, kwargs))
     except RushlightError as found:

@@ -82,7 +82,7 @@ class CompiledFunction:
         self._lock = threading.RLock()
         _compiled[id(self)] = weakref.ref(self, partial(_compiled.pop, id(self)))
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         """Run the first entry whose guards hold; trace a new one when there is none."""
         if STATE.included and _is_traced():
             return self.function(*args, **kwargs)
@@ -97,14 +97,14 @@ class CompiledFunction:
                     return result
             return self._first_call(partial(self._trace, args, kwargs), args, kwargs)
 
-    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+    def __get__(self, instance: object, owner: type | None = None) -> Any:
         return self if instance is None else partial(self, instance)
 
     def reset(self) -> None:
         """Forgets all traces."""
         self.entries = ()
 
-    def _first_call(self, trace: Callable[[Undo], Entry], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _first_call(self, trace: Callable[[Undo], Entry], args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
         """The result of a call that makes an entry. Where it fails nothing has happened."""
         prepared: Undo = []
         before, collected = self.entries, gc.isenabled()
@@ -124,13 +124,13 @@ class CompiledFunction:
 
         return run_or_undo(called, undo)
 
-    def _trace(self, args: tuple[Any, ...], kwargs: dict[str, Any], prepared: Undo) -> Entry:
+    def _trace(self, args: tuple[object, ...], kwargs: dict[str, object], prepared: Undo) -> Entry:
         self._say_why(args, kwargs)
         entry = self._entry(args, kwargs, None, prepared)
         self.entries = (entry, *self.entries)
         return entry
 
-    def _say_why(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def _say_why(self, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
         """Records why another graph is made."""
         reason = ""
         for entry in reversed(self.entries):
@@ -143,7 +143,9 @@ class CompiledFunction:
             name = getattr(self, "__qualname__", type(self.function).__name__)
             warn("C008", f"compile: {name} has {QUIET_GRAPHS} graphs, and makes more", key=name, last=reason)
 
-    def _entry(self, args: tuple[Any, ...], kwargs: dict[str, Any], spec: ParamsSpec | None, prepared: Undo) -> Entry:
+    def _entry(
+        self, args: tuple[object, ...], kwargs: dict[str, object], spec: ParamsSpec | None, prepared: Undo
+    ) -> Entry:
         """Traces a call, for a specification if there is one."""
         unset: set[int] = set()
         while True:
@@ -180,7 +182,7 @@ class CompiledFunction:
         numbers = ProgramNumbers(scope, written_arguments(self.function, arguments.unpack))
         recorder = Recorder(self.function, walk, names, frozen, numbers)
 
-        def stand_in(place: int, name: str, value: Any) -> Any:
+        def stand_in(place: int, name: str, value: object) -> Any:
             if opened is None:
                 return self._stand_in(recorder, place, name, value)
             return aot.stand_in(opened, recorder, place, name, value)
@@ -191,7 +193,7 @@ class CompiledFunction:
         reads.leave()
         return program
 
-    def _stand_in(self, recorder: Recorder, place: int, name: str, value: Any) -> Any:
+    def _stand_in(self, recorder: Recorder, place: int, name: str, value: object) -> Any:
         """What stands for an argument while tracing."""
         if isinstance(value, Handle):
             type_ = open_type(recorder, value, place) if self.options.dynamic else value.form.type
@@ -207,7 +209,7 @@ class SpecifiedFunction(CompiledFunction):
         self.specs = specs
         self._made: dict[ParamsSpec, Entry] = {}
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         """Run the artifact for the call; C022 where it fits no specification."""
         if STATE.included and _is_traced():
             return self.function(*args, **kwargs)
@@ -219,7 +221,7 @@ class SpecifiedFunction(CompiledFunction):
         super().reset()
         self._made.clear()
 
-    def _run(self, spec: ParamsSpec, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _run(self, spec: ParamsSpec, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
         entry = self._made.get(spec)
         result = MISS if entry is None else entry.call(args, kwargs)
         if result is not MISS:
@@ -230,7 +232,9 @@ class SpecifiedFunction(CompiledFunction):
                 return self._run(spec, args, kwargs)
             return self._first_call(partial(self._specified, spec, args, kwargs), args, kwargs)
 
-    def _specified(self, spec: ParamsSpec, args: tuple[Any, ...], kwargs: dict[str, Any], prepared: Undo) -> Entry:
+    def _specified(
+        self, spec: ParamsSpec, args: tuple[object, ...], kwargs: dict[str, object], prepared: Undo
+    ) -> Entry:
         entry = self._made[spec] = self._entry(args, kwargs, spec, prepared)
         self.entries = tuple(reversed(self._made.values()))
         return entry
@@ -249,7 +253,7 @@ def _is_traced() -> bool:
     return STATE.tracer is not None
 
 
-def _first_result(entry: Entry, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _first_result(entry: Entry, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
     """What a fresh entry gives for the call that it was made for."""
     result = entry.call(args, kwargs)
     if result is MISS:
@@ -261,11 +265,11 @@ def _first_result(entry: Entry, args: tuple[Any, ...], kwargs: dict[str, Any]) -
 class CompiledModule:
     """A module whose call runs compiled traces; everything else is the module's."""
 
-    def __init__(self, module: Any, compiled: CompiledFunction) -> None:
+    def __init__(self, module: object, compiled: CompiledFunction) -> None:
         object.__setattr__(self, "_orig_mod", module)
         object.__setattr__(self, "_compiled", compiled)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         """Run the compiled module."""
         return self._compiled(*args, **kwargs)
 
@@ -279,7 +283,7 @@ class CompiledModule:
         """A method that gives the compiled module where it gives the module, as `to` and `eval` do."""
 
         @functools.wraps(method)
-        def call(*args: Any, **kwargs: Any) -> Any:
+        def call(*args: object, **kwargs: object) -> Any:
             result = method(*args, **kwargs)
             return self if result is self._orig_mod else result
 
@@ -288,7 +292,7 @@ class CompiledModule:
     def __delattr__(self, name: str) -> None:
         delattr(self._orig_mod, name)
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         setattr(self._orig_mod, name, value)
 
     def __repr__(self) -> str:
@@ -387,7 +391,7 @@ def explain_entries(function: Any) -> tuple[Entry, ...]:
     return compiled.entries
 
 
-def why_missed(entry: Entry, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def why_missed(entry: Entry, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
     """The first guard of an entry that does not hold for a call; None when they hold, or the sizes do not fit."""
     space = entry.call.__globals__  # pyright: ignore[reportFunctionMemberAccess] - a function
     local: dict[str, Any] = {"args": args, "kwargs": kwargs}
@@ -423,7 +427,7 @@ def _build(program: Program, arguments: Arguments, walk: StateWalk, names: Names
     return Writer(program, forward, arguments, walk, names).entry(part.attach)
 
 
-def _runner(graph: Graph, options: Options, sizes: Collection[Any]) -> Executable | Segmented:
+def _runner(graph: Graph, options: Options, sizes: Collection[object]) -> Executable | Segmented:
     """What runs a graph: one executable, or several with sizes between them that no input shows.
 
     `sizes` are those that Python knows before the call.

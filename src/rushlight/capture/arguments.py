@@ -11,11 +11,11 @@ from rushlight.support.errors import error
 class Names:
     """Names in a generated function for the objects that it mentions; `space` are those that there are."""
 
-    def __init__(self, space: dict[str, Any] | None = None) -> None:
+    def __init__(self, space: dict[str, object] | None = None) -> None:
         self.space: dict[str, Any] = {} if space is None else space
         self._names = {id(value): name for name, value in self.space.items() if name[0] == "v" and name[1:].isdigit()}
 
-    def __call__(self, value: Any) -> str:
+    def __call__(self, value: object) -> str:
         """The object's name; the same object has one."""
         found = self._names.get(id(value))
         if found is None:

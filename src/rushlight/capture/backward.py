@@ -53,9 +53,9 @@ class BackwardPart:
     def attach(
         self,
         outputs: list[Any],
-        views: Sequence[Any],
-        inputs: Sequence[Any],
-        wanted: Sequence[Any],
+        views: Sequence[object],
+        inputs: Sequence[object],
+        wanted: Sequence[object],
         plan: RunPlan | Ran,
     ) -> None:
         """Makes results those of one node that keeps what is saved: inputs (tensors and numbers) and outputs.
@@ -71,7 +71,7 @@ class BackwardPart:
             attach(outputs[place] if place < count else views[place - count], node, number)
 
     def run(
-        self, saved: Sequence[Any], gradients: Sequence[Any], values: dict[SizeExpr, int], apart: frozenset[int]
+        self, saved: Sequence[object], gradients: Sequence[object], values: dict[SizeExpr, int], apart: frozenset[int]
     ) -> list[Any]:
         """The gradients of the wanted inputs, one for each, None, or several of those that are to be kept `apart`."""
         given = [item for item in gradients if item is not None]
@@ -131,8 +131,8 @@ class CompiledBackward(Node):
     def __init__(
         self,
         part: BackwardPart,
-        edges: Sequence[Any],
-        saved: Sequence[Any],
+        edges: Sequence[object],
+        saved: Sequence[object],
         values: dict[SizeExpr, int],
     ) -> None:
         super().__init__(edges)
@@ -174,6 +174,6 @@ class CompiledBackward(Node):
         return "CompiledFunctionBackward"
 
 
-def contiguous(tensor: Any) -> Any:
+def contiguous(tensor: object) -> Any:
     """The same values, row-major."""
     return OPERATORS["contiguous"](tensor)

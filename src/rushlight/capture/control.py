@@ -24,7 +24,7 @@ def run_cond(predicate: Any, operands: Sequence[Any], branches: tuple[Bind, Bind
 
 
 def run_while(
-    carries: Sequence[Any], others: Sequence[Any], bodies: tuple[Bind, Bind], types: Any, sizes: Any
+    carries: Sequence[object], others: Sequence[object], bodies: tuple[Bind, Bind], types: object, sizes: object
 ) -> list[Any]:
     """What is carried once the condition is false."""
     values = list(carries)
@@ -40,14 +40,14 @@ def run_while(
 
 
 def run_scan(
-    carries: Sequence[Any],
-    xs: Sequence[Any],
-    others: Sequence[Any],
+    carries: Sequence[object],
+    xs: Sequence[object],
+    others: Sequence[object],
     body: Bind,
     types: Sequence[Callable[[], TensorMeta]],
     length: int,
     reverse: bool,
-    sizes: Any,
+    sizes: object,
 ) -> list[Any]:
     """The last carried values, then outputs, which are put in their places step by step."""
     count = len(carries)

@@ -42,18 +42,18 @@ class Launching:
                     self._executable = self._compile_graph(self._graph)
         return self._executable
 
-    def run(self, operands: Sequence[Any], values: Mapping[SizeExpr, int]) -> list[Any]:
+    def run(self, operands: Sequence[object], values: Mapping[SizeExpr, int]) -> list[Any]:
         """The graph's outputs; `values` are those of all symbols in their types."""
         return self.bound(operands, values)(operands)
 
     def finish(
-        self, operands: Sequence[Any], values: Mapping[SizeExpr, int], commit: Callable[[Sequence[Any]], Any]
+        self, operands: Sequence[object], values: Mapping[SizeExpr, int], commit: Callable[[Sequence[Any]], Any]
     ) -> Sequence[Any]:
         """As `run`, with the commit that is made of the outputs before they are computed."""
         plan, flat = self._plan(operands, values, commits=True)
         return plan.run(flat, commit)
 
-    def bound(self, operands: Sequence[Any], values: Mapping[SizeExpr, int]) -> Callable[[Sequence[Any]], list[Any]]:
+    def bound(self, operands: Sequence[object], values: Mapping[SizeExpr, int]) -> Callable[[Sequence[Any]], list[Any]]:
         """What gives the graph's outputs for operands of the same forms as these."""
         plan, flat = self._plan(operands, values)
         if not self.sizes:
@@ -62,7 +62,7 @@ class Launching:
         return lambda operands: run([*operands, last])
 
     def _plan(
-        self, operands: Sequence[Any], values: Mapping[SizeExpr, int], commits: bool = False
+        self, operands: Sequence[object], values: Mapping[SizeExpr, int], commits: bool = False
     ) -> tuple[KernelPlan, list[Any]]:
         """The plan for operands of these forms, and all that it takes."""
         executable = self.executable

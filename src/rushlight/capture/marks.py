@@ -41,13 +41,18 @@ def marks_of(tensor: Handle) -> dict[int, Mark]:
     return found
 
 
-def mark_static(tensor: Any, dims: int | Sequence[int] | None = None) -> None:
+def mark_static(tensor: object, dims: int | Sequence[int] | None = None) -> None:
     """The sizes of these dims, by default of all, are constants of what is compiled: others make another graph."""
     _mark(tensor, dims, Mark("static"))
 
 
 def mark_dynamic(
-    tensor: Any, dims: int | Sequence[int], *, min: int | None = None, max: int | None = None, hint: int | None = None
+    tensor: object,
+    dims: int | Sequence[int],
+    *,
+    min: int | None = None,
+    max: int | None = None,
+    hint: int | None = None,
 ) -> None:
     """The sizes of these dims may be any from `min` to `max`.
 
@@ -57,7 +62,12 @@ def mark_dynamic(
 
 
 def mark_unbacked(
-    tensor: Any, dims: int | Sequence[int], *, min: int | None = None, max: int | None = None, hint: int | None = None
+    tensor: object,
+    dims: int | Sequence[int],
+    *,
+    min: int | None = None,
+    max: int | None = None,
+    hint: int | None = None,
 ) -> None:
     """The sizes of these dims are open: nothing is ever guarded on them, so there is one graph for all.
 

@@ -362,7 +362,7 @@ class Recorder:
         )
 
 
-def _start(recorder: Recorder, fake: Any) -> int:
+def _start(recorder: Recorder, fake: object) -> int:
     """Where an argument starts in its storage, which the program relies on; 0 for what is none."""
     source = recorder.sources.get(id(fake))
     argument = isinstance(source, ArgumentSource)
@@ -400,10 +400,10 @@ def record(
     return run_or_undo(traced, undo)
 
 
-def _observed(arguments: Arguments, leaves: Sequence[Any], program: Program) -> Observed:
+def _observed(arguments: Arguments, leaves: Sequence[object], program: Program) -> Observed:
     """What a trace took its arguments to be, and what it guarded of their sizes."""
 
-    def kind(name: str, leaf: Any) -> Any:
+    def kind(name: str, leaf: object) -> Any:
         if isinstance(leaf, TracedNumber):
             if name in program.inputs.sizes or name in program.inputs.fixed:
                 return program.inputs.sizes.get(name, program.inputs.fixed.get(name))

@@ -48,7 +48,7 @@ class Ran:
 class Runs(Protocol):
     """What runs a graph on tensors and numbers."""
 
-    def bound(self, inputs: Sequence[Any], sizes: Mapping[SizeExpr, int]) -> Body:
+    def bound(self, inputs: Sequence[object], sizes: Mapping[SizeExpr, int]) -> Body:
         """What gives its outputs for inputs of the same forms; `sizes` are the values of symbols from outside."""
         ...
 
@@ -89,13 +89,13 @@ class Segmented:
         reads, makes = [id(call) for call in step.reads], [id(call) for call in step.makes]
         self._last = (launching, reads, makes)  # the step that makes the results, and writes to inputs
 
-        def run(values: dict[int, Any], sizes: dict[SizeExpr, int]) -> None:
+        def run(values: dict[int, object], sizes: dict[SizeExpr, int]) -> None:
             values.update(zip(makes, launching.run([values[key] for key in reads], sizes), strict=True))
 
         return run
 
     def run(
-        self, inputs: Sequence[Any], sizes: Mapping[SizeExpr, int], commit: Callable[[Ran], Any] | None = None
+        self, inputs: Sequence[object], sizes: Mapping[SizeExpr, int], commit: Callable[[Ran], Any] | None = None
     ) -> Ran:
         """Runs all steps; R002 where an assert does not hold, before anything is written.
 
@@ -118,7 +118,7 @@ class Segmented:
         launching, reads, makes = self._last
         rans: list[Ran] = []
 
-        def made(outputs: Sequence[Any]) -> Any:
+        def made(outputs: Sequence[object]) -> Any:
             values.update(zip(makes, outputs, strict=True))
             rans.append(self._ran(values, found))
             return commit(rans[0])
@@ -126,10 +126,10 @@ class Segmented:
         launching.finish([values[key] for key in reads], found, made)
         return rans[0]
 
-    def _ran(self, values: Mapping[int, Any], sizes: dict[SizeExpr, int]) -> Ran:
+    def _ran(self, values: Mapping[int, object], sizes: dict[SizeExpr, int]) -> Ran:
         return Ran([values[key] for key in self._outputs], sizes)
 
-    def bound(self, inputs: Sequence[Any], sizes: Mapping[SizeExpr, int]) -> Body:
+    def bound(self, inputs: Sequence[object], sizes: Mapping[SizeExpr, int]) -> Body:
         """What gives the outputs of a run."""
         return lambda inputs: self.run(inputs, sizes).outputs
 
@@ -142,7 +142,7 @@ class Whole:
         self._asserts = list(asserts)
         self._launching = Launching(with_dense_outputs(graph), sizes, compile_graph)
 
-    def bound(self, inputs: Sequence[Any], sizes: Mapping[SizeExpr, int]) -> Body:
+    def bound(self, inputs: Sequence[object], sizes: Mapping[SizeExpr, int]) -> Body:
         """What gives the outputs of a run."""
         check_asserts(self._asserts, sizes)
         return self._launching.bound(inputs, sizes)
@@ -203,7 +203,7 @@ def _host_runner(step: HostStep, compile_graph: Compile) -> Runner:
     }
     driver = DRIVERS.get(op)
 
-    def run(values: dict[int, Any], sizes: dict[SizeExpr, int]) -> None:
+    def run(values: dict[int, object], sizes: dict[SizeExpr, int]) -> None:
         operands = map_operands(
             call.operands, lambda item: item.attr("value") if item.op is NUMBER else values[id(item)]
         )
@@ -220,14 +220,14 @@ def _host_runner(step: HostStep, compile_graph: Compile) -> Runner:
     return run
 
 
-def _with_runners(value: Any, compile_graph: Compile) -> Any:
+def _with_runners(value: object, compile_graph: Compile) -> Any:
     """An attribute with what runs them in place of graphs."""
     if isinstance(value, tuple):
         return tuple([_with_runners(item, compile_graph) for item in value])
     return InnerRunner(value, compile_graph) if isinstance(value, Inner) else value
 
 
-def concrete(value: Any, sizes: Mapping[SizeExpr, int]) -> Any:
+def concrete(value: object, sizes: Mapping[SizeExpr, int]) -> Any:
     """An attribute with its sizes as integers; what runs graphs is bound to operands, and a type gives a form."""
     if isinstance(value, SizeExpr):
         return evaluate(value, sizes)

@@ -89,7 +89,7 @@ class Effect:
 
 
 def flatten_value(
-    value: Any, classify: Callable[[Handle], Source | int], reached: Callable[[Any], str | None] = lambda value: None
+    value: object, classify: Callable[[Handle], Source | int], reached: Callable[[Any], str | None] = lambda value: None
 ) -> Template:
     """A value as a template. `reached` names containers that were there before: they stay the objects that they are."""
     if isinstance(value, TracedNumber):
@@ -122,7 +122,7 @@ def flatten_items(
     return Container(type(value), items, keys, named)
 
 
-def _holds_tensor(value: Any) -> bool:
+def _holds_tensor(value: object) -> bool:
     names = getattr(value, "__dict__", None)
     return isinstance(names, dict) and any(
         isinstance(item, Handle) and item.node is not None for item in names.values()

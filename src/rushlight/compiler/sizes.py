@@ -113,7 +113,7 @@ class ShapeReport:
         return "\n".join([str(function) for function in self.functions])
 
 
-def shape_report(*functions: Any) -> ShapeReport:
+def shape_report(*functions: object) -> ShapeReport:
     """The sizes behind compiled functions and modules; others are left out."""
     return ShapeReport(tuple([_function(function) for function in functions if is_compiled(function)]))
 

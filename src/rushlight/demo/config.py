@@ -56,7 +56,7 @@ class Config:
         """Bytes that one step learns to predict."""
         return self.batch * self.context
 
-    def changed(self, values: Mapping[str, Any]) -> Config:
+    def changed(self, values: Mapping[str, object]) -> Config:
         """A copy with some fields changed; text is read as a number. A002 for a field that there is not."""
         known = asdict(self)
         for name, value in values.items():

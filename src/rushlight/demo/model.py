@@ -25,7 +25,7 @@ class Block(rl.nn.Module):
         self.widen = rl.nn.Linear(width, 4 * width)
         self.narrow = rl.nn.Linear(4 * width, width)
 
-    def forward(self, x: Any) -> Any:
+    def forward(self, x: object) -> Any:
         """[batch, length, width] in and out."""
         x = x + self.attend(self.norm1(x))
         return x + self.narrow(F.gelu(self.widen(self.norm2(x))))

@@ -44,7 +44,7 @@ class RunFolder:
         """The picture of the losses."""
         return self.path / "loss.svg"
 
-    def write_json(self, name: str, content: Mapping[str, Any]) -> None:
+    def write_json(self, name: str, content: Mapping[str, object]) -> None:
         """Writes a small file of facts about the run."""
         self.write_text(name, json.dumps(content, indent=2) + "\n")
 
@@ -56,7 +56,7 @@ class RunFolder:
             partial.write_text(text, encoding="utf-8")
             os.replace(partial, path)
 
-    def save(self, config: Config, step: int, state: Mapping[str, Any]) -> None:
+    def save(self, config: Config, step: int, state: Mapping[str, object]) -> None:
         """Replaces the checkpoint; P003 when it cannot be written, and the earlier one is untouched."""
         head = {"program": PROGRAM, "format": FORMAT, "config": config.to_dict(), "step": step}
         rl.save({**head, **state}, self.checkpoint)
@@ -72,7 +72,7 @@ class RunFolder:
         with writing(self.log):
             file = self.log.open("ab", buffering=0)
 
-        def append(line: dict[str, Any]) -> None:
+        def append(line: dict[str, object]) -> None:
             data = (json.dumps(line, allow_nan=False) + "\n").encode()
             with writing(self.log):
                 if file.write(data) < len(data):

@@ -32,11 +32,11 @@ _FORMAT = "rushlight.export"
 
 
 def export(
-    mod: Any,
-    args: tuple[Any, ...] = (),
-    kwargs: Mapping[str, Any] | None = None,
+    mod: object,
+    args: tuple[object, ...] = (),
+    kwargs: Mapping[str, object] | None = None,
     *,
-    dynamic_shapes: str | ParamsSpec | Mapping[str, Any] | tuple[Any, ...] | list[Any] | None = None,
+    dynamic_shapes: str | ParamsSpec | Mapping[str, object] | tuple[object, ...] | list[Any] | None = None,
     strict: bool = False,
 ) -> ExportedProgram:
     """The graph of a function or module, for all arguments that fit a specification.
@@ -93,7 +93,7 @@ def load(f: str | os.PathLike[str] | BinaryIO) -> ExportedProgram:
 class _State:
     """The tensors of a module by name; a function has none."""
 
-    def __init__(self, function: Any) -> None:
+    def __init__(self, function: object) -> None:
         self.tensors: dict[str, Any] = {}
         self.kinds: dict[str, str] = {}
         self.ties: dict[str, str] = {}
@@ -108,7 +108,7 @@ class _State:
             kept = function.state_dict()
             self.kinds = {name: kind if name in kept else "volatile" for name, kind in self.kinds.items()}
 
-    def _add(self, name: str, tensor: Any, kind: str) -> None:
+    def _add(self, name: str, tensor: object, kind: str) -> None:
         first = self.names.setdefault(id(tensor), name)
         if first != name:
             self.ties[name] = first
@@ -148,7 +148,7 @@ class _Maker:
             not others, "C034", "export: the function draws from a generator of its own", hint="use the default one"
         )
 
-    def _input(self, name: str, source: Any) -> Input:
+    def _input(self, name: str, source: object) -> Input:
         if isinstance(source, ArgumentSource):
             return Input("argument", name, source.position)
         if isinstance(source, TensorSource):

@@ -72,7 +72,9 @@ def argument_names(function: Any, args: Sequence[Any]) -> tuple[str, ...]:
     return tuple(found[: len(args)])
 
 
-def specification(names: Sequence[str], args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any) -> Given:
+def specification(
+    names: Sequence[str], args: tuple[object, ...], kwargs: dict[str, object], dynamic_shapes: object
+) -> Given:
     """What `dynamic_shapes` says of a call. C035 where it does not fit the arguments."""
     if isinstance(dynamic_shapes, (str, ParamsSpec)):
         spec = ParamsSpec.parse(dynamic_shapes) if isinstance(dynamic_shapes, str) else dynamic_shapes
@@ -175,7 +177,7 @@ class _Maker:
         return found
 
 
-def _variables(said: Any) -> Iterator[ShapeVar]:
+def _variables(said: object) -> Iterator[ShapeVar]:
     if isinstance(said, ShapeExpr):
         yield from said.variables
     elif isinstance(said, (Mapping, tuple, list)):

@@ -62,7 +62,7 @@ class ExportedModule(Module):
             owner = owner._modules[part]
         return owner, key
 
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
+    def forward(self, *args: object, **kwargs: object) -> Any:
         """Run the program. C022 where the arguments do not fit it, R002 where a check fails."""
         program = self.program
         leaves = program.spec.arguments(args, kwargs)
@@ -78,7 +78,7 @@ class ExportedModule(Module):
         outputs = [values[id(call)] for call in program.graph.outputs]
         return _Built(outputs, leaves, names, run).value(program.result)
 
-    def _feed(self, leaves: Sequence[Any], names: Mapping[str, Any]) -> list[Any]:
+    def _feed(self, leaves: Sequence[object], names: Mapping[str, object]) -> list[Any]:
         """What feeds the inputs of the graph."""
         found: list[Any] = []
         draws = _Draws(self.program)
@@ -120,7 +120,7 @@ class _Built:
     """Builds a result."""
 
     def __init__(
-        self, outputs: Sequence[Any], leaves: Sequence[Any], names: Mapping[str, Any], run: Interpreter
+        self, outputs: Sequence[object], leaves: Sequence[object], names: Mapping[str, object], run: Interpreter
     ) -> None:
         self.outputs = outputs
         self.leaves = leaves
@@ -169,7 +169,7 @@ def _divided(size: Size, scale: int) -> Size:
     return size if scale == 1 else floordiv(size, scale)
 
 
-def _integer(leaf: Any) -> Size:
+def _integer(leaf: object) -> Size:
     return leaf.size() if isinstance(leaf, TracedNumber) else unwrap_size(leaf)
 
 

@@ -35,7 +35,7 @@ def ordinal_of(text: str) -> int | None:
     return None if found is None else int(found[1])
 
 
-def kinds_of(leaves: Sequence[Any]) -> list[Any]:
+def kinds_of(leaves: Sequence[object]) -> list[Any]:
     """The leaves of a call as specifications know them. What is run call by call takes elements in any order."""
     return [row_major(leaf.form.type) if isinstance(leaf, Handle) else leaf for leaf in leaves]
 

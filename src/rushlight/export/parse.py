@@ -26,7 +26,7 @@ from rushlight.term import Reader, TermSyntaxError
 KINDS = ("parameter", "buffer", "constant", "argument", "seed", "ordinal", "number")
 
 
-def parse_program(text: str, tensors: Mapping[str, Any], constants: Mapping[str, Any]) -> ExportedProgram:
+def parse_program(text: str, tensors: Mapping[str, object], constants: Mapping[str, object]) -> ExportedProgram:
     """The program that `text` denotes, with its tensors. Errors: C009, with the line; P005 for another format."""
     try:
         return _program(text, tensors, constants)
@@ -36,7 +36,7 @@ def parse_program(text: str, tensors: Mapping[str, Any], constants: Mapping[str,
         raise error("C009", f"export: the text is damaged: {type(cause).__name__}: {cause}") from cause
 
 
-def _program(text: str, tensors: Mapping[str, Any], constants: Mapping[str, Any]) -> ExportedProgram:
+def _program(text: str, tensors: Mapping[str, object], constants: Mapping[str, object]) -> ExportedProgram:
     lines = text.split("\n")
     require(lines[0] == MAGIC, "P005", "export: not an exported program of this version", start=lines[0][:40])
     reader = _HeaderReader()

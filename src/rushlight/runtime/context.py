@@ -57,7 +57,7 @@ class Context:
             self.words[INTERRUPT] = functions.no_interrupt_byte
             self._call_long = _poisoned(functions.call_released)
 
-    def call(self, entry: int, descriptors: int, work: int = 0, commit: tuple[Any, ...] = ()) -> int:
+    def call(self, entry: int, descriptors: int, work: int = 0, commit: tuple[object, ...] = ()) -> int:
         """Run the entry at address `entry` on the array of descriptor pointers at `descriptors`; its final status.
 
         `commit` is empty or holds one commit (`commit_text`), which is made when the status is 0. The arena grows as
@@ -78,7 +78,9 @@ class Context:
         """Give a large arena back to the allocator, whose other users may need it; the next call asks again."""
         self._set_arena(allocator.CPU.allocate(_FIRST_ARENA_BYTES))
 
-    def settle(self, status: int, call: native.Call, entry: int, descriptors: int, commit: tuple[Any, ...] = ()) -> int:
+    def settle(
+        self, status: int, call: native.Call, entry: int, descriptors: int, commit: tuple[object, ...] = ()
+    ) -> int:
         """Answers what the status of `call(entry, self.address, descriptors, *commit)` asks for, until that is 0."""
         while status and status < FIRST_ASSERT:
             self._answer(status)
@@ -110,7 +112,7 @@ def _poisoned(call: native.Call) -> native.Call:
     if not poison:
         return call
 
-    def call_on_poison(entry: int, context: int, descriptors: int, *commit: Any) -> int:
+    def call_on_poison(entry: int, context: int, descriptors: int, *commit: object) -> int:
         arena = current().arena
         ctypes.memset(arena.address, poison, arena.nbytes)
         return call(entry, context, descriptors, *commit)
@@ -131,7 +133,7 @@ def current() -> Context:
         return context
 
 
-def call(entry: int, descriptors: int, work: int = 0, commit: tuple[Any, ...] = ()) -> int:
+def call(entry: int, descriptors: int, work: int = 0, commit: tuple[object, ...] = ()) -> int:
     """Run an entry in the calling thread's context; see `Context.call`."""
     try:
         context: Context = LOCAL.context

@@ -69,7 +69,7 @@ def _made(cls: type[Any], eq: bool) -> Any:
     return made
 
 
-def _make_init(made: type, names: tuple[str, ...], defaults: Mapping[str, Any]) -> Callable[..., None]:
+def _make_init(made: type, names: tuple[str, ...], defaults: Mapping[str, object]) -> Callable[..., None]:
     parameters = ", ".join([f"{name}=defaults[{name!r}]" if name in defaults else name for name in names])
     lines = "\n    ".join([f"set_{name}(self, {name})" for name in names]) or "pass"
     # A slot's own setter takes a third of the time of object.__setattr__.
@@ -82,21 +82,21 @@ def _make_init(made: type, names: tuple[str, ...], defaults: Mapping[str, Any]) 
 def _make_methods(names: tuple[str, ...], eq: bool) -> dict[str, Any]:
     values: Callable[[Any], Any] = attrgetter(*names) if names else lambda record: ()
 
-    def equal(self: Any, other: object) -> Any:
+    def equal(self: object, other: object) -> Any:
         return values(self) == values(other) if other.__class__ is self.__class__ else NotImplemented
 
-    def hashed(self: Any) -> int:
+    def hashed(self: object) -> int:
         return hash(values(self))
 
-    def shown(self: Any) -> str:
+    def shown(self: object) -> str:
         return f"{type(self).__qualname__}({', '.join([f'{name}={getattr(self, name)!r}' for name in names])})"
 
-    def reduced(self: Any) -> Any:
+    def reduced(self: object) -> Any:
         return type(self), tuple([getattr(self, name) for name in names])
 
     methods = {"__repr__": shown, "__reduce__": reduced, "__setattr__": _refuse, "__delattr__": _refuse}
     return {**methods, "__eq__": equal, "__hash__": hashed} if eq else methods
 
 
-def _refuse(record: Any, name: str, value: Any = None) -> None:
+def _refuse(record: object, name: str, value: object = None) -> None:
     raise FrozenInstanceError(f"cannot assign to field {name!r}")

@@ -63,8 +63,8 @@ class Options(NamedTuple):
 
 
 def assert_close(
-    actual: Any,
-    expected: Any,
+    actual: object,
+    expected: object,
     *,
     allow_subclasses: bool = True,
     rtol: float | None = None,
@@ -108,7 +108,7 @@ def _difference(actual: Any, expected: Any, options: Options, where: str) -> str
 
 
 def _mapping_difference(
-    actual: Mapping[Any, Any], expected: Mapping[Any, Any], options: Options, where: str
+    actual: Mapping[object, object], expected: Mapping[object, object], options: Options, where: str
 ) -> str | None:
     if actual.keys() != expected.keys():
         missing, extra = (
@@ -120,11 +120,11 @@ def _mapping_difference(
     return next((part for part in parts if part is not None), None)
 
 
-def _is_sequence(value: Any) -> bool:
+def _is_sequence(value: object) -> bool:
     return isinstance(value, Sequence) and not isinstance(value, str | bytes)
 
 
-def _are_numbers(actual: Any, expected: Any) -> bool:
+def _are_numbers(actual: object, expected: object) -> bool:
     kinds = (int, float, complex, np.ndarray, np.generic)
     return all(isinstance(value, (Tensor, *kinds)) for value in (actual, expected))
 

@@ -151,7 +151,7 @@ class _Maker:
                 return
 
     def add(
-        self, op: Operator, operands: tuple[Any, ...], attrs: Mapping[str, Any], taken: int | None, writes: bool
+        self, op: Operator, operands: tuple[object, ...], attrs: Mapping[str, object], taken: int | None, writes: bool
     ) -> bool:
         """Adds a call on a sample's arguments, the first array of which is the value `taken`; whether that fits."""
         before = len(self.parts), len(self.types), len(self.sizes), len(self.results)
@@ -173,7 +173,7 @@ class _Maker:
         self.origins.append(frozenset([len(self.origins)]))
         return len(self.types) - 1
 
-    def call(self, op: Operator, operands: tuple[Any, ...], attrs: Mapping[str, Any], writes: bool) -> int:
+    def call(self, op: Operator, operands: tuple[object, ...], attrs: Mapping[str, object], writes: bool) -> int:
         """Adds a call; the number of its first result."""
         types = tuple([_typed(operand, self.types) for operand in operands])
         made = op.infer(types, {name: replaced_sizes(value, self.size) for name, value in attrs.items()})
@@ -189,7 +189,7 @@ class _Maker:
         self.parts.append(Step(op, operands, attrs, len(results), writes))
         return first
 
-    def check_write(self, op: Operator, target: Any, made: Any) -> None:
+    def check_write(self, op: Operator, target: object, made: object) -> None:
         """Whether a result fits its target; mostly it has to."""
         if not isinstance(target, TensorType) or not isinstance(made, TensorType):
             raise _Unfit
@@ -273,7 +273,7 @@ class _Call:
         first = maker.call(self.op, tuple(refs), given, self.writes)
         maker.results.extend(range(first, len(maker.types)))
 
-    def target(self, operand: Any) -> Ref:
+    def target(self, operand: object) -> Ref:
         """What is written to: the first operand, or a copy of it where that is an input, but for some."""
         maker = self.maker
         if not isinstance(operand, Ref):
@@ -282,7 +282,7 @@ class _Call:
             return operand
         return Ref(maker.call(OPERATORS["clone"], (operand,), {}, False))
 
-    def operand(self, item: Any) -> Any:
+    def operand(self, item: object) -> Any:
         """An operand of the sample as a Ref, or as it is."""
         if isinstance(item, (tuple, list)):
             return tuple([self.operand(part) for part in item])
@@ -332,7 +332,7 @@ class _Call:
             found = self.known[sample] = self.maker.own(sample)
         return found
 
-    def attribute(self, type_: str, value: Any) -> Any:
+    def attribute(self, type_: str, value: object) -> Any:
         """A sample's attribute, with sizes of the operands in place of equal numbers, mostly."""
         if not (type_.startswith("Size") or type_ == "any"):
             return value
@@ -341,7 +341,7 @@ class _Call:
             return tuple([self.size_like(item) if follows else item for item in value])
         return self.size_like(value) if follows and self.cut is None else value
 
-    def size_like(self, number: Any) -> Any:
+    def size_like(self, number: object) -> Any:
         """A dim, or a run of dims, of the operands that has this size in the sample; else the number."""
         if type(number) is not int or number < 2:
             return number
@@ -358,7 +358,7 @@ class _Call:
         return Of(tuple([(value, dim) for dim in range(first, end)]))
 
 
-def _is_index(op: Operator, item: Any) -> bool:
+def _is_index(op: Operator, item: object) -> bool:
     """Whether an operand holds indices: integers beside an operator's data."""
     if isinstance(item, (tuple, list)):
         return any(_is_index(op, part) for part in item)

@@ -169,20 +169,20 @@ def _dim_text(dim: Dim) -> str:
     return str(dim) if isinstance(dim, int) else "*".join([f"v{value}.{place}" for value, place in dim.dims])
 
 
-def _operand_text(operand: Any) -> str:
+def _operand_text(operand: object) -> str:
     if isinstance(operand, tuple):
         return f"[{', '.join([_operand_text(item) for item in operand])}]"
     return f"v{operand.value}" if isinstance(operand, Ref) else repr(operand)
 
 
-def replaced_sizes(value: Any, image: Callable[[Of], Any]) -> Any:
+def replaced_sizes(value: object, image: Callable[[Of], Any]) -> Any:
     """An attribute with an image in place of each `Of`."""
     if isinstance(value, tuple):
         return tuple([replaced_sizes(item, image) for item in value])
     return image(value) if isinstance(value, Of) else value
 
 
-def replaced_refs(operand: Any, image: Callable[[int], Any]) -> Any:
+def replaced_refs(operand: object, image: Callable[[int], Any]) -> Any:
     """An operand with an image in place of each value."""
     if isinstance(operand, tuple):
         return tuple([replaced_refs(item, image) for item in operand])
@@ -194,7 +194,7 @@ def product_of(dim: Of, shapes: Sequence[Sequence[Any]]) -> Any:
     return product([shapes[value][place] for value, place in dim.dims])
 
 
-def strides_of(shape: Sequence[Any], layout: str) -> tuple[Any, ...]:
+def strides_of(shape: Sequence[object], layout: str) -> tuple[Any, ...]:
     """The strides of an input: row-major, column-major, or row-major with a gap beside each element."""
     order = range(len(shape)) if layout == "reversed" else range(len(shape) - 1, -1, -1)
     strides: list[Any] = [1] * len(shape)

@@ -119,7 +119,7 @@ class Pool:
     def _lift(self, tensor: Handle) -> TensorType:
         fail("X001", "fuzz: a program reads a tensor that it was not given", tensor=tensor)
 
-    def _random_state(self, generator: Any, count: int) -> tuple[int, int]:
+    def _random_state(self, generator: object, count: int) -> tuple[int, int]:
         found = self.ordinal
         self.ordinal += count
         return SEED, found

@@ -27,7 +27,7 @@ class Jax:
         operands = tuple(device_arrays(inputs, case.dtype).values())
         return waited(lambda: function(*operands))
 
-    def arrays(self, result: Any) -> list[Array]:
+    def arrays(self, result: object) -> list[Array]:
         """See `Host`."""
         return flat(result)
 

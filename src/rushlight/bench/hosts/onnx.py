@@ -19,7 +19,7 @@ IR_VERSION = 11
 class Session:
     """A model ready to run on inputs that stay the same."""
 
-    def __init__(self, model: bytes, options: Any, inputs: Mapping[str, Array]) -> None:
+    def __init__(self, model: bytes, options: object, inputs: Mapping[str, Array]) -> None:
         self.session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
         self.binding = self.session.io_binding()
         self.inputs = {name: onnxruntime.OrtValue.ortvalue_from_numpy(value) for name, value in inputs.items()}

@@ -27,7 +27,7 @@ class Tinygrad:
         function = FUNCTIONS[case.program]
         tensors = [tensor_of(value, case.dtype) for value in inputs.values()]
 
-        def program(*operands: Any) -> tuple[Any, ...]:
+        def program(*operands: object) -> tuple[Any, ...]:
             results = function(*operands)
             return tuple([one.realize() for one in (results if isinstance(results, tuple) else (results,))])
 

@@ -26,7 +26,7 @@ class Layer(nn.Module):
         self.output_norm = nn.LayerNorm(width)
         self.dropout = nn.Dropout(dropout)
 
-    def forward(self, x: Any, padding: Any) -> Any:
+    def forward(self, x: object, padding: object) -> Any:
         """[batch, length, width] in and out; `padding` [batch, length] is True where nothing is to be seen."""
         seen, _ = self.attention(x, x, x, key_padding_mask=padding, need_weights=False)
         x = self.attention_norm(x + self.dropout(seen))

@@ -23,7 +23,7 @@ class LanguageModel(nn.Module):
         self.layers = nn.LSTM(width, width, num_layers=2, batch_first=True)
         self.bias = nn.Parameter(rl.zeros(VOCABULARY))
 
-    def forward(self, tokens: Any) -> Any:
+    def forward(self, tokens: object) -> Any:
         """[batch, length] of int64 to [batch, length, vocabulary]."""
         found, _ = self.layers(self.token(tokens))
         return F.linear(found, self.token.weight, self.bias)

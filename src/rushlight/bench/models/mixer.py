@@ -23,7 +23,7 @@ class Mlp(nn.Module):
         self.widen = nn.Linear(width, hidden)
         self.narrow = nn.Linear(hidden, width)
 
-    def forward(self, x: Any) -> Any:
+    def forward(self, x: object) -> Any:
         """Of the same shape."""
         return self.narrow(F.gelu(self.widen(x)))
 
@@ -38,7 +38,7 @@ class Mixing(nn.Module):
         self.norm2 = nn.LayerNorm(width)
         self.over_channels = Mlp(width, 2 * width)
 
-    def forward(self, x: Any) -> Any:
+    def forward(self, x: object) -> Any:
         """[batch, places, width] in and out."""
         x = x + self.over_places(self.norm1(x).transpose(1, 2)).transpose(1, 2)
         return x + self.over_channels(self.norm2(x))
@@ -55,7 +55,7 @@ class Mixer(nn.Module):
         self.norm = nn.LayerNorm(width)
         self.head = nn.Linear(width, CLASSES)
 
-    def forward(self, image: Any) -> Any:
+    def forward(self, image: object) -> Any:
         """[batch, 3, height, width] to [batch, 10]."""
         x = self.grid(self.patches(image)).flatten(2).transpose(1, 2)
         return self.head(self.norm(self.layers(x)).mean(1))

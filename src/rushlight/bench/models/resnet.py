@@ -27,7 +27,7 @@ class ResNet(nn.Module):
         self.layer3 = nn.Sequential(Residual(2 * width, 4 * width, 2), Residual(4 * width, 4 * width, 1))
         self.fc = nn.Linear(4 * width, CLASSES)
 
-    def forward(self, image: Any) -> Any:
+    def forward(self, image: object) -> Any:
         """[batch, 3, height, width] to [batch, 10]."""
         x = F.relu(self.bn1(self.conv1(image)))
         x = self.layer3(self.layer2(self.layer1(x)))

@@ -44,7 +44,7 @@ class Distances(nn.Module):
         self.farthest = farthest
         self.bias = nn.Embedding(buckets, heads)
 
-    def forward(self, length: Any) -> Any:
+    def forward(self, length: object) -> Any:
         """[1, heads, length, length]; what lies ahead is -inf unless both directions are looked at."""
         places = rl.arange(length)
         distance = places[None, :] - places[:, None]
@@ -88,7 +88,7 @@ class Layer(nn.Module):
         self.widen = nn.Linear(width, 2 * width, bias=False)
         self.narrow = nn.Linear(2 * width, width, bias=False)
 
-    def forward(self, x: Any, bias: Any, encoded: Any = None) -> Any:
+    def forward(self, x: object, bias: object, encoded: object = None) -> Any:
         """[batch, length, width] in and out."""
         inner = self.own_norm(x)
         x = x + self.own(inner, inner, bias)
@@ -125,7 +125,7 @@ class T5(nn.Module):
         self.encoder = Stack(width, heads, layers, decodes=False)
         self.decoder = Stack(width, heads, layers, decodes=True)
 
-    def forward(self, source: Any, target: Any) -> Any:
+    def forward(self, source: object, target: object) -> Any:
         """[batch, source] and [batch, target] of int64 to [batch, target, vocabulary]."""
         encoded = self.encoder(self.shared(source))
         decoded = self.decoder(self.shared(target), encoded)

@@ -37,7 +37,7 @@ class UNet(nn.Module):
         self.fourth = Twice(2 * width, width)
         self.head = nn.Conv2d(width, CLASSES, 1)
 
-    def forward(self, image: Any) -> Any:
+    def forward(self, image: object) -> Any:
         """[batch, 3, height, width] to [batch, 2, height, width]."""
         first = self.first(image)
         second = self.second(F.max_pool2d(first, 2))

@@ -17,12 +17,12 @@ LARGEST_NORM = 1.0
 EPSILON = 1e-5
 
 
-def linear(weights: Arrays, name: str, x: Any) -> Any:
+def linear(weights: Arrays, name: str, x: object) -> Any:
     """x @ weight.T + bias."""
     return x @ weights[f"{name}.weight"].T + weights[f"{name}.bias"]
 
 
-def norm(weights: Arrays, name: str, x: Any) -> Any:
+def norm(weights: Arrays, name: str, x: object) -> Any:
     """LayerNorm."""
     return layer_norm(x, weights[f"{name}.weight"], weights[f"{name}.bias"])
 
@@ -109,7 +109,7 @@ def gpt_step(arrays: Arrays, heads: int, gelu: str, rate: float) -> Work:
         logits = gpt(weights, windows[:, :-1], heads, gelu)
         return cross_entropy(logits.reshape(-1, logits.shape[-1]), windows[:, 1:].reshape(-1))
 
-    def step(weights: Arrays, state: Any, windows: Any) -> Any:
+    def step(weights: Arrays, state: object, windows: object) -> Any:
         loss, slopes = jax.value_and_grad(loss_of)(weights, windows)
         length = jnp.sqrt(sum([jnp.square(one).sum() for one in slopes.values()]))
         share = jnp.minimum(1.0, LARGEST_NORM / (length + 1e-6))
@@ -131,10 +131,10 @@ def mlp_step(arrays: Arrays, rate: float) -> Work:
     """A training step: the loss."""
     x, targets = arrays.pop("x"), arrays.pop("targets")
 
-    def loss_of(weights: Arrays, x: Any, targets: Any) -> Any:
+    def loss_of(weights: Arrays, x: object, targets: object) -> Any:
         return cross_entropy(linear(weights, "2", jax.nn.relu(linear(weights, "0", x))), targets)
 
-    def step(weights: Arrays, x: Any, targets: Any) -> tuple[Any, Any]:
+    def step(weights: Arrays, x: object, targets: object) -> tuple[Any, Any]:
         loss, slopes = jax.value_and_grad(loss_of)(weights, x, targets)
         return {name: weight - rate * slopes[name] for name, weight in weights.items()}, loss
 
@@ -152,7 +152,7 @@ def resnet(arrays: Arrays) -> Work:
     """Logits of an image."""
     image = arrays.pop("image")
 
-    def layer(weights: Arrays, name: str, normalization: str, x: Any, stride: int) -> Any:
+    def layer(weights: Arrays, name: str, normalization: str, x: object, stride: int) -> Any:
         mean, variance, weight, bias = (
             weights[f"{normalization}.{part}"][:, None, None]
             for part in ("running_mean", "running_var", "weight", "bias")
@@ -161,7 +161,7 @@ def resnet(arrays: Arrays) -> Work:
         return (x - mean) * jax.lax.rsqrt(variance + EPSILON) * weight + bias
 
     @jax.jit
-    def forward(weights: Arrays, image: Any) -> Any:
+    def forward(weights: Arrays, image: object) -> Any:
         x = jax.nn.relu(layer(weights, "conv1", "bn1", image, 2))
         border = ((0, 0), (0, 0), (1, 1), (1, 1))
         x = jax.lax.reduce_window(x, -jnp.inf, jax.lax.max, (1, 1, 3, 3), (1, 1, 2, 2), border)

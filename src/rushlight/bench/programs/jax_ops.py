@@ -17,7 +17,7 @@ def matmul(a: Any, b: Any) -> Any:
     return a @ b
 
 
-def int8_matmul(a: Any, b: Any) -> Any:
+def int8_matmul(a: object, b: object) -> Any:
     """a @ b of int8, in int32."""
     return jax.lax.dot(a, b, preferred_element_type=jnp.int32)
 
@@ -33,7 +33,7 @@ def pointwise(x: Any, w: Any, b: Any, residual: Any) -> Any:
     return jax.nn.gelu(x * w + b, approximate=False) + residual
 
 
-def softmax(x: Any) -> Any:
+def softmax(x: object) -> Any:
     """Along the last dim."""
     return jax.nn.softmax(x, -1)
 
@@ -44,7 +44,7 @@ def layer_norm(x: Any, w: Any, b: Any) -> Any:
     return centered * jax.lax.rsqrt(jnp.square(centered).mean(-1, keepdims=True) + EPSILON) * w + b
 
 
-def rms_norm(x: Any, w: Any) -> Any:
+def rms_norm(x: object, w: object) -> Any:
     """Along the last dim."""
     return x * jax.lax.rsqrt(jnp.square(x).mean(-1, keepdims=True) + EPSILON) * w
 
@@ -55,7 +55,7 @@ def cross_entropy(logits: Any, targets: Any) -> Any:
     return -jnp.take_along_axis(chances, targets[:, None], 1).mean()
 
 
-def cross_entropy_gradients(logits: Any, targets: Any) -> Any:
+def cross_entropy_gradients(logits: object, targets: object) -> Any:
     """The mean loss, and the gradient of the logits."""
     return jax.value_and_grad(cross_entropy)(logits, targets)
 
@@ -69,7 +69,7 @@ def attention(q: Any, k: Any, v: Any) -> Any:
 def with_gradients(forward: Function) -> Function:
     """The result, and the gradients of the operands, given the gradient of the result as the last operand."""
 
-    def step(*operands: Any) -> Any:
+    def step(*operands: object) -> Any:
         *inputs, slope = operands
         result, back = jax.vjp(forward, *inputs)
         return (result, *back(slope))

@@ -20,11 +20,11 @@ class Drawing:
         self.nodes: list[Any] = []
         self.constants: list[Any] = []
 
-    def call(self, kind: str, *operands: str, **attributes: Any) -> str:
+    def call(self, kind: str, *operands: str, **attributes: object) -> str:
         """The name of a node's first result."""
         return self.calls(kind, operands, 1, **attributes)[0]
 
-    def calls(self, kind: str, operands: Sequence[str], results: int, **attributes: Any) -> list[str]:
+    def calls(self, kind: str, operands: Sequence[str], results: int, **attributes: object) -> list[str]:
         """The names of a node's results."""
         names = [f"v{len(self.nodes)}_{number}" for number in range(results)]
         self.nodes.append(onnx_helper.make_node(kind, list(operands), names, **attributes))
@@ -44,7 +44,7 @@ class Drawing:
 Draw = Callable[..., Any]
 
 
-def node(kind: str, **attributes: Any) -> Draw:
+def node(kind: str, **attributes: object) -> Draw:
     """A graph of one node."""
     return lambda drawing, *operands: drawing.call(kind, *operands, **attributes)
 

@@ -109,7 +109,7 @@ def load(model: Any, tensors: Tensors) -> None:
 def without_gradients(function: Function) -> Function:
     """The function, recording nothing for derivatives."""
 
-    def forward(*operands: Any) -> Any:
+    def forward(*operands: object) -> Any:
         with rl.no_grad():
             return function(*operands)
 
@@ -148,7 +148,7 @@ def gpt_step(modes: Modes, tensors: Tensors, heads: int, gelu: str, rate: float)
     optimizer = rl.optim.AdamW(groups, lr=rate, betas=BETAS, fused=True)
     forward, update, windows = modes.part(model.loss), modes.part(optimizer.step), tensors["windows"]
 
-    def step(windows: Any) -> tuple[Any, Any]:
+    def step(windows: object) -> tuple[Any, Any]:
         optimizer.zero_grad()
         loss = forward(windows)
         loss.backward()
@@ -169,7 +169,7 @@ def mlp_step(modes: Modes, tensors: Tensors, rate: float) -> Work:
     forward = modes.part(lambda x, targets: F.cross_entropy(model(x), targets))
     update = modes.part(optimizer.step)
 
-    def step(x: Any, targets: Any) -> Any:
+    def step(x: object, targets: object) -> Any:
         optimizer.zero_grad()
         loss = forward(x, targets)
         loss.backward()
@@ -192,7 +192,7 @@ class Residual(nn.Module):
         short = [nn.Conv2d(inner, outer, 1, stride, bias=False), nn.BatchNorm2d(outer)] if stride != 1 else []
         self.downsample = nn.Sequential(*short)
 
-    def forward(self, x: Any) -> Any:
+    def forward(self, x: object) -> Any:
         """Half as high and wide where the stride is 2."""
         inner = F.relu(self.bn1(self.conv1(x)))
         return F.relu(self.bn2(self.conv2(inner)) + self.downsample(x))
@@ -211,7 +211,7 @@ class ResNet18(nn.Module):
         self.layer4 = nn.Sequential(Residual(256, 512, 2), Residual(512, 512, 1))
         self.fc = nn.Linear(512, 1000)
 
-    def forward(self, image: Any) -> Any:
+    def forward(self, image: object) -> Any:
         """[batch, 3, height, width] to [batch, 1000]."""
         x = F.max_pool2d(F.relu(self.bn1(self.conv1(image))), 3, 2, 1)
         x = self.layer4(self.layer3(self.layer2(self.layer1(x))))

@@ -34,7 +34,7 @@ def matmul(a: Any, b: Any) -> Any:
     return a @ b
 
 
-def int8_matmul(a: Any, b: Any) -> Any:
+def int8_matmul(a: object, b: object) -> Any:
     """a @ b of int8, in int32."""
     framework: Any = rl
     return framework._int_mm(a, b)
@@ -52,7 +52,7 @@ def pointwise(x: Any, w: Any, b: Any, residual: Any) -> Any:
     return F.gelu(x * w + b) + residual
 
 
-def softmax(x: Any) -> Any:
+def softmax(x: object) -> Any:
     """Along the last dim."""
     return rl.softmax(x, -1)
 
@@ -67,7 +67,7 @@ def rms_norm(x: Any, w: Any) -> Any:
     return F.rms_norm(x, w.shape, w, EPSILON)
 
 
-def attention(q: Any, k: Any, v: Any) -> Any:
+def attention(q: object, k: object, v: object) -> Any:
     """Causal."""
     return F.scaled_dot_product_attention(q, k, v, is_causal=True)
 

@@ -40,7 +40,7 @@ def attention(q: Any, k: Any, v: Any) -> Any:
 def with_gradients(forward: Function) -> Function:
     """The result, and the gradients of the operands, given the gradient of the result as the last operand."""
 
-    def step(*operands: Any) -> Any:
+    def step(*operands: object) -> Any:
         *inputs, slope = operands
         result = forward(*inputs)
         return (result, *result.gradient(*inputs, gradient=slope))

@@ -121,7 +121,7 @@ class Planner:
         return RunPlan(sheets.free, sheets.fresh, launch, nbytes, tuple(forms), values)
 
 
-def numbers_among(sources: Sequence[Any]) -> list[tuple[int, type]]:
+def numbers_among(sources: Sequence[object]) -> list[tuple[int, type]]:
     """Which inputs are numbers, by position, and of which class."""
     classes: dict[Kind, type] = {Kind.FLOAT: float, Kind.INT: int}
     return [(at, classes[source.dtype.kind]) for at, source in enumerate(sources) if isinstance(source, NumberSource)]

@@ -90,7 +90,7 @@ class ValueTexts(ABC):
         return self._input_text(source)
 
 
-def with_attributes(value: Any, attributes: Iterable[tuple[str, Any]]) -> Any:
+def with_attributes(value: object, attributes: Iterable[tuple[str, object]]) -> Any:
     """An instance of a subclass of a container, with what was set on it."""
     vars(value).update(attributes)
     return value

@@ -76,7 +76,7 @@ def _wants(tensor: Any) -> bool:
     return bool(tensor.keys & AUTOGRAD and tensor.requires_grad)
 
 
-def constant_guard(text: str, path: str, value: Any, names: Names) -> Guard:
+def constant_guard(text: str, path: str, value: object, names: Names) -> Guard:
     """That a value is still the same: equal for plain values, identical for objects."""
     if value is None or isinstance(value, bool):
         return Guard("constant", path, repr(value), f"{text} is not {value!r}")
@@ -91,13 +91,13 @@ def constant_guard(text: str, path: str, value: Any, names: Names) -> Guard:
     return Guard("object", path, f"the same {type(value).__name__}", f"{text} is not {names(value)}")
 
 
-def type_guard(text: str, path: str, value: Any, names: Names) -> Guard:
+def type_guard(text: str, path: str, value: object, names: Names) -> Guard:
     """That a number is still of its class."""
     return Guard("type", path, type(value).__name__, f"{text}.__class__ is not {names(type(value))}")
 
 
 def mark_type_only(
-    leaves: Sequence[Leaf], names: Names, program: Program, changed: Collection[tuple[int, Any]]
+    leaves: Sequence[Leaf], names: Names, program: Program, changed: Collection[tuple[int, object]]
 ) -> None:
     """Marks the leaves of which a program does not rely on the value.
 
@@ -125,13 +125,13 @@ def replaced_guards(leaves: Sequence[Leaf], names: Names) -> list[Guard]:
     return guards
 
 
-def unextended_containers(walk: StateWalk, changed: Collection[tuple[int, Any]]) -> set[int]:
+def unextended_containers(walk: StateWalk, changed: Collection[tuple[int, object]]) -> set[int]:
     """The ids of containers that a call gives no new entries: they have to be as they were."""
     grown = {container for container, key in changed if key not in walk.before.get(container, ())}
     return {id(container) for container, _ in walk.containers} - grown
 
 
-def state_guards(containers: Sequence[tuple[Any, str]], leaves: Sequence[Leaf], names: Names) -> list[Guard]:
+def state_guards(containers: Sequence[tuple[object, str]], leaves: Sequence[Leaf], names: Names) -> list[Guard]:
     """What is assumed of modules, optimizers and their containers."""
     guards: list[Guard] = []
     sizes = Counter([id(leaf.container) for leaf in leaves])
@@ -338,7 +338,7 @@ class Writer(ValueTexts):
         cache, counters = self.names(self.constants), self.names(self.constants.counters)
         return [f"if {cache}.seen != [counter.value for counter in {counters}]: {cache}.refresh()"]
 
-    def _run(self, attach: Any) -> list[str]:
+    def _run(self, attach: object) -> list[str]:
         """The call, with the writes that belong to it, and the result."""
         before, after = self._result()
         run = self._segments if isinstance(self.executable, Segmented) else self._native
@@ -361,7 +361,7 @@ class Writer(ValueTexts):
         """Whether a template is an output that counted as a Python number: it is known only after the call."""
         return isinstance(template, Output) and self.executable.output_types[template.place].weak
 
-    def _segments(self, attach: Any, result: str) -> list[str]:
+    def _segments(self, attach: object, result: str) -> list[str]:
         """The run of several steps; the commit is made of the results before the last step computes them."""
         inputs = "".join([f"{self._input_text(source)}, " for source in self.sources])
         run = f"plan = {self.names(self.executable)}.run(({inputs}), plan.values"
@@ -378,7 +378,7 @@ class Writer(ValueTexts):
             *unpacked,
         ]
 
-    def _attached(self, attach: Any) -> list[str]:
+    def _attached(self, attach: object) -> list[str]:
         """Views of inputs among the results, and the backward pass tied to all results."""
         backward = self.program.backward
         if attach is None or backward is None:
@@ -395,7 +395,7 @@ class Writer(ValueTexts):
         sources = enumerate(self.program.inputs.sources)
         return [self._input_text(item) for at, item in sources if isinstance(item, ArgumentSource) and at in written]
 
-    def _native(self, attach: Any, result: str) -> list[str]:
+    def _native(self, attach: object, result: str) -> list[str]:
         """The one native call, on outputs allocated before it; where it commits, they become tensors before it too."""
         types = self.executable.output_types
         tensor = self.names(_tensor_class(self.program))

@@ -25,7 +25,7 @@ class Copy(NamedTuple):
     before: dict[Any, Any]
 
     @staticmethod
-    def of(copy: Any, original: Any, text: str) -> Copy:
+    def of(copy: object, original: object, text: str) -> Copy:
         """A copy as it is now."""
         return Copy(copy, original, text, entries_of(copy))
 
@@ -34,7 +34,7 @@ def changed_state(walk: StateWalk, names: Callable[[Any], str]) -> Iterator[tupl
     """What the program has put in the place of what it reached, has added, or has taken away (MISSING)."""
     leaves = {(id(leaf.container), leaf.key): leaf for leaf in walk.leaves}
 
-    def stays(leaf: Leaf | None, before: Any, now: Any) -> bool:
+    def stays(leaf: Leaf | None, before: object, now: object) -> bool:
         if now is before or (leaf is not None and leaf.stand_in is not None and now is leaf.stand_in):
             return True
         return leaf is not None and isinstance(now, TracedNumber) and now.text == leaf.text(names)
@@ -46,7 +46,9 @@ def changed_state(walk: StateWalk, names: Callable[[Any], str]) -> Iterator[tupl
     for container, path in (*walk.containers, *walk.objects):
         before = walk.before[id(container)]
 
-        def kept(key: Any, now: Any, container: Any = container, before: dict[Any, Any] = before) -> bool:
+        def kept(
+            key: object, now: object, container: object = container, before: dict[object, object] = before
+        ) -> bool:
             return stays(leaves.get((id(container), key)), before[key], now)
 
         for key, now in changed_entries(before, entries_of(container), kept):
@@ -59,7 +61,7 @@ def changed_state(walk: StateWalk, names: Callable[[Any], str]) -> Iterator[tupl
 
 
 def state_sources(
-    changed: Sequence[tuple[Leaf, Any]], walk: StateWalk, given: Collection[int], names: Callable[[Any], str]
+    changed: Sequence[tuple[Leaf, object]], walk: StateWalk, given: Collection[int], names: Callable[[Any], str]
 ) -> dict[int, StateSource]:
     """Sources of the tensors that the program puts others in the place of, by identity; each call reads the place.
 
@@ -81,7 +83,7 @@ def state_sources(
 
 
 def changed_entries(
-    before: Mapping[Any, Any], now: Mapping[Any, Any], stays: Callable[[Any, Any], bool]
+    before: Mapping[object, object], now: Mapping[object, object], stays: Callable[[Any, Any], bool]
 ) -> Iterator[tuple[Any, Any]]:
     """The entries to take away (MISSING) and those to set, in this order: then the order of entries is right too."""
     kept = [key for key in before if key in now]
@@ -119,7 +121,7 @@ def changed_arguments(copies: Sequence[Copy], walk: StateWalk) -> Iterator[tuple
                 yield text, key, value
 
 
-def state_effects(changed: Iterable[tuple[Leaf, Any]], values: Callable[[Any], Template]) -> Iterator[Effect]:
+def state_effects(changed: Iterable[tuple[Leaf, object]], values: Callable[[Any], Template]) -> Iterator[Effect]:
     """What becomes of the containers that a function reaches by itself; `values` makes templates."""
     for leaf, now in changed:
         yield Effect(leaf.container, leaf.key, Deleted() if now is MISSING else values(now), leaf.path)
@@ -140,7 +142,7 @@ def container_namer(
 ) -> Callable[[Any], str | None]:
     """What tells how the function of an entry calls a container that was there before the call."""
 
-    def reached(value: Any) -> str | None:
+    def reached(value: object) -> str | None:
         if id(value) in walk.before:
             return names(value)
         return next((one.text for one in copies if one.copy is value), None)

@@ -27,7 +27,7 @@ def names_in(code: CodeType) -> list[str]:
 class ReachableGlobals:
     """The functions that may run, each once, in the order in which they are found."""
 
-    def __init__(self, roots: Iterable[Any]) -> None:
+    def __init__(self, roots: Iterable[object]) -> None:
         self.functions: list[FunctionType] = []
         self.names: set[str] = set()
         self._seen: set[int] = set()
@@ -54,7 +54,7 @@ class ReachableGlobals:
                         seen.add((id(space), name))
                         yield space, name, prefix + name
 
-    def _visit(self, value: Any) -> None:
+    def _visit(self, value: object) -> None:
         if id(value) in self._seen:
             return
         self._seen.add(id(value))

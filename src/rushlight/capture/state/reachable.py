@@ -45,7 +45,7 @@ class Leaf:
     type_only: bool = False
     unread: bool = False
 
-    def substitute(self, value: Any) -> None:
+    def substitute(self, value: object) -> None:
         """Puts a stand-in in its place."""
         self.stand_in = self.container[self.key] = value
 
@@ -86,7 +86,7 @@ class CellBox:
     def __getitem__(self, key: int) -> Any:
         return self.cell.cell_contents
 
-    def __setitem__(self, key: int, value: Any) -> None:
+    def __setitem__(self, key: int, value: object) -> None:
         self.cell.cell_contents = value
 
 
@@ -109,7 +109,7 @@ class StateWalk:
     names: frozenset[str] = frozenset()
     skipped: Collection[tuple[int, Any]] = ()
 
-    def add(self, value: Any, path: str) -> None:
+    def add(self, value: object, path: str) -> None:
         """Walks one root."""
         self._walk(value, path, False)
 
@@ -158,7 +158,7 @@ class StateWalk:
                 container.clear()
                 (container.update if isinstance(container, set) else container.extend)(before)
 
-    def _walk(self, root: Any, root_path: str, root_runtime: bool) -> None:
+    def _walk(self, root: object, root_path: str, root_runtime: bool) -> None:
         stack = [(root, root_path, root_runtime)]
         while stack:
             value, path, runtime = stack.pop()
@@ -185,7 +185,7 @@ class StateWalk:
                     stack.append((item, place, runtime))
 
     def _opened(
-        self, container: Any, path: str, form: str, kind: list[tuple[Any, str]]
+        self, container: object, path: str, form: str, kind: list[tuple[Any, str]]
     ) -> Iterator[tuple[Any, Any, str]]:
         if id(container) in self.before:
             return
@@ -195,7 +195,7 @@ class StateWalk:
             if kind is not self.objects or key in self.names:
                 yield key, item, path + form.format(key if form == ".{}" else _key_text(key))
 
-    def _of_tuple(self, value: tuple[Any, ...], path: str) -> Iterator[tuple[Any, Any, str]]:
+    def _of_tuple(self, value: tuple[object, ...], path: str) -> Iterator[tuple[Any, Any, str]]:
         for place, item in enumerate(value):
             if isinstance(item, Handle):
                 self.tensors.append(item)
@@ -225,12 +225,12 @@ def _restore(container: Any, before: dict[Any, Any]) -> None:
             container[key] = value
 
 
-def _key_text(key: Any) -> str:
+def _key_text(key: object) -> str:
     return f"tensor at {id(key):#x}" if isinstance(key, Handle) else repr(key)
 
 
 def walk_function(
-    function: Any, arguments: list[tuple[str, Any]], skipped: Collection[tuple[int, Any]] = ()
+    function: object, arguments: list[tuple[str, Any]], skipped: Collection[tuple[int, object]] = ()
 ) -> StateWalk:
     """What a function reaches, but through `skipped` leaves (the container's identity, and the key).
 
@@ -255,10 +255,10 @@ def walk_function(
 
 def _walked(
     root: FunctionType | None,
-    bound: Any,
+    bound: object,
     arguments: list[tuple[str, Any]],
     names: frozenset[str],
-    skipped: Collection[tuple[int, Any]],
+    skipped: Collection[tuple[int, object]],
 ) -> StateWalk:
     walk = StateWalk(names=names, skipped=skipped)
     if root is not None:
@@ -288,12 +288,12 @@ def _bind_plain(walk: StateWalk, reach: ReachableGlobals, root: FunctionType | N
                     walk.bind(CellBox(cell), 0, f"{function.__name__}.{name}")
 
 
-def _is_plain(value: Any) -> bool:
+def _is_plain(value: object) -> bool:
     return type(value) in PLAIN or (type(value) is tuple and all(type(item) in PLAIN for item in value))
 
 
 def walk_prepared(
-    function: Any, arguments: list[tuple[str, Any]], undo: list[Callable[[], None]] | None = None
+    function: object, arguments: list[tuple[str, Any]], undo: list[Callable[[], None]] | None = None
 ) -> StateWalk:
     """What a function reaches, once that is ready for it. What takes back how it was made ready is added to `undo`."""
     walk = walk_function(function, arguments)

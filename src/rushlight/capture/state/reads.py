@@ -43,7 +43,7 @@ class Reads:
                 if not watchers and "__getattribute__" in vars(cls):
                     del cls.__getattribute__
 
-    def note(self, owner: Any, name: str, reader: str) -> None:
+    def note(self, owner: object, name: str, reader: str) -> None:
         """An attribute is read, by code of the module `reader`."""
         if name != "__dict__":
             self._names.setdefault(id(owner), set()).add(name)
@@ -62,7 +62,7 @@ def _marked_class(cls: type) -> type:
     return next(base for base in cls.__mro__ if MARK in vars(base))
 
 
-def _noted(self: Any, name: str) -> Any:
+def _noted(self: object, name: str) -> Any:
     """What reads an attribute of an instance meanwhile."""
     reads = _active.get(threading.get_ident())
     if reads is not None:

@@ -117,14 +117,14 @@ class StateGuards:
         self._test: CodeType | None = None
         self._lock = threading.Lock()
 
-    def guards(self, space: dict[str, Any]) -> tuple[Guard, ...]:
+    def guards(self, space: dict[str, object]) -> tuple[Guard, ...]:
         """The guards, in the order in which they are asked; `space` has the names of the function that asks."""
         with self._lock:
             if self._guards is None:
                 self._guards = tuple(self._make(Names(space), self.snapshot))
         return self._guards
 
-    def fail(self, space: dict[str, Any]) -> bool:
+    def fail(self, space: dict[str, object]) -> bool:
         """Whether one of them does not hold; for when the snapshot does not."""
         test = self._test
         if test is None:
