@@ -1,4 +1,4 @@
-"""Operands that lie in memory as batches of matrices, which a matrix product takes as they are."""
+"""Operands that lie in memory as batches of matrices, which a matrix product can read without packing."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ _LARGE = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class Matrices:
-    """A batch of matrices in a buffer: first element, distance of rows ("row") or columns ("column"), batch strides.
+    """A batch of matrices in a buffer: first element, stride of rows or columns, batch strides.
 
-    The batch index is split in two, outer and inner, each with a stride of its own; all in elements.
+    Format "row" has contiguous rows, "column" contiguous columns. The batch index is split in two, outer and inner,
+    each with a stride of its own. All strides are in elements.
     """
 
     buffer: Buffer
@@ -33,15 +34,15 @@ class Matrices:
 
     @property
     def address(self) -> Buffer | Address:
-        """The argument word for its first element."""
+        """The launch argument for the first element."""
         return self.buffer if self.start == 0 else Address(self.buffer, self.start)
 
 
 def matrices(buffer: Buffer, offset: Size, batch: tuple[Axes, Axes], first: Axes, second: Axes) -> Matrices | None:
-    """The matrices that an element offset over some axes walks.
+    """The matrices that an element offset over some axes covers, or None.
 
-    That is when each group of axes is walked as one, and `first` or `second` with step 1; otherwise None. A single row
-    may be taken for a piece of a column.
+    Each group of axes must have one joint stride, and `first` or `second` stride 1. A single row may be read as a
+    column.
     """
     steps = [joint_step(offset, axes) for axes in (*batch, first, second)]
     outer, inner, first_step, second_step = steps
@@ -60,7 +61,7 @@ def plain_load(term: Scalar, batch: tuple[Axes, Axes], first: Axes, second: Axes
 
 
 def made_format(term: Scalar, inner: Axes, columns: Axes) -> Format:
-    """Whether a `b` that is made is so by rows or by columns: along the longer pieces that lie close together."""
+    """Whether a prologue writes `b` by rows or by columns: along the longer contiguous runs."""
     offsets = [_offset(read) for read in loads(term)]
     return "column" if _piece(offsets, inner) > _piece(offsets, columns) else "row"
 
@@ -72,7 +73,7 @@ def _offset(read: Scalar) -> Size | None:
 
 
 def _piece(offsets: Sequence[Size | None], axes: Axes) -> int:
-    """How many elements of an operand lie close together along the last of some axes; a size is large until known."""
+    """The length of contiguous runs along the last of some axes; unknown sizes count as large."""
     steps = [_step(offset, axes[-1]) for offset in offsets if axes]
     size = axis_size(axes[-1]) if axes else 1
     if not steps or not all(step in NEAR for step in steps):
@@ -81,7 +82,7 @@ def _piece(offsets: Sequence[Size | None], axes: Axes) -> int:
 
 
 def _step(offset: Size | None, axis: SizeExpr) -> int | None:
-    """How far apart elements lie along an axis, at most, where that is a constant; `axis // 2` grows by 1."""
+    """The largest distance of neighbours along an axis, if constant; `axis // 2` grows by at most 1."""
     step = 0
     for factor, atoms in () if offset is None else parts(offset):
         if atoms == (axis,) or (len(atoms) == 1 and atoms[0].op.name == "floordiv" and atoms[0].operands[0] is axis):
@@ -92,12 +93,12 @@ def _step(offset: Size | None, axis: SizeExpr) -> int | None:
 
 
 def count(axes: Axes) -> Size:
-    """How many values some axes have together."""
+    """The number of values of some axes together."""
     return product([axis_size(axis) for axis in axes])
 
 
 def joint_step(offset: Size, axes: Axes) -> Size | None:
-    """The step of several axes walked as one, row-major; None when they do not lie so."""
+    """The stride of several axes walked as one, row-major; None if they have no common stride."""
     step: Size = 0
     expected: Size | None = None
     for axis in reversed(axes):

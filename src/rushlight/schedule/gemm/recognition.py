@@ -1,4 +1,4 @@
-"""Recognising matrix products by their loop structure."""
+"""Recognises matrix products by their loop structure."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from rushlight.sym import (
 from rushlight.term import postorder
 from rushlight.term import substitute as replace_terms
 
-# Below this many multiplications, or this many columns, a product costs more than it saves. A size that is not known is
-# taken to be large: the artifact serves all.
+# The least multiplications and columns for which the GEMM template pays. An unknown size counts as large, because the
+# artifact serves all sizes.
 MIN_WORK = 16384
 MIN_COLUMNS = 8
-# Shorter sums are over before a transposed result has paid.
+# The least length of the sums for which a transposed result pays.
 MIN_INNER = 64
-# With fewer rows there is no use for packing `b` at each call: it must lie in memory as a matrix does, or be constant.
-# Nor is there for making it, but by columns, which other kernels read from far apart.
+# With fewer rows, packing `b` at each call does not pay: it must be a matrix in memory or constant. Computing it in a
+# prologue does not pay either, unless by columns, which other kernels read with long strides.
 MIN_ROWS = 4
 
 
@@ -40,8 +40,8 @@ MIN_ROWS = 4
 class GemmShape:
     """A contraction seen as C[batch, m, n] = sum over k of A[batch, m, k] * B[batch, k, n].
 
-    Each letter is a set of axes; all but `inner` may be empty. A and B change places where columns are few. Axes of the
-    node that are `parted` in two stand for the sizes given, made of axes of this shape.
+    Each letter is a set of axes; all but `inner` may be empty. A and B are swapped if there are few columns. `parted`
+    maps axes of the node that are split in two to sizes made of axes of this shape.
     """
 
     batch: tuple[SizeExpr, ...]
@@ -54,7 +54,7 @@ class GemmShape:
 
 
 def widen_products(definitions: list[Definition | ScatterDefinition], products: frozenset[str]) -> None:
-    """Products of dtypes that the machine has no instruction for become products of exactly widened elements."""
+    """Widens the elements of products in dtypes for which the target has no instruction; this is exact."""
     for place, item in enumerate(definitions):
         if isinstance(item, Definition):
             definitions[place] = Definition(item.buffer, item.axes, _with_wide_products(item.body, products))
@@ -77,9 +77,9 @@ def _widened(term: Scalar) -> Scalar:
 
 
 def match_gemm(node: Node) -> GemmShape | None:
-    """The GEMM that a node is, or None for one that stays small. The order of the sum is the same either way.
+    """The GEMM of a node, or None for a small one. The order of the sum is the same either way.
 
-    A product of narrow elements always is one: other kernels have no instruction for it.
+    A product of narrow elements is always a GEMM: other kernels have no instruction for it.
     """
     contraction = node.contraction
     if contraction is None or contraction.attr("order") != BLOCKED:
@@ -91,10 +91,10 @@ def match_gemm(node: Node) -> GemmShape | None:
 
 
 def _of_groups(contraction: Scalar, axes: tuple[SizeExpr, ...]) -> GemmShape | None:
-    """The GEMM that a contraction is once those axes are parted whose indices tell groups by a floor division.
+    """The GEMM of a contraction whose indices divide an axis into groups, as in a convolution with groups.
 
-    In a convolution with groups an output channel tells the group, which both operands depend on, and its place in the
-    group, which only the weights do.
+    There an output channel is a group, which both operands depend on, and a channel in the group, which only the
+    weights depend on. The axis is split into these two.
     """
     parted = _parted_axes(contraction, axes)
     if not parted:
@@ -107,7 +107,7 @@ def _of_groups(contraction: Scalar, axes: tuple[SizeExpr, ...]) -> GemmShape | N
 
 
 def _parted_axes(contraction: Scalar, axes: Axes) -> dict[SizeExpr, tuple[SizeExpr, SizeExpr]]:
-    """The axes of groups and of places in them, by the axes that indices divide by a group's size."""
+    """The group axis and the inner axis of each axis that indices divide by a group's size."""
     found: dict[SizeExpr, tuple[SizeExpr, SizeExpr]] = {}
     for expr in index_exprs(contraction.operands):
         for _, atoms in parts(expr):
@@ -122,7 +122,7 @@ def _parted_axes(contraction: Scalar, axes: Axes) -> dict[SizeExpr, tuple[SizeEx
 
 
 def _quotient(size: Size, width: Size) -> Size | None:
-    """How often a width fits into a size without a rest, None where there may be one."""
+    """A size divided by a width if the division is exact, else None."""
     quotient = floordiv(size, width)
     if isinstance(width, SizeExpr) and width.op.name == "floordiv" and width.operands[0] is size:
         quotient = width.operands[1]
@@ -130,13 +130,13 @@ def _quotient(size: Size, width: Size) -> Size | None:
 
 
 def _as_product(contraction: Scalar, axes: tuple[SizeExpr, ...], a: Scalar, b: Scalar) -> GemmShape | None:
-    """The GEMM that a contraction of `a` and `b` over its own axes is, for an index of some others."""
+    """The GEMM of a contraction of `a` and `b` over its own axes, for given result axes."""
     inner = contraction.attr("axes")
     in_a, in_b = free_axes(a), free_axes(b)
     batch = tuple([axis for axis in axes if (axis in in_a) == (axis in in_b)])
     rows = tuple([axis for axis in axes if axis in in_a and axis not in in_b])
     columns = tuple([axis for axis in axes if axis in in_b and axis not in in_a])
-    if axes and axes[-1] in rows:  # the columns are what lies close together in the result
+    if axes and axes[-1] in rows:  # the contiguous axis of the result becomes the columns
         a, b, rows, columns = b, a, columns, rows
     m, n, k = count(rows), count(columns), count(inner)
     if _is_below(n, MIN_COLUMNS) and not _is_below(m, MIN_COLUMNS) and not _is_below(k, MIN_INNER):
@@ -153,7 +153,7 @@ def _as_product(contraction: Scalar, axes: tuple[SizeExpr, ...], a: Scalar, b: S
 
 
 def _is_matrix(term: Scalar, batch: Axes, inner: Axes, columns: Axes) -> bool:
-    """Whether an operand is a load of matrices that lie in memory, all batch axes walked as one or none of them."""
+    """Whether an operand is a load of matrices in memory, with all batch axes walked as one, or none."""
     if term.op is not OPS["load"]:
         return False
     offset = as_size(linear_offset(term.operands, term.attr("buffer").type.strides))

@@ -1,8 +1,7 @@
-"""Axes that are parted by a remainder, where a value has zeros wherever an index is no multiple of a step.
+"""Splits axes by remainders, where a value is zero wherever an index is not a multiple of a step.
 
-The gradient of a strided convolution in its input is such a value: each pixel meets those places of the kernel whose
-distance is a multiple of the stride. For the pixels of one remainder these are the same, and what they read is as close
-together as they are.
+An example is the gradient of a strided convolution in its input: each pixel meets the kernel elements whose distance is
+a multiple of the stride. Pixels of one remainder meet the same elements and read contiguous operands.
 """
 
 from __future__ import annotations
@@ -14,12 +13,12 @@ from rushlight.schedule.lower.rewrite import as_size
 from rushlight.sym import Size, SizeExpr, axis_size, axis_symbol, ceildiv, coefficient, parts
 from rushlight.term import postorder
 
-# The largest step for which each remainder has a loop of its own.
+# The largest step for which each remainder gets a loop of its own.
 MOST_PHASES = 4
 
 
 def phases_of(roots: Iterable[Scalar], axis: SizeExpr) -> list[tuple[SizeExpr, Size]]:
-    """Axes that stand for the values of an axis with each remainder, and these values; none where it is not parted."""
+    """For each remainder of an axis, a new axis and the old axis' values; empty if the axis is not split."""
     steps = {step for term in postorder(roots) for step in _steps(term, axis)}
     if len(steps) != 1:
         return []

@@ -1,7 +1,7 @@
-"""Kernels for results that are written in data-dependent places: the initial value, then the writes in their order.
+"""Kernels of results with data-dependent stores: the initial value, then the stores in their order.
 
-Source axes that stand unchanged in the result's index never meet, so they are shared among threads and vector lanes;
-the others run in ascending order, which fixes the order of sums.
+Source axes that are unchanged in the result's index never collide, so they are shared among threads and vector lanes;
+the other axes run in ascending order, which fixes the order of sums.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from rushlight.schedule.lower.nodes import Node
 from rushlight.schedule.lower.rewrite import Substitution, as_size, linear_offset
 from rushlight.sym import Size, SizeExpr, axis_size, axis_symbol, ceildiv, minimum, product
 
-# Columns of one share: a few cache lines, so that threads do not write to the same one.
+# Columns of one share: a few cache lines, so that threads do not write to the same line.
 CHUNK = 64
 
 
@@ -76,7 +76,7 @@ def _independent(axis: SizeExpr, scatter: Scatter) -> bool:
 
 
 def _inside(indices: tuple[Scalar, ...], shape: tuple[Size, ...]) -> Scalar | None:
-    """That every data-dependent index lies inside the result."""
+    """The condition that every data-dependent index lies inside the result."""
     total: Scalar | None = None
     for item, size in zip(indices, shape, strict=True):
         if as_size(item) is None:

@@ -1,7 +1,7 @@
-"""Short chains written out: sums of few products, as of a convolution of each channel by itself, and windows' extremes.
+"""Unrolls short chains: sums of few products, as in depthwise convolutions, and extremes over windows.
 
-Step by step, what does not depend on the axis in the lanes of vectors is computed once for all of them: elements of the
-kernel stay in registers, and so do conditions on rows; conditions that hold for one step whatever the place are gone.
+What does not depend on the vector axis is then computed once for all lanes: kernel elements and conditions on rows stay
+in registers, and conditions that are constant for a step disappear.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _COMPARISONS = {"lt": lt, "le": le, "eq": eq}
 
 
 def unroll_chains(roots: list[Scalar]) -> list[Scalar]:
-    """The same scalars with short contractions, and extremes of few elements under conditions, as their steps."""
+    """The scalars with short contractions, and with extremes of few guarded elements, unrolled."""
     images = {term: _unrolled(term) for term in postorder(roots) if _is_short(term)}
     return list(replace_terms(roots, images, rebuild)) if images else roots
 
@@ -61,7 +61,7 @@ def _unrolled(term: Scalar) -> Scalar:
 
 
 def _in_pairs(extreme: str, items: list[Scalar]) -> Scalar:
-    """The extreme of pairs of neighbours, of pairs of these, and so on: nothing waits for more than it must."""
+    """The extreme by a balanced tree, so that dependence chains are short."""
     while len(items) > 1:
         pairs = [apply(extreme, a, b) for a, b in zip(items[::2], items[1::2], strict=False)]
         items = [*pairs, *items[2 * len(pairs) :]]
@@ -69,7 +69,7 @@ def _in_pairs(extreme: str, items: list[Scalar]) -> Scalar:
 
 
 def _settled(root: Scalar) -> Scalar:
-    """A scalar without the conditions on indices of which it is known whether they hold."""
+    """A scalar without the conditions on indices whose outcome is known."""
     images: dict[Scalar, Scalar] = {}
     for term in postorder([root]):
         operands = tuple([images[operand] for operand in term.operands])
@@ -86,7 +86,7 @@ def _settled(root: Scalar) -> Scalar:
 
 
 def _constant_comparison(term: Scalar) -> Scalar | None:
-    """A comparison of indices that is the same wherever they are; None for one that is not, and other terms."""
+    """The value of a comparison of indices that is constant, else None."""
     compare = _COMPARISONS.get(term.op.name)
     if compare is None:
         return None

@@ -1,7 +1,7 @@
-"""Complex kernels in real parts: a complex element is two real ones beside each other, at twice its offset.
+"""Rewrites complex kernels on real parts: a complex element is two real ones, at twice its offset.
 
-This is the last rewrite of a kernel, so that fusion, layouts and loops know nothing of it, and code generators know
-no complex dtype. Formulas are numpy's: products are not fused, quotients are Smith's.
+This is the last rewrite of a kernel, so fusion, layouts and loops handle complex values as any other, and code
+generators need no complex dtype. Formulas are numpy's: products are not fused, quotients are Smith's.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _CONDITIONAL = (OPS["select"], OPS["guard"])
 
 
 def split_complex(kernel: Kernel | GemmKernel) -> Kernel | GemmKernel:
-    """The kernel on real parts; itself where nothing in it is complex. Its arguments stay in their places.
+    """The kernel on real parts; the same kernel if nothing in it is complex. The arguments do not change.
 
-    Errors: D006 for scalars that have no form in parts, such as products over an axis.
+    Errors: D006 for scalars without a form in real parts, such as products over an axis.
     """
     if isinstance(kernel, GemmKernel):
         parts = [inner and _split_loops(inner) for inner in (kernel.epilogue, kernel.prologue)]
@@ -44,7 +44,7 @@ def _split_loops(kernel: Kernel) -> Kernel:
 
 
 def _in_parts(buffer: Buffer) -> Buffer:
-    """The same memory as real numbers, with one more dim: the parts."""
+    """The same memory as real numbers, with one more dim for the two parts."""
     type_ = buffer.type
     strides = (*[stride * 2 for stride in type_.strides], 1)
     return Buffer(

@@ -1,4 +1,4 @@
-"""From calls to definitions: each call's lowering rule is run once, on the axes of its result."""
+"""From calls to definitions: runs each call's lowering rule once, on the axes of its result."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class BufferOperand:
 
 
 class NumberOperand:
-    """A Python number written in the graph: loads are constants."""
+    """A Python number in the graph: its loads are constants."""
 
     __slots__ = ("type", "value")
 
@@ -70,7 +70,7 @@ class NumberOperand:
 
 @dataclass(slots=True)
 class Lowered:
-    """A graph as definitions; buffers and operands of values are found by their calls' identity."""
+    """A graph as definitions; `buffers` and `operands` of values are keyed by the identity of their calls."""
 
     definitions: list[Definition | ScatterDefinition]
     buffers: dict[int, Buffer]
@@ -78,7 +78,7 @@ class Lowered:
 
 
 class SharedAxes:
-    """One loop axis for each dim and size, whatever value it belongs to: most are read at their reader's own index."""
+    """One loop axis per dim and size for all values: reads at the reader's own index need no rewriting."""
 
     def __init__(self) -> None:
         self._launches_by_key: dict[tuple[int, Size], SizeExpr] = {}
@@ -106,7 +106,7 @@ def lower_graph(graph: Graph) -> Lowered:
     for call in graph.calls:
         if call.op is NUMBER:
             operands[id(call)] = NumberOperand(call.attr("value"), call.type)
-    # Counted as in the graph's text: the buffer v4 holds the value %4.
+    # Numbered as in the graph's text: the buffer v4 holds the value %4.
     for position, call in enumerate([call for call in graph.calls if call.op is not NUMBER]):
         if call.op is RESULT:
             body, axes = results[id(call.operands[0])]

@@ -1,7 +1,7 @@
-"""Operands of products that are larger than what they are made of, as weights are that lie in memory as packed int4.
+"""Operands of products that are larger than their sources, such as weights packed as int4.
 
-A product reads each of their elements once for a block of rows. To compute it there, from fewer bytes, takes less than
-to write it to memory and to read it back; and the whole of the operand never exists.
+A product reads each element of an operand once per block of rows. Computing it there, from fewer bytes, takes less time
+than writing it to memory and reading it back, and the whole operand never exists.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from rushlight.schedule.lower.folding import Dissected
 from rushlight.schedule.lower.rewrite import free_axes, index_exprs, loads
 from rushlight.sym import Size, SizeExpr, axis_size, evaluate, free_symbols, is_axis, parts, product
 
-# An element takes no more terms than this to compute, or the product waits for it.
+# The most terms of an element; with more, the product would wait for them.
 MOST_TERMS = 48
-# With fewer columns a product may be a loop over its rows that computes all elements in each.
+# With fewer columns a product may become a loop over its rows that recomputes all elements in each.
 LEAST_COLUMNS = 8
 LARGE = 4096
 # Elements of a table, as of the values that 4 bits stand for, that are at hand wherever they lie in it.
@@ -40,7 +40,7 @@ class _Recipe:
 
 
 def unpacked_in_products(items: list[Dissected], results: Container[Buffer], kept: Container[Buffer]) -> set[Buffer]:
-    """The values that are computed where a product reads an operand, for they take more memory than what they read."""
+    """The values that are computed where a product reads them, because they are larger than their sources."""
     recipes: dict[Buffer, _Recipe] = {}
     readers: dict[Buffer, int] = {}
     for item in items:
@@ -118,7 +118,7 @@ def _is_gathered(load: Scalar) -> bool:
 
 
 def _is_larger(buffer: Buffer, sources: frozenset[Buffer]) -> bool:
-    """Whether a value takes at least a third more memory than what it is made of."""
+    """Whether a value takes at least a third more memory than its sources."""
     return 4 * sum([_bytes(source) for source in sources]) <= 3 * _bytes(buffer)
 
 
@@ -131,5 +131,5 @@ def _count(buffer: Buffer) -> int:
 
 
 def _typical(size: Size) -> int:
-    """A size where all that are not known are large: what is chosen serves every size, whichever came first."""
+    """A size with unknown sizes taken to be large, so that choices do not depend on example sizes."""
     return evaluate(size, dict.fromkeys(free_symbols(size), LARGE))

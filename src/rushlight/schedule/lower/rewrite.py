@@ -1,6 +1,6 @@
-"""Rewriting scalar bodies: axes replaced, loads replaced, addresses made linear.
+"""Rewriting of scalar bodies: axes and loads are replaced, addresses made linear.
 
-All iterative, all memoised per call.
+All functions are iterative, and memoised per call.
 """
 
 from __future__ import annotations
@@ -93,7 +93,8 @@ class Substitution:
                 continue
             for axis in bound_axes(part):
                 self._renew(axis)
-            # Not by `postorder`: what has an image is not entered, and this is where scheduling spends its time.
+            # Not by `postorder`: operands of a term that has an image are not entered. Scheduling spends most of its
+            # time here.
             waiting = [operand for operand in part.operands if id(operand) not in image]
             if waiting:
                 waiting.reverse()
@@ -172,13 +173,13 @@ def as_size(term: Scalar) -> Size | None:
 
 
 def step_along(offset: Scalar, axis: SizeExpr) -> Size | None:
-    """How far an offset moves when an axis moves by one; None where that depends on data or on the place."""
+    """The change of an offset when an axis moves by one; None if it depends on data or on the position."""
     expr = as_size(offset)
     return coefficient(expr, axis) if isinstance(expr, SizeExpr) else None if expr is None else 0
 
 
 def flat_position(axes: Iterable[SizeExpr], images: Mapping[SizeExpr, Size]) -> Size:
-    """The position of a place among all values of some axes, row-major; axes without an image are at themselves."""
+    """The row-major position among all values of some axes; axes without an image stand for themselves."""
     position: Size = 0
     for axis in axes:
         position = position * axis_size(axis) + images.get(axis, axis)
@@ -186,7 +187,7 @@ def flat_position(axes: Iterable[SizeExpr], images: Mapping[SizeExpr, Size]) -> 
 
 
 def at_position(position: Size, axes: Sequence[SizeExpr]) -> dict[SizeExpr, Size]:
-    """What each of some axes is at a flat position, the inverse of `flat_position`; at least one axis."""
+    """The values of some axes at a flat position, the inverse of `flat_position`; at least one axis."""
     images: dict[SizeExpr, Size] = {}
     for axis in axes[:0:-1]:
         images[axis] = mod(position, axis_size(axis))
@@ -196,7 +197,7 @@ def at_position(position: Size, axes: Sequence[SizeExpr]) -> dict[SizeExpr, Size
 
 
 def free_axes(term: Scalar) -> set[SizeExpr]:
-    """The axes a body depends on, those bound inside it left out."""
+    """The axes that a body depends on, without those bound inside it."""
     found: set[SizeExpr] = set()
     bound: set[SizeExpr] = set()
     for part in postorder([term]):
