@@ -12,7 +12,7 @@ EACH = 4  # elements of a part, on average
 
 
 def unbind_split_flip_cat(rounds: int, parts: int) -> Case:
-    """A tensor split in `parts` of lengths that values tell, turned round and joined again, `rounds` times."""
+    """Splits a tensor into `parts` of unbacked lengths, flips them and joins them, `rounds` times."""
 
     def make(rng: np.random.Generator) -> Inputs:
         counts = rng.multinomial(EACH * parts, [1 / parts] * parts, size=rounds)

@@ -35,7 +35,7 @@ class CopyBandwidth:
         self._target.fill(1)
 
     def sample(self, threads: int, moved: float = 2.0 * BYTES) -> float:
-        """GB/s of all threads together, of about `moved` bytes read and written; often enough to take milliseconds."""
+        """GB/s of all threads together. Copies about `moved` bytes, repeated so that it takes milliseconds."""
         part = int(min(max(moved / 2, FEWEST_BYTES), BYTES)) // threads // PAGE * PAGE
         times = BYTES // (part * threads)
         shares = [functools.partial(self._copy, number * part, part, times) for number in range(threads)]

@@ -18,7 +18,7 @@ ROUNDS = 1 << 22  # so many that starting threads takes less than a hundredth
 
 
 class FmaPeak:
-    """A loop of float32 multiply-adds in as many vectors as hide their latency, run on any number of threads."""
+    """A loop of float32 multiply-adds on any number of threads. It has enough accumulators to hide their latency."""
 
     def __init__(self) -> None:
         target = llvm.host_target()

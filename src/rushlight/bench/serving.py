@@ -136,7 +136,7 @@ def time_calls(work: Work, repeat: int) -> float:
 
 
 def first(host: Host, case: str, inputs: Inputs) -> dict[str, Any]:
-    """Makes a case ready and calls it once; what the call alone took, and its stages where our compiler ran."""
+    """Prepares a case and calls it once. Returns the seconds of that call, and of our compiler's stages."""
     with Caught() as caught:
         work = host.prepare(CASES[case], inputs)
         clock.reset()

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 
 def seconds_side_by_side(shares: Sequence[Callable[[], None]]) -> float:
-    """The time until all shares are done, each by a thread on a processor of its own, where the system lets one choose.
+    """The seconds until all shares are done. Each has a thread, pinned to its processor where the system allows it.
 
     Threads that have just been started may stay on one processor for longer than a sample takes.
     """

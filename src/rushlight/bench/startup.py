@@ -22,7 +22,7 @@ STATES = ("off", "empty", "filled")
 
 
 def cache_variables(framework: str, state: str, folder: str) -> dict[str, str] | None:
-    """Environment variables that put a framework's cache into a state; None where it has no cache to put there."""
+    """Environment variables that put a framework's cache into a state. None if it has no cache."""
     off = state == "off"
     if framework == "rushlight":
         return {"RUSHLIGHT_CACHE": "0" if off else "1", "RUSHLIGHT_CACHE_DIR": folder}
@@ -42,7 +42,7 @@ def cache_variables(framework: str, state: str, folder: str) -> dict[str, str] |
 def measure_starts(
     case: Case, pythons: Mapping[Kind, str], rounds: int, threads: int, limit: float, say: Callable[[str], None]
 ) -> Record:
-    """Seconds and processor seconds of every contestant that compiles, in turns; a failure ends its turns."""
+    """Wall and processor seconds of every contestant that compiles, in turns. A failure ends its turns."""
     found: dict[str, Record] = {}
     with tempfile.TemporaryDirectory(prefix="rushlight-bench-") as folder:
         store(Path(folder) / "inputs.npz", case.inputs())

@@ -54,7 +54,7 @@ def rounds_within(turns: Sequence[Turn], rounds: int, budget: float) -> int:
 
 
 def take_turns(turns: Sequence[Turn], rounds: int) -> tuple[dict[str, list[float]], dict[str, dict[str, Any]]]:
-    """Seconds of one call by name, in the order they were taken; and the answers of those who failed on the way.
+    """Seconds of single calls by contestant, in order, and the answers of contestants that failed.
 
     In each round every contestant has its turn, the first to go changing from round to round.
     """

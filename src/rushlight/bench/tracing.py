@@ -1,4 +1,4 @@
-"""How long it takes to trace a program with many sizes that only values tell, here and in torch.export.
+"""How long it takes to trace a program with many unbacked sizes, here and in torch.export.
 
 Each run is a process of its own, through the worker of first calls. Tracing is measured on the way to a graph that
 numpy runs, so that no native code is made; the whole first call is measured with the cache off.
@@ -28,7 +28,7 @@ FEW_MS = 1.0  # stages below that are not listed
 
 
 class Runs(NamedTuple):
-    """The answers of several processes about one program of `symbols` sizes; `problem` says why there are none."""
+    """The answers of several processes about one program of `symbols` sizes. `problem` says why there are none."""
 
     kind: Kind
     symbols: int

@@ -1,4 +1,4 @@
-"""Inputs that share memory: a trace takes what it writes to for memory of its own, and its guards see to that."""
+"""Guards against aliasing: a trace assumes that a tensor it writes to shares no memory with other inputs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rushlight.support.errors import fail
 
 
 def overlap(one: Handle, other: Handle) -> bool:
-    """Whether two tensors' elements may lie at the same place: their spans of addresses meet.
+    """Whether two tensors may share elements: their address ranges overlap.
 
     Two storages may lie on the memory of one numpy array.
     """
@@ -37,7 +37,7 @@ def overlaps_any(one: Handle, others: Sequence[Handle]) -> bool:
 
 
 def refuse_overlaps(written: Sequence[Handle], inputs: Sequence[Handle]) -> None:
-    """C012 where what a program writes to overlaps another of its inputs, and is not the same tensor."""
+    """C012 if a tensor that the program writes to overlaps another input that is not the same tensor."""
     by_memory: dict[int, list[Handle]] = {}
     for tensor in inputs:
         by_memory.setdefault(_memory(tensor), []).append(tensor)
@@ -54,7 +54,7 @@ def refuse_overlaps(written: Sequence[Handle], inputs: Sequence[Handle]) -> None
 
 
 def _memory(tensor: Handle) -> int:
-    """Tensors for which it differs share no memory. Storages on memory that is not ours are taken together."""
+    """A key: tensors with different keys share no memory. Storages on memory that is not ours have one key."""
     storage = tensor.storage
     return id(storage) if storage is None or storage.owner is None else 0
 
@@ -62,7 +62,7 @@ def _memory(tensor: Handle) -> int:
 def alias_guards(
     sources: Sequence[Source], written: set[int], leaf: Callable[[int], str], names: Callable[[object], str]
 ) -> list[Guard]:
-    """That no argument overlaps what the program writes to, nor a written argument anything.
+    """Guards that no argument overlaps a written tensor, and no written argument overlaps any input.
 
     `written` are positions in `sources`; `leaf` names an argument in the entry's function.
     """

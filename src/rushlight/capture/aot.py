@@ -90,7 +90,7 @@ def stand_in(opened: OpenSpec, recorder: Recorder, place: int, name: str, value:
 
 
 def finish(opened: OpenSpec, program: Program) -> Program:
-    """Checks that a program assumes only the specification, and adds how to compute sizes that no input has."""
+    """Checks that a program assumes only its specification. Adds how to compute sizes that no input shows."""
     for text, value in program.inputs.fixed.items():
         fail("C011", f"compile: the number {text} is open, and the program needs it to be {value}")
     if program.guards:

@@ -392,7 +392,7 @@ def explain_entries(function: Any) -> tuple[Entry, ...]:
 
 
 def why_missed(entry: Entry, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
-    """The first guard of an entry that does not hold for a call; None when they hold, or the sizes do not fit."""
+    """The first guard of an entry that fails for a call. None if all hold, or if only the sizes do not fit."""
     space = entry.call.__globals__  # pyright: ignore[reportFunctionMemberAccess] - a function
     local: dict[str, Any] = {"args": args, "kwargs": kwargs}
     for line in entry.unpack:

@@ -73,7 +73,7 @@ class BackwardPart:
     def run(
         self, saved: Sequence[object], gradients: Sequence[object], values: dict[SizeExpr, int], apart: frozenset[int]
     ) -> list[Any]:
-        """The gradients of the wanted inputs, one for each, None, or several of those that are to be kept `apart`."""
+        """The gradients of the wanted inputs: one each, or None. Inputs in `apart` get their summands, not the sum."""
         given = [item for item in gradients if item is not None]
         key = tuple([item is not None for item in gradients]), apart
         variant = self._variants.get(key)
@@ -144,7 +144,7 @@ class CompiledBackward(Node):
         self.folds = part.folds
 
     def keep_apart(self, places: Sequence[int]) -> None:
-        """Before a run: of the gradients at these places the parts are wanted, to be added to what is there."""
+        """Before a run: gradients at these positions come as their summands, to be added to an existing sum."""
         if not self._after:
             self._apart = frozenset(places)
 

@@ -7,7 +7,7 @@ from rushlight.support.frozen import frozen
 
 @frozen
 class Guard:
-    """`failed` is a Python expression that is true when the assumption does not hold, and binds no looser than `or`.
+    """One assumption. `failed` is a Python expression that is true if it does not hold; it binds no looser than `or`.
 
     `path` and `expected` are for people.
     """

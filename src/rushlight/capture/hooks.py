@@ -1,4 +1,4 @@
-"""Hooks of leaves that ran while a program was traced are part of it: other hooks make another program."""
+"""Guards on the hooks of leaves: hooks that ran during a trace are part of the program."""
 
 from __future__ import annotations
 

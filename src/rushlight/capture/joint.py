@@ -66,7 +66,7 @@ class Joint:
             self.tangents = []
 
     def _sources(self, source_of: Callable[[Handle], Source | None]) -> list[tuple[int, Source]]:
-        """The tape's edges whose gradients go to inputs, by their number, in the order in which these were read."""
+        """The tape's edges that lead to inputs, by number, in the order in which the inputs were read."""
         places = {(id(edge[0]), edge[1]): place for place, edge in enumerate(self._tape.edges)}
         found: dict[int, Source] = {}
         outside = [tensor for tensor in self._tracer.seen() if tensor.storage is not None]
@@ -116,7 +116,7 @@ def derived(
     since: int,
     source_of: Callable[[Handle], Source | None],
 ) -> tuple[Joint | None, list[int], list[ViewSource]]:
-    """The backward pass, the places of the results that it starts from, and the views of inputs among these.
+    """Traces the backward pass. Also gives the positions of the results that it starts from, and their views.
 
     Results are a graph's (`handles`), then views of inputs of those `shown`, but of inputs that are written to.
     """

@@ -54,7 +54,7 @@ class Launching:
         return plan.run(flat, commit)
 
     def bound(self, operands: Sequence[object], values: Mapping[SizeExpr, int]) -> Callable[[Sequence[Any]], list[Any]]:
-        """What gives the graph's outputs for operands of the same forms as these."""
+        """A function of operands of these forms to the graph's outputs."""
         plan, flat = self._plan(operands, values)
         if not self.sizes:
             return plan.run

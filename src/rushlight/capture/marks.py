@@ -1,4 +1,4 @@
-"""What users say about the dims of a tensor before a function is compiled for it."""
+"""Users' marks on the dims of a tensor: static, dynamic or unbacked sizes."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def _mark(tensor: Any, dims: int | Sequence[int] | None, mark: Mark) -> None:
 
 
 def refuse_fixed(scope: Scope, said: Mapping[SizeExpr, str]) -> None:
-    """C011 for a size that was `said` to be open and that the program has made a constant, with the line that does."""
+    """C011 for a size that was `said` to be open and that the program fixes. Names the line that does."""
     for symbol, text in said.items():
         guard = scope.fixed_by(symbol)
         if guard is not None:

@@ -1,4 +1,4 @@
-"""Python numbers of one traced program: which of them it relies on, and which are sizes."""
+"""Python numbers of one traced program: which values it depends on, and which numbers are sizes."""
 
 from __future__ import annotations
 

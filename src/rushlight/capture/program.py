@@ -146,7 +146,7 @@ class Recorder:
         self.reachable_ids = {id(leaf.value) for leaf in walk.leaves} | {id(tensor) for tensor in walk.tensors}
 
     def argument(self, position: int, tensor: Handle, type_: TensorType, apart: bool = False) -> Any:
-        """A tensor argument as a fake tensor of a type; unless they are to be kept apart, the same tensor twice is one.
+        """A fake tensor of a type for an argument. Unless `apart`, a tensor that is passed twice has one.
 
         A tensor that the function reaches by itself too is that one.
         """
@@ -285,11 +285,11 @@ class Recorder:
         return self._finish(nodes, handles, template, effects, gradients)
 
     def container_namer(self) -> Callable[[Any], str | None]:
-        """What tells the text of a container that was there before the call; None for any other."""
+        """A function from a container to its text in the entry's function. None for one that the call makes."""
         return container_namer(self.walk, self.copies, self.text_of)
 
     def input_source(self, tensor: Handle) -> Source | None:
-        """Where a result comes from that is an input, or a view of one; None of others, which the graph gives."""
+        """The source of a result that is an input or a view of one. None for a result that the graph computes."""
         binding = tensor.node
         if binding is None:
             return self.sources.setdefault(id(tensor), TensorSource(tensor))
@@ -453,7 +453,7 @@ def _guarded_symbols(scope: Scope) -> set[SizeExpr]:
 
 
 def random_names(place: int) -> tuple[str, str]:
-    """The names, in an entry's function, of the seed and the first ordinal of random generator number `place`."""
+    """Variables of an entry's function for the seed and first ordinal of random generator number `place`."""
     return f"seed{place}", f"ordinal{place}"
 
 
@@ -502,7 +502,7 @@ def _stride(scope: Scope, stride: Any, name: str, dim: int, written: str | None)
 
 
 def without_unused_parameters(graph: Graph, used: Set[int], last: int, asked: Set[SizeExpr]) -> tuple[Graph, list[int]]:
-    """The graph without parameters that are not `used`, by identity, nor overwritten, and the positions of those kept.
+    """Drops parameters that are not `used`, by identity, nor overwritten. Also gives the positions of those kept.
 
     The `last` ones stay, and those whose sizes are needed: by calls, or by the results' templates (`asked`).
     """

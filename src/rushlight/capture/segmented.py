@@ -49,7 +49,7 @@ class Runs(Protocol):
     """What runs a graph on tensors and numbers."""
 
     def bound(self, inputs: Sequence[object], sizes: Mapping[SizeExpr, int]) -> Body:
-        """What gives its outputs for inputs of the same forms; `sizes` are the values of symbols from outside."""
+        """A function of inputs of these forms to the outputs. `sizes` are the values of symbols from outside."""
         ...
 
 
@@ -162,7 +162,7 @@ class InnerRunner:
                     self._shown.append((size, place, dim))
 
     def bound(self, inputs: Sequence[Any], sizes: Mapping[SizeExpr, int]) -> Body:
-        """What gives the graph's outputs for inputs of the same forms; `sizes` are those of the graph around it."""
+        """A function of inputs of these forms to the outputs. `sizes` are those of the graph around it."""
         if self._runs is None:
             self._runs = self._made()
         found = dict(sizes)
@@ -228,7 +228,7 @@ def _with_runners(value: object, compile_graph: Compile) -> Any:
 
 
 def concrete(value: object, sizes: Mapping[SizeExpr, int]) -> Any:
-    """An attribute with its sizes as integers; what runs graphs is bound to operands, and a type gives a form."""
+    """An attribute for one call: sizes become integers, inner graphs functions of operands, types forms."""
     if isinstance(value, SizeExpr):
         return evaluate(value, sizes)
     if isinstance(value, InnerRunner):

@@ -27,7 +27,7 @@ class TensorSource:
 
 @frozen
 class StateSource:
-    """The tensor that stands in a place of state at the time of the call; the program puts another one there.
+    """The tensor that a container holds at the time of the call. The program replaces it.
 
     `text` gives it, and `name` is that of a local variable.
     """

@@ -12,7 +12,7 @@ _LEAF = re.compile(r"(a\d+) = (args|kwargs)\[(\d+|'\w+')\](.*)")
 
 
 def written_arguments(function: Any, unpack: Iterable[str]) -> dict[str, str]:
-    """What users write for the leaves of a call's arguments, by their names; `unpack` are lines `a0 = args[0][1]`.
+    """What users write for the leaves of a call, by the leaves' names. `unpack` are lines such as `a0 = args[0][1]`.
 
     Leaves that go to no parameter with a name, and those of functions without code of their own, are left out.
     """

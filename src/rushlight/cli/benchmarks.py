@@ -47,7 +47,7 @@ FIRST_CALLS = ("demo-step", "gpt2-forward-128", "gpt2-step-2x256")
 
 
 def _add_family(family: str, about: str, slowest: float) -> None:
-    """The command that times the cases of a family; a contestant may take `slowest` seconds for an answer."""
+    """Adds the command that times a family's cases. A contestant may take `slowest` seconds for an answer."""
 
     def command(
         only: Only = None,
@@ -112,7 +112,7 @@ def compare_sizes(
     budget: Budget = 60.0,
     threads: Threads = 0,
 ) -> None:
-    """Compare code for sizes that nobody knows with that for an example's, and its time with that for constants."""
+    """Compare code for unbacked sizes with code for hinted sizes, and its time with that for constants."""
     chosen = models.split(",") if models else list(MODELS)
     for name in chosen:
         if name not in MODELS:

@@ -12,7 +12,7 @@ from rushlight.support.errors import require
 
 
 def propose_specs(function: Any) -> list[ParamsSpec]:
-    """A specification for each graph of a compiled function, the oldest first, but for those that another one covers.
+    """A specification for each graph of a compiled function, the oldest first. Covered ones are left out.
 
     Each takes the arguments that the graph's guards on sizes take: `rl.compile(function, specs=...)` makes artifacts
     that nothing is guarded in, and with a `domain` proves that no call is left out. Sizes of the first calls are hints.

@@ -69,6 +69,6 @@ class GPT(rl.nn.Module):
         return F.linear(self.norm(x), self.token.weight)
 
     def loss(self, windows: Any) -> Any:
-        """Mean cross-entropy, in nats per byte, of each byte of the windows [batch, length + 1] but the first."""
+        """Mean cross-entropy in nats per byte of windows [batch, length + 1]. The first byte is only an input."""
         logits = self(windows[:, :-1])
         return F.cross_entropy(logits.reshape(-1, VOCABULARY), windows[:, 1:].reshape(-1))

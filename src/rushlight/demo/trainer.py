@@ -122,7 +122,7 @@ def watch_interrupts() -> Generator[Interrupts]:
 
 
 def train(trainer: Trainer, corpus: Corpus, run: RunFolder, watcher: Watcher, interrupts: Interrupts) -> float:
-    """Trains up to the config's last step, or until interrupted, and saves; the seconds of training in all.
+    """Trains to the config's last step, or until interrupted, and saves. Returns the seconds of training.
 
     The log keeps the lines up to the trainer's step. R006 when a loss or a gradient is not finite; the last checkpoint
     is from before that.

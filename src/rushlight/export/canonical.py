@@ -17,7 +17,7 @@ _ORDER = ("parameter", "buffer", "constant", "argument", "seed", "ordinal", "num
 def in_canonical_form(
     graph: Graph, inputs: Sequence[Input], state: State, titles: Sequence[str]
 ) -> tuple[Graph, list[Input], State]:
-    """The graph with its inputs in order, named by what they are; `titles` has the names of the arguments' leaves.
+    """The graph with its inputs in canonical order and by name. `titles` has the names of the arguments' leaves.
 
     First come parameters and buffers, as the module has them, then constants in the order of their use, arguments,
     and numbers. What is written is not converted where that changes nothing, as copy_ does.

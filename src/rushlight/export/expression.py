@@ -1,4 +1,4 @@
-"""Expressions of Python numbers that a program was written down with, evaluated without running any code."""
+"""Evaluates a saved program's expressions of Python numbers without running any code."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class ExportedModule(Module):
-    """Runs an exported program; its parameters and buffers have the names that they had in the module it was made of.
+    """Runs an exported program. Parameters and buffers keep their names in the original module.
 
     Gradients flow as they did there. Compiled, or exported again, it is traced call by call, under the user's lines.
     """
@@ -53,7 +53,7 @@ class ExportedModule(Module):
             setattr(owner, key, program.state.tensors[other])
 
     def _owner(self, name: str) -> tuple[Module, str]:
-        """The module that a tensor of this name belongs to, which is made if need be, and the tensor's name there."""
+        """The submodule that owns a tensor of this name, made on demand, and the tensor's name there."""
         owner: Any = self
         *path, key = name.split(".")
         for part in path:

@@ -30,7 +30,7 @@ def unique(name: str, taken: set[str]) -> str:
 
 
 def ordinal_of(text: str) -> int | None:
-    """How many random calls come before one whose ordinal is the number with this text; None of other numbers."""
+    """How many random calls come before the one whose ordinal has this text. None if it is no ordinal."""
     found = _ORDINAL.fullmatch(text)
     return None if found is None else int(found[1])
 

@@ -109,8 +109,8 @@ def program_text(program: Parts) -> str:
     state = [f"{kind} {_quoted(name)}" for name, kind in program.state.kinds.items()]
     ties = [f"tie {_quoted(name)} {_quoted(other)}" for name, other in program.state.ties.items()]
     result = f"result {result_text(program.result, printer)}"
-    born = {symbol: name for symbol, name in printer.symbols.items() if symbol not in printer.given}
-    sizes = [f"size {name}{_facts_text(symbol.facts, printer.lines)}" for symbol, name in born.items()]
+    unbacked = {symbol: name for symbol, name in printer.symbols.items() if symbol not in printer.given}
+    sizes = [f"size {name}{_facts_text(symbol.facts, printer.lines)}" for symbol, name in unbacked.items()]
     draws = [f"draws {program.draws}"] if program.draws else []
     names = f"arguments {lazy.json.dumps(program.names)}"
     graph = [header, *checks, *body]

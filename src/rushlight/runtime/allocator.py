@@ -109,7 +109,7 @@ class Block(weakref.ref[Storage]):
 
 @frozen
 class MemoryStatistics:
-    """Bytes in use by living storages, their peak, and bytes had from the system; counts since the process began."""
+    """Bytes in use by storages, their peak, and bytes reserved from the system. Counts start with the process."""
 
     used_bytes: int
     peak_bytes: int
@@ -301,7 +301,7 @@ def address_of_map(memory: mmap.mmap) -> int:
 
 
 def _advise_huge_pages(memory: mmap.mmap, old: int, new: int) -> None:
-    """Asks for huge pages for what grows from `old` to `new` bytes, but for a last one that would be in use in part."""
+    """Asks for huge pages for growth from `old` to `new` bytes. Leaves out a last page that is only partly in use."""
     start, end = (size // _HUGE_PAGE * _HUGE_PAGE for size in (old, new))
     wanted = new >= _HUGE_PAGES_FROM_BYTES and end > start
     if wanted and hasattr(mmap, "MADV_HUGEPAGE") and settings.get().huge_pages:

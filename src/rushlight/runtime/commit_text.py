@@ -283,7 +283,7 @@ misuse:
 
 
 def commit_text() -> str:
-    """The functions; the module also needs `call_text` and `containers_text`, which declare what they share."""
+    """The functions. The module also needs `call_text` and `containers_text`, which declare what they share."""
     loops: list[str] = []
     for number, part in enumerate(_PARTS):
         step, width = _STEPS[part]

@@ -58,7 +58,7 @@ class Context:
             self._call_long = _poisoned(functions.call_released)
 
     def call(self, entry: int, descriptors: int, work: int = 0, commit: tuple[object, ...] = ()) -> int:
-        """Run the entry at address `entry` on the array of descriptor pointers at `descriptors`; its final status.
+        """Run the entry at address `entry` on the descriptor pointers at `descriptors`. Returns the final status.
 
         `commit` is empty or holds one commit (`commit_text`), which is made when the status is 0. The arena grows as
         asked. An interrupted call raises what the signal's handler raises (KeyboardInterrupt), or runs again when it
@@ -81,7 +81,7 @@ class Context:
     def settle(
         self, status: int, call: native.Call, entry: int, descriptors: int, commit: tuple[object, ...] = ()
     ) -> int:
-        """Answers what the status of `call(entry, self.address, descriptors, *commit)` asks for, until that is 0."""
+        """Does what the status of `call(entry, self.address, descriptors, *commit)` asks for, until it is 0."""
         while status and status < FIRST_ASSERT:
             self._answer(status)
             status = call(entry, self.address, descriptors, *commit)

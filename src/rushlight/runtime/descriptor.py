@@ -13,7 +13,7 @@ HEADER_WORDS = 2
 
 
 def describe(address: int, dtype_code: int, shape: Sequence[int], strides: Sequence[int]) -> tuple["array[int]", int]:
-    """The descriptor of a tensor whose first element is at `address`, and where the descriptor itself lies."""
+    """The descriptor of a tensor whose first element is at `address`, and the descriptor's own address."""
     words = array("q", [address, len(shape) | dtype_code << 8, *shape, *strides])
     return words, words.buffer_info()[0]
 
@@ -82,7 +82,7 @@ class ArgumentBlocks:
     __slots__ = ("_offsets", "_template", "free", "slots", "starts")
 
     def __init__(self, parts: Iterable[Sequence[int]], numbers: Iterable[tuple[int, type]] = ()) -> None:
-        """`parts` are descriptors without addresses; `numbers` says which of them are of numbers of which class."""
+        """`parts` are descriptors without addresses. `numbers` has the position and class of those for numbers."""
         words: list[int] = []
         self.starts: list[int] = []
         for part in parts:

@@ -34,7 +34,7 @@ _RELA = struct.Struct("<QQq")
 
 
 class Section(NamedTuple):
-    """One section header; `target` is the section that relocations apply to, `offset` a position in the file."""
+    """One section header. `target` is the section that relocations apply to, `offset` a position in the file."""
 
     name: str
     kind: int

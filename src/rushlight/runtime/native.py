@@ -51,7 +51,7 @@ class NativeFunctions:
 
 
 def run_or_undo(function: Callable[[], Result], undo: Callable[[], None]) -> Result:
-    """The function's result; where it raises anything, `undo` has run to its end, whatever interrupts came meanwhile.
+    """The function's result. If it raises, `undo` has run to its end, whatever interrupts came meanwhile.
 
     `undo` must be right when it is begun again after any of its steps. The first error of `undo` is raised, as an
     interrupt is, or else that of the function.
@@ -60,7 +60,7 @@ def run_or_undo(function: Callable[[], Result], undo: Callable[[], None]) -> Res
 
 
 def python_function(name: str, address: int, owner: object) -> Callable[..., Any]:
-    """The native function at `address`, of the form `ptr f(ptr self, ptr args, i64 count)`, as a Python function.
+    """A Python function for the native one at `address`: `ptr f(ptr self, ptr args, i64 count)`.
 
     It keeps `owner`, which must keep the code alive.
     """
@@ -72,7 +72,7 @@ def python_function(name: str, address: int, owner: object) -> Callable[..., Any
 
 
 def load_cached(name: str, ir_text: str, target: llvm.Target) -> llvm.LoadedModule:
-    """The module of a text, from the shared object cache or compiled now; `name` is for people who list the cache."""
+    """The module of a text, from the object cache or compiled now. `name` is for people who list the cache."""
     digest = hashlib.blake2b(digest_size=20)
     for part in (ir_text, target.triple, target.cpu, target.features, llvm.version()):
         digest.update(part.encode() + b"\0")

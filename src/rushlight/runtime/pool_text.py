@@ -379,7 +379,7 @@ define void @stop_workers(ptr %pool) {{
 
 
 def environment_text(architecture: str) -> str:
-    """`@enter_environment`, `@leave_environment` (default rounding, subnormals kept) and `@pause` for a machine."""
+    """`@enter_environment`, `@leave_environment` and `@pause`. Rounding is the default, subnormals are kept."""
     return _ENVIRONMENTS.get(architecture, _OTHER_ENVIRONMENT)
 
 

@@ -34,7 +34,7 @@ def frozen(*, eq: bool) -> Callable[[type[C]], type[C]]: ...
 
 @dataclass_transform(frozen_default=True)
 def frozen(cls: type[Any] | None = None, *, eq: bool = True) -> Any:
-    """The class with slots for its annotated fields, refusing assignment; with `eq` equal and hashed by them."""
+    """The class with slots for its annotated fields and no assignment. With `eq`, fields decide equality and hash."""
     return functools.partial(_made, eq=eq) if cls is None else _made(cls, eq)
 
 

@@ -44,7 +44,7 @@ def profiled(name: str) -> Generator[None]:
 
 
 class _Sampler(threading.Thread):
-    """Looks at one thread's stack; `samples` are stacks, outermost function first, and how long each was seen in ms."""
+    """Samples one thread's stack. `samples` are stacks, outermost function first, and how long each was seen in ms."""
 
     def __init__(self, target: int) -> None:
         super().__init__(name="rushlight-profiler", daemon=True)

@@ -139,7 +139,7 @@ class Stack:
 
 
 def _lines(frame: FrameType | None, base: FrameType | None = None, below: Sequence[_Line] = ()) -> Iterator[_Line]:
-    """File, line and function of the user's frames from a frame outwards; from `base` on they are `below`."""
+    """File, line and function of the user's frames from a frame outwards. From `base` on they are `below`."""
     users = _is_users
     while frame is not None:
         if frame is base:

@@ -1,4 +1,4 @@
-"""Programs by chance, traced with no size known, then run at sizes that include 0 and 1 and compared with eager.
+"""Random programs: traced with unbacked sizes, compared with eager at sizes that include 0 and 1.
 
 Every dim of an input is a symbol without a hint, so that a question about it which only `guard` can decide is an error
 (C002): each choice needs a path that is right for all values. What a program needs of its sizes it asserts; it has to
@@ -153,7 +153,7 @@ class _Session:
         return None
 
     def compare(self, pool: Pool, ready: Sequence[tuple[Traced, Sequence[Outcome | None]]]) -> None:
-        """Runs the graph at each set of sizes; a program that refuses these runs at its samples' sizes meanwhile."""
+        """Runs the graph at each set of sizes. A program that refuses them runs at its samples' sizes instead."""
         running = pool.compile([traced for traced, _ in ready], self.backend)
         for number, name in enumerate(SETS):
             outcomes = [row[number] or row[0] or Outcome((), None, ()) for _, row in ready]

@@ -53,7 +53,7 @@ _STARTS = np.array([1.0, -0.5, 2.0, 0.25, -1.5, 0.0])  # of what the results' gr
 
 
 def sized_operators() -> list[Operator]:
-    """The operators whose results have shapes that follow from the operands' shapes alone, and that users call."""
+    """The public operators whose result shapes follow from the operands' shapes alone."""
     data = Fact.DATA_DEPENDENT | Fact.HOST | Fact.PROMISED
     return [op for op in OPERATORS.values() if not op.facts & data and op.samples_rule is not None]
 
@@ -153,7 +153,7 @@ class _Maker:
     def add(
         self, op: Operator, operands: tuple[object, ...], attrs: Mapping[str, object], taken: int | None, writes: bool
     ) -> bool:
-        """Adds a call on a sample's arguments, the first array of which is the value `taken`; whether that fits."""
+        """Adds a call on a sample's arguments, whose first array becomes value `taken`. Returns whether that fits."""
         before = len(self.parts), len(self.types), len(self.sizes), len(self.results)
         call = _Call(self, op, taken, writes)
         try:

@@ -91,7 +91,7 @@ class Step:
 
 @frozen
 class Gradient:
-    """The gradients of values with respect to inputs, which require them from the start; None for those not used.
+    """The gradients of values with respect to inputs that require them. None for an input that is not used.
 
     `starts` are the values' own gradients: inputs, or None for a value of one element, whose gradient is 1 then.
     """
@@ -111,7 +111,7 @@ Part = Input | Step | Gradient
 
 @frozen
 class Program:
-    """Inputs, calls and gradients, in the order in which their values are counted, and the sizes that callers choose.
+    """Inputs, calls and gradients, in the order of their values, and the sizes that callers choose.
 
     Only its last part may be gradients.
     """

@@ -94,7 +94,7 @@ def run_eagerly(program: Program, name: str, data: bool = True) -> Outcome:
 
 
 def drawn_inputs(program: Program, name: str, shapes: Sequence[tuple[int, ...]]) -> dict[int, Array]:
-    """The inputs of a program at a set of sizes as `run_eagerly` draws them, by place; `shapes` are its values'."""
+    """A program's inputs at a set of sizes, by position, as `run_eagerly` draws them. `shapes` are its values'."""
     sizes, found, place = sizes_of(program, name), dict[int, Array](), 0
 
     def size(dim: Dim) -> int:

@@ -53,7 +53,7 @@ class Distances(nn.Module):
 
 
 class Attention(nn.Module):
-    """Queries of one sequence look at another, or at their own; scores are not scaled, as the weights are."""
+    """Self- or cross-attention. Scores are not scaled: the initial weights are."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -75,7 +75,7 @@ class Attention(nn.Module):
 
 
 class Layer(nn.Module):
-    """Attention to itself, to the encoder's result where there is one, and a gated MLP, each on normalized input."""
+    """Self-attention, cross-attention in the decoder, and a gated MLP, each on normalized input."""
 
     def __init__(self, width: int, heads: int, crosses: bool) -> None:
         super().__init__()
@@ -116,7 +116,7 @@ class Stack(nn.Module):
 
 
 class T5(nn.Module):
-    """Source and target tokens to logits of the next target tokens; one table embeds all and gives the logits."""
+    """From source and target tokens to logits of the next target tokens. One table embeds all and gives the logits."""
 
     def __init__(self, width: int = 128, heads: int = 4, layers: int = 2) -> None:
         super().__init__()

@@ -67,7 +67,7 @@ def attention(q: Any, k: Any, v: Any) -> Any:
 
 
 def with_gradients(forward: Function) -> Function:
-    """The result, and the gradients of the operands, given the gradient of the result as the last operand."""
+    """The result and the operands' gradients. The last operand is the gradient of the result."""
 
     def step(*operands: object) -> Any:
         *inputs, slope = operands

@@ -94,7 +94,7 @@ def cross_entropy_gradients(logits: Array, targets: Array) -> tuple[Array, Array
 
 
 def attention_weights(q: Array, k: Array) -> Array:
-    """How much each position sees of those before it and of itself; with fewer queries, they are the last ones."""
+    """Causal attention weights. Where there are fewer queries than keys, they are the last positions."""
     scores = q @ k.swapaxes(-1, -2) / math.sqrt(q.shape[-1])
     seen = np.tril(np.ones(scores.shape[-2:], bool), scores.shape[-1] - scores.shape[-2])
     return softmax(np.where(seen, scores, scores.dtype.type(-np.inf)))
@@ -124,7 +124,7 @@ def sum_rows(x: Array) -> Array:
 
 
 def convolution(x: Array, w: Array, stride: int = 1, groups: int = 1) -> Array:
-    """With a border that keeps the size, by a product with all windows side by side for each group of channels."""
+    """A convolution that pads to the same size, as one product with unfolded windows for each group."""
     border = w.shape[-1] // 2
     padded = np.pad(x, ((0, 0), (0, 0), (border, border), (border, border)))
     windows = np.lib.stride_tricks.sliding_window_view(padded, w.shape[2:], (2, 3))[:, :, ::stride, ::stride]

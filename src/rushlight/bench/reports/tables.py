@@ -64,7 +64,7 @@ def tables_of(record: Record) -> list[Table]:
 
 
 def cases_table(record: Record, cases: Sequence[Record]) -> Table:
-    """Times of all, the best peer and our time as a share of its, and our rates as shares of what is possible."""
+    """Times of all contestants. Ours is also relative to the best peer's, and our rates to the machine's peak."""
     names = contestants(record)
     notes = Notes()
     rows = [["case", *names, "best peer", "ratio", "GFLOP/s", "of peak", "GB/s", "of copy"]]
@@ -83,7 +83,7 @@ def cases_table(record: Record, cases: Sequence[Record]) -> Table:
 
 
 def starts_table(record: Record) -> Table:
-    """Medians of the seconds until the end of the first call, and of the processor's; of imports alone, first."""
+    """Median wall and processor seconds until the first call ends. Imports alone come first."""
     names = contestants(record)
     notes = Notes()
     everything = [case["contestants"] for case in record["starts"]]

@@ -127,7 +127,7 @@ class CommitText:
 
 
 def holds_number(template: Template, is_number: Callable[[Template], bool]) -> bool:
-    """Whether a template has a number in it that is known only after the call."""
+    """Whether a template contains a number that is known only after the call."""
     if isinstance(template, Container):
         parts = (*template.items, *[item for _, item in template.attributes])
         return any(holds_number(item, is_number) for item in parts)

@@ -1,4 +1,4 @@
-"""What a program with frozen inputs keeps from call to call: the results of what runs once before it."""
+"""Constants of a program with frozen inputs: results of its `once` entry point, kept from call to call."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ class Planner:
         self.dynamic = [place for place, source in enumerate(sources) if isinstance(source, DYNAMIC)]
 
     def plan(self, key: tuple[Any, ...]) -> RunPlan | Ran | None:
-        """The plan for dynamic inputs of these forms, and these integers; None if the program was not made for them.
+        """The plan for dynamic inputs of these forms, and these integers. None if the program does not fit them.
 
         Errors: R002 where it was made for them, and an assert does not hold. A segmented program checks its own.
         """

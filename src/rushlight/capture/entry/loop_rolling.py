@@ -1,4 +1,4 @@
-"""Statements that are alike as a loop: Python compiles its body once, and runs it as fast."""
+"""Rolls similar statements into a loop: Python compiles the body once and runs it as fast."""
 
 from __future__ import annotations
 

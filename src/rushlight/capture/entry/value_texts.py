@@ -97,7 +97,7 @@ def with_attributes(value: object, attributes: Iterable[tuple[str, object]]) -> 
 
 
 def replay_view(base: Any, steps: Any, values: Mapping[SizeExpr, int]) -> Any:
-    """A view of a tensor made again by the steps that a trace recorded; sizes in their attributes take their values."""
+    """Repeats the view operators that a trace recorded. Sizes in their attributes take their values of this call."""
     for op, others, attrs in steps:
         base = base.apply(op, (base, *others), {name: concrete(value, values) for name, value in attrs.items()})
     return base

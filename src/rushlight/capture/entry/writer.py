@@ -66,7 +66,7 @@ def argument_guards(arguments: Arguments, names: Names) -> list[Guard]:
 
 
 def wants_text(text: str, tensor: Handle) -> str:
-    """Whether a tensor wants a gradient and another does not, or the other way round."""
+    """An expression that is true if a tensor's requires_grad differs from this one's."""
     # A view has the key because its base may get a history; only then is the longer question asked.
     asked = f"{text}.keys & {AUTOGRAD} and {text}.requires_grad"
     return f"not ({asked})" if _wants(tensor) else asked
@@ -99,7 +99,7 @@ def type_guard(text: str, path: str, value: object, names: Names) -> Guard:
 def mark_type_only(
     leaves: Sequence[Leaf], names: Names, program: Program, changed: Collection[tuple[int, object]]
 ) -> None:
-    """Marks the leaves of which a program does not rely on the value.
+    """Marks the leaves for which the program depends only on the value's type.
 
     Those are numbers that it takes at run time and has not `fixed`, and tensors that it puts others in the place of,
     but for those that are `constant` to it.
@@ -114,7 +114,7 @@ def mark_type_only(
 
 
 def replaced_guards(leaves: Sequence[Leaf], names: Names) -> list[Guard]:
-    """What a program may have asked of tensors that it puts others in the place of: all but their elements."""
+    """Guards on the tensors that a program replaces: everything but their elements."""
     guards: list[Guard] = []
     for leaf in leaves:
         if leaf.type_only and not leaf.unread and isinstance(leaf.value, Handle):
@@ -126,7 +126,7 @@ def replaced_guards(leaves: Sequence[Leaf], names: Names) -> list[Guard]:
 
 
 def unextended_containers(walk: StateWalk, changed: Collection[tuple[int, object]]) -> set[int]:
-    """The ids of containers that a call gives no new entries: they have to be as they were."""
+    """The ids of containers that a call adds no entries to. The snapshot guards them."""
     grown = {container for container, key in changed if key not in walk.before.get(container, ())}
     return {id(container) for container, _ in walk.containers} - grown
 
@@ -155,7 +155,7 @@ def state_guards(containers: Sequence[tuple[object, str]], leaves: Sequence[Leaf
 
 
 def collection_guards(walk: StateWalk, names: Names) -> list[Guard]:
-    """That sets and their like have the objects that they had."""
+    """Guards that sets, deques and bytearrays hold the same objects."""
     guards: list[Guard] = []
     for container, path in walk.collections:
         before = tuple(walk.before[id(container)].values())
@@ -332,7 +332,7 @@ class Writer(ValueTexts):
         return [*lines, *rolled(filled, self.names)]
 
     def _refresh(self) -> list[str]:
-        """What is kept is made again where a tensor that it was made of has been written to."""
+        """Recomputes constants if a frozen tensor that they depend on was written to."""
         if self.constants is None:
             return []
         cache, counters = self.names(self.constants), self.names(self.constants.counters)
@@ -396,7 +396,7 @@ class Writer(ValueTexts):
         return [self._input_text(item) for at, item in sources if isinstance(item, ArgumentSource) and at in written]
 
     def _native(self, attach: object, result: str) -> list[str]:
-        """The one native call, on outputs allocated before it; where it commits, they become tensors before it too."""
+        """The native call on allocated outputs. If the call commits, they become tensors before it, else after it."""
         types = self.executable.output_types
         tensor = self.names(_tensor_class(self.program))
         starts = [self.starts[len(self.sources) + place] for place in range(len(types))]

@@ -63,7 +63,7 @@ def changed_state(walk: StateWalk, names: Callable[[Any], str]) -> Iterator[tupl
 def state_sources(
     changed: Sequence[tuple[Leaf, object]], walk: StateWalk, given: Collection[int], names: Callable[[Any], str]
 ) -> dict[int, StateSource]:
-    """Sources of the tensors that the program puts others in the place of, by identity; each call reads the place.
+    """Sources of the tensors that the program replaces, by identity. Each call reads the container's entry.
 
     Not of those that are also found elsewhere, as among the arguments (`given`), that it writes to, that are views or
     share memory, or that have gradients: such a program is for this one tensor.
@@ -140,7 +140,7 @@ def argument_effects(copies: Sequence[Copy], walk: StateWalk, values: Callable[[
 def container_namer(
     walk: StateWalk, copies: Sequence[Copy], names: Callable[[Any], str]
 ) -> Callable[[Any], str | None]:
-    """What tells how the function of an entry calls a container that was there before the call."""
+    """A function from a container to its text in the entry's function. None for one that the call makes."""
 
     def reached(value: object) -> str | None:
         if id(value) in walk.before:

@@ -1,4 +1,4 @@
-"""Tensors that are frozen while a function is traced: no part of autograd, and not to be changed."""
+"""Freezes tensors while a function is traced: autograd skips them, and a write is an error."""
 
 from __future__ import annotations
 

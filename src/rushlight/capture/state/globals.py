@@ -1,4 +1,4 @@
-"""Which functions a traced function may call, told from names in their code: whose globals it may read then.
+"""Finds, from names in code, the functions that a traced function may call. It may read their globals.
 
 This finds what is called by a name: functions, classes, attributes of modules, methods of the objects that are reached.
 It is more than what runs, and misses what is found by computed names; the standard library is left out.

@@ -17,7 +17,7 @@ _REGISTRY = "rushlight.nn.registry"  # it looks for parameters, buffers and modu
 
 
 class Reads:
-    """Notes what this thread reads, between `enter` and `leave`, of a walk's marked objects with static numbers."""
+    """Records which attributes of a walk's static modules this thread reads, from `enter` to `leave`."""
 
     def __init__(self, walk: StateWalk) -> None:
         self._owners = {id(vars(item)): item for item in walk.marked if getattr(type(item), MARK) == "static"}

@@ -1,4 +1,4 @@
-"""State that a trace takes as it was: what is in containers, and tensors, asked for together."""
+"""The state that a trace assumes: containers' entries and tensors' memory, checked by one native call."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _KINDS = {dict: 0, defaultdict: 0, OrderedDict: 0, list: 1}
 
 
 class Memory(NamedTuple):
-    """What a tensor is of."""
+    """A tensor's storage, form and offset: together they say which memory it shows."""
 
     storage: Storage | None
     form: TensorMeta
@@ -68,7 +68,7 @@ class Snapshot:
         return not self.containers and not self.tensors
 
     def holds(self) -> bool:
-        """Whether all containers have the same objects in the same places, and all tensors are of the same memory."""
+        """Whether all containers hold the same objects at the same keys, and all tensors the same memory."""
         if not self._same(self._table_at):
             return False
         for container, entries in self._others:
@@ -94,7 +94,7 @@ def _wanted(leaf: Leaf) -> tuple[int, int, int]:
 
 
 def _is_same(leaf: Leaf) -> bool:
-    """Whether a leaf's place has its value, or one of its class where any will do."""
+    """Whether the container still holds the leaf's value, or one of its type if it is `type_only`."""
     value = leaf.container[leaf.key]
     if leaf.unread:
         return True

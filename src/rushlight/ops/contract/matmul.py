@@ -39,9 +39,12 @@ def common_dtype(op: str, **types: TensorType | None) -> DType:
     return found
 
 
-def _inner(op: str, a: Size, b: Size, **types: Any) -> None:
+_LINEAR_HINT = "the input's last size must be the weight's last size, in_features of a layer"
+
+
+def _inner(op: str, a: Size, b: Size, hint: str | None = None, **types: Any) -> None:
     if not same_size(a, b):
-        fail("S003", f"{op}: inner sizes differ ({a} and {b})", **types)
+        fail("S003", f"{op}: inner sizes differ ({a} and {b})", hint=hint, **types)
 
 
 def _require_ndim(op: str, ndim: int, **types: Any) -> None:
@@ -372,7 +375,7 @@ def linear_meta(input: TensorType, weight: TensorType, bias: TensorType | None) 
     dtype = common_dtype("linear", input=input, weight=weight, bias=bias)
     require(input.ndim >= 1, "S002", "linear: the input needs at least 1 dim", input=input)
     require(weight.ndim == 2, "S002", "linear: the weight must have 2 dims", weight=weight)
-    _inner("linear", input.shape[-1], weight.shape[1], input=input, weight=weight)
+    _inner("linear", input.shape[-1], weight.shape[1], _LINEAR_HINT, input=input, weight=weight)
     if bias is not None:
         fits = bias.ndim == 1 and same_size(bias.shape[0], weight.shape[0])
         require(fits, "S014", "linear: the bias does not fit the weight", weight=weight, bias=bias)
