@@ -1,4 +1,4 @@
-"""What runs a graph: our compiler, kernels call by call, or numpy."""
+"""The backends that run a graph: the compiler, kernels call by call, or numpy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What compilation yields: one native entry point and its contract."""
+"""The result of compilation: one native entry point and its contract."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ Commit = tuple[Sequence[Any], Sequence[Any], Sequence[Any], Sequence[Any]]
 
 @frozen
 class Once:
-    """What runs before an executable of frozen inputs: the parameters it `reads`, by position, and its results' types.
+    """The executable that runs once before another: the parameters it `reads`, and its results' types.
 
-    Types are dtype names and shapes; results lie row-major.
+    `reads` are positions. Types are dtype names and shapes; results are row-major.
     """
 
     reads: tuple[int, ...]
@@ -49,7 +49,7 @@ class Once:
 
 @frozen
 class Summary:
-    """What the compiler did for one executable; kept beside its object in the cache."""
+    """Facts about a compilation, kept beside the object in the cache."""
 
     launches: int
     kernels: int
@@ -115,7 +115,7 @@ class Executable(ABC):
         """
 
     def work_of(self, shapes: Shapes) -> int:
-        """Roughly the scalar operations of a call with inputs and outputs of these shapes."""
+        """A rough count of the scalar operations of a call with inputs and outputs of these shapes."""
         return max([math.prod(shape) for shape in shapes], default=0) * self.summary.launches
 
     def infer_outputs(self, shapes: Shapes) -> Layouts:

@@ -15,12 +15,12 @@ from rushlight.support.errors import fail
 
 
 class FiniteExecutable(StepExecutable):
-    """A graph whose calls are checked. What came in is passed on: a mask of -inf is no mistake."""
+    """A graph whose calls are checked. Inputs may hold NaN or infinity: a mask of -inf is no mistake."""
 
     __slots__ = ()
 
     def run_step(self, step: Step | ViewStep, values: dict[int, Value], symbols: Symbols) -> None:
-        """Runs a step; R001 when it makes what none of its operands has."""
+        """Runs a step. Error R001 if a result holds NaN or infinity and no operand does."""
         step.run(values, symbols)
         if isinstance(step, Step):
             made = step.results[0].operands[0] if step.results[0].op is RESULT else step.results[0]
@@ -40,7 +40,7 @@ def check_made(call: Call, results: Iterable[Call], values: Mapping[int, Value])
 
 
 def worst(arrays: Iterable[Any]) -> int:
-    """2 where there is NaN, 1 where there is infinity, else 0."""
+    """2 if an array holds NaN, 1 if it holds infinity, else 0."""
     found = 0
     for array in arrays:
         if array is not None and not np.isfinite(array).all():

@@ -31,14 +31,14 @@ _lock = threading.Lock()
 
 
 class Chooser(Protocol):
-    """Who chooses the tiles of matrix products."""
+    """Chooses the tiles of matrix products."""
 
     def key(self, graph: Graph) -> str | None:
-        """What the choices for a graph depend on beside it; None for code that is not to be kept."""
+        """What the choices for a graph depend on besides the graph; None for code that is not cached."""
         ...
 
     def choose(self, product: Product) -> GemmTile:
-        """The tile of a product."""
+        """The tile for a product."""
         ...
 
 

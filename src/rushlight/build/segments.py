@@ -1,8 +1,8 @@
-"""Cutting a graph where a size is born: at calls whose results tell sizes, and at calls that only the host can run.
+"""Cuts a graph at unbacked outputs and at calls that only the host can run.
 
-What lies between two such places is a graph of its own, compiled as any other. These graphs come in waves: what is
-asked for in wave n needs nothing that is born after wave n - 1. A value is made in the first wave that needs it, so
-that it fuses there; views are made again in each.
+The parts between two cuts are graphs of their own, compiled as any other. They come in waves: wave n needs no size that
+becomes known after wave n - 1. A value is computed in the first wave that needs it, so that it fuses there; views are
+made again in each wave.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from rushlight.sym import SizeExpr
 
 @frozen
 class UnbackedOutput:
-    """A symbol's value, from the tensor `call`; where there is none, the step before has told it."""
+    """A symbol's value, read from the tensor `call`; if `call` is None, the step before has set it."""
 
     symbol: SizeExpr
     call: Call | None
@@ -31,9 +31,9 @@ class UnbackedOutput:
 
 @frozen
 class HostStep:
-    """A call that the host runs; its `results` are itself, or the calls that take one of several.
+    """A call that the host runs; `results` are the call itself, or the calls that take one of its results.
 
-    Its results tell `sizes`: each a symbol, the number of a result, and a dim of that.
+    `sizes` are the symbols that become known: each with the number of a result, and a dim of that result.
     """
 
     call: Call
@@ -43,7 +43,7 @@ class HostStep:
 
 @frozen
 class NativeStep:
-    """A graph that reads the values of `reads`, then, where there are any, `sizes`, and makes those of `makes`."""
+    """A graph that reads the values `reads` and then `sizes`, and computes the values `makes`."""
 
     graph: Graph
     reads: tuple[Call, ...]
@@ -66,14 +66,14 @@ def is_host(call: Call) -> bool:
 
 
 def cut_at_unbacked_outputs(graph: Graph) -> list[Step]:
-    """The steps of a graph, in order. Values are those of the graph's own calls; the last step makes the results."""
+    """The steps of a graph, in order, on the graph's own calls. The last step computes the results."""
     return _Cutter(graph).run()
 
 
 def verify_steps(graph: Graph, steps: Sequence[Step]) -> None:
-    """That each step reads only what the caller gives or an earlier step makes, and knows its sizes. Errors: C015.
+    """Checks that each step reads values and sizes of the caller or of earlier steps. Errors: C015.
 
-    A native step makes all of its results, or its plan is not compiled: so nothing between steps is read unwritten.
+    A native step computes all of its results, or its plan is not compiled, so no step reads unwritten memory.
     """
     made = {id(call) for call in graph.parameters}
     unbacked_outputs = unbacked_outputs_of(graph.calls)
@@ -140,7 +140,7 @@ class _Cutter:
         return steps
 
     def _asked(self, number: int) -> list[Call]:
-        """What a wave must make, or have made earlier."""
+        """The calls that a wave must compute, or find computed by an earlier wave."""
         found: list[Call] = []
         for call in self.waves[number].between:
             found += [item for item in call.inputs() if item.op is not PARAMETER] if is_host(call) else [call]
@@ -149,7 +149,7 @@ class _Cutter:
         return found
 
     def _assign(self, number: int) -> None:
-        """Says which values a wave makes: those that it needs and no earlier one made."""
+        """Assigns to a wave the values that it needs and that no earlier wave computes."""
         mine = self.waves[number].calls
         stack = self._asked(number)
         while stack:
@@ -165,7 +165,7 @@ class _Cutter:
             stack.extend(call.inputs())
 
     def _native(self, number: int) -> list[Step]:
-        """The graph of a wave, if it has anything to do. Later waves have said by now what they read of it."""
+        """The graph of a wave, if it has calls. Later waves have already registered what they read of it."""
         wave, last = self.waves[number], number == len(self.waves) - 1
         for call in self._asked(number):
             self._export(call, number)
@@ -183,7 +183,7 @@ class _Cutter:
         return [maker.step(f"{self.graph.name}_{number}", makes, outputs, values)]
 
     def _export(self, call: Call, number: int) -> None:
-        """Makes a value a result of the wave that makes it, if that is no free one: of the wave itself."""
+        """Makes a value a result of the wave that computes it, or of this wave if the value is a free one."""
         source = call.operands[0] if call.op is RESULT else call
         if call.op is PARAMETER or is_host(source):
             return
@@ -207,7 +207,7 @@ class _Cutter:
 
 
 def _told_sizes(call: Call) -> tuple[tuple[SizeExpr, int, int], ...]:
-    """Where the results of a call show the sizes that it makes known."""
+    """The dims of a call's results that show the sizes it makes known."""
     found: list[tuple[SizeExpr, int, int]] = []
     types: tuple[TensorType, ...] = call.type if isinstance(call.type, tuple) else (call.type,)
     for symbol in call.unbacked_symbols():
@@ -219,7 +219,7 @@ def _told_sizes(call: Call) -> tuple[tuple[SizeExpr, int, int], ...]:
 
 
 class _SegmentMaker:
-    """The graph of one wave: the calls that results depend on, on parameters for what is read."""
+    """Builds the graph of one wave: the calls that its results need, with parameters for what it reads."""
 
     def __init__(self, cutter: _Cutter, number: int) -> None:
         self.cutter = cutter
@@ -230,7 +230,7 @@ class _SegmentMaker:
         self.images: dict[int, Call] = {}
 
     def image(self, call: Call) -> Call:
-        """What stands for a value in the wave's graph."""
+        """The call that stands for a value in the wave's graph."""
         stack = [call]
         while stack:
             item = stack[-1]
@@ -303,5 +303,5 @@ def _earliest(graph: Graph) -> tuple[dict[int, int], int]:
 
 
 def _is_free(call: Call) -> bool:
-    """Whether a wave makes a value again rather than reading what an earlier one made."""
+    """Whether a wave recomputes a value rather than reading it from an earlier wave."""
     return call.op is NUMBER or Fact.VIEW in getattr(call.op, "facts", Fact.NONE)

@@ -1,6 +1,6 @@
-"""The backends "eager" and "aot_eager": a graph is run call by call, each call as an executable of its own.
+"""The backends "eager" and "aot_eager": run a graph call by call, each as an executable of its own.
 
-The executables are those that eager calls compile, so this tells mistakes of tracing from mistakes of fusion.
+The executables are those of eager calls, so a wrong result here is a mistake of tracing, not of fusion.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Step:
 
 @frozen
 class ViewStep:
-    """A call whose result lies in its operand's memory, `offset` elements on."""
+    """A call whose result lies in its operand's memory, from element `offset` on."""
 
     operand: Call
     result: Call
@@ -189,7 +189,7 @@ def _array(value: Value, type_: TensorType) -> Any:
 
 
 def _view_offset(call: Call) -> Size | None:
-    """Where in its operand a view begins; None for what is no view."""
+    """The offset of a view in its operand; None if the call is not a view."""
     rule = getattr(call.op, "view_rule", None)
     base = call.operands[0] if call.operands else None
     if rule is None or not isinstance(base, Call) or base.op is NUMBER:
@@ -225,7 +225,7 @@ def _step(call: Call, results: tuple[Call, ...]) -> Step:
 
 
 def _last_uses(steps: Sequence[Step | ViewStep], kept: Sequence[Call]) -> tuple[tuple[int, ...], ...]:
-    """For each step, the values that nothing needs after it."""
+    """For each step, the values that no later step reads."""
     seen = {id(call) for call in kept}
     over: list[tuple[int, ...]] = []
     for step in reversed(steps):

@@ -1,4 +1,4 @@
-"""Races of two tiles: the same product, compiled with each, compared bit by bit, then timed in turns."""
+"""Races two tiles: the same product compiled with each, compared bit by bit, then timed in turns."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def up_to(size: int) -> int:
 
 @frozen
 class Problem:
-    """A product to tune for: the model's tile, what its sizes are taken to be, and its name in the records."""
+    """A product to tune for: the cost model's tile, sizes, and its name in the records."""
 
     tile: GemmTile
     sizes: tuple[int, int, int, int]
@@ -47,7 +47,7 @@ class Problem:
 
     @staticmethod
     def of(product: Product) -> Problem:
-        """The problem that a product is: a size that is not known stands for its range."""
+        """The problem for a product: an unknown size stands for its range."""
         tile = product.tile
         operands = [
             f"a {'packed' if tile.a_packed else 'plain'} {tile.a_format}",
@@ -67,7 +67,7 @@ def _range(size: Size) -> str:
 
 
 class Race:
-    """Runs tiles of one problem against each other, on operands that are made once."""
+    """Runs tiles of one problem against each other, on operands that are created once."""
 
     def __init__(self, problem: Problem) -> None:
         self._graph = graph_of(problem)
@@ -96,7 +96,7 @@ class Race:
 
 
 class _Always:
-    """Chooses the sizes of one tile, for code that is not kept."""
+    """Chooses the sizes of one tile, for code that is not cached."""
 
     def __init__(self, tile: GemmTile) -> None:
         self.tile = tile
@@ -129,7 +129,7 @@ class _Runner:
         self._executable.launch([address for _, address in self._words], self._work)
 
     def sample(self) -> float:
-        """Seconds of a run, over as many as make a sample."""
+        """Seconds per run, averaged over enough runs for a sample."""
         start = time.perf_counter()
         for _ in range(self._times):
             self.run()
@@ -168,7 +168,7 @@ def _operand(type_: TensorType, random: np.random.Generator) -> Array:
 
 
 def _kept(executable: NativeExecutable, operands: Sequence[Array]) -> list[Array]:
-    """What is made of frozen operands, once."""
+    """Computes the cached values of frozen operands, once."""
     once = executable.once
     if once is None:
         return []

@@ -1,8 +1,8 @@
-"""What was found by measurement, as lines of text that people can read, sort, edit and carry to other machines.
+"""Results of tuning as lines of text that people can read, sort, edit and copy to other machines.
 
     <machine> | <product> | <tile> | <what was measured>
 
-The last line about a product on a machine counts. A line that cannot be read is passed over, with an event.
+The last line about a product on a machine counts. An unreadable line is skipped, with an event.
 """
 
 from __future__ import annotations

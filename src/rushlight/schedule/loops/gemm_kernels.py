@@ -1,8 +1,8 @@
-"""The GEMM template's launches: packing, the product, what makes its operand, and an epilogue on each finished tile.
+"""The launches of a matrix product: packing, a prologue that writes `b`, the product, an epilogue.
 
-Packing is an ordinary kernel whose body is the operand's own expression, so casts, views, padding and any producer
-that was folded into the operand cost nothing of their own. A `b` that is no matrix in memory is made by such a kernel
-too, a prologue, but panel by panel inside the product: a convolution is a product whose prologue reads shifted pixels.
+Packing is an ordinary kernel whose body is the operand's own expression, so casts, views, padding and any producer that
+was folded into the operand cost nothing extra. A `b` that is not a matrix in memory is written by such a kernel too, a
+prologue, but panel by panel inside the product: a convolution is a product whose prologue reads shifted pixels.
 """
 
 from __future__ import annotations
@@ -52,9 +52,10 @@ from rushlight.sym import (
 from rushlight.term import substitute as replace_terms
 
 TILE_HINT = 128
-# Each macro tile of rows makes the panels of `b` again: with more rows it is packed once, but takes memory.
+# Each macro tile of rows writes the panels of `b` again. With more rows than this, `b` is packed once, which takes
+# memory.
 MANY_ROWS = 1536
-# Sums are made in parts where there are so many steps for each row and each column, and so few results.
+# Split-K pays if k is this many times as long as m and as n, and if there are at most this many results.
 PARTS_FROM = 32
 MOST_RESULTS_IN_PARTS = 1 << 14
 
@@ -62,7 +63,7 @@ MOST_RESULTS_IN_PARTS = 1 << 14
 def build_gemm(
     group: Group, target: ScheduleTarget, aliases: Mapping[Buffer, Buffer], number: int, *, shared: bool
 ) -> Iterator[Step]:
-    """The launches of a group led by a matrix product, each `shared` among threads or one thread's."""
+    """The launches of a group led by a matrix product: threads share them if `shared`, else one runs them."""
     shape = group.gemm
     assert shape is not None
     node = group.nodes[0]
@@ -72,7 +73,7 @@ def build_gemm(
     stored = _stored_product(group, shape, aliases)
     dtype = node.contraction.operands[0].type
     widens = dtype is not node.contraction.type
-    # What is constant is packed once: a product streams it as it needs it, with however few rows.
+    # Constant operands are packed once; then a product streams them, however few rows it has.
     a_once = not widens and is_constant(a_term, (*shape.batch, *shape.rows, *shape.inner))
     b_once = not widens and is_constant(b_term, (*shape.batch, *shape.inner, *shape.columns))
     split, a, b, c = _place_operands(shape, None if a_once else a_term, None if b_once else b_term, stored)
@@ -107,10 +108,10 @@ def build_gemm(
 def _place_operands(
     shape: GemmShape, a_term: Scalar | None, b_term: Scalar | None, stored: tuple[Buffer, Size] | None
 ) -> tuple[int, Matrices | None, Matrices | None, Matrices | None]:
-    """Where A, B and C lie as batches of matrices, None where they do not; and how many batch axes are outer ones.
+    """How A, B and C lie in memory as batches of matrices, and the number of outer batch axes.
 
-    Terms that are None are packed. A batch has two strides, of the outer axes walked as one and of the inner ones; the
-    cut is where most operands fit.
+    None stands for an operand that must be packed; terms that are None are packed too. A batch has two strides, of the
+    outer axes walked as one and of the inner axes; they are split where most operands fit.
     """
     best: tuple[int, Matrices | None, Matrices | None, Matrices | None] = (0, None, None, None)
     for cut in range(len(shape.batch) + 1):
@@ -125,7 +126,7 @@ def _place_operands(
 
 
 def _stored_product(group: Group, shape: GemmShape, aliases: Mapping[Buffer, Buffer]) -> tuple[Buffer, Size] | None:
-    """The buffer and offset of the product where it is all that the group stores, and stored as it is."""
+    """The buffer and offset of the product, if the group stores nothing but the plain product."""
     node = group.nodes[0]
     if len(group.nodes) > 1 or node.contraction is not node.body:
         return None
@@ -133,7 +134,10 @@ def _stored_product(group: Group, shape: GemmShape, aliases: Mapping[Buffer, Buf
 
 
 def _packed_format(term: Scalar, shape: GemmShape, once: bool) -> Format:
-    """By columns where that is packed in one piece, or but once: the last few columns of `c` cost less then."""
+    """The format of a packed `a`: by columns if it is packed in one piece, or only once.
+
+    Then the last few columns of `c` cost less.
+    """
     if once:
         return "column"
     return "column" if shape.rows and _unit_step(term, shape.rows) and not _unit_step(term, shape.inner) else "row"
@@ -146,14 +150,14 @@ def _linear(term: Scalar, aliases: Mapping[Buffer, Buffer]) -> Scalar:
 
 
 def _unit_step(term: Scalar, axes: Sequence[SizeExpr]) -> bool:
-    """Whether an operand is one load that walks the last of some axes with step 1."""
+    """Whether an operand is one load that has stride 1 along the last of some axes."""
     while term.op is OPS["cast"]:
         term = term.operands[0]
     return term.op is OPS["load"] and step_along(term.operands[0], axes[-1]) == 1
 
 
 def _flat_batch(shape: GemmShape) -> tuple[Size, Size]:
-    """The batch axes as one index, and their number of values."""
+    """The batch axes as one index, and the number of its values."""
     return flat_position(shape.batch, {}), count(shape.batch)
 
 
@@ -194,7 +198,7 @@ def _pack_a(term: Scalar, shape: GemmShape, tile: GemmTile, split: int, name: st
 
 
 def _store_matrix(term: Scalar, shape: GemmShape, split: int, name: str) -> Generator[Step, None, Matrices]:
-    """Writes `a` as a batch of plain matrices, along the axis that it is read along."""
+    """Writes `a` as a batch of plain matrices, contiguous along the axis along which it is read."""
     by_columns = bool(shape.rows) and _unit_step(term, shape.rows) and not _unit_step(term, shape.inner)
     outer, inner = (shape.inner, shape.rows) if by_columns else (shape.rows, shape.inner)
     batch, far, near = fresh_axes(shape.batch, "b"), fresh_axes(outer, "i"), fresh_axes(inner, "j")
@@ -250,7 +254,7 @@ def _pack_step(
 
 
 def _room_for_sums(tile: GemmTile, sizes: tuple[Size, Size, Size, Size]) -> tuple[Size, Size] | None:
-    """Counters and the sums of each block of k, [blocks, results]; none where results are many or sums are short."""
+    """The shape of scratch memory for split-K, counters and partial sums; None if split-K does not pay."""
     batches, m, n, k = sizes
     results = product((batches, m, n))
     longest = [statically_known(le(k, PARTS_FROM * side)) for side in (m, n)]
@@ -285,7 +289,7 @@ def _product(
 
 
 def _prologue(term: Scalar, shape: GemmShape, tile: GemmTile, name: str) -> Kernel:
-    """Writes a panel of `b`, by rows or by columns: pieces that lie close together in the lanes of vectors."""
+    """The kernel that writes a panel of `b`, by rows or columns: contiguous elements fill the vectors."""
     panel = Buffer(f"{name}_panel", TensorType((0,), term.type), "local")
     first = _given(PANEL_ARGS)
     batch, step, column, steps, columns = first
@@ -322,7 +326,7 @@ def _written_out(
 
 
 def _epilogue(group: Group, shape: GemmShape, aliases: Mapping[Buffer, Buffer], name: str) -> Kernel:
-    """The group's stores over the rows and columns of one tile."""
+    """The kernel that stores the group's values over the rows and columns of one tile."""
     node = group.nodes[0]
     assert node.contraction is not None
     tile = Buffer(f"{name}_tile", TensorType((0,), node.contraction.type), "local")
@@ -345,12 +349,12 @@ def _epilogue(group: Group, shape: GemmShape, aliases: Mapping[Buffer, Buffer], 
 
 
 def _given(words: Sequence[str]) -> tuple[SizeExpr, ...]:
-    """The sizes that a product gives a kernel that is attached to it."""
+    """The sizes that a product passes to an attached kernel."""
     return tuple([Scope().symbol(text, optimization_hint=TILE_HINT) for text in words])
 
 
 def _at_positions(positions: Sequence[tuple[Sequence[SizeExpr], Size]]) -> dict[SizeExpr, Size]:
-    """Images of several axes each, from their flat positions."""
+    """The images of several axes from their flat positions."""
     images: dict[SizeExpr, Size] = {}
     for axes, position in positions:
         if axes:
