@@ -106,8 +106,11 @@ def evaluate_definition(
     ]
     value = np.broadcast_to(_fitted(grid.value(scatter.value), len(shape)), shape).ravel()
     inside = np.ones(value.shape, np.bool_)
-    for item, size in zip(index, result.shape, strict=True):
-        inside &= (item >= 0) & (item < size)
+    for item, size, given in zip(index, result.shape, scatter.index, strict=True):
+        fits = (item >= 0) & (item < size)
+        if not isinstance(given, Scalar) and not fits.all():
+            raise IndexError(f"write to {definition.buffer} outside a dim of size {size}")
+        inside &= fits
     place = tuple([item[inside] for item in index])
     if scatter.combine == "set":
         result[place] = value[inside]

@@ -335,7 +335,7 @@ def roll_ref(input: Array, shifts: tuple[int, ...], dims: tuple[int, ...]) -> Ar
 
 @roll.decompose
 def roll_decompose(input: Value, shifts: Shape, dims: tuple[int, ...]) -> Any:
-    fits = len(shifts) == len(dims) or (not dims and len(shifts) == 1)
+    fits = len(shifts) == (len(dims) or 1)
     require(fits, "A004", "roll: one shift for each dim is needed", shifts=shifts, dims=dims)
     if not dims:
         return reshape(roll_dim(reshape(input, (-1,)), shifts[0], 0), input.shape)

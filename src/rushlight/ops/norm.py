@@ -320,6 +320,7 @@ group_norm = define(
 @group_norm.decompose
 def group_norm_decompose(input: Value, num_groups: int, weight: Value | None, bias: Value | None, eps: float) -> Any:
     require(input.ndim >= 2, "S002", "group_norm: the input needs at least 2 dims", input=input.shape)
+    require(num_groups > 0, "A002", "group_norm: num_groups must be positive", num_groups=num_groups)
     _require_like("group_norm", (input.shape[1],), weight=weight, bias=bias)
     per_group = input.shape[1] // num_groups
     divides = same_size(per_group * num_groups, input.shape[1])
@@ -361,6 +362,7 @@ instance_norm = define(
 @instance_norm.decompose
 def instance_norm_decompose(input: Value, weight: Value | None, bias: Value | None, eps: float) -> Any:
     require(input.ndim >= 3, "S002", "instance_norm: the input needs at least 3 dims", input=input.shape)
+    _require_like("instance_norm", (input.shape[1],), weight=weight, bias=bias)
     unit, _ = standardised(widened(input), tuple(range(2, input.ndim)), eps)
     if weight is not None:
         unit = unit * _per_channel(widened(weight), input.ndim)

@@ -428,6 +428,7 @@ multinomial = define(
 def multinomial_decompose(input: Value, num_samples: int, replacement: bool, seed: Any, ordinal: Any) -> Any:
     fits = replacement or num_samples == 1
     require(fits, "A006", "multinomial: several samples need replacement=True", num_samples=num_samples)
+    require(input.ndim, "S002", "multinomial: the input needs a dim", input=input.shape)
     below = cumsum(input, -1)
     shape = (*input.shape[:-1], num_samples)
     drawn = _drawn(rand, input, shape, seed, ordinal, input.dtype)

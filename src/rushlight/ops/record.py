@@ -285,7 +285,15 @@ class Operator(Op):
             self.check_family(operands)
 
     def infer(self, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
-        """The result's type: by `meta`, by the view's layout, or else by typing the decomposition."""
+        """The result's type: by `meta`, by the view's layout, or else by typing the decomposition.
+
+        Errors: S007 where a size is negative, as attributes may say: kernels rely on sizes.
+        """
+        inferred = self._typed(operands, attrs)
+        _require_sizes(self.name, inferred)
+        return inferred
+
+    def _typed(self, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
         self.check_accepted(operands, attrs)
         named = self.named(operands, attrs)
         if self.meta_rule is not None:
@@ -300,10 +308,15 @@ class Operator(Op):
         nodes = tuple([_parameters(builder, item, position) for position, item in enumerate(operands)])
         result = self.decompose_rule(**self.named(nodes, attrs))
         owned = all(item.alias is None for item in self.schema.results)
-        types = [
-            _owned(item.type) if owned else item.type for item in (result if isinstance(result, tuple) else (result,))
-        ]
+        results = result if isinstance(result, tuple) else (result,)
+        types = [_owned(item.type) if owned else item.type for item in results]
         return tuple(types) if isinstance(result, tuple) else types[0]
+
+
+def _require_sizes(op: str, inferred: TensorType | tuple[TensorType, ...]) -> None:
+    for type_ in inferred if isinstance(inferred, tuple) else (inferred,):
+        if any(isinstance(size, int) and size < 0 for size in type_.shape):
+            fail("S007", f"{op}: a size of the result would be negative", result=type_)
 
 
 def _owned(type_: TensorType) -> TensorType:

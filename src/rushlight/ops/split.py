@@ -12,7 +12,7 @@ from rushlight.ir.scalar import Scalar
 from rushlight.ir.type import Layout, TensorType
 from rushlight.ir.value import Value
 from rushlight.ops.create import zeros_of
-from rushlight.ops.dims import Array, At, Shape, normal, own_dim, replaced, same_size
+from rushlight.ops.dims import Array, At, Shape, normal, own_dim, replaced, same_size, wrap_dim
 from rushlight.ops.join import cat, stack
 from rushlight.ops.record import Fact, Sample, define
 from rushlight.ops.view.part import select, slice_backward, slice_scatter
@@ -41,6 +41,7 @@ part = define(
 
 @part.view
 def part_view(input: Layout, dim: int, start: Size, length: Size) -> Layout:
+    dim = own_dim(dim, input.shape, "part")
     size = input.shape[dim]
     if isinstance(start, int) and isinstance(length, int) and isinstance(size, int):
         fits = start >= 0 and length >= 0 and start + length <= size
@@ -55,6 +56,7 @@ def part_ref(input: Array, dim: int, start: int, length: int) -> Array:
 
 @part.lower
 def part_lower(at: At, input: Operand, dim: int, start: Size, length: Size) -> Scalar:
+    dim = wrap_dim(dim, len(at), "part")
     return input[replaced(at, dim, at[dim] + start)]
 
 
@@ -110,7 +112,11 @@ split = define(
 
 def split_sizes(size: Size, sections: Any) -> tuple[Size, ...]:
     """The sizes of the parts of a dim; S010 when they do not add up. The number of parts is always an int."""
-    if isinstance(sections, (tuple, list)):
+    several = isinstance(sections, (tuple, list))
+    for item in sections if several else (sections,):
+        whole = isinstance(item, (int, SizeExpr))
+        require(whole, "A001", "split: an int is expected, or several", split_size_or_sections=sections)
+    if several:
         sizes: tuple[Size, ...] = tuple(sections)
         if not same_size(total(sizes), size):
             fail("S010", "split: the parts do not add up", size=size, parts=sizes)

@@ -41,6 +41,7 @@ causal_softmax = define(
 
 @causal_softmax.decompose
 def causal_softmax_decompose(input: Value) -> Any:
+    require(input.ndim >= 2, "S002", "causal_softmax: the input needs at least 2 dims", input=input.shape)
     rows, columns = positions(input, input.shape[-2]), positions(input, input.shape[-1])
     seen = ge(unsqueeze(rows, 1), columns)
     x = where(seen, widened(input), float("-inf"))

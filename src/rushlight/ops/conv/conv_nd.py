@@ -16,13 +16,13 @@ from rushlight.ops.conv.convolution import (
     convolution_ref,
     per_dim,
 )
-from rushlight.ops.dims import Array, Shape, compute_array, normal
+from rushlight.ops.dims import Array, Shape, compute_array, normal, same_size
 from rushlight.ops.join import constant_pad_nd
 from rushlight.ops.record import Operator, Sample, define
 from rushlight.ops.view.reorder import squeeze, unsqueeze
 from rushlight.ops.view.reshape import reshape
 from rushlight.support.errors import require
-from rushlight.sym import Size
+from rushlight.sym import Size, SizeExpr
 
 
 def _named(dims: int) -> Operator:
@@ -41,6 +41,8 @@ def _named(dims: int) -> Operator:
         input: Value, weight: Value, bias: Value | None, stride: Any, padding: Any, dilation: Any, groups: int
     ) -> Any:
         batched = _batched(input, dims, name)
+        fits = weight.ndim == dims + 2
+        require(fits, "S002", f"{name}: the weight needs {dims + 2} dims", weight=weight.shape)
         steps, gaps = per_dim(stride, dims, "stride", name), per_dim(dilation, dims, "dilation", name)
         before, after = _sides(padding, weight.shape[2:], steps, gaps, name)
         extra = tuple(
@@ -86,6 +88,8 @@ def _sides(
         padding = 0
     if padding != "same":
         sides = per_dim(padding, len(kernel), "padding", op)
+        fits = all(isinstance(size, (int, SizeExpr)) for size in sides)
+        require(fits, "A002", f'{op}: padding is ints, "valid" or "same"', padding=padding)
         return sides, sides
     require(all(step == 1 for step in stride), "A004", f'{op}: padding "same" needs stride 1', stride=stride)
     total = [gap * (width - 1) for gap, width in zip(dilation, kernel, strict=True)]
@@ -125,6 +129,8 @@ def _transposed(dims: int) -> Operator:
         space = _transposed_space(batched.shape[2:], weight.shape[2:], *rule, extra)
         found = convolution_input(batched, weight, space, *rule, groups)
         if bias is not None:
+            fits = bias.ndim == 1 and same_size(bias.shape[0], found.shape[1])
+            require(fits, "S014", f"{name}: the bias does not fit the weight", bias=bias.shape, weight=weight.shape)
             found = found + reshape(bias, (bias.shape[0], *(1,) * dims))
         return found if input.ndim == dims + 2 else squeeze(found, 0)
 

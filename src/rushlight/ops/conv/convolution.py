@@ -51,6 +51,24 @@ def per_dim(value: Any, count: int, name: str, op: str) -> tuple[Any, ...]:
     return items
 
 
+def check_windows(op: str, dims: int, stride: Ints, padding: Shape, dilation: Ints, **sizes: Shape) -> None:
+    """Checks how windows move over `dims` spatial dims: A004 for other counts of numbers, A002 for wrong numbers.
+
+    `sizes` are other lists of one number for each spatial dim.
+    """
+    for name, items in {"stride": stride, "padding": padding, "dilation": dilation, **sizes}.items():
+        fits = len(items) == dims
+        require(fits, "A004", f"{op}: {name} needs one number for each of {dims} spatial dims", given=items)
+    fits = all(item > 0 for item in (*stride, *dilation))
+    require(fits, "A002", f"{op}: stride and dilation must be positive", stride=stride, dilation=dilation)
+    fits = all(not isinstance(item, int) or item >= 0 for item in padding)
+    require(fits, "A002", f"{op}: padding must not be negative", padding=padding)
+
+
+def _require_groups(op: str, groups: int) -> None:
+    require(groups > 0, "A002", f"{op}: groups must be positive", groups=groups)
+
+
 def output_sizes(
     space: Shape, kernel: Shape, stride: Ints, padding: Shape, dilation: Ints, op: str
 ) -> tuple[Size, ...]:
@@ -116,6 +134,8 @@ def convolution_meta(
     dtype = common_dtype("convolution", input=input, weight=weight, bias=bias)
     fits = input.ndim == weight.ndim >= 3
     require(fits, "S002", "convolution: input and weight need a batch, channels and space", input=input, weight=weight)
+    check_windows("convolution", input.ndim - 2, stride, padding, dilation)
+    _require_groups("convolution", groups)
     if not same_size(input.shape[1], weight.shape[1] * groups):
         fail(
             "S014", "convolution: the input's channels do not fit the weight", input=input, weight=weight, groups=groups
@@ -176,9 +196,14 @@ def convolution_ref(
     return np.ascontiguousarray(found).astype(input.dtype)
 
 
+def _divisor(width: Size) -> Size:
+    """The channels of a group to divide by: without any there is nothing to compute."""
+    return 1 if width == 0 else width
+
+
 def _channel(of: Size, inner: Size, width: Size, deep: Size, groups: int) -> Size:
     """The channel that place `inner` of the group to which channel `of` (of groups of `width`) belongs has."""
-    return inner if groups == 1 else (of // width) * deep + inner
+    return inner if groups == 1 else (of // _divisor(width)) * deep + inner
 
 
 @convolution.lower
@@ -252,6 +277,10 @@ def convolution_input_meta(
     groups: int,
 ) -> TensorType:
     dtype = common_dtype("convolution_input", grad=grad, weight=weight)
+    fits = grad.ndim == weight.ndim >= 3
+    require(fits, "S002", "convolution_input: gradient and weight need space", grad=grad, weight=weight)
+    check_windows("convolution_input", grad.ndim - 2, stride, padding, dilation, input_space=input_space)
+    _require_groups("convolution_input", groups)
     fits = same_size(grad.shape[1], weight.shape[0])
     require(fits, "S014", "convolution_input: the channels do not fit the weight", input=grad, weight=weight)
     for size in input_space:
@@ -301,7 +330,7 @@ def convolution_input_lower(
     o, k = axis_symbol(width, "o"), kernel_axes(weight.shape[2:])
     windows, conditions = windows_over(place, k, grad.shape[2:], stride, padding, dilation)
     out = _channel(c, o, deep, width, groups)
-    inner = c if groups == 1 else c % deep
+    inner = c if groups == 1 else c % _divisor(deep)
     g = guarded(conditions, grad[(n, out, *windows)], zero(grad.dtype))
     wide = compute_dtype(grad.dtype)
     return cast(contract((o, *k), cast(g, wide), cast(weight[(out, inner, *k)], wide), BLOCKED), grad.dtype)
@@ -349,6 +378,10 @@ def convolution_weight_meta(
     grad: TensorType, input: TensorType, kernel: Shape, stride: Ints, padding: Shape, dilation: Ints, groups: int
 ) -> TensorType:
     dtype = common_dtype("convolution_weight", grad=grad, input=input)
+    fits = grad.ndim == input.ndim >= 3
+    require(fits, "S002", "convolution_weight: gradient and input need space", grad=grad, input=input)
+    check_windows("convolution_weight", grad.ndim - 2, stride, padding, dilation, kernel=kernel)
+    _require_groups("convolution_weight", groups)
     fits = same_size(grad.shape[0], input.shape[0])
     require(fits, "S014", "convolution_weight: the batches differ", grad=grad, input=input)
     for size in (grad.shape[1], input.shape[1]):

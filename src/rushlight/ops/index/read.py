@@ -182,8 +182,8 @@ def indexed_shape(input: Shape, indices: Sequence[Shape], dims: Sequence[int]) -
 
 def _indexed(op: str, input: TensorType, indices: Sequence[TensorType], dims: Sequence[int]) -> Shape:
     require(len(indices) == len(dims) > 0, "A004", f"{op}: one dim for each index is needed", dims=dims)
-    ascending = all(first < second for first, second in pairwise(dims))
-    require(ascending and dims[-1] < input.ndim, "I003", f"{op}: dims must ascend and exist", input=input, dims=dims)
+    ascending = all(first < second for first, second in pairwise((-1, *dims, input.ndim)))
+    require(ascending, "I003", f"{op}: dims must ascend and exist", input=input, dims=dims)
     require_integers(op, **{f"index{position}": type_ for position, type_ in enumerate(indices)})
     shape, place = indexed_shape(input.shape, [item.shape for item in indices], dims)
     rest = [size for dim, size in enumerate(input.shape) if dim not in dims]

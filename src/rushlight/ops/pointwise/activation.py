@@ -265,6 +265,7 @@ celu = _activation("celu", "elu with input / alpha in the exponential.", "float 
 
 @celu.decompose
 def celu_decompose(input: Value, alpha: float) -> Any:
+    require(alpha != 0, "A002", "celu: alpha must not be 0", alpha=alpha)
     return elu(input, alpha, 1.0, 1.0 / alpha)
 
 

@@ -12,7 +12,7 @@ from rushlight.ir.loops import Operand
 from rushlight.ir.scalar import BLOCKED, Scalar, cast, constant, index, is_nan, lift, reduce, select
 from rushlight.ir.type import TensorType
 from rushlight.ir.value import Value
-from rushlight.ops.conv.convolution import Ints, kernel_axes, window_places, windows_over
+from rushlight.ops.conv.convolution import Ints, check_windows, kernel_axes, window_places, windows_over
 from rushlight.ops.create import zeros_of
 from rushlight.ops.dims import Array, At, Shape, compute_array, guarded, normal, require_floating, zero
 from rushlight.ops.index.write import scatter_add
@@ -24,11 +24,10 @@ from rushlight.sym import Size, ceildiv, ge, maximum, minimum, product, required
 
 def pooled_sizes(space: Shape, kernel: Ints, stride: Ints, padding: Ints, dilation: Ints, ceil_mode: bool) -> Shape:
     """The sizes of a pooling's result. In ceil mode a last window may hang over."""
+    check_windows("pool", len(kernel), stride, padding, dilation)
     sizes: list[Size] = []
     for size, width, step, pad, gap in zip(space, kernel, stride, padding, dilation, strict=True):
-        require(
-            step > 0 and width > 0, "A002", "pool: kernel and stride must be positive", kernel=kernel, stride=stride
-        )
+        require(width > 0, "A002", "pool: the kernel must be positive", kernel=kernel)
         require(
             0 <= pad <= width // 2, "A002", "pool: padding is at most half the kernel", kernel=kernel, padding=padding
         )
@@ -325,6 +324,12 @@ def avg_pool_backward_meta(
     count_include_pad: bool,
     divisor_override: int | None,
 ) -> TensorType:
+    _, space = _space(grad.shape, kernel_size)
+    ones = (1,) * len(kernel_size)
+    check_windows("avg_pool_backward", len(kernel_size), stride, padding, ones, input_space=input_space)
+    if all(isinstance(size, int) for size in (*space, *input_space)):
+        sizes = pooled_sizes(input_space, kernel_size, stride, padding, ones, ceil_mode)
+        require(space == sizes, "S009", "avg_pool_backward: the gradient does not fit the windows", grad=grad)
     return _pooled_type(grad, len(kernel_size), input_space)
 
 

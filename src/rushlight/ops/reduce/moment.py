@@ -211,6 +211,8 @@ def norm_decompose(input: Value, p: Any, dim: Dims, keepdim: bool, dtype: DType 
 def _order_of(p: Any) -> float:
     if isinstance(p, str) and p != "fro":
         fail("A006", f"norm: the order is a number or 'fro', not {p!r}")
+    if p is not None and not isinstance(p, (str, int, float)):
+        fail("A001", "norm: the order is a number or 'fro'", p=p)
     return 2.0 if p in ("fro", None) else float(p)
 
 

@@ -35,6 +35,7 @@ from rushlight.ops.pointwise.selection import where
 from rushlight.ops.promote import promote_sum
 from rushlight.ops.record import Fact, Sample, define
 from rushlight.ops.view.reorder import expand, unsqueeze
+from rushlight.support.errors import require
 from rushlight.sym import Size, SizeExpr, axis_symbol, maximum, product
 
 
@@ -183,6 +184,8 @@ sum_repeated = define(
 
 @sum_repeated.meta
 def sum_repeated_meta(input: TensorType, dim: Dims, along: bool, share: Size) -> TensorType:
+    fits = not isinstance(share, int) or share in (0, 1)
+    require(fits, "A002", "sum_repeated: share is 0 or 1", share=share)
     return TensorType(reduced_shape(input.shape, dim, True, "sum_repeated"), input.dtype, input.device)
 
 

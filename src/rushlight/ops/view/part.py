@@ -241,7 +241,7 @@ slice_backward = define(
 def slice_backward_meta(
     grad: TensorType, input_sizes: Shape, dim: int, start: Size | None, end: Size | None, step: Size
 ) -> TensorType:
-    place = wrap_dim(dim, len(input_sizes), "slice_backward")
+    place = own_dim(dim, input_sizes, "slice_backward")
     _, count = slice_range(input_sizes[place], start, end, step)
     _require_fits(grad, replaced(input_sizes, place, count), "slice_backward")
     return TensorType(input_sizes, grad.dtype, grad.device)

@@ -27,12 +27,11 @@ as_strided = define(
 )
 
 
-def _check_strided(size: Shape, stride: Shape) -> None:
-    require(
-        len(size) == len(stride), "A004", "as_strided: one stride for each size is needed", size=size, stride=stride
-    )
+def _check_strided(size: Shape, stride: Shape, op: str = "as_strided") -> None:
+    fits = len(size) == len(stride)
+    require(fits, "A004", f"{op}: one stride for each size is needed", size=size, stride=stride)
     for item in (*size, *stride):
-        require(required(ge(item, 0)), "S007", "as_strided: a number is negative", size=size, stride=stride)
+        require(required(ge(item, 0)), "S007", f"{op}: a number is negative", size=size, stride=stride)
 
 
 @as_strided.meta
@@ -135,6 +134,7 @@ as_strided_backward = define(
 def as_strided_backward_meta(
     grad: TensorType, input_sizes: Shape, stride: Shape, storage_offset: Size | None
 ) -> TensorType:
+    _check_strided(grad.shape, stride, "as_strided_backward")
     _require_room(input_sizes, grad.shape, stride, storage_offset, "as_strided_backward")
     return TensorType(input_sizes, grad.dtype, grad.device)
 
@@ -184,7 +184,7 @@ as_strided_scatter = define(
 def as_strided_scatter_meta(
     input: TensorType, src: TensorType, size: Shape, stride: Shape, storage_offset: Size | None
 ) -> TensorType:
-    _check_strided(size, stride)
+    _check_strided(size, stride, "as_strided_scatter")
     require(
         same_shape(src.shape, size), "S009", "as_strided_scatter: the source does not fit the view", src=src, size=size
     )
