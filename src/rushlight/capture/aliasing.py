@@ -68,12 +68,14 @@ def alias_guards(
     """
     guards: list[Guard] = []
     arguments: list[tuple[int, str]] = []
-    for place, source in enumerate(sources):
+    for position, source in enumerate(sources):
         if isinstance(source, (ArgumentSource, StateSource)):
-            arguments.append((place, leaf(source.position) if isinstance(source, ArgumentSource) else source.text))
-    constants = [(place, source.tensor) for place, source in enumerate(sources) if isinstance(source, TensorSource)]
-    for number, (place, text) in enumerate(arguments):
-        others = [tensor for other, tensor in constants if place in written or other in written]
+            arguments.append((position, leaf(source.position) if isinstance(source, ArgumentSource) else source.text))
+    constants = [
+        (position, source.tensor) for position, source in enumerate(sources) if isinstance(source, TensorSource)
+    ]
+    for number, (position, text) in enumerate(arguments):
+        others = [tensor for other, tensor in constants if position in written or other in written]
         if others:
             storages = {tensor.storage for tensor in others if tensor.storage is not None}
             near = f"{text}.storage in {names(frozenset(storages))}"
@@ -82,7 +84,7 @@ def alias_guards(
             failed = f"{near} and {names(overlaps_any)}({text}, {names(tuple(others))})"
             guards.append(Guard("memory", text, "memory of its own", failed))
         for other, second in arguments[:number]:
-            if place in written or other in written:
+            if position in written or other in written:
                 failed = f"{MAY_SHARE.format(text, second)} and {names(overlap)}({text}, {second})"
                 guards.append(Guard("memory", text, f"no memory of {second}", failed))
     return guards

@@ -71,7 +71,7 @@ def in_order(spec: Any, value: Any) -> Any:
     if isinstance(spec, dict):
         return {key: in_order(part, value[key]) for key, part in spec.items()}
     if isinstance(spec, (tuple, list)):
-        return type(spec)([in_order(part, item) for part, item in zip(spec, value, strict=True)])
+        return type(spec)([in_order(part, entry) for part, entry in zip(spec, value, strict=True)])
     return value
 
 
@@ -102,7 +102,7 @@ def finish(opened: OpenSpec, program: Program) -> Program:
     asked = [symbol for item in program.scope.asserts for symbol in symbols_in([item.condition.expr])]
     sizes = dict(program.inputs.sizes)
     computed = set(sizes.values())
-    for symbol in dict.fromkeys([*[symbol for some in used for symbol in some], *asked, *program.unbacked]):
+    for symbol in dict.fromkeys([*[symbol for symbols in used for symbol in symbols], *asked, *program.unbacked]):
         binding = opened.bindings.get(symbol)
         if symbol in shown or symbol in computed or binding is None:
             continue

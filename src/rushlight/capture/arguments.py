@@ -17,15 +17,15 @@ class Names:
 
     def __call__(self, value: object) -> str:
         """The object's name; the same object has one."""
-        found = self._names.get(id(value))
-        if found is None:
-            found = self._names[id(value)] = f"v{len(self._names)}"
-            self.space[found] = value
-        return found
+        name = self._names.get(id(value))
+        if name is None:
+            name = self._names[id(value)] = f"v{len(self._names)}"
+            self.space[name] = value
+        return name
 
 
 class Arguments:
-    """How arguments are taken apart: lines that give each leaf a name, and the leaves."""
+    """Unpacks nested arguments: lines of code that give each leaf a name, and the leaves' values."""
 
     def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any], names: Names) -> None:
         self.args = args
@@ -44,7 +44,7 @@ class Arguments:
     def _open(self, value: Any, text: str) -> None:
         if type(value) in (tuple, list):
             self._guard("arguments", text, f"{type(value).__name__} of {len(value)}", self._shape_test(value, text))
-            parts = [(f"{text}[{place}]", item) for place, item in enumerate(value)]
+            parts = [(f"{text}[{index}]", item) for index, item in enumerate(value)]
         elif type(value) is dict:
             test = self._shape_test(value, text)
             failed = f"{test} or list({text}) != {list(value)!r}" if value else test

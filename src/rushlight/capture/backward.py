@@ -83,10 +83,10 @@ class BackwardPart:
                 if variant is None:
                     variant = self._variants[key] = self._variant(*key)
         inputs = [*saved, *given]
-        found = iter(variant.runs.bound(inputs, values)(inputs))
+        outputs = iter(variant.runs.bound(inputs, values)(inputs))
         results: list[Any] = []
         for place, count in enumerate(variant.counts):
-            parts = [next(found) for _ in range(count)]
+            parts = [next(outputs) for _ in range(count)]
             results.append(Apart(parts) if place in apart else parts[0] if parts else None)
         return results
 
@@ -101,9 +101,9 @@ class BackwardPart:
         wanted: list[Call] = []
         counts: list[int] = []
         for place, item in enumerate(gradients):
-            found = item.parts if place in apart else () if item.total is None else (item.total,)
-            wanted.extend(found)
-            counts.append(len(found))
+            summands = item.parts if place in apart else () if item.total is None else (item.total,)
+            wanted.extend(summands)
+            counts.append(len(summands))
         graph, sizes = split.other_backward(calls, wanted, present)
         del calls[self._calls :]
         return _Variant(self._runs(graph, sizes), tuple(counts))

@@ -29,8 +29,8 @@ def run_while(
     """What is carried once the condition is false."""
     values = list(carries)
     operands = [*values, *others]
-    goes_on, step = bodies[0](operands), None
-    while array_of(goes_on(operands)[0]):
+    condition, step = bodies[0](operands), None
+    while array_of(condition(operands)[0]):
         if step is None:
             step = bodies[1](operands)
         values = step(operands)
@@ -53,18 +53,18 @@ def run_scan(
     count = len(carries)
     values: Sequence[Any] = list(carries)
     stacked = [allocate(type_()) for type_ in types[count:]]
-    places = [(y.address(), y.form.nbytes // max(length, 1)) for y in stacked]
+    destinations = [(y.address(), y.form.nbytes // max(length, 1)) for y in stacked]
     sources = [_slices(x) for x in xs]
     step: Body | None = None
-    for at in reversed(range(length)) if reverse else range(length):
-        operands = [*values, *[part(at) for part in sources], *others]
+    for index in reversed(range(length)) if reverse else range(length):
+        operands = [*values, *[part(index) for part in sources], *others]
         if step is None:
             step = body(operands)
-        made = step(operands)
-        values = made[:count]
+        outputs = step(operands)
+        values = outputs[:count]
         _require_same(carries, values)
-        for (address, size), output in zip(places, made[count:], strict=True):
-            ctypes.memmove(address + at * size, output.address(), size)
+        for (address, size), output in zip(destinations, outputs[count:], strict=True):
+            ctypes.memmove(address + index * size, output.address(), size)
     return [*values, *stacked]
 
 

@@ -68,17 +68,17 @@ class Joint:
     def _sources(self, source_of: Callable[[Handle], Source | None]) -> list[tuple[int, Source]]:
         """The tape's edges that lead to inputs, by number, in the order in which the inputs were read."""
         places = {(id(edge[0]), edge[1]): place for place, edge in enumerate(self._tape.edges)}
-        found: dict[int, Source] = {}
+        sources: dict[int, Source] = {}
         outside = [tensor for tensor in self._tracer.seen() if tensor.storage is not None]
         for tensor in [*self._tracer.lifted, *outside]:
             if isinstance(tensor, TracedNumber) or not requires(tensor):
                 continue
             edge = edge_of(tensor)
             place = None if edge is None else places.get((id(edge[0]), edge[1]))
-            source = None if place is None or place in found else source_of(tensor)
+            source = None if place is None or place in sources else source_of(tensor)
             if place is not None and source is not None:
-                found[place] = source
-        return list(found.items())
+                sources[place] = source
+        return list(sources.items())
 
     def _gradient(self, arrived: Arrived) -> Gradient:
         parts = tuple([self._tracer.node(item).call for item in arrived.parts])

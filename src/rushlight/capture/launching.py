@@ -70,7 +70,7 @@ class Launching:
         if self.sizes:
             sizes = evaluated(self.sizes, values)
             flat.append(form_of(sizes, int64, strides=(0,) * len(sizes)))
-        key = (commits, *[form_of_operand(item) for item in flat])
+        key = (commits, *[form_of_operand(operand) for operand in flat])
         plan = self._plans.get(key)
         if plan is None:
             outputs = [

@@ -37,8 +37,8 @@ class Mark:
 
 def marks_of(tensor: Handle) -> dict[int, Mark]:
     """The marks of a tensor, by dim."""
-    found: dict[int, Mark] = vars(tensor).get(_PLACE, {})  # an attribute that is missed makes an error with a hint
-    return found
+    marks: dict[int, Mark] = vars(tensor).get(_PLACE, {})  # an attribute that is missed makes an error with a hint
+    return marks
 
 
 def mark_static(tensor: object, dims: int | Sequence[int] | None = None) -> None:
@@ -78,15 +78,15 @@ def mark_unbacked(
 
 def _mark(tensor: Any, dims: int | Sequence[int] | None, mark: Mark) -> None:
     require(isinstance(tensor, Handle), "A001", f"mark_{mark.kind}: a tensor is expected", value=tensor)
-    found = dict(marks_of(tensor))
+    marks = dict(marks_of(tensor))
     for dim in range(tensor.ndim) if dims is None else [dims] if isinstance(dims, int) else dims:
-        place = wrap_dim(dim, tensor.ndim, f"mark_{mark.kind}")
-        size = guarding_hint_or_throw(tensor.form.shape[place])
+        axis = wrap_dim(dim, tensor.ndim, f"mark_{mark.kind}")
+        size = guarding_hint_or_throw(tensor.form.shape[axis])
         if size < mark.lower or (mark.upper is not None and size > mark.upper):
             bounds = f"{mark.lower} to {'any' if mark.upper is None else mark.upper}"
-            fail("A002", f"mark_{mark.kind}: dim {place} is {size}, and {bounds} are allowed", tensor=tensor)
-        found[place] = mark
-    setattr(tensor, _PLACE, found)
+            fail("A002", f"mark_{mark.kind}: dim {axis} is {size}, and {bounds} are allowed", tensor=tensor)
+        marks[axis] = mark
+    setattr(tensor, _PLACE, marks)
 
 
 def refuse_fixed(scope: Scope, said: Mapping[SizeExpr, str]) -> None:

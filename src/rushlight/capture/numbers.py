@@ -32,19 +32,19 @@ class ProgramNumbers:
 
     def start(self, position: int, tensor: Handle) -> int:
         """Where an argument starts in its storage, which the program relies on from now on."""
-        found = self.fixed[f"a{position}.offset"] = tensor.offset
-        return found
+        offset = self.fixed[f"a{position}.offset"] = tensor.offset
+        return offset
 
     def size(self, number: TracedNumber) -> SizeExpr:
         """The symbol for an integer of the program, with what it is here as its hint."""
-        found = self.sizes.get(number.text)
-        if found is None:
+        symbol = self.sizes.get(number.text)
+        if symbol is None:
             text = number.text
             origin = Origin("an integer of the call", written=self._as_written(text))
-            found = self.sizes[text] = self.scope.symbol(hint=number.value, lower=None, source=origin)
-        return found
+            symbol = self.sizes[text] = self.scope.symbol(hint=number.value, lower=None, source=origin)
+        return symbol
 
     def _as_written(self, text: str) -> str:
         """A number's text with the names that users know."""
         names = re.compile("|".join([rf"\b{re.escape(name)}(?!\w)" for name in self.written] or [r"\Z"]))
-        return names.sub(lambda found: self.written[found[0]], text)
+        return names.sub(lambda match: self.written[match[0]], text)

@@ -1,4 +1,8 @@
-"""Tracing a call into a Program: a graph, what feeds it, and what it leaves behind."""
+"""Traces one call of a function into a Program: a graph, its inputs, its effects and its backward pass.
+
+Goes in: a function, its arguments, and a walk of the state it reaches. A `Recorder` runs the function once on fake
+tensors; `capture.entry` turns the Program that comes out into a generated function.
+"""
 
 from __future__ import annotations
 
@@ -225,7 +229,7 @@ class Recorder:
         return fake
 
     def leave(self) -> None:
-        """Puts everything back; right also when it is begun again."""
+        """Restores the state that `enter` changed. An interrupted call may be repeated."""
         self.frozen.leave()
         self.walk.restore()
         for tensor in self.tensors:
@@ -246,14 +250,14 @@ class Recorder:
     def _program_of(self, result: Any) -> Program:
         nodes: list[Node] = []
         handles: list[Handle] = []
-        places: dict[int, int] = {}
+        positions: dict[int, int] = {}
 
         def output(tensor: Handle) -> int:
-            if id(tensor) not in places:
-                places[id(tensor)] = len(nodes)
+            if id(tensor) not in positions:
+                positions[id(tensor)] = len(nodes)
                 nodes.append(self.tracer.node(tensor))
                 handles.append(tensor)
-            return places[id(tensor)]
+            return positions[id(tensor)]
 
         def classify(tensor: Handle) -> Source | int:
             source = self.input_source(tensor)
@@ -508,21 +512,23 @@ def without_unused_parameters(graph: Graph, used: Set[int], last: int, asked: Se
     """
     used = used | {id(graph.parameters[position]) for position, _ in graph.mutations}
     count = len(graph.parameters) - last
-    found = {place for place, call in enumerate(graph.parameters) if id(call) in used or place >= count}
+    wanted = {position for position, call in enumerate(graph.parameters) if id(call) in used or position >= count}
     # Tangents are no inputs of the forward graph, and give no sizes.
-    given = set(symbols_in([graph.parameters[place].type for place in found if place < count]))
+    given = set(symbols_in([graph.parameters[position].type for position in wanted if position < count]))
     lacking = (asked | _symbols_of(graph)) - given
-    for place, call in enumerate(graph.parameters[:count]):  # those that are only asked for their sizes
+    for position, call in enumerate(graph.parameters[:count]):  # those that are only asked for their sizes
         if not lacking:
             break
         symbols = set(symbols_in([call.type]))
-        if place not in found and symbols & lacking:
-            found.add(place)
+        if position not in wanted and symbols & lacking:
+            wanted.add(position)
             lacking -= symbols
-    kept = sorted(found)
-    places = {old: new for new, old in enumerate(kept)}
-    mutations = tuple([(places[position], call) for position, call in graph.mutations])
-    return replace(graph, parameters=tuple([graph.parameters[place] for place in kept]), mutations=mutations), kept
+    kept = sorted(wanted)
+    positions = {old: new for new, old in enumerate(kept)}
+    mutations = tuple([(positions[position], call) for position, call in graph.mutations])
+    return replace(
+        graph, parameters=tuple([graph.parameters[position] for position in kept]), mutations=mutations
+    ), kept
 
 
 def _symbols_of(graph: Graph) -> set[SizeExpr]:
@@ -534,14 +540,14 @@ def _symbols_of(graph: Graph) -> set[SizeExpr]:
 
 def _template_symbols(templates: list[Template]) -> set[SizeExpr]:
     """The symbols that results are computed from in Python."""
-    found: set[SizeExpr] = set()
+    symbols: set[SizeExpr] = set()
     stack = list(templates)
     while stack:
-        item = stack.pop()
-        if isinstance(item, Container):
-            stack.extend(item.items)
-        elif isinstance(item, SizeOf):
-            found.update(free_symbols(item.expr))
-        elif isinstance(item, InputRef) and isinstance(item.source, ViewSource):
-            found.update(symbols_in([value for _, _, attrs in item.source.steps for value in attrs.values()]))
-    return found
+        template = stack.pop()
+        if isinstance(template, Container):
+            stack.extend(template.items)
+        elif isinstance(template, SizeOf):
+            symbols.update(free_symbols(template.expr))
+        elif isinstance(template, InputRef) and isinstance(template.source, ViewSource):
+            symbols.update(symbols_in([value for _, _, attrs in template.source.steps for value in attrs.values()]))
+    return symbols

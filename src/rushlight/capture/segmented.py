@@ -102,17 +102,17 @@ class Segmented:
         What `commit` makes of the results, before the last step computes them, is committed together with that step.
         """
         values: dict[int, Any] = dict(zip(self._parameters, inputs, strict=True))
-        found = dict(sizes)
-        check_asserts(self._first, found)
+        known_sizes = dict(sizes)
+        check_asserts(self._first, known_sizes)
         ends_natively = commit is not None and self._ends_natively
         for step, asserts in self._steps[:-1] if ends_natively else self._steps:
-            step(values, found)
+            step(values, known_sizes)
             if asserts:
-                check_asserts(asserts, found)
+                check_asserts(asserts, known_sizes)
         if commit is None:
-            return self._ran(values, found)
+            return self._ran(values, known_sizes)
         if not ends_natively or self._last is None:
-            ran = self._ran(values, found)
+            ran = self._ran(values, known_sizes)
             native.functions().commit(commit(ran))
             return ran
         launching, reads, makes = self._last
@@ -120,10 +120,10 @@ class Segmented:
 
         def made(outputs: Sequence[object]) -> Any:
             values.update(zip(makes, outputs, strict=True))
-            rans.append(self._ran(values, found))
+            rans.append(self._ran(values, known_sizes))
             return commit(rans[0])
 
-        launching.finish([values[key] for key in reads], found, made)
+        launching.finish([values[key] for key in reads], known_sizes, made)
         return rans[0]
 
     def _ran(self, values: Mapping[int, object], sizes: dict[SizeExpr, int]) -> Ran:
@@ -165,10 +165,10 @@ class InnerRunner:
         """A function of inputs of these forms to the outputs. `sizes` are those of the graph around it."""
         if self._runs is None:
             self._runs = self._made()
-        found = dict(sizes)
+        known_sizes = dict(sizes)
         for symbol, place, dim in self._shown:
-            found[symbol] = inputs[place].form.shape[dim]
-        return self._runs.bound(inputs, found)
+            known_sizes[symbol] = inputs[place].form.shape[dim]
+        return self._runs.bound(inputs, known_sizes)
 
     def _made(self) -> Runs:
         graph, branch = self._inner.graph, self._inner.branch

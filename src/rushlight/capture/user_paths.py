@@ -19,14 +19,14 @@ def written_arguments(function: Any, unpack: Iterable[str]) -> dict[str, str]:
     code, skipped = _code_of(function)
     if code is None:
         return {}
-    found: dict[str, str] = {}
+    paths: dict[str, str] = {}
     for leaf in map(_LEAF.fullmatch, unpack):
         if leaf is not None:
             name, where, key, rest = leaf.groups()
-            place = _positional(code, int(key) + skipped) if where == "args" else _keyword(code, key)
-            if place:
-                found[name] = place + rest
-    return found
+            parameter = _positional(code, int(key) + skipped) if where == "args" else _keyword(code, key)
+            if parameter:
+                paths[name] = parameter + rest
+    return paths
 
 
 def _code_of(function: Any) -> tuple[CodeType | None, int]:

@@ -95,8 +95,8 @@ def flatten_value(
     if isinstance(value, TracedNumber):
         return Number(value.text)
     if isinstance(value, Handle):
-        found = classify(value)
-        return Output(found) if isinstance(found, int) else InputRef(found)
+        origin = classify(value)
+        return Output(origin) if isinstance(origin, int) else InputRef(origin)
     if isinstance(value, SymInt):
         return SizeOf(value.expr)
     if isinstance(value, SymBool):

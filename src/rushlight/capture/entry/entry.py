@@ -74,9 +74,9 @@ class Planner:
         values: dict[SizeExpr, int] = dict(zip(self.numbers, key[count:], strict=True))
         shapes: list[tuple[int, ...]] = []
         words: list[tuple[int, ...]] = []
-        for place, (source, type_) in enumerate(zip(self.sources, self.executable.input_types, strict=True)):
-            if place in given:
-                form = given[place]
+        for position, (source, type_) in enumerate(zip(self.sources, self.executable.input_types, strict=True)):
+            if position in given:
+                form = given[position]
                 if not fits(form, type_, values):
                     return None
             elif isinstance(source, TensorSource):

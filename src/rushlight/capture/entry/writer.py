@@ -1,4 +1,7 @@
-"""Writing an entry's function: arguments taken apart, guards, descriptors, the call, results and effects."""
+"""Generates an entry's function from a Program: unpacks arguments, checks guards, launches, commits effects.
+
+The text is compiled once per trace, so that a later call is straight-line Python around one native call.
+"""
 
 from __future__ import annotations
 

@@ -68,18 +68,18 @@ def state_sources(
     Not of those that are also found elsewhere, as among the arguments (`given`), that it writes to, that are views or
     share memory, or that have gradients: such a program is for this one tensor.
     """
-    found: dict[int, StateSource] = {}
-    places = Counter([id(leaf.value) for leaf in walk.leaves] + [id(tensor) for tensor in walk.tensors])
+    sources: dict[int, StateSource] = {}
+    counts = Counter([id(leaf.value) for leaf in walk.leaves] + [id(tensor) for tensor in walk.tensors])
     for leaf, now in changed:
         tensor = leaf.value
-        if now is MISSING or not isinstance(tensor, Handle) or places[id(tensor)] > 1 or id(tensor) in given:
+        if now is MISSING or not isinstance(tensor, Handle) or counts[id(tensor)] > 1 or id(tensor) in given:
             continue
         cell = None if tensor.node is None else tensor.node.cell
         if cell is not None and (cell.writes or cell.source is not tensor):
             continue
         if tensor.view_of is None and not tensor.keys & AUTOGRAD:
-            found[id(tensor)] = StateSource(f"held{len(found)}", leaf.text(names))
-    return found
+            sources[id(tensor)] = StateSource(f"held{len(sources)}", leaf.text(names))
+    return sources
 
 
 def changed_entries(

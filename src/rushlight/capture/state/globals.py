@@ -87,13 +87,13 @@ class ReachableGlobals:
 
 def contents(function: FunctionType) -> list[Any]:
     """The values of a function's closure and defaults."""
-    found = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
+    values = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
     for cell in function.__closure__ or ():
         try:
-            found.append(cell.cell_contents)
+            values.append(cell.cell_contents)
         except ValueError:  # nothing was assigned yet
             continue
-    return found
+    return values
 
 
 def _is_users(module: str) -> bool:

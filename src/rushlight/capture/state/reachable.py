@@ -124,8 +124,8 @@ class StateWalk:
         self.containers = [item for item in self.containers if id(item[0]) in reached]
         self.objects = [item for item in self.objects if id(item[0]) in reached]
         self.collections = [item for item in self.collections if id(item[0]) in reached]
-        known = self.before.keys() - reached
-        self.leaves = [leaf for leaf in self.leaves if id(leaf.container) not in known]
+        forgotten = self.before.keys() - reached
+        self.leaves = [leaf for leaf in self.leaves if id(leaf.container) not in forgotten]
 
     def refuse_changes(self) -> None:
         """C003 for what changed and cannot be written down as entries: the length of a list, sets and their like."""
@@ -196,10 +196,10 @@ class StateWalk:
                 yield key, item, path + form.format(key if form == ".{}" else _key_text(key))
 
     def _of_tuple(self, value: tuple[object, ...], path: str) -> Iterator[tuple[Any, Any, str]]:
-        for place, item in enumerate(value):
+        for index, item in enumerate(value):
             if isinstance(item, Handle):
                 self.tensors.append(item)
-            yield place, item, f"{path}[{place}]"
+            yield index, item, f"{path}[{index}]"
 
 
 def entries_of(container: Any) -> dict[Any, Any]:

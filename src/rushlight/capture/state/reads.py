@@ -34,7 +34,7 @@ class Reads:
                 cls.__getattribute__ = _noted  # pyright: ignore[reportAttributeAccessIssue] - taken away again
 
     def leave(self) -> None:
-        """Ends; right also when it is begun again."""
+        """Stops recording. An interrupted call may be repeated."""
         _active.pop(threading.get_ident(), None)
         with _LOCK:
             for cls in self._classes:
