@@ -4,6 +4,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import rushlight as rl
 from opcheck import World, check_all_gradients, check_rules, names_in, refused, smooth_in
 from rushlight.ir.dtype import float32
 from rushlight.ir.interpret import BufferOperand
@@ -119,3 +120,16 @@ def test_attention_refuses_a_mask_beside_is_causal():
     x = world.lift(np.ones((1, 2, 3), np.float32))
     with refused("A004"):
         OPERATORS["scaled_dot_product_attention"](x, x, x, x, 0.0, True)
+
+
+@pytest.mark.parametrize("dtype", [rl.bfloat16, rl.float16])
+@pytest.mark.parametrize("is_causal", [False, True])
+def test_attention_of_16_bits_rounds_its_result_alone(dtype, is_causal):
+    """Large scores: rounded to 16 bits they would be off by so much that weights are."""
+    rl.manual_seed(0)
+    q, k, v = ((rl.randn(4, 6, 8) * scale).to(dtype) for scale in (9, 9, 5))
+    found = rl.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=is_causal)
+    exact = rl.nn.functional.scaled_dot_product_attention(q.double(), k.double(), v.double(), is_causal=is_causal)
+    assert found.dtype is dtype
+    unit = 2.0**-8 if dtype is rl.bfloat16 else 2.0**-11
+    assert ((found.double() - exact).abs() <= unit * exact.abs() + 1e-4).all()

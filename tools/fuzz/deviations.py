@@ -224,12 +224,6 @@ def _counted_nothing(difference: Difference) -> bool:
     return nothing and category_of(difference.detail) == "dtype"
 
 
-def _narrow_scores(difference: Difference) -> bool:
-    """Scores of attention that overflow the operands' 16 bits."""
-    narrow = any(given.dtype in ("float16", "bfloat16") for given in difference.program.inputs)
-    return narrow and _called(difference, "scaled_dot_product_attention") and _extreme(difference, 100.0)
-
-
 def _infinite_scores(difference: Difference) -> bool:
     """Attention whose scores may overflow, which differs where one of the results is not finite."""
     attention = _called(difference, "scaled_dot_product_attention")
@@ -292,7 +286,6 @@ _REFUSED_DTYPES = (
 
 OPERATOR_RULES: tuple[Rule, ...] = (
     Rule("arguments that are missing", _missing_arguments),
-    Rule("attention in 16 bits", _narrow_scores),
     Rule("attention to nothing", _masked_rows),
     Rule("attention over infinities", _infinite_scores),
     Rule("`bincount` of nothing with weights", _counted_nothing),
