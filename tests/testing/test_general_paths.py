@@ -55,6 +55,12 @@ def by_channel(world):
     return infer("convolution", x, weight, None, stride=(1,), padding=(0,), dilation=(1,), groups=2)
 
 
+def in_groups_of_any_width(world):
+    x = TensorType((world.size(), 4, world.size(8)), float32)
+    weight = TensorType((world.size(), 2, 3), float32)
+    return infer("convolution", x, weight, None, stride=(1,), padding=(0,), dilation=(1,), groups=2)
+
+
 def strided(world):
     return infer("as_strided", world.node(1).type, size=(2,), stride=(world.size(None),), storage_offset=None)
 
@@ -92,6 +98,7 @@ CALLS = (
     attend_in_groups,
     lambda world: infer("reshape", world.node(2).type, shape=(world.size(None), -1)),
     by_channel,
+    in_groups_of_any_width,
     strided,
     lambda world: expand_by_one(world.node(1)),
     lambda world: infer("zeros", size=(world.size(None),), dtype=float32, device=None),
