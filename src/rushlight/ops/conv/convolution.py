@@ -61,7 +61,7 @@ def check_windows(op: str, dims: int, stride: Ints, padding: Shape, dilation: In
         require(fits, "A004", f"{op}: {name} needs one number for each of {dims} spatial dims", given=items)
     fits = all(item > 0 for item in (*stride, *dilation))
     require(fits, "A002", f"{op}: stride and dilation must be positive", stride=stride, dilation=dilation)
-    fits = all(not isinstance(item, int) or item >= 0 for item in padding)
+    fits = all(required(ge(item, 0)) for item in padding)
     require(fits, "A002", f"{op}: padding must not be negative", padding=padding)
 
 
