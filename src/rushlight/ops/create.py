@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from rushlight.ir.dtype import DType, Kind, bool_, compute_dtype, float32, float64, int64
 from rushlight.ir.loops import Operand
@@ -15,7 +16,7 @@ from rushlight.ir.value import Value
 from rushlight.ops.dims import Array, At, Shape, convert, normal
 from rushlight.ops.pointwise.definition import array_type
 from rushlight.ops.promote import DEFAULT_FLOAT, pointwise_strides
-from rushlight.ops.record import OPERATORS, Fact, Sample, define
+from rushlight.ops.record import OPERATORS, Fact, Gradients, Sample, define
 from rushlight.support.errors import fail, require
 from rushlight.sym import Size, ceildiv, ge, maximum, ne, required
 
@@ -47,7 +48,7 @@ def full_meta(size: Shape, fill_value: TensorType, dtype: DType | None, device: 
 
 
 @full.ref
-def full_ref(size: tuple[int, ...], fill_value: Any, dtype: DType | None, device: Device | None) -> Array:
+def full_ref(size: tuple[int, ...], fill_value: ArrayLike, dtype: DType | None, device: Device | None) -> Array:
     found = dtype or _number_dtype(array_type(fill_value))
     return np.full(size, np.asarray(fill_value).astype(found.numpy))
 
@@ -58,11 +59,11 @@ def full_lower(at: At, size: Shape, fill_value: Operand, dtype: DType | None, de
 
 
 @full.vjp
-def full_vjp(g: Value, fill_value: Value) -> Any:
+def full_vjp(g: Value, fill_value: Value) -> Value | None:
     return _constant_gradient(g, fill_value)
 
 
-def _constant_gradient(g: Value, fill_value: Any) -> Any:
+def _constant_gradient(g: Value, fill_value: object) -> Value | None:
     # A Python number, which has no gradient, stays a number outside graphs.
     return convert(OPERATORS["sum"](g), fill_value.dtype) if isinstance(fill_value, Value) else None
 
@@ -76,13 +77,13 @@ def full_samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield Sample((2, 2), normal(rng))
 
 
-def filled(world: Value, shape: Shape, number: complex, dtype: DType | None = None) -> Any:
+def filled(world: Value, shape: Shape, number: complex, dtype: DType | None = None) -> Value:
     """A constant tensor in the world and on the device of another value, of its dtype unless one is given."""
     attrs = {"size": tuple(shape), "dtype": dtype or world.dtype, "device": world.device}
     return world.apply(full, (number,), attrs)
 
 
-def zeros_of(world: Value, shape: Shape, dtype: DType | None = None) -> Any:
+def zeros_of(world: Value, shape: Shape, dtype: DType | None = None) -> Value:
     """Zeros in the world and on the device of another value, of its dtype unless one is given."""
     return filled(world, shape, 0, dtype)
 
@@ -115,7 +116,7 @@ def from_size_samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield Sample(5)
 
 
-def count_of(world: Value, size: Size) -> Any:
+def count_of(world: Value, size: Size) -> Value | int:
     """A size to calculate with in operators: a plain int, or where it is symbolic a value in the world of another."""
     return size if isinstance(size, int) else world.apply(from_size, (), {"size": size, "device": world.device})
 
@@ -229,7 +230,7 @@ def full_like_meta(input: TensorType, fill_value: TensorType, dtype: DType | Non
 
 
 @full_like.ref
-def full_like_ref(input: Array, fill_value: Any, dtype: DType | None, device: Device | None) -> Array:
+def full_like_ref(input: Array, fill_value: ArrayLike, dtype: DType | None, device: Device | None) -> Array:
     return np.full(input.shape, np.asarray(fill_value).astype(dtype.numpy if dtype else input.dtype))
 
 
@@ -239,7 +240,7 @@ def full_like_lower(at: At, input: Operand, fill_value: Operand, dtype: DType | 
 
 
 @full_like.vjp
-def full_like_vjp(g: Value, fill_value: Value) -> Any:
+def full_like_vjp(g: Value, fill_value: Value) -> Gradients:
     return None, _constant_gradient(g, fill_value)
 
 
@@ -258,7 +259,7 @@ zeros_like = define(
 
 
 @zeros_like.decompose
-def zeros_like_decompose(input: Value, dtype: DType | None, device: Device | None) -> Any:
+def zeros_like_decompose(input: Value, dtype: DType | None, device: Device | None) -> Value:
     return full_like(input, 0, dtype=dtype, device=device)
 
 
@@ -281,7 +282,7 @@ ones_like = define(
 
 
 @ones_like.decompose
-def ones_like_decompose(input: Value, dtype: DType | None, device: Device | None) -> Any:
+def ones_like_decompose(input: Value, dtype: DType | None, device: Device | None) -> Value:
     return full_like(input, 1, dtype=dtype, device=device)
 
 
@@ -304,7 +305,7 @@ empty_like = define(
 
 
 @empty_like.decompose
-def empty_like_decompose(input: Value, dtype: DType | None, device: Device | None) -> Any:
+def empty_like_decompose(input: Value, dtype: DType | None, device: Device | None) -> Value:
     return full_like(input, 0, dtype=dtype, device=device)
 
 
@@ -326,27 +327,26 @@ arange = define(
 )
 
 
-def _range_count(start: Any, end: Any, step: Any) -> Size:
-    stride: Any = step
+def _range_count(start: Size, end: Size, step: Size) -> Size:
     require(required(ne(step, 0)), "A002", "arange: step must not be 0")
     if isinstance(step, int) and step < 0:
         return maximum(ceildiv(start - end, -step), 0)
-    return maximum(ceildiv(end - start, stride), 0)
+    return maximum(ceildiv(end - start, step), 0)
 
 
 @arange.meta
-def arange_meta(start: Any, end: Any, step: Any, dtype: DType | None, device: Device | None) -> TensorType:
+def arange_meta(start: Size, end: Size, step: Size, dtype: DType | None, device: Device | None) -> TensorType:
     return TensorType((_range_count(start, end, step),), dtype or int64, device or CPU)
 
 
 @arange.ref
-def arange_ref(start: Any, end: Any, step: Any, dtype: DType | None, device: Device | None) -> Array:
+def arange_ref(start: Size, end: Size, step: Size, dtype: DType | None, device: Device | None) -> Array:
     count: Any = _range_count(start, end, step)
     return (start + np.arange(count) * step).astype((dtype or int64).numpy)
 
 
 @arange.lower
-def arange_lower(at: At, start: Any, end: Any, step: Any, dtype: DType | None, device: Device | None) -> Scalar:
+def arange_lower(at: At, start: Size, end: Size, step: Size, dtype: DType | None, device: Device | None) -> Scalar:
     return cast(index(start + at[0] * step), dtype or int64)
 
 
@@ -374,7 +374,7 @@ def arange_float_meta(
 
 
 @arange_float.ref
-def arange_float_ref(start: Any, step: Any, count: int, dtype: DType | None, device: Device | None) -> Array:
+def arange_float_ref(start: Array, step: Array, count: int, dtype: DType | None, device: Device | None) -> Array:
     return (np.float64(start) + np.arange(count) * np.float64(step)).astype((dtype or DEFAULT_FLOAT).numpy)
 
 
@@ -394,7 +394,7 @@ def arange_float_samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield Sample(1, 0.75, 4, dtype=int64)
 
 
-def positions(world: Value, size: Size) -> Any:
+def positions(world: Value, size: Size) -> Value:
     """0, 1, ... size-1 as int64 in the world and on the device of another value."""
     return world.apply(arange, (), {"start": 0, "end": size, "step": 1, "dtype": int64, "device": world.device})
 
@@ -417,7 +417,7 @@ def linspace_meta(
 
 
 @linspace.ref
-def linspace_ref(start: Any, end: Any, steps: int, dtype: DType | None, device: Device | None) -> Array:
+def linspace_ref(start: Array, end: Array, steps: int, dtype: DType | None, device: Device | None) -> Array:
     if dtype and dtype.is_integer:
         start, end = np.trunc(start), np.trunc(end)
     found = np.linspace(start, end, steps)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from rushlight.ir.dtype import DType, compute_dtype
 from rushlight.ir.scalar import COLUMNS, LANES, Order, Scalar, constant, index, lift
 from rushlight.ir.scalar import guard as guarded_scalar
 from rushlight.ir.type import TensorType
+from rushlight.ir.value import Value
 from rushlight.ops.record import OPERATORS
 from rushlight.support.errors import ExecutionError, fail, require
 from rushlight.sym import (
@@ -27,6 +28,7 @@ from rushlight.sym import (
     statically_known,
 )
 
+T = TypeVar("T")
 Array = NDArray[Any]
 At = tuple[SizeExpr, ...]
 Shape = tuple[Size, ...]
@@ -40,7 +42,7 @@ def wrap_dim(dim: int, ndim: int, op: str) -> int:
     return dim % bound
 
 
-def own_dim(dim: int, shape: Sequence[Any], op: str) -> int:
+def own_dim(dim: int, shape: Sequence[object], op: str) -> int:
     """A dim counted from the front whose size is asked for; I002 when out of range, as all are of a 0-d tensor."""
     require(shape, "I002", f"{op}: a tensor without dims has no sizes and strides", dim=dim)
     return wrap_dim(dim, len(shape), op)
@@ -55,12 +57,12 @@ def wrap_dims(dim: Dims, ndim: int, op: str) -> tuple[int, ...]:
     return tuple(sorted(dims)) if ndim else ()
 
 
-def replaced(items: Sequence[Any], position: int, *new: Any) -> tuple[Any, ...]:
+def replaced(items: Sequence[T], position: int, *new: T) -> tuple[T, ...]:
     """The items with the one at `position` replaced by none, one or several others."""
     return (*items[:position], *new, *items[position + 1 :])
 
 
-def inserted(items: Sequence[Any], position: int, *new: Any) -> tuple[Any, ...]:
+def inserted(items: Sequence[T], position: int, *new: T) -> tuple[T, ...]:
     """The items with others inserted before `position`."""
     return (*items[:position], *new, *items[position:])
 
@@ -137,12 +139,12 @@ def reduction_order(dims: Sequence[int], ndim: int) -> Order:
 # Operators on Values that rules of several families use.
 
 
-def convert(value: Any, dtype: DType) -> Any:
+def convert(value: Value, dtype: DType) -> Value:
     """A Value in another dtype; itself where it has that dtype."""
     return value if value.dtype is dtype else OPERATORS["to_dtype"](value, dtype)
 
 
-def widened(value: Any) -> Any:
+def widened(value: Value) -> Value:
     """A Value in the dtype in which arithmetic on it is done: float32 for the 16-bit floats."""
     return convert(value, compute_dtype(value.dtype))
 

@@ -22,7 +22,7 @@ from rushlight.ops.pointwise.arithmetic import floor_divide
 from rushlight.ops.pointwise.comparison import eq
 from rushlight.ops.pointwise.selection import where
 from rushlight.ops.pool.window import lowest
-from rushlight.ops.record import Sample, define
+from rushlight.ops.record import Gradients, Sample, define
 from rushlight.ops.reduce.scan import cumsum
 from rushlight.ops.view.part import select, slice_
 from rushlight.ops.view.reorder import unsqueeze
@@ -42,7 +42,7 @@ extreme_rows = define(
 )
 
 
-def _start(largest: bool, dtype: np.dtype[Any]) -> Any:
+def _start(largest: bool, dtype: np.dtype[Any]) -> float:
     if largest:
         return lowest(dtype)
     return int(np.iinfo(dtype).max) if dtype.kind in "iu" else np.inf
@@ -71,7 +71,7 @@ def extreme_rows_lower(at: At, rows: Operand, indices: Operand, count: Size, lar
 
 
 @extreme_rows.vjp
-def extreme_rows_vjp(g: Value, out: Value, rows: Value, indices: Value, count: Size) -> Any:
+def extreme_rows_vjp(g: Value, out: Value, rows: Value, indices: Value, count: Size) -> Gradients:
     number = unsqueeze(positions(rows, rows.shape[0]), 1)
     wins = eq(rows, embedding(indices, out))
     candidates = where(wins, number, count_of(rows, rows.shape[0]))
@@ -97,7 +97,9 @@ embedding_bag = define(
 )
 
 
-def _require_bags(input: Value, weight: Value, offsets: Any, per_sample_weights: Any, mode: str) -> None:
+def _require_bags(
+    input: Value, weight: Value, offsets: Value | None, per_sample_weights: Value | None, mode: str
+) -> None:
     require_integers("embedding_bag", input=input)
     require(weight.ndim == 2, "S002", "embedding_bag: the weight must have 2 dims", weight=weight.shape)
     if offsets is None:
@@ -113,7 +115,7 @@ def _require_bags(input: Value, weight: Value, offsets: Any, per_sample_weights:
         require(fits, "S014", "embedding_bag: weights and input differ in shape", per_sample_weights=input.shape)
 
 
-def _bags(input: Value, flat: Value, offsets: Any, include_last_offset: bool) -> tuple[Any, Size]:
+def _bags(input: Value, flat: Value, offsets: Value | None, include_last_offset: bool) -> tuple[Value, Size]:
     """(The bag of each element of the flattened input, how many bags there are)."""
     if offsets is None:
         place = positions(input, flat.shape[0])
@@ -130,7 +132,7 @@ def _bags(input: Value, flat: Value, offsets: Any, include_last_offset: bool) ->
     return slice_(bags, 0, 0, members), count
 
 
-def _running_sums(counts: Value, levels: int) -> Any:
+def _running_sums(counts: Value, levels: int) -> Value:
     """cumsum of ints, which may be added in any order: within blocks, and over the blocks before."""
     if levels == 0:
         return cumsum(counts, 0)
@@ -147,12 +149,12 @@ def _running_sums(counts: Value, levels: int) -> Any:
 def embedding_bag_decompose(
     weight: Value,
     input: Value,
-    offsets: Any,
-    per_sample_weights: Any,
+    offsets: Value | None,
+    per_sample_weights: Value | None,
     mode: str,
     include_last_offset: bool,
     padding_idx: int | None,
-) -> Any:
+) -> Value:
     _require_bags(input, weight, offsets, per_sample_weights, mode)
     flat = reshape(input, (-1,))
     bags, count = _bags(input, flat, offsets, include_last_offset)

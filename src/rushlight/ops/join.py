@@ -35,7 +35,7 @@ from rushlight.ops.pointwise.complex import abs_
 from rushlight.ops.pointwise.definition import array_type
 from rushlight.ops.pointwise.selection import where
 from rushlight.ops.promote import device_of, promote
-from rushlight.ops.record import Sample, define
+from rushlight.ops.record import Gradients, Sample, define
 from rushlight.ops.view.part import slice_
 from rushlight.ops.view.reorder import expand, unsqueeze
 from rushlight.ops.view.reshape import reshape
@@ -90,7 +90,7 @@ def cat_lower(at: At, tensors: tuple[Operand, ...], dim: int) -> Scalar:
 
 
 @cat.vjp(types=("tensors",))
-def cat_vjp(g: Value, tensors: tuple[TensorType, ...], dim: int) -> Any:
+def cat_vjp(g: Value, tensors: tuple[TensorType, ...], dim: int) -> tuple[Gradients]:
     place, parts = _joined([item.shape for item in tensors], dim)
     grads: list[Any] = [None] * len(tensors)
     start: Size = 0
@@ -113,7 +113,7 @@ concat = define("concat(Tensor[] tensors, int dim=0) -> Tensor", "Another name o
 
 
 @concat.decompose
-def concat_decompose(tensors: tuple[Value, ...], dim: int) -> Any:
+def concat_decompose(tensors: tuple[Value, ...], dim: int) -> Value:
     return cat(tensors, dim)
 
 
@@ -133,7 +133,7 @@ stack = define(
 
 
 @stack.decompose
-def stack_decompose(tensors: tuple[Value, ...], dim: int) -> Any:
+def stack_decompose(tensors: tuple[Value, ...], dim: int) -> Value:
     require(tensors, "A002", "stack: at least one tensor is needed")
     for item in tensors[1:]:
         fits = same_shape(item.shape, tensors[0].shape)
@@ -196,7 +196,7 @@ def constant_pad_nd_lower(at: At, input: Operand, pad: Shape, value: float) -> S
 
 
 @constant_pad_nd.vjp
-def constant_pad_nd_vjp(g: Value, pad: Shape) -> Any:
+def constant_pad_nd_vjp(g: Value, pad: Shape) -> Value:
     return constant_pad_nd(g, tuple([-size for size in pad]))
 
 
@@ -214,20 +214,20 @@ pad = define(
 )
 
 
-def _reflected(place: Any, size: Any) -> Any:
+def _reflected(place: Value, size: Size) -> Value:
     return (size - 1) - abs_((size - 1) - abs_(place))
 
 
-def _replicated(place: Any, size: Any) -> Any:
+def _replicated(place: Value, size: Size) -> Value:
     return rounding.minimum(rounding.maximum(place, 0), size - 1)
 
 
-def _wrapped_around(place: Any, size: Any) -> Any:
+def _wrapped_around(place: Value, size: Size) -> Value:
     # Once around is enough (`_require_room`): a remainder by a size that is not known divides lane by lane.
     return where(place < 0, place + size, where(place < size, place, place - size))
 
 
-_PAD_MODES: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
+_PAD_MODES: dict[str, tuple[Callable[[Value, Size], Value], str]] = {
     "reflect": (_reflected, "reflect"),
     "replicate": (_replicated, "edge"),
     "circular": (_wrapped_around, "wrap"),
@@ -241,7 +241,7 @@ def _require_room(mode: str, before: Size, after: Size, size: Size, input: Value
     require(fits, "S011", f"pad: {mode} padding is longer than the tensor gives", input=input.shape)
 
 
-def _cut_first(input: Any, pad: Shape) -> tuple[Any, Shape]:
+def _cut_first(input: Value, pad: Shape) -> tuple[Value, Shape]:
     """What negative sizes cut off, cut off: nothing wraps around to it. Returns the sizes that are left too."""
     cut = tuple([minimum(size, 0) for size in pad])
     left = tuple([maximum(size, 0) for size in pad])
@@ -249,7 +249,7 @@ def _cut_first(input: Any, pad: Shape) -> tuple[Any, Shape]:
 
 
 @pad.decompose
-def pad_decompose(input: Value, pad: Shape, mode: str, value: float | None) -> Any:
+def pad_decompose(input: Value, pad: Shape, mode: str, value: float | None) -> Value:
     if mode == "constant":
         return constant_pad_nd(input, pad, value or 0.0)
     require(mode in _PAD_MODES, "A002", f"pad: mode is constant or one of {', '.join(_PAD_MODES)}", mode=mode)
@@ -311,7 +311,7 @@ def flip_lower(at: At, input: Operand, dims: tuple[int, ...]) -> Scalar:
 
 
 @flip.vjp
-def flip_vjp(g: Value, dims: tuple[int, ...]) -> Any:
+def flip_vjp(g: Value, dims: tuple[int, ...]) -> Value:
     return flip(g, dims)
 
 
@@ -334,7 +334,7 @@ def roll_ref(input: Array, shifts: tuple[int, ...], dims: tuple[int, ...]) -> Ar
 
 
 @roll.decompose
-def roll_decompose(input: Value, shifts: Shape, dims: tuple[int, ...]) -> Any:
+def roll_decompose(input: Value, shifts: Shape, dims: tuple[int, ...]) -> Value:
     fits = len(shifts) == (len(dims) or 1)
     require(fits, "A004", "roll: one shift for each dim is needed", shifts=shifts, dims=dims)
     if not dims:
@@ -379,7 +379,7 @@ def roll_dim_lower(at: At, input: Operand, shift: Size, dim: int) -> Scalar:
 
 
 @roll_dim.vjp
-def roll_dim_vjp(g: Value, shift: Size, dim: int) -> Any:
+def roll_dim_vjp(g: Value, shift: Size, dim: int) -> Value:
     return roll_dim(g, -shift, dim)
 
 
@@ -393,7 +393,7 @@ repeat = define("repeat(Tensor input, Size[] repeats) -> Tensor", "The whole ten
 
 
 @repeat.decompose
-def repeat_decompose(input: Value, repeats: Shape) -> Any:
+def repeat_decompose(input: Value, repeats: Shape) -> Value:
     lead = len(repeats) - input.ndim
     require(lead >= 0, "A002", "repeat: one number for each dim is needed", repeats=repeats, input=input.shape)
     shape = (*(1,) * lead, *input.shape)
@@ -417,7 +417,7 @@ tile = define("tile(Tensor input, Size[] dims) -> Tensor", "repeat with missing 
 
 
 @tile.decompose
-def tile_decompose(input: Value, dims: Shape) -> Any:
+def tile_decompose(input: Value, dims: Shape) -> Value:
     return repeat(input, (*(1,) * max(input.ndim - len(dims), 0), *dims))
 
 
@@ -440,7 +440,7 @@ repeat_interleave = define(
 
 
 @repeat_interleave.decompose
-def repeat_interleave_decompose(input: Value, repeats: Size, dim: int | None) -> Any:
+def repeat_interleave_decompose(input: Value, repeats: Size, dim: int | None) -> Value:
     input = reshape(input, (-1,)) if dim is None else input
     place = 0 if dim is None else wrap_dim(dim, input.ndim, "repeat_interleave")
     wide = unsqueeze(input, place + 1)
@@ -492,7 +492,7 @@ def tril_lower(at: At, input: Operand, diagonal: int) -> Scalar:
 
 
 @tril.vjp
-def tril_vjp(g: Value, diagonal: int) -> Any:
+def tril_vjp(g: Value, diagonal: int) -> Value:
     return tril(g, diagonal)
 
 
@@ -518,7 +518,7 @@ def triu_lower(at: At, input: Operand, diagonal: int) -> Scalar:
 
 
 @triu.vjp
-def triu_vjp(g: Value, diagonal: int) -> Any:
+def triu_vjp(g: Value, diagonal: int) -> Value:
     return triu(g, diagonal)
 
 

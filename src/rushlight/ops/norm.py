@@ -12,7 +12,7 @@ from rushlight.ir.value import Value
 from rushlight.ops.create import count_of
 from rushlight.ops.dims import Array, Shape, compute_array, convert, normal, same_shape, same_size, widened
 from rushlight.ops.pointwise.elementary import rsqrt
-from rushlight.ops.record import Sample, define
+from rushlight.ops.record import Gradients, Sample, define
 from rushlight.ops.reduce.moment import centred_squares
 from rushlight.ops.reduce.reduction import mean, reduced_count, sum_
 from rushlight.ops.view.reorder import detach
@@ -36,7 +36,7 @@ def _require_like(op: str, shape: Shape, **given: Value | None) -> None:
             )
 
 
-def standardised(x: Value, dims: tuple[int, ...], eps: float) -> tuple[Any, Any]:
+def standardised(x: Value, dims: tuple[int, ...], eps: float) -> tuple[Value, Value]:
     """(x less its mean and over its deviation, 1 over the deviation), in the dtype of `x`."""
     middle, squares = centred_squares(x, dims)
     scale = rsqrt(mean(squares, dims, True) + eps)
@@ -56,7 +56,7 @@ layer_norm = define(
 @layer_norm.decompose
 def layer_norm_decompose(
     input: Value, normalized_shape: Shape, weight: Value | None, bias: Value | None, eps: float
-) -> Any:
+) -> Value:
     dims = _normalised_dims(input.shape, normalized_shape, "layer_norm")
     _require_like("layer_norm", normalized_shape, weight=weight, bias=bias)
     found, _ = standardised(widened(input), dims, eps)
@@ -81,7 +81,7 @@ def layer_norm_ref(
 @layer_norm.vjp(types=("bias",))
 def layer_norm_vjp(
     g: Value, input: Value, normalized_shape: Shape, weight: Value | None, bias: TensorType | None, eps: float
-) -> Any:
+) -> Gradients:
     grad = layer_norm_backward(g, input, normalized_shape, weight, eps)
     rows = tuple(range(input.ndim - len(normalized_shape)))
     grad_weight = None if weight is None else layer_norm_backward_weight(g, input, normalized_shape, eps)
@@ -108,14 +108,14 @@ layer_norm_backward = define(
 @layer_norm_backward.decompose
 def layer_norm_backward_decompose(
     grad: Value, input: Value, normalized_shape: Shape, weight: Value | None, eps: float
-) -> Any:
+) -> Value:
     dims = _normalised_dims(input.shape, normalized_shape, "layer_norm")
     unit, scale = standardised(widened(input), dims, eps)
     g = widened(grad) if weight is None else widened(grad) * widened(weight)
     return convert(_unnormalised(g, unit, scale, dims), input.dtype)
 
 
-def _unnormalised(g: Any, unit: Any, scale: Any, dims: tuple[int, ...]) -> Any:
+def _unnormalised(g: Value, unit: Value, scale: Value, dims: tuple[int, ...]) -> Value:
     """The gradient of x, given that of `unit`, x standardised: g less its parts along 1 and along `unit`."""
     return (g - mean(g, dims, True) - unit * mean(g * unit, dims, True)) * scale
 
@@ -152,7 +152,7 @@ layer_norm_backward_weight = define(
 
 
 @layer_norm_backward_weight.decompose
-def layer_norm_backward_weight_decompose(grad: Value, input: Value, normalized_shape: Shape, eps: float) -> Any:
+def layer_norm_backward_weight_decompose(grad: Value, input: Value, normalized_shape: Shape, eps: float) -> Value:
     dims = _normalised_dims(input.shape, normalized_shape, "layer_norm")
     unit, _ = standardised(widened(input), dims, eps)
     rows = tuple(range(input.ndim - len(normalized_shape)))
@@ -180,12 +180,12 @@ rms_norm = define(
 )
 
 
-def _default_eps(eps: float | None, dtype: Any) -> float:
+def _default_eps(eps: float | None, dtype: np.dtype[Any]) -> float:
     return float(np.finfo(dtype).eps) if eps is None else eps
 
 
 @rms_norm.decompose
-def rms_norm_decompose(input: Value, normalized_shape: Shape, weight: Value | None, eps: float | None) -> Any:
+def rms_norm_decompose(input: Value, normalized_shape: Shape, weight: Value | None, eps: float | None) -> Value:
     dims = _normalised_dims(input.shape, normalized_shape, "rms_norm")
     _require_like("rms_norm", normalized_shape, weight=weight)
     x = widened(input)
@@ -221,7 +221,7 @@ def _channel_dims(ndim: int) -> tuple[int, ...]:
     return tuple([dim for dim in range(ndim) if dim != 1])
 
 
-def _per_channel(value: Value, ndim: int) -> Any:
+def _per_channel(value: Value, ndim: int) -> Value:
     shape: tuple[Size, ...] = tuple([value.shape[0] if dim == 1 else 1 for dim in range(ndim)])
     return reshape(value, shape)
 
@@ -262,7 +262,7 @@ def batch_norm_decompose(
     return convert(found, input.dtype), new_mean, new_var
 
 
-def _blended(running: Value | None, batch: Any, momentum: float) -> Any:
+def _blended(running: Value | None, batch: Value, momentum: float) -> Value:
     batch = detach(batch)
     if running is None:
         return batch
@@ -318,7 +318,7 @@ group_norm = define(
 
 
 @group_norm.decompose
-def group_norm_decompose(input: Value, num_groups: int, weight: Value | None, bias: Value | None, eps: float) -> Any:
+def group_norm_decompose(input: Value, num_groups: int, weight: Value | None, bias: Value | None, eps: float) -> Value:
     require(input.ndim >= 2, "S002", "group_norm: the input needs at least 2 dims", input=input.shape)
     require(num_groups > 0, "A002", "group_norm: num_groups must be positive", num_groups=num_groups)
     _require_like("group_norm", (input.shape[1],), weight=weight, bias=bias)
@@ -360,7 +360,7 @@ instance_norm = define(
 
 
 @instance_norm.decompose
-def instance_norm_decompose(input: Value, weight: Value | None, bias: Value | None, eps: float) -> Any:
+def instance_norm_decompose(input: Value, weight: Value | None, bias: Value | None, eps: float) -> Value:
     require(input.ndim >= 3, "S002", "instance_norm: the input needs at least 3 dims", input=input.shape)
     _require_like("instance_norm", (input.shape[1],), weight=weight, bias=bias)
     unit, _ = standardised(widened(input), tuple(range(2, input.ndim)), eps)

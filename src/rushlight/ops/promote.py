@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, overload
 
 from rushlight.ir.dtype import BY_NAME, DTYPES, DType, Kind, bool_, complex64, complex128, float32, float64, int64
 from rushlight.ir.type import CPU, Device, TensorType, contiguous_strides
@@ -169,7 +169,15 @@ def _common_size(a: Size, b: Size, shapes: Sequence[Sequence[Size]]) -> Size:
     return broadcast_sizes(a, b)
 
 
-def unbroadcast(grad: Any, like: Any) -> Any:
+@overload
+def unbroadcast(grad: Value, like: Value) -> Value: ...
+
+
+@overload
+def unbroadcast(grad: Value, like: object) -> Value | None: ...
+
+
+def unbroadcast(grad: Value, like: object) -> Value | None:
     """A gradient summed over the dims in which `like` was broadcast, with the shape and dtype of `like`.
 
     None for a Python number, which has no gradient.
@@ -180,7 +188,7 @@ def unbroadcast(grad: Any, like: Any) -> Any:
     return grad if grad.dtype is like.dtype else OPERATORS["to_dtype"](grad, like.dtype)
 
 
-def sum_to(grad: Any, shape: Sequence[Size]) -> Any:
+def sum_to(grad: Value, shape: Sequence[Size]) -> Value:
     """A gradient summed over the dims in which `shape` was expanded to the gradient's.
 
     The bits depend on the elements alone, not on which sizes are known to be 1. The sum of one element is that element.
@@ -198,7 +206,7 @@ def sum_to(grad: Any, shape: Sequence[Size]) -> Any:
     return OPERATORS["reshape"](grad, shape) if lead else grad
 
 
-def _sum_repeated(grad: Any, dims: Sequence[int], lead: int) -> Any:
+def _sum_repeated(grad: Value, dims: Sequence[int], lead: int) -> Value:
     sum_repeated, last = OPERATORS["sum_repeated"], grad.ndim - 1
     size = grad.shape[last]
     several = any(dim != last and not is_one(grad.shape[dim]) for dim in dims)

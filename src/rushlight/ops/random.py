@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from rushlight.ir.dtype import DType, compute_dtype, float32, float64, int64, uint32, uint64
 from rushlight.ir.loops import Operand
@@ -23,13 +24,17 @@ from rushlight.ops.math.philox import UNIFORM_BITS, Words
 from rushlight.ops.pointwise.definition import Array, At, element, sample_array
 from rushlight.ops.pointwise.selection import clone, to_dtype, where
 from rushlight.ops.promote import DEFAULT_FLOAT
-from rushlight.ops.record import Fact, Operator, Sample, define
+from rushlight.ops.record import Fact, Gradients, Operator, Sample, define
 from rushlight.ops.reduce.reduction import sum_
 from rushlight.ops.reduce.scan import cumsum
 from rushlight.ops.split import narrow
 from rushlight.ops.view.reorder import unsqueeze
 from rushlight.support.errors import require
 from rushlight.sym import Size
+
+# A seed or an ordinal, as rules on values and rules on arrays receive it.
+Draw: TypeAlias = Value | int | None
+ArrayDraw: TypeAlias = ArrayLike | None
 
 _FACTS = Fact.RANDOM | Fact.NONDIFFERENTIABLE
 _STATE = "Tensor? seed=None, Tensor? ordinal=None"
@@ -42,13 +47,13 @@ def _words(at: At, shape: tuple[Size, ...], seed: Operand, ordinal: Operand) -> 
     return philox.words_of(element(seed, ()), element(ordinal, ()), index(position))
 
 
-def _array_words(shape: tuple[int, ...], seed: Any, ordinal: Any) -> philox.ArrayWords:
+def _array_words(shape: tuple[int, ...], seed: object, ordinal: object) -> philox.ArrayWords:
     words = philox.words_of_array(_unsigned(seed), _unsigned(ordinal), math.prod(shape))
     a, b, c, d = [word.reshape(shape) for word in words]
     return a, b, c, d
 
 
-def _unsigned(value: Any) -> int:
+def _unsigned(value: object) -> int:
     return int(np.asarray(value).item()) & ((1 << 64) - 1)
 
 
@@ -79,13 +84,17 @@ def random_bits_meta(
 
 
 @random_bits.ref
-def random_bits_ref(size: tuple[int, ...], seed: Any, ordinal: Any, dtype: DType | None, device: Any) -> Array:
+def random_bits_ref(
+    size: tuple[int, ...], seed: ArrayDraw, ordinal: ArrayDraw, dtype: DType | None, device: Device | None
+) -> Array:
     words = _array_words(size, seed, ordinal)
     return _joined(words[0], words[1]) if dtype is uint64 else words[0]
 
 
 @random_bits.lower
-def random_bits_lower(at: At, size: Any, seed: Operand, ordinal: Operand, dtype: DType | None, device: Any) -> Scalar:
+def random_bits_lower(
+    at: At, size: tuple[Size, ...], seed: Operand, ordinal: Operand, dtype: DType | None, device: Device | None
+) -> Scalar:
     words = _words(at, size, seed, ordinal)
     return philox.joined(words[0], words[1]) if dtype is uint64 else words[0]
 
@@ -118,7 +127,9 @@ def rand_meta(
 
 
 @rand.ref
-def rand_ref(size: tuple[int, ...], seed: Any, ordinal: Any, dtype: DType | None, device: Any) -> Array:
+def rand_ref(
+    size: tuple[int, ...], seed: ArrayDraw, ordinal: ArrayDraw, dtype: DType | None, device: Device | None
+) -> Array:
     dtype = dtype or DEFAULT_FLOAT
     bits, words = UNIFORM_BITS[dtype], _array_words(size, seed, ordinal)
     if dtype is float64:
@@ -127,7 +138,9 @@ def rand_ref(size: tuple[int, ...], seed: Any, ordinal: Any, dtype: DType | None
 
 
 @rand.lower
-def rand_lower(at: At, size: Any, seed: Operand, ordinal: Operand, dtype: DType | None, device: Any) -> Scalar:
+def rand_lower(
+    at: At, size: tuple[Size, ...], seed: Operand, ordinal: Operand, dtype: DType | None, device: Device | None
+) -> Scalar:
     dtype = dtype or DEFAULT_FLOAT
     return cast(philox.uniform(_words(at, size, seed, ordinal), dtype), dtype)
 
@@ -154,7 +167,9 @@ def randn_meta(
 
 
 @randn.ref
-def randn_ref(size: tuple[int, ...], seed: Any, ordinal: Any, dtype: DType | None, device: Any) -> Array:
+def randn_ref(
+    size: tuple[int, ...], seed: ArrayDraw, ordinal: ArrayDraw, dtype: DType | None, device: Device | None
+) -> Array:
     dtype = dtype or DEFAULT_FLOAT
     words = _array_words(size, seed, ordinal)
     if dtype is float64:
@@ -167,7 +182,9 @@ def randn_ref(size: tuple[int, ...], seed: Any, ordinal: Any, dtype: DType | Non
 
 
 @randn.lower
-def randn_lower(at: At, size: Any, seed: Operand, ordinal: Operand, dtype: DType | None, device: Any) -> Scalar:
+def randn_lower(
+    at: At, size: tuple[Size, ...], seed: Operand, ordinal: Operand, dtype: DType | None, device: Device | None
+) -> Scalar:
     dtype = dtype or DEFAULT_FLOAT
     return cast(philox.normal(_words(at, size, seed, ordinal), dtype), dtype)
 
@@ -203,7 +220,13 @@ def randint_meta(
 
 @randint.ref
 def randint_ref(
-    low: Any, high: Any, size: tuple[int, ...], seed: Any, ordinal: Any, dtype: DType | None, device: Any
+    low: Array,
+    high: Array,
+    size: tuple[int, ...],
+    seed: ArrayDraw,
+    ordinal: ArrayDraw,
+    dtype: DType | None,
+    device: Device | None,
 ) -> Array:
     words = _array_words(size, seed, ordinal)
     bits = _joined(words[0], words[1]).astype(object)
@@ -217,11 +240,11 @@ def randint_lower(
     at: At,
     low: Operand,
     high: Operand,
-    size: Any,
+    size: tuple[Size, ...],
     seed: Operand,
     ordinal: Operand,
     dtype: DType | None,
-    device: Any,
+    device: Device | None,
 ) -> Scalar:
     words = _words(at, size, seed, ordinal)
     first = cast(element(low, ()), int64)
@@ -239,7 +262,7 @@ def randint_samples(rng: np.random.Generator) -> Iterator[Sample]:
 # In the shape of another tensor.
 
 
-def _drawn(op: Operator, world: Value, size: tuple[Size, ...], seed: Any, ordinal: Any, dtype: DType) -> Any:
+def _drawn(op: Operator, world: Value, size: tuple[Size, ...], seed: object, ordinal: object, dtype: DType) -> Value:
     """`op` called in a value's world, which nothing among the operands of a drawing names."""
     return world.apply(op, (seed, ordinal), {"size": size, "dtype": dtype, "device": world.device})
 
@@ -254,7 +277,7 @@ rand_like = define(
 
 
 @rand_like.decompose
-def rand_like_decompose(input: Value, seed: Any, ordinal: Any, dtype: DType | None) -> Any:
+def rand_like_decompose(input: Value, seed: Draw, ordinal: Draw, dtype: DType | None) -> Value:
     return _drawn(rand, input, input.shape, seed, ordinal, dtype or input.dtype)
 
 
@@ -264,7 +287,7 @@ def rand_like_samples(rng: np.random.Generator) -> Iterator[Sample]:
 
 
 @rand_like.ref
-def rand_like_ref(input: Array, seed: Any, ordinal: Any, dtype: DType | None) -> Array:
+def rand_like_ref(input: Array, seed: ArrayDraw, ordinal: ArrayDraw, dtype: DType | None) -> Array:
     return rand_ref(input.shape, seed, ordinal, dtype or _dtype_of(input), None)
 
 
@@ -282,12 +305,12 @@ randn_like = define(
 
 
 @randn_like.decompose
-def randn_like_decompose(input: Value, seed: Any, ordinal: Any, dtype: DType | None) -> Any:
+def randn_like_decompose(input: Value, seed: Draw, ordinal: Draw, dtype: DType | None) -> Value:
     return _drawn(randn, input, input.shape, seed, ordinal, dtype or input.dtype)
 
 
 @randn_like.ref
-def randn_like_ref(input: Array, seed: Any, ordinal: Any, dtype: DType | None) -> Array:
+def randn_like_ref(input: Array, seed: ArrayDraw, ordinal: ArrayDraw, dtype: DType | None) -> Array:
     return randn_ref(input.shape, seed, ordinal, dtype or _dtype_of(input), None)
 
 
@@ -306,13 +329,13 @@ uniform = define(
 
 
 @uniform.decompose
-def uniform_decompose(input: Value, low: Any, high: Any, seed: Any, ordinal: Any) -> Any:
+def uniform_decompose(input: Value, low: Value | float, high: Value | float, seed: Draw, ordinal: Draw) -> Value:
     drawn = _drawn(rand, input, input.shape, seed, ordinal, input.dtype)
     return drawn * (high - low) + low
 
 
 @uniform.ref
-def uniform_ref(input: Array, low: Any, high: Any, seed: Any, ordinal: Any) -> Array:
+def uniform_ref(input: Array, low: Array | float, high: Array | float, seed: ArrayDraw, ordinal: ArrayDraw) -> Array:
     dtype = _dtype_of(input)
     drawn = rand_ref(input.shape, seed, ordinal, dtype, None).astype(compute_dtype(dtype).numpy)
     return np.asarray(drawn * (high - low) + low).astype(input.dtype)
@@ -333,13 +356,13 @@ normal = define(
 
 
 @normal.decompose
-def normal_decompose(input: Value, mean: Any, std: Any, seed: Any, ordinal: Any) -> Any:
+def normal_decompose(input: Value, mean: Value | float, std: Value | float, seed: Draw, ordinal: Draw) -> Value:
     drawn = _drawn(randn, input, input.shape, seed, ordinal, input.dtype)
     return drawn * std + mean
 
 
 @normal.ref
-def normal_ref(input: Array, mean: Any, std: Any, seed: Any, ordinal: Any) -> Array:
+def normal_ref(input: Array, mean: Array | float, std: Array | float, seed: ArrayDraw, ordinal: ArrayDraw) -> Array:
     dtype = _dtype_of(input)
     drawn = randn_ref(input.shape, seed, ordinal, dtype, None).astype(compute_dtype(dtype).numpy)
     return np.asarray(drawn * std + mean).astype(input.dtype)
@@ -361,13 +384,13 @@ bernoulli = define(
 
 
 @bernoulli.decompose
-def bernoulli_decompose(input: Value, seed: Any, ordinal: Any) -> Any:
+def bernoulli_decompose(input: Value, seed: Draw, ordinal: Draw) -> Value:
     drawn = _drawn(rand, input, input.shape, seed, ordinal, float32)
     return to_dtype(drawn < input, input.dtype)
 
 
 @bernoulli.ref
-def bernoulli_ref(input: Array, seed: Any, ordinal: Any) -> Array:
+def bernoulli_ref(input: Array, seed: ArrayDraw, ordinal: ArrayDraw) -> Array:
     return (rand_ref(input.shape, seed, ordinal, float32, None) < input).astype(input.dtype)
 
 
@@ -386,7 +409,7 @@ dropout = define(
 
 
 @dropout.decompose
-def dropout_decompose(input: Value, p: float, training: bool, seed: Any, ordinal: Any) -> Any:
+def dropout_decompose(input: Value, p: float, training: bool, seed: Draw, ordinal: Draw) -> Value:
     require(0.0 <= p <= 1.0, "A002", f"dropout: p must be a chance between 0 and 1, not {p}")
     if not training or p == 0.0:
         return clone(input)
@@ -395,7 +418,7 @@ def dropout_decompose(input: Value, p: float, training: bool, seed: Any, ordinal
 
 
 @dropout.ref
-def dropout_ref(input: Array, p: float, training: bool, seed: Any, ordinal: Any) -> Array:
+def dropout_ref(input: Array, p: float, training: bool, seed: ArrayDraw, ordinal: ArrayDraw) -> Array:
     if not training or p == 0.0:
         return input
     kept = rand_ref(input.shape, seed, ordinal, float32, None) >= np.float32(p)
@@ -405,7 +428,7 @@ def dropout_ref(input: Array, p: float, training: bool, seed: Any, ordinal: Any)
 
 
 @dropout.vjp
-def dropout_vjp(g: Value, p: float, training: bool, seed: Any, ordinal: Any) -> Any:
+def dropout_vjp(g: Value, p: float, training: bool, seed: Draw, ordinal: Draw) -> Gradients:
     # The mask is drawn again from the same state: nothing is saved but two integers.
     return dropout(g, p, training, seed=seed, ordinal=ordinal), None, None
 
@@ -425,7 +448,7 @@ multinomial = define(
 
 
 @multinomial.decompose
-def multinomial_decompose(input: Value, num_samples: int, replacement: bool, seed: Any, ordinal: Any) -> Any:
+def multinomial_decompose(input: Value, num_samples: int, replacement: bool, seed: Draw, ordinal: Draw) -> Value:
     fits = replacement or num_samples == 1
     require(fits, "A006", "multinomial: several samples need replacement=True", num_samples=num_samples)
     require(input.ndim, "S002", "multinomial: the input needs a dim", input=input.shape)
@@ -438,7 +461,7 @@ def multinomial_decompose(input: Value, num_samples: int, replacement: bool, see
 
 
 @multinomial.ref
-def multinomial_ref(input: Array, num_samples: int, replacement: bool, seed: Any, ordinal: Any) -> Array:
+def multinomial_ref(input: Array, num_samples: int, replacement: bool, seed: ArrayDraw, ordinal: ArrayDraw) -> Array:
     below = np.cumsum(input, -1)
     drawn = rand_ref((*input.shape[:-1], num_samples), seed, ordinal, _dtype_of(input), None)
     return np.asarray(np.sum(below[..., None, :] <= (drawn * below[..., -1:])[..., None], -1, dtype=np.int64))

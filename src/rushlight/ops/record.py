@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from enum import Flag, auto
-from typing import Any, TypeVar, overload
+from typing import Any, TypeAlias, TypeVar, overload
 
 from rushlight.ir.dtype import Kind
 from rushlight.ir.graph import GraphBuilder, Node
@@ -24,6 +24,7 @@ from rushlight.support.errors import fail
 from rushlight.term import Op
 
 F = TypeVar("F", bound=Callable[..., Any])
+Gradients: TypeAlias = tuple[Value | None, ...]
 
 
 # Families of dtypes that operators accept.

@@ -48,25 +48,25 @@ resize_cubic = define(
 )
 
 
-def _number(world: Value, size: Size, dtype: DType) -> Any:
+def _number(world: Value, size: Size, dtype: DType) -> Value:
     found = count_of(world, size)
     return filled(world, (), found, dtype) if isinstance(found, int) else convert(found, dtype)
 
 
-def _step(world: Value, before: Size, after: Size, scale: float | None, dtype: DType) -> Any:
+def _step(world: Value, before: Size, after: Size, scale: float | None, dtype: DType) -> Value:
     """How far elements of the result are from each other in the input."""
     if scale is not None:
         return filled(world, (), 1.0 / scale, dtype)
     return div(_number(world, before, dtype), _number(world, after, dtype))
 
 
-def _nearest_taps(world: Value, before: Size, after: Size, scale: float | None, exact: bool) -> Any:
+def _nearest_taps(world: Value, before: Size, after: Size, scale: float | None, exact: bool) -> Value:
     place = convert(positions(world, after), float32)
     place = floor((place + 0.5 if exact else place) * _step(world, before, after, scale, float32))
     return minimum(convert(place, int64), count_of(place, before - 1))
 
 
-def _source(world: Value, before: Size, after: Size, scale: float | None, align_corners: bool, dtype: DType) -> Any:
+def _source(world: Value, before: Size, after: Size, scale: float | None, align_corners: bool, dtype: DType) -> Value:
     place = convert(positions(world, after), dtype)
     if align_corners:
         # Alone, an element is at 0 whatever the step.
@@ -75,19 +75,19 @@ def _source(world: Value, before: Size, after: Size, scale: float | None, align_
     return (place + 0.5) * _step(world, before, after, scale, dtype) - 0.5
 
 
-def _held(place: Any, before: Size) -> Any:
+def _held(place: Value, before: Size) -> Value:
     """Places within the input."""
     return minimum(maximum(place, 0), count_of(place, before - 1))
 
 
-def _linear_taps(source: Any, before: Size) -> list[Tap]:
+def _linear_taps(source: Value, before: Size) -> list[Tap]:
     source = maximum(source, 0.0)
     low = _held(convert(source, int64), before)
     share = minimum(source - convert(low, source.dtype), 1.0)
     return [(low, 1.0 - share), (_held(low + 1, before), share)]
 
 
-def _cubic_taps(source: Any, before: Size) -> list[Tap]:
+def _cubic_taps(source: Value, before: Size) -> list[Tap]:
     low = floor(source)
     after = source - low
     first = convert(low, int64) - 1
@@ -115,7 +115,7 @@ def _require_dims(op: str, input: Value, size: Shape, scales: Scales) -> list[tu
 
 
 @resize_nearest.decompose
-def resize_nearest_decompose(input: Value, size: Shape, scales: Scales, exact: bool) -> Any:
+def resize_nearest_decompose(input: Value, size: Shape, scales: Scales, exact: bool) -> Value:
     found = input
     for dim, after, scale in _require_dims("resize_nearest", input, size, scales):
         found = index_select(found, dim, _nearest_taps(input, input.shape[dim], after, scale, exact))
@@ -124,7 +124,7 @@ def resize_nearest_decompose(input: Value, size: Shape, scales: Scales, exact: b
 
 def _resized(
     op: str, input: Value, size: Shape, scales: Scales, align_corners: bool, taps: Callable[[Any, Size], list[Tap]]
-) -> Any:
+) -> Value:
     found = widened(input)
     for dim, after, scale in _require_dims(op, input, size, scales):
         before = input.shape[dim]
@@ -138,12 +138,12 @@ def _resized(
 
 
 @resize_linear.decompose
-def resize_linear_decompose(input: Value, size: Shape, scales: Scales, align_corners: bool) -> Any:
+def resize_linear_decompose(input: Value, size: Shape, scales: Scales, align_corners: bool) -> Value:
     return _resized("resize_linear", input, size, scales, align_corners, _linear_taps)
 
 
 @resize_cubic.decompose
-def resize_cubic_decompose(input: Value, size: Shape, scales: Scales, align_corners: bool) -> Any:
+def resize_cubic_decompose(input: Value, size: Shape, scales: Scales, align_corners: bool) -> Value:
     return _resized("resize_cubic", input, size, scales, align_corners, _cubic_taps)
 
 

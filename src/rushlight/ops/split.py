@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from rushlight.ir.value import Value
 from rushlight.ops.create import zeros_of
 from rushlight.ops.dims import Array, At, Shape, normal, own_dim, replaced, same_size, wrap_dim
 from rushlight.ops.join import cat, stack
-from rushlight.ops.record import Fact, Sample, define
+from rushlight.ops.record import Fact, Gradients, Sample, define
 from rushlight.ops.view.part import select, slice_backward, slice_scatter
 from rushlight.support.errors import fail, require
 from rushlight.sym import (
@@ -30,6 +30,9 @@ from rushlight.sym import (
     required,
     total,
 )
+
+# `split_size_or_sections`: one size, or the size of each part.
+Sections: TypeAlias = Size | tuple[Size, ...] | list[Size]
 
 part = define(
     "part(Tensor(a) input, int dim, Size start, Size length) -> Tensor(a)",
@@ -61,12 +64,12 @@ def part_lower(at: At, input: Operand, dim: int, start: Size, length: Size) -> S
 
 
 @part.vjp(types=("input",))
-def part_vjp(g: Value, input: TensorType, dim: int, start: Size, length: Size) -> Any:
+def part_vjp(g: Value, input: TensorType, dim: int, start: Size, length: Size) -> Value:
     return slice_backward(g, input.shape, dim, start, start + length, 1)
 
 
 @part.inverse
-def part_inverse(base: Value, value: Value, dim: int, start: Size, length: Size) -> Any:
+def part_inverse(base: Value, value: Value, dim: int, start: Size, length: Size) -> Value:
     return slice_scatter(base, value, dim, start, start + length)
 
 
@@ -83,7 +86,7 @@ narrow = define(
 
 
 @narrow.decompose
-def narrow_decompose(input: Value, dim: int, start: Size, length: Size) -> Any:
+def narrow_decompose(input: Value, dim: int, start: Size, length: Size) -> Value:
     place = own_dim(dim, input.shape, "narrow")
     size = input.shape[place]
     first = start + size if isinstance(start, int) and start < 0 else start
@@ -110,7 +113,7 @@ split = define(
 )
 
 
-def split_sizes(size: Size, sections: Any) -> tuple[Size, ...]:
+def split_sizes(size: Size, sections: Sections) -> tuple[Size, ...]:
     """The sizes of the parts of a dim; S010 when they do not add up. The number of parts is always an int."""
     several = isinstance(sections, (tuple, list))
     for item in sections if several else (sections,):
@@ -136,10 +139,10 @@ def split_sizes(size: Size, sections: Any) -> tuple[Size, ...]:
 
 
 @split.decompose
-def split_decompose(tensor: Value, split_size_or_sections: Any, dim: int) -> tuple[Any, ...]:
+def split_decompose(tensor: Value, split_size_or_sections: Sections, dim: int) -> tuple[Value, ...]:
     require(tensor.ndim, "S002", "split: a tensor with dims is expected", tensor=tensor.shape)
     place = own_dim(dim, tensor.shape, "split")
-    parts: list[Any] = []
+    parts: list[Value] = []
     start: Size = 0
     for size in split_sizes(tensor.shape[place], split_size_or_sections):
         parts.append(part(tensor, place, start, size))
@@ -148,19 +151,19 @@ def split_decompose(tensor: Value, split_size_or_sections: Any, dim: int) -> tup
 
 
 @split.ref
-def split_ref(tensor: Array, split_size_or_sections: Any, dim: int) -> tuple[Array, ...]:
+def split_ref(tensor: Array, split_size_or_sections: Sections, dim: int) -> tuple[Array, ...]:
     sizes: Any = split_sizes(tensor.shape[dim], split_size_or_sections)
     return tuple(np.split(tensor, np.cumsum(sizes)[:-1], dim))
 
 
 @split.vjp(types=("tensor",))
-def split_vjp(g: Any, tensor: TensorType, split_size_or_sections: Any, dim: int) -> Any:
+def split_vjp(g: Gradients, tensor: TensorType, split_size_or_sections: Sections, dim: int) -> Value:
     place = own_dim(dim, tensor.shape, "split")
     sizes = split_sizes(tensor.shape[place], split_size_or_sections)
     return _joined(g, [replaced(tensor.shape, place, size) for size in sizes], place)
 
 
-def _joined(grads: Any, shapes: list[Shape], dim: int) -> Any:
+def _joined(grads: Gradients, shapes: list[Shape], dim: int) -> Value:
     given = next(grad for grad in grads if grad is not None)
     filled = [zeros_of(given, shape) if grad is None else grad for grad, shape in zip(grads, shapes, strict=True)]
     return cat(tuple(filled), dim)
@@ -185,7 +188,7 @@ def _chunk_size(shape: Shape, chunks: int, dim: int) -> Size:
 
 
 @chunk.decompose
-def chunk_decompose(input: Value, chunks: int, dim: int) -> Any:
+def chunk_decompose(input: Value, chunks: int, dim: int) -> tuple[Value, ...]:
     size = _chunk_size(input.shape, chunks, dim)
     if guard(eq(size, 0)):  # as many parts as asked for
         return split(input, (0,) * chunks, dim)
@@ -208,7 +211,7 @@ unbind = define("unbind(Tensor(a) input, int dim=0) -> Tensor(a)[]", "The slices
 
 
 @unbind.decompose
-def unbind_decompose(input: Value, dim: int) -> tuple[Any, ...]:
+def unbind_decompose(input: Value, dim: int) -> tuple[Value, ...]:
     place = own_dim(dim, input.shape, "unbind")
     size = input.shape[place]
     if isinstance(size, SizeExpr):
@@ -224,7 +227,7 @@ def unbind_ref(input: Array, dim: int) -> tuple[Array, ...]:
 
 
 @unbind.vjp(types=("input",))
-def unbind_vjp(g: Any, input: TensorType, dim: int) -> Any:
+def unbind_vjp(g: Gradients, input: TensorType, dim: int) -> Value:
     place = own_dim(dim, input.shape, "unbind")
     given = next(grad for grad in g if grad is not None)
     return stack(tuple([zeros_of(given, given.shape) if grad is None else grad for grad in g]), place)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
@@ -20,7 +19,7 @@ from rushlight.ops.pointwise.elementary import exp, sqrt
 from rushlight.ops.pointwise.selection import where
 from rushlight.ops.promote import sum_to
 from rushlight.ops.random import dropout
-from rushlight.ops.record import Sample, define
+from rushlight.ops.record import Gradients, Sample, define
 from rushlight.ops.reduce.minmax import amax_or_lowest
 from rushlight.ops.reduce.reduction import sum_
 from rushlight.ops.reduce.softmax import softmax, softmax_backward
@@ -40,7 +39,7 @@ causal_softmax = define(
 
 
 @causal_softmax.decompose
-def causal_softmax_decompose(input: Value) -> Any:
+def causal_softmax_decompose(input: Value) -> Value:
     require(input.ndim >= 2, "S002", "causal_softmax: the input needs at least 2 dims", input=input.shape)
     rows, columns = positions(input, input.shape[-2]), positions(input, input.shape[-1])
     seen = ge(unsqueeze(rows, 1), columns)
@@ -58,11 +57,11 @@ def causal_softmax_ref(input: Array) -> Array:
 
 
 @causal_softmax.vjp(types=("input",))
-def causal_softmax_vjp(g: Value, out: Value, input: TensorType) -> Any:
+def causal_softmax_vjp(g: Value, out: Value, input: TensorType) -> Value:
     return _causal_softmax_gradient(g, out)
 
 
-def _causal_softmax_gradient(g: Value, out: Value) -> Any:
+def _causal_softmax_gradient(g: Value, out: Value) -> Value:
     slope, weights = tril(widened(g), 0), widened(out)
     return convert(weights * tril(slope - sum_(slope * weights, -1, True), 0), g.dtype)
 
@@ -85,11 +84,11 @@ attend = define(
 @attend.decompose
 def attend_decompose(
     query: Value, key: Value, value: Value, mask: Value | None, scale: float | None, is_causal: bool
-) -> Any:
+) -> Value:
     return matmul(_weights(query, key, mask, scale, is_causal), value)
 
 
-def _weights(query: Value, key: Value, mask: Value | None, scale: float | None, is_causal: bool) -> Any:
+def _weights(query: Value, key: Value, mask: Value | None, scale: float | None, is_causal: bool) -> Value:
     """How much each query sees of each key."""
     scores = matmul(query, mT(key)) * _scale(query, scale)
     if mask is not None:
@@ -107,7 +106,7 @@ def attend_ref(
 @attend.vjp
 def attend_vjp(
     g: Value, query: Value, key: Value, value: Value, mask: Value | None, scale: float | None, is_causal: bool
-) -> Any:
+) -> Gradients:
     weights = _weights(query, key, mask, scale, is_causal)
     grad = matmul(g, mT(value))
     grad = _causal_softmax_gradient(grad, weights) if is_causal else softmax_backward(grad, weights, -1)
@@ -155,7 +154,7 @@ def scaled_dot_product_attention_decompose(
     is_causal: bool,
     scale: float | None,
     enable_gqa: bool,
-) -> Any:
+) -> Value:
     require(not (is_causal and attn_mask is not None), "A004", "attention: is_causal and attn_mask exclude each other")
     if enable_gqa:
         key, value = _repeated_heads(key, query), _repeated_heads(value, query)
@@ -172,7 +171,7 @@ def scaled_dot_product_attention_decompose(
     return convert(matmul(weights, value), dtype)
 
 
-def _scale(query: Value, scale: float | None) -> Any:
+def _scale(query: Value, scale: float | None) -> Value | float:
     width = query.shape[-1]
     if scale is not None:
         return scale
@@ -181,7 +180,7 @@ def _scale(query: Value, scale: float | None) -> Any:
     return 1.0 / math.sqrt(width) if width else math.inf
 
 
-def _repeated_heads(value: Value, query: Value) -> Any:
+def _repeated_heads(value: Value, query: Value) -> Value:
     """Each head of `value` repeated, so that groups of query heads share it."""
     heads, wanted = value.shape[-3], query.shape[-3]
     if guard_or_false(eq(heads, wanted), EQUAL_HEADS):

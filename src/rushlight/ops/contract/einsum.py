@@ -37,7 +37,7 @@ class Labelled:
 
     __slots__ = ("labels", "value")
 
-    def __init__(self, value: Any, labels: str) -> None:
+    def __init__(self, value: Value, labels: str) -> None:
         self.value = value
         self.labels = labels
 
@@ -45,7 +45,7 @@ class Labelled:
         """The size of the dim with a letter."""
         return self.value.shape[self.labels.index(label)]
 
-    def ordered(self, labels: Sequence[str]) -> Any:
+    def ordered(self, labels: Sequence[str]) -> Value:
         """The value with its dims in the order of the letters."""
         order = tuple([self.labels.index(label) for label in labels])
         return self.value if order == tuple(range(len(order))) else permute(self.value, order)
@@ -137,7 +137,7 @@ def _matched(a: Labelled, b: Labelled) -> Labelled:
 
 
 @einsum.decompose
-def einsum_decompose(equation: str, operands: tuple[Value, ...]) -> Any:
+def einsum_decompose(equation: str, operands: tuple[Value, ...]) -> Value:
     spelled, output = parsed(equation, [item.ndim for item in operands])
     for label in output:
         known = any(label in part for part in spelled) and output.count(label) == 1

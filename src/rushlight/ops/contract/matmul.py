@@ -20,7 +20,7 @@ from rushlight.ir.value import Value
 from rushlight.ops.dims import Array, At, compute_array, integers, normal, same_size
 from rushlight.ops.pointwise.complex import conjugate
 from rushlight.ops.promote import broadcast, device_of, is_one, sum_to
-from rushlight.ops.record import Fact, Sample, define
+from rushlight.ops.record import Fact, Gradients, Sample, define
 from rushlight.ops.reduce.reduction import sum_
 from rushlight.ops.view.reorder import mT, squeeze, unsqueeze
 from rushlight.ops.view.reshape import reshape
@@ -119,7 +119,7 @@ def _integer_contract(axes: tuple[SizeExpr, ...], left: Scalar, right: Scalar) -
 
 
 @matmul.vjp
-def matmul_vjp(g: Value, input: Value, other: Value) -> Any:
+def matmul_vjp(g: Value, input: Value, other: Value) -> Gradients:
     a = unsqueeze(input, 0) if input.ndim == 1 else input
     b = unsqueeze(other, -1) if other.ndim == 1 else other
     if input.ndim == 1:
@@ -133,7 +133,7 @@ def matmul_vjp(g: Value, input: Value, other: Value) -> Any:
     )
 
 
-def _matrix_vjp(g: Value, a: Value, b: Value) -> tuple[Any, Any]:
+def _matrix_vjp(g: Value, a: Value, b: Value) -> tuple[Value, Value]:
     if b.ndim == 2 and a.ndim > 2:
         # One product over all rows of the batch, rather than a product for each matrix and a sum.
         rows = product(a.shape[:-1])
@@ -194,7 +194,7 @@ mm = define("mm(Tensor input, Tensor mat2) -> Tensor", "Product of two matrices.
 
 
 @mm.decompose
-def mm_decompose(input: Value, mat2: Value) -> Any:
+def mm_decompose(input: Value, mat2: Value) -> Value:
     _require_ndim("mm", 2, input=_type(input), mat2=_type(mat2))
     return matmul(input, mat2)
 
@@ -219,7 +219,7 @@ bmm = define(
 
 
 @bmm.decompose
-def bmm_decompose(input: Value, mat2: Value) -> Any:
+def bmm_decompose(input: Value, mat2: Value) -> Value:
     _require_ndim("bmm", 3, input=_type(input), mat2=_type(mat2))
     require(same_size(input.shape[0], mat2.shape[0]), "S014", "bmm: batch sizes differ", input=input, mat2=mat2)
     return matmul(input, mat2)
@@ -239,7 +239,7 @@ mv = define("mv(Tensor input, Tensor vec) -> Tensor", "Matrix times vector.", au
 
 
 @mv.decompose
-def mv_decompose(input: Value, vec: Value) -> Any:
+def mv_decompose(input: Value, vec: Value) -> Value:
     _require_ndim("mv", 2, input=_type(input))
     _require_ndim("mv", 1, vec=_type(vec))
     return matmul(input, vec)
@@ -259,7 +259,7 @@ dot = define("dot(Tensor input, Tensor tensor) -> Tensor", "Inner product of two
 
 
 @dot.decompose
-def dot_decompose(input: Value, tensor: Value) -> Any:
+def dot_decompose(input: Value, tensor: Value) -> Value:
     _require_ndim("dot", 1, input=_type(input), tensor=_type(tensor))
     return matmul(input, tensor)
 
@@ -278,7 +278,7 @@ outer = define("outer(Tensor input, Tensor vec2) -> Tensor", "All products of tw
 
 
 @outer.decompose
-def outer_decompose(input: Value, vec2: Value) -> Any:
+def outer_decompose(input: Value, vec2: Value) -> Value:
     _require_ndim("outer", 1, input=_type(input), vec2=_type(vec2))
     return unsqueeze(input, 1) * vec2
 
@@ -301,11 +301,11 @@ addmm = define(
 )
 
 
-def _scaled_sum(input: Value, found: Any, beta: float, alpha: float) -> Any:
-    if found.dtype.kind <= Kind.INT:
+def _scaled_sum(input: Value, product: Value, beta: float, alpha: float) -> Value:
+    if product.dtype.kind <= Kind.INT:
         alpha, beta = _whole(alpha), _whole(beta)
     # beta = 0 means that input is ignored, NaN included.
-    scaled = found if alpha == 1 else found * alpha
+    scaled = product if alpha == 1 else product * alpha
     if beta == 0:
         return scaled
     return scaled + (input if beta == 1 else input * beta)
@@ -320,7 +320,7 @@ def _whole(factor: float) -> int:
 
 
 @addmm.decompose
-def addmm_decompose(input: Value, mat1: Value, mat2: Value, beta: float, alpha: float) -> Any:
+def addmm_decompose(input: Value, mat1: Value, mat2: Value, beta: float, alpha: float) -> Value:
     return _scaled_sum(input, mm(mat1, mat2), beta, alpha)
 
 
@@ -346,7 +346,7 @@ baddbmm = define(
 
 
 @baddbmm.decompose
-def baddbmm_decompose(input: Value, batch1: Value, batch2: Value, beta: float, alpha: float) -> Any:
+def baddbmm_decompose(input: Value, batch1: Value, batch2: Value, beta: float, alpha: float) -> Value:
     return _scaled_sum(input, bmm(batch1, batch2), beta, alpha)
 
 
@@ -398,7 +398,7 @@ def linear_lower(at: At, input: Operand, weight: Operand, bias: Operand | None) 
 
 
 @linear.vjp(types=("bias",))
-def linear_vjp(g: Value, input: Value, weight: Value, bias: TensorType | None) -> Any:
+def linear_vjp(g: Value, input: Value, weight: Value, bias: TensorType | None) -> Gradients:
     rows = product(input.shape[:-1])
     flat_g, flat_x = reshape(g, (rows, g.shape[-1])), reshape(input, (rows, input.shape[-1]))
     grad_bias = None if bias is None else sum_(flat_g, 0)

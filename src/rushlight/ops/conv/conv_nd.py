@@ -38,8 +38,14 @@ def _named(dims: int) -> Operator:
 
     @op.decompose
     def conv_decompose(
-        input: Value, weight: Value, bias: Value | None, stride: Any, padding: Any, dilation: Any, groups: int
-    ) -> Any:
+        input: Value,
+        weight: Value,
+        bias: Value | None,
+        stride: Ints,
+        padding: Ints | int | str,
+        dilation: Ints,
+        groups: int,
+    ) -> Value:
         batched = _batched(input, dims, name)
         fits = weight.ndim == dims + 2
         require(fits, "S002", f"{name}: the weight needs {dims + 2} dims", weight=weight.shape)
@@ -55,7 +61,13 @@ def _named(dims: int) -> Operator:
 
     @op.ref
     def conv_ref(
-        input: Array, weight: Array, bias: Array | None, stride: Any, padding: Any, dilation: Any, groups: int
+        input: Array,
+        weight: Array,
+        bias: Array | None,
+        stride: Ints,
+        padding: Ints | int | str,
+        dilation: Ints,
+        groups: int,
     ) -> Array:
         batched = input if input.ndim == dims + 2 else input[None]
         steps, gaps = per_dim(stride, dims, "stride", name), per_dim(dilation, dims, "dilation", name)
@@ -74,15 +86,13 @@ def _named(dims: int) -> Operator:
     return op
 
 
-def _batched(input: Value, dims: int, op: str) -> Any:
+def _batched(input: Value, dims: int, op: str) -> Value:
     fits = input.ndim in (dims + 1, dims + 2)
     require(fits, "S002", f"{op}: the input needs {dims + 1} or {dims + 2} dims", input=input.shape)
     return input if input.ndim == dims + 2 else unsqueeze(input, 0)
 
 
-def _sides(
-    padding: Any, kernel: Shape, stride: Ints, dilation: Ints, op: str
-) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+def _sides(padding: Ints | int | str, kernel: Shape, stride: Ints, dilation: Ints, op: str) -> tuple[Shape, Shape]:
     """The padding before and after each dim. "same" adds an odd element after, as PyTorch does."""
     if padding == "valid":
         padding = 0
@@ -117,12 +127,12 @@ def _transposed(dims: int) -> Operator:
         input: Value,
         weight: Value,
         bias: Value | None,
-        stride: Any,
-        padding: Any,
-        output_padding: Any,
+        stride: Ints,
+        padding: Ints,
+        output_padding: Ints,
         groups: int,
-        dilation: Any,
-    ) -> Any:
+        dilation: Ints,
+    ) -> Value:
         batched = _batched(input, dims, name)
         rule = _rule(stride, padding, dilation, dims, name)
         extra = per_dim(output_padding, dims, "output_padding", name)
@@ -139,11 +149,11 @@ def _transposed(dims: int) -> Operator:
         input: Array,
         weight: Array,
         bias: Array | None,
-        stride: Any,
-        padding: Any,
-        output_padding: Any,
+        stride: Ints,
+        padding: Ints,
+        output_padding: Ints,
         groups: int,
-        dilation: Any,
+        dilation: Ints,
     ) -> Array:
         batched = input if input.ndim == dims + 2 else input[None]
         rule = _rule(stride, padding, dilation, dims, name)
@@ -164,7 +174,7 @@ def _transposed(dims: int) -> Operator:
     return op
 
 
-def _rule(stride: Any, padding: Any, dilation: Any, dims: int, op: str) -> tuple[Ints, Ints, Ints]:
+def _rule(stride: Ints, padding: Ints, dilation: Ints, dims: int, op: str) -> tuple[Ints, Ints, Ints]:
     return (
         per_dim(stride, dims, "stride", op),
         per_dim(padding, dims, "padding", op),

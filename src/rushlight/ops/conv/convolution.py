@@ -30,7 +30,7 @@ from rushlight.ops.dims import (
     within,
     zero,
 )
-from rushlight.ops.record import Fact, Sample, define
+from rushlight.ops.record import Fact, Gradients, Sample, define
 from rushlight.ops.reduce.reduction import sum_
 from rushlight.ops.split import narrow
 from rushlight.support.errors import fail, require
@@ -237,7 +237,7 @@ def convolution_vjp(
     padding: Shape,
     dilation: Ints,
     groups: int,
-) -> Any:
+) -> Gradients:
     rule = (stride, padding, dilation, groups)
     grad_bias = None if bias is None else sum_(g, (0, *range(2, g.ndim)))
     return (
@@ -339,12 +339,12 @@ def convolution_input_lower(
 @convolution_input.vjp
 def convolution_input_vjp(
     g: Value, grad: Value, weight: Value, stride: Ints, padding: Shape, dilation: Ints, groups: int
-) -> Any:
+) -> Gradients:
     rule = (stride, padding, dilation, groups)
     return _cut(convolution(g, weight, None, *rule), grad), convolution_weight(grad, g, weight.shape[2:], *rule)
 
 
-def _cut(found: Any, like: Value) -> Any:
+def _cut(found: Value, like: Value) -> Value:
     """A convolution's first places in space, as many as those of the gradient that it is the derivative in.
 
     It has more where the other operand has space for further windows, as output padding adds.
@@ -431,7 +431,7 @@ def convolution_weight_lower(
 @convolution_weight.vjp
 def convolution_weight_vjp(
     g: Value, grad: Value, input: Value, stride: Ints, padding: Shape, dilation: Ints, groups: int
-) -> Any:
+) -> Gradients:
     rule = (stride, padding, dilation, groups)
     return _cut(convolution(input, g, None, *rule), grad), convolution_input(grad, g, input.shape[2:], *rule)
 

@@ -31,7 +31,7 @@ from rushlight.ops.dims import (
 from rushlight.ops.pointwise.comparison import eq
 from rushlight.ops.pointwise.definition import element
 from rushlight.ops.promote import broadcast
-from rushlight.ops.record import OPERATORS, Sample, define
+from rushlight.ops.record import OPERATORS, Gradients, Sample, define
 from rushlight.ops.view.reorder import expand, unsqueeze
 from rushlight.ops.view.reshape import reshape
 from rushlight.support.errors import require
@@ -91,7 +91,7 @@ def gather_lower(at: At, input: Operand, dim: int, index: Operand) -> Scalar:
 
 
 @gather.vjp(types=("input",))
-def gather_vjp(g: Value, input: TensorType, dim: int, index: Value) -> Any:
+def gather_vjp(g: Value, input: TensorType, dim: int, index: Value) -> Gradients:
     wide = widened(g)
     found = OPERATORS["scatter_add"](zeros_of(wide, input.shape), dim, index, wide)
     return convert(found, input.dtype), None
@@ -112,7 +112,7 @@ take_along_dim = define(
 
 
 @take_along_dim.decompose
-def take_along_dim_decompose(input: Value, indices: Value, dim: int | None) -> Any:
+def take_along_dim_decompose(input: Value, indices: Value, dim: int | None) -> Value:
     if dim is None:
         return gather(reshape(input, (-1,)), 0, reshape(indices, (-1,)))
     same = input.ndim == indices.ndim
@@ -163,7 +163,7 @@ def index_select_lower(at: At, input: Operand, dim: int, index: Operand) -> Scal
 
 
 @index_select.vjp(types=("input",))
-def index_select_vjp(g: Value, input: TensorType, dim: int, index: Value) -> Any:
+def index_select_vjp(g: Value, input: TensorType, dim: int, index: Value) -> Gradients:
     wide = widened(g)
     return convert(OPERATORS["index_add"](zeros_of(wide, input.shape), dim, index, wide), input.dtype), None
 
@@ -240,7 +240,7 @@ def index_lower(at: At, input: Operand, indices: tuple[Operand, ...], dims: tupl
 
 
 @index.vjp(types=("input",))
-def index_vjp(g: Value, input: TensorType, indices: tuple[Value, ...], dims: tuple[int, ...]) -> Any:
+def index_vjp(g: Value, input: TensorType, indices: tuple[Value, ...], dims: tuple[int, ...]) -> Gradients:
     wide = widened(g)
     found = OPERATORS["index_put"](zeros_of(wide, input.shape), indices, wide, dims, True)
     return convert(found, input.dtype), None
@@ -281,7 +281,7 @@ def embedding_lower(at: At, input: Operand, weight: Operand, padding_idx: int | 
 
 
 @embedding.vjp(types=("weight",))
-def embedding_vjp(g: Value, input: Value, weight: TensorType, padding_idx: int | None) -> Any:
+def embedding_vjp(g: Value, input: Value, weight: TensorType, padding_idx: int | None) -> Gradients:
     found = OPERATORS["embedding_backward"](widened(g), input, weight.shape[0], padding_idx)
     return None, convert(found, weight.dtype)
 
@@ -300,7 +300,7 @@ one_hot = define(
 
 
 @one_hot.decompose
-def one_hot_decompose(tensor: Value, num_classes: int) -> Any:
+def one_hot_decompose(tensor: Value, num_classes: int) -> Value:
     require(num_classes > 0, "A006", "one_hot: num_classes must be given", hint="pass the number of classes")
     own = positions(tensor, num_classes)
     return convert(eq(unsqueeze(tensor, -1), own), int64)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
@@ -49,7 +48,7 @@ def count_before_meta(sorted_sequence: TensorType, input: TensorType, right: boo
 
 
 @count_before.ref
-def count_before_ref(sorted_sequence: Array, input: Any, right: bool) -> Array:
+def count_before_ref(sorted_sequence: Array, input: Array, right: bool) -> Array:
     values = np.asarray(input).astype(sorted_sequence.dtype)[..., None]
     boundaries = sorted_sequence[..., None, :] if sorted_sequence.ndim > 1 else sorted_sequence
     return np.asarray(np.sum(~(boundaries > values if right else boundaries >= values), -1, dtype=np.int64))
@@ -85,8 +84,8 @@ searchsorted = define(
 
 @searchsorted.decompose
 def searchsorted_decompose(
-    sorted_sequence: Value, input: Any, out_int32: bool, right: bool, side: str | None, sorter: Any
-) -> Any:
+    sorted_sequence: Value, input: Value | float, out_int32: bool, right: bool, side: str | None, sorter: Value | None
+) -> Value:
     require(side in (None, "left", "right"), "A002", "searchsorted: side is left or right", side=side)
     require(not (right and side == "left"), "A002", "searchsorted: side and right contradict each other")
     if sorter is not None:
@@ -100,7 +99,7 @@ def searchsorted_decompose(
 
 @searchsorted.ref
 def searchsorted_ref(
-    sorted_sequence: Array, input: Any, out_int32: bool, right: bool, side: str | None, sorter: Array | None
+    sorted_sequence: Array, input: Array, out_int32: bool, right: bool, side: str | None, sorter: Array | None
 ) -> Array:
     ordered = sorted_sequence if sorter is None else np.take_along_axis(sorted_sequence, sorter, -1)
     if isinstance(input, np.ndarray | np.generic):
@@ -129,13 +128,13 @@ bucketize = define(
 
 
 @bucketize.decompose
-def bucketize_decompose(input: Any, boundaries: Value, out_int32: bool, right: bool) -> Any:
+def bucketize_decompose(input: Value | float, boundaries: Value, out_int32: bool, right: bool) -> Value:
     require(len(boundaries.shape) == 1, "S002", "bucketize: the boundaries have 1 dim", boundaries=boundaries.shape)
     return searchsorted(boundaries, input, out_int32=out_int32, right=right)
 
 
 @bucketize.ref
-def bucketize_ref(input: Any, boundaries: Array, out_int32: bool, right: bool) -> Array:
+def bucketize_ref(input: Array, boundaries: Array, out_int32: bool, right: bool) -> Array:
     return searchsorted_ref(boundaries, input, out_int32, right, None, None)
 
 

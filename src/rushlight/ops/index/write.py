@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from rushlight.ir.dtype import bool_, compute_dtype, int64
 from rushlight.ir.graph import number_dtype
@@ -33,7 +34,7 @@ from rushlight.ops.pointwise.complex import conjugate
 from rushlight.ops.pointwise.definition import element
 from rushlight.ops.pointwise.selection import where
 from rushlight.ops.promote import broadcast, unbroadcast
-from rushlight.ops.record import Fact, Sample, define
+from rushlight.ops.record import Fact, Gradients, Sample, define
 from rushlight.ops.view.part import slice_backward
 from rushlight.ops.view.reorder import unsqueeze
 from rushlight.support.errors import require
@@ -73,12 +74,12 @@ def _scatter_grid(index: Array, dim: int) -> tuple[Any, ...]:
     return tuple(grid)
 
 
-def _source_array(src: Any, index: Array, dtype: np.dtype[Any]) -> Array:
+def _source_array(src: ArrayLike, index: Array, dtype: np.dtype[Any]) -> Array:
     array = np.asarray(src).astype(dtype)
     return array[tuple([slice(size) for size in index.shape])] if array.ndim else np.broadcast_to(array, index.shape)
 
 
-def _source_gradient(g: Value, dim: int, index: Value, src: Any) -> Any:
+def _source_gradient(g: Value, dim: int, index: Value, src: object) -> Value | None:
     if not isinstance(src, Value):
         return None
     found = gather(g, dim, index)
@@ -87,7 +88,7 @@ def _source_gradient(g: Value, dim: int, index: Value, src: Any) -> Any:
     return _padded_behind(found, src.shape)
 
 
-def _padded_behind(value: Any, shape: Shape) -> Any:
+def _padded_behind(value: Value, shape: Shape) -> Value:
     """Zeros after the elements of each dim, up to `shape`."""
     for dim, size in enumerate(shape):
         if not guard_or_false(eq(value.shape[dim], size), AS_LONG):
@@ -108,7 +109,7 @@ def scatter_meta(input: TensorType, dim: int, index: TensorType, src: TensorType
 
 
 @scatter.ref
-def scatter_ref(input: Array, dim: int, index: Array, src: Any) -> Array:
+def scatter_ref(input: Array, dim: int, index: Array, src: Array) -> Array:
     result = np.array(input)
     result[_scatter_grid(index, dim)] = _source_array(src, index, input.dtype)
     return result
@@ -120,7 +121,7 @@ def scatter_lower(at: At, input: Operand, dim: int, index: Operand, src: Operand
 
 
 @scatter.vjp
-def scatter_vjp(g: Value, dim: int, index: Value, src: Value) -> Any:
+def scatter_vjp(g: Value, dim: int, index: Value, src: Value) -> Gradients:
     return scatter(g, dim, index, 0), None, _source_gradient(g, dim, index, src)
 
 
@@ -144,7 +145,7 @@ def scatter_add_meta(input: TensorType, dim: int, index: TensorType, src: Tensor
 
 
 @scatter_add.ref
-def scatter_add_ref(input: Array, dim: int, index: Array, src: Any) -> Array:
+def scatter_add_ref(input: Array, dim: int, index: Array, src: Array) -> Array:
     result = np.array(input)
     np.add.at(result, _scatter_grid(index, dim), _source_array(src, index, input.dtype))
     return result
@@ -156,7 +157,7 @@ def scatter_add_lower(at: At, input: Operand, dim: int, index: Operand, src: Ope
 
 
 @scatter_add.vjp
-def scatter_add_vjp(g: Value, dim: int, index: Value, src: Value) -> Any:
+def scatter_add_vjp(g: Value, dim: int, index: Value, src: Value) -> Gradients:
     return g, None, _source_gradient(g, dim, index, src)
 
 
@@ -204,7 +205,7 @@ def index_add_lower(at: At, input: Operand, dim: int, index: Operand, source: Op
 
 
 @index_add.vjp
-def index_add_vjp(g: Value, dim: int, index: Value, alpha: float) -> Any:
+def index_add_vjp(g: Value, dim: int, index: Value, alpha: float) -> Gradients:
     found = index_select(g, dim, index)
     return g, None, found if alpha == 1 else found * conjugate(alpha)
 
@@ -236,7 +237,7 @@ def index_put_meta(
 
 @index_put.ref
 def index_put_ref(
-    input: Array, indices: tuple[Array, ...], values: Any, dims: tuple[int, ...], accumulate: bool
+    input: Array, indices: tuple[Array, ...], values: Array, dims: tuple[int, ...], accumulate: bool
 ) -> Array:
     result = np.array(input)
     places: list[Any] = [slice(None)] * (dims[-1] + 1)
@@ -261,7 +262,9 @@ def index_put_lower(
 
 
 @index_put.vjp
-def index_put_vjp(g: Value, indices: tuple[Value, ...], values: Any, dims: tuple[int, ...], accumulate: bool) -> Any:
+def index_put_vjp(
+    g: Value, indices: tuple[Value, ...], values: Value | float, dims: tuple[int, ...], accumulate: bool
+) -> Gradients:
     kept = g if accumulate else index_put(g, indices, 0, dims)
     return kept, None, unbroadcast(index(g, indices, dims), values) if isinstance(values, Value) else None
 
@@ -284,12 +287,12 @@ masked_fill = define(
 
 
 @masked_fill.decompose
-def masked_fill_decompose(input: Value, mask: Value, value: Any) -> Any:
+def masked_fill_decompose(input: Value, mask: Value, value: Value | float) -> Value:
     require(mask.dtype is bool_, "D001", "masked_fill: the mask must be bool", hint="compare it with 0")
     return where(mask, _filling(value, input), input)
 
 
-def _filling(value: Any, input: Value) -> Any:
+def _filling(value: Value | complex, input: Value) -> Value | complex:
     """The value in the input's dtype: the other way round, large integers would lose digits beside a float."""
     if isinstance(value, Value):
         return convert(value, input.dtype)
@@ -300,7 +303,7 @@ def _filling(value: Any, input: Value) -> Any:
 
 
 @masked_fill.ref
-def masked_fill_ref(input: Array, mask: Array, value: Any) -> Array:
+def masked_fill_ref(input: Array, mask: Array, value: Array) -> Array:
     return np.where(mask, np.asarray(value).astype(input.dtype), input)
 
 
@@ -348,7 +351,7 @@ def embedding_backward_lower(
 
 
 @embedding_backward.vjp
-def embedding_backward_vjp(g: Value, indices: Value, padding_idx: int | None) -> Any:
+def embedding_backward_vjp(g: Value, indices: Value, padding_idx: int | None) -> Gradients:
     found = embedding(indices, g, padding_idx)
     if padding_idx is None:
         return found, None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
@@ -16,7 +15,7 @@ from rushlight.ops.loss.elementwise import check_reduction
 from rushlight.ops.pointwise.comparison import eq, logical_and, ne
 from rushlight.ops.pointwise.elementary import exp, log
 from rushlight.ops.pointwise.selection import where
-from rushlight.ops.record import Sample, define
+from rushlight.ops.record import Gradients, Sample, define
 from rushlight.ops.reduce.minmax import amax
 from rushlight.ops.reduce.reduction import sum_
 from rushlight.ops.reduce.softmax import log_softmax
@@ -57,15 +56,15 @@ class Targets:
         self.safe = where(self.kept, wide, 0)
         self.weight = None if weight is None else index(widened(weight), (self.safe,), (0,))
 
-    def masked(self, value: Any) -> Any:
+    def masked(self, value: Value) -> Value:
         """A value per target, 0 where ignored."""
         return where(self.kept, value, 0.0)
 
-    def total(self) -> Any:
+    def total(self) -> Value:
         """What a mean is divided by: the number, or the sum of weights, of the targets that are not ignored."""
         return sum_(self.kept) if self.weight is None else sum_(self.masked(self.weight))
 
-    def weighted(self, value: Any) -> Any:
+    def weighted(self, value: Value) -> Value:
         """A value per target times its weight."""
         return value if self.weight is None else value * self.weight
 
@@ -80,14 +79,14 @@ nll_loss = define(
 
 
 @nll_loss.decompose
-def nll_loss_decompose(input: Value, target: Value, weight: Value | None, ignore_index: int, reduction: str) -> Any:
+def nll_loss_decompose(input: Value, target: Value, weight: Value | None, ignore_index: int, reduction: str) -> Value:
     check_reduction(reduction, "nll_loss")
     targets = Targets(input, target, weight, ignore_index, "nll_loss")
     loss = targets.masked(targets.weighted(-gather(widened(input), targets.place, targets.safe)))
     return convert(_reduced(loss, targets, reduction), input.dtype)
 
 
-def _reduced(loss: Any, targets: Targets, reduction: str) -> Any:
+def _reduced(loss: Value, targets: Targets, reduction: str) -> Value:
     if reduction == "none":
         return squeeze(loss, targets.place)
     return sum_(loss) / targets.total() if reduction == "mean" else sum_(loss)
@@ -138,7 +137,7 @@ cross_entropy = define(
 @cross_entropy.decompose
 def cross_entropy_decompose(
     input: Value, target: Value, weight: Value | None, ignore_index: int, reduction: str, label_smoothing: float
-) -> Any:
+) -> Value:
     check_reduction(reduction, "cross_entropy")
     require(
         0.0 <= label_smoothing <= 1.0, "A002", "cross_entropy: label_smoothing lies in [0, 1]", given=label_smoothing
@@ -150,7 +149,7 @@ def cross_entropy_decompose(
 
 def _soft_cross_entropy(
     input: Value, target: Value, weight: Value | None, reduction: str, label_smoothing: float
-) -> Any:
+) -> Value:
     fits = same_shape(input.shape, target.shape)
     require(fits, "S014", "cross_entropy: input and target differ in shape", input=input.shape, target=target.shape)
     x, y, place = widened(input), widened(target), _class_dim(input.shape, "cross_entropy")
@@ -166,7 +165,7 @@ def _soft_cross_entropy(
     return convert(sum_(loss) if reduction == "sum" else loss, input.dtype)
 
 
-def _per_class(value: Value, ndim: int, place: int) -> Any:
+def _per_class(value: Value, ndim: int, place: int) -> Value:
     shape: tuple[Size, ...] = tuple([value.shape[0] if dim == place else 1 for dim in range(ndim)])
     return reshape(value, shape)
 
@@ -210,7 +209,7 @@ class_cross_entropy = define(
 @class_cross_entropy.decompose
 def class_cross_entropy_decompose(
     input: Value, target: Value, weight: Value | None, ignore_index: int, reduction: str, label_smoothing: float
-) -> Any:
+) -> Value:
     x = widened(input)
     targets = Targets(x, target, weight, ignore_index, "cross_entropy")
     top, logs = _log_partition(x, targets.place)
@@ -225,7 +224,7 @@ def class_cross_entropy_decompose(
     return convert(_reduced(targets.masked(loss), targets, reduction), input.dtype)
 
 
-def _log_partition(x: Value, place: int) -> tuple[Any, Any]:
+def _log_partition(x: Value, place: int) -> tuple[Value, Value]:
     """(The largest element m, log of the sum of exp(x - m)) over a dim, kept at size 1."""
     top = amax(x, place, True)
     return top, log(sum_(exp(x - top), place, True))
@@ -247,7 +246,7 @@ def class_cross_entropy_vjp(
     ignore_index: int,
     reduction: str,
     label_smoothing: float,
-) -> Any:
+) -> Gradients:
     found = cross_entropy_backward(g, input, target, weight, ignore_index, reduction, label_smoothing)
     if weight is None:
         return found, None, None
@@ -258,7 +257,7 @@ def class_cross_entropy_vjp(
 
 def _weight_gradient(
     g: Value, loss: Value, input: Value, targets: Targets, reduction: str, label_smoothing: float
-) -> Any:
+) -> Value:
     """The gradient of class weights: what each class adds to the loss, and to what a mean is divided by."""
     x, place = widened(input), targets.place
     others = tuple([dim for dim in range(x.ndim) if dim != place])
@@ -300,7 +299,7 @@ def cross_entropy_backward_decompose(
     ignore_index: int,
     reduction: str,
     label_smoothing: float,
-) -> Any:
+) -> Value:
     x = widened(input)
     targets = Targets(x, target, weight, ignore_index, "cross_entropy")
     g = widened(grad)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from rushlight.ir.dtype import DType
 from rushlight.ir.value import Value
 from rushlight.ops.create import count_of
 from rushlight.ops.dims import Array, compute_array, convert, normal, same_shape, widened
@@ -21,7 +22,7 @@ from rushlight.ops.reduce.reduction import mean, sum_
 from rushlight.support.errors import require
 
 
-def reduced_loss(loss: Any, reduction: str, op: str) -> Any:
+def reduced_loss(loss: Value, reduction: str, op: str) -> Value:
     """A loss per element, or its mean or sum."""
     check_reduction(reduction, op)
     return loss if reduction == "none" else mean(loss) if reduction == "mean" else sum_(loss)
@@ -37,7 +38,7 @@ def _reduced_array(loss: Array, reduction: str, dtype: np.dtype[Any]) -> Array:
     return np.asarray(found).astype(dtype)
 
 
-def _pair(input: Value, target: Value, op: str) -> tuple[Any, Any, Any]:
+def _pair(input: Value, target: Value, op: str) -> tuple[Value, Value, DType]:
     """Both operands in the dtype in which the loss is computed, and the dtype of the result."""
     result = promote_dtypes(input.dtype, target.dtype)
     broadcast(input.shape, target.shape)
@@ -59,7 +60,7 @@ mse_loss = define(
 
 
 @mse_loss.decompose
-def mse_loss_decompose(input: Value, target: Value, reduction: str) -> Any:
+def mse_loss_decompose(input: Value, target: Value, reduction: str) -> Value:
     x, y, result = _pair(input, target, "mse_loss")
     offset = x - y
     return convert(reduced_loss(offset * offset, reduction, "mse_loss"), result)
@@ -88,7 +89,7 @@ l1_loss = define(
 
 
 @l1_loss.decompose
-def l1_loss_decompose(input: Value, target: Value, reduction: str) -> Any:
+def l1_loss_decompose(input: Value, target: Value, reduction: str) -> Value:
     x, y, result = _pair(input, target, "l1_loss")
     return convert(reduced_loss(abs_(x - y), reduction, "l1_loss"), result)
 
@@ -114,7 +115,7 @@ smooth_l1_loss = define(
 
 
 @smooth_l1_loss.decompose
-def smooth_l1_loss_decompose(input: Value, target: Value, reduction: str, beta: float) -> Any:
+def smooth_l1_loss_decompose(input: Value, target: Value, reduction: str, beta: float) -> Value:
     if beta == 0:
         return l1_loss(input, target, reduction)
     require(beta > 0, "A002", "smooth_l1_loss: beta must not be negative", beta=beta)
@@ -150,7 +151,7 @@ huber_loss = define(
 
 
 @huber_loss.decompose
-def huber_loss_decompose(input: Value, target: Value, reduction: str, delta: float) -> Any:
+def huber_loss_decompose(input: Value, target: Value, reduction: str, delta: float) -> Value:
     require(delta > 0, "A002", "huber_loss: delta must be positive", delta=delta)
     x, y, result = _pair(input, target, "huber_loss")
     distance = abs_(x - y)
@@ -182,7 +183,7 @@ binary_cross_entropy = define(
 
 
 @binary_cross_entropy.decompose
-def binary_cross_entropy_decompose(input: Value, target: Value, weight: Value | None, reduction: str) -> Any:
+def binary_cross_entropy_decompose(input: Value, target: Value, weight: Value | None, reduction: str) -> Value:
     _require_same(input, target, "binary_cross_entropy")
     x, y, result = _pair(input, target, "binary_cross_entropy")
     there, other = maximum(log(x), -100.0), maximum(log1p(-x), -100.0)
@@ -228,7 +229,7 @@ binary_cross_entropy_with_logits = define(
 @binary_cross_entropy_with_logits.decompose
 def binary_cross_entropy_with_logits_decompose(
     input: Value, target: Value, weight: Value | None, reduction: str, pos_weight: Value | None
-) -> Any:
+) -> Value:
     _require_same(input, target, "binary_cross_entropy_with_logits")
     x, y, result = _pair(input, target, "binary_cross_entropy_with_logits")
     # -log sigmoid(x) = log1p(exp(-|x|)) + max(-x, 0)
@@ -266,7 +267,7 @@ kl_div = define(
 
 
 @kl_div.decompose
-def kl_div_decompose(input: Value, target: Value, reduction: str, log_target: bool) -> Any:
+def kl_div_decompose(input: Value, target: Value, reduction: str, log_target: bool) -> Value:
     x, y, result = _pair(input, target, "kl_div")
     if log_target:
         loss = exp(y) * (y - x)

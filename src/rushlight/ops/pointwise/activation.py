@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from rushlight.ir.dtype import DType, Kind
 from rushlight.ir.interpret import integer_limits
@@ -39,7 +39,7 @@ from rushlight.support.errors import require
 from rushlight.sym import floordiv
 
 
-def _samples(op: Operator, *kwargs: dict[str, Any]) -> None:
+def _samples(op: Operator, *kwargs: dict[str, object]) -> None:
     """Samples away from the kinks at halves of integers: with the defaults, and with each of `kwargs`."""
 
     @op.samples
@@ -69,7 +69,7 @@ relu = unary(
 
 
 @relu.vjp
-def relu_vjp(g: Value, out: Value) -> Any:
+def relu_vjp(g: Value, out: Value) -> Value:
     return where(out <= 0, 0.0, g)  # NaN lets the gradient pass, as in PyTorch
 
 
@@ -82,7 +82,7 @@ def leaky_relu_meta(input: TensorType, negative_slope: float) -> TensorType:
 
 
 @leaky_relu.ref
-def leaky_relu_ref(input: Any, negative_slope: float) -> Array:
+def leaky_relu_ref(input: ArrayLike, negative_slope: float) -> Array:
     return computed(leaky_relu, lambda x: np.where(x > 0, x, x * x.dtype.type(negative_slope)), [input])
 
 
@@ -92,7 +92,7 @@ def leaky_relu_lower(at: At, input: Operand, negative_slope: float) -> Scalar:
 
 
 @leaky_relu.vjp
-def leaky_relu_vjp(g: Value, input: Value, negative_slope: float) -> Any:
+def leaky_relu_vjp(g: Value, input: Value, negative_slope: float) -> Value:
     return where(input > 0, g, g * negative_slope)
 
 
@@ -107,7 +107,7 @@ prelu = define(
 
 
 @prelu.decompose
-def prelu_decompose(input: Value, weight: Value) -> Any:
+def prelu_decompose(input: Value, weight: Value) -> Value:
     if weight.ndim == 1 and input.ndim != 1:
         channels = (weight.shape[0],) if input.ndim else ()
         weight = OPERATORS["reshape"](weight, (*channels, *((1,) * (input.ndim - 2))))
@@ -145,7 +145,7 @@ def hardtanh_meta(input: TensorType, min_val: float, max_val: float) -> TensorTy
 
 
 @hardtanh.ref
-def hardtanh_ref(input: Any, min_val: float, max_val: float) -> Array:
+def hardtanh_ref(input: ArrayLike, min_val: float, max_val: float) -> Array:
     low, high = _limits(array_type(input).dtype, min_val, max_val)
     return computed(hardtanh, lambda x: np.clip(x, x.dtype.type(low), x.dtype.type(high)), [input])
 
@@ -160,7 +160,7 @@ def hardtanh_lower(at: At, input: Operand, min_val: float, max_val: float) -> Sc
 
 
 @hardtanh.vjp
-def hardtanh_vjp(g: Value, input: Value, min_val: float, max_val: float) -> Any:
+def hardtanh_vjp(g: Value, input: Value, min_val: float, max_val: float) -> Value:
     return where(logical_and(input > min_val, input < max_val), g, 0.0)
 
 
@@ -170,12 +170,12 @@ relu6 = _activation("relu6", "input within [0, 6].", dtypes="real")
 
 
 @relu6.decompose
-def relu6_decompose(input: Value) -> Any:
+def relu6_decompose(input: Value) -> Value:
     return hardtanh(input, 0.0, 6.0)
 
 
 @relu6.ref
-def relu6_ref(input: Any) -> Array:
+def relu6_ref(input: ArrayLike) -> Array:
     return hardtanh_ref(input, 0.0, 6.0)
 
 
@@ -187,13 +187,13 @@ threshold = _activation(
 
 
 @threshold.decompose
-def threshold_decompose(input: Value, threshold: float, value: float) -> Any:
+def threshold_decompose(input: Value, threshold: float, value: float) -> Value:
     # Integers stay so, as in PyTorch: the value is rounded to them.
     return where(input <= threshold, int(value) if input.dtype.kind is Kind.INT else value, input)
 
 
 @threshold.ref
-def threshold_ref(input: Any, threshold: float, value: float) -> Array:
+def threshold_ref(input: ArrayLike, threshold: float, value: float) -> Array:
     x = np.asarray(input)
     return np.where(x <= threshold, x.dtype.type(value), x)
 
@@ -218,7 +218,7 @@ def elu_meta(input: TensorType, alpha: float, scale: float, input_scale: float) 
 
 
 @elu.ref
-def elu_ref(input: Any, alpha: float, scale: float, input_scale: float) -> Array:
+def elu_ref(input: ArrayLike, alpha: float, scale: float, input_scale: float) -> Array:
     def function(x: Array) -> Array:
         return np.where(x > 0, x * scale, np.expm1(np.where(x > 0, 0, x) * input_scale) * (alpha * scale))
 
@@ -236,7 +236,7 @@ def elu_lower(at: At, input: Operand, alpha: float, scale: float, input_scale: f
 
 
 @elu.vjp
-def elu_vjp(g: Value, input: Value, alpha: float, scale: float, input_scale: float) -> Any:
+def elu_vjp(g: Value, input: Value, alpha: float, scale: float, input_scale: float) -> Value:
     wide, x = widened(g), widened(input)
     below = exp(clamp_max(x, 0.0) * input_scale) * (alpha * scale * input_scale)
     return convert(where(x > 0, wide * scale, wide * below), g.dtype)
@@ -249,12 +249,12 @@ selu = _activation("selu", "elu with the constants that keep mean 0 and variance
 
 
 @selu.decompose
-def selu_decompose(input: Value) -> Any:
+def selu_decompose(input: Value) -> Value:
     return elu(input, _SELU_ALPHA, _SELU_SCALE)
 
 
 @selu.ref
-def selu_ref(input: Any) -> Array:
+def selu_ref(input: ArrayLike) -> Array:
     return elu_ref(input, _SELU_ALPHA, _SELU_SCALE, 1.0)
 
 
@@ -264,13 +264,13 @@ celu = _activation("celu", "elu with input / alpha in the exponential.", "float 
 
 
 @celu.decompose
-def celu_decompose(input: Value, alpha: float) -> Any:
+def celu_decompose(input: Value, alpha: float) -> Value:
     require(alpha != 0, "A002", "celu: alpha must not be 0", alpha=alpha)
     return elu(input, alpha, 1.0, 1.0 / alpha)
 
 
 @celu.ref
-def celu_ref(input: Any, alpha: float) -> Array:
+def celu_ref(input: ArrayLike, alpha: float) -> Array:
     return elu_ref(input, alpha, 1.0, 1.0 / alpha)
 
 
@@ -289,7 +289,7 @@ def softplus_meta(input: TensorType, beta: float, threshold: float) -> TensorTyp
 
 
 @softplus.ref
-def softplus_ref(input: Any, beta: float, threshold: float) -> Array:
+def softplus_ref(input: ArrayLike, beta: float, threshold: float) -> Array:
     def function(x: Array) -> Array:
         scaled = x * beta
         return np.where(scaled > threshold, x, np.log1p(np.exp(np.minimum(scaled, threshold))) / beta)
@@ -307,7 +307,7 @@ def softplus_lower(at: At, input: Operand, beta: float, threshold: float) -> Sca
 
 
 @softplus.vjp
-def softplus_vjp(g: Value, input: Value, beta: float, threshold: float) -> Any:
+def softplus_vjp(g: Value, input: Value, beta: float, threshold: float) -> Value:
     wide, scaled = widened(g), widened(input) * beta
     return convert(where(scaled > threshold, wide, wide * sigmoid(scaled)), g.dtype)
 
@@ -327,7 +327,7 @@ def logsigmoid_meta(input: TensorType) -> TensorType:
 
 
 @logsigmoid.ref
-def logsigmoid_ref(input: Any) -> Array:
+def logsigmoid_ref(input: ArrayLike) -> Array:
     return computed(logsigmoid, lambda x: np.minimum(x, 0) - np.log1p(np.exp(-np.abs(x))), [input])
 
 
@@ -337,7 +337,7 @@ def logsigmoid_lower(at: At, input: Operand) -> Scalar:
 
 
 @logsigmoid.vjp
-def logsigmoid_vjp(g: Value, input: Value) -> Any:
+def logsigmoid_vjp(g: Value, input: Value) -> Value:
     return convert(widened(g) * sigmoid(-widened(input)), g.dtype)
 
 
@@ -359,7 +359,7 @@ def gelu_meta(input: TensorType, approximate: str) -> TensorType:
 
 
 @gelu.ref
-def gelu_ref(input: Any, approximate: str) -> Array:
+def gelu_ref(input: ArrayLike, approximate: str) -> Array:
     def function(x: Array) -> Array:
         if approximate == "tanh":
             return x * (1 + np.tanh((x * x * x * _CUBIC + x) * _ROOT_2_OVER_PI)) * 0.5
@@ -380,7 +380,7 @@ def gelu_lower(at: At, input: Operand, approximate: str) -> Scalar:
 
 
 @gelu.vjp
-def gelu_vjp(g: Value, input: Value, approximate: str) -> Any:
+def gelu_vjp(g: Value, input: Value, approximate: str) -> Value:
     wide, x = widened(g), widened(input)
     if approximate != "tanh":
         return convert(wide * (ndtr(x) + x * normal_density(x)), g.dtype)
@@ -400,7 +400,7 @@ def silu_meta(input: TensorType) -> TensorType:
 
 
 @silu.ref
-def silu_ref(input: Any) -> Array:
+def silu_ref(input: ArrayLike) -> Array:
     return computed(silu, lambda x: x * sigmoid_array(x), [input])
 
 
@@ -410,7 +410,7 @@ def silu_lower(at: At, input: Operand) -> Scalar:
 
 
 @silu.vjp
-def silu_vjp(g: Value, input: Value) -> Any:
+def silu_vjp(g: Value, input: Value) -> Value:
     x = widened(input)
     gate = sigmoid(x)
     return convert(widened(g) * (gate * (1 + x * (1 - gate))), g.dtype)
@@ -427,7 +427,7 @@ def mish_meta(input: TensorType) -> TensorType:
 
 
 @mish.ref
-def mish_ref(input: Any) -> Array:
+def mish_ref(input: ArrayLike) -> Array:
     return computed(mish, lambda x: x * np.tanh(np.logaddexp(x, 0)), [input])
 
 
@@ -442,7 +442,7 @@ def mish_lower(at: At, input: Operand) -> Scalar:
 
 
 @mish.vjp
-def mish_vjp(g: Value, input: Value) -> Any:
+def mish_vjp(g: Value, input: Value) -> Value:
     x = widened(input)
     t = tanh(softplus(x))
     return convert(widened(g) * (t + x * sigmoid(x) * (1 - t * t)), g.dtype)
@@ -454,12 +454,12 @@ hardsigmoid = _activation("hardsigmoid", "(input + 3) / 6 within [0, 1].")
 
 
 @hardsigmoid.decompose
-def hardsigmoid_decompose(input: Value) -> Any:
+def hardsigmoid_decompose(input: Value) -> Value:
     return convert(hardtanh(widened(input) + 3.0, 0.0, 6.0) / 6.0, input.dtype)
 
 
 @hardsigmoid.ref
-def hardsigmoid_ref(input: Any) -> Array:
+def hardsigmoid_ref(input: ArrayLike) -> Array:
     return computed(hardsigmoid, lambda x: np.clip(x + 3, 0, 6) / 6, [input])
 
 
@@ -469,13 +469,13 @@ hardswish = _activation("hardswish", "input * hardsigmoid(input).")
 
 
 @hardswish.decompose
-def hardswish_decompose(input: Value) -> Any:
+def hardswish_decompose(input: Value) -> Value:
     x = widened(input)
     return convert(x * hardtanh(x + 3.0, 0.0, 6.0) / 6.0, input.dtype)
 
 
 @hardswish.ref
-def hardswish_ref(input: Any) -> Array:
+def hardswish_ref(input: ArrayLike) -> Array:
     return computed(hardswish, lambda x: x * np.clip(x + 3, 0, 6) / 6, [input])
 
 
@@ -485,13 +485,13 @@ softsign = _activation("softsign", "input / (1 + |input|).")
 
 
 @softsign.decompose
-def softsign_decompose(input: Value) -> Any:
+def softsign_decompose(input: Value) -> Value:
     x = widened(input)
     return convert(x / (abs(x) + 1.0), input.dtype)
 
 
 @softsign.ref
-def softsign_ref(input: Any) -> Array:
+def softsign_ref(input: ArrayLike) -> Array:
     return computed(softsign, lambda x: x / (np.abs(x) + 1), [input])
 
 
@@ -501,13 +501,13 @@ tanhshrink = _activation("tanhshrink", "input - tanh(input).")
 
 
 @tanhshrink.decompose
-def tanhshrink_decompose(input: Value) -> Any:
+def tanhshrink_decompose(input: Value) -> Value:
     x = widened(input)
     return convert(x - tanh(x), input.dtype)
 
 
 @tanhshrink.ref
-def tanhshrink_ref(input: Any) -> Array:
+def tanhshrink_ref(input: ArrayLike) -> Array:
     return computed(tanhshrink, lambda x: x - np.tanh(x), [input])
 
 
@@ -517,12 +517,12 @@ softshrink = _activation("softshrink", "input moved towards 0 by lambd, 0 within
 
 
 @softshrink.decompose
-def softshrink_decompose(input: Value, lambd: float) -> Any:
+def softshrink_decompose(input: Value, lambd: float) -> Value:
     return where(input > lambd, input - lambd, where(input < -lambd, input + lambd, 0.0))
 
 
 @softshrink.ref
-def softshrink_ref(input: Any, lambd: float) -> Array:
+def softshrink_ref(input: ArrayLike, lambd: float) -> Array:
     return computed(softshrink, lambda x: np.where(x > lambd, x - lambd, np.where(x < -lambd, x + lambd, 0)), [input])
 
 
@@ -532,12 +532,12 @@ hardshrink = _activation("hardshrink", "input, 0 within lambd of 0.", "float lam
 
 
 @hardshrink.decompose
-def hardshrink_decompose(input: Value, lambd: float) -> Any:
+def hardshrink_decompose(input: Value, lambd: float) -> Value:
     return where(abs(input) <= lambd, 0.0, input)
 
 
 @hardshrink.ref
-def hardshrink_ref(input: Any, lambd: float) -> Array:
+def hardshrink_ref(input: ArrayLike, lambd: float) -> Array:
     return computed(hardshrink, lambda x: np.where(np.abs(x) <= lambd, 0, x), [input])
 
 
@@ -551,7 +551,7 @@ glu = define(
 
 
 @glu.decompose
-def glu_decompose(input: Value, dim: int) -> Any:
+def glu_decompose(input: Value, dim: int) -> Value:
     require(input.ndim, "S002", "glu: a tensor with dims is expected", input=input.shape)
     place = own_dim(dim, input.shape, "glu")
     half = floordiv(input.shape[place], 2)
@@ -562,7 +562,7 @@ def glu_decompose(input: Value, dim: int) -> Any:
 
 
 @glu.ref
-def glu_ref(input: Array, dim: int) -> Array:
+def glu_ref(input: ArrayLike, dim: int) -> Array:
     first, second = np.split(np.asarray(input), 2, dim)
     return computed(glu, lambda a, b: a * sigmoid_array(b), [first, second])
 

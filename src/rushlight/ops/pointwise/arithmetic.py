@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from rushlight.ir.dtype import Kind, bool_
 from rushlight.ir.loops import Operand
@@ -33,7 +34,7 @@ from rushlight.ops.pointwise.definition import (
     zeros_of,
 )
 from rushlight.ops.promote import unbroadcast
-from rushlight.ops.record import FAMILIES, Fact, Operator, Sample, define
+from rushlight.ops.record import FAMILIES, Fact, Gradients, Operator, Sample, define
 from rushlight.support.errors import require
 
 # Sums.
@@ -55,7 +56,7 @@ def _typed_sum(op: Operator, input: TensorType, other: TensorType, alpha: Tensor
     return result
 
 
-def scaled_by(alpha: Any, value: Any) -> Any:
+def scaled_by(alpha: Value | complex | None, value: Value) -> Value:
     """value * alpha, or value where there is no alpha."""
     return value if alpha is None else value * alpha
 
@@ -66,7 +67,7 @@ def add_meta(input: TensorType, other: TensorType, alpha: TensorType | None) -> 
 
 
 @add.ref
-def add_ref(input: Any, other: Any, alpha: Any) -> Array:
+def add_ref(input: ArrayLike, other: ArrayLike, alpha: ArrayLike | None) -> Array:
     if operating_dtype(add, [array_type(input), array_type(other)]) is bool_:
         return np.logical_or(input, other if alpha is None else np.logical_and(other, alpha))
     return computed(add, lambda a, b, c: a + scaled_by(c, b), [input, other, alpha])
@@ -81,8 +82,8 @@ def add_lower(at: At, input: Operand, other: Operand, alpha: Operand | None) -> 
 
 
 @add.vjp
-def add_vjp(g: Value, input: Value, other: Value, alpha: Any) -> Any:
-    return unbroadcast(g, input), unbroadcast(scaled_by(conjugate(alpha), g), other), None
+def add_vjp(g: Value, input: Value, other: Value, alpha: Value | None) -> Gradients:
+    return unbroadcast(g, input), unbroadcast(scaled_by(None if alpha is None else conjugate(alpha), g), other), None
 
 
 @add.samples
@@ -109,7 +110,7 @@ def sub_meta(input: TensorType, other: TensorType, alpha: TensorType | None) -> 
 
 
 @sub.ref
-def sub_ref(input: Any, other: Any, alpha: Any) -> Array:
+def sub_ref(input: ArrayLike, other: ArrayLike, alpha: ArrayLike | None) -> Array:
     return computed(sub, lambda a, b, c: a - scaled_by(c, b), [input, other, alpha])
 
 
@@ -119,8 +120,8 @@ def sub_lower(at: At, input: Operand, other: Operand, alpha: Operand | None) -> 
 
 
 @sub.vjp
-def sub_vjp(g: Value, input: Value, other: Value, alpha: Any) -> Any:
-    return unbroadcast(g, input), unbroadcast(-scaled_by(conjugate(alpha), g), other), None
+def sub_vjp(g: Value, input: Value, other: Value, alpha: Value | None) -> Gradients:
+    return unbroadcast(g, input), unbroadcast(-scaled_by(None if alpha is None else conjugate(alpha), g), other), None
 
 
 @sub.samples
@@ -139,12 +140,12 @@ rsub = define(
 
 
 @rsub.decompose
-def rsub_decompose(input: Value, other: Value, alpha: Any) -> Any:
+def rsub_decompose(input: Value, other: Value, alpha: Value | None) -> Value:
     return sub(other, input) if alpha is None else sub(other, input, alpha=alpha)
 
 
 @rsub.ref
-def rsub_ref(input: Any, other: Any, alpha: Any) -> Array:
+def rsub_ref(input: ArrayLike, other: ArrayLike, alpha: ArrayLike | None) -> Array:
     return sub_ref(other, input, alpha)
 
 
@@ -158,7 +159,7 @@ neg = unary("neg", "-input.", ref=np.negative, scalar=lambda x: -x, dtypes="numb
 
 
 @neg.vjp
-def neg_vjp(g: Value) -> Any:
+def neg_vjp(g: Value) -> Value:
     return -g
 
 
@@ -175,11 +176,11 @@ mul = binary(
 
 
 @mul.vjp
-def mul_vjp(g: Value, input: Value, other: Value) -> Any:
+def mul_vjp(g: Value, input: Value, other: Value) -> Gradients:
     return unbroadcast(_times(g, input, other), input), unbroadcast(_times(g, other, input), other)
 
 
-def _times(g: Any, of: Any, factor: Any) -> Any:
+def _times(g: Value, of: object, factor: Value | complex) -> Value:
     """g * factor, conjugate, where `of` takes a gradient."""
     return g * conjugate(factor) if isinstance(of, Value) else g
 
@@ -188,7 +189,7 @@ square = unary("square", "input * input.", ref=lambda x: x * x, scalar=lambda x:
 
 
 @square.vjp
-def square_vjp(g: Value, input: Value) -> Any:
+def square_vjp(g: Value, input: Value) -> Value:
     return g * (conjugate(input) * 2)
 
 
@@ -288,7 +289,7 @@ def div_meta(input: TensorType, other: TensorType, rounding_mode: str | None) ->
 
 
 @div.ref
-def div_ref(input: Any, other: Any, rounding_mode: str | None) -> Array:
+def div_ref(input: ArrayLike, other: ArrayLike, rounding_mode: str | None) -> Array:
     result, _, function = _ROUNDINGS[rounding_mode]
     return computed(div, function, [input, other], result)
 
@@ -300,7 +301,7 @@ def div_lower(at: At, input: Operand, other: Operand, rounding_mode: str | None)
 
 
 @div.vjp
-def div_vjp(g: Value, input: Value, other: Value, rounding_mode: str | None) -> Any:
+def div_vjp(g: Value, input: Value, other: Value, rounding_mode: str | None) -> Gradients:
     if rounding_mode is not None:
         return zeros_of(input), zeros_of(other)
     slope = g / conjugate(other)
@@ -328,7 +329,7 @@ floor_divide = binary(
 
 
 @floor_divide.vjp
-def floor_divide_vjp(g: Value, input: Value, other: Value) -> Any:
+def floor_divide_vjp(g: Value, input: Value, other: Value) -> Gradients:
     return zeros_of(input), zeros_of(other)
 
 
@@ -344,7 +345,7 @@ remainder = binary(
 
 
 @remainder.vjp
-def remainder_vjp(g: Value, input: Value, other: Value) -> Any:
+def remainder_vjp(g: Value, input: Value, other: Value) -> Gradients:
     by_divisor = -g * div(input, other, rounding_mode="floor") if isinstance(other, Value) else g
     return unbroadcast(g, input), unbroadcast(by_divisor, other)
 
@@ -360,7 +361,7 @@ fmod = binary(
 
 
 @fmod.vjp
-def fmod_vjp(g: Value, input: Value, other: Value) -> Any:
+def fmod_vjp(g: Value, input: Value, other: Value) -> Gradients:
     by_divisor = -g * div(input, other, rounding_mode="trunc") if isinstance(other, Value) else g
     return unbroadcast(g, input), unbroadcast(by_divisor, other)
 
@@ -371,7 +372,7 @@ reciprocal = unary(
 
 
 @reciprocal.vjp
-def reciprocal_vjp(g: Value, out: Value) -> Any:
+def reciprocal_vjp(g: Value, out: Value) -> Value:
     return -g * (out * out)
 
 
@@ -396,7 +397,7 @@ sign = unary(
 
 
 @sign.vjp
-def sign_vjp(g: Value) -> Any:
+def sign_vjp(g: Value) -> Value | None:
     return zeros_of(g)
 
 
@@ -410,7 +411,7 @@ sgn = unary(
 
 
 @sgn.vjp
-def sgn_vjp(g: Value) -> Any:
+def sgn_vjp(g: Value) -> Value | None:
     return zeros_of(g)
 
 
@@ -437,5 +438,5 @@ copysign = binary(
 
 
 @copysign.vjp
-def copysign_vjp(g: Value, input: Value, other: Value, out: Value) -> Any:
+def copysign_vjp(g: Value, input: Value, other: Value, out: Value) -> Gradients:
     return unbroadcast(g * (sign(input) * sign(out)), input), zeros_of(other)

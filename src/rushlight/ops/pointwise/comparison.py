@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from rushlight.ir.dtype import Kind, bool_, float64
 from rushlight.ir.loops import Operand
@@ -76,7 +77,7 @@ def _logical(name: str, doc: str, ref: Callable[..., Any], word: str) -> Operato
         return typed_result(op, [input, other], BOOL, dtype=bool_)
 
     @op.ref
-    def logical_ref(input: Any, other: Any) -> Array:
+    def logical_ref(input: ArrayLike, other: ArrayLike) -> Array:
         return np.asarray(ref(np.asarray(input) != 0, np.asarray(other) != 0))
 
     @op.lower
@@ -109,7 +110,7 @@ def logical_not_meta(input: TensorType) -> TensorType:
 
 
 @logical_not.ref
-def logical_not_ref(input: Any) -> Array:
+def logical_not_ref(input: ArrayLike) -> Array:
     return np.asarray(np.asarray(input) == 0)
 
 
@@ -235,7 +236,7 @@ def isclose_meta(input: TensorType, other: TensorType, rtol: float, atol: float,
 
 
 @isclose.ref
-def isclose_ref(input: Any, other: Any, rtol: float, atol: float, equal_nan: bool) -> Array:
+def isclose_ref(input: ArrayLike, other: ArrayLike, rtol: float, atol: float, equal_nan: bool) -> Array:
     return computed(isclose, lambda a, b: np.isclose(a, b, rtol, atol, equal_nan), [input, other], BOOL)
 
 

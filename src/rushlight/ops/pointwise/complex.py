@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import overload
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from rushlight.ir.dtype import bool_, real_dtype
 from rushlight.ir.loops import Operand
@@ -29,7 +30,15 @@ from rushlight.ops.pointwise.definition import (
 from rushlight.ops.record import OPERATORS, Fact, Operator, Sample, define
 
 
-def conjugate(value: Any) -> Any:
+@overload
+def conjugate(value: Value) -> Value: ...
+
+
+@overload
+def conjugate(value: complex) -> complex: ...
+
+
+def conjugate(value: Value | complex) -> Value | complex:
     """The complex conjugate of a value or number; real values pass."""
     if isinstance(value, Value):
         return conj(value) if value.dtype.is_complex else value
@@ -47,7 +56,7 @@ conj = unary(
 
 
 @conj.vjp
-def conj_vjp(g: Value) -> Any:
+def conj_vjp(g: Value) -> Value:
     return conjugate(g)
 
 
@@ -55,7 +64,7 @@ def _part_type(op: Operator, input: TensorType) -> TensorType:
     return typed_result(op, [input], dtype=real_dtype(operating_dtype(op, [input])))
 
 
-def _part_ref(op: Operator, function: Any, input: Any) -> Array:
+def _part_ref(op: Operator, function: Callable[[Array], Array], input: ArrayLike) -> Array:
     type_ = array_type(input)
     found = computed(op, lambda x: function(x).astype(x.dtype), [input])
     return np.real(found).astype(real_dtype(type_.dtype).numpy) if type_.dtype.is_complex else found
@@ -75,7 +84,7 @@ def real_meta(input: TensorType) -> TensorType:
 
 
 @real.ref
-def real_ref(input: Any) -> Array:
+def real_ref(input: ArrayLike) -> Array:
     return _part_ref(real, np.real, input)
 
 
@@ -86,7 +95,7 @@ def real_lower(at: At, input: Operand) -> Scalar:
 
 
 @real.vjp(types=("input",))
-def real_vjp(g: Value, input: TensorType) -> Any:
+def real_vjp(g: Value, input: TensorType) -> Value:
     return convert(g, input.dtype)
 
 
@@ -112,7 +121,7 @@ def imag_meta(input: TensorType) -> TensorType:
 
 
 @imag.ref
-def imag_ref(input: Any) -> Array:
+def imag_ref(input: ArrayLike) -> Array:
     return _part_ref(imag, np.imag, input)
 
 
@@ -122,7 +131,7 @@ def imag_lower(at: At, input: Operand) -> Scalar:
 
 
 @imag.vjp(types=("input",))
-def imag_vjp(g: Value, input: TensorType) -> Any:
+def imag_vjp(g: Value, input: TensorType) -> Value:
     return convert(g, input.dtype) * 1j
 
 
@@ -151,7 +160,7 @@ def abs_meta(input: TensorType) -> TensorType:
 
 
 @abs_.ref
-def abs_ref(input: Any) -> Array:
+def abs_ref(input: ArrayLike) -> Array:
     return _part_ref(abs_, np.abs, input)
 
 
@@ -166,7 +175,7 @@ def abs_lower(at: At, input: Operand) -> Scalar:
 
 
 @abs_.vjp
-def abs_vjp(g: Value, input: Value, out: Value) -> Any:
+def abs_vjp(g: Value, input: Value, out: Value) -> Value:
     if not input.dtype.is_complex:
         return g * OPERATORS["sign"](input)
     return g * OPERATORS["where"](eq(out, 0), 0.0, input / out)

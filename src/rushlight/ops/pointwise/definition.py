@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from rushlight.ir.dtype import DType, Kind, bool_, compute_dtype, from_numpy_dtype
 from rushlight.ir.graph import number_dtype
@@ -109,9 +109,14 @@ def lowered(
     return cast(scalar(*values), bool_ if result is BOOL else dtype)
 
 
-def array_type(value: Any) -> TensorType:
+def is_number(value: object) -> TypeGuard[complex]:
+    """Whether a value is a Python number; numpy's scalars, which are subclasses of those, are not."""
+    return type(value) in (bool, int, float, complex)
+
+
+def array_type(value: ArrayLike) -> TensorType:
     """The type of a numpy array, or of a Python number, which is weak."""
-    if type(value) in (bool, int, float, complex):
+    if is_number(value):
         return TensorType((), number_dtype(value), CPU, weak=True)
     array = np.asarray(value)
     dtype = from_numpy_dtype(array.dtype)
@@ -122,8 +127,8 @@ def array_type(value: Any) -> TensorType:
 
 def computed(
     op: Operator,
-    function: Callable[..., Any],
-    operands: Sequence[Any],
+    function: Callable[..., ArrayLike],
+    operands: Sequence[ArrayLike | None],
     result: Result = SAME,
     dtype: DType | None = None,
 ) -> Array:
@@ -132,12 +137,14 @@ def computed(
         op, [None if value is None else array_type(value) for value in operands], result
     )
     compute = compute_dtype(operating).numpy
-    values: list[Any] = []
+    values: list[Array | None] = []
     with np.errstate(all="ignore"):
         for value in operands:
-            if value is None or type(value) in (bool, int, float, complex):
+            if value is None:
+                values.append(None)
+            elif is_number(value):
                 rounded = operating.numpy if result is BOOL else compute
-                values.append(None if value is None else _number(value, rounded).astype(compute))
+                values.append(_number(value, rounded).astype(compute))
             else:
                 values.append(np.asarray(value).astype(operating.numpy).astype(compute))
         return np.asarray(function(*values)).astype(np.bool_ if result is BOOL else operating.numpy)
@@ -181,7 +188,7 @@ def unary(
         return typed_result(op, [input], result)
 
     @op.ref
-    def unary_ref(input: Any) -> Array:
+    def unary_ref(input: ArrayLike) -> Array:
         return computed(op, ref, [input], result)
 
     @op.lower
@@ -226,7 +233,7 @@ def binary(
         return typed_result(op, [input, other], result)
 
     @op.ref
-    def binary_ref(input: Any, other: Any) -> Array:
+    def binary_ref(input: ArrayLike, other: ArrayLike) -> Array:
         return computed(op, ref, [input, other], result)
 
     @op.lower
@@ -240,7 +247,7 @@ def binary(
     return op
 
 
-def zeros_of(value: Any) -> Any:
+def zeros_of(value: object) -> Value | None:
     """A zero gradient for a Value; None for a number, which has none."""
     return OPERATORS["zeros_like"](value) if isinstance(value, Value) else None
 

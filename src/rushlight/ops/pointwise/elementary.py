@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from rushlight.ir.dtype import Kind, float64
 from rushlight.ir.graph import number_dtype
@@ -39,7 +39,7 @@ from rushlight.ops.pointwise.definition import (
 )
 from rushlight.ops.pointwise.selection import to_dtype, where
 from rushlight.ops.promote import unbroadcast
-from rushlight.ops.record import Fact, Sample, define
+from rushlight.ops.record import Fact, Gradients, Operator, Sample, define
 
 # Roots.
 
@@ -47,7 +47,7 @@ sqrt = unary("sqrt", "Square root.", ref=np.sqrt, scalar=lambda x: apply("sqrt",
 
 
 @sqrt.vjp
-def sqrt_vjp(g: Value, out: Value) -> Any:
+def sqrt_vjp(g: Value, out: Value) -> Value:
     return g / (out * 2)
 
 
@@ -63,7 +63,7 @@ rsqrt = unary(
 
 
 @rsqrt.vjp
-def rsqrt_vjp(g: Value, out: Value) -> Any:
+def rsqrt_vjp(g: Value, out: Value) -> Value:
     return g * (out * out * out * -0.5)
 
 
@@ -73,7 +73,7 @@ exp = unary("exp", "e to the power input.", ref=np.exp, scalar=exponential.exp, 
 
 
 @exp.vjp
-def exp_vjp(g: Value, out: Value) -> Any:
+def exp_vjp(g: Value, out: Value) -> Value:
     return g * out
 
 
@@ -81,7 +81,7 @@ exp2 = unary("exp2", "2 to the power input.", ref=np.exp2, scalar=exponential.ex
 
 
 @exp2.vjp
-def exp2_vjp(g: Value, out: Value) -> Any:
+def exp2_vjp(g: Value, out: Value) -> Value:
     return g * (out * math.log(2.0))
 
 
@@ -91,7 +91,7 @@ expm1 = unary(
 
 
 @expm1.vjp
-def expm1_vjp(g: Value, out: Value) -> Any:
+def expm1_vjp(g: Value, out: Value) -> Value:
     return g * (out + 1)
 
 
@@ -107,7 +107,7 @@ log = unary(
 
 
 @log.vjp
-def log_vjp(g: Value, input: Value) -> Any:
+def log_vjp(g: Value, input: Value) -> Value:
     return g / input
 
 
@@ -123,7 +123,7 @@ log2 = unary(
 
 
 @log2.vjp
-def log2_vjp(g: Value, input: Value) -> Any:
+def log2_vjp(g: Value, input: Value) -> Value:
     return g / (input * math.log(2.0))
 
 
@@ -139,7 +139,7 @@ log10 = unary(
 
 
 @log10.vjp
-def log10_vjp(g: Value, input: Value) -> Any:
+def log10_vjp(g: Value, input: Value) -> Value:
     return g / (input * math.log(10.0))
 
 
@@ -155,7 +155,7 @@ log1p = unary(
 
 
 @log1p.vjp
-def log1p_vjp(g: Value, input: Value) -> Any:
+def log1p_vjp(g: Value, input: Value) -> Value:
     return g / (input + 1)
 
 
@@ -165,7 +165,7 @@ sin = unary("sin", "Sine of an angle in radians.", ref=np.sin, scalar=trigonomet
 
 
 @sin.vjp
-def sin_vjp(g: Value, input: Value) -> Any:
+def sin_vjp(g: Value, input: Value) -> Value:
     return g * cos(input)
 
 
@@ -173,7 +173,7 @@ cos = unary("cos", "Cosine of an angle in radians.", ref=np.cos, scalar=trigonom
 
 
 @cos.vjp
-def cos_vjp(g: Value, input: Value) -> Any:
+def cos_vjp(g: Value, input: Value) -> Value:
     return -g * sin(input)
 
 
@@ -181,7 +181,7 @@ tan = unary("tan", "Tangent of an angle in radians.", ref=np.tan, scalar=trigono
 
 
 @tan.vjp
-def tan_vjp(g: Value, out: Value) -> Any:
+def tan_vjp(g: Value, out: Value) -> Value:
     return g * (out * out + 1)
 
 
@@ -189,7 +189,7 @@ asin = unary("asin", "Arc sine.", ref=np.arcsin, scalar=inverse_trigonometry.asi
 
 
 @asin.vjp
-def asin_vjp(g: Value, input: Value) -> Any:
+def asin_vjp(g: Value, input: Value) -> Value:
     return g * rsqrt(1 - input * input)
 
 
@@ -197,7 +197,7 @@ acos = unary("acos", "Arc cosine.", ref=np.arccos, scalar=inverse_trigonometry.a
 
 
 @acos.vjp
-def acos_vjp(g: Value, input: Value) -> Any:
+def acos_vjp(g: Value, input: Value) -> Value:
     return -g * rsqrt(1 - input * input)
 
 
@@ -205,7 +205,7 @@ atan = unary("atan", "Arc tangent.", ref=np.arctan, scalar=inverse_trigonometry.
 
 
 @atan.vjp
-def atan_vjp(g: Value, input: Value) -> Any:
+def atan_vjp(g: Value, input: Value) -> Value:
     return g / (input * input + 1)
 
 
@@ -220,7 +220,7 @@ atan2 = binary(
 
 
 @atan2.vjp
-def atan2_vjp(g: Value, input: Value, other: Value) -> Any:
+def atan2_vjp(g: Value, input: Value, other: Value) -> Gradients:
     scale = g / (input * input + other * other)
     return unbroadcast(scale * other, input), unbroadcast(-scale * input, other)
 
@@ -229,7 +229,7 @@ sinh = unary("sinh", "Hyperbolic sine.", ref=np.sinh, scalar=exponential.sinh, r
 
 
 @sinh.vjp
-def sinh_vjp(g: Value, input: Value) -> Any:
+def sinh_vjp(g: Value, input: Value) -> Value:
     return g * cosh(input)
 
 
@@ -237,7 +237,7 @@ cosh = unary("cosh", "Hyperbolic cosine.", ref=np.cosh, scalar=exponential.cosh,
 
 
 @cosh.vjp
-def cosh_vjp(g: Value, input: Value) -> Any:
+def cosh_vjp(g: Value, input: Value) -> Value:
     return g * sinh(input)
 
 
@@ -245,7 +245,7 @@ tanh = unary("tanh", "Hyperbolic tangent.", ref=np.tanh, scalar=exponential.tanh
 
 
 @tanh.vjp
-def tanh_vjp(g: Value, out: Value) -> Any:
+def tanh_vjp(g: Value, out: Value) -> Value:
     out = widened(out)
     return convert(widened(g) * (1 - out * out), g.dtype)
 
@@ -254,7 +254,7 @@ asinh = unary("asinh", "Inverse hyperbolic sine.", ref=np.arcsinh, scalar=logari
 
 
 @asinh.vjp
-def asinh_vjp(g: Value, input: Value) -> Any:
+def asinh_vjp(g: Value, input: Value) -> Value:
     return g * rsqrt(input * input + 1)
 
 
@@ -269,7 +269,7 @@ acosh = unary(
 
 
 @acosh.vjp
-def acosh_vjp(g: Value, input: Value) -> Any:
+def acosh_vjp(g: Value, input: Value) -> Value:
     return g * rsqrt(input * input - 1)
 
 
@@ -279,7 +279,7 @@ atanh = unary(
 
 
 @atanh.vjp
-def atanh_vjp(g: Value, input: Value) -> Any:
+def atanh_vjp(g: Value, input: Value) -> Value:
     return g / (1 - input * input)
 
 
@@ -294,7 +294,7 @@ erf = unary("erf", "Error function.", ref=_erf_array, scalar=error_function.erf,
 
 
 @erf.vjp
-def erf_vjp(g: Value, input: Value) -> Any:
+def erf_vjp(g: Value, input: Value) -> Value:
     return g * (exp(-(input * input)) * _TWO_OVER_ROOT_PI)
 
 
@@ -304,7 +304,7 @@ erfc = unary(
 
 
 @erfc.vjp
-def erfc_vjp(g: Value, input: Value) -> Any:
+def erfc_vjp(g: Value, input: Value) -> Value:
     return g * (exp(-(input * input)) * -_TWO_OVER_ROOT_PI)
 
 
@@ -324,11 +324,11 @@ ndtr = unary(
 
 
 @ndtr.vjp
-def ndtr_vjp(g: Value, input: Value) -> Any:
+def ndtr_vjp(g: Value, input: Value) -> Value:
     return g * normal_density(input)
 
 
-def normal_density(x: Any) -> Any:
+def normal_density(x: Value) -> Value:
     """The density of the normal distribution."""
     return exp(x * x * -0.5) * _INVERSE_ROOT_2PI
 
@@ -343,7 +343,7 @@ sigmoid = unary("sigmoid", "1 / (1 + exp(-input)).", ref=sigmoid_array, scalar=e
 
 
 @sigmoid.vjp
-def sigmoid_vjp(g: Value, out: Value) -> Any:
+def sigmoid_vjp(g: Value, out: Value) -> Value:
     out = widened(out)
     return convert(widened(g) * (out * (1 - out)), g.dtype)
 
@@ -364,7 +364,7 @@ def logit_meta(input: TensorType, eps: float | None) -> TensorType:
 
 
 @logit.ref
-def logit_ref(input: Any, eps: float | None) -> Array:
+def logit_ref(input: ArrayLike, eps: float | None) -> Array:
     def function(x: Array) -> Array:
         x = x if eps is None else np.clip(x, x.dtype.type(eps), 1 - x.dtype.type(eps))
         return np.log(x / (1 - x))
@@ -385,7 +385,7 @@ def logit_lower(at: At, input: Operand, eps: float | None) -> Scalar:
 
 
 @logit.vjp
-def logit_vjp(g: Value, input: Value, eps: float | None) -> Any:
+def logit_vjp(g: Value, input: Value, eps: float | None) -> Value:
     x = widened(input)
     grad = convert(widened(g) / (x * (1 - x)), g.dtype)
     if eps is None:
@@ -446,39 +446,39 @@ cube = unary(
 
 
 @cube.vjp
-def cube_vjp(g: Value, input: Value) -> Any:
+def cube_vjp(g: Value, input: Value) -> Value:
     return g * (conjugate(input * input) * 3)
 
 
 # Powers that have an operator of their own, which costs less than `pow`.
-_POWERS = {2: square, 3: cube, 0.5: sqrt, -0.5: rsqrt, -1: reciprocal}
+_POWERS: dict[object, Operator] = {2: square, 3: cube, 0.5: sqrt, -0.5: rsqrt, -1: reciprocal}
 
 
-def raised(input: Any, exponent: Any) -> Any:
+def raised(input: Value | float, exponent: Value | float) -> Value:
     """input ** exponent, by a cheaper operator where a Python number has one in `_POWERS`."""
-    special = _POWERS.get(exponent) if type(exponent) in (int, float) and isinstance(input, Value) else None
-    if special is None or not input.dtype.is_floating_point:
+    special = _POWERS.get(exponent) if type(exponent) in (int, float) else None
+    if special is None or not isinstance(input, Value) or not input.dtype.is_floating_point:
         return pow_(input, exponent)
     return special(input)
 
 
 @pow_.vjp
-def pow_vjp(g: Value, input: Value, other: Value, out: Value) -> Any:
-    by_base: Any = None
+def pow_vjp(g: Value, input: Value, other: Value, out: Value) -> Gradients:
+    by_base: Value | None = None
     if isinstance(input, Value):
         if isinstance(other, Value):
             slope = where(eq(other, 0), 0.0, other * pow_(input, other - 1))
         else:
             slope = raised(input, other - 1) * other if other != 0 else zeros_of(input)
         by_base = unbroadcast(g * slope, input)
-    by_exponent: Any = None
+    by_exponent: Value | None = None
     if isinstance(other, Value):
         if isinstance(input, Value):
             base_is_0 = logical_and(eq(input, 0), other >= 0)
-            by_exponent = g * where(base_is_0, 0.0, out * log(input))
+            slope = where(base_is_0, 0.0, out * log(input))
         else:
-            by_exponent = g * (out * math.log(input)) if input > 0 else g * where(other >= 0, 0.0, math.nan)
-        by_exponent = unbroadcast(by_exponent, other)
+            slope = out * math.log(input) if input > 0 else where(other >= 0, 0.0, math.nan)
+        by_exponent = unbroadcast(g * slope, other)
     return by_base, by_exponent
 
 
@@ -493,7 +493,7 @@ hypot = binary(
 
 
 @hypot.vjp
-def hypot_vjp(g: Value, input: Value, other: Value, out: Value) -> Any:
+def hypot_vjp(g: Value, input: Value, other: Value, out: Value) -> Gradients:
     return unbroadcast(g * (input / out), input), unbroadcast(g * (other / out), other)
 
 
@@ -506,17 +506,17 @@ float_power = define(
 
 
 @float_power.decompose
-def float_power_decompose(input: Value, exponent: Value) -> Any:
+def float_power_decompose(input: Value, exponent: Value) -> Value:
     return pow_(_as_float64(input), _as_float64(exponent))
 
 
-def _as_float64(value: Any) -> Any:
+def _as_float64(value: Value | float) -> Value | float:
     check_dtype(float_power, value.dtype if isinstance(value, Value) else number_dtype(value))
     return to_dtype(value, float64) if isinstance(value, Value) else float(value)
 
 
 @float_power.ref
-def float_power_ref(input: Any, exponent: Any) -> Array:
+def float_power_ref(input: ArrayLike, exponent: ArrayLike) -> Array:
     return np.asarray(np.power(np.asarray(input, np.float64), np.asarray(exponent, np.float64)))
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from rushlight.ir.dtype import DType, Kind
 from rushlight.ir.interpret import maximum_array, minimum_array
@@ -28,7 +29,7 @@ from rushlight.ops.pointwise.definition import (
 )
 from rushlight.ops.pointwise.selection import where
 from rushlight.ops.promote import unbroadcast
-from rushlight.ops.record import Fact, Operator, Sample, define
+from rushlight.ops.record import Fact, Gradients, Operator, Sample, define
 from rushlight.support.errors import require
 
 # Rounding: integers are their own.
@@ -44,7 +45,7 @@ def _rounding(name: str, doc: str, ref: Callable[..., Any], word: str) -> Operat
     )
 
     @op.vjp
-    def rounding_vjp(g: Value) -> Any:
+    def rounding_vjp(g: Value) -> Value | None:
         return zeros_of(g)
 
     return op
@@ -65,7 +66,7 @@ frac = unary(
 
 
 @frac.vjp
-def frac_vjp(g: Value) -> Any:
+def frac_vjp(g: Value) -> Value:
     return g
 
 
@@ -92,7 +93,7 @@ def _power(decimals: int) -> float:
 
 
 @round_.ref
-def round_ref(input: Any, decimals: int) -> Array:
+def round_ref(input: ArrayLike, decimals: int) -> Array:
     def function(x: Array) -> Array:
         if x.dtype.kind != "f":
             return x
@@ -118,7 +119,7 @@ def round_lower(at: At, input: Operand, decimals: int) -> Scalar:
 
 
 @round_.vjp
-def round_vjp(g: Value) -> Any:
+def round_vjp(g: Value) -> Value | None:
     return zeros_of(g)
 
 
@@ -133,7 +134,7 @@ def round_samples(rng: np.random.Generator) -> Iterator[Sample]:
 # Extrema of pairs.
 
 
-def _halved_at_ties(g: Any, of: Any, other: Any, loses: Any) -> Any:
+def _halved_at_ties(g: Value, of: object, other: object, loses: Value) -> Value | None:
     """g, half of it where the operands tie, nothing where `of` loses."""
     if not isinstance(of, Value):
         return None
@@ -154,7 +155,7 @@ minimum = _pairwise("minimum", "The smaller of each pair; NaN if one is.", minim
 
 
 @maximum.vjp
-def maximum_vjp(g: Value, input: Value, other: Value) -> Any:
+def maximum_vjp(g: Value, input: Value, other: Value) -> Gradients:
     return (
         _halved_at_ties(g, input, other, input < other),
         _halved_at_ties(g, other, input, input > other),
@@ -162,7 +163,7 @@ def maximum_vjp(g: Value, input: Value, other: Value) -> Any:
 
 
 @minimum.vjp
-def minimum_vjp(g: Value, input: Value, other: Value) -> Any:
+def minimum_vjp(g: Value, input: Value, other: Value) -> Gradients:
     return (
         _halved_at_ties(g, input, other, input > other),
         _halved_at_ties(g, other, input, input < other),
@@ -200,7 +201,7 @@ fmin = binary(
 )
 
 
-def _taken(g: Any, input: Any, other: Any, first: Any) -> Any:
+def _taken(g: Value, input: Value | float, other: Value | float, first: Value) -> Gradients:
     """The gradient to the operand that was taken; the first one at ties."""
     if isinstance(other, Value):
         first = logical_or(first, isnan(other))
@@ -211,12 +212,12 @@ def _taken(g: Any, input: Any, other: Any, first: Any) -> Any:
 
 
 @fmax.vjp
-def fmax_vjp(g: Value, input: Value, other: Value) -> Any:
+def fmax_vjp(g: Value, input: Value, other: Value) -> Gradients:
     return _taken(g, input, other, input >= other)
 
 
 @fmin.vjp
-def fmin_vjp(g: Value, input: Value, other: Value) -> Any:
+def fmin_vjp(g: Value, input: Value, other: Value) -> Gradients:
     return _taken(g, input, other, input <= other)
 
 
@@ -238,7 +239,7 @@ def clamp_meta(input: TensorType, min: TensorType | None, max: TensorType | None
 
 
 @clamp.ref
-def clamp_ref(input: Any, min: Any, max: Any) -> Array:
+def clamp_ref(input: ArrayLike, min: ArrayLike | None, max: ArrayLike | None) -> Array:
     def function(x: Array, low: Array | None, high: Array | None) -> Array:
         x = x if low is None else maximum_array(x, low)
         return x if high is None else minimum_array(x, high)
@@ -262,8 +263,8 @@ def clamp_lower(at: At, input: Operand, min: Operand | None, max: Operand | None
 
 
 @clamp.vjp
-def clamp_vjp(g: Value, input: Value, min: Any, max: Any) -> Any:
-    inside: Any = None
+def clamp_vjp(g: Value, input: Value, min: Value | None, max: Value | None) -> Gradients:
+    inside: Value | None = None
     for bound, test in ((min, input.__ge__), (max, input.__le__)):
         if bound is not None:
             inside = test(bound) if inside is None else logical_and(inside, test(bound))
@@ -293,7 +294,7 @@ clamp_min = binary(
 
 
 @clamp_min.vjp
-def clamp_min_vjp(g: Value, input: Value, other: Value) -> Any:
+def clamp_min_vjp(g: Value, input: Value, other: Value) -> Gradients:
     by_bound = unbroadcast(where(input < other, g, 0.0), other) if isinstance(other, Value) else None
     return unbroadcast(where(input >= other, g, 0.0), input), by_bound
 
@@ -304,7 +305,7 @@ clamp_max = binary(
 
 
 @clamp_max.vjp
-def clamp_max_vjp(g: Value, input: Value, other: Value) -> Any:
+def clamp_max_vjp(g: Value, input: Value, other: Value) -> Gradients:
     by_bound = unbroadcast(where(input > other, g, 0.0), other) if isinstance(other, Value) else None
     return unbroadcast(where(input <= other, g, 0.0), input), by_bound
 
@@ -334,7 +335,7 @@ def nan_to_num_meta(input: TensorType, nan: float | None, posinf: float | None, 
 
 
 @nan_to_num.ref
-def nan_to_num_ref(input: Any, nan: float | None, posinf: float | None, neginf: float | None) -> Array:
+def nan_to_num_ref(input: ArrayLike, nan: float | None, posinf: float | None, neginf: float | None) -> Array:
     x = np.asarray(input)
     if x.dtype.kind in "biu":
         return x.copy()
@@ -361,7 +362,7 @@ def nan_to_num_lower(at: At, input: Operand, nan: float | None, posinf: float | 
 
 
 @nan_to_num.vjp
-def nan_to_num_vjp(g: Value, input: Value) -> Any:
+def nan_to_num_vjp(g: Value, input: Value) -> Value:
     return where(isfinite(input), g, 0.0)
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from rushlight.ir.dtype import DType, Kind, bfloat16, bool_, float16, float32, float64, int8, int64
 from rushlight.ir.interpret import cast_array
@@ -28,7 +28,7 @@ from rushlight.ops.pointwise.definition import (
     zeros_of,
 )
 from rushlight.ops.promote import promote, unbroadcast
-from rushlight.ops.record import Fact, Sample, define
+from rushlight.ops.record import Fact, Gradients, Sample, define
 from rushlight.support.errors import require
 
 # Selection.
@@ -51,7 +51,7 @@ def where_meta(condition: TensorType, input: TensorType, other: TensorType) -> T
 
 
 @where.ref
-def where_ref(condition: Any, input: Any, other: Any) -> Array:
+def where_ref(condition: ArrayLike, input: ArrayLike, other: ArrayLike) -> Array:
     dtype = promote(array_type(input), array_type(other))
     values = [computed(where, lambda x: x, [value], dtype=dtype) for value in (input, other)]
     return np.asarray(np.where(np.asarray(condition), *values))
@@ -65,7 +65,7 @@ def where_lower(at: At, condition: Operand, input: Operand, other: Operand) -> S
 
 
 @where.vjp
-def where_vjp(g: Value, condition: Value, input: Value, other: Value) -> Any:
+def where_vjp(g: Value, condition: Value, input: Value, other: Value) -> Gradients:
     return (
         None,
         unbroadcast(where(condition, g, 0.0), input) if isinstance(input, Value) else None,
@@ -99,7 +99,7 @@ def to_dtype_meta(input: TensorType, dtype: DType) -> TensorType:
 
 
 @to_dtype.ref
-def to_dtype_ref(input: Any, dtype: DType) -> Array:
+def to_dtype_ref(input: ArrayLike, dtype: DType) -> Array:
     array = np.asarray(input)
     with np.errstate(all="ignore"):
         return cast_array(np.real(array) if dtype.kind is not Kind.COMPLEX else array, dtype)
@@ -111,7 +111,7 @@ def to_dtype_lower(at: At, input: Operand, dtype: DType) -> Scalar:
 
 
 @to_dtype.vjp(types=("input",))
-def to_dtype_vjp(g: Value, input: TensorType) -> Any:
+def to_dtype_vjp(g: Value, input: TensorType) -> Value:
     return to_dtype(g, input.dtype)
 
 
@@ -135,7 +135,7 @@ def clone_meta(input: TensorType) -> TensorType:
 
 
 @clone.ref
-def clone_ref(input: Any) -> Array:
+def clone_ref(input: ArrayLike) -> Array:
     return np.array(input, array_type(input).dtype.numpy)
 
 
@@ -145,7 +145,7 @@ def clone_lower(at: At, input: Operand) -> Scalar:
 
 
 @clone.vjp
-def clone_vjp(g: Value) -> Any:
+def clone_vjp(g: Value) -> Value:
     return g
 
 
@@ -170,7 +170,7 @@ def fill_meta(input: TensorType, value: TensorType) -> TensorType:
 
 
 @fill.ref
-def fill_ref(input: Any, value: Any) -> Array:
+def fill_ref(input: ArrayLike, value: ArrayLike) -> Array:
     array = np.asarray(input)
     return np.full(array.shape, to_dtype_ref(value, array_type(input).dtype))
 
@@ -181,7 +181,7 @@ def fill_lower(at: At, input: Operand, value: Operand) -> Scalar:
 
 
 @fill.vjp
-def fill_vjp(g: Value, value: Value) -> Any:
+def fill_vjp(g: Value, value: Value) -> Gradients:
     by_value = None
     if isinstance(value, Value):
         by_value = unbroadcast(g, value)
@@ -212,7 +212,7 @@ def lerp_meta(input: TensorType, end: TensorType, weight: TensorType) -> TensorT
 
 
 @lerp.ref
-def lerp_ref(input: Any, end: Any, weight: Any) -> Array:
+def lerp_ref(input: ArrayLike, end: ArrayLike, weight: ArrayLike) -> Array:
     def function(a: Array, b: Array, w: Array) -> Array:
         return np.where(np.abs(w) < 0.5, a + w * (b - a), b - (b - a) * (1 - w))
 
@@ -229,7 +229,7 @@ def lerp_lower(at: At, input: Operand, end: Operand, weight: Operand) -> Scalar:
 
 
 @lerp.vjp
-def lerp_vjp(g: Value, input: Value, end: Value, weight: Any) -> Any:
+def lerp_vjp(g: Value, input: Value, end: Value, weight: Value | float) -> Gradients:
     by_weight = unbroadcast(g * (end - input), weight) if isinstance(weight, Value) else None
     return unbroadcast(g * (1 - weight), input), unbroadcast(g * weight, end), by_weight
 
@@ -250,7 +250,7 @@ addcmul = define(
 )
 
 
-def _times(value: Any, item: Any) -> Any:
+def _times(value: Value | complex | None, item: Value) -> Value:
     return item if value is None else value * item
 
 
@@ -260,7 +260,7 @@ def addcmul_meta(input: TensorType, tensor1: TensorType, tensor2: TensorType, va
 
 
 @addcmul.ref
-def addcmul_ref(input: Any, tensor1: Any, tensor2: Any, value: Any) -> Array:
+def addcmul_ref(input: ArrayLike, tensor1: ArrayLike, tensor2: ArrayLike, value: ArrayLike | None) -> Array:
     return computed(addcmul, lambda x, a, b, v: x + _times(v, a) * b, [input, tensor1, tensor2, value])
 
 
@@ -271,7 +271,7 @@ def addcmul_lower(at: At, input: Operand, tensor1: Operand, tensor2: Operand, va
 
 
 @addcmul.vjp
-def addcmul_vjp(g: Value, input: Value, tensor1: Value, tensor2: Value, value: Any) -> Any:
+def addcmul_vjp(g: Value, input: Value, tensor1: Value, tensor2: Value, value: Value | None) -> Gradients:
     scaled = g if value is None else g * conjugate(value)
     by_first, by_second = scaled * conjugate(tensor2), scaled * conjugate(tensor1)
     return unbroadcast(g, input), unbroadcast(by_first, tensor1), unbroadcast(by_second, tensor2), None
@@ -299,7 +299,7 @@ def addcdiv_meta(input: TensorType, tensor1: TensorType, tensor2: TensorType, va
 
 
 @addcdiv.ref
-def addcdiv_ref(input: Any, tensor1: Any, tensor2: Any, value: Any) -> Array:
+def addcdiv_ref(input: ArrayLike, tensor1: ArrayLike, tensor2: ArrayLike, value: ArrayLike | None) -> Array:
     return computed(addcdiv, lambda x, a, b, v: x + _times(v, a) / b, [input, tensor1, tensor2, value])
 
 
@@ -310,7 +310,7 @@ def addcdiv_lower(at: At, input: Operand, tensor1: Operand, tensor2: Operand, va
 
 
 @addcdiv.vjp
-def addcdiv_vjp(g: Value, input: Value, tensor1: Value, tensor2: Value, value: Any) -> Any:
+def addcdiv_vjp(g: Value, input: Value, tensor1: Value, tensor2: Value, value: Value | None) -> Gradients:
     slope = (g if value is None else g * value) / tensor2
     by_divisor = -slope * (tensor1 / tensor2)
     return unbroadcast(g, input), unbroadcast(slope, tensor1), unbroadcast(by_divisor, tensor2), None

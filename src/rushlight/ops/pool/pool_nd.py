@@ -29,7 +29,7 @@ from rushlight.support.errors import require
 from rushlight.sym import Size, SizeExpr, axis_symbol, ceildiv, maximum, minimum, mod, product
 
 
-def _windows(dims: int, kernel_size: Any, stride: Any, padding: Any, op: str) -> tuple[Ints, Ints, Ints]:
+def _windows(dims: int, kernel_size: Ints, stride: Ints | None, padding: Ints, op: str) -> tuple[Ints, Ints, Ints]:
     """Kernel, stride (the kernel where it is not given) and padding for each dim."""
     kernel = per_dim(kernel_size, dims, "kernel_size", op)
     steps = kernel if stride in (None, ()) else per_dim(stride, dims, "stride", op)
@@ -47,12 +47,16 @@ def _max(dims: int) -> Operator:
     )
 
     @op.decompose
-    def max_decompose(input: Value, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> Any:
+    def max_decompose(
+        input: Value, kernel_size: Ints, stride: Ints | None, padding: Ints, dilation: Ints, ceil_mode: bool
+    ) -> Value:
         rule = _windows(dims, kernel_size, stride, padding, name)
         return max_pool(input, *rule, per_dim(dilation, dims, "dilation", name), ceil_mode)
 
     @op.ref
-    def max_ref(input: Array, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> Array:
+    def max_ref(
+        input: Array, kernel_size: Ints, stride: Ints | None, padding: Ints, dilation: Ints, ceil_mode: bool
+    ) -> Array:
         rule = _windows(dims, kernel_size, stride, padding, name)
         return max_pool_ref(input, *rule, per_dim(dilation, dims, "dilation", name), ceil_mode)
 
@@ -81,7 +85,7 @@ def _max_with_indices(dims: int) -> Operator:
 
     @op.decompose
     def indices_decompose(
-        input: Value, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
+        input: Value, kernel_size: Ints, stride: Ints | None, padding: Ints, dilation: Ints, ceil_mode: bool
     ) -> tuple[Any, Any]:
         rule = (
             *_windows(dims, kernel_size, stride, padding, name),
@@ -96,7 +100,7 @@ def _max_with_indices(dims: int) -> Operator:
 
     @op.ref
     def indices_ref(
-        input: Array, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
+        input: Array, kernel_size: Ints, stride: Ints | None, padding: Ints, dilation: Ints, ceil_mode: bool
     ) -> tuple[Array, Array]:
         rule = (
             *_windows(dims, kernel_size, stride, padding, name),
@@ -130,22 +134,22 @@ def _avg(dims: int) -> Operator:
     @op.decompose
     def avg_decompose(
         input: Value,
-        kernel_size: Any,
-        stride: Any,
-        padding: Any,
+        kernel_size: Ints,
+        stride: Ints | None,
+        padding: Ints,
         ceil_mode: bool,
         count_include_pad: bool,
         divisor_override: int | None,
-    ) -> Any:
+    ) -> Value:
         rule = _windows(dims, kernel_size, stride, padding, name)
         return avg_pool(input, *rule, ceil_mode, count_include_pad, divisor_override)
 
     @op.ref
     def avg_ref(
         input: Array,
-        kernel_size: Any,
-        stride: Any,
-        padding: Any,
+        kernel_size: Ints,
+        stride: Ints | None,
+        padding: Ints,
         ceil_mode: bool,
         count_include_pad: bool,
         divisor_override: int | None,
@@ -175,13 +179,13 @@ adaptive_avg_pool = define(
 )
 
 
-def _window(place: Any, size: Any, count: Any) -> tuple[Any, Any]:
+def _window(place: Size, size: Size, count: Size) -> tuple[Size, Size]:
     """The range of the input that window `place` of `count` covers, or of the windows that cover place `place`."""
     count = _divisor(count)
     return (place * size) // count, ceildiv((place + 1) * size, count)
 
 
-def _divisor(size: Any) -> Any:
+def _divisor(size: Size) -> Size:
     """A size to divide by: 1 for a known 0, which has no windows."""
     return max(size, 1) if isinstance(size, int) else size
 
@@ -237,7 +241,7 @@ def adaptive_avg_pool_ref(input: Array, output_size: Ints) -> Array:
     lead = x.ndim - len(output_size)
     found = np.zeros((*x.shape[:lead], *output_size), x.dtype)
     for place in np.ndindex(*output_size):
-        window = [slice(*_window(*item)) for item in zip(place, x.shape[lead:], output_size, strict=True)]
+        window: list[slice] = [slice(*_window(*item)) for item in zip(place, x.shape[lead:], output_size, strict=True)]
         found[(..., *place)] = np.mean(x[(..., *window)], tuple(range(lead, x.ndim)))
     return found.astype(input.dtype)
 
@@ -253,7 +257,7 @@ def adaptive_avg_pool_lower(at: At, input: Operand, output_size: Shape) -> Scala
 
 
 @adaptive_avg_pool.vjp(types=("input",))
-def adaptive_avg_pool_vjp(g: Value, input: TensorType, output_size: Shape) -> Any:
+def adaptive_avg_pool_vjp(g: Value, input: TensorType, output_size: Shape) -> Value:
     return adaptive_avg_pool_backward(g, input.shape[len(input.shape) - len(output_size) :])
 
 
@@ -286,7 +290,7 @@ def adaptive_avg_pool_backward_ref(grad: Array, input_space: Ints) -> Array:
     lead = g.ndim - len(input_space)
     found = np.zeros((*g.shape[:lead], *input_space), g.dtype)
     for place in np.ndindex(*g.shape[lead:]):
-        window = [slice(*_window(*item)) for item in zip(place, input_space, g.shape[lead:], strict=True)]
+        window: list[slice] = [slice(*_window(*item)) for item in zip(place, input_space, g.shape[lead:], strict=True)]
         count = np.prod([part.stop - part.start for part in window])
         found[(..., *window)] += (g[(..., *place)] / g.dtype.type(count)).reshape(*g.shape[:lead], *(1,) * len(place))
     return found.astype(grad.dtype)
@@ -303,7 +307,7 @@ def adaptive_avg_pool_backward_lower(at: At, grad: Operand, input_space: Shape) 
 
 
 @adaptive_avg_pool_backward.vjp(types=("grad",))
-def adaptive_avg_pool_backward_vjp(g: Value, grad: TensorType, input_space: Shape) -> Any:
+def adaptive_avg_pool_backward_vjp(g: Value, grad: TensorType, input_space: Shape) -> Value:
     return adaptive_avg_pool(g, grad.shape[len(grad.shape) - len(input_space) :])
 
 
@@ -322,11 +326,11 @@ def _adaptive(dims: int) -> Operator:
     )
 
     @op.decompose
-    def adaptive_decompose(input: Value, output_size: Any) -> Any:
+    def adaptive_decompose(input: Value, output_size: tuple[Size | None, ...]) -> Value:
         return adaptive_avg_pool(input, _output_size(input.shape, output_size, dims, name))
 
     @op.ref
-    def adaptive_ref(input: Array, output_size: Any) -> Array:
+    def adaptive_ref(input: Array, output_size: tuple[Size | None, ...]) -> Array:
         sizes: Any = _output_size(input.shape, output_size, dims, name)
         return adaptive_avg_pool_ref(input, sizes)
 
@@ -338,7 +342,7 @@ def _adaptive(dims: int) -> Operator:
     return op
 
 
-def _output_size(shape: Shape, output_size: Any, dims: int, op: str) -> Shape:
+def _output_size(shape: Shape, output_size: tuple[Size | None, ...], dims: int, op: str) -> Shape:
     require(len(shape) > dims, "S002", f"{op}: a tensor of at least {dims + 1} dims is expected", input=shape)
     wanted = per_dim(output_size, dims, "output_size", op)
     return tuple([own if size is None else size for own, size in zip(shape[len(shape) - dims :], wanted, strict=True)])

@@ -51,7 +51,7 @@ def _space(shape: Shape, kernel: Ints) -> tuple[Shape, Shape]:
 
 
 def _window_arrays(
-    x: Array, kernel: Ints, stride: Ints, padding: Ints, dilation: Ints, out: Ints, fill: Any
+    x: Array, kernel: Ints, stride: Ints, padding: Ints, dilation: Ints, out: Ints, fill: float
 ) -> tuple[Array, Array]:
     """(Windows (*lead, *out, elements), the flat place in space of each, -1 for padding)."""
     lead = x.ndim - len(kernel)
@@ -68,7 +68,7 @@ def _window_arrays(
     return np.where(inside, elements, fill).astype(x.dtype), np.where(inside, flat.reshape(*out, -1), -1)
 
 
-def lowest(dtype: np.dtype[Any]) -> Any:
+def lowest(dtype: np.dtype[Any]) -> float:
     """The least number of a dtype."""
     limits: Any = np.iinfo(np.dtype(dtype.str)) if dtype.kind in "iu" else None
     return -np.inf if limits is None else int(limits.min)
@@ -128,7 +128,7 @@ def max_pool_lower(
 @max_pool.vjp
 def max_pool_vjp(
     g: Value, input: Value, kernel_size: Ints, stride: Ints, padding: Ints, dilation: Ints, ceil_mode: bool
-) -> Any:
+) -> Value:
     lead, space = _space(input.shape, kernel_size)
     places = max_pool_indices(input, kernel_size, stride, padding, dilation, ceil_mode)
     count = product(g.shape[len(lead) :])
@@ -290,7 +290,7 @@ def avg_pool_vjp(
     ceil_mode: bool,
     count_include_pad: bool,
     divisor_override: int | None,
-) -> Any:
+) -> Value:
     _, space = _space(input.shape, kernel_size)
     return avg_pool_backward(g, space, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 
@@ -388,7 +388,7 @@ def avg_pool_backward_vjp(
     ceil_mode: bool,
     count_include_pad: bool,
     divisor_override: int | None,
-) -> Any:
+) -> Value:
     return avg_pool(g, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 
 

@@ -17,7 +17,7 @@ from rushlight.ops.dims import Array, At, Dims, Shape, normal, wrap_dim
 from rushlight.ops.index.read import gather
 from rushlight.ops.pointwise.comparison import eq
 from rushlight.ops.pointwise.selection import where
-from rushlight.ops.record import Fact, Operator, Sample, define
+from rushlight.ops.record import Fact, Gradients, Operator, Sample, define
 from rushlight.ops.reduce.reduction import (
     Reduced,
     axes_tuple,
@@ -53,7 +53,7 @@ def _widened_element(frame: Reduced, input: Operand) -> Scalar:
     return cast(body, uint8) if body.type is bool_ else cast(body, compute_dtype(body.type))
 
 
-def _minmax_vjp(g: Value, out: Value, input: Value, dim: Dims, keepdim: bool, op: str) -> Any:
+def _minmax_vjp(g: Value, out: Value, input: Value, dim: Dims, keepdim: bool, op: str) -> Value:
     # Elements that tie for the extreme share the gradient evenly, as in PyTorch.
     hit = eq(input, restored(out, input.shape, dim, keepdim, op))
     shared = restored(g, input.shape, dim, keepdim, op) / sum_(hit, dim, True)
@@ -85,7 +85,7 @@ def amax_lower(at: At, input: Operand, dim: Dims, keepdim: bool) -> Scalar:
 
 
 @amax.vjp
-def amax_vjp(g: Value, out: Value, input: Value, dim: Dims, keepdim: bool) -> Any:
+def amax_vjp(g: Value, out: Value, input: Value, dim: Dims, keepdim: bool) -> Value:
     return _minmax_vjp(g, out, input, dim, keepdim, "amax")
 
 
@@ -121,7 +121,7 @@ def amax_or_lowest_lower(at: At, input: Operand, dim: Dims, keepdim: bool) -> Sc
 
 
 @amax_or_lowest.vjp
-def amax_or_lowest_vjp(g: Value, out: Value, input: Value, dim: Dims, keepdim: bool) -> Any:
+def amax_or_lowest_vjp(g: Value, out: Value, input: Value, dim: Dims, keepdim: bool) -> Value:
     return _minmax_vjp(g, out, input, dim, keepdim, "amax_or_lowest")
 
 
@@ -156,7 +156,7 @@ def amin_lower(at: At, input: Operand, dim: Dims, keepdim: bool) -> Scalar:
 
 
 @amin.vjp
-def amin_vjp(g: Value, out: Value, input: Value, dim: Dims, keepdim: bool) -> Any:
+def amin_vjp(g: Value, out: Value, input: Value, dim: Dims, keepdim: bool) -> Value:
     return _minmax_vjp(g, out, input, dim, keepdim, "amin")
 
 
@@ -254,7 +254,7 @@ max_ = define("max(Tensor input) -> Tensor", "The largest element of all.", dtyp
 
 
 @max_.decompose
-def max_decompose(input: Value) -> Any:
+def max_decompose(input: Value) -> Value:
     return amax(input, ())
 
 
@@ -272,7 +272,7 @@ min_ = define("min(Tensor input) -> Tensor", "The smallest element of all.", dty
 
 
 @min_.decompose
-def min_decompose(input: Value) -> Any:
+def min_decompose(input: Value) -> Value:
     return amin(input, ())
 
 
@@ -298,7 +298,7 @@ min_dim = define(
 )
 
 
-def _minmax_along(place: Operator, input: Value, dim: int, keepdim: bool) -> tuple[Any, Any]:
+def _minmax_along(place: Operator, input: Value, dim: int, keepdim: bool) -> tuple[Value, Value]:
     if input.ndim == 0:
         return alias(input), place(input)
     indices = place(input, dim, True)
@@ -308,7 +308,7 @@ def _minmax_along(place: Operator, input: Value, dim: int, keepdim: bool) -> tup
     return squeeze(values, dim), squeeze(indices, dim)
 
 
-def _minmax_along_vjp(g: Any, indices: Value, input: TensorType, dim: int, keepdim: bool) -> Any:
+def _minmax_along_vjp(g: Gradients, indices: Value, input: TensorType, dim: int, keepdim: bool) -> Value | None:
     if g[0] is None or not input.shape:
         return g[0]
     place = wrap_dim(dim, len(input.shape), "max")
@@ -320,7 +320,7 @@ def _minmax_along_vjp(g: Any, indices: Value, input: TensorType, dim: int, keepd
 
 
 @max_dim.decompose
-def max_dim_decompose(input: Value, dim: int, keepdim: bool) -> tuple[Any, Any]:
+def max_dim_decompose(input: Value, dim: int, keepdim: bool) -> tuple[Value, Value]:
     return _minmax_along(argmax, input, dim, keepdim)
 
 
@@ -330,7 +330,7 @@ def max_dim_ref(input: Array, dim: int, keepdim: bool) -> tuple[Array, Array]:
 
 
 @max_dim.vjp(types=("input",))
-def max_dim_vjp(g: Any, indices: Value, input: TensorType, dim: int, keepdim: bool) -> Any:
+def max_dim_vjp(g: Gradients, indices: Value, input: TensorType, dim: int, keepdim: bool) -> Value | None:
     return _minmax_along_vjp(g, indices, input, dim, keepdim)
 
 
@@ -342,7 +342,7 @@ def max_dim_samples(rng: np.random.Generator) -> Iterator[Sample]:
 
 
 @min_dim.decompose
-def min_dim_decompose(input: Value, dim: int, keepdim: bool) -> tuple[Any, Any]:
+def min_dim_decompose(input: Value, dim: int, keepdim: bool) -> tuple[Value, Value]:
     return _minmax_along(argmin, input, dim, keepdim)
 
 
@@ -352,7 +352,7 @@ def min_dim_ref(input: Array, dim: int, keepdim: bool) -> tuple[Array, Array]:
 
 
 @min_dim.vjp(types=("input",))
-def min_dim_vjp(g: Any, indices: Value, input: TensorType, dim: int, keepdim: bool) -> Any:
+def min_dim_vjp(g: Gradients, indices: Value, input: TensorType, dim: int, keepdim: bool) -> Value | None:
     return _minmax_along_vjp(g, indices, input, dim, keepdim)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
@@ -23,7 +22,7 @@ from rushlight.ops.view.reorder import squeeze
 from rushlight.support.errors import fail
 
 
-def centred_squares(input: Value, dim: Dims) -> tuple[Any, Any]:
+def centred_squares(input: Value, dim: Dims) -> tuple[Value, Value]:
     """(mean, squares of the distances from it), both broadcasting against the input, in two passes."""
     middle = mean(input, dim, True)
     offset = input - middle
@@ -47,7 +46,7 @@ var = define(
 
 
 @var.decompose
-def var_decompose(input: Value, dim: Dims, correction: float, keepdim: bool) -> Any:
+def var_decompose(input: Value, dim: Dims, correction: float, keepdim: bool) -> Value:
     require_floating(TensorType(input.shape, input.dtype), "var")
     dims = wrap_dims(dim, input.ndim, "var")
     _, squares = centred_squares(widened(input), dims)
@@ -76,7 +75,7 @@ std = define(
 
 
 @std.decompose
-def std_decompose(input: Value, dim: Dims, correction: float, keepdim: bool) -> Any:
+def std_decompose(input: Value, dim: Dims, correction: float, keepdim: bool) -> Value:
     # Squares of large float32 numbers overflow although their root does not; PyTorch computes in float64 too.
     require_floating(TensorType(input.shape, input.dtype), "std")
     wide = input if input.dtype.is_complex else convert(input, float64)
@@ -102,7 +101,7 @@ var_mean = define(
 
 
 @var_mean.decompose
-def var_mean_decompose(input: Value, dim: Dims, correction: float, keepdim: bool) -> tuple[Any, Any]:
+def var_mean_decompose(input: Value, dim: Dims, correction: float, keepdim: bool) -> tuple[Value, Value]:
     require_floating(TensorType(input.shape, input.dtype), "var_mean")
     dims = wrap_dims(dim, input.ndim, "var_mean")
     middle, squares = centred_squares(widened(input), dims)
@@ -133,7 +132,7 @@ vector_norm = define(
 
 
 @vector_norm.decompose
-def vector_norm_decompose(input: Value, ord: float, dim: Dims, keepdim: bool, dtype: DType | None) -> Any:
+def vector_norm_decompose(input: Value, ord: float, dim: Dims, keepdim: bool, dtype: DType | None) -> Value:
     magnitude = abs_(widened(input if dtype is None else convert(input, dtype)))
     result = dtype or input.dtype
     if ord == float("inf"):
@@ -167,7 +166,7 @@ def vector_norm_ref(input: Array, ord: float, dim: Dims, keepdim: bool, dtype: D
 
 
 @vector_norm.vjp
-def vector_norm_vjp(g: Value, out: Value, input: Value, ord: float, dim: Dims, keepdim: bool) -> Any:
+def vector_norm_vjp(g: Value, out: Value, input: Value, ord: float, dim: Dims, keepdim: bool) -> Value | None:
     g = convert(restored(g, input.shape, dim, keepdim, "norm"), input.dtype)
     total = convert(restored(out, input.shape, dim, keepdim, "norm"), input.dtype)
     if ord == 0:
@@ -204,11 +203,11 @@ norm = define(
 
 
 @norm.decompose
-def norm_decompose(input: Value, p: Any, dim: Dims, keepdim: bool, dtype: DType | None) -> Any:
+def norm_decompose(input: Value, p: float | str | None, dim: Dims, keepdim: bool, dtype: DType | None) -> Value:
     return vector_norm(input, _order_of(p), dim, keepdim, dtype=dtype)
 
 
-def _order_of(p: Any) -> float:
+def _order_of(p: float | str | None) -> float:
     if isinstance(p, str) and p != "fro":
         fail("A006", f"norm: the order is a number or 'fro', not {p!r}")
     if p is not None and not isinstance(p, (str, int, float)):
@@ -217,7 +216,7 @@ def _order_of(p: Any) -> float:
 
 
 @norm.ref
-def norm_ref(input: Array, p: Any, dim: Dims, keepdim: bool, dtype: DType | None) -> Array:
+def norm_ref(input: Array, p: float | str | None, dim: Dims, keepdim: bool, dtype: DType | None) -> Array:
     return vector_norm_ref(input, _order_of(p), dim, keepdim, dtype)
 
 

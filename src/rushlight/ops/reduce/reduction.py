@@ -100,7 +100,7 @@ def axes_tuple(array: Array, dim: Dims, op: str) -> tuple[int, ...]:
     return wrap_dims(dim, array.ndim, op)
 
 
-def restored(value: Value, shape: Shape, dim: Dims, keepdim: bool, op: str) -> Any:
+def restored(value: Value, shape: Shape, dim: Dims, keepdim: bool, op: str) -> Value:
     """A reduced value with its dims back at size 1, so that it broadcasts against `shape`."""
     if not keepdim:
         for position in wrap_dims(dim, len(shape), op):
@@ -108,7 +108,7 @@ def restored(value: Value, shape: Shape, dim: Dims, keepdim: bool, op: str) -> A
     return value
 
 
-def spread(value: Value, shape: Shape, dim: Dims, keepdim: bool, op: str) -> Any:
+def spread(value: Value, shape: Shape, dim: Dims, keepdim: bool, op: str) -> Value:
     """A reduced value repeated over the dims that were reduced."""
     return expand(restored(value, shape, dim, keepdim, op), shape)
 
@@ -161,7 +161,7 @@ def sum_lower(at: At, input: Operand, dim: Dims, keepdim: bool, dtype: DType | N
 
 
 @sum_.vjp(types=("input",))
-def sum_vjp(g: Value, input: TensorType, dim: Dims, keepdim: bool) -> Any:
+def sum_vjp(g: Value, input: TensorType, dim: Dims, keepdim: bool) -> Value:
     return convert(spread(g, input.shape, dim, keepdim, "sum"), input.dtype)
 
 
@@ -206,7 +206,7 @@ def sum_repeated_lower(at: At, input: Operand, dim: Dims, along: bool, share: Si
 
 
 @sum_repeated.vjp(types=("input",))
-def sum_repeated_vjp(g: Value, input: TensorType, share: Size) -> Any:
+def sum_repeated_vjp(g: Value, input: TensorType, share: Size) -> Value:
     spread_out = expand(g, input.shape)
     if isinstance(share, int) and share == 1:
         return spread_out
@@ -267,7 +267,7 @@ def _quotient(total: Scalar, count: Size, correction: float, dtype: DType) -> Sc
 
 
 @mean.vjp(types=("input",))
-def mean_vjp(g: Value, input: TensorType, dim: Dims, keepdim: bool) -> Any:
+def mean_vjp(g: Value, input: TensorType, dim: Dims, keepdim: bool) -> Value:
     shared = g / count_of(g, reduced_count(input.shape, dim, "mean"))
     return convert(spread(shared, input.shape, dim, keepdim, "mean"), input.dtype)
 
@@ -309,9 +309,9 @@ def corrected_mean_lower(at: At, input: Operand, dim: Dims, keepdim: bool, corre
 
 
 @corrected_mean.vjp(types=("input",))
-def corrected_mean_vjp(g: Value, input: TensorType, dim: Dims, keepdim: bool, correction: float) -> Any:
+def corrected_mean_vjp(g: Value, input: TensorType, dim: Dims, keepdim: bool, correction: float) -> Value:
     count = reduced_count(input.shape, dim, "mean")
-    divisor: Any
+    divisor: Value | float
     if isinstance(count, int):
         divisor = max(count - correction, 0)
     elif isinstance(correction, int):
@@ -359,7 +359,7 @@ def prod_lower(at: At, input: Operand, dim: Dims, keepdim: bool, dtype: DType | 
 
 
 @prod.vjp
-def prod_vjp(g: Value, input: Value, dim: Dims, keepdim: bool) -> Any:
+def prod_vjp(g: Value, input: Value, dim: Dims, keepdim: bool) -> Value:
     # The product of all others is out / x, but for zeros: one zero gets the product of the rest, two leave nothing.
     is_zero = eq(input, 0)
     solid = where(is_zero, 1.0, input)

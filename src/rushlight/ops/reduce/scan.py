@@ -71,13 +71,13 @@ def cumsum_lower(at: At, input: Operand, dim: int, dtype: DType | None) -> Scala
     return _prefix_lower("sum", at, input, dim, dtype)
 
 
-def _from_behind(value: Any, dim: int) -> Any:
+def _from_behind(value: Value, dim: int) -> Value:
     """Running sums from the last element to the first."""
     return flip(cumsum(flip(value, (dim,)), dim), (dim,)) if value.ndim else value
 
 
 @cumsum.vjp(types=("input",))
-def cumsum_vjp(g: Value, input: TensorType, dim: int) -> Any:
+def cumsum_vjp(g: Value, input: TensorType, dim: int) -> Value:
     return convert(_from_behind(g, dim), input.dtype)
 
 
@@ -105,7 +105,7 @@ def cumprod_lower(at: At, input: Operand, dim: int, dtype: DType | None) -> Scal
 
 
 @cumprod.vjp
-def cumprod_vjp(g: Value, out: Value, input: Value, dim: int) -> Any:
+def cumprod_vjp(g: Value, out: Value, input: Value, dim: int) -> Value:
     # Up to the first zero, the sum from i on of g * out, over x[i]. At the first zero itself, the products that would
     # follow without it. Beyond it, nothing.
     zeros = cumsum(eq(input, 0), dim)

@@ -24,7 +24,7 @@ from rushlight.ops.reduce.reduction import restored, sum_
 from rushlight.ops.view.reorder import squeeze
 
 
-def _entered(input: Value, dtype: DType | None) -> Any:
+def _entered(input: Value, dtype: DType | None) -> Value:
     """The input in the dtype in which its softmax is computed, and the dtype of the result."""
     return widened(input if dtype is None else convert(input, dtype))
 
@@ -43,7 +43,7 @@ softmax = define(
 
 
 @softmax.decompose
-def softmax_decompose(input: Value, dim: int, dtype: DType | None) -> Any:
+def softmax_decompose(input: Value, dim: int, dtype: DType | None) -> Value:
     dim = wrap_dim(dim, input.ndim, "softmax")
     x = _entered(input, dtype)
     weights = exp(x - amax_or_lowest(x, dim, True))
@@ -64,7 +64,7 @@ def softmax_ref(input: Array, dim: int, dtype: DType | None) -> Array:
 
 
 @softmax.vjp(types=("input",))
-def softmax_vjp(g: Value, out: Value, input: TensorType, dim: int) -> Any:
+def softmax_vjp(g: Value, out: Value, input: TensorType, dim: int) -> Value:
     return convert(softmax_backward(g, out, dim), input.dtype)
 
 
@@ -85,7 +85,7 @@ softmax_backward = define(
 
 
 @softmax_backward.decompose
-def softmax_backward_decompose(grad: Value, output: Value, dim: int) -> Any:
+def softmax_backward_decompose(grad: Value, output: Value, dim: int) -> Value:
     g, y = widened(grad), widened(output)
     return convert(y * (g - sum_(g * y, dim, True)), grad.dtype)
 
@@ -110,7 +110,7 @@ log_softmax = define(
 
 
 @log_softmax.decompose
-def log_softmax_decompose(input: Value, dim: int, dtype: DType | None) -> Any:
+def log_softmax_decompose(input: Value, dim: int, dtype: DType | None) -> Value:
     dim = wrap_dim(dim, input.ndim, "log_softmax")
     x = _entered(input, dtype)
     shifted = x - amax_or_lowest(x, dim, True)
@@ -126,7 +126,7 @@ def log_softmax_ref(input: Array, dim: int, dtype: DType | None) -> Array:
 
 
 @log_softmax.vjp(types=("input",))
-def log_softmax_vjp(g: Value, out: Value, input: TensorType, dim: int) -> Any:
+def log_softmax_vjp(g: Value, out: Value, input: TensorType, dim: int) -> Value:
     return convert(log_softmax_backward(g, out, dim), input.dtype)
 
 
@@ -146,7 +146,7 @@ log_softmax_backward = define(
 
 
 @log_softmax_backward.decompose
-def log_softmax_backward_decompose(grad: Value, output: Value, dim: int) -> Any:
+def log_softmax_backward_decompose(grad: Value, output: Value, dim: int) -> Value:
     g, y = widened(grad), widened(output)
     return convert(g - exp(y) * sum_(g, dim, True), grad.dtype)
 
@@ -171,7 +171,7 @@ logsumexp = define(
 
 
 @logsumexp.decompose
-def logsumexp_decompose(input: Value, dim: Dims, keepdim: bool) -> Any:
+def logsumexp_decompose(input: Value, dim: Dims, keepdim: bool) -> Value:
     dims = wrap_dims(dim, input.ndim, "logsumexp")
     x = widened(input)
     top = amax_or_lowest(x, dims, True)
@@ -193,7 +193,7 @@ def logsumexp_ref(input: Array, dim: Dims, keepdim: bool) -> Array:
 
 
 @logsumexp.vjp
-def logsumexp_vjp(g: Value, out: Value, input: Value, dim: Dims, keepdim: bool) -> Any:
+def logsumexp_vjp(g: Value, out: Value, input: Value, dim: Dims, keepdim: bool) -> Value:
     total = restored(out, input.shape, dim, keepdim, "logsumexp")
     return restored(g, input.shape, dim, keepdim, "logsumexp") * exp(input - total)
 

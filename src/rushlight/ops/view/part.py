@@ -7,7 +7,6 @@ copy of the base, which is what a write through the view means once a graph is f
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
@@ -32,7 +31,7 @@ from rushlight.ops.dims import (
     wrap_dim,
     zero,
 )
-from rushlight.ops.record import Fact, Sample, define
+from rushlight.ops.record import Fact, Gradients, Sample, define
 from rushlight.support.errors import require
 from rushlight.sym import Size, ceildiv, gt, is_nonnegative, maximum, minimum, required
 
@@ -72,12 +71,12 @@ def select_lower(at: At, input: Operand, dim: int, index: Size) -> Scalar:
 
 
 @select.vjp(types=("input",))
-def select_vjp(g: Value, input: TensorType, dim: int, index: Size) -> Any:
+def select_vjp(g: Value, input: TensorType, dim: int, index: Size) -> Value:
     return select_backward(g, input.shape, dim, index)
 
 
 @select.inverse
-def select_inverse(base: Value, value: Value, dim: int, index: Size) -> Any:
+def select_inverse(base: Value, value: Value, dim: int, index: Size) -> Value:
     return select_scatter(base, value, dim, index)
 
 
@@ -120,7 +119,7 @@ def _selected(at: At, source: Operand, shape: Shape, dim: int, index: Size, othe
 
 
 @select_backward.vjp
-def select_backward_vjp(g: Value, dim: int, index: Size) -> Any:
+def select_backward_vjp(g: Value, dim: int, index: Size) -> Value:
     return select(g, dim, index)
 
 
@@ -156,7 +155,7 @@ def select_scatter_lower(at: At, input: Operand, src: Operand, dim: int, index: 
 
 
 @select_scatter.vjp(types=("src",))
-def select_scatter_vjp(g: Value, src: TensorType, dim: int, index: Size) -> Any:
+def select_scatter_vjp(g: Value, src: TensorType, dim: int, index: Size) -> Gradients:
     return select_scatter(g, zeros_of(g, src.shape), dim, index), convert(select(g, dim, index), src.dtype)
 
 
@@ -213,12 +212,12 @@ def slice_lower(at: At, input: Operand, dim: int, start: Size | None, end: Size 
 
 
 @slice_.vjp(types=("input",))
-def slice_vjp(g: Value, input: TensorType, dim: int, start: Size | None, end: Size | None, step: Size) -> Any:
+def slice_vjp(g: Value, input: TensorType, dim: int, start: Size | None, end: Size | None, step: Size) -> Value:
     return slice_backward(g, input.shape, dim, start, end, step)
 
 
 @slice_.inverse
-def slice_inverse(base: Value, value: Value, dim: int, start: Size | None, end: Size | None, step: Size) -> Any:
+def slice_inverse(base: Value, value: Value, dim: int, start: Size | None, end: Size | None, step: Size) -> Value:
     return slice_scatter(base, value, dim, start, end, step)
 
 
@@ -274,7 +273,7 @@ def _sliced(
 
 
 @slice_backward.vjp
-def slice_backward_vjp(g: Value, dim: int, start: Size | None, end: Size | None, step: Size) -> Any:
+def slice_backward_vjp(g: Value, dim: int, start: Size | None, end: Size | None, step: Size) -> Value:
     return slice_(g, dim, start, end, step)
 
 
@@ -315,7 +314,9 @@ def slice_scatter_lower(
 
 
 @slice_scatter.vjp(types=("src",))
-def slice_scatter_vjp(g: Value, src: TensorType, dim: int, start: Size | None, end: Size | None, step: Size) -> Any:
+def slice_scatter_vjp(
+    g: Value, src: TensorType, dim: int, start: Size | None, end: Size | None, step: Size
+) -> Gradients:
     part = convert(slice_(g, dim, start, end, step), src.dtype)
     return slice_scatter(g, zeros_of(g, src.shape), dim, start, end, step), part
 
@@ -371,12 +372,12 @@ def _on_diagonal(at: At, first: int, second: int, offset: int) -> tuple[Size, ..
 
 
 @diagonal.vjp(types=("input",))
-def diagonal_vjp(g: Value, input: TensorType, offset: int, dim1: int, dim2: int) -> Any:
+def diagonal_vjp(g: Value, input: TensorType, offset: int, dim1: int, dim2: int) -> Value:
     return diagonal_backward(g, input.shape, offset, dim1, dim2)
 
 
 @diagonal.inverse
-def diagonal_inverse(base: Value, value: Value, offset: int, dim1: int, dim2: int) -> Any:
+def diagonal_inverse(base: Value, value: Value, offset: int, dim1: int, dim2: int) -> Value:
     return diagonal_scatter(base, value, offset, dim1, dim2)
 
 
@@ -424,7 +425,7 @@ def _diagonalised(at: At, source: Operand, shape: Shape, where: tuple[int, int, 
 
 
 @diagonal_backward.vjp
-def diagonal_backward_vjp(g: Value, offset: int, dim1: int, dim2: int) -> Any:
+def diagonal_backward_vjp(g: Value, offset: int, dim1: int, dim2: int) -> Value:
     return diagonal(g, offset, dim1, dim2)
 
 
@@ -462,7 +463,7 @@ def diagonal_scatter_lower(at: At, input: Operand, src: Operand, offset: int, di
 
 
 @diagonal_scatter.vjp(types=("src",))
-def diagonal_scatter_vjp(g: Value, src: TensorType, offset: int, dim1: int, dim2: int) -> Any:
+def diagonal_scatter_vjp(g: Value, src: TensorType, offset: int, dim1: int, dim2: int) -> Gradients:
     part = convert(diagonal(g, offset, dim1, dim2), src.dtype)
     return diagonal_scatter(g, zeros_of(g, src.shape), offset, dim1, dim2), part
 

@@ -77,12 +77,12 @@ def transpose_lower(at: At, input: Operand, dim0: int, dim1: int) -> Scalar:
 
 
 @transpose.vjp
-def transpose_vjp(g: Value, dim0: int, dim1: int) -> Any:
+def transpose_vjp(g: Value, dim0: int, dim1: int) -> Value:
     return transpose(g, dim0, dim1)
 
 
 @transpose.inverse
-def transpose_inverse(base: Value, value: Value, dim0: int, dim1: int) -> Any:
+def transpose_inverse(base: Value, value: Value, dim0: int, dim1: int) -> Value:
     return transpose(value, dim0, dim1)
 
 
@@ -113,12 +113,12 @@ def permute_lower(at: At, input: Operand, dims: tuple[int, ...]) -> Scalar:
 
 
 @permute.vjp
-def permute_vjp(g: Value, dims: tuple[int, ...]) -> Any:
+def permute_vjp(g: Value, dims: tuple[int, ...]) -> Value:
     return permute(g, _inverse_order(_order(dims, len(dims), "permute")))
 
 
 @permute.inverse
-def permute_inverse(base: Value, value: Value, dims: tuple[int, ...]) -> Any:
+def permute_inverse(base: Value, value: Value, dims: tuple[int, ...]) -> Value:
     return permute(value, _inverse_order(_order(dims, len(dims), "permute")))
 
 
@@ -135,7 +135,7 @@ mT = define(  # noqa: N816 - PyTorch's name
 
 
 @mT.decompose
-def mT_decompose(input: Value) -> Any:  # noqa: N802 - PyTorch's name
+def mT_decompose(input: Value) -> Value:  # noqa: N802 - PyTorch's name
     require(input.ndim >= 2, "S002", "mT: the tensor must have at least 2 dims", input=input)
     return transpose(input, -2, -1)
 
@@ -154,7 +154,7 @@ T = define("T(Tensor(a) input) -> Tensor(a)", "All dims in reverse order.", vari
 
 
 @T.decompose
-def T_decompose(input: Value) -> Any:  # noqa: N802 - PyTorch's name
+def T_decompose(input: Value) -> Value:  # noqa: N802 - PyTorch's name
     return permute(input, tuple(reversed(range(input.ndim))))
 
 
@@ -172,7 +172,7 @@ t = define("t(Tensor(a) input) -> Tensor(a)", "A matrix transposed; tensors of f
 
 
 @t.decompose
-def t_decompose(input: Value) -> Any:
+def t_decompose(input: Value) -> Value:
     require(input.ndim <= 2, "S002", "t: the tensor may have at most 2 dims", input=input, hint="use .mT")
     return transpose(input, 0, 1) if input.ndim == 2 else alias(input)
 
@@ -192,7 +192,7 @@ swapaxes = define("swapaxes(Tensor(a) input, int axis0, int axis1) -> Tensor(a)"
 
 
 @swapaxes.decompose
-def swapaxes_decompose(input: Value, axis0: int, axis1: int) -> Any:
+def swapaxes_decompose(input: Value, axis0: int, axis1: int) -> Value:
     return transpose(input, axis0, axis1)
 
 
@@ -210,7 +210,7 @@ swapdims = define("swapdims(Tensor(a) input, int dim0, int dim1) -> Tensor(a)", 
 
 
 @swapdims.decompose
-def swapdims_decompose(input: Value, dim0: int, dim1: int) -> Any:
+def swapdims_decompose(input: Value, dim0: int, dim1: int) -> Value:
     return transpose(input, dim0, dim1)
 
 
@@ -231,7 +231,7 @@ movedim = define(
 
 
 @movedim.decompose
-def movedim_decompose(input: Value, source: tuple[int, ...], destination: tuple[int, ...]) -> Any:
+def movedim_decompose(input: Value, source: tuple[int, ...], destination: tuple[int, ...]) -> Value:
     require(len(source) == len(destination), "A004", "movedim: source and destination differ in length")
     moved = [wrap_dim(dim, input.ndim, "movedim") for dim in source]
     places = [wrap_dim(dim, input.ndim, "movedim") for dim in destination]
@@ -278,12 +278,12 @@ def unsqueeze_lower(at: At, input: Operand, dim: int) -> Scalar:
 
 
 @unsqueeze.vjp
-def unsqueeze_vjp(g: Value, dim: int) -> Any:
+def unsqueeze_vjp(g: Value, dim: int) -> Value:
     return squeeze(g, dim)
 
 
 @unsqueeze.inverse
-def unsqueeze_inverse(base: Value, value: Value, dim: int) -> Any:
+def unsqueeze_inverse(base: Value, value: Value, dim: int) -> Value:
     return squeeze(value, dim)
 
 
@@ -330,16 +330,16 @@ def squeeze_lower(at: At, input: Operand, dim: Dims) -> Scalar:
 
 
 @squeeze.vjp(types=("input",))
-def squeeze_vjp(g: Value, input: TensorType, dim: Dims) -> Any:
+def squeeze_vjp(g: Value, input: TensorType, dim: Dims) -> Value:
     return _restored(g, input.shape, dim)
 
 
 @squeeze.inverse
-def squeeze_inverse(base: Value, value: Value, dim: Dims) -> Any:
+def squeeze_inverse(base: Value, value: Value, dim: Dims) -> Value:
     return _restored(value, base.shape, dim)
 
 
-def _restored(value: Value, shape: Shape, dim: Dims) -> Any:
+def _restored(value: Value, shape: Shape, dim: Dims) -> Value:
     for item in _squeezed(shape, dim):
         value = unsqueeze(value, item)
     return value
@@ -402,7 +402,7 @@ def expand_lower(at: At, input: Operand, size: Shape) -> Scalar:
 
 
 @expand.vjp(types=("input",))
-def expand_vjp(g: Value, input: TensorType) -> Any:
+def expand_vjp(g: Value, input: TensorType) -> Value:
     return sum_to(g, input.shape)
 
 
@@ -417,7 +417,7 @@ expand_as = define("expand_as(Tensor(a) input, Tensor other) -> Tensor(a)", "Exp
 
 
 @expand_as.decompose
-def expand_as_decompose(input: Value, other: Value) -> Any:
+def expand_as_decompose(input: Value, other: Value) -> Value:
     return expand(input, other.shape)
 
 
@@ -435,7 +435,7 @@ broadcast_to = define("broadcast_to(Tensor(a) input, Size[] size) -> Tensor(a)",
 
 
 @broadcast_to.decompose
-def broadcast_to_decompose(input: Value, size: Shape) -> Any:
+def broadcast_to_decompose(input: Value, size: Shape) -> Value:
     return expand(input, size)
 
 
@@ -468,12 +468,12 @@ def alias_lower(at: At, input: Operand) -> Scalar:
 
 
 @alias.vjp
-def alias_vjp(g: Value) -> Any:
+def alias_vjp(g: Value) -> Value:
     return g
 
 
 @alias.inverse
-def alias_inverse(base: Value, value: Value) -> Any:
+def alias_inverse(base: Value, value: Value) -> Value:
     return value
 
 
@@ -505,7 +505,7 @@ def detach_lower(at: At, input: Operand) -> Scalar:
 
 
 @detach.inverse
-def detach_inverse(base: Value, value: Value) -> Any:
+def detach_inverse(base: Value, value: Value) -> Value:
     return value
 
 
@@ -552,7 +552,7 @@ def view_dtype_lower(at: At, input: Operand, dtype: DType) -> Scalar:
 
 
 @view_dtype.inverse
-def view_dtype_inverse(base: Value, value: Value, dtype: DType) -> Any:
+def view_dtype_inverse(base: Value, value: Value, dtype: DType) -> Value:
     hint = "convert with .to(dtype), and assign the result"
     require(base.dtype is not bool_, "A006", "view: a program cannot write other bytes into bools", hint=hint)
     return view_dtype(value, base.dtype)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
@@ -221,12 +220,12 @@ def view_lower(at: At, input: Operand, size: Shape) -> Scalar:
 
 
 @view.vjp(types=("input",))
-def view_vjp(g: Value, input: TensorType) -> Any:
+def view_vjp(g: Value, input: TensorType) -> Value:
     return reshape(g, input.shape)
 
 
 @view.inverse
-def view_inverse(base: Value, value: Value, size: Shape) -> Any:
+def view_inverse(base: Value, value: Value, size: Shape) -> Value:
     return reshape(value, base.shape)
 
 
@@ -284,12 +283,12 @@ def reshape_lower(at: At, input: Operand, shape: Shape) -> Scalar:
 
 
 @reshape.vjp(types=("input",))
-def reshape_vjp(g: Value, input: TensorType) -> Any:
+def reshape_vjp(g: Value, input: TensorType) -> Value:
     return reshape(g, input.shape)
 
 
 @reshape.inverse
-def reshape_inverse(base: Value, value: Value, shape: Shape) -> Any:
+def reshape_inverse(base: Value, value: Value, shape: Shape) -> Value:
     return reshape(value, base.shape)
 
 
@@ -305,7 +304,7 @@ reshape_as = define("reshape_as(Tensor(a) input, Tensor other) -> Tensor(a)", "R
 
 
 @reshape_as.decompose
-def reshape_as_decompose(input: Value, other: Value) -> Any:
+def reshape_as_decompose(input: Value, other: Value) -> Value:
     return reshape(input, other.shape)
 
 
@@ -323,7 +322,7 @@ view_as = define("view_as(Tensor(a) input, Tensor other) -> Tensor(a)", "Viewed 
 
 
 @view_as.decompose
-def view_as_decompose(input: Value, other: Value) -> Any:
+def view_as_decompose(input: Value, other: Value) -> Value:
     return view(input, other.shape)
 
 
@@ -349,7 +348,7 @@ def _flattened(shape: Shape, start_dim: int, end_dim: int) -> Shape:
 
 
 @flatten.decompose
-def flatten_decompose(input: Value, start_dim: int, end_dim: int) -> Any:
+def flatten_decompose(input: Value, start_dim: int, end_dim: int) -> Value:
     return reshape(input, _flattened(input.shape, start_dim, end_dim))
 
 
@@ -370,7 +369,7 @@ ravel = define("ravel(Tensor(a) input) -> Tensor(a)", "All dims merged into one.
 
 
 @ravel.decompose
-def ravel_decompose(input: Value) -> Any:
+def ravel_decompose(input: Value) -> Value:
     return reshape(input, (product(input.shape),))
 
 
@@ -393,7 +392,7 @@ def _unflattened(shape: Shape, dim: int, sizes: Shape) -> Shape:
 
 
 @unflatten.decompose
-def unflatten_decompose(input: Value, dim: int, sizes: Shape) -> Any:
+def unflatten_decompose(input: Value, dim: int, sizes: Shape) -> Value:
     return view(input, _unflattened(input.shape, dim, sizes))
 
 
@@ -432,7 +431,7 @@ def contiguous_shares(input: Layout) -> Layout | None:
 
 
 @contiguous.inverse
-def contiguous_inverse(base: Value, value: Value) -> Any:
+def contiguous_inverse(base: Value, value: Value) -> Value:
     return value
 
 
@@ -447,7 +446,7 @@ def contiguous_lower(at: At, input: Operand) -> Scalar:
 
 
 @contiguous.vjp
-def contiguous_vjp(g: Value) -> Any:
+def contiguous_vjp(g: Value) -> Value:
     return g
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided as numpy_as_strided
@@ -15,7 +14,7 @@ from rushlight.ir.type import Layout, TensorType, contiguous_strides, dense_orde
 from rushlight.ir.value import Value
 from rushlight.ops.create import filled
 from rushlight.ops.dims import Array, At, Shape, normal, replaced, same_shape, wrap_dim, zero
-from rushlight.ops.record import Fact, Sample, define
+from rushlight.ops.record import Fact, Gradients, Sample, define
 from rushlight.ops.view.reshape import contiguous, dense, regrouped
 from rushlight.support.errors import fail, require
 from rushlight.sym import Size, ge, gt, le, maximum, minimum, product, required, statically_known, total
@@ -83,7 +82,7 @@ def as_strided_lower(at: At, input: Operand, size: Shape, stride: Shape, storage
 
 
 @as_strided.vjp(types=("input",))
-def as_strided_vjp(g: Value, input: TensorType, stride: Shape, storage_offset: Size | None) -> Any:
+def as_strided_vjp(g: Value, input: TensorType, stride: Shape, storage_offset: Size | None) -> Value:
     distance = 0 if storage_offset is None else storage_offset
     if _holds(input, g.shape, stride, distance):
         return as_strided_backward(g, input.shape, stride, storage_offset)
@@ -113,7 +112,7 @@ def _reach(size: Shape, stride: Shape) -> Size:
 
 
 @as_strided.inverse
-def as_strided_inverse(base: Value, value: Value, size: Shape, stride: Shape, storage_offset: Size | None) -> Any:
+def as_strided_inverse(base: Value, value: Value, size: Shape, stride: Shape, storage_offset: Size | None) -> Value:
     return as_strided_scatter(base, value, size, stride, storage_offset)
 
 
@@ -162,7 +161,7 @@ def as_strided_backward_lower(
 
 
 @as_strided_backward.vjp(types=("grad",))
-def as_strided_backward_vjp(g: Value, grad: TensorType, stride: Shape, storage_offset: Size | None) -> Any:
+def as_strided_backward_vjp(g: Value, grad: TensorType, stride: Shape, storage_offset: Size | None) -> Value:
     # The strides are those of a row-major tensor, whatever the layout of its gradient.
     return as_strided(contiguous(g), grad.shape, stride, storage_offset)
 
@@ -211,7 +210,9 @@ def as_strided_scatter_lower(
 
 
 @as_strided_scatter.vjp(types=("src",))
-def as_strided_scatter_vjp(g: Value, src: TensorType, size: Shape, stride: Shape, storage_offset: Size | None) -> Any:
+def as_strided_scatter_vjp(
+    g: Value, src: TensorType, size: Shape, stride: Shape, storage_offset: Size | None
+) -> Gradients:
     part = as_strided(g, size, stride, storage_offset)
     return g - as_strided_backward(part, g.shape, stride, storage_offset), part
 
@@ -265,7 +266,7 @@ def unfold_lower(at: At, input: Operand, dimension: int, size: Size, step: Size)
 
 
 @unfold.vjp(types=("input",))
-def unfold_vjp(g: Value, input: TensorType, dimension: int, size: Size, step: Size) -> Any:
+def unfold_vjp(g: Value, input: TensorType, dimension: int, size: Size, step: Size) -> Value:
     return unfold_backward(g, input.shape, dimension, size, step)
 
 
@@ -312,7 +313,7 @@ def unfold_backward_lower(at: At, grad: Operand, input_sizes: Shape, dim: int, s
 
 
 @unfold_backward.vjp
-def unfold_backward_vjp(g: Value, dim: int, size: Size, step: Size) -> Any:
+def unfold_backward_vjp(g: Value, dim: int, size: Size, step: Size) -> Value:
     return unfold(g, dim, size, step)
 
 
