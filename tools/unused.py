@@ -25,7 +25,7 @@ def public_names(modules: Iterable[Module]) -> set[str]:
             if isinstance(node, ast.Assign) and any(
                 isinstance(to, ast.Name) and to.id == "__all__" for to in node.targets
             ):
-                named |= {text.value for text in ast.walk(node.value) if isinstance(text, ast.Constant)}
+                named |= {str(text.value) for text in ast.walk(node.value) if isinstance(text, ast.Constant)}
     return named
 
 

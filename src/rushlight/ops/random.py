@@ -337,7 +337,7 @@ def uniform_decompose(input: Value, low: Value | float, high: Value | float, see
 @uniform.ref
 def uniform_ref(input: Array, low: Array | float, high: Array | float, seed: ArrayDraw, ordinal: ArrayDraw) -> Array:
     dtype = _dtype_of(input)
-    drawn = rand_ref(input.shape, seed, ordinal, dtype, None).astype(compute_dtype(dtype).numpy)
+    drawn: Array = rand_ref(input.shape, seed, ordinal, dtype, None).astype(compute_dtype(dtype).numpy)
     return np.asarray(drawn * (high - low) + low).astype(input.dtype)
 
 
@@ -364,7 +364,7 @@ def normal_decompose(input: Value, mean: Value | float, std: Value | float, seed
 @normal.ref
 def normal_ref(input: Array, mean: Array | float, std: Array | float, seed: ArrayDraw, ordinal: ArrayDraw) -> Array:
     dtype = _dtype_of(input)
-    drawn = randn_ref(input.shape, seed, ordinal, dtype, None).astype(compute_dtype(dtype).numpy)
+    drawn: Array = randn_ref(input.shape, seed, ordinal, dtype, None).astype(compute_dtype(dtype).numpy)
     return np.asarray(drawn * std + mean).astype(input.dtype)
 
 

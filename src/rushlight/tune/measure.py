@@ -17,7 +17,6 @@ from rushlight.ir.dtype import BY_NAME, from_numpy_dtype
 from rushlight.ir.gemm_tile import GemmTile
 from rushlight.ir.graph import Graph, GraphBuilder, Node
 from rushlight.ir.type import TensorType
-from rushlight.ops.dims import convert
 from rushlight.ops.record import OPERATORS
 from rushlight.runtime import descriptor
 from rushlight.support.frozen import frozen
@@ -152,7 +151,7 @@ def graph_of(problem: Problem) -> Graph:
             letter, TensorType(stored, BY_NAME[_OTHERS[tile.dtype] if computed else tile.dtype])
         )
         if computed:
-            operand = convert(operand, BY_NAME[tile.dtype])
+            operand = builder.apply(OPERATORS["to_dtype"], (operand,), {"dtype": BY_NAME[tile.dtype]})
         if form == "column":
             operand = builder.apply(OPERATORS["transpose"], (operand,), {"dim0": -2, "dim1": -1})
         operands.append(operand)

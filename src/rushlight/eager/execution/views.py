@@ -54,8 +54,8 @@ class ViewPlan:
             require(offset >= 0 and end <= base.storage.nbytes, "S012", "a view reaches outside its storage", base=base)
         result = make_view(base, form, offset)
         if self._differentiable:
-            strided = self._strided and base.view_of is not None
-            result.view_of = _viewed_by_strides(base.view_of, result) if strided else viewed(base, self._step)
+            before: View | None = base.view_of if self._strided else None
+            result.view_of = viewed(base, self._step) if before is None else _viewed_by_strides(before, result)
             result.keys |= AUTOGRAD  # its base may get a history at any time
         return result
 

@@ -73,7 +73,8 @@ def _named(dims: int) -> Operator:
         steps, gaps = per_dim(stride, dims, "stride", name), per_dim(dilation, dims, "dilation", name)
         before, after = _sides(padding, weight.shape[2:], steps, gaps, name)
         extra: Any = [(0, 0), (0, 0), *[(0, high - low) for low, high in zip(before, after, strict=True)]]
-        found = convolution_ref(np.pad(batched, extra), weight, bias, steps, before, gaps, groups)
+        sides = tuple([int(low) for low in before])
+        found = convolution_ref(np.pad(batched, extra), weight, bias, steps, sides, gaps, groups)
         return found if input.ndim == dims + 2 else found[0]
 
     @op.samples

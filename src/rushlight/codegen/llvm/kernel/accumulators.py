@@ -135,10 +135,10 @@ class Group:
         ordered = [fold.term.attr("order") for fold in self.folds if fold.ordered]
         self.order: Order | None = ordered[0] if ordered else None
         sizes = [axis_size(axis) for axis in self.folds[0].axes]
-        looped = [index for index, size in enumerate(sizes) if size != 1] or [len(sizes) - 1]
-        self.extents: tuple[Size, ...] = tuple([sizes[index] for index in looped])
-        self.axes = [[fold.axes[index] for fold in self.folds] for index in looped]
-        self.ones = [axis for fold in self.folds for index, axis in enumerate(fold.axes) if index not in looped]
+        kept_axes = [index for index, size in enumerate(sizes) if size != 1] or [len(sizes) - 1]
+        self.extents: tuple[Size, ...] = tuple([sizes[index] for index in kept_axes])
+        self.axes = [[fold.axes[index] for fold in self.folds] for index in kept_axes]
+        self.ones = [axis for fold in self.folds for index, axis in enumerate(fold.axes) if index not in kept_axes]
 
     def bits(self, ctx: Context, chosen: slice = slice(None), ones: bool = True) -> int:
         """The bits of the chosen axes, and of those of length 1."""
