@@ -170,7 +170,10 @@ def _bytes_of(tensor: Handle) -> memoryview:
 
 
 def _write_atomically(path: str, parts: tuple[bytes | memoryview, ...]) -> None:
-    """Write beside the target, sync, rename; what is no regular file (a pipe, a device) is written as it is."""
+    """Write a temporary file beside the target, sync it and rename it to the target.
+
+    A target that is no regular file (a pipe, a device) is written directly.
+    """
     try:
         if os.path.exists(path) and not stat.S_ISREG(os.stat(path).st_mode):
             with open(path, "wb", buffering=0) as special:

@@ -147,7 +147,10 @@ class Subset(Dataset[T]):
 def random_split(
     dataset: Dataset[T], lengths: Sequence[float], generator: Generator = default_generator
 ) -> list[Subset[T]]:
-    """Split a dataset at random into subsets of the given lengths, or of the given fractions when they sum to 1."""
+    """Split a dataset at random into subsets of the given lengths.
+
+    Lengths that sum to 1 are fractions of the dataset.
+    """
     total = len(cast(Sized, dataset))
     sizes = _sizes_of_fractions(total, lengths) if math.isclose(sum(lengths), 1) and sum(lengths) <= 1 else lengths
     require(sum(sizes) == total, "A002", f"random_split: lengths sum to {sum(sizes)}, the dataset has {total} samples")

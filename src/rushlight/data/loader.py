@@ -135,7 +135,10 @@ class DataLoader(Generic[T]):
         return iter(cast(Any, self.sampler if self.batch_sampler is None else self.batch_sampler))
 
     def fetcher(self) -> Callable[[Any], Any]:
-        """Return the function that makes a batch of a task; for an iterable dataset it returns `_END` at the end."""
+        """Return the function that makes a batch of a task.
+
+        For an iterable dataset the function returns `_END` when no batch is left.
+        """
         if self.is_iterable:
             return _from_iterable(self)
         if self.batch_sampler is None:

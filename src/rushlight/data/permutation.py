@@ -15,10 +15,10 @@ _CHUNK = 1 << 16
 
 
 def random_chunks(count: int, generator: Generator | None) -> Iterator[NDArray[np.uint64]]:
-    """Return an iterator of `count` random 64-bit words of the generator's next call, in parts of bounded size.
+    """Return an iterator over `count` random 64-bit words of the generator's next call.
 
-    The call is made now, and the words as they are asked for. The bits of numpy's Philox are fixed for all its
-    versions; its `permutation` and `integers` are not.
+    It yields them in parts of bounded size. The call is made now, and the words as they are asked for. The bits of
+    numpy's Philox are fixed for all its versions; its `permutation` and `integers` are not.
     """
     seed, ordinal = (generator or default_generator).next_ordinal()
     bits = np.random.Philox(key=seed | (ordinal & 0xFFFF_FFFF_FFFF_FFFF) << 64)
@@ -31,14 +31,18 @@ def random_words(count: int, generator: Generator | None) -> NDArray[np.uint64]:
 
 
 def permutation(count: int, generator: Generator | None = None) -> list[int]:
-    """Return 0 .. count - 1 in random order; `count` up to 2^31 is uniform for every practical purpose."""
+    """Return the integers from 0 to `count` - 1 in random order.
+
+    The order is uniform for every practical purpose for `count` up to 2^31.
+    """
     return np.argsort(random_words(count, generator), kind="stable").tolist()
 
 
 def random_indices(count: int, below: int, generator: Generator | None = None) -> Iterator[int]:
-    """Return `count` independent indices from 0 to `below` - 1; the bias is below 2^-32 for `below` up to 2^32.
+    """Return `count` independent random indices from 0 to `below` - 1.
 
-    They are drawn as they are asked for, since `count` may stand for "without end".
+    The bias is below 2^-32 for `below` up to 2^32. The indices are drawn as they are asked for, since `count` may
+    stand for "without end".
     """
     chunks = random_chunks(count, generator)
     return itertools.chain.from_iterable((chunk % np.uint64(below)).astype(np.int64).tolist() for chunk in chunks)

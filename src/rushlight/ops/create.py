@@ -78,7 +78,10 @@ def full_samples(rng: np.random.Generator) -> Iterator[Sample]:
 
 
 def filled(world: Value, shape: Shape, number: complex, dtype: DType | None = None) -> Value:
-    """A constant tensor in the world and on the device of another value, of its dtype unless one is given."""
+    """Return a tensor filled with `number`, in the world and on the device of the value `world`.
+
+    It has that value's dtype unless one is given.
+    """
     attrs = {"size": tuple(shape), "dtype": dtype or world.dtype, "device": world.device}
     return world.apply(full, (number,), attrs)
 

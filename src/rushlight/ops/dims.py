@@ -43,7 +43,10 @@ def wrap_dim(dim: int, ndim: int, op: str) -> int:
 
 
 def own_dim(dim: int, shape: Sequence[object], op: str) -> int:
-    """A dim counted from the front whose size is asked for; I002 when out of range, as all are of a 0-d tensor."""
+    """Return a dim counted from the front, for a caller that needs the dim's size or stride.
+
+    Fails with I002 when it is out of range, as every dim of a 0-d tensor is.
+    """
     require(shape, "I002", f"{op}: a tensor without dims has no sizes and strides", dim=dim)
     return wrap_dim(dim, len(shape), op)
 
@@ -78,7 +81,10 @@ def same_shape(a: Sequence[Size], b: Sequence[Size]) -> bool:
 
 
 def check_index(position: Size, size: Size, op: str) -> Size:
-    """An index counted from the front; I001 when out of range, a run-time assert where symbols leave that open."""
+    """Return an index counted from the front; fail with I001 when it is out of range.
+
+    Where symbols leave that open, the range is asserted at run time.
+    """
     if isinstance(position, int) and isinstance(size, int):
         if not -size <= position < size:
             fail("I001", f"{op}: index {position} is out of range for a dim of size {size}")

@@ -12,10 +12,11 @@ from rushlight.support.errors import fail
 
 
 class Adam(Optimizer):
-    """Steps of the size of the learning rate, along a running mean of gradients over their running spread.
+    """Divides a running mean of gradients by the root of a running mean of their squares.
 
-    `decoupled_weight_decay` shrinks the parameters themselves, as AdamW does, in place of adding to the gradients.
-    `foreach`, `fused` and `capturable` are PyTorch's choices of implementation and change nothing here.
+    A step has about the size of the learning rate. `decoupled_weight_decay` shrinks the parameters themselves, as
+    AdamW does, in place of adding to the gradients. `foreach`, `fused` and `capturable` are PyTorch's choices of
+    implementation and change nothing here.
     """
 
     switches = ("weight_decay",)

@@ -33,9 +33,10 @@ ANNEALINGS: dict[str, Callable[[float, float, float], float]] = {"cos": _cosine,
 
 
 class OneCycleLR(LRScheduler):
-    """From `max_lr / div_factor` up to `max_lr` in the first `pct_start` of the steps, then down; step after a batch.
+    """Raises the rate from `max_lr / div_factor` to `max_lr` and lowers it again, over all steps.
 
-    Momentum (or Adam's first beta) goes the other way when `cycle_momentum`.
+    It rises in the first `pct_start` of the steps. Call `step` after every batch. Momentum (or Adam's first beta) goes
+    the other way when `cycle_momentum`.
     """
 
     def __init__(

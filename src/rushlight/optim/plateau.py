@@ -12,10 +12,11 @@ from rushlight.support.errors import fail, require
 
 
 class ReduceLROnPlateau(LRScheduler):
-    """Rates times `factor` when the metric has not improved for more than `patience` calls of `step(metric)`.
+    """Multiplies the rates by `factor` when the metric has stopped improving.
 
-    Better means below the best by `threshold` (of it when `threshold_mode` is "rel", absolutely when "abs"), or above
-    for `mode="max"`. After a reduction `cooldown` calls do not count.
+    That is when it has not improved for more than `patience` calls of `step(metric)`. Better means below the best by
+    `threshold` (of it when `threshold_mode` is "rel", absolutely when "abs"), or above for `mode="max"`. After a
+    reduction `cooldown` calls do not count.
     """
 
     def __init__(

@@ -10,7 +10,10 @@ from rushlight.optim.optimizer import Optimizer, Params, State, require_hyperpar
 
 
 class RMSprop(Optimizer):
-    """Steps over the root of a running mean of squared gradients; `centered` takes off their mean (Graves 2013)."""
+    """Divides each gradient by the root of a running mean of its squares.
+
+    `centered` subtracts the square of the gradient's running mean under the root (Graves 2013).
+    """
 
     switches = ("momentum", "weight_decay")
 

@@ -193,7 +193,10 @@ class ConstantLR(LRScheduler):
 
 
 class LinearLR(LRScheduler):
-    """The base rate times a factor that goes evenly from `start_factor` to `end_factor` in `total_iters` epochs."""
+    """Multiplies the base rate by a factor that changes linearly over `total_iters` epochs.
+
+    The factor goes from `start_factor` to `end_factor`.
+    """
 
     def __init__(
         self,
@@ -246,7 +249,10 @@ class ExponentialLR(LRScheduler):
 
 
 class CosineAnnealingLR(LRScheduler):
-    """Half a cosine from the base rate to `eta_min` in `T_max` epochs, then up again (Loshchilov and Hutter 2017)."""
+    """Lowers the rate from its base to `eta_min` along half a cosine of `T_max` epochs.
+
+    After that it rises again the same way (Loshchilov and Hutter 2017).
+    """
 
     def __init__(self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0, last_epoch: int = -1) -> None:  # noqa: N803 - its name
         self.T_max = T_max

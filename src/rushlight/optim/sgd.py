@@ -10,7 +10,10 @@ from rushlight.optim.optimizer import Optimizer, Params, State, require_hyperpar
 
 
 class SGD(Optimizer):
-    """`p -= lr * g`, where with momentum g is `buf = momentum * buf + (1 - dampening) * g`, or Nesterov's."""
+    """Moves each parameter `p` against its gradient `g`: `p -= lr * g`.
+
+    With momentum, g is `buf = momentum * buf + (1 - dampening) * g`, or Nesterov's.
+    """
 
     switches = ("momentum", "dampening", "weight_decay")
 

@@ -72,7 +72,10 @@ def _require_groups(op: str, groups: int) -> None:
 def output_sizes(
     space: Shape, kernel: Shape, stride: Ints, padding: Shape, dilation: Ints, op: str
 ) -> tuple[Size, ...]:
-    """The spatial sizes of a convolution's or a pooling's result; S011 when a window is larger than its input."""
+    """Return the spatial sizes of the result of a convolution or a pooling.
+
+    Fails with S011 when a window is larger than its padded input.
+    """
     sizes: list[Size] = []
     for size, width, step, pad, gap in zip(space, kernel, stride, padding, dilation, strict=True):
         room = size + 2 * pad - gap * (width - 1) - 1
@@ -91,7 +94,10 @@ def kernel_axes(kernel: Shape) -> tuple[SizeExpr, ...]:
 def window_places(
     at: Sequence[Size], offset: Sequence[Size], space: Shape, stride: Ints, padding: Shape, dilation: Ints
 ) -> tuple[tuple[Size, ...], list[Scalar]]:
-    """(The input's places under window `at` at kernel place `offset`, what must hold for them to be inside)."""
+    """Return the input's places under window `at` at kernel place `offset`, and when they are inside.
+
+    The second item lists conditions that all hold where the places are not padding.
+    """
     pairs = zip(at, offset, stride, padding, dilation, strict=True)
     places = tuple([out * step + inner * gap - pad for out, inner, step, pad, gap in pairs])
     return places, [item for place, size in zip(places, space, strict=True) for item in within(place, size)]
@@ -100,7 +106,10 @@ def window_places(
 def windows_over(
     at: Sequence[Size], offset: Sequence[Size], out: Shape, stride: Ints, padding: Shape, dilation: Ints
 ) -> tuple[tuple[Size, ...], list[Scalar]]:
-    """(The windows that have input place `at` under kernel place `offset`, what must hold for them to exist)."""
+    """Return the windows that have input place `at` under kernel place `offset`, and when they exist.
+
+    The second item lists conditions that all hold where there are such windows.
+    """
     places: list[Size] = []
     conditions: list[Scalar] = []
     for place, inner, size, step, pad, gap in zip(at, offset, out, stride, padding, dilation, strict=True):
@@ -152,9 +161,10 @@ def convolution_meta(
 
 
 def _is_by_channel(out: Size, kernel: Shape, groups: int) -> bool:
-    """Whether each group has one output channel; sizes of `kernel`, with its channels, are guarded then to be as given.
+    """Return whether each group has one output channel and the kernel's sizes are known or guarded.
 
-    There are no rows of a product then: what is left are short chains, which are written out step by step.
+    There are no rows of a product then: what is left are short chains, which are written out step by step. `kernel`
+    includes the channels of a group.
     """
     return groups != 1 and guard_or_false(eq(out, groups), BY_CHANNEL) and _is_written_out(kernel)
 
@@ -202,7 +212,10 @@ def _divisor(width: Size) -> Size:
 
 
 def _channel(of: Size, inner: Size, width: Size, deep: Size, groups: int) -> Size:
-    """The channel that place `inner` of the group to which channel `of` (of groups of `width`) belongs has."""
+    """Return the channel at place `inner` of the group that channel `of` belongs to.
+
+    Groups have `width` channels on the side of `of`, and `deep` on the side of the result.
+    """
     return inner if groups == 1 else (of // _divisor(width)) * deep + inner
 
 
@@ -345,9 +358,9 @@ def convolution_input_vjp(
 
 
 def _cut(found: Value, like: Value) -> Value:
-    """A convolution's first places in space, as many as those of the gradient that it is the derivative in.
+    """Cut the spatial dims of a convolution's result `found` to the sizes of `like`.
 
-    It has more where the other operand has space for further windows, as output padding adds.
+    It has more places where the other operand has space for further windows, as output padding adds.
     """
     for dim in range(2, like.ndim):
         if not same_known(found.shape[dim], like.shape[dim]):

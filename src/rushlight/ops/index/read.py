@@ -193,7 +193,10 @@ def _indexed(op: str, input: TensorType, indices: Sequence[TensorType], dims: Se
 def indexed_places(
     at: At, input: Shape, indices: Sequence[Operand], dims: Sequence[int]
 ) -> tuple[tuple[Scalar | Size, ...], list[Scalar]]:
-    """(The place in the input of the element at `at` of the indexed result, what must hold for it to be in range)."""
+    """Return the input's place of the result's element at `at`, and when that place is in range.
+
+    The second item lists conditions that all hold where it is.
+    """
     shape, place = indexed_shape(input, [item.shape for item in indices], dims)
     own, rest = at[place : place + len(shape)], iter((*at[:place], *at[place + len(shape) :]))
     found: list[Scalar | Size] = []

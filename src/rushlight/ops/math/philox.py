@@ -25,7 +25,10 @@ ArrayWords = tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]
 
 
 def philox(counter: Words, key: tuple[Scalar, Scalar]) -> Words:
-    """Four random 32-bit words of a 128-bit counter and a 64-bit key, all as uint32 scalars, low words first."""
+    """Return four random 32-bit words for a 128-bit counter and a 64-bit key.
+
+    All are uint32 scalars, low words first.
+    """
     a, b, c, d = counter
     first, second = key
     left, right = [constant(value, uint32) for value in _MULTIPLIERS]

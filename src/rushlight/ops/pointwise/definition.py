@@ -62,7 +62,10 @@ def check_dtype(op: Operator, dtype: DType) -> DType:
 
 
 def operating_dtype(op: Operator, types: Sequence[TensorType | None], result: Result = SAME) -> DType:
-    """The dtype that the operands are converted to; Python numbers alone stay int64, float64 or complex128."""
+    """Return the dtype that the operands are converted to.
+
+    Python numbers alone keep the widest of their dtypes, which is at least float64 where `result` is FLOAT.
+    """
     given = [type_ for type_ in types if type_ is not None]
     if all(type_.weak for type_ in given):
         dtype = check_dtype(op, promote_numbers(*given))
@@ -74,7 +77,10 @@ def operating_dtype(op: Operator, types: Sequence[TensorType | None], result: Re
 def typed_result(
     op: Operator, types: Sequence[TensorType | None], result: Result = SAME, dtype: DType | None = None
 ) -> TensorType:
-    """The type of a pointwise result: broadcast shape, eager's strides, and the dtype that `result` says or `dtype`."""
+    """Return the type of a pointwise result, with the operands' broadcast shape and eager's strides.
+
+    Its dtype is `dtype` where that is given, else the one that `result` says.
+    """
     given = [type_ for type_ in types if type_ is not None]
     if dtype is None:
         dtype = operating_dtype(op, given, result)
@@ -91,9 +97,9 @@ def element(operand: Operand, at: At) -> Scalar:
 
 
 def converted(operand: Operand, at: At, dtype: DType, result: Result = SAME) -> Scalar:
-    """The operand's element as a tensor of `dtype` would hold it, in the dtype in which `dtype` is computed.
+    """Return the operand's element, rounded to `dtype`, in the dtype in which `dtype` is computed.
 
-    A Python number is rounded once, to the latter; to `dtype` where the result is bool, as PyTorch compares.
+    A Python number is rounded to the latter alone, or to `dtype` too where the result is bool, as PyTorch compares.
     """
     value = element(operand, at)
     rounded = result is BOOL or not operand.type.weak

@@ -88,7 +88,10 @@ def round_meta(input: TensorType, decimals: int) -> TensorType:
 
 
 def _power(decimals: int) -> float:
-    """10 to the power of so many decimals; infinite where float64 has no such number, so that NaN is the result."""
+    """Return 10 to the power of the magnitude of `decimals`.
+
+    It is infinite where float64 has no such number, so that the rounded value is NaN.
+    """
     return 10.0 ** abs(decimals) if abs(decimals) <= 308 else INF
 
 

@@ -180,7 +180,10 @@ adaptive_avg_pool = define(
 
 
 def _window(place: Size, size: Size, count: Size) -> tuple[Size, Size]:
-    """The range of the input that window `place` of `count` covers, or of the windows that cover place `place`."""
+    """Return the start and end of the input range that window `place` of `count` covers.
+
+    With the sizes exchanged, it is the range of the windows that cover input place `place`.
+    """
     count = _divisor(count)
     return (place * size) // count, ceildiv((place + 1) * size, count)
 

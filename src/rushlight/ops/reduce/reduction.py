@@ -65,7 +65,10 @@ class Reduced:
 
 
 def fold_scalar(kind: str, frame: Reduced, body: Scalar) -> Scalar:
-    """The reduction of `body` over a frame's axes in the order that its dims ask for; `body` itself without axes."""
+    """Reduce `body` over a frame's axes in the order that its dims ask for.
+
+    Without axes, the result is `body` itself.
+    """
     return reduce(kind, frame.axes, body, reduction_order(frame.dims, len(frame.index))) if frame.axes else body
 
 
@@ -78,7 +81,10 @@ def sum_scalar(frame: Reduced, body: Scalar) -> Scalar:
 
 
 def signed_sum_scalar(frame: Reduced, body: Scalar, along: bool) -> Scalar:
-    """`sum_scalar` that starts from -0.0, in the order of sums along the innermost dim, or of those of columns."""
+    """Sum `body` over a frame's axes, starting from -0.0.
+
+    The order is that of sums along the innermost dim where `along`, else that of sums of columns.
+    """
     return reduce("signed_sum", frame.axes, body, LANES if along else COLUMNS, total_dtype(body.type))
 
 
@@ -257,7 +263,10 @@ def mean_lower(at: At, input: Operand, dim: Dims, keepdim: bool, dtype: DType | 
 
 
 def _quotient(total: Scalar, count: Size, correction: float, dtype: DType) -> Scalar:
-    """A sum divided by the number of its elements less a correction, in the sum's type, then rounded to a dtype."""
+    """Divide a sum by the number of its elements less a correction, and round to a dtype.
+
+    The division is in the sum's type.
+    """
     if isinstance(count, int):
         return cast(total / max(count - correction, 0), dtype)
     divisor = lift(count, total.type)

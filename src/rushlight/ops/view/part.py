@@ -1,4 +1,4 @@
-"""Views of a part of a tensor (select, slice, diagonal, as_strided, unfold), their gradients and their writes.
+"""Views of a part of a tensor (select, slice, diagonal), their gradients and their writes.
 
 Beside each are two operators: `<view>_backward` puts a gradient into zeros, and `<view>_scatter` puts values into a
 copy of the base, which is what a write through the view means once a graph is functional.
@@ -173,7 +173,10 @@ slice_ = define(
 
 
 def slice_range(size: Size, start: Size | None, end: Size | None, step: Size) -> tuple[Size, Size]:
-    """The first index and the number of elements of `start:end:step` in a dim of `size`; I008 for steps below 1."""
+    """Return the first index and the number of elements of `start:end:step` in a dim of `size`.
+
+    Fails with I008 for a step below 1.
+    """
     require(required(gt(step, 0)), "I008", "slice: the step must be positive", step=step)
     first = 0 if start is None else _clamped(start, size)
     last = size if end is None or (isinstance(end, int) and end >= _FAR) else _clamped(end, size)

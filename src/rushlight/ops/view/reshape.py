@@ -42,9 +42,10 @@ def completed_shape(old: Shape, new: Shape, op: str) -> Shape:
 
 
 def view_layout(layout: Layout, shape: Shape, equal: Callable[[Size, Size], bool] = same_known) -> Layout | None:
-    """The layout that shows the elements of `layout` in the complete shape `shape`, or None when no strides do.
+    """Return the layout that shows the elements of `layout` in the complete shape `shape`.
 
-    `equal` compares sizes: by what is known, or with guards where a view is demanded.
+    It is None where no strides show them so. `equal` compares sizes: by what is known, or with guards where a view is
+    demanded.
     """
     if layout.shape == shape:
         return layout
@@ -182,7 +183,10 @@ def _demanded(layout: Layout, shape: Shape) -> Layout | None:
 
 
 def dense(shape: Shape, size: Size, stride: Size, wanted: Size) -> bool:
-    """Whether a dim has the stride that it has to have, which does not matter where it has one index or none."""
+    """Return whether a dim has the stride `wanted`, where its stride matters.
+
+    A stride does not matter in an empty tensor, or for a dim with one index.
+    """
     matters = minimum(product(shape), 1) * minimum(size - 1, 1)
     return stride is wanted or required(eq(matters * stride, matters * wanted), STRIDES)
 
@@ -191,7 +195,10 @@ Dim = tuple[Size, Size, Size]  # whether a dim's stride matters, as 0 or 1; the 
 
 
 def _lie_as_asked(dims: Sequence[Dim]) -> bool:
-    """Whether all dims whose strides matter have those that they should have; where that is open, one has not."""
+    """Return whether all dims whose strides matter have the strides that they should have.
+
+    Where symbols leave that open the answer is no, and a run-time assert checks that one of them differs.
+    """
     left = [row for row in dims if not guard_or_false(eq(row[0] * row[1], row[0] * row[2]), SHARED)]
     return not any(required(ne(matters * (stride - wanted), 0), SHARED) for matters, stride, wanted in left)
 
@@ -457,7 +464,10 @@ def contiguous_samples(rng: np.random.Generator) -> Iterator[Sample]:
 
 
 def is_row_major(layout: Layout) -> bool:
-    """Whether the elements lie row-major without gaps, as `Tensor.is_contiguous`; strides of size 1 do not count."""
+    """Return whether the elements lie in row-major order without gaps, as `Tensor.is_contiguous`.
+
+    The strides of dims of size 1 do not count.
+    """
     if any(isinstance(size, int) and size == 0 for size in layout.shape):
         return True
     step: Size = 1
