@@ -1,4 +1,7 @@
-"""The text of a core of matrix products; of `build`, this and `pipeline` alone reach the code generators."""
+"""Generates the LLVM IR of a matrix product's core.
+
+Within `build`, only this module and `pipeline` import the code generators.
+"""
 
 from __future__ import annotations
 

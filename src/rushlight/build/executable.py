@@ -109,7 +109,7 @@ class Executable(ABC):
 
     @abstractmethod
     def launch(self, addresses: Sequence[int], work: int, commit: tuple[Commit, ...] = ()) -> None:
-        """Runs on descriptors at these addresses; `work` says how long that may take, and is `work_of` the shapes.
+        """Runs on the descriptors at these addresses. `work` estimates how long that may take: `work_of` the shapes.
 
         `commit` is empty, or has the one commit that goes with the call.
         """

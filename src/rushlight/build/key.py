@@ -15,7 +15,11 @@ from rushlight.term import structural_digest
 
 
 def graph_key(graph: Graph, target: Target, choices: str = "") -> str:
-    """A digest of the graph's text and guards, the settings that matter, our own source, llvmlite's version and the target."""
+    """Returns a digest of everything that a graph's compiled code depends on.
+
+    That is the graph's text and guards, the settings that matter, the package's source, llvmlite's version, the target
+    and `choices`.
+    """
     return _key(target, identity_of(graph), settings.key(), choices)
 
 

@@ -185,7 +185,7 @@ def _read_code(text: str, code: Code) -> Code:
 
 
 def _check_plan(plan: Plan) -> None:
-    """Checks a plan, and that no launch reads memory that neither an earlier launch nor the caller has written.
+    """Checks that a plan is valid and that each launch reads only memory that has been written before.
 
     A write that is neither proven complete nor known to be incomplete is an event.
     """

@@ -31,7 +31,7 @@ class UnbackedOutput:
 
 @frozen
 class HostStep:
-    """A call that the host runs; `results` are the call itself, or the calls that take one of its results.
+    """A call that the host runs. `results` are the call itself, or the calls that take one of its results.
 
     `sizes` are the symbols that become known: each with the number of a result, and a dim of that result.
     """
@@ -190,7 +190,10 @@ class _Cutter:
         self.waves[self.made.get(id(source), number)].makes[id(call)] = call
 
     def read(self, call: Call, number: int) -> bool:
-        """Whether a wave reads a value, rather than making it; what it reads is made a result of an earlier one."""
+        """Whether a wave reads a value that an earlier wave, the host or the caller provides.
+
+        A value of an earlier wave becomes one of that wave's results.
+        """
         source = call.operands[0] if call.op is RESULT else call
         if source.op is PARAMETER or is_host(source):
             return True
@@ -283,7 +286,7 @@ class _SegmentMaker:
 
 
 def _earliest(graph: Graph) -> tuple[dict[int, int], int]:
-    """The first wave in which each call can run, or after which the host can run it, and the number of waves."""
+    """Finds the earliest wave of each call, and the number of waves. The host runs its calls after their wave."""
     unbacked_outputs = unbacked_outputs_of(graph.calls)
     found: dict[int, int] = {}
     count = 1

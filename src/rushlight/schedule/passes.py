@@ -72,7 +72,7 @@ def fuse(schedule: Schedule) -> Schedule:
 
 
 def order(schedule: Schedule) -> Schedule:
-    """Orders the groups, gathers chains that run row block by row block, and decides which buffers share memory."""
+    """Orders the groups, finds chains that run by row blocks, and decides which buffers share memory."""
     in_place = overwrites(schedule.mutations, schedule.groups)
     parts = find_chains(order_groups(schedule.groups, in_place), in_place)
     groups = groups_of(parts)

@@ -1,4 +1,4 @@
-"""How far a block of rows reaches along the columns, where a condition on indices leaves only zeros beyond.
+"""Bounds the columns that a block of rows reads where a condition on indices leaves zeros beyond.
 
 In causal attention a row sees the columns up to its own. Beyond them scores are minus infinity and weights are zero:
 sums and maxima are the identity there, and a product with a weight of zero adds nothing if the other factor is finite.
@@ -39,7 +39,7 @@ _IDENTITIES = {"sum": 0.0, "max": -math.inf, "min": math.inf}
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """A product one of whose operands is zero beyond the end of an axis, and the position of the other operand."""
+    """A product with an operand that is zero beyond the end of an axis. `factor` is the other operand's position."""
 
     group: Group
     axis: SizeExpr

@@ -76,7 +76,10 @@ def _sums_rows(node: Node, reduction: Scalar) -> bool:
 
 
 def _splittable(node: Node) -> Scalar | None:
-    """The only reduction of a node, if unconditional, equally long for all results, and of several blocks."""
+    """Returns a node's only reduction, if it can be split.
+
+    It must be unconditional, equally long for all results, and have several blocks.
+    """
     reductions = [term for term in postorder([node.body]) if bound_axes(term)]
     if node.scatter is not None or len(reductions) != 1 or reductions[0].op is not OPS["reduce"]:
         return None

@@ -1,4 +1,4 @@
-"""Operands that lie in memory as batches of matrices, which a matrix product can read without packing."""
+"""Finds operands that are batches of matrices in memory, which a product can read without packing."""
 
 from __future__ import annotations
 

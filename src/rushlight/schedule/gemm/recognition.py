@@ -91,7 +91,7 @@ def match_gemm(node: Node) -> GemmShape | None:
 
 
 def _of_groups(contraction: Scalar, axes: tuple[SizeExpr, ...]) -> GemmShape | None:
-    """The GEMM of a contraction whose indices divide an axis into groups, as in a convolution with groups.
+    """Finds the GEMM of a contraction whose indices divide an axis into groups (grouped convolution).
 
     There an output channel is a group, which both operands depend on, and a channel in the group, which only the
     weights depend on. The axis is split into these two.

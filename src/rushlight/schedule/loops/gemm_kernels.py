@@ -363,7 +363,7 @@ def _at_positions(positions: Sequence[tuple[Sequence[SizeExpr], Size]]) -> dict[
 
 
 def _attached(step: Step, memory: Buffer, first: tuple[SizeExpr, ...]) -> Kernel:
-    """The kernel of a step, the product's own memory its first buffer, and what the product gives its first sizes."""
+    """Returns a step's kernel with the product's memory as first buffer and the `first` sizes in front."""
     built = step.kernel
     assert isinstance(built, Kernel)
     sizes = (*first, *[symbol for symbol in built.sizes if symbol not in first])

@@ -1,4 +1,4 @@
-"""Products that sum over the rows of a chain, such as the gradients of an attention's keys and values.
+"""Builds products that sum over a chain's rows, such as the gradients of attention keys and values.
 
 The order of such a sum has blocks of rows, first to last. Row blocks of that length run in order and add a partial sum
 each, so the bits are those of the whole product.

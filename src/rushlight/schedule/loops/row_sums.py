@@ -99,7 +99,7 @@ class _RunSum:
 
 
 def _stripes(nest: LoopNest) -> SizeExpr:
-    """The column axis within one stripe; the stripes, if there may be several, become the last outer axis."""
+    """Returns the column axis within one stripe. If there may be several stripes, they become the last outer axis."""
     *outer, last = nest.outer
     size = axis_size(last)
     if isinstance(size, int) and size <= STRIPE:

@@ -30,7 +30,10 @@ def unroll_chains(roots: list[Scalar]) -> list[Scalar]:
 
 
 def _is_short(term: Scalar) -> bool:
-    """Whether a term is a contraction of few steps, one chain of one block, or an extreme of few guarded elements."""
+    """Whether a term is a short reduction, which is worth unrolling.
+
+    It is a contraction of few steps in one chain of one block, or a minimum or maximum of few guarded elements.
+    """
     is_extreme = term.op is OPS["reduce"] and term.attr("kind") in _EXTREMES
     if not (is_extreme or term.op is OPS["contract"]):
         return False

@@ -25,7 +25,7 @@ def mark_constants(items: Iterable[Dissected], results: Collection[Buffer]) -> N
 
 
 def is_constant(term: Scalar, axes: Iterable[SizeExpr]) -> bool:
-    """Whether a body over some axes reads constant values only, and no size that varies from call to call."""
+    """Whether a body over some axes reads only constant values and no size that varies between calls."""
     read = loads(term)
     if not read or not all(item.attr("buffer").constant for item in read):
         return False

@@ -70,7 +70,7 @@ class NumberOperand:
 
 @dataclass(slots=True)
 class Lowered:
-    """A graph as definitions; `buffers` and `operands` of values are keyed by the identity of their calls."""
+    """A graph as definitions. `buffers` and `operands` of values are keyed by the identity of their calls."""
 
     definitions: list[Definition | ScatterDefinition]
     buffers: dict[int, Buffer]

@@ -40,7 +40,7 @@ class _Recipe:
 
 
 def unpacked_in_products(items: list[Dissected], results: Container[Buffer], kept: Container[Buffer]) -> set[Buffer]:
-    """The values that are computed where a product reads them, because they are larger than their sources."""
+    """Finds the values to compute where a product reads them, as they are larger than their sources."""
     recipes: dict[Buffer, _Recipe] = {}
     readers: dict[Buffer, int] = {}
     for item in items:
@@ -61,7 +61,7 @@ def unpacked_in_products(items: list[Dissected], results: Container[Buffer], kep
 
 
 def _divides_by_sizes(item: Dissected) -> bool:
-    """Whether to find an element takes a division by a size that is not known, as it does after some reshapes."""
+    """Whether finding an element takes a division by an unknown size, as it does after some reshapes."""
     waiting: list[Size] = [*index_exprs(item.terms)]
     while waiting:
         for _, atoms in parts(waiting.pop()):
@@ -101,7 +101,7 @@ def _recipe(item: Dissected, recipes: dict[Buffer, _Recipe]) -> _Recipe | None:
 
 
 def _unpacked_in_operand(operand: Scalar, recipes: dict[Buffer, _Recipe]) -> set[Buffer]:
-    """What an operand of a product reads, or is made through, that takes more memory than what it is made of."""
+    """Finds the buffers behind a product's operand that take more memory than what they are made of."""
     elements = _elements(free_axes(operand))
     recipe_of = [recipes[buffer] for buffer in [load.attr("buffer") for load in loads(operand)] if buffer in recipes]
     through = {buffer for recipe in recipe_of for buffer in recipe.through}

@@ -40,7 +40,7 @@ _FOLDING = ("add", "sub", "mul", "neg")
 
 
 def size_as_scalar(expr: Size, images: Mapping[SizeExpr, Index]) -> Scalar:
-    """A size expression as int64 arithmetic, with some symbols replaced by scalars (data-dependent indices)."""
+    """Converts a size expression to int64 arithmetic. Scalars replace some symbols (data-dependent indices)."""
     if isinstance(expr, int):
         return constant(expr, int64)
     if not any(isinstance(images.get(symbol), Scalar) for symbol in free_symbols(expr)):

@@ -245,7 +245,7 @@ class Context:
         return self.zeros[llvm_type]
 
     def hoist(self, free: int, touched: int, scope: Scope, mask: Mask | None = None) -> Scope:
-        """The outermost scope, from `scope` outwards, in which a term may be computed (loop-invariant code motion)."""
+        """Returns the outermost scope, from `scope` outwards, that may compute a loop-invariant term."""
         floor = mask.scope if mask is not None and touched & ANY_LOAD else None
         while scope is not floor and not (free & scope.axes or touched & scope.hold):
             parent = scope.parent

@@ -1,4 +1,4 @@
-"""Register shapes, an element type times a number of lanes, and the LLVM texts of their types and constants."""
+"""Defines register shapes and writes LLVM types and constants. A shape is a dtype and a number of lanes."""
 
 from __future__ import annotations
 

@@ -286,7 +286,7 @@ def _turns(tile: GemmTile, label: str, rows: int, steps: tuple[str, str], after:
 def across(
     tile: GemmTile, label: str, body: Callable[[str, str, str | None], Iterator[str]], after: str
 ) -> Iterator[str]:
-    """The end of a block that runs `body(prefix, place, mask)` on each vector of a strip, then branches to `after`."""
+    """Runs `body(prefix, place, mask)` on each vector of a strip, then branches to `after`. It ends a block."""
     yield f"  br label %{label}_across"
     yield f"{label}_across:"
     yield f"  br i1 %narrow, label %{label}_tail, label %{label}_vector"
@@ -391,7 +391,10 @@ def emit_panels(tile: GemmTile, name: str) -> str:
 
 
 def _panels(tile: GemmTile) -> Iterator[str]:
-    """Where the panels of a group start, in `b` and in `c`, and which columns exist; a panel that does not is empty."""
+    """Emits the addresses in `b` and `c` and the column masks of a group of panels.
+
+    A panel that does not exist has no active columns, and reads the group's first panel of `b`.
+    """
     for panel in range(_PANELS_TOGETHER):
         yield f"  %j{panel}_wish = add i64 %j, {panel * tile.nr}"
         yield f"  %j{panel}_exists = icmp slt i64 %j{panel}_wish, %n"
@@ -433,7 +436,7 @@ def emit_gemv(tile: GemmTile, name: str) -> str:
 
 
 def gemv_cases(tile: GemmTile, name: str, a_per_k: int | str) -> Iterator[str]:
-    """The end of a core's block, which leaves a product with one row or one column to its function, else goes on."""
+    """Emits the branches of a core that hand a product with one row or one column to its function."""
     if _has_function_for_row(tile):
         a_step = 1 if tile.a_format == "row" else tile.mr if tile.a_packed else "%a_ld"
         b = "ptr %b" if tile.b_packed else "ptr %b, i64 %b_ld"

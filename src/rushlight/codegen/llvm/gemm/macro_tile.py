@@ -229,7 +229,7 @@ _PREFETCH_A_AND_B = """\
 
 
 def emit_core(tile: GemmTile, name: str, linkage: str = "") -> str:
-    """IR of `void @name(a, b, c, a_ld, b_ld, ldc, m, n, k)` and of the internal functions `@name_…` that it calls.
+    """Emits the core `void @name(a, b, c, a_ld, b_ld, ldc, m, n, k)` and the functions that it calls.
 
     It computes `c[i * ldc + j]` for i in [0, m) and j in [0, n) over all of k, +0.0 where k = 0. `a` and `b` point
     where the tile's elements (0, 0) are; where `b` is made, it points to the function, its arguments, the batch, and

@@ -103,7 +103,7 @@ def edge_kernels(tile: GemmTile) -> tuple[MicroKernel, ...]:
 
 
 def emit_micro(kernel: MicroKernel, name: str) -> str:
-    """IR of an internal function that computes `c = a b` if `first`, else `c += a b`, for `steps` steps along k.
+    """Emits a function that computes `c = a b` if `first`, else `c += a b`, for `steps` steps along k.
 
     `void @name(a, b, c, b_stride, ldc, steps, first, …)`: `a` is in a packed format; `b_stride`, the elements from one
     step to the next in `b`, is `nr` unless `b` is read in place. The full kernel needs as many steps as the tile's

@@ -70,12 +70,12 @@ exit:
 
 
 def most_narrow(tile: GemmTile) -> int:
-    """The columns of a last vector up to which they are narrow; 0 where rows of `a` do not lie side by side."""
+    """Returns the most columns of a last vector that count as narrow. It is 0 unless rows of `a` are adjacent."""
     return tile.lanes // 4 if tile.a_format == "column" and tile.group == 1 else 0
 
 
 def emit_narrow(tile: GemmTile, name: str) -> str:
-    """IR of the internal function that computes `c = a b` if `first`, else `c += a b`, for a few columns of all rows.
+    """Emits a function that computes a few columns of all rows: `c = a b` if `first`, else `c += a b`.
 
     `void @name(a, a_panel, b, c, b_stride, ldc, steps, first, panels, columns)`: `a` is in the packed format "column",
     its full panels of rows `a_panel` elements apart, and `b` and `c` point to the first of up to `most_narrow` columns.
@@ -176,7 +176,7 @@ def _step_lines(pieces: Sequence[tuple[int, Vectors]], panels: range, columns: i
 
 
 def _row_lines(tile: GemmTile, columns: int, apart: int) -> Iterator[str]:
-    """One row's sums stored, or added to what is; those of a column lie in the order of rows, columns `apart`."""
+    """Stores one row's sums, or adds them to `c`. The sums lie column by column, `apart` elements from each other."""
     element, align = tile.element, f"align {tile.itemsize}"
     for x in range(columns):
         yield f"  %place{x} = add i64 %i, {x * apart}"

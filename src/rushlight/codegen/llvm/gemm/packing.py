@@ -98,7 +98,7 @@ _STEPS_TOGETHER = 4
 
 
 def emit_pack_a_block(tile: GemmTile, name: str) -> str:
-    """IR of the internal function `void @name(to, from, from_ld, rows, steps)` that packs a block of a plain `a`.
+    """Emits `void @name(to, from, from_ld, rows, steps)`, which packs a block of a plain `a`.
 
     `to` is laid out as the packed format of a whole operand with 256 steps along k.
     """
@@ -191,7 +191,7 @@ def _store_of_a(tile: GemmTile, kind: Vectors, value: str, address: str, mask: s
 
 
 def _grouped(tile: GemmTile, members: list[tuple[str, str]], prefix: str = "") -> Generator[str, None, str]:
-    """The name of a group made of its members, with the flags of those that exist; `prefix` begins a vector's type."""
+    """Joins members into a group and returns its name. Absent members are zero; `prefix` begins a vector's type."""
     if tile.group == 1:
         return members[0][0]
     end = ">" if prefix else ""
@@ -341,7 +341,7 @@ exit:
 
 
 def emit_pack_b_panel(tile: GemmTile, name: str, *, transposed: bool) -> str:
-    """IR of the internal function `void @name(to, from, from_ld, columns, steps)` that packs a panel of a plain `b`."""
+    """Emits `void @name(to, from, from_ld, columns, steps)`, which packs a panel of a plain `b`."""
     fields = {
         "name": name,
         "attributes": tile.attributes,

@@ -24,7 +24,7 @@ lanes_end:"""
 
 
 def column_addresses(tile: GemmTile) -> str:
-    """The end of a block `group` that writes to `%starts` where as many columns as a vector has lanes start.
+    """Ends a block `group` by writing the start addresses of one vector's worth of columns to `%starts`.
 
     They are those of `%b` from column `%j` on; columns that do not exist are the last one again. In memory, since there
     are more of them than a processor has registers.
@@ -71,7 +71,7 @@ def transpose_pieces(tile: GemmTile, names: list[str], number: int) -> Generator
 
 
 def _interleaved_halves(lanes: int, piece: int) -> tuple[list[int], ...]:
-    """The lanes of two vectors with lower halves of their pieces interleaved, and those with upper halves."""
+    """Returns two shuffle masks that interleave the lower and the upper halves of two vectors' pieces."""
     return tuple(
         [
             start + place + other
@@ -94,7 +94,7 @@ def _pieces(lanes: int, piece: int) -> tuple[list[int], ...]:
 def _shuffle(
     tile: GemmTile, name: str, pairs: list[tuple[str, str]], masks: tuple[list[int], ...]
 ) -> Generator[str, None, list[str]]:
-    """Shuffle each pair of vectors by each mask; the names of the results, those of a pair beside each other."""
+    """Shuffles each pair of vectors by each mask. It returns the results' names, those of a pair side by side."""
     names: list[str] = []
     for pair, mask in itertools.product(pairs, masks):
         names.append(f"{name}_{len(names)}")

@@ -28,7 +28,7 @@ def close_loop(
     carries: Sequence[Carry] = (),
     runs: bool = False,
 ) -> list[str]:
-    """Appends a loop of `counter` over [start, end) to `outer`; returns the results of the carried values.
+    """Appends a loop of `counter` over [start, end) to `outer`. It returns the results of the carried values.
 
     If `runs`, the loop runs at least once and needs no check before it. The body starts at the label that its scope was
     made with.

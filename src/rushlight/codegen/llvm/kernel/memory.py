@@ -525,7 +525,7 @@ def _store_lanes(
     active: str | None,
     is_last: bool = True,
 ) -> None:
-    """Stores all lanes of a scope; nontemporal if that pays and it `is_last`, so that nothing reads them again."""
+    """Stores all lanes of a scope. The store is nontemporal if that pays and it `is_last`: nothing reads them again."""
     combine = None if store.combine == "set" else store.combine
     if place.extra is None and place.stride == 1:
         if combine is not None:

@@ -52,7 +52,7 @@ def prefetch_next_row(ctx: Context, roots: Iterable[Scalar], scope: Scope) -> No
 
 
 def prefetch_next_iteration(ctx: Context, stores: Iterable[Store], scope: Scope) -> None:
-    """In a loop inside a vector loop, prefetches what the stores' values read in the next vector iteration.
+    """Prefetches what the stores' values read in the next iteration of the vector loop around a loop.
 
     Loads with a constant distance are one stream, which the first of them prefetches. The address of a prefetch is the
     last byte of a line.

@@ -26,7 +26,7 @@ _SHORT = (2, 4)
 
 
 def find_quotients(ctx: Context, body: Iterable[Statement], scope: Scope, vector: Lanes) -> list[SizeExpr]:
-    """The floor divisions in a loop's body at whose steps the loop's iterations can end, inner ones first.
+    """Finds the floor divisions in a loop's body whose steps can end its iterations, inner ones first.
 
     The dividend grows by a constant along the loop's axis, and the divisor does not depend on that axis. Divisors with
     segments so short that a gather costs less are left out, and those whose multiples are vector boundaries anyway. All

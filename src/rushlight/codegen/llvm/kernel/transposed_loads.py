@@ -52,7 +52,7 @@ def has_transposed_loads(body: Iterable[Statement], axis: SizeExpr) -> bool:
 
 
 def lane_pointers(scope: Scope, shape: Shape, pointer: str, stride: int | str, active: str | None) -> list[str]:
-    """The address of each lane's element; inactive lanes, which are the last ones, get the last active address."""
+    """Returns the address of each lane's element. The inactive lanes, all at the end, get the last active address."""
     last = None
     if active is not None:
         bits = scope.let(f"bitcast {shape.mask_type} {active} to i{shape.lanes}")

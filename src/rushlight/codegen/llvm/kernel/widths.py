@@ -70,7 +70,7 @@ def loop_lanes(
     extent: int | None,
     uniform: Collection[SizeExpr] = (),
 ) -> tuple[int, int]:
-    """Lanes of the main loop's and of the tail's vectors; `extent` is the number of iterations where it is constant.
+    """Chooses the vector lanes of the main loop and of the tail. `extent` is the iterations, if constant.
 
     The main loop's are no more than there can be iterations. `uniform` quotients do not change in a turn of the loop.
     """
@@ -95,7 +95,7 @@ def loop_lanes(
 
 
 def _most_repeated(ctx: Context, terms: list[Scalar], bit: int) -> list[Scalar]:
-    """Those terms that are computed for each element of a reduction along an axis; all if the axis has none."""
+    """Selects the terms computed for each element of a reduction along an axis. It returns all if there are none."""
     found: list[Scalar] = []
     for term in terms:
         if bound_axes(term) and ctx.analysis.free[term] & bit:
@@ -124,7 +124,7 @@ def _walks_by_one(ctx: Context, term: Scalar, bit: int, uniform: Collection[Size
 
 
 def prefers_reduced_lanes(ctx: Context, axis: SizeExpr) -> bool:
-    """Whether a kernel's reductions that depend on `axis` read along their own last axis rather than along `axis`.
+    """Whether reductions that depend on `axis` should read along their own last axis rather than `axis`.
 
     A single chain has no lanes of its own. One of integers does where nothing lies close together along `axis`: its
     steps may come in any order. One of floats never does: each of its steps waits for the one before.

@@ -41,7 +41,7 @@ _ORDERS = ("lt", "le")
 
 
 def _before(term: Scalar) -> tuple[Scalar, ...]:
-    """The operands to emit first; loads, reductions, guards and index comparisons emit their own operands."""
+    """Returns the operands to emit first. Loads, reductions, guards and index comparisons emit their own operands."""
     if term.op is GUARD:
         return (term.operands[0], term.operands[2])
     if term.op.name == "load" or bound_axes(term) or (term.op.name in _ORDERS and term.operands[0].type is int64):
