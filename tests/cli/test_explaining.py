@@ -36,11 +36,11 @@ def test_explain_says_what_stages_took_cold_and_warm(tmp_path: Path, cache: Path
     script = tmp_path / "script.py"
     script.write_text("import rushlight as rl\nrl.compile(lambda x: (x * 3).exp())(rl.ones(2))\n")
     cold, warm = (_stages(rushlight("explain", str(script)).err) for _ in range(2))
-    assert {"capture", "key", "cache", "schedule", "emit", "LLVM", "cores", "load"} <= set(cold)
+    assert {"capture", "key", "cache", "lower", "fuse", "tile", "emit", "LLVM", "cores", "load"} <= set(cold)
     assert all(ms >= 0 for ms in cold.values())
     assert cold["LLVM"] > 1
     assert "capture" in warm
-    assert {"schedule", "emit", "LLVM"}.isdisjoint(warm)
+    assert {"lower", "tile", "emit", "LLVM"}.isdisjoint(warm)
 
 
 def _stages(text: str) -> dict[str, float]:
