@@ -51,6 +51,6 @@ def test_what_tells_a_defect_of_the_compiler_is_a_finding() -> None:
 def test_one_pool_of_ten_has_programs_whose_sizes_data_tells() -> None:
     first = 9 * compiled.POOL
     statements = [
-        line for number in range(first, first + compiled.POOL) for line in compiled.generate(3, number).statements
+        line for number in range(first, first + compiled.POOL) for line in compiled.generate(4, number).statements
     ]
     assert sum(["detach() > 0" in line or "masked_select" in line or "argsort" in line for line in statements]) > 3
