@@ -14,7 +14,7 @@ from rushlight.ir.type import TensorType
 from rushlight.ir.value import Value
 from rushlight.ops.conv.convolution import Ints, check_windows, kernel_axes, window_places, windows_over
 from rushlight.ops.create import zeros_of
-from rushlight.ops.dims import Array, At, Shape, compute_array, guarded, normal, require_floating, zero
+from rushlight.ops.dims import Array, At, Shape, compute_array, guarded, normal, require_floating, same_size, zero
 from rushlight.ops.index.write import scatter_add
 from rushlight.ops.record import Fact, Sample, define
 from rushlight.ops.view.reshape import reshape
@@ -327,9 +327,9 @@ def avg_pool_backward_meta(
     _, space = _space(grad.shape, kernel_size)
     ones = (1,) * len(kernel_size)
     check_windows("avg_pool_backward", len(kernel_size), stride, padding, ones, input_space=input_space)
-    if all(isinstance(size, int) for size in (*space, *input_space)):
-        sizes = pooled_sizes(input_space, kernel_size, stride, padding, ones, ceil_mode)
-        require(space == sizes, "S009", "avg_pool_backward: the gradient does not fit the windows", grad=grad)
+    sizes = pooled_sizes(input_space, kernel_size, stride, padding, ones, ceil_mode)
+    fits = all(same_size(size, pooled) for size, pooled in zip(space, sizes, strict=True))
+    require(fits, "S009", "avg_pool_backward: the gradient does not fit the windows", grad=grad)
     return _pooled_type(grad, len(kernel_size), input_space)
 
 
