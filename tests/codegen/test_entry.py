@@ -27,7 +27,7 @@ def launches(request, monkeypatch):
     monkeypatch.setattr(entry_module, "FEW_LAUNCHES", 8 if request.param == "spelled out" else 0)
 
 
-class ScheduleTarget:
+class RecordingContext:
     """A ctx of our own, whose parallel_for notes its calls and runs shares one after the other."""
 
     def __init__(self, arena_bytes: int = 0) -> None:
@@ -97,7 +97,7 @@ def build(plan):
 @pytest.mark.parametrize("count", [2, 100, 5000])
 def test_launches_run_in_order_and_share_large_work(count):
     entry, _keep, _text, _ = build(two_steps())
-    machine = ScheduleTarget(5000 * 4 + 64)
+    machine = RecordingContext(5000 * 4 + 64)
     x, y = np.arange(count, dtype=np.float32), np.zeros(count, np.float32)
     assert machine.call(entry, [x, y]) == 0
     np.testing.assert_array_equal(y, (x + 1) * 3)
@@ -106,7 +106,7 @@ def test_launches_run_in_order_and_share_large_work(count):
 
 def test_failed_assertion_returns_its_number_before_any_work():
     entry, _keep, _text, messages = build(two_steps())
-    machine = ScheduleTarget(5000)
+    machine = RecordingContext(5000)
     y = np.zeros(13, np.float32)
     assert machine.call(entry, [np.zeros(1, np.float32), y]) == 16
     assert machine.call(entry, [np.zeros(13, np.float32), y]) == 17
@@ -116,7 +116,7 @@ def test_failed_assertion_returns_its_number_before_any_work():
 
 def test_small_arena_reports_its_need():
     entry, _keep, _text, _ = build(two_steps())
-    machine = ScheduleTarget(64)
+    machine = RecordingContext(64)
     x, y = np.ones(100, np.float32), np.zeros(100, np.float32)
     assert machine.call(entry, [x, y]) == 1
     assert machine.words[2] == 448
@@ -125,7 +125,7 @@ def test_small_arena_reports_its_need():
 
 def test_interrupt_stops_between_launches():
     entry, _keep, _text, _ = build(two_steps(grain=50))
-    machine = ScheduleTarget(5000)
+    machine = RecordingContext(5000)
     x, y = np.ones(100, np.float32), np.zeros(100, np.float32)
     machine.during = lambda: machine.interrupt.fill(1)
     assert machine.call(entry, [x, y]) == 2
@@ -140,7 +140,7 @@ def test_interrupt_is_not_asked_after_an_input_was_written():
     launches = (Launch(0, (x, x, n), n, 50), Launch(1, (x, y, n), n, 50))
     plan = Plan((x,), (y,), (y.type,), (SymbolSource(n, 0, "size", 0),), (), (), kernels, launches)
     entry, _keep, _text, _ = build(plan)
-    machine = ScheduleTarget()
+    machine = RecordingContext()
     machine.interrupt[0] = 1
     a, b = np.ones(100, np.float32), np.zeros(100, np.float32)
     assert machine.call(entry, [a, b]) == 0
@@ -159,7 +159,7 @@ def test_strides_are_read_from_descriptors():
     launch = Launch(0, (x, y, *[given[size] for size in k.sizes]), n, 1000)
     entry, _keep, _text, _ = build(Plan((x,), (y,), (y.type,), symbols, (), (), (k,), (launch,)))
     values, got = np.arange(90, dtype=np.float32)[::3], np.zeros(30, np.float32)
-    assert ScheduleTarget().call(entry, [values, got]) == 0
+    assert RecordingContext().call(entry, [values, got]) == 0
     np.testing.assert_array_equal(got, values + 1)
 
 

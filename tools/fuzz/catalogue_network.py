@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tools.fuzz.catalogue_pointwise import TensorMeta
+from tools.fuzz.catalogue_pointwise import CallMaker
 from tools.fuzz.drawing import Draw
 
 
@@ -198,7 +198,7 @@ def _dropout(d: Draw) -> str:
     return f"F.dropout({d.value('float')}, {d.pick(('0.0', '1.0', '0.5, training=False'))})"
 
 
-NETWORK: dict[str, TensorMeta] = {
+NETWORK: dict[str, CallMaker] = {
     "mm": _mm, "mm 2": _mm, "bmm": _bmm, "mv": _mv, "mv 2": _mv, "matmul": _matmul, "linear": _linear, "conv": _conv,
     "conv 2": _conv, "pool": _pool, "pool 2": _pool, "normed": _normed, "normed 2": _normed, "pad": _pad, "pad 2": _pad,
     "interpolate": _interpolate, "loss": _loss, "loss 2": _loss, "classes": _classes, "attention": _attention,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from tools.fuzz.drawing import Draw
 from tools.fuzz.program import DTYPES
 
-TensorMeta = Callable[[Draw], str]
+CallMaker = Callable[[Draw], str]
 """Makes the text of one call, of live values and new inputs."""
 
 _UNARY = {
@@ -143,7 +143,7 @@ def _called(d: Draw, name: str, first: str, *rest: str) -> str:
     return f"{first}.{name}({', '.join(rest)})"
 
 
-def _unary(name: str, kind: str) -> TensorMeta:
+def _unary(name: str, kind: str) -> CallMaker:
     def form(d: Draw) -> str:
         x = d.value("any" if d.chance(0.1) else kind)
         if name in _IN_PLACE and d.chance(0.2):
@@ -155,7 +155,7 @@ def _unary(name: str, kind: str) -> TensorMeta:
     return form
 
 
-def _binary(name: str, kind: str) -> TensorMeta:
+def _binary(name: str, kind: str) -> CallMaker:
     def form(d: Draw) -> str:
         x = d.value("any" if d.chance(0.07) else kind)
         other = d.broadcast(x, kind)
@@ -271,7 +271,7 @@ def _fused(d: Draw) -> str:
     return _called(d, name, x, y, z, value)
 
 
-def _activation(name: str, forms: tuple[str, ...]) -> TensorMeta:
+def _activation(name: str, forms: tuple[str, ...]) -> CallMaker:
     def form(d: Draw) -> str:
         x = d.value("float" if d.chance(0.9) else "any")
         arguments = d.pick(forms)
@@ -340,8 +340,8 @@ def _copy(d: Draw) -> str:
     )
 
 
-def _tables() -> Mapping[str, TensorMeta]:
-    forms: dict[str, TensorMeta] = {}
+def _tables() -> Mapping[str, CallMaker]:
+    forms: dict[str, CallMaker] = {}
     for kind, names in _UNARY.items():
         forms.update({f"{name} {kind}": _unary(name, kind) for name in names.split()})
     for kind, names in _BINARY.items():
@@ -350,7 +350,7 @@ def _tables() -> Mapping[str, TensorMeta]:
     return forms
 
 
-POINTWISE: dict[str, TensorMeta] = {
+POINTWISE: dict[str, CallMaker] = {
     **_tables(),
     "operator": _operator, "operator 2": _operator, "operator 3": _operator, "alpha": _alpha, "rounding": _rounding,
     "power": _power, "shift": _shift, "clamp": _clamp, "where": _where, "masked_fill": _masked_fill, "lerp": _lerp,

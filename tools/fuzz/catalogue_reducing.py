@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tools.fuzz.catalogue_pointwise import TensorMeta
+from tools.fuzz.catalogue_pointwise import CallMaker
 from tools.fuzz.drawing import Draw
 
 _REDUCTIONS = {
@@ -12,7 +12,7 @@ _REDUCTIONS = {
 _ONE_DIM = {"prod": "any", "argmax": "ordered", "argmin": "ordered", "max": "real", "min": "real", "median": "ordered"}
 
 
-def _reduction(name: str, kind: str) -> TensorMeta:
+def _reduction(name: str, kind: str) -> CallMaker:
     def form(d: Draw) -> str:
         x = d.value("any" if d.chance(0.1) else kind)
         keep = "" if name == "count_nonzero" else d.pick(("", ", keepdim=True", ", keepdim=False"))
@@ -28,7 +28,7 @@ def _reduction(name: str, kind: str) -> TensorMeta:
     return form
 
 
-def _one_dim(name: str, kind: str) -> TensorMeta:
+def _one_dim(name: str, kind: str) -> CallMaker:
     def form(d: Draw) -> str:
         x = d.value("any" if d.chance(0.1) else kind)
         if d.chance(0.3):
@@ -157,7 +157,7 @@ def _cummulative_logic(d: Draw) -> str:
     return d.pick((f"torch.all({x})", f"{x}.any({d.dim(x)})", f"torch.count_nonzero({x}, {d.dim(x)})"))
 
 
-REDUCING: dict[str, TensorMeta] = {
+REDUCING: dict[str, CallMaker] = {
     **{name: _reduction(name, kind) for name, kind in _REDUCTIONS.items()},
     **{name: _one_dim(name, kind) for name, kind in _ONE_DIM.items()},
     "var_mean": _var_mean, "norm": _norm, "normalize": _normalize, "cosine_similarity": _cosine, "softmax": _softmax,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
-from tools.fuzz.catalogue_pointwise import TensorMeta
+from tools.fuzz.catalogue_pointwise import CallMaker
 from tools.fuzz.drawing import Draw
 from tools.fuzz.program import DTYPES
 
@@ -339,7 +339,7 @@ def _asked(d: Draw) -> str:
     return d.pick(ways)
 
 
-SHAPING: dict[str, TensorMeta] = {
+SHAPING: dict[str, CallMaker] = {
     "reshape": _reshape, "permute": _permute, "permute 2": _permute, "squeeze": _squeeze, "squeeze 2": _squeeze,
     "expand": _expand, "flatten": _flatten, "unflatten": _unflatten, "part": _part, "part 2": _part, "part 3": _part,
     "diagonal": _diagonal, "repeat": _repeat, "repeat 2": _repeat, "join": _join, "join 2": _join, "grid": _grid,

@@ -19,8 +19,8 @@ from rushlight.sym.query import bottom_up, evaluate
 _STEPS = 400_000  # forms looked at, in one question
 
 Fact = bool | Condition
-TensorMeta = tuple[str, Linear]  # "==" or ">=", compared with 0
-Case = tuple[TensorMeta, ...]  # all of them hold
+Constraint = tuple[str, Linear]  # "==" or ">=", compared with 0
+Case = tuple[Constraint, ...]  # all of them hold
 Clause = tuple[Case, ...]  # one of them holds
 
 
@@ -96,7 +96,7 @@ class _Problem:
         self.symbols: dict[SizeExpr, int] = {}
         self.count = 0
         self._variables: dict[SizeExpr, int] = {}
-        self._born: list[TensorMeta] = []
+        self._born: list[Constraint] = []
         self._definitions: dict[int, Case] = {}  # what holds of an atom that is no symbol, if it is looked at
         self._links: dict[int, Clause] = {}
 
@@ -194,7 +194,7 @@ def _plus(form: Linear, value: int) -> Linear:
     return Linear(form.coefficients, form.constant + value)
 
 
-def _at_most(form: Linear, value: int) -> TensorMeta:
+def _at_most(form: Linear, value: int) -> Constraint:
     return ">=", _plus(combined(form, -1, form, 0), value)
 
 
@@ -203,12 +203,12 @@ def _apart(form: Linear) -> Clause:
     return (((">=", _plus(form, -1)),), (_at_most(form, -1),))
 
 
-def _failed(form: Linear, relation: str) -> TensorMeta:
+def _failed(form: Linear, relation: str) -> Constraint:
     """That a form is not related to 0 so, but for equality."""
     if relation == "!=":
         return "==", form
     return _at_most(form, -1) if relation == ">=" else (">=", _plus(form, -1))
 
 
-def _compared(form: Linear, relation: str) -> TensorMeta:
+def _compared(form: Linear, relation: str) -> Constraint:
     return _at_most(form, 0) if relation == "<=" else (relation, form)
