@@ -13,7 +13,6 @@ one thread and on two. A program that fails is compiled by itself, at the sizes 
 from __future__ import annotations
 
 import functools
-import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -90,7 +89,6 @@ DATA_USES = (
     "torch.zeros_like({v}).index_add(0, ({v}.detach().flatten()[:1] > 0).long() * 0, {v}[:1])",
 )
 """Uses whose sizes, or the places that they read and write, are told by data."""
-_WRITE = re.compile(r"\w_\(|\] = | [-+*/]= ")
 HOOK = "{v}.requires_grad and {v}.register_hook(lambda g: g * 0.5)"
 
 
@@ -287,24 +285,12 @@ def _finding(plan: Plan, skipped: Counter[str]) -> Finding | None:
         detail = difference(actual, Pool([plan.program]).outcome(inputs))
         if detail is None:
             continue
-        if _is_of_written_history(plan.program, detail):
-            skipped["a compiled write gives an input no history (docs/limits.md)"] += 1
-            return None
         program = replace(plan.program, inputs=inputs)
         if _detail(program) is None:
             return Finding("value, after other sizes", program, detail)
         smallest = reduced(program, lambda other: _detail(other) is not None)
         return Finding("value", smallest, _detail(smallest) or detail)
     return Finding("value, compiled with others", plan.program, f"in the pool of {plan.program.number}")
-
-
-def _is_of_written_history(program: Program, detail: str) -> bool:
-    """Whether gradients differ in a program that writes: a compiled write gives an input without gradient no history.
-
-    This hides other wrong gradients of such programs, until compiled writes have a history.
-    """
-    writes = any(_WRITE.search(statement) for statement in program.statements)
-    return writes and ("gradient" in detail or "requires_grad" in detail)
 
 
 def is_refused(outcome: Outcome) -> bool:

@@ -15,13 +15,17 @@ from tools.fuzz.program import Array, Input
 
 
 class Wording:
-    """The statements of a program. `names` are those of its values; inputs come first."""
+    """The statements of a program. `names` are those of its values; inputs come first.
+
+    `written` are the values that are written to; for views, the value whose memory they show.
+    """
 
     def __init__(self, made: Made) -> None:
         self.names: dict[int, str] = {}
         self.inputs: list[int] = []
         self.statements: list[str] = []
         self.written: set[int] = set()
+        self._bases: dict[int, int] = {}  # of views, and of what writes return
         steps: list[tuple[int, Step]] = []
         place = 0
         for part in made.parts:
@@ -51,10 +55,15 @@ class Wording:
         listed = step.op.schema.results[0].type.endswith("[]")
         left = f"{', '.join(targets)}{',' * (listed and len(targets) == 1)} = "
         given = {**step.op.named(step.operands, step.attrs)}
+        first = step.operands[0] if step.operands else None
+        if isinstance(first, Ref) and (step.writes or step.op.schema.results[0].alias is not None):
+            base = self._bases.get(first.value, first.value)
+            self._bases.update({place + number: base for number in range(step.results)})
+            if step.writes:
+                self.written.add(base)
         if step.writes:
             target = step.op.schema.operands[0].name
             owner = given.pop(target)
-            self.written.add(owner.value)
             self.statements.append(f"{left}{self.names[owner.value]}.{step.op.name}_({self._words(given)})")
         else:
             self.statements.append(f"{left}torch.ops.OPERATORS[{step.op.name!r}]({self._words(given)})")
