@@ -11,11 +11,11 @@ from dataclasses import replace
 from rushlight.ir.choice import ScheduleTarget
 from rushlight.ir.graph import Graph
 from rushlight.ir.plan import Plan
-from rushlight.schedule.fuse.fusion import Group, fuse_nodes
+from rushlight.schedule.fuse.fusion import fuse_nodes
 from rushlight.schedule.fuse.order import order_groups
 from rushlight.schedule.fuse.split_reductions import split_reductions
 from rushlight.schedule.gemm.recognition import widen_products
-from rushlight.schedule.loops.row_blocks import FusedChain, find_chains, made_in_chains
+from rushlight.schedule.loops.row_blocks import find_chains, groups_of, made_in_chains
 from rushlight.schedule.lower.constants import cached_constants, mark_constants
 from rushlight.schedule.lower.folding import Dissected
 from rushlight.schedule.lower.lowering import lower_graph
@@ -90,8 +90,3 @@ def order(schedule: Schedule) -> Schedule:
 def tile(schedule: Schedule) -> Plan:
     """Writes the loops of every kernel, chooses tiles and lanes, and lays the arena out."""
     return make_plan(schedule)
-
-
-def groups_of(parts: list[Group | FusedChain]) -> list[Group]:
-    """The groups of parts, those of chains one by one."""
-    return [group for part in parts for group in (part.groups if isinstance(part, FusedChain) else [part])]

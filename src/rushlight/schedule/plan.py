@@ -23,7 +23,7 @@ def make_plan(schedule: Schedule) -> Plan:
     first = LaunchMaker(schedule.target, {}, ())
     for group in schedule.once_parts:
         first.add(group)
-    maker = LaunchMaker(schedule.target, dict(schedule.aliases or {}), schedule.groups, first)
+    maker = LaunchMaker(schedule.target, dict(schedule.aliases), schedule.groups, first)
     for part in schedule.parts:
         maker.add(part)
     for source, target in schedule.commits:

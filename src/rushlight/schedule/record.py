@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 
 from rushlight.ir.choice import ScheduleTarget
 from rushlight.ir.graph import Graph
@@ -12,6 +13,8 @@ from rushlight.schedule.fuse.fusion import Group, Missed
 from rushlight.schedule.loops.row_blocks import FusedChain
 from rushlight.schedule.lower.nodes import Node
 from rushlight.support.frozen import frozen
+
+_NO_ALIASES: Mapping[Buffer, Buffer] = MappingProxyType({})
 
 
 @frozen(eq=False)
@@ -38,7 +41,7 @@ class Schedule:
     missed: tuple[Missed, ...] = ()
     once_parts: tuple[Group, ...] = ()
     parts: tuple[Group | FusedChain, ...] = ()
-    aliases: Mapping[Buffer, Buffer] | None = None
+    aliases: Mapping[Buffer, Buffer] = _NO_ALIASES
     commits: tuple[tuple[Buffer, Buffer], ...] = ()
 
     @property

@@ -105,7 +105,7 @@ def ordered_text(schedule: Schedule) -> str:
     lines = [f"once {_group_text(group)}" for group in schedule.once_parts]
     for part in schedule.parts:
         lines += [_group_text(part)] if isinstance(part, Group) else _chain_lines(part)
-    lines += [f"{value.name} lies in {memory.name}" for value, memory in (schedule.aliases or {}).items()]
+    lines += [f"{value.name} lies in {memory.name}" for value, memory in schedule.aliases.items()]
     lines += [f"copy {source.name} to {target.name}" for source, target in schedule.commits]
     return "\n".join([*lines, ""])
 

@@ -11,7 +11,7 @@ from rushlight.ir.loops import Definition
 from rushlight.ir.scalar import Buffer, Scalar
 from rushlight.ir.verify import broken
 from rushlight.schedule.fuse.fusion import Group
-from rushlight.schedule.loops.row_blocks import FusedChain
+from rushlight.schedule.loops.row_blocks import groups_of
 from rushlight.schedule.lower.nodes import Node
 from rushlight.schedule.lower.rewrite import free_axes, loads
 from rushlight.schedule.record import Schedule
@@ -69,12 +69,9 @@ def verify_ordered(schedule: Schedule) -> None:
     Errors: C015.
     """
     known = set(schedule.inputs)
-    order = [*schedule.once_parts]
-    for part in schedule.parts:
-        order += part.groups if isinstance(part, FusedChain) else [part]
+    order = [*schedule.once_parts, *groups_of(schedule.parts)]
     if {id(group) for group in order} != {id(group) for group in (*schedule.once_groups, *schedule.groups)}:
         broken("order", "the groups that run are not those that were fused")
-    aliases = schedule.aliases or {}
     overwritten: dict[Buffer, Buffer] = {}
     for group in order:
         known.update([node.buffer for node in group.nodes])
@@ -89,7 +86,9 @@ def verify_ordered(schedule: Schedule) -> None:
                     value=buffer.name,
                     by=writer,
                 )
-        overwritten.update({old: new for new, old in aliases.items() if new in known and old in schedule.inputs})
+        overwritten.update(
+            {old: new for new, old in schedule.aliases.items() if new in known and old in schedule.inputs}
+        )
 
 
 def _define(buffer: Buffer, known: set[Buffer]) -> None:

@@ -87,6 +87,11 @@ def find_chains(groups: Sequence[Group], overwrites: Container[Buffer] = ()) -> 
     return ordered
 
 
+def groups_of(parts: Sequence[Group | FusedChain]) -> list[Group]:
+    """The groups of parts in order, those of chains one by one."""
+    return [group for part in parts for group in (part.groups if isinstance(part, FusedChain) else [part])]
+
+
 def made_in_chains(parts: Sequence[Group | FusedChain]) -> set[Buffer]:
     """The values that chains make."""
     chains = [part for part in parts if isinstance(part, FusedChain)]
