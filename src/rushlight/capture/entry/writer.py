@@ -111,9 +111,8 @@ def mark_type_only(
         if leaf.is_number and leaf.runtime:
             leaf.type_only = leaf.text(names) not in program.inputs.fixed
         elif isinstance(leaf.value, Handle):
-            leaf.type_only = (id(leaf.container), leaf.key) in changed and id(
-                leaf.value
-            ) not in program.inputs.constants
+            replaced = (id(leaf.container), leaf.key) in changed
+            leaf.type_only = replaced and id(leaf.value) not in program.inputs.constants
 
 
 def replaced_guards(leaves: Sequence[Leaf], names: Names) -> list[Guard]:

@@ -10,7 +10,7 @@ import numpy as np
 from rushlight.ir.dtype import bool_
 from rushlight.ir.type import TensorType
 from rushlight.ir.value import Value
-from rushlight.ops.contract.matmul import matmul
+from rushlight.ops.contract.matmul import common_dtype, matmul
 from rushlight.ops.create import count_of, positions
 from rushlight.ops.dims import Array, compute_array, convert, normal, same_size, widened
 from rushlight.ops.join import tril
@@ -158,9 +158,7 @@ def scaled_dot_product_attention_decompose(
     require(not (is_causal and attn_mask is not None), "A004", "attention: is_causal and attn_mask exclude each other")
     if enable_gqa:
         key, value = _repeated_heads(key, query), _repeated_heads(value, query)
-    dtype = query.dtype
-    same = key.dtype is dtype and value.dtype is dtype
-    require(same, "D002", "attention: operands differ in dtype", query=dtype, key=key.dtype, value=value.dtype)
+    dtype = common_dtype("attention", query=query, key=key, value=value)
     # Scores keep float32: rounded to bfloat16 a score of 200 is off by up to 0.5, and its weight by a factor of 1.6.
     query, key, value = widened(query), widened(key), widened(value)
     if attn_mask is not None and attn_mask.dtype is not bool_:

@@ -28,7 +28,7 @@ from rushlight.support.errors import fail, require
 from rushlight.sym import Size, SizeExpr, axis_symbol, product
 
 
-def common_dtype(op: str, **types: TensorType | None) -> DType:
+def common_dtype(op: str, **types: TensorType | Value | None) -> DType:
     """The one dtype of all operands; D002 when they differ, D001 for bool."""
     given: dict[str, Any] = {name: type_ for name, type_ in types.items() if type_ is not None}
     dtypes = {type_.dtype for type_ in given.values()}

@@ -36,6 +36,14 @@ def _windows(dims: int, kernel_size: Ints, stride: Ints | None, padding: Ints, o
     return kernel, steps, per_dim(padding, dims, "padding", op)
 
 
+def _max_windows(
+    dims: int, kernel_size: Ints, stride: Ints | None, padding: Ints, dilation: Ints, ceil_mode: bool, op: str
+) -> tuple[Ints, Ints, Ints, Ints, bool]:
+    """The windows of a largest element: as `_windows`, then the dilation of each dim and the ceil mode."""
+    windows = _windows(dims, kernel_size, stride, padding, op)
+    return (*windows, per_dim(dilation, dims, "dilation", op), ceil_mode)
+
+
 def _max(dims: int) -> Operator:
     name = f"max_pool{dims}d"
     op = define(
@@ -50,15 +58,13 @@ def _max(dims: int) -> Operator:
     def max_decompose(
         input: Value, kernel_size: Ints, stride: Ints | None, padding: Ints, dilation: Ints, ceil_mode: bool
     ) -> Value:
-        rule = _windows(dims, kernel_size, stride, padding, name)
-        return max_pool(input, *rule, per_dim(dilation, dims, "dilation", name), ceil_mode)
+        return max_pool(input, *_max_windows(dims, kernel_size, stride, padding, dilation, ceil_mode, name))
 
     @op.ref
     def max_ref(
         input: Array, kernel_size: Ints, stride: Ints | None, padding: Ints, dilation: Ints, ceil_mode: bool
     ) -> Array:
-        rule = _windows(dims, kernel_size, stride, padding, name)
-        return max_pool_ref(input, *rule, per_dim(dilation, dims, "dilation", name), ceil_mode)
+        return max_pool_ref(input, *_max_windows(dims, kernel_size, stride, padding, dilation, ceil_mode, name))
 
     @op.samples
     def max_samples(rng: np.random.Generator) -> Iterator[Sample]:
@@ -87,11 +93,7 @@ def _max_with_indices(dims: int) -> Operator:
     def indices_decompose(
         input: Value, kernel_size: Ints, stride: Ints | None, padding: Ints, dilation: Ints, ceil_mode: bool
     ) -> tuple[Any, Any]:
-        rule = (
-            *_windows(dims, kernel_size, stride, padding, name),
-            per_dim(dilation, dims, "dilation", name),
-            ceil_mode,
-        )
+        rule = _max_windows(dims, kernel_size, stride, padding, dilation, ceil_mode, name)
         places = max_pool_indices(input, *rule)
         lead = input.shape[: input.ndim - dims]
         flat = reshape(input, (*lead, product(input.shape[input.ndim - dims :])))
@@ -102,11 +104,7 @@ def _max_with_indices(dims: int) -> Operator:
     def indices_ref(
         input: Array, kernel_size: Ints, stride: Ints | None, padding: Ints, dilation: Ints, ceil_mode: bool
     ) -> tuple[Array, Array]:
-        rule = (
-            *_windows(dims, kernel_size, stride, padding, name),
-            per_dim(dilation, dims, "dilation", name),
-            ceil_mode,
-        )
+        rule = _max_windows(dims, kernel_size, stride, padding, dilation, ceil_mode, name)
         return max_pool_ref(input, *rule), max_pool_indices_ref(input, *rule)
 
     @op.samples

@@ -28,9 +28,8 @@ def pooled_sizes(space: Shape, kernel: Ints, stride: Ints, padding: Ints, dilati
     sizes: list[Size] = []
     for size, width, step, pad, gap in zip(space, kernel, stride, padding, dilation, strict=True):
         require(width > 0, "A002", "pool: the kernel must be positive", kernel=kernel)
-        require(
-            0 <= pad <= width // 2, "A002", "pool: padding is at most half the kernel", kernel=kernel, padding=padding
-        )
+        fits = pad <= width // 2
+        require(fits, "A002", "pool: padding is at most half the kernel", kernel=kernel, padding=padding)
         room = size + 2 * pad - gap * (width - 1) - 1
         fits = required(ge(room, 0), "pool: the window fits the padded input")
         text = "pool: the window is larger than the padded input"

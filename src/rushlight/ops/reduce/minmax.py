@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -53,116 +53,70 @@ def _widened_element(frame: Reduced, input: Operand) -> Scalar:
     return cast(body, uint8) if body.type is bool_ else cast(body, compute_dtype(body.type))
 
 
-def _minmax_vjp(g: Value, out: Value, input: Value, dim: Dims, keepdim: bool, op: str) -> Value:
-    # Elements that tie for the extreme share the gradient evenly, as in PyTorch.
-    hit = eq(input, restored(out, input.shape, dim, keepdim, op))
-    shared = restored(g, input.shape, dim, keepdim, op) / sum_(hit, dim, True)
-    return where(hit, shared, 0.0)
+def _minmax(name: str, doc: str, kind: str, fold: Callable[..., Any], lowest: bool = False) -> Operator:
+    """An operator that folds dims by "max" or "min"; `fold` is numpy's name for it.
+
+    If `lowest`, the operator is internal, and the result of no elements is the least value of the dtype.
+    """
+    op = define(
+        f"{name}(Tensor input, int[] dim=(), bool keepdim=False) -> Tensor",
+        doc,
+        facts=Fact.REDUCTION,
+        dtypes="real",
+        variants="" if lowest else "function method",
+    )
+
+    @op.meta
+    def minmax_meta(input: TensorType, dim: Dims, keepdim: bool) -> TensorType:
+        if not lowest:
+            _require_elements(input.shape, dim, name)
+        return TensorType(reduced_shape(input.shape, dim, keepdim, name), input.dtype, input.device)
+
+    @op.ref
+    def minmax_ref(input: Array, dim: Dims, keepdim: bool) -> Array:
+        start = {"initial": _least(input.dtype)} if lowest else {}
+        return _folded(fold, input, dim, keepdim, name, **start)
+
+    @op.lower
+    def minmax_lower(at: At, input: Operand, dim: Dims, keepdim: bool) -> Scalar:
+        return minmax_scalar(kind, Reduced(at, input.shape, dim, keepdim, name), input)
+
+    @op.vjp
+    def minmax_vjp(g: Value, out: Value, input: Value, dim: Dims, keepdim: bool) -> Value:
+        # Elements that tie for the extreme share the gradient evenly, as in PyTorch.
+        hit = eq(input, restored(out, input.shape, dim, keepdim, name))
+        shared = restored(g, input.shape, dim, keepdim, name) / sum_(hit, dim, True)
+        return where(hit, shared, 0.0)
+
+    @op.samples
+    def minmax_samples(rng: np.random.Generator) -> Iterator[Sample]:
+        yield from reduction_samples(rng)
+        if lowest:
+            yield Sample(normal(rng, 3, 0), (1,), True)
+
+    return op
 
 
-amax = define(
-    "amax(Tensor input, int[] dim=(), bool keepdim=False) -> Tensor",
-    "The largest element, NaN if there is one. Elements that tie share the gradient.",
-    facts=Fact.REDUCTION,
-    dtypes="real",
-)
+def _folded(fold: Callable[..., Any], input: Array, dim: Dims, keepdim: bool, op: str, **start: float) -> Array:
+    return np.asarray(fold(input, axes_tuple(input, dim, op), keepdims=keepdim, **start))
 
 
-@amax.meta
-def amax_meta(input: TensorType, dim: Dims, keepdim: bool) -> TensorType:
-    _require_elements(input.shape, dim, "amax")
-    return TensorType(reduced_shape(input.shape, dim, keepdim, "amax"), input.dtype, input.device)
+def _least(dtype: np.dtype[Any]) -> float:
+    if dtype.kind == "b":
+        return False
+    return np.iinfo(dtype).min if dtype.kind in "iu" else -np.inf
 
 
-@amax.ref
-def amax_ref(input: Array, dim: Dims, keepdim: bool) -> Array:
-    return np.asarray(np.max(input, axes_tuple(input, dim, "amax"), keepdims=keepdim))
-
-
-@amax.lower
-def amax_lower(at: At, input: Operand, dim: Dims, keepdim: bool) -> Scalar:
-    return minmax_scalar("max", Reduced(at, input.shape, dim, keepdim, "amax"), input)
-
-
-@amax.vjp
-def amax_vjp(g: Value, out: Value, input: Value, dim: Dims, keepdim: bool) -> Value:
-    return _minmax_vjp(g, out, input, dim, keepdim, "amax")
-
-
-@amax.samples
-def amax_samples(rng: np.random.Generator) -> Iterator[Sample]:
-    yield from reduction_samples(rng)
-
-
-amax_or_lowest = define(
-    "amax_or_lowest(Tensor input, int[] dim=(), bool keepdim=False) -> Tensor",
+_ELEMENT = "The {} element, NaN if there is one. Elements that tie share the gradient."
+amax = _minmax("amax", _ELEMENT.format("largest"), "max", np.max)
+amax_or_lowest = _minmax(
+    "amax_or_lowest",
     "The largest element, the least of its dtype where there is none, NaN if there is one.",
-    facts=Fact.REDUCTION,
-    dtypes="real",
-    variants="",
+    "max",
+    np.max,
+    lowest=True,
 )
-
-
-@amax_or_lowest.meta
-def amax_or_lowest_meta(input: TensorType, dim: Dims, keepdim: bool) -> TensorType:
-    return TensorType(reduced_shape(input.shape, dim, keepdim, "amax_or_lowest"), input.dtype, input.device)
-
-
-@amax_or_lowest.ref
-def amax_or_lowest_ref(input: Array, dim: Dims, keepdim: bool) -> Array:
-    kind = input.dtype.kind
-    least = False if kind == "b" else np.iinfo(input.dtype).min if kind in "iu" else -np.inf
-    return np.asarray(np.max(input, axes_tuple(input, dim, "amax_or_lowest"), keepdims=keepdim, initial=least))
-
-
-@amax_or_lowest.lower
-def amax_or_lowest_lower(at: At, input: Operand, dim: Dims, keepdim: bool) -> Scalar:
-    return minmax_scalar("max", Reduced(at, input.shape, dim, keepdim, "amax_or_lowest"), input)
-
-
-@amax_or_lowest.vjp
-def amax_or_lowest_vjp(g: Value, out: Value, input: Value, dim: Dims, keepdim: bool) -> Value:
-    return _minmax_vjp(g, out, input, dim, keepdim, "amax_or_lowest")
-
-
-@amax_or_lowest.samples
-def amax_or_lowest_samples(rng: np.random.Generator) -> Iterator[Sample]:
-    yield from reduction_samples(rng)
-    yield Sample(normal(rng, 3, 0), (1,), True)
-
-
-amin = define(
-    "amin(Tensor input, int[] dim=(), bool keepdim=False) -> Tensor",
-    "The smallest element, NaN if there is one. Elements that tie share the gradient.",
-    facts=Fact.REDUCTION,
-    dtypes="real",
-)
-
-
-@amin.meta
-def amin_meta(input: TensorType, dim: Dims, keepdim: bool) -> TensorType:
-    _require_elements(input.shape, dim, "amin")
-    return TensorType(reduced_shape(input.shape, dim, keepdim, "amin"), input.dtype, input.device)
-
-
-@amin.ref
-def amin_ref(input: Array, dim: Dims, keepdim: bool) -> Array:
-    return np.asarray(np.min(input, axes_tuple(input, dim, "amin"), keepdims=keepdim))
-
-
-@amin.lower
-def amin_lower(at: At, input: Operand, dim: Dims, keepdim: bool) -> Scalar:
-    return minmax_scalar("min", Reduced(at, input.shape, dim, keepdim, "amin"), input)
-
-
-@amin.vjp
-def amin_vjp(g: Value, out: Value, input: Value, dim: Dims, keepdim: bool) -> Value:
-    return _minmax_vjp(g, out, input, dim, keepdim, "amin")
-
-
-@amin.samples
-def amin_samples(rng: np.random.Generator) -> Iterator[Sample]:
-    yield from reduction_samples(rng)
+amin = _minmax("amin", _ELEMENT.format("smallest"), "min", np.min)
 
 
 def _place_lower(kind: str, at: At, input: Operand, dim: int | None, keepdim: bool, op: str) -> Scalar:
@@ -326,7 +280,7 @@ def max_dim_decompose(input: Value, dim: int, keepdim: bool) -> tuple[Value, Val
 
 @max_dim.ref
 def max_dim_ref(input: Array, dim: int, keepdim: bool) -> tuple[Array, Array]:
-    return amax_ref(input, dim, keepdim), argmax_ref(input, dim, keepdim)
+    return _folded(np.max, input, dim, keepdim, "amax"), argmax_ref(input, dim, keepdim)
 
 
 @max_dim.vjp(types=("input",))
@@ -348,7 +302,7 @@ def min_dim_decompose(input: Value, dim: int, keepdim: bool) -> tuple[Value, Val
 
 @min_dim.ref
 def min_dim_ref(input: Array, dim: int, keepdim: bool) -> tuple[Array, Array]:
-    return amin_ref(input, dim, keepdim), argmin_ref(input, dim, keepdim)
+    return _folded(np.min, input, dim, keepdim, "amin"), argmin_ref(input, dim, keepdim)
 
 
 @min_dim.vjp(types=("input",))
