@@ -209,8 +209,9 @@ def totals(modules: Sequence[Module]) -> Iterator[str]:
     """Budgets of the package as a whole."""
     written = [module for module in modules if module.ours and not module.generated]
     yield from folders(written)
-    if any_per_thousand_lines(written) > ANY_PER_THOUSAND_LINES:
-        yield f"Any {any_per_thousand_lines(written):.1f} times in 1,000 lines (budget {ANY_PER_THOUSAND_LINES})"
+    density = any_per_thousand_lines(written)
+    if density > ANY_PER_THOUSAND_LINES:
+        yield f"Any {density:.1f} times in 1,000 lines (budget {ANY_PER_THOUSAND_LINES})"
     count = sum(len(suppressions(module)) for module in written)
     allowed = max(1, sum(module.lines for module in written) // LINES_PER_SUPPRESSION)
     if count > allowed:

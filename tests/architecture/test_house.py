@@ -55,6 +55,14 @@ def test_an_upward_import_breaks_the_contract(tmp_path: Path, monkeypatch: pytes
     assert lint_imports(no_logo=True, no_cache=True) == 1
 
 
+def _module(folder: Path, name: str, source: str, monkeypatch: pytest.MonkeyPatch) -> budgets.Module:
+    monkeypatch.setattr(budgets, "ROOT", folder)
+    path = folder / "src" / "rushlight" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(source, encoding="utf-8")
+    return budgets.Module(path)
+
+
 def test_budgets_hold():
     modules = [budgets.Module(path) for path in budgets.source_files()]
     found = budgets.findings(modules)
@@ -76,11 +84,8 @@ def test_budgets_hold():
     ],
 )
 def test_each_budget_can_be_broken(source: str, finding: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(budgets, "ROOT", tmp_path)
-    path = tmp_path / "src" / "rushlight" / "eager" / "helpers.py"
-    path.parent.mkdir(parents=True)
-    path.write_text(source, encoding="utf-8")
-    found = [message for rule in budgets.RULES for message in rule(budgets.Module(path))]
+    module = _module(tmp_path, "eager/helpers.py", source, monkeypatch)
+    found = [message for rule in budgets.RULES for message in rule(module)]
     assert any(finding in message for message in found), found
     assert any("the module's name says nothing" in message for message in found)
 
@@ -115,14 +120,6 @@ def test_raised_codes_are_registered():
     assert raised["T001"] == "settings.py"
     unknown = {code: where for code, where in raised.items() if code not in CODES}
     assert not unknown, f"register them in rushlight/support/codes_*.py: {unknown}"
-
-
-def _module(folder: Path, name: str, source: str, monkeypatch: pytest.MonkeyPatch) -> budgets.Module:
-    monkeypatch.setattr(budgets, "ROOT", folder)
-    path = folder / "src" / "rushlight" / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(source, encoding="utf-8")
-    return budgets.Module(path)
 
 
 def test_nothing_is_defined_that_nothing_uses():

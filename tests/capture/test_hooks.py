@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -83,19 +83,25 @@ def inside(model: Any, wrap: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return wrap(lambda x: model(x).square().sum().backward())
 
 
-def run(kind: str, step_of: Any, wrap: Any, when: str) -> list[Any]:
-    """The gradients after each of some steps, between which a hook is added and removed."""
-    model = two_layers()
-    handle = KINDS[kind](model) if when == "first" else None
-    step = step_of(model, wrap)
-    found: list[Any] = []
+def turns_of(register: Callable[[], Any], when: str) -> Iterator[int]:
+    """Four turns; a hook is there in the first two and the last one ("first"), or in the second one alone ("later")."""
+    handle = register() if when == "first" else None
     for turn in range(4):
         if turn == 1 and when == "later":
-            handle = KINDS[kind](model)
+            handle = register()
         if turn == 2 and handle is not None:
             handle.remove()
         if turn == 3 and when == "first":
-            KINDS[kind](model)
+            register()
+        yield turn
+
+
+def run(kind: str, step_of: Any, wrap: Any, when: str) -> list[Any]:
+    """The gradients after each of some steps, between which a hook is added and removed."""
+    model = two_layers()
+    step = step_of(model, wrap)
+    found: list[Any] = []
+    for _ in turns_of(lambda: KINDS[kind](model), when):
         model.zero_grad()
         step(rl.linspace(-1, 1, 6).reshape(2, 3))
         found.append([item.grad.clone() for item in model.parameters()])
@@ -215,7 +221,6 @@ def train(register: Callable[[Any, list[str]], Any], wrap: Any, when: str) -> li
     """The parameters, and what a hook of the optimizer saw, after each of some compiled training steps."""
     model, seen = two_layers(), []
     optimizer = rl.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
-    handle = register(optimizer, seen) if when == "first" else None
 
     def step(x: Any) -> None:
         optimizer.zero_grad()
@@ -224,11 +229,7 @@ def train(register: Callable[[Any, list[str]], Any], wrap: Any, when: str) -> li
 
     step = wrap(step)
     found: list[Any] = []
-    for turn in range(4):
-        if turn == 1 and when == "later":
-            handle = register(optimizer, seen)
-        if turn == 2 and handle is not None:
-            handle.remove()
+    for _ in turns_of(lambda: register(optimizer, seen), when):
         step(rl.linspace(-1, 1, 6).reshape(2, 3))
         found.append([*[item.detach().clone() for item in model.parameters()], rl.tensor(len(seen) > 0)])
     return found
