@@ -374,6 +374,7 @@ def test_blocks_cover_an_axis() -> None:
     assert not covers([Piece.of(position, loops)], [(1, N + 1)])
     assert not covers([Piece.of(position + 1, loops)], [(1, N)])
     assert not covers([Piece.of(position * 2, loops)], [(1, N)])
+    assert not covers([Piece(0, length=N * N)], [(1, N)])
 
 
 def test_a_rest_covers_what_whole_turns_leave() -> None:

@@ -9,8 +9,10 @@ so what is left says which elements are written, not only that enough are.
 from __future__ import annotations
 
 import operator
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
 
 from rushlight.ir.type import TensorType
 from rushlight.support.frozen import frozen
@@ -110,13 +112,10 @@ def _known_equal(a: Size, b: Size) -> bool:
     if isinstance(apart, int):
         return apart == 0
     terms = parts(apart)
-    shared = [atom for atom in terms[0][1] if all(atom in atoms for _, atoms in terms)]
+    shared = reduce(operator.and_, [Counter(atoms) for _, atoms in terms])
     rest: Size = 0
     for scale, atoms in terms:
-        left = list(atoms)
-        for atom in shared:
-            left.remove(atom)
-        rest = rest + product([scale, *left])
+        rest = rest + product([scale, *(Counter(atoms) - shared).elements()])
     return statically_known(eq(rest, 0)) or _in_quotients(rest) == 0
 
 
