@@ -61,6 +61,11 @@ def in_groups_of_any_width(world):
     return infer("convolution", x, weight, None, stride=(1,), padding=(0,), dilation=(1,), groups=2)
 
 
+def padded_convolution(world):
+    x, weight = TensorType((world.size(), 2, world.size(8)), float32), TensorType((4, 2, 3), float32)
+    return infer("convolution", x, weight, None, stride=(1,), padding=(world.size(None),), dilation=(1,), groups=1)
+
+
 def strided(world):
     return infer("as_strided", world.node(1).type, size=(2,), stride=(world.size(None),), storage_offset=None)
 
@@ -99,6 +104,9 @@ CALLS = (
     lambda world: infer("reshape", world.node(2).type, shape=(world.size(None), -1)),
     by_channel,
     in_groups_of_any_width,
+    padded_convolution,
+    lambda world: infer("constant_pad_nd", world.node(1).type, pad=(world.size(None), 0), value=0.0),
+    lambda world: infer("pad", world.node(3).type, pad=(world.size(None), 0), mode="circular", value=None),
     strided,
     lambda world: expand_by_one(world.node(1)),
     lambda world: infer("zeros", size=(world.size(None),), dtype=float32, device=None),

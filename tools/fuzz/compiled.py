@@ -105,16 +105,14 @@ class Plan:
 
 
 def operators() -> list[Operator]:
-    """The operators that programs call: all that have samples.
+    """The operators that programs call, by name: all that have samples.
 
     But those that make sizes known, those whose elements are undefined, and those that give Python numbers.
     """
     return [
         op
-        for op in OPERATORS.values()
-        if op.samples_rule is not None
-        and not op.unbacked_outputs
-        and op.name not in ("empty", "empty_like", "from_size")
+        for name, op in sorted(OPERATORS.items())
+        if op.samples_rule is not None and not op.unbacked_outputs and name not in ("empty", "empty_like", "from_size")
     ]
 
 

@@ -53,9 +53,13 @@ _STARTS = np.array([1.0, -0.5, 2.0, 0.25, -1.5, 0.0])  # of what the results' gr
 
 
 def sized_operators() -> list[Operator]:
-    """The public operators whose result shapes follow from the operands' shapes alone."""
+    """The public operators whose result shapes follow from the operands' shapes alone.
+
+    They come by name, so that a seed's programs do not depend on the order in which modules define them.
+    """
     data = Fact.DATA_DEPENDENT | Fact.HOST | Fact.PROMISED
-    return [op for op in OPERATORS.values() if not op.facts & data and op.samples_rule is not None]
+    ops = [op for op in OPERATORS.values() if not op.facts & data and op.samples_rule is not None]
+    return sorted(ops, key=lambda op: op.name)
 
 
 @functools.cache
