@@ -160,7 +160,10 @@ def given_buffers(
 
 
 def product_piece(kernel: GemmKernel, launch: Launch, name: str) -> Piece | None:
-    """The elements that a product reads of `a` or `b` or writes of `c`; None for what is packed or not there."""
+    """The elements of `a` or `b` that a product reads, or of `c` that it writes.
+
+    None for a packed operand and for an absent one.
+    """
     words = dict(zip(TASK_ARGS, launch.arguments, strict=False))
     word, tile = words[name], kernel.tile
     if buffer_of(word) is None or (tile.a_packed if name == "a" else name == "b" and tile.b_packed):

@@ -120,7 +120,7 @@ def _known_equal(a: Size, b: Size) -> bool:
 
 
 def _in_quotients(size: Size) -> Size:
-    """A size with `4*(n//4)` in place of `n` wherever it mentions the quotient and these are known to be equal."""
+    """A size with `4*(n//4)` in place of `n`, where it mentions `n//4` and 4 is known to divide `n`."""
     quotients = {atom for _, atoms in parts(size) for atom in atoms if atom.op.name == "floordiv"}
     for quotient in quotients if isinstance(size, SizeExpr) else ():
         whole, divisor = quotient.operands
@@ -214,7 +214,7 @@ class _Growth:
         return padded
 
     def padded(self, piece: Piece, step: Size) -> Piece | None:
-        """A piece that may lack the last elements of a panel, or of the last of several, before an axis steps on."""
+        """The piece with the padding of its last panel, if a step of an axis skips that padding."""
         length = piece.length
         if length != self.width and step == self.unit * self.width and length == minimum(length, self.width):
             return replace(piece, length=self.width)

@@ -124,7 +124,7 @@ class GemmTile:
 
     @property
     def member(self) -> str:
-        """The LLVM type of an element as it lies in a group, or of one of a plain operand where there are none."""
+        """The LLVM type of an element in a group, or of an element of a plain operand without groups."""
         return f"i{8 * self.member_bytes}" if self.group > 1 else self.source
 
     @property
@@ -134,7 +134,10 @@ class GemmTile:
 
     @property
     def is_offset(self) -> bool:
-        """Whether 128 is added to the elements of a packed `a`, and sums start at what a packed `b` has at its end."""
+        """Whether 128 is added to the elements of a packed `a`, so that signed bytes become unsigned.
+
+        A packed `b` ends with the corrections at which the sums start.
+        """
         return self.dtype == "int8" and self.group == 4
 
     @property
@@ -217,13 +220,14 @@ def choose_tile(
     b_made: bool = False,
     rows: int = 0,
 ) -> GemmTile:
-    """The tile for float32, float64 or one of `narrow_products`, on a machine with vectors of 16, 32 or 64 bytes.
+    """The tile for a dtype on a machine with vectors of 16, 32 or 64 bytes.
 
-    A block of a packed `b`, 256 x `nc`, fills half of the cache. A plain `b` is packed again for each macro tile, and
-    only a panel of it need stay in the cache: such a tile is larger. A task needs less than 1 MiB of stack: up to 384
-    KiB for a block of a plain `a`, and as much for a macro tile that waits for its epilogue. A `b` that is made is not
-    packed. Where all products have as many `rows`, sums in registers are of a shape that leaves few of them over: 64
-    rows are eight times 8, but five times 12 and 4, which are slower, and two threads have 32 each.
+    The dtype is float32, float64 or one of `narrow_products`. A block of a packed `b`, 256 x `nc`, fills half of the
+    cache. A plain `b` is packed again for each macro tile, and only a panel of it need stay in the cache: such a tile
+    is larger. A task needs less than 1 MiB of stack: up to 384 KiB for a block of a plain `a`, and as much for a macro
+    tile that waits for its epilogue. A `b` that is made is not packed. Where all products have as many `rows`, sums in
+    registers are of a shape that leaves few of them over: 64 rows are eight times 8, but five times 12 and 4, which are
+    slower, and two threads have 32 each.
     """
     itemsize = _SUMS[dtype][1]
     shapes = _MICRO_SHAPES_OF.get((dtype, vector_bytes), _MICRO_SHAPES[vector_bytes])
@@ -296,7 +300,10 @@ def plan_tiles(
 def _in_parts(
     tile: GemmTile, size: tuple[int, int, int], batches: int, threads: int, large: Tasks
 ) -> tuple[Tasks, int]:
-    """Large tiles with parts of k, and the time that they take with what stores the sums apart and adds them up."""
+    """Splits k between tasks of large tiles (split-K); returns the tasks and their cost.
+
+    The cost includes the stores of the partial sums and the additions that join them.
+    """
     m, n, k = size
     tiles = batches * -(-m // large.rows) * -(-n // large.columns)
     high, wide = min(large.rows, m) + tile.rows_before, min(large.columns, n) + tile.columns_before
@@ -325,6 +332,9 @@ def _share(tile: GemmTile, size: tuple[int, int], batches: int, threads: int, pa
 
 
 def _even(size: int, limit: int, unit: int) -> int:
-    """The size of parts, a multiple of `unit`, when `size` is cut evenly into parts of about `limit` at most."""
+    """The size of each part when `size` is cut evenly into parts of at most about `limit`.
+
+    It is a multiple of `unit`.
+    """
     parts = max(1, -(-size // max(limit, unit)))
     return max(1, -(-size // (parts * unit))) * unit

@@ -145,9 +145,10 @@ class Graph:
 
 
 class Inner(Mentions):
-    """A graph that a call runs, as an attribute of the call; what is known of sizes inside it is in `branch`.
+    """A graph that a call runs; it is an attribute of the call.
 
-    Its parameters are what the call's operator says; sizes that none of them shows are those of the graph around it.
+    `branch` holds the facts about sizes inside the graph. Its parameters are what the call's operator says; sizes that
+    none of them shows are those of the graph around it.
     """
 
     __slots__ = ("branch", "graph", "mentioned")
@@ -261,7 +262,7 @@ class GraphBuilder:
         return Node(self, call)
 
     def apply(self, op: Any, args: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
-        """Records a call on Nodes, numbers, None and sequences of Nodes; returns its Node, or a tuple of them."""
+        """Records a call on Nodes, numbers, None and sequences of Nodes; returns its Node or Nodes."""
         operands = tuple([arg.call if arg.__class__ is Node else self.operand(arg) for arg in args])
         types = tuple([item.type if item.__class__ is Call else _type_of(item) for item in operands])
         call = Call(op, operands, tuple(attrs.items()), self._infer(op, types, attrs), self.frames, self.region)

@@ -87,7 +87,7 @@ _SYMBOL = re.compile(r"[A-Za-z_]\w*")
 def parse_graph(
     text: str, operators: Mapping[str, Any], scope: Scope | None = None, frames: Sequence[tuple[Frame, ...]] = ()
 ) -> Graph:
-    """The graph that `text` denotes; its symbols belong to `scope`, and are made there unless it has them.
+    """The graph that `text` denotes; its symbols are looked up in `scope` or made there.
 
     `frames` are those that calls and checks name by number (`at 3`). Errors: C009, with the line.
     """
@@ -114,7 +114,7 @@ def _error(message: str, place: int, line: str) -> RushlightError:
 
 
 class TypeReader:
-    """Reads types, sizes and attribute values; symbols that the text names are made in `scope` unless it has them."""
+    """Reads types, sizes and attribute values; makes symbols in `scope` that it does not have yet."""
 
     def __init__(self, scope: Scope) -> None:
         self.scope = scope

@@ -280,7 +280,7 @@ def fold(
     counted: Array | None = None,
     total: np.dtype[Any] | None = None,
 ) -> Array:
-    """The last dim of `values` reduced exactly as `order` says; elements that `counted` leaves out do not take part.
+    """Reduces the last dim of `values` in exactly the given order, without elements not `counted`.
 
     `total` is the dtype of the result, where that is wider than that of the values.
     """

@@ -121,10 +121,10 @@ PANEL_ARGS = ("batch", "step", "column", "steps", "columns")
 
 @frozen
 class Attached:
-    """A kernel that a matrix product calls on a tile or panel in its own memory, which is the kernel's first buffer.
+    """A kernel that a matrix product calls on a tile or panel in its own memory.
 
-    The product passes the kernel's first sizes, `args`. The other buffers and sizes are arguments of the product,
-    from position `first_arg` on.
+    That tile or panel is the kernel's first buffer. The product passes the kernel's first sizes, `args`. The other
+    buffers and sizes are arguments of the product, from position `first_arg` on.
     """
 
     kernel: Kernel

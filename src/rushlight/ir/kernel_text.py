@@ -168,7 +168,7 @@ def kernel_text(kernel: AnyKernel) -> str:
 
 
 def plan_text(plan: Plan) -> str:
-    """All kernels of a plan, then its launches in order, with their arguments, then the layout of the arena.
+    """The text of a plan: its kernels, its launches with arguments, and the layout of its arena.
 
     The plan that runs once comes first.
     """
@@ -185,7 +185,7 @@ def plan_text(plan: Plan) -> str:
 
 
 def memory_lines(plan: Plan) -> list[str]:
-    """The lines that say where buffers lie in the arena, or in the memory of outputs that are written later."""
+    """One line for each buffer in the arena, or in the memory of an output that is written later."""
     lines: list[str] = []
     for slot in plan.slots:
         below = ", ".join([plan.slots[number].buffer.name for number in slot.after])
@@ -225,7 +225,7 @@ def _launch_text(launch: Launch, kernels: Sequence[AnyKernel]) -> str:
 
 
 def argument_names(kernel: AnyKernel) -> list[str]:
-    """The names of the arguments of a kernel's launches, in order; buffers and sizes as the kernel's text has them."""
+    """The names of the arguments of a kernel's launches, in order, as in the kernel's text."""
     if isinstance(kernel, Kernel):
         return _names_of(kernel)
     if isinstance(kernel, RowBlockKernel):

@@ -52,10 +52,10 @@ class Definition:
 
 @frozen
 class Scatter:
-    """A result that starts as `initial` and takes `value` at `index` for every value of `axes`, in ascending order.
+    """A result that starts as `initial`; each value of `axes` combines `value` into it at `index`.
 
-    combine: "set" (the last one stays), "sum", "prod", "max" or "min". An index outside the result is skipped.
-    `initial` is a Scalar over `at`; `index` has one entry per dim of the result.
+    Axes run in ascending order. combine: "set" (the last one stays), "sum", "prod", "max" or "min". An index outside
+    the result is skipped. `initial` is a Scalar over `at`; `index` has one entry per dim of the result.
     """
 
     initial: Scalar

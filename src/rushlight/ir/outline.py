@@ -40,7 +40,7 @@ class NamedPrinter(KernelPrinter):
 
 
 class OutlinePrinter(NamedPrinter):
-    """Prints a kernel's landmarks; arithmetic between them is `pointwise(...)` of the values that it reads."""
+    """Prints a kernel's landmarks; arithmetic between them is `pointwise(...)` of its inputs."""
 
     def outline(self, kernel: Kernel, indent: str = "  ") -> list[str]:
         """The lines of a kernel's body."""

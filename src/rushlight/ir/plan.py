@@ -122,7 +122,7 @@ class CausalBound:
 
 @frozen
 class RowBlockKernel:
-    """Launches that one thread runs one after the other for each row block, over scratch memory of its own.
+    """Launches that one thread runs in order for each row block, over scratch memory of its own.
 
     A row block is one value of each loop's `start`. Blocks are dealt out in turn to as many shares of the work as the
     scratch memory has slots. A slot has `slot_bytes`; the buffers of a block lie at `offsets` in it, in bytes.
@@ -180,7 +180,7 @@ class Plan:
         return tuple(dict.fromkeys([*before, *mine]))
 
     def arena_hints(self) -> tuple[list[int], int]:
-        """Where the slots begin in their memory, and how long the arena is, for sizes as hints give them, in bytes."""
+        """The offsets of the slots and the length of the arena, in bytes, for hinted sizes."""
         starts: list[int] = []
         ends: list[int] = []
         for slot in self.slots:

@@ -326,7 +326,7 @@ def select(condition: Scalar, a: Scalar, b: Scalar) -> Scalar:
 
 
 def keep(value: Scalar, buffer: Buffer, offset: Scalar) -> Scalar:
-    """A value that is also written to a buffer at a linear offset, where a scheduled kernel reads it later."""
+    """A value that is also stored to a buffer at a linear offset, for a kernel that reads it later."""
     return _term("keep", (value, offset), (("buffer", buffer),), value.type)
 
 
@@ -374,7 +374,10 @@ def bound_axes(term: Scalar) -> tuple[SizeExpr, ...]:
 
 
 def chain_axis(term: Scalar) -> SizeExpr | None:
-    """The axis of a reduction that is one plain chain, so that it may go on where a shorter one ended; else None."""
+    """The axis of a reduction that is one sequential chain, or None.
+
+    Such a reduction can continue from the result of a shorter one.
+    """
     axes = bound_axes(term)
     is_chain = len(axes) == 1 and term.op is OPS["reduce"] and term.attr("order") == SEQUENTIAL
     return axes[0] if is_chain else None

@@ -12,9 +12,10 @@ from rushlight.sym import SizeExpr, free_symbols, is_symbol, simplify
 
 
 def hidden_symbols(graph: Graph) -> tuple[SizeExpr, ...]:
-    """The symbols that a graph needs and no parameter of it has as a size or stride, by what is known of sizes.
+    """The symbols that a graph needs and that no parameter has as a size or stride.
 
-    A size that equals an expression in others is that expression: `f32[s0]` does not show `s0` where it is `2*s1`.
+    Known equalities count. A size that equals an expression in others is that expression: `f32[s0]` does not show `s0`
+    where it is `2*s1`.
     """
     known = {simplify(size) for call in graph.parameters for size in (*call.type.shape, *call.type.strides)}
     parts = [part for call in graph.calls for part in (call.type, *[value for _, value in call.attrs])]
@@ -36,7 +37,7 @@ def with_hidden_sizes(graph: Graph) -> tuple[Graph, tuple[SizeExpr, ...]]:
 
 
 def bind_symbols(type_: TensorType, shape: Iterable[int], strides: Iterable[int], symbols: dict[SizeExpr, int]) -> None:
-    """Notes the values that a tensor's sizes and strides give to the symbols of its type; first come, first kept."""
+    """Binds symbols of a type to a tensor's sizes and strides; a bound symbol keeps its value."""
     for size, found in zip((*type_.shape, *type_.strides), (*shape, *strides), strict=True):
         if isinstance(size, SizeExpr) and is_symbol(size):
             symbols.setdefault(size, found)

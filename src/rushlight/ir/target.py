@@ -5,7 +5,7 @@ from rushlight.support.frozen import frozen
 
 @frozen
 class Target:
-    """A machine that native code is made for; `features` is LLVM's comma-separated list, the empty string for none."""
+    """A machine that native code is made for; `features` is LLVM's comma-separated list. It may be empty."""
 
     triple: str
     cpu: str

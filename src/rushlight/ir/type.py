@@ -45,7 +45,7 @@ def contiguous_strides(shape: tuple[Size, ...]) -> tuple[Size, ...]:
 
 
 def dense_order(shape: tuple[Size, ...], strides: tuple[Size, ...]) -> tuple[int, ...] | None:
-    """The dims from the outermost to the innermost of a layout without gaps or overlaps; None for other layouts.
+    """The dims, outermost to innermost, of a layout without gaps or overlaps; None for others.
 
     Dims of size 1 may have any stride and keep their place beside their neighbours; row-major is tried first.
     """

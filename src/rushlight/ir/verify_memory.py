@@ -39,7 +39,7 @@ from rushlight.sym import (
 
 @frozen
 class Undecided:
-    """A buffer of which it is not known which elements a launch writes, and why; whether it was `filled` before."""
+    """A buffer of which a launch writes unknown elements; `filled` says whether all were written before."""
 
     buffer: Buffer
     launch: int
@@ -136,7 +136,10 @@ class _Blocks:
     axis: SizeExpr
 
     def images(self, piece: Piece) -> dict[SizeExpr, Size] | None:
-        """What stands for the symbol and for an axis in a block over all blocks; None where these do not follow."""
+        """What to substitute for the start and the inner axis of a block, so that a piece spans all blocks.
+
+        None if the blocks do not follow one another.
+        """
         if not depends_on(piece.offset, self.start):
             once = {axis: 0 for axis, extent in piece.axes if extent is self.length and axis_size(self.axis) == 1}
             return {self.start: 0, **once}

@@ -94,7 +94,7 @@ def _merge_flat(a: SizeExpr, b: SizeExpr, factor: int, constant: int) -> Size:
 
 
 def _split(e: SizeExpr, pivot: int) -> tuple[Size, Size]:
-    """The sums of the products whose serials are less than `pivot`, and of the others, without the constant."""
+    """Splits a sum, without its constant, at serial `pivot`: products below it, and the others."""
     if e.highest < pivot:
         return e, 0
     if e.lowest >= pivot:
@@ -248,7 +248,7 @@ def _extremum_order(e: Size) -> tuple[int, int]:
 
 
 def _keep(op: object, kept: list[Size], candidate: Size) -> None:
-    """Adds `candidate` to the operands unless one of them wins against it; drops those that it wins against."""
+    """Adds `candidate` unless an operand dominates it; drops the operands that it dominates."""
     at_most: Callable[[Size, Size], bool] = proves_at_most if len(kept) <= _PROVED_PAIRS else _at_most_numerically
     wins = at_most if op is MINIMUM else (lambda x, y: at_most(y, x))
     for other in kept:

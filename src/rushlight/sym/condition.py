@@ -31,7 +31,7 @@ _FLIPPED = {"==": "==", "!=": "!=", "<=": ">=", ">=": "<="}
 
 
 class Condition:
-    """A relation (`==`, `!=`, `<=` or `>=`) between an expression and 0, that cannot be decided without asking.
+    """A relation (`==`, `!=`, `<=` or `>=`) of an expression to 0 that does not decide itself.
 
     Two conditions with the same canonical form are equal. It has no truth value: ask `guard` or its siblings.
     """

@@ -109,7 +109,7 @@ class _Problem:
                     self._define(product, self._fresh())
 
     def linked(self, forms: Case) -> tuple[Case, list[Clause]]:
-        """The forms with what symbols are born with, and the definitions of the atoms in the forms and in those."""
+        """The forms with the facts of symbols and of the atoms that they mention, and the atoms' choices."""
         found: dict[int, None] = {}
         pending = list(forms)
         result = [*forms, *self._born]

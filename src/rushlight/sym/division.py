@@ -185,7 +185,7 @@ def _split_by_product(e: SizeExpr, atoms: Monomial, scale: int) -> tuple[Size, S
 
 
 def _split_by_sum(e: SizeExpr, n: SizeExpr) -> tuple[Size, Size]:
-    """Long division by the leading product; a multiple of `n` is taken out only if all its parts are in `e`."""
+    """Long division by the leading product of `n`; takes out only multiples of all of `n`."""
     divisor = to_polynomial(n)
     lead = max(divisor, key=_degree)
     scale = divisor[lead]

@@ -25,7 +25,7 @@ class Equalities:
         return other
 
     def resolve(self, e: Size) -> Size:
-        """`e` with each symbol replaced by what it is known to equal, as often as there is something to replace."""
+        """Replaces symbols of `e` by what they are known to equal until none is left to replace."""
         images, memo = self.images, self._resolved
         if isinstance(e, int) or not images:
             return e

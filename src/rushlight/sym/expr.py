@@ -340,7 +340,7 @@ def product_node(atoms: Iterable[SizeExpr]) -> SizeExpr:
 
 
 def atom_node(op: Op, operands: tuple[Size, ...]) -> SizeExpr:
-    """The interned floor division, minimum or maximum of operands that are canonical already; they may be integers."""
+    """The interned floor division, minimum or maximum of canonical operands."""
     parts = tuple([(operand,) if operand.__class__ is int else id(operand) for operand in operands])
     return interned_at((op, parts), SizeExpr, op, operands, (), int)
 

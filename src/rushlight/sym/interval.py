@@ -59,7 +59,7 @@ def fold_bounds(
     learn: Callable[[SizeExpr, Interval], None],
     of_symbol: Callable[[SizeExpr, Lookup], Interval],
 ) -> Interval:
-    """The interval of `e`, computed bottom-up for all terms below it that `of` does not know, and learned.
+    """Computes the interval of `e` bottom-up; passes each new term's interval to `learn`.
 
     `of` gives the interval of a size, or LookupError.
     """

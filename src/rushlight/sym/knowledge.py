@@ -170,7 +170,7 @@ class Knowledge:
         return partial(proves_nonnegative, positive=assumed)
 
     def _assumptions(self, e: SizeExpr) -> tuple[Size, ...]:
-        """What is known to be at least 1 about the symbols of `e`, and about those that they are compared with."""
+        """Expressions known to be at least 1 about the symbols of `e` and those compared with them."""
         assumed: dict[Size, None] = {}
         seen: dict[SizeExpr, None] = {}
         symbols = list(free_symbols(e))

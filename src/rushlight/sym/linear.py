@@ -96,7 +96,7 @@ class _Gap(NamedTuple):
 
 
 def solve(zero: Iterable[Linear], nonnegative: Iterable[Linear], effort: Effort) -> dict[int, int] | None:
-    """Values of the variables that make the first forms 0 and the others at least 0; None if there are none.
+    """Values that make the forms in `zero` 0 and those in `nonnegative` at least 0, or None.
 
     Variables that are left out may have any value. Values are near their lower bounds. Errors: C023.
     """
@@ -120,7 +120,7 @@ def solve(zero: Iterable[Linear], nonnegative: Iterable[Linear], effort: Effort)
 
 
 def _has_real_points(system: _System | None, effort: Effort) -> bool:
-    """Whether there are values between the integers, as far as lowest terms allow; if not, there are no integers."""
+    """Whether the real shadow, with coefficients in lowest terms, has points; else there are no integers."""
     while system is not None and (system.zero or system.nonnegative):
         system = _reduced(system, effort, dark=False)
     return system is not None
@@ -134,7 +134,7 @@ def _reduced(system: _System, effort: Effort, dark: bool) -> _System | None:
 
 
 def _normalized(system: _System, effort: Effort) -> _System | None:
-    """The system with coefficients in lowest terms and each direction bounded once; None if a contradiction shows."""
+    """Brings coefficients to lowest terms and keeps one bound a direction; None if contradictory."""
     effort.spend(1 + len(system.zero) + len(system.nonnegative))
     zero: dict[Linear, None] = {}
     for form in system.zero:
@@ -171,7 +171,10 @@ def _divided(form: Linear, number: int) -> Linear:
 
 
 def _without_equality(system: _System, effort: Effort) -> _System:
-    """Solves the equality with the least coefficient for that variable, which takes a new one unless that is 1."""
+    """Eliminates the variable with the least coefficient from an equality.
+
+    A new variable takes its place unless that coefficient is 1 or -1.
+    """
     _, place = min([(min([abs(scale) for _, scale in form.coefficients]), at) for at, form in enumerate(system.zero)])
     form = system.zero[place]
     scale, variable = min([(scale, variable) for variable, scale in form.coefficients], key=lambda item: abs(item[0]))
@@ -221,7 +224,10 @@ _Scaled = list[tuple[int, Linear]]
 
 
 def _bounds_of(variable: int, forms: Iterable[Linear]) -> tuple[_Scaled, _Scaled, list[Linear]]:
-    """The forms that bound a variable from below and from above, with its coefficient's magnitude, and the others."""
+    """The forms that bound a variable from below, those from above, and the rest.
+
+    A bound comes with the magnitude of the variable's coefficient.
+    """
     lower: _Scaled = []
     upper: _Scaled = []
     rest: list[Linear] = []
@@ -235,7 +241,10 @@ def _bounds_of(variable: int, forms: Iterable[Linear]) -> tuple[_Scaled, _Scaled
 
 
 def _cheapest(forms: Sequence[Linear]) -> tuple[int, bool]:
-    """The variable whose elimination leaves fewest forms, and whether it loses nothing; such variables come first."""
+    """The variable to eliminate next, and whether that is exact.
+
+    Exact eliminations come first, then those that leave the fewest forms.
+    """
     signs: dict[int, list[int]] = {}
     for form in forms:
         for variable, scale in form.coefficients:
@@ -251,7 +260,7 @@ def _cheapest(forms: Sequence[Linear]) -> tuple[int, bool]:
 
 
 def _splinters(gap: _Gap, effort: Effort) -> list[_System]:
-    """The systems in which the variable is so close above a lower bound that the dark shadow may not have it."""
+    """The systems with the variable close above a lower bound, where the dark shadow misses points."""
     lower, upper, _ = _bounds_of(gap.variable, gap.system.nonnegative)
     most = max([scale for scale, _ in upper])
     found: list[_System] = []

@@ -29,7 +29,7 @@ _DEEPEST = 4  # proofs about signs of coefficients within proofs
 
 
 def proves_nonnegative(e: Size, positive: tuple[Size, ...] = ()) -> bool:
-    """Whether e >= 0 follows from the facts of birth and from the expressions in `positive` being at least 1."""
+    """Whether e >= 0 follows from declared bounds and from every `positive` being at least 1."""
     lower, upper = declared_bounds(e)
     if lower is not None and lower >= 0:
         return True

@@ -118,7 +118,7 @@ def depends_on(e: Size, symbol: SizeExpr) -> bool:
 
 
 def coefficient(e: Size, symbol: SizeExpr) -> Size | None:
-    """What `symbol` is multiplied by in `e`; 0 if it is absent, None if it occurs in a power or in another atom."""
+    """The coefficient of `symbol` in `e`; None if the symbol is in a power or in another atom."""
     return 0 if isinstance(e, int) else _coefficient(e, symbol)
 
 
@@ -173,7 +173,7 @@ def substitute(e: Size, images: Mapping[SizeExpr, Size]) -> Size:
 
 
 def evaluate(e: Size, values: Mapping[SizeExpr, int]) -> int:
-    """The integer that `e` is when each of its symbols has the value given; KeyError for a symbol without one."""
+    """The value of `e` for given values of its symbols; KeyError for a symbol without one."""
     if isinstance(e, int):
         return e
     known: dict[SizeExpr, int] = dict(values)
@@ -197,10 +197,10 @@ def evaluate_node(e: SizeExpr, value: Callable[[SizeExpr], int]) -> int:
 
 
 def parts(e: Size) -> tuple[Part, ...]:
-    """The canonical sum as (coefficient, atoms) pairs, highest degree first; the constant, if not 0, has no atoms.
+    """The canonical sum as (coefficient, atoms) pairs, highest degree first.
 
-    The order depends on the structure and on the relative age of symbols only, so it is the same in every process
-    that creates its symbols in the same order.
+    The constant, if not 0, has no atoms. The order depends on the structure and on the relative age of symbols only, so
+    it is the same in every process that creates its symbols in the same order.
     """
     found = [(scale, _ordered_atoms(product)) for product, scale in terms(e)]
     if len(found) > 1:

@@ -185,7 +185,7 @@ class Scope(SymbolOwner):
         return self.knowledge.known(condition)
 
     def guard(self, condition: bool | Condition, reason: str = "") -> bool:
-        """Decides the condition by what is known, or else by the hints, which is recorded and relied on from now on."""
+        """Decides the condition by what is known, else by the hints, and records that as a guard."""
         known = self.knowledge.known(condition)
         if known is not None or isinstance(condition, bool):
             return bool(known)
@@ -236,7 +236,7 @@ class Scope(SymbolOwner):
         self.learn(condition)
 
     def learn(self, fact: Condition) -> None:
-        """Takes a condition to be true without recording who relies on it (a specification's assumption, say)."""
+        """Takes a condition to be true, as a specification's assumption, without recording a guard."""
         if fact.expr.count <= _CHECKED:
             self._require_own_symbols(fact)
         self.knowledge.learn(fact)

@@ -49,7 +49,7 @@ def format_size(e: Size, names: Mapping[SizeExpr, str] | None = None) -> str:
 
 
 def to_python(e: Size, names: Mapping[SizeExpr, str]) -> str:
-    """Source of a Python expression for `e`, given that of each symbol (a name, or something in parentheses)."""
+    """Python source for `e`, given the source of each symbol, a name or in parentheses."""
     if isinstance(e, int):
         return str(e)
     texts: dict[SizeExpr, str] = {}
@@ -134,7 +134,7 @@ def _join_rows(rows: Iterable[tuple[int, str, int, bool]], constant: int) -> str
 
 
 def _with_quotients(table: Mapping[Monomial, int], texts: Mapping[SizeExpr, str]) -> list[Monomial]:
-    """The products with a quotient in them, outermost quotients first, in an order that only names decide."""
+    """The products with a quotient, outermost quotients first, in an order set by names alone."""
     found = [monomial for monomial in table if any(atom.op is FLOORDIV for atom in monomial)]
     return found if len(found) < 2 else sorted(found, key=lambda one: _by_length("*".join([texts[x] for x in one])))
 

@@ -20,10 +20,10 @@ _Places = dict[tuple[int, int | None], Size]  # sizes of tensors by leaf and dim
 
 
 def coverage_hole(domain: ParamsSpec, parts: Sequence[ParamsSpec]) -> dict[str, int] | None:
-    """Values of the domain's variables that no part takes; None if every call in the domain fits some part.
+    """Variable values in the domain that no part accepts, or None if the parts cover the domain.
 
-    Names of variables are each specification's own: sizes are matched by their places. Dims without a name are called
-    by their place. Errors: C023 where that is too hard to decide.
+    Names of variables belong to one specification: sizes are matched by argument and dim, and dims without a name are
+    called by that position. Errors: C023 where that is too hard to decide.
     """
     places = _places(domain)
     shape = _shape(domain)

@@ -1,4 +1,7 @@
-"""What a specification's assumptions say of each variable alone, what else they say, and where values come from."""
+"""Splits a specification's assumptions into facts about single variables and other conditions.
+
+Also finds the argument that each variable's value is read from.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +67,10 @@ class _Facts:
 def assumed(
     leaves: Sequence[LeafSpec], assumptions: Sequence[Assumption]
 ) -> tuple[dict[str, ShapeVar], tuple[Condition, ...]]:
-    """What is assumed of each variable alone, in order of appearance, and the other conditions, by their text."""
+    """The variables with their own bounds and divisors, and the conditions that relate variables.
+
+    Variables are in order of appearance, conditions in order of their text.
+    """
     facts: dict[str, _Facts] = {}
     in_shapes: set[str] = set()
     for leaf in leaves:
@@ -95,7 +101,7 @@ def assumed(
 
 
 def _not_implied(conditions: Iterable[Condition], variables: Mapping[str, ShapeVar]) -> list[Condition]:
-    """The conditions without those that bounds and divisors of single variables decide; C019 for a false one."""
+    """Drops the conditions that the bounds and divisors of single variables imply; C019 for a false one."""
     images: dict[SizeExpr, Size] = {}
     for name, lower, upper, step, _ in [variable.facts for variable in variables.values()]:
         least, most = None if lower is None else -(-lower // step), None if upper is None else upper // step

@@ -186,7 +186,7 @@ class _Proposal:
 
 
 def _simplified(facts: Sequence[Condition]) -> list[Condition]:
-    """The facts without those that the others imply; sizes that may not be the least one start one higher."""
+    """Drops the facts that others imply; raises a lower bound past values that are excluded."""
     left: dict[Condition, None] = dict.fromkeys([*_raised(facts), *facts])
     for item in sorted(left, key=lambda item: item.relation != "!="):
         others = [other for other in left if other != item]

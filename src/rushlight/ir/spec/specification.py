@@ -28,7 +28,7 @@ _LEAVES = (TensorSpec, IntSpec, FloatSpec, ConstSpec)
 
 @frozen(eq=False)
 class OpenSpec:
-    """A specification with symbols of a scope for its variables, of which the scope knows what is assumed.
+    """A specification whose variables are symbols of a scope that knows the assumptions.
 
     `leaves` has for each leaf a TensorType, the symbol of an integer, the FloatSpec or the ConstSpec; `types` has the
     tensors' alone. `conditions` are the assumptions beyond bounds and divisors of single variables. `bindings` says
@@ -107,7 +107,7 @@ class ParamsSpec:
         return self._check.fits(leaves)
 
     def violation(self, leaves: Sequence[Any]) -> str | None:
-        """The first thing about a call that does not fit, naming the value and the assumption; None if it fits.
+        """Names the first value of a call that breaks an assumption, and the assumption; else None.
 
         `leaves` are those of the call in order: types or forms of tensors, integers, floats, and values held fixed.
         """
