@@ -1,6 +1,7 @@
-"""The order of a backward pass and of its accumulations, for the eager tape, joint graphs and compiled autograd.
+"""The order of a backward pass and of its accumulations.
 
-It knows nothing of tensors. A `Step` is anything that a forward pass recorded; gradients are whatever `add` adds.
+The eager tape, joint graphs and compiled autograd all use it. It knows nothing of tensors: a `Step` is anything that a
+forward pass recorded, and gradients are whatever `add` adds.
 """
 
 from __future__ import annotations
@@ -155,7 +156,10 @@ def _reachable(roots: Sequence[Step]) -> Mapping[int, Step]:
 
 
 def _leading_to(reached: Mapping[int, Step], wanted: dict[int, list[Edge]]) -> set[int]:
-    """The steps from which a wanted step can be reached; edges lead from higher to lower sequences, or to sinks."""
+    """The steps from which a wanted step can be reached.
+
+    Edges lead from higher to lower sequence numbers, or to sinks.
+    """
     leading: set[int] = {key for key in wanted if key in reached}
     for step in sorted(reached.values(), key=lambda step: step.sequence if step.sequence != SINK else -1):
         if id(step) not in leading and _leads_on(step, leading):

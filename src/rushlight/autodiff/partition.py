@@ -115,11 +115,12 @@ def split_joint(
     living: Collection[int] = (),
     recompute: bool = True,
 ) -> Split:
-    """Everything that does not depend on a tangent is forward; what the rest needs of it is saved, or made again.
+    """Splits a joint graph into a forward and a backward graph.
 
-    joint's outputs are the function's, then the gradients; its last `tangents` parameters are the outputs' gradients.
-    Calls that are `late`, by identity, are of the backward pass although they depend on no tangent, as gradients that
-    are zeros: what is made of them differs where other gradients are wanted, so what makes it is kept, not its value.
+    Calls that depend on no tangent are forward; values that the backward part needs are saved or recomputed. joint's
+    outputs are the function's, then the gradients; its last `tangents` parameters are the outputs' gradients. Calls
+    that are `late`, by identity, belong to the backward pass although they depend on no tangent, as zero gradients do.
+    Their users differ with the gradients that are wanted, so the calls are kept, not their values.
     `living` are positions of parameters that live on anyway, such as a module's: to keep them is free. Unless
     `recompute`, only views are made again. The gradients have the same bits either way.
     """
@@ -211,7 +212,10 @@ class _Backward:
         self._saved.append(given)
 
     def image(self, call: Call) -> Call:
-        """The call's counterpart in the backward graph; what it needs of the forward part is made again before it."""
+        """The call's counterpart in the backward graph.
+
+        The calls of the forward part that it needs are recomputed before it.
+        """
         for item in postorder([call], self._not_made):
             if id(item) not in self._images:
                 self.build(item)

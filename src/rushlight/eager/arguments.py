@@ -164,7 +164,7 @@ def number(value: Any, depth: int = 0) -> Any:
 
 
 def element_type(value: Any) -> DType | None:
-    """A dtype, also from `float`, `int`, `bool`, `complex`, or a numpy dtype; None passes; D004 for anything else."""
+    """A dtype, also from `float`, `int`, `bool`, `complex`, or a numpy dtype; None passes. Errors: D004."""
     if value is None or isinstance(value, DType):
         return value
     hint = f"dtypes: {', '.join(BY_NAME)}"

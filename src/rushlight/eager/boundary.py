@@ -144,7 +144,7 @@ def _fits(kind: Kind, value: Any) -> bool:
 
 
 def _kinds_of(annotation: str) -> list[Kind]:
-    """The kinds in an annotation such as `int | tuple[int, ...] | None`; empty where one of them is unknown."""
+    """The kinds in an annotation such as `int | tuple[int, ...] | None`; empty if one of them is unknown."""
     found: list[Kind] = []
     for part in _parts(annotation):
         name, bracket, inside = part.partition("[")
@@ -171,7 +171,7 @@ def _parts(annotation: str) -> Iterator[str]:
 
 
 def _unfit(name: str, argument: str, kinds: Sequence[Kind], value: Any) -> RushlightError | None:
-    """The error of an argument that is of none of the kinds; None where it is of one, or nothing is known."""
+    """The error for an argument that is of none of the kinds, else None; None also if `kinds` is empty."""
     if not kinds or any(_fits(kind, value) for kind in kinds):
         return None
     words = [kind.words for kind in kinds]
@@ -210,7 +210,7 @@ def misuse_of(method: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], nam
 
 
 def explained(op: Any, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> RushlightError | None:
-    """The error of the first argument that does not fit its type in the operator's schema; None where all fit."""
+    """The error for the first argument that does not fit its type in the schema; None if all fit."""
     base = op.base if isinstance(op, Mutation) else op
     targets = ()
     if isinstance(op, Mutation):
@@ -238,7 +238,10 @@ def explained(op: Any, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> R
 
 
 def _refusal(base: Operator, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> RushlightError | None:
-    """What the operator's own typing says of the operands, where something else failed before it was asked."""
+    """The error that the operator's typing rule reports for these operands; None if it accepts them.
+
+    Called when something else has failed before the rule ran.
+    """
     try:
         base.infer(types_of(operands), attrs)
     except RushlightError as report:

@@ -130,7 +130,7 @@ def _require_tensors(op: str, leaves: Sequence[Any]) -> None:
 
 @checked
 def while_loop(cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried_inputs: Any) -> Any:
-    """`carried_inputs`, replaced by `body_fn(*carried_inputs)` for as long as `cond_fn(*carried_inputs)` is true.
+    """Replaces `carried_inputs` by `body_fn(*carried_inputs)` while `cond_fn(*carried_inputs)` is true.
 
     They are tensors and integers in tuples, lists and dicts; their structure, dtypes and shapes stay as they are. What
     the functions may do is what those of `cond` may. The number of steps is not known before, and so there are no
@@ -274,7 +274,10 @@ def _apart(outputs: list[Any], carries: list[Any]) -> list[Any]:
 def traced_or_empty(
     step: Callable[[list[Any], list[Any]], Any], carries: list[Any], inputs: list[Any], length: Any, reverse: bool
 ) -> tuple[list[Any], Any]:
-    """The scan of a traced program; without slices, which would show what the outputs are, the body is traced too."""
+    """The scan of a traced program, or an eager scan of no slices.
+
+    Without a slice only a trace of the body tells the shapes and dtypes of the outputs.
+    """
     if STATE.tracer is not None:
         return traced_scan(step, carries, inputs, length, reverse)
     tracer = Tracer(GraphBuilder(), Scope(), lambda tensor: tensor.form.type, refuse_random)

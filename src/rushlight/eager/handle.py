@@ -113,7 +113,7 @@ class Handle(Dispatched):
     node: Any
 
     def apply(self, op: Any, args: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
-        """Dispatches an operator call; one without tensors, such as `full`, goes to the device of this tensor."""
+        """Dispatches an operator call; one without tensors, such as `full`, goes to this tensor's device."""
         return dispatch(op, args, attrs, self.keys & BACKENDS)
 
     @property

@@ -63,7 +63,10 @@ def _dims_taken(item: Any) -> int:
 
 
 def _normal(index: Any, ndim: int) -> list[Any]:
-    """The indices with lists as tensors and the ellipsis written out; I003 for too many, I004 for what is no index."""
+    """The indices with lists as tensors and the ellipsis written out.
+
+    Errors: I003 if there are too many, I004 for an object that is no index.
+    """
     items: list[Any] = []
     for item in _listed(index):
         if item is None or item is Ellipsis or isinstance(item, (bool, int, slice, SymInt, Handle)):
@@ -204,9 +207,9 @@ def put(tensor: Handle, index: Any, value: Any) -> None:
 
 
 def put_at(tensor: Handle, indices: Any, values: Any, accumulate: bool) -> None:
-    """`tensor[indices] = values`, or `+=` with repeated places added up; None among the indices is a whole dim.
+    """`tensor[indices] = values`, or `+=`, where values at repeated indices add up.
 
-    D002 for values of another dtype, and the errors of an assignment.
+    None among the indices selects a whole dim. Errors: D002 for values of another dtype, and those of an assignment.
     """
     require(isinstance(indices, (tuple, list)), "A001", "indices are expected as a tuple", indices=indices)
     values = required_tensor(values)
@@ -243,9 +246,10 @@ class IndexMethods:
     __slots__ = ()
 
     def index_put_(self: Any, indices: Any, values: Any, accumulate: Any = False) -> Any:
-        """Writes values at the places of index tensors, as an assignment does, or adds them (repeated places add up).
+        """Writes values at the positions that index tensors name, as an assignment does, or adds them.
 
-        None among the indices is a whole dim. Errors: D002 for values of another dtype; I001 to I005.
+        Where a position is repeated, all its values are added. None among the indices selects a whole dim. Errors: D002
+        for values of another dtype; I001 to I005.
         """
         with called("index_put_"):
             put_at(self, indices, values, flag(accumulate))

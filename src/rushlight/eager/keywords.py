@@ -24,9 +24,10 @@ _WITHOUT_EFFECT: Mapping[str, tuple[Any, ...]] = {
 def no_more(
     keywords: Mapping[str, Any], known: Iterable[str], without_effect: Mapping[str, tuple[Any, ...]] = _WITHOUT_EFFECT
 ) -> None:
-    """A003 for a keyword that a function does not know; A006 for one of PyTorch's that asks for what is not there.
+    """Refuses keywords that a function does not take.
 
-    `without_effect` has the values that change nothing here, by keyword.
+    `without_effect` has PyTorch's keywords that are accepted, with the values that change nothing here. Errors: A003
+    for an unknown keyword, A006 for another value of an accepted one.
     """
     for name, value in keywords.items():
         allowed = without_effect.get(name)
@@ -43,7 +44,10 @@ def plain_format(memory_format: Any) -> None:
 
 
 def named_size(sizes: tuple[Any, ...], keywords: dict[str, Any], known: Iterable[str]) -> tuple[Any, ...]:
-    """The sizes of a creation function, given by position or as `size=`; errors as `no_more` for other keywords."""
+    """The sizes of a creation function, given by position or as `size=`.
+
+    Other keywords are refused as by `no_more`.
+    """
     if "size" in keywords:
         named = keywords.pop("size")
         require(not sizes, "A003", f"{called_name()}: size is given twice", size=named)

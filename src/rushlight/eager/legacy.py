@@ -101,10 +101,10 @@ def named_type(given: Any) -> DType | None:
 
 
 def made(args: Sequence[Any], dtype: DType | None, device: Any) -> Any:
-    """What the constructors Tensor and FloatTensor and its like make; the default dtype unless one is given.
+    """The tensor that a legacy constructor makes, such as Tensor or FloatTensor.
 
-    From nothing, from sizes one by one, from a `Size`, from a sequence or array of data, or from a tensor, which is
-    shown as it is. A001 for anything else.
+    The arguments are nothing, sizes one by one, a `Size`, a sequence or array of data, or a tensor, which is returned
+    as it is. The dtype is the default one unless one is given. Errors: A001.
     """
     given, wanted = args[0] if len(args) == 1 else None, dtype or default_dtype()
     if isinstance(given, Handle):

@@ -19,7 +19,7 @@ MOST_DIMS = 64  # of numpy's arrays
 
 
 def array_of(tensor: Handle) -> Array:
-    """The tensor's elements as an array that shares and keeps its storage; an error for a tensor without data."""
+    """The tensor's elements as an array that shares its storage and keeps it alive. Errors: V003, S002."""
     form, storage = tensor.form, tensor.storage
     if storage is None:
         fail_without_data(tensor)

@@ -57,7 +57,7 @@ class OrderMethods:
     __slots__ = ()
 
     def sort(self: Any, dim: Any = -1, descending: bool = False, *, stable: bool = True) -> Ordered:
-        """The elements in order along a dim, and where they stood; equal ones keep their order, NaN is the largest."""
+        """The elements in order along a dim, and their indices; NaN is the largest, ties keep their order."""
         return _ordered(self, fixed_integer(dim), bool(descending), "sort")
 
     def argsort(self: Any, dim: Any = -1, descending: bool = False, *, stable: bool = True) -> Any:
@@ -98,7 +98,7 @@ class OrderMethods:
         return found.values if dim is None else found
 
     def quantile(self: Any, q: Any, dim: Any = None, keepdim: bool = False, *, interpolation: str = "linear") -> Any:
-        """The element below which a share `q` of the elements lies, between two of them by linear interpolation."""
+        """The `q`-quantile of the elements, by linear interpolation between the two nearest ones."""
         q = q.item() if isinstance(q, TracedNumber) else q
         if interpolation != "linear" or isinstance(q, Handle):
             fail("A006", "quantile: one number for q, and linear interpolation", q=q, interpolation=interpolation)
@@ -114,7 +114,7 @@ class OrderMethods:
         return found if keepdim and dim is not None and self.ndim else found.squeeze(along)
 
     def unique(self: Any, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False) -> Any:
-        """The elements that occur, in order, and on request where each element went and how often each occurs."""
+        """The distinct elements in order; on request each element's index among them, and their counts."""
         values, inverse, counts = _DISTINCT(self)
         found = [values, *([inverse] if return_inverse else []), *([counts] if return_counts else [])]
         return found[0] if len(found) == 1 else tuple(found)

@@ -40,11 +40,11 @@ class ExtremeOverloads:
     __slots__ = ()
 
     def max(self, dim: Any = None, keepdim: bool = False) -> Any:
-        """The largest element; with a dim, values and indices along it; with a tensor, the larger of each pair."""
+        """The largest element; with a dim, values and indices along it; with a tensor, the pairwise maximum."""
         return _extreme(self, "max", "maximum", dim, keepdim)
 
     def min(self, dim: Any = None, keepdim: bool = False) -> Any:
-        """The smallest element; with a dim, values and indices along it; with a tensor, the smaller of each pair."""
+        """The smallest element; with a dim, values and indices along it; with a tensor, the pairwise minimum."""
         return _extreme(self, "min", "minimum", dim, keepdim)
 
 
@@ -293,7 +293,10 @@ def _device(tensor: Any, given: Any) -> Any:
 
 
 def _of_other(args: tuple[Any, ...], rest: dict[str, Any]) -> tuple[Any, ...]:
-    """The positional arguments of `to`, with the tensor that is named `other`; errors as `no_more` for other names."""
+    """The positional arguments of `to`, with the tensor that is named `other`.
+
+    Other keywords are refused as by `no_more`.
+    """
     other = (required_tensor(rest.pop("other")),) if "other" in rest else ()
     no_more(rest, ("dtype", "device", "copy", "other"))
     return (*args, *other)

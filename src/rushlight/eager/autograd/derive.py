@@ -133,7 +133,7 @@ def _is_bare(result: tuple[Any, ...], structure: Any) -> bool:
 def uses_data(
     rule: Rule, attrs: Mapping[str, Any], structure: Any, needed: Needed, results: Sequence[TensorMeta], saved: Any
 ) -> tuple[bool, ...]:
-    """For each saved tensor or number (flattened), whether the gradients read its elements, not only its type."""
+    """For each saved tensor or number (flattened), whether the gradients read more than its type."""
     graph, _ = traced(rule, attrs, structure, needed, [*results, *saved])
     used = {id(item) for call in graph.calls for item in call.inputs()} | {id(call) for call in graph.outputs}
     return tuple([id(parameter) in used for parameter in graph.parameters[len(results) :]])
@@ -195,7 +195,10 @@ _programs: Memo[tuple[Graph, list[Any]]] = Memo(_MOST_PLANS)
 def traced(
     rule: Rule, attrs: Mapping[str, Any], structure: Any, needed: Needed, values: Sequence[Any]
 ) -> tuple[Graph, list[Any]]:
-    """The rule as a graph of calls at the forms at hand, and for each operand the number of its output, or None."""
+    """The rule as a graph of calls for operands of these forms.
+
+    Also returns, for each operand, the position of its gradient among the graph's outputs, or None.
+    """
     inputs = structure_of(values)
     forms = [form_of_operand(item) for item in flatten(values)]
     key = (rule.owner, attribute_key(attrs), structure, needed, inputs, *forms)

@@ -65,7 +65,7 @@ class Pass:
         return result
 
     def walk(self, roots: Sequence[Any], targets: Sequence[Any], **how: Any) -> dict[tuple[int, int], Any]:
-        """Runs the pass; what arrived at the targets, by the identity of the node and the number of the output."""
+        """Runs the pass; returns the gradients at the targets by the node's identity and its output number."""
         found: dict[tuple[int, int], Any] = {}
 
         def captured(edge: Any, gradient: Any) -> None:
@@ -147,9 +147,10 @@ class Tape:
     def gradients(
         self, gradients: Sequence[Any], starts: Sequence[Any] = (), create_graph: bool = False, keep: bool = False
     ) -> tuple[list[Any], set[int]]:
-        """The gradients at `edges` from those of the results, and the ids of those that nobody else refers to.
+        """Returns the gradients at `edges`, given those of the results.
 
-        `starts` has, for each of the edges, a gradient to which what arrives there is added, or is empty.
+        The second result has the ids of gradients that nobody else refers to. `starts` is empty, or has
+        an initial gradient for each edge, which the gradients that arrive there are added to.
         """
         pairs = [*zip(self.roots, gradients, strict=True), *zip(self.edges, starts, strict=False)]
         roots = [(edge, gradient) for edge, gradient in pairs if edge is not None]

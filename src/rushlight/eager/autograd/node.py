@@ -78,7 +78,10 @@ class Node:
     sequence: int
 
     def __init__(self, edges: Sequence[Any], located: bool = True, ours: int = 1) -> None:
-        """`located` nodes keep the user's line; so many of the innermost frames, this one included, are `ours`."""
+        """A `located` node keeps the user's line.
+
+        `ours` is the number of innermost frames, this one included, that belong to Rushlight.
+        """
         self.edges = tuple(edges)
         self.sequence = next(_sequence)
         self.frame = user_frame(ours) if located else None
@@ -170,7 +173,7 @@ def run_tensor_hooks(hooks: Hooks, gradient: Any, owned: set[int]) -> Any:
 
 
 def fitting(found: Any, before: Sequence[Any], whose: str) -> tuple[Any, ...]:
-    """What a hook returned in place of gradients, a tuple or a single one; A001 and G007 where it does not fit them."""
+    """The gradients that a hook returned, a tuple or a single one, to replace `before`. Errors: A001, G007."""
     results: tuple[Any, ...] = tuple(found) if isinstance(found, (tuple, list)) else (found,)
     if len(results) != len(before):
         fail("G007", f"{whose}: a hook returned {len(results)} gradients for {len(before)}")

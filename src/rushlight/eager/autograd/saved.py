@@ -12,7 +12,7 @@ from rushlight.support.provenance import Frame
 
 
 class SavedTensorsHooks(Scope):
-    """A scope in which saved tensors are kept as what `pack_hook` makes of them, for `unpack_hook` to undo."""
+    """A scope in which saved tensors are stored as `pack_hook(tensor)` and read through `unpack_hook`."""
 
     __slots__ = ("_hooks",)
 

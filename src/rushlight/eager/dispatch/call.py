@@ -46,9 +46,10 @@ def keys_of(operands: tuple[Any, ...]) -> int:
 
 
 def dispatch(op: Any, operands: tuple[Any, ...], attrs: Mapping[str, Any], keys: int = 0) -> Any:
-    """Calls an operator on its operands; one without tensors among them, such as `full`, as if it had one with `keys`.
+    """Calls an operator on its operands.
 
-    An error from below names this operator, which is the one that was asked.
+    If there is no tensor among them, as for `full`, `keys` are the keys of the operands. Errors from below name this
+    operator, since it is the one that was called.
     """
     found = 0
     for operand in operands:  # as `keys_of`, without a call

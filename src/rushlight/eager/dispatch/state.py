@@ -32,9 +32,9 @@ STATE = State()
 
 
 class Scope:
-    """A context manager that sets fields of the thread's state and puts the old values back, whatever happens.
+    """A context manager that sets fields of the thread's state, and restores them on exit or error.
 
-    Re-usable and re-entrant; also a decorator.
+    Re-usable and re-entrant.
     """
 
     __slots__ = ("_before", "_values")

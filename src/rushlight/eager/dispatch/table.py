@@ -151,7 +151,10 @@ def table_of(op: Op) -> Entries:
 
 
 def register_preparation(choose: Callable[[Op], Preparation | None]) -> None:
-    """Lets `choose(op)` say how an operator's operands are completed when a call begins, as by a random state."""
+    """Registers `choose(op)`, which may return a function that completes the operands when a call begins.
+
+    Random operators get their state that way.
+    """
     with _lock:
         _preparations.append(choose)
         _forget_tables()

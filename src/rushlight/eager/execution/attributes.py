@@ -1,4 +1,4 @@
-"""Attributes of one call, split into what an artifact is made for and sizes that it takes at run time."""
+"""Splits a call's attributes into constants of an artifact and sizes that it takes at run time."""
 
 from __future__ import annotations
 

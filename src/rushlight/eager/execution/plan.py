@@ -144,7 +144,10 @@ def number_text(name: str, kind: type, slot: Slot) -> list[str]:
 
 
 def fitting_text(flat: Sequence[Any], dtype: DType | None) -> list[str]:
-    """Refuses numbers that a dtype cannot hold; as in PyTorch unsigned ones take negative numbers, by wrapping."""
+    """Code lines that refuse numbers which a dtype cannot hold.
+
+    As in PyTorch, unsigned dtypes take negative numbers, which wrap.
+    """
     condition = None if dtype is None else _fits(dtype)
     if dtype is None or condition is None:
         return []

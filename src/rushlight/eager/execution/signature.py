@@ -39,7 +39,7 @@ class Spec(NamedTuple):
 
 
 class Signature(NamedTuple):
-    """Specs of all operands, the values of their symbols (sizes, then strides), and the words of their descriptors."""
+    """Specs of all operands, their symbols' values (sizes, then strides), and their descriptors' words."""
 
     specs: tuple[Spec, ...]
     values: tuple[int, ...]
@@ -168,7 +168,7 @@ def _row_major(shape: Sequence[int], strides: Sequence[int]) -> bool:
 
 
 class Symbols(NamedTuple):
-    """The parameters' types of one artifact, its scope, and the symbols that the signature's values belong to."""
+    """The parameters' types of one artifact, its scope, and the symbols of the signature's values."""
 
     types: tuple[TensorType, ...]
     scope: Scope

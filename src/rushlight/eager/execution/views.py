@@ -61,7 +61,10 @@ class ViewPlan:
 
 
 def viewed(base: Handle, step: Any) -> View:
-    """How a view of `base` by one more step shows the tensor that `base` itself is a view of, if it is one."""
+    """The view record of `base` after one more step.
+
+    If `base` is a view itself, the record refers to the tensor that `base` is a view of.
+    """
     before = base.view_of
     if before is None:
         return View(base, (step,), STATE.grad, 0 if base.gradient is None else base.gradient.rebases)

@@ -125,7 +125,10 @@ def _sizes(type_: TensorType) -> set[SizeExpr]:
 
 
 def _record_scan(scan: _Scan, count: int) -> Sequence[Any]:
-    """Records the call; where there are gradients it also gives what each step is given, as far as they read it."""
+    """Records the call of the scan.
+
+    If it has gradients, the call also returns the values of each step that the gradients read.
+    """
     body, outer = scan.body, scan.outer
     given = body.captured
     init = [operand(outer, item, row_major(item.form.type)) for item in scan.carries]
@@ -281,7 +284,7 @@ def traced_while(
 
 
 def mark_endless(results: Sequence[Any], sources: Sequence[Any]) -> None:
-    """Gives the results of a loop a history that says why they have no gradients, where the sources want some."""
+    """Gives a loop's results a history that says why they have no gradients, if the sources require some."""
     edges = [edge_of(item) for item in sources if isinstance(item, Handle) and requires(item)]
     if edges:
         node = EndlessNode(edges)

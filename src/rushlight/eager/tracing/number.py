@@ -14,9 +14,9 @@ from rushlight.sym import SizeExpr
 
 
 class Numbers(Protocol):
-    """Who keeps account of the numbers of a traced program; `made` are those that there are, by their text.
+    """Keeps account of the numbers of a traced program.
 
-    Numbers refer to it, so it forgets them when the trace is over.
+    `made` has the numbers that exist, by their text. Numbers refer to it, so it forgets them when the trace is over.
     """
 
     made: dict[str, TracedNumber]

@@ -1,8 +1,8 @@
-"""Which tensors of a trace share memory, where strides that are symbols leave it open, and whether one overlaps itself.
+"""Decides which tensors of a trace share memory, and whether one overlaps itself.
 
-`reshape` and `contiguous` make a copy where it is not known that strides allow a view. That is the same until somebody
-writes to the copy or to what it was made of: then it is settled, with guards or run-time asserts, and a copy that turns
-out to be a view becomes one, as if it had been one from the start.
+Symbolic strides can leave that open: `reshape` and `contiguous` record a copy unless the strides are known to allow a
+view. Copy and view differ only once the copy or its source is written to. Then guards or run-time asserts decide, and
+a copy that proves to be a view becomes one, as if it had been recorded as one.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def steps_by_strides(base: TensorType, layout: Layout) -> tuple[Any, ...]:
 def direct_steps(
     base: TensorType, steps: tuple[Any, ...], layout: Layout, fact: Fact = Fact.REPEATING
 ) -> tuple[Any, ...]:
-    """View steps; where one of them has the fact, others that show the same elements, whose `layout` is known.
+    """View steps; if one of them has the fact, other steps that show the same elements in `layout`.
 
     These show no element twice but where the whole view does. Of a value with gaps the elements are taken as they would
     lie row-major.

@@ -214,7 +214,7 @@ class Tracer:
         return made
 
     def record(self, op: Any, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> tuple[Any, ...]:
-        """Records a call on nodes whose results are a list; they are tensors without data and without history."""
+        """Records a call on nodes and returns its results: tensors without data and without history."""
         self.builder.frames = self.frames()
         results = tuple([self.wrap(item) for item in self.builder.apply(op, operands, attrs)])
         return self._detached(results) if self.detaches and not STATE.grad else results
