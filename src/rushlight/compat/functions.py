@@ -17,26 +17,26 @@ from rushlight.support.errors import require
 
 
 @checked
-def max(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
+def max(input: Tensor, dim: object = None, keepdim: bool = False) -> Any:
     """Return the largest element; with a dim, values and indices along it; with a tensor, the larger of each pair."""
     return input.max(dim, keepdim)
 
 
 @checked
-def min(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
+def min(input: Tensor, dim: object = None, keepdim: bool = False) -> Any:
     """Return the smallest element; with a dim, values and indices along it; with a tensor, the smaller of each pair."""
     return input.min(dim, keepdim)
 
 
 @checked
-def einsum(equation: str, *operands: Any) -> Any:
+def einsum(equation: str, *operands: object) -> Any:
     """Return the sum of products that an equation in Einstein's notation says: `einsum("ij,jk->ik", a, b)`."""
     listed = operands[0] if len(operands) == 1 and isinstance(operands[0], list | tuple) else operands
     return OPERATORS["einsum"](equation, tuple(listed))
 
 
 @checked
-def where(condition: Any, input: Any = None, other: Any = None) -> Any:
+def where(condition: Tensor, input: object = None, other: object = None) -> Any:
     """Return elements of one where the condition holds and of the other elsewhere; alone, the places where it holds."""
     if input is None and other is None:
         return tuple(nonzero_places(condition != 0))
@@ -51,21 +51,21 @@ def broadcast_shapes(*shapes: Sequence[int] | int) -> Any:
 
 def _broadcast_shape(shapes: Sequence[Sequence[int] | int]) -> Any:
     sizes = [(shape,) if isinstance(shape, int) else tuple(shape) for shape in shapes]
-    found = ops.zeros(sizes[0], device="meta")
+    total = ops.zeros(sizes[0], device="meta")
     for shape in sizes[1:]:
-        found = found + ops.zeros(shape, device="meta")
-    return found.shape
+        total = total + ops.zeros(shape, device="meta")
+    return total.shape
 
 
 @checked
-def broadcast_tensors(*tensors: Any) -> tuple[Any, ...]:
+def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
     """Return the tensors expanded to the shape that they broadcast to."""
     shape = broadcast_shapes(*[tuple(tensor.shape) for tensor in tensors])
     return tuple([tensor.expand(*shape) for tensor in tensors])
 
 
 @checked
-def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Any, ...]:
+def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
     """Return grids of coordinates; "xy" exchanges the first two dims, as plots do."""
     listed = list(tensors[0] if len(tensors) == 1 and isinstance(tensors[0], list | tuple) else tensors)
     require(indexing in ("ij", "xy"), "A002", f'meshgrid: indexing must be "ij" or "xy", not {indexing!r}')
@@ -93,7 +93,7 @@ def atleast_2d(*tensors: Any) -> Any:
     return _of_each(tensors, lambda tensor: tensor if tensor.ndim >= 2 else tensor.reshape(1, *(tensor.shape or (1,))))
 
 
-def _of_each(tensors: tuple[Any, ...], function: Callable[[Any], Any]) -> Any:
+def _of_each(tensors: tuple[Any, ...], function: Callable[[Tensor], Tensor]) -> Any:
     if len(tensors) == 1 and isinstance(tensors[0], Tensor):
         return function(tensors[0])
     listed = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], list | tuple) else tensors
@@ -101,7 +101,7 @@ def _of_each(tensors: tuple[Any, ...], function: Callable[[Any], Any]) -> Any:
 
 
 @checked
-def hstack(tensors: Any) -> Any:
+def hstack(tensors: object) -> Tensor:
     """Return tensors joined along the second dim, vectors along their only one."""
     parts = [atleast_1d(required_tensor(tensor)) for tensor in operands(tensors)]
     require(parts, "A002", "hstack: there is nothing to join")
@@ -109,30 +109,30 @@ def hstack(tensors: Any) -> Any:
 
 
 @checked
-def vstack(tensors: Any) -> Any:
+def vstack(tensors: object) -> Tensor:
     """Return tensors joined along the first dim, vectors as rows."""
     return ops.cat([atleast_2d(required_tensor(tensor)) for tensor in operands(tensors)], 0)
 
 
 @checked
 def var(
-    input: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: Any = None
-) -> Any:
+    input: Tensor, dim: object = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: object = None
+) -> Tensor:
     """Return the variance: squared distances from the mean, summed and divided by their number less `correction`."""
     return input.var(dim, unbiased, keepdim, correction=correction)
 
 
 @checked
 def std(
-    input: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: Any = None
-) -> Any:
+    input: Tensor, dim: object = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: object = None
+) -> Tensor:
     """Return the standard deviation: the square root of the variance."""
     return input.std(dim, unbiased, keepdim, correction=correction)
 
 
 @checked
 def var_mean(
-    input: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: Any = None
+    input: Tensor, dim: object = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: object = None
 ) -> Any:
     """Return the variance, as `var`, and the mean."""
     operand = required_operand(input)

@@ -24,14 +24,14 @@ class FloatLimits:
     dtype: str
 
     def __init__(self, type: Any = None) -> None:
-        found = default_dtype() if type is None else element_type(type)
-        assert found is not None
-        found = real_dtype(found)
-        if not found.is_floating_point:
-            fail("A001", f"finfo: {found} is not a floating-point dtype", hint="use iinfo")
-        limits: Any = ml_dtypes().finfo(found.numpy)
-        self.dtype = found.name
-        self.bits = found.bits
+        element = default_dtype() if type is None else element_type(type)
+        assert element is not None
+        element = real_dtype(element)
+        if not element.is_floating_point:
+            fail("A001", f"finfo: {element} is not a floating-point dtype", hint="use iinfo")
+        limits: Any = ml_dtypes().finfo(element.numpy)
+        self.dtype = element.name
+        self.bits = element.bits
         self.eps, self.max, self.min = float(limits.eps), float(limits.max), float(limits.min)
         self.tiny = self.smallest_normal = float(limits.smallest_normal)
         self.resolution = float(limits.resolution)
@@ -50,12 +50,12 @@ class IntegerLimits:
     dtype: str
 
     def __init__(self, type: DType) -> None:
-        found = element_type(type)
-        if found is None or not found.is_integer:
-            fail("A001", f"iinfo: {found} is not an integer dtype", hint="use finfo")
-        limits = np.iinfo(found.name)
-        self.dtype = found.name
-        self.bits, self.max, self.min = found.bits, int(limits.max), int(limits.min)
+        element = element_type(type)
+        if element is None or not element.is_integer:
+            fail("A001", f"iinfo: {element} is not an integer dtype", hint="use finfo")
+        limits = np.iinfo(element.name)
+        self.dtype = element.name
+        self.bits, self.max, self.min = element.bits, int(limits.max), int(limits.min)
 
     def __repr__(self) -> str:
         return f"iinfo(min={self.min}, max={self.max}, dtype={self.dtype})"

@@ -21,8 +21,8 @@ def are_deterministic_algorithms_enabled() -> bool:
 
 def set_float32_matmul_precision(precision: str) -> None:
     """Accept a precision; products of float32 are computed in float32 whatever it is."""
-    known = isinstance(precision, str) and precision in _PRECISIONS
-    require(known, "A002", f"set_float32_matmul_precision: takes one of {', '.join(_PRECISIONS)}, not {precision}")
+    valid = isinstance(precision, str) and precision in _PRECISIONS
+    require(valid, "A002", f"set_float32_matmul_precision: takes one of {', '.join(_PRECISIONS)}, not {precision}")
 
 
 def get_float32_matmul_precision() -> str:

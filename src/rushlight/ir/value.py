@@ -73,52 +73,52 @@ class Value:
         """The last two dims exchanged."""
         return SYNTAX["mT"](self)
 
-    def __add__(self, other: Any) -> Any:
+    def __add__(self, other: object) -> Any:
         return SYNTAX["add"](self, other)
 
-    def __radd__(self, other: Any) -> Any:
+    def __radd__(self, other: object) -> Any:
         return SYNTAX["add"](other, self)
 
-    def __sub__(self, other: Any) -> Any:
+    def __sub__(self, other: object) -> Any:
         return SYNTAX["sub"](self, other)
 
-    def __rsub__(self, other: Any) -> Any:
+    def __rsub__(self, other: object) -> Any:
         return SYNTAX["sub"](other, self)
 
-    def __mul__(self, other: Any) -> Any:
+    def __mul__(self, other: object) -> Any:
         return SYNTAX["mul"](self, other)
 
-    def __rmul__(self, other: Any) -> Any:
+    def __rmul__(self, other: object) -> Any:
         return SYNTAX["mul"](other, self)
 
-    def __truediv__(self, other: Any) -> Any:
+    def __truediv__(self, other: object) -> Any:
         return SYNTAX["truediv"](self, other)
 
-    def __rtruediv__(self, other: Any) -> Any:
+    def __rtruediv__(self, other: object) -> Any:
         return SYNTAX["truediv"](other, self)
 
-    def __floordiv__(self, other: Any) -> Any:
+    def __floordiv__(self, other: object) -> Any:
         return SYNTAX["floordiv"](self, other)
 
-    def __rfloordiv__(self, other: Any) -> Any:
+    def __rfloordiv__(self, other: object) -> Any:
         return SYNTAX["floordiv"](other, self)
 
-    def __mod__(self, other: Any) -> Any:
+    def __mod__(self, other: object) -> Any:
         return SYNTAX["mod"](self, other)
 
-    def __rmod__(self, other: Any) -> Any:
+    def __rmod__(self, other: object) -> Any:
         return SYNTAX["mod"](other, self)
 
-    def __pow__(self, other: Any) -> Any:
+    def __pow__(self, other: object) -> Any:
         return SYNTAX["pow"](self, other)
 
-    def __rpow__(self, other: Any) -> Any:
+    def __rpow__(self, other: object) -> Any:
         return SYNTAX["pow"](other, self)
 
-    def __matmul__(self, other: Any) -> Any:
+    def __matmul__(self, other: object) -> Any:
         return SYNTAX["matmul"](self, other)
 
-    def __rmatmul__(self, other: Any) -> Any:
+    def __rmatmul__(self, other: object) -> Any:
         return SYNTAX["matmul"](other, self)
 
     def __neg__(self) -> Any:
@@ -130,38 +130,38 @@ class Value:
     def __invert__(self) -> Any:
         return SYNTAX["invert"](self)
 
-    def __and__(self, other: Any) -> Any:
+    def __and__(self, other: object) -> Any:
         return SYNTAX["and"](self, other)
 
-    def __rand__(self, other: Any) -> Any:
+    def __rand__(self, other: object) -> Any:
         return SYNTAX["and"](other, self)
 
-    def __or__(self, other: Any) -> Any:
+    def __or__(self, other: object) -> Any:
         return SYNTAX["or"](self, other)
 
-    def __ror__(self, other: Any) -> Any:
+    def __ror__(self, other: object) -> Any:
         return SYNTAX["or"](other, self)
 
-    def __xor__(self, other: Any) -> Any:
+    def __xor__(self, other: object) -> Any:
         return SYNTAX["xor"](self, other)
 
-    def __rxor__(self, other: Any) -> Any:
+    def __rxor__(self, other: object) -> Any:
         return SYNTAX["xor"](other, self)
 
-    def __lshift__(self, other: Any) -> Any:
+    def __lshift__(self, other: object) -> Any:
         return SYNTAX["lshift"](self, other)
 
-    def __rshift__(self, other: Any) -> Any:
+    def __rshift__(self, other: object) -> Any:
         return SYNTAX["rshift"](self, other)
 
-    def __lt__(self, other: Any) -> Any:
+    def __lt__(self, other: object) -> Any:
         return SYNTAX["lt"](self, other)
 
-    def __le__(self, other: Any) -> Any:
+    def __le__(self, other: object) -> Any:
         return SYNTAX["le"](self, other)
 
-    def __gt__(self, other: Any) -> Any:
+    def __gt__(self, other: object) -> Any:
         return SYNTAX["gt"](self, other)
 
-    def __ge__(self, other: Any) -> Any:
+    def __ge__(self, other: object) -> Any:
         return SYNTAX["ge"](self, other)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from rushlight.eager.tensor import Tensor
 from rushlight.nn import functional
 from rushlight.nn.module import Module
 from rushlight.support.errors import require
@@ -24,7 +23,7 @@ class InplaceActivation(Module):
 class ReLU(InplaceActivation):
     """The larger of each element and 0."""
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         """Return the activation."""
         return functional.relu(input, self.inplace)
 
@@ -32,7 +31,7 @@ class ReLU(InplaceActivation):
 class ReLU6(InplaceActivation):
     """Each element held between 0 and 6."""
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         """Return the activation."""
         return functional.relu6(input, self.inplace)
 
@@ -40,7 +39,7 @@ class ReLU6(InplaceActivation):
 class SiLU(InplaceActivation):
     """`x * sigmoid(x)`, also called swish."""
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         """Return the activation."""
         return functional.silu(input, self.inplace)
 
@@ -48,7 +47,7 @@ class SiLU(InplaceActivation):
 class Mish(InplaceActivation):
     """`x * tanh(softplus(x))`."""
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         """Return the activation."""
         return functional.mish(input, self.inplace)
 
@@ -56,7 +55,7 @@ class Mish(InplaceActivation):
 class Hardswish(InplaceActivation):
     """`x * relu6(x + 3) / 6`."""
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         """Return the activation."""
         return functional.hardswish(input, self.inplace)
 
@@ -69,7 +68,7 @@ class LeakyReLU(Module):
         self.negative_slope = negative_slope
         self.inplace = inplace
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         """Return the activation."""
         return functional.leaky_relu(input, self.negative_slope, self.inplace)
 
@@ -86,7 +85,7 @@ class ELU(Module):
         self.alpha = alpha
         self.inplace = inplace
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         """Return the activation."""
         return functional.elu(input, self.alpha, self.inplace)
 
@@ -103,7 +102,7 @@ class Softplus(Module):
         self.beta = beta
         self.threshold = threshold
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         """Return the activation."""
         return functional.softplus(input, self.beta, self.threshold)
 
@@ -122,7 +121,7 @@ class Hardtanh(Module):
         self.max_val = max_val
         self.inplace = inplace
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         """Return the activation."""
         return functional.hardtanh(input, self.min_val, self.max_val, self.inplace)
 
@@ -138,7 +137,7 @@ class GELU(Module):
         super().__init__()
         self.approximate = approximate
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         """Return the activation."""
         return functional.gelu(input, approximate=self.approximate)
 
@@ -150,7 +149,7 @@ class GELU(Module):
 class Sigmoid(Module):
     """`1 / (1 + exp(-x))`."""
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         """Return the activation."""
         return functional.sigmoid(input)
 
@@ -158,7 +157,7 @@ class Sigmoid(Module):
 class LogSigmoid(Module):
     """The logarithm of the sigmoid."""
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         """Return the activation."""
         return functional.logsigmoid(input)
 
@@ -166,7 +165,7 @@ class LogSigmoid(Module):
 class Tanh(Module):
     """Hyperbolic tangent."""
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         """Return the activation."""
         return functional.tanh(input)
 
@@ -178,7 +177,7 @@ class Softmax(Module):
         super().__init__()
         self.dim = dim
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         """Return the probabilities."""
         return functional.softmax(input, self.dim)
 
@@ -194,7 +193,7 @@ class LogSoftmax(Module):
         super().__init__()
         self.dim = dim
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         """Return the logarithms of probabilities."""
         return functional.log_softmax(input, self.dim)
 
@@ -212,7 +211,7 @@ class Dropout(Module):
         self.p = p
         self.inplace = inplace
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         """Return the input with elements dropped."""
         return functional.dropout(input, self.p, self.training, self.inplace)
 

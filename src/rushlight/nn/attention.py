@@ -6,7 +6,7 @@ from typing import Any
 
 from rushlight.eager.creation import empty
 from rushlight.eager.functions import zeros_like
-from rushlight.eager.tensor import Parameter
+from rushlight.eager.tensor import Parameter, Tensor
 from rushlight.ir.dtype import bool_
 from rushlight.nn import functional, init
 from rushlight.nn.linear import Linear
@@ -32,8 +32,8 @@ class MultiheadAttention(Module):
         kdim: int | None = None,
         vdim: int | None = None,
         batch_first: bool = False,
-        device: Any = None,
-        dtype: Any = None,
+        device: object = None,
+        dtype: object = None,
     ) -> None:
         super().__init__()
         divides = embed_dim > 0 and num_heads > 0 and embed_dim % num_heads == 0
@@ -47,7 +47,6 @@ class MultiheadAttention(Module):
         self.head_dim = embed_dim // num_heads
         self.dropout = dropout
         self.batch_first = batch_first
-        place = {"device": device, "dtype": dtype}
         together = self.kdim == embed_dim and self.vdim == embed_dim
         shapes = {
             "in_proj_weight": (3 * embed_dim, embed_dim) if together else None,
@@ -57,8 +56,10 @@ class MultiheadAttention(Module):
             "in_proj_bias": (3 * embed_dim,) if bias else None,
         }
         for name, shape in shapes.items():
-            self.register_parameter(name, None if shape is None else Parameter(empty(shape, **place)))
-        self.out_proj = Linear(embed_dim, embed_dim, bias=bias, **place)
+            self.register_parameter(
+                name, None if shape is None else Parameter(empty(shape, device=device, dtype=dtype))
+            )
+        self.out_proj = Linear(embed_dim, embed_dim, bias=bias, device=device, dtype=dtype)
         self._reset_parameters()
 
     def _reset_parameters(self) -> None:
@@ -71,15 +72,15 @@ class MultiheadAttention(Module):
 
     def forward(
         self,
-        query: Any,
-        key: Any,
+        query: Tensor,
+        key: Tensor,
         value: Any,
         key_padding_mask: Any = None,
         need_weights: bool = True,
         attn_mask: Any = None,
         average_attn_weights: bool = True,
         is_causal: bool = False,
-    ) -> tuple[Any, Any]:
+    ) -> tuple[Tensor, Tensor | None]:
         """Return the attended values, and the attention weights (of all heads, or their mean) or None."""
         batched = query.ndim == 3
         if not batched:
@@ -98,7 +99,7 @@ class MultiheadAttention(Module):
             return output.squeeze(0), None if weights is None else weights.squeeze(0)
         return (output if self.batch_first else output.transpose(0, 1)), weights
 
-    def _projected(self, *inputs: Any) -> list[Any]:
+    def _projected(self, *inputs: Tensor) -> list[Tensor]:
         if self.in_proj_weight is not None:
             weights = self.in_proj_weight.chunk(3)
         else:
@@ -106,15 +107,22 @@ class MultiheadAttention(Module):
         biases = (None, None, None) if self.in_proj_bias is None else self.in_proj_bias.chunk(3)
         return [functional.linear(x, weight, bias) for x, weight, bias in zip(inputs, weights, biases, strict=True)]
 
-    def _split(self, projected: Any) -> Any:
+    def _split(self, projected: Tensor) -> Tensor:
         batch, length, _ = projected.shape
         return projected.reshape(batch, length, self.num_heads, self.head_dim).transpose(1, 2)
 
-    def _mask(self, attn_mask: Any, key_padding_mask: Any, query: Any, key: Any, is_causal: bool) -> Any:
+    def _mask(
+        self,
+        attn_mask: Tensor | None,
+        key_padding_mask: Tensor | None,
+        query: Tensor,
+        key: Tensor,
+        is_causal: bool,
+    ) -> Tensor | None:
         """Return what is added to the scores (or None), of a shape that broadcasts to (batch, heads, query, key)."""
         if is_causal and attn_mask is None:
             fail("A004", "MultiheadAttention: is_causal is a hint about attn_mask, which is missing")
-        mask: Any = None
+        mask: Tensor | None = None
         if attn_mask is not None:
             mask = _additive(attn_mask, query)
             if mask.ndim == 3:
@@ -124,7 +132,9 @@ class MultiheadAttention(Module):
             mask = padding if mask is None else mask + padding
         return mask
 
-    def _attend(self, query: Any, key: Any, value: Any, mask: Any, need_weights: bool) -> tuple[Any, Any]:
+    def _attend(
+        self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, need_weights: bool
+    ) -> tuple[Tensor, Tensor | None]:
         dropped = self.dropout if self.training else 0.0
         if not need_weights:
             return functional.scaled_dot_product_attention(query, key, value, mask, dropped), None
@@ -134,7 +144,7 @@ class MultiheadAttention(Module):
         return weights @ value, weights
 
 
-def _additive(mask: Any, like: Any) -> Any:
+def _additive(mask: Tensor, like: Tensor) -> Tensor:
     if mask.dtype is not bool_:
         return mask
     return zeros_like(mask, dtype=like.dtype).masked_fill(mask, float("-inf"))

@@ -62,9 +62,9 @@ class BackwardHooks:
             return self._watch_outputs([result])[0]
         if not isinstance(result, tuple | list):
             return result
-        places = [at for at, item in enumerate(result) if isinstance(item, Tensor)]
+        indices = [at for at, output in enumerate(result) if isinstance(output, Tensor)]
         watched = list(result)
-        for at, tensor in zip(places, self._watch_outputs([result[at] for at in places]), strict=True):
+        for at, tensor in zip(indices, self._watch_outputs([result[at] for at in indices]), strict=True):
             watched[at] = tensor
         if hasattr(result, "_fields"):
             return type(result)(*watched)

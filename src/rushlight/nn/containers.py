@@ -111,9 +111,9 @@ class Sequential(Module):
 
     def pop(self, key: int | slice) -> Any:
         """Take a module out."""
-        found = self[key]
+        removed = self[key]
         del self[key]
-        return found
+        return removed
 
 
 class ModuleList(_Numbered):
@@ -160,9 +160,9 @@ class ModuleList(_Numbered):
 
     def pop(self, key: int | slice) -> Any:
         """Take a module out."""
-        found = self[key]
+        removed = self[key]
         del self[key]
-        return found
+        return removed
 
     def _repr_of_children(self) -> list[str]:
         """Equal neighbours are printed once: `(0-3): 4 x Linear(...)`."""
@@ -214,9 +214,9 @@ class ModuleDict(Module):
 
     def pop(self, key: str) -> Any:
         """Take a module out."""
-        found = self[key]
+        removed = self[key]
         del self[key]
-        return found
+        return removed
 
     def keys(self) -> Iterable[str]:
         """Return the names."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rushlight.eager.creation import empty
-from rushlight.eager.tensor import Parameter
+from rushlight.eager.tensor import Parameter, Tensor
 from rushlight.nn import functional
 from rushlight.nn.linear import init_like_linear
 from rushlight.nn.module import Module
@@ -38,8 +38,8 @@ class Convolution(Module):
         groups: int = 1,
         bias: bool = True,
         padding_mode: str = "zeros",
-        device: Any = None,
-        dtype: Any = None,
+        device: object = None,
+        dtype: object = None,
     ) -> None:
         super().__init__()
         require(groups > 0, "A002", "groups must be a positive integer")
@@ -50,8 +50,8 @@ class Convolution(Module):
             "A002",
             f"padding_mode must be one of {PADDING_MODES}, but got {padding_mode}",
         )
-        known = not isinstance(padding, str) or padding in ("same", "valid")
-        require(known, "A002", f"Invalid padding string {padding!r}, should be one of 'same', 'valid'")
+        valid = not isinstance(padding, str) or padding in ("same", "valid")
+        require(valid, "A002", f"Invalid padding string {padding!r}, should be one of 'same', 'valid'")
         self.in_channels = in_channels
         self.out_channels = out_channels
         self.kernel_size = per_dim(kernel_size, self._dims)
@@ -75,7 +75,7 @@ class Convolution(Module):
         """Draw new values, evenly within one over the root of the number of inputs of an output."""
         init_like_linear(self.weight, self.bias)
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         """Return the convolution of the input."""
         convolve = getattr(functional, f"conv{self._dims}d")
         padding = self.padding
@@ -143,8 +143,8 @@ class TransposedConvolution(Convolution):
         bias: bool = True,
         dilation: Any = 1,
         padding_mode: str = "zeros",
-        device: Any = None,
-        dtype: Any = None,
+        device: object = None,
+        dtype: object = None,
     ) -> None:
         require(padding_mode == "zeros", "A002", 'Only "zeros" padding mode is supported for transposed convolutions')
         super().__init__(
@@ -162,13 +162,13 @@ class TransposedConvolution(Convolution):
         )
         self.output_padding = per_dim(output_padding, self._dims)
 
-    def forward(self, input: Any, output_size: Any = None) -> Any:
+    def forward(self, input: Tensor, output_size: Any = None) -> Tensor:
         """Return the transposed convolution; `output_size` chooses among the sizes that a stride leaves open."""
         extra = self.output_padding if output_size is None else self._extra(input, tuple(output_size))
         convolve = getattr(functional, f"conv_transpose{self._dims}d")
         return convolve(input, self.weight, self.bias, self.stride, self.padding, extra, self.groups, self.dilation)
 
-    def _extra(self, input: Any, output_size: tuple[int, ...]) -> tuple[int, ...]:
+    def _extra(self, input: Tensor, output_size: tuple[int, ...]) -> tuple[int, ...]:
         wanted = output_size[-self._dims :]
         extra: list[int] = []
         for dim, size in enumerate(wanted):

@@ -47,7 +47,7 @@ class ModuleConversion(ModuleState):
 
         return self._apply(convert)
 
-    def to_empty(self, *, device: Any, recurse: bool = True) -> Self:
+    def to_empty(self, *, device: object, recurse: bool = True) -> Self:
         """Move to a device without the values, which are undefined then: for modules made on `meta`."""
         empty = place(device)
         return self._apply(lambda tensor: tensor.new_empty(tensor.shape, device=empty), recurse)
@@ -72,7 +72,7 @@ class ModuleConversion(ModuleState):
         """Convert floating-point parameters and buffers to bfloat16."""
         return self.to(dtype=bfloat16)
 
-    def cuda(self, device: Any = None) -> Self:
+    def cuda(self, device: object = None) -> Self:
         """Nothing but the error that there is no such device: V001."""
         fail("V001", "cuda: there is no device cuda", hint="devices: cpu, meta; ask rl.cuda.is_available() first")
 
@@ -99,7 +99,7 @@ def _destination(*args: Any, **kwargs: Any) -> tuple[Device | None, DType | None
             device = arg
     if other is not None:
         device, dtype = other.device, other.dtype
-    found = element_type(dtype)
-    allowed = found is None or _floating(found)
-    require(allowed, "A001", f"to: a module is converted to floating-point dtypes only, not {found}")
-    return place(device), found
+    element = element_type(dtype)
+    allowed = element is None or _floating(element)
+    require(allowed, "A001", f"to: a module is converted to floating-point dtypes only, not {element}")
+    return place(device), element

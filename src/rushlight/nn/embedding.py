@@ -25,8 +25,8 @@ class Embedding(Module):
         sparse: bool = False,
         _weight: Tensor | None = None,
         _freeze: bool = False,
-        device: Any = None,
-        dtype: Any = None,
+        device: object = None,
+        dtype: object = None,
     ) -> None:
         super().__init__()
         if max_norm is not None or scale_grad_by_freq or sparse:
@@ -47,7 +47,7 @@ class Embedding(Module):
         """Draw new values from the standard normal distribution."""
         _draw(self.weight, self.padding_idx)
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         """Return the rows."""
         return functional.embedding(input, self.weight, self.padding_idx)
 
@@ -58,7 +58,7 @@ class Embedding(Module):
 
     @classmethod
     def from_pretrained(
-        cls, embeddings: Any, freeze: bool = True, padding_idx: int | None = None, **options: Any
+        cls, embeddings: Tensor, freeze: bool = True, padding_idx: int | None = None, **options: Any
     ) -> Self:
         """Return an embedding of a given table."""
         rows, columns = embeddings.shape
@@ -84,8 +84,8 @@ class EmbeddingBag(Module):
         _weight: Tensor | None = None,
         include_last_offset: bool = False,
         padding_idx: int | None = None,
-        device: Any = None,
-        dtype: Any = None,
+        device: object = None,
+        dtype: object = None,
     ) -> None:
         super().__init__()
         if max_norm is not None or scale_grad_by_freq or sparse:
@@ -107,7 +107,7 @@ class EmbeddingBag(Module):
         """Draw new values from the standard normal distribution."""
         _draw(self.weight, self.padding_idx)
 
-    def forward(self, input: Any, offsets: Any = None, per_sample_weights: Any = None) -> Any:
+    def forward(self, input: Tensor, offsets: object = None, per_sample_weights: object = None) -> Tensor:
         """Return a row for each bag, (bags, embedding_dim)."""
         return functional.embedding_bag(
             input,
@@ -125,12 +125,12 @@ class EmbeddingBag(Module):
         return f"{self.num_embeddings}, {self.embedding_dim}, mode={self.mode!r}{padding}"
 
     @classmethod
-    def from_pretrained(cls, embeddings: Any, freeze: bool = True, **options: Any) -> Self:
+    def from_pretrained(cls, embeddings: Tensor, freeze: bool = True, **options: Any) -> Self:
         """Return bags of a given table's rows."""
         rows, columns = embeddings.shape
-        found = cls(rows, columns, _weight=embeddings, **options)
-        found.weight.requires_grad = not freeze
-        return found
+        module = cls(rows, columns, _weight=embeddings, **options)
+        module.weight.requires_grad = not freeze
+        return module
 
 
 def _row(padding_idx: int | None, rows: int, name: str) -> int | None:
@@ -141,7 +141,7 @@ def _row(padding_idx: int | None, rows: int, name: str) -> int | None:
     return padding_idx % rows
 
 
-def _table(module: Any, given: Tensor | None, learns: bool, device: Any, dtype: Any) -> Parameter:
+def _table(module: Any, given: Tensor | None, learns: bool, device: object, dtype: object) -> Parameter:
     """The table of a module: the one that is given, or one without values."""
     shape = (module.num_embeddings, module.embedding_dim)
     if given is None:
@@ -152,7 +152,7 @@ def _table(module: Any, given: Tensor | None, learns: bool, device: Any, dtype: 
     return Parameter(given, requires_grad=learns)
 
 
-def _draw(weight: Any, padding_idx: int | None) -> None:
+def _draw(weight: Tensor, padding_idx: int | None) -> None:
     init.normal_(weight)
     if padding_idx is not None:
         init.zeros_(weight.detach()[padding_idx])

@@ -33,6 +33,7 @@ from rushlight.eager.functions import (
 )
 from rushlight.eager.mutation import in_place
 from rushlight.eager.symbols import holds
+from rushlight.eager.tensor import Tensor
 from rushlight.ir.dtype import Kind
 from rushlight.nn.interpolation import interpolate
 from rushlight.ops.contract.attention import scaled_dot_product_attention_decompose
@@ -104,7 +105,7 @@ __all__ = [
 ]
 
 
-def _activation(name: str, inplace: bool, input: Any, **attrs: Any) -> Any:
+def _activation(name: str, inplace: bool, input: Tensor, **attrs: object) -> Tensor:
     op = OPERATORS[name]
     if attrs:
         attrs = {name: value if value.__class__ is float else number(value) for name, value in attrs.items()}
@@ -113,96 +114,96 @@ def _activation(name: str, inplace: bool, input: Any, **attrs: Any) -> Any:
     return in_place(op)(input, **attrs)
 
 
-def relu(input: Any, inplace: bool = False) -> Any:
+def relu(input: Tensor, inplace: bool = False) -> Tensor:
     """Return the larger of each element and 0."""
     return _activation("relu", inplace, input)
 
 
-def relu6(input: Any, inplace: bool = False) -> Any:
+def relu6(input: Tensor, inplace: bool = False) -> Tensor:
     """Return each element held between 0 and 6."""
     return hardtanh(input, 0.0, 6.0, inplace)
 
 
-def silu(input: Any, inplace: bool = False) -> Any:
+def silu(input: Tensor, inplace: bool = False) -> Tensor:
     """Return `x * sigmoid(x)`, also called swish."""
     return _activation("silu", inplace, input)
 
 
-def mish(input: Any, inplace: bool = False) -> Any:
+def mish(input: Tensor, inplace: bool = False) -> Tensor:
     """Return `x * tanh(softplus(x))`."""
     return _activation("mish", inplace, input)
 
 
-def elu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Any:
+def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """Return x where positive, else `alpha * (exp(x) - 1)`."""
     return _activation("elu", inplace, input, alpha=alpha)
 
 
-def selu(input: Any, inplace: bool = False) -> Any:
+def selu(input: Tensor, inplace: bool = False) -> Tensor:
     """Return the scaled elu that keeps mean 0 and variance 1."""
     return _activation("selu", inplace, input)
 
 
-def leaky_relu(input: Any, negative_slope: float = 0.01, inplace: bool = False) -> Any:
+def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
     """Return x where positive, else `negative_slope * x`."""
     return _activation("leaky_relu", inplace, input, negative_slope=negative_slope)
 
 
-def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Any:
+def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
     """Return each element held between two bounds."""
     return _activation("hardtanh", inplace, input, min_val=min_val, max_val=max_val)
 
 
-def hardsigmoid(input: Any, inplace: bool = False) -> Any:
+def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
     """Return `relu6(x + 3) / 6`."""
     return _activation("hardsigmoid", inplace, input)
 
 
-def hardswish(input: Any, inplace: bool = False) -> Any:
+def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
     """Return `x * relu6(x + 3) / 6`."""
     return _activation("hardswish", inplace, input)
 
 
 @checked
-def softsign(input: Any) -> Any:
+def softsign(input: Tensor) -> Tensor:
     """Return `x / (1 + |x|)`."""
     return input / (1 + abs(input))
 
 
 @checked
-def glu(input: Any, dim: int = -1) -> Any:
+def glu(input: Tensor, dim: int = -1) -> Tensor:
     """Return the first half of a dim times the sigmoid of the second."""
     require(input.size(dim) % 2 == 0, "A004", "glu: the dim must be of even size", input=input, dim=dim)
     first, second = ops.chunk(input, 2, dim)
     return first * sigmoid(second)
 
 
-def _implicit_dim(input: Any, dim: int | None) -> int:
+def _implicit_dim(input: Tensor, dim: int | None) -> int:
     return (0 if input.ndim in (0, 1, 3) else 1) if dim is None else dim
 
 
 @checked
-def softmax(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
+def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: object = None) -> Tensor:
     """Return exponentials over their sum along a dim."""
     return ops.softmax(input, _implicit_dim(input, dim), dtype=dtype)
 
 
 @checked
-def log_softmax(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
+def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: object = None) -> Tensor:
     """Return the logarithm of softmax."""
     return ops.log_softmax(input, _implicit_dim(input, dim), dtype=dtype)
 
 
 @checked
-def softmin(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
+def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: object = None) -> Tensor:
     """Return the softmax of -input."""
     return softmax(-input, dim, dtype=dtype)
 
 
 @checked
 def scaled_dot_product_attention(
-    query: Any,
-    key: Any,
+    query: Tensor,
+    key: Tensor,
     value: Any,
     attn_mask: Any = None,
     dropout_p: float = 0.0,
@@ -222,7 +223,7 @@ def scaled_dot_product_attention(
 
 
 @checked
-def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
+def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """Return the input with elements set to 0 with probability `p`, and the others divided by `1 - p`."""
     require(0.0 <= p <= 1.0, "A002", f"dropout probability has to be between 0 and 1, but got {p}")
     if not training or p == 0.0:
@@ -233,21 +234,21 @@ def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = F
 
 @checked
 def embedding(
-    input: Any,
-    weight: Any,
+    input: Tensor,
+    weight: Tensor,
     padding_idx: int | None = None,
     max_norm: float | None = None,
     norm_type: float = 2.0,
     scale_grad_by_freq: bool = False,
     sparse: bool = False,
-) -> Any:
+) -> Tensor:
     """Return rows of `weight`; the row `padding_idx` gets no gradient."""
     if max_norm is not None or scale_grad_by_freq or sparse:
         fail("A006", "embedding: max_norm, scale_grad_by_freq and sparse are not supported yet")
     return ops.embedding(input, weight, _place_of_padding("embedding", padding_idx, weight))
 
 
-def _place_of_padding(op: str, padding_idx: int | None, weight: Any) -> int | None:
+def _place_of_padding(op: str, padding_idx: int | None, weight: Tensor) -> int | None:
     if padding_idx is None:
         return None
     require(weight.ndim == 2, "S002", f"{op}: the weight must have 2 dims", weight=weight)
@@ -259,18 +260,18 @@ def _place_of_padding(op: str, padding_idx: int | None, weight: Any) -> int | No
 
 @checked
 def embedding_bag(
-    input: Any,
-    weight: Any,
-    offsets: Any = None,
+    input: Tensor,
+    weight: Tensor,
+    offsets: object = None,
     max_norm: float | None = None,
     norm_type: float = 2,
     scale_grad_by_freq: bool = False,
     mode: str = "mean",
     sparse: bool = False,
-    per_sample_weights: Any = None,
+    per_sample_weights: object = None,
     include_last_offset: bool = False,
     padding_idx: int | None = None,
-) -> Any:
+) -> Tensor:
     """Return rows of `weight` combined in bags by "sum", "mean" or "max".
 
     A bag is a row of the input or, where that has 1 dim, what begins at one of `offsets` and ends at the next. Rows of
@@ -285,7 +286,7 @@ def embedding_bag(
 
 
 @checked
-def one_hot(tensor: Any, num_classes: int = -1) -> Any:
+def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     """Return rows of zeros with a 1 at each class; the number of classes is the largest and one unless given."""
     require(tensor.dtype.kind is Kind.INT, "D001", "one_hot: classes are integers", tensor=tensor)
     count = int(tensor.max()) + 1 if num_classes == -1 else num_classes
@@ -294,15 +295,15 @@ def one_hot(tensor: Any, num_classes: int = -1) -> Any:
 
 @checked
 def batch_norm(
-    input: Any,
+    input: Tensor,
     running_mean: Any,
     running_var: Any,
-    weight: Any = None,
-    bias: Any = None,
+    weight: object = None,
+    bias: object = None,
     training: bool = False,
     momentum: float = 0.1,
     eps: float = 1e-5,
-) -> Any:
+) -> Tensor:
     """Normalise each channel, by the batch's statistics when training, which then move the running ones in place."""
     if training and input.ndim >= 2:
         message = "Expected more than 1 value per channel when training"
@@ -318,15 +319,15 @@ def batch_norm(
 
 @checked
 def instance_norm(
-    input: Any,
-    running_mean: Any = None,
-    running_var: Any = None,
-    weight: Any = None,
-    bias: Any = None,
+    input: Tensor,
+    running_mean: object = None,
+    running_var: object = None,
+    weight: object = None,
+    bias: object = None,
     use_input_stats: bool = True,
     momentum: float = 0.1,
     eps: float = 1e-5,
-) -> Any:
+) -> Tensor:
     """Normalise each channel of each sample."""
     if running_mean is not None or not use_input_stats:
         fail("A006", "instance_norm: running statistics are not supported yet")
@@ -338,7 +339,7 @@ def instance_norm(
 
 
 @checked
-def normalize(input: Any, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: Any = None) -> Any:
+def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: Any = None) -> Tensor:
     """Return the input over its norm along a dim."""
     length = ops.linalg_vector_norm(input, p, dim, True)
     result = input / ops.maximum(length, eps)
@@ -346,7 +347,7 @@ def normalize(input: Any, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out:
 
 
 @checked
-def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
+def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
     """Return the cosine of the angle between vectors along a dim."""
     shape = broadcast(x1.shape, x2.shape)
     one, other = x1.expand(shape), x2.expand(shape)
@@ -354,13 +355,14 @@ def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
     return ((one / lengths[0]) * (other / lengths[1])).sum(dim)
 
 
+# These return a tensor or (values, indices); a union would make every caller test which.
 def _max_pool(
     dims: int,
-    input: Any,
-    kernel_size: Any,
-    stride: Any,
-    padding: Any,
-    dilation: Any,
+    input: Tensor,
+    kernel_size: object,
+    stride: object,
+    padding: object,
+    dilation: object,
     ceil_mode: bool,
     return_indices: bool,
 ) -> Any:
@@ -369,11 +371,11 @@ def _max_pool(
 
 
 def max_pool1d(
-    input: Any,
-    kernel_size: Any,
-    stride: Any = None,
-    padding: Any = 0,
-    dilation: Any = 1,
+    input: Tensor,
+    kernel_size: object,
+    stride: object = None,
+    padding: object = 0,
+    dilation: object = 1,
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Any:
@@ -382,11 +384,11 @@ def max_pool1d(
 
 
 def max_pool2d(
-    input: Any,
-    kernel_size: Any,
-    stride: Any = None,
-    padding: Any = 0,
-    dilation: Any = 1,
+    input: Tensor,
+    kernel_size: object,
+    stride: object = None,
+    padding: object = 0,
+    dilation: object = 1,
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Any:
@@ -395,11 +397,11 @@ def max_pool2d(
 
 
 def max_pool3d(
-    input: Any,
-    kernel_size: Any,
-    stride: Any = None,
-    padding: Any = 0,
-    dilation: Any = 1,
+    input: Tensor,
+    kernel_size: object,
+    stride: object = None,
+    padding: object = 0,
+    dilation: object = 1,
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Any:
@@ -416,7 +418,7 @@ def reduction_of(size_average: bool | None, reduce: bool | None, reduction: str)
     return reduction
 
 
-def _weighted(losses: Any, weight: Any, reduction: str) -> Any:
+def _weighted(losses: Tensor, weight: object, reduction: str) -> Tensor:
     """Elementwise losses times their weights, then reduced; the mean is over the sum of weights."""
     scaled = losses * weight
     if reduction == "none":
@@ -426,13 +428,13 @@ def _weighted(losses: Any, weight: Any, reduction: str) -> Any:
 
 @checked
 def mse_loss(
-    input: Any,
-    target: Any,
+    input: Tensor,
+    target: Tensor,
     size_average: bool | None = None,
     reduce: bool | None = None,
     reduction: str = "mean",
-    weight: Any = None,
-) -> Any:
+    weight: object = None,
+) -> Tensor:
     """Return squared differences, reduced."""
     reduction = reduction_of(size_average, reduce, reduction)
     if weight is not None:
@@ -442,13 +444,13 @@ def mse_loss(
 
 @checked
 def l1_loss(
-    input: Any,
-    target: Any,
+    input: Tensor,
+    target: Tensor,
     size_average: bool | None = None,
     reduce: bool | None = None,
     reduction: str = "mean",
-    weight: Any = None,
-) -> Any:
+    weight: object = None,
+) -> Tensor:
     """Return absolute differences, reduced."""
     reduction = reduction_of(size_average, reduce, reduction)
     if weight is not None:
@@ -458,19 +460,21 @@ def l1_loss(
 
 @checked
 def smooth_l1_loss(
-    input: Any,
-    target: Any,
+    input: Tensor,
+    target: Tensor,
     size_average: bool | None = None,
     reduce: bool | None = None,
     reduction: str = "mean",
     beta: float = 1.0,
-) -> Any:
+) -> Tensor:
     """Return differences, squared below `beta` and absolute above, reduced."""
     return ops.smooth_l1_loss(input, target, reduction_of(size_average, reduce, reduction), beta)
 
 
 @checked
-def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 1.0, weight: Any = None) -> Any:
+def huber_loss(
+    input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0, weight: object = None
+) -> Tensor:
     """Return smooth_l1_loss times `delta`, reduced."""
     if weight is not None:
         return _weighted(ops.huber_loss(input, target, "none", delta), weight, reduction)
@@ -478,67 +482,67 @@ def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 
 
 
 def cross_entropy(
-    input: Any,
-    target: Any,
-    weight: Any = None,
+    input: Tensor,
+    target: Tensor,
+    weight: object = None,
     size_average: bool | None = None,
     ignore_index: int = -100,
     reduce: bool | None = None,
     reduction: str = "mean",
     label_smoothing: float = 0.0,
-) -> Any:
+) -> Tensor:
     """Return the negative log probability of the targets (classes, or probabilities of all) under softmax, reduced."""
     reduction = reduction_of(size_average, reduce, reduction)
     return ops.cross_entropy(input, target, weight, ignore_index, reduction, label_smoothing)
 
 
 def nll_loss(
-    input: Any,
-    target: Any,
-    weight: Any = None,
+    input: Tensor,
+    target: Tensor,
+    weight: object = None,
     size_average: bool | None = None,
     ignore_index: int = -100,
     reduce: bool | None = None,
     reduction: str = "mean",
-) -> Any:
+) -> Tensor:
     """Return the negative of the targets' log probabilities, reduced."""
     return ops.nll_loss(input, target, weight, ignore_index, reduction_of(size_average, reduce, reduction))
 
 
 def binary_cross_entropy(
-    input: Any,
-    target: Any,
-    weight: Any = None,
+    input: Tensor,
+    target: Tensor,
+    weight: object = None,
     size_average: bool | None = None,
     reduce: bool | None = None,
     reduction: str = "mean",
-) -> Any:
+) -> Tensor:
     """Return the cross-entropy of probabilities, reduced."""
     return ops.binary_cross_entropy(input, target, weight, reduction_of(size_average, reduce, reduction))
 
 
 def binary_cross_entropy_with_logits(
-    input: Any,
-    target: Any,
-    weight: Any = None,
+    input: Tensor,
+    target: Tensor,
+    weight: object = None,
     size_average: bool | None = None,
     reduce: bool | None = None,
     reduction: str = "mean",
-    pos_weight: Any = None,
-) -> Any:
+    pos_weight: object = None,
+) -> Tensor:
     """Return the cross-entropy of the sigmoid of the input, reduced."""
     reduction = reduction_of(size_average, reduce, reduction)
     return ops.binary_cross_entropy_with_logits(input, target, weight, reduction, pos_weight)
 
 
 def kl_div(
-    input: Any,
-    target: Any,
+    input: Tensor,
+    target: Tensor,
     size_average: bool | None = None,
     reduce: bool | None = None,
     reduction: str = "mean",
     log_target: bool = False,
-) -> Any:
+) -> Tensor:
     """Return the divergence of log probabilities from the target's probabilities, reduced."""
     return ops.kl_div(input, target, reduction_of(size_average, reduce, reduction), log_target)
 

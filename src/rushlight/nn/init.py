@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from rushlight.eager.autograd.modes import no_grad
 from rushlight.eager.boundary import checked
 from rushlight.eager.creation import eye, from_numpy, zeros, zeros_like
+from rushlight.eager.tensor import Tensor
 from rushlight.ir.dtype import float64
 from rushlight.ops.record import OPERATORS
 from rushlight.runtime.generator import Generator
@@ -57,14 +57,14 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
 
 @checked
 @no_grad()
-def uniform_(tensor: Any, a: float = 0.0, b: float = 1.0, generator: Generator | None = None) -> Any:
+def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generator | None = None) -> Tensor:
     """Fill with values evenly spread from `a` to `b`."""
     return tensor.uniform_(a, b, generator=generator)
 
 
 @checked
 @no_grad()
-def normal_(tensor: Any, mean: float = 0.0, std: float = 1.0, generator: Generator | None = None) -> Any:
+def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Generator | None = None) -> Tensor:
     """Fill with values of a normal distribution."""
     return tensor.normal_(mean, std, generator=generator)
 
@@ -72,13 +72,13 @@ def normal_(tensor: Any, mean: float = 0.0, std: float = 1.0, generator: Generat
 @checked
 @no_grad()
 def trunc_normal_(
-    tensor: Any,
+    tensor: Tensor,
     mean: float = 0.0,
     std: float = 1.0,
     a: float = -2.0,
     b: float = 2.0,
     generator: Generator | None = None,
-) -> Any:
+) -> Tensor:
     """Fill with values of a normal distribution, drawn again where they are not between `a` and `b`."""
     reachable = a < b and mean - 6 * std < b and mean + 6 * std > a
     require(reachable, "A002", f"trunc_normal_: almost no value of N({mean}, {std}) is between {a} and {b}")
@@ -91,28 +91,28 @@ def trunc_normal_(
 
 @checked
 @no_grad()
-def constant_(tensor: Any, val: float) -> Any:
+def constant_(tensor: Tensor, val: float) -> Tensor:
     """Fill with one value."""
     return tensor.fill_(val)
 
 
 @checked
 @no_grad()
-def ones_(tensor: Any) -> Any:
+def ones_(tensor: Tensor) -> Tensor:
     """Fill with ones."""
     return tensor.fill_(1.0)
 
 
 @checked
 @no_grad()
-def zeros_(tensor: Any) -> Any:
+def zeros_(tensor: Tensor) -> Tensor:
     """Fill with zeros."""
     return tensor.zero_()
 
 
 @checked
 @no_grad()
-def eye_(tensor: Any) -> Any:
+def eye_(tensor: Tensor) -> Tensor:
     """Fill a matrix with the identity."""
     require(tensor.ndim == 2, "A002", "Only tensors with 2 dimensions are supported", tensor=tensor)
     return tensor.copy_(eye(*tensor.shape, dtype=tensor.dtype, device=tensor.device))
@@ -120,7 +120,7 @@ def eye_(tensor: Any) -> Any:
 
 @checked
 @no_grad()
-def xavier_uniform_(tensor: Any, gain: float = 1.0, generator: Generator | None = None) -> Any:
+def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
     """Fill evenly so that variance is kept forward and backward (Glorot and Bengio 2010)."""
     bound = math.sqrt(3.0) * _xavier_std(tensor, gain)
     return tensor.uniform_(-bound, bound, generator=generator)
@@ -128,7 +128,7 @@ def xavier_uniform_(tensor: Any, gain: float = 1.0, generator: Generator | None 
 
 @checked
 @no_grad()
-def xavier_normal_(tensor: Any, gain: float = 1.0, generator: Generator | None = None) -> Any:
+def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
     """Fill normally so that variance is kept forward and backward (Glorot and Bengio 2010)."""
     return tensor.normal_(0.0, _xavier_std(tensor, gain), generator=generator)
 
@@ -136,12 +136,12 @@ def xavier_normal_(tensor: Any, gain: float = 1.0, generator: Generator | None =
 @checked
 @no_grad()
 def kaiming_uniform_(
-    tensor: Any,
+    tensor: Tensor,
     a: float = 0,
     mode: str = "fan_in",
     nonlinearity: str = "leaky_relu",
     generator: Generator | None = None,
-) -> Any:
+) -> Tensor:
     """Fill evenly so that variance is kept through rectifiers (He et al. 2015); `a` is the leaky one's slope."""
     bound = math.sqrt(3.0) * _kaiming_std(tensor, a, mode, nonlinearity)
     return tensor.uniform_(-bound, bound, generator=generator)
@@ -150,19 +150,19 @@ def kaiming_uniform_(
 @checked
 @no_grad()
 def kaiming_normal_(
-    tensor: Any,
+    tensor: Tensor,
     a: float = 0,
     mode: str = "fan_in",
     nonlinearity: str = "leaky_relu",
     generator: Generator | None = None,
-) -> Any:
+) -> Tensor:
     """Fill normally so that variance is kept through rectifiers (He et al. 2015); `a` is the leaky one's slope."""
     return tensor.normal_(0.0, _kaiming_std(tensor, a, mode, nonlinearity), generator=generator)
 
 
 @checked
 @no_grad()
-def orthogonal_(tensor: Any, gain: float = 1, generator: Generator | None = None) -> Any:
+def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = None) -> Tensor:
     """Fill with an orthogonal matrix, dims after the first taken as one (Saxe et al. 2014)."""
     require(tensor.ndim >= 2, "A002", "Only tensors with 2 or more dimensions are supported", tensor=tensor)
     if tensor.numel() == 0:
@@ -173,13 +173,13 @@ def orthogonal_(tensor: Any, gain: float = 1, generator: Generator | None = None
     drawn = zeros(shape, dtype=float64).normal_(generator=generator)
     basis, triangle = np.linalg.qr(drawn.numpy())
     # The signs make the distribution even among all orthogonal matrices (Mezzadri 2007).
-    found = from_numpy(basis) * OPERATORS["sign"](from_numpy(triangle.diagonal().copy()))
-    found = found.mT if rows < columns else found
-    return tensor.copy_(found.reshape(tuple(tensor.shape)) * gain)
+    orthogonal = from_numpy(basis) * OPERATORS["sign"](from_numpy(triangle.diagonal().copy()))
+    orthogonal = orthogonal.mT if rows < columns else orthogonal
+    return tensor.copy_(orthogonal.reshape(tuple(tensor.shape)) * gain)
 
 
 @checked
-def calculate_fans(tensor: Any) -> tuple[int, int]:
+def calculate_fans(tensor: Tensor) -> tuple[int, int]:
     """Return how many inputs each output has, and how many outputs each input, of a weight (out, in, *kernel)."""
     few = "Fan in and fan out can not be computed for tensor with fewer than 2 dimensions"
     require(tensor.ndim >= 2, "A002", few, tensor=tensor)
@@ -187,12 +187,12 @@ def calculate_fans(tensor: Any) -> tuple[int, int]:
     return tensor.shape[1] * window, tensor.shape[0] * window
 
 
-def _xavier_std(tensor: Any, gain: float) -> float:
+def _xavier_std(tensor: Tensor, gain: float) -> float:
     fan_in, fan_out = calculate_fans(tensor)
     return gain * math.sqrt(2.0 / float(fan_in + fan_out)) if fan_in + fan_out else 0.0
 
 
-def _kaiming_std(tensor: Any, a: float, mode: str, nonlinearity: str) -> float:
+def _kaiming_std(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> float:
     modes = ("fan_in", "fan_out")
     require(mode.lower() in modes, "A002", f"Mode {mode} not supported, please use one of {list(modes)}")
     fan = calculate_fans(tensor)[modes.index(mode.lower())]

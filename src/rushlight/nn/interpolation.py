@@ -7,6 +7,7 @@ from typing import Any
 
 from rushlight.eager import functions as ops
 from rushlight.eager.boundary import checked
+from rushlight.eager.tensor import Tensor
 from rushlight.ops.record import OPERATORS
 from rushlight.support.errors import fail, require
 
@@ -26,14 +27,14 @@ MOST_EXACT = 1 << 20
 
 @checked
 def interpolate(
-    input: Any,
+    input: Tensor,
     size: Any = None,
     scale_factor: Any = None,
     mode: str = "nearest",
     align_corners: bool | None = None,
     recompute_scale_factor: bool | None = None,
     antialias: bool = False,
-) -> Any:
+) -> Tensor:
     """Return (n, channels, *space) with space of another size: one that is given, or so many times as large."""
     dims = input.ndim - 2
     _require_mode(input, mode, dims, align_corners, antialias)
@@ -54,7 +55,7 @@ def interpolate(
     return OPERATORS["resize_nearest"](input, sizes, scales, mode == "nearest-exact")
 
 
-def _require_mode(input: Any, mode: str, dims: int, align_corners: bool | None, antialias: bool) -> None:
+def _require_mode(input: Tensor, mode: str, dims: int, align_corners: bool | None, antialias: bool) -> None:
     require(mode in MODES, "A002", f"interpolate: mode is one of {', '.join(MODES)}", mode=mode)
     require(dims in MODES[mode], "S002", f"interpolate: {mode} is for {_listed(MODES[mode])} spatial dims", input=input)
     fits = align_corners is None or mode in BY_CORNERS
@@ -69,11 +70,11 @@ def _listed(counts: tuple[int, ...]) -> str:
 
 def _for_each(value: Any, dims: int, name: str) -> tuple[Any, ...]:
     """A number for each spatial dim; one alone is for all of them."""
-    found = tuple(value) if isinstance(value, tuple | list) else (value,) * dims
+    values = tuple(value) if isinstance(value, tuple | list) else (value,) * dims
     require(
-        len(found) == dims, "A004", f"interpolate: {name} has a number for each of {dims} spatial dims", given=value
+        len(values) == dims, "A004", f"interpolate: {name} has a number for each of {dims} spatial dims", given=value
     )
-    return found
+    return values
 
 
 def _scaled(size: Any, factor: float) -> Any:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from rushlight.eager.creation import empty
-from rushlight.eager.tensor import Parameter
+from rushlight.eager.tensor import Parameter, Tensor
 from rushlight.nn import functional, init
 from rushlight.nn.module import Module
 
@@ -14,10 +13,10 @@ from rushlight.nn.module import Module
 class Identity(Module):
     """Returns its input; takes and ignores any arguments."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: object, **kwargs: object) -> None:
         super().__init__()
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         """Return the input."""
         return input
 
@@ -29,7 +28,7 @@ class Linear(Module):
     bias: Parameter | None
 
     def __init__(
-        self, in_features: int, out_features: int, bias: bool = True, device: Any = None, dtype: Any = None
+        self, in_features: int, out_features: int, bias: bool = True, device: object = None, dtype: object = None
     ) -> None:
         super().__init__()
         self.in_features = in_features
@@ -45,7 +44,7 @@ class Linear(Module):
         """Draw new values, evenly within one over the root of the number of inputs."""
         init_like_linear(self.weight, self.bias)
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         """Return the product, with the bias added."""
         return functional.linear(input, self.weight, self.bias)
 
@@ -54,7 +53,7 @@ class Linear(Module):
         return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
 
 
-def init_like_linear(weight: Any, bias: Any) -> None:
+def init_like_linear(weight: Tensor, bias: Tensor | None) -> None:
     """Draw a weight and a bias as PyTorch does for linear and convolution layers."""
     init.kaiming_uniform_(weight, a=math.sqrt(5))
     if bias is not None:
@@ -72,7 +71,7 @@ class Flatten(Module):
         self.start_dim = start_dim
         self.end_dim = end_dim
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         """Return the input with the dims merged."""
         return input.flatten(self.start_dim, self.end_dim)
 
@@ -89,7 +88,7 @@ class Unflatten(Module):
         self.dim = dim
         self.unflattened_size = unflattened_size
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         """Return the input with the dim split."""
         return input.unflatten(self.dim, self.unflattened_size)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from rushlight.eager.tensor import Tensor
 from rushlight.nn import functional
 from rushlight.nn.functional import reduction_of
 from rushlight.nn.module import Module
@@ -36,7 +37,7 @@ class WeightedLoss(Loss):
 class MSELoss(Loss):
     """Squared differences."""
 
-    def forward(self, input: Any, target: Any) -> Any:
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """Return the loss."""
         return functional.mse_loss(input, target, reduction=self.reduction)
 
@@ -44,7 +45,7 @@ class MSELoss(Loss):
 class L1Loss(Loss):
     """Absolute differences."""
 
-    def forward(self, input: Any, target: Any) -> Any:
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """Return the loss."""
         return functional.l1_loss(input, target, reduction=self.reduction)
 
@@ -62,7 +63,7 @@ class SmoothL1Loss(Loss):
         super().__init__(size_average, reduce, reduction)
         self.beta = beta
 
-    def forward(self, input: Any, target: Any) -> Any:
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """Return the loss."""
         return functional.smooth_l1_loss(input, target, reduction=self.reduction, beta=self.beta)
 
@@ -74,7 +75,7 @@ class HuberLoss(Loss):
         super().__init__(reduction=reduction)
         self.delta = delta
 
-    def forward(self, input: Any, target: Any) -> Any:
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """Return the loss."""
         return functional.huber_loss(input, target, reduction=self.reduction, delta=self.delta)
 
@@ -95,7 +96,7 @@ class CrossEntropyLoss(WeightedLoss):
         self.ignore_index = ignore_index
         self.label_smoothing = label_smoothing
 
-    def forward(self, input: Any, target: Any) -> Any:
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """Return the loss."""
         return functional.cross_entropy(
             input,
@@ -121,7 +122,7 @@ class NLLLoss(WeightedLoss):
         super().__init__(weight, size_average, reduce, reduction)
         self.ignore_index = ignore_index
 
-    def forward(self, input: Any, target: Any) -> Any:
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """Return the loss."""
         return functional.nll_loss(input, target, self.weight, ignore_index=self.ignore_index, reduction=self.reduction)
 
@@ -129,7 +130,7 @@ class NLLLoss(WeightedLoss):
 class BCELoss(WeightedLoss):
     """The cross-entropy of probabilities."""
 
-    def forward(self, input: Any, target: Any) -> Any:
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """Return the loss."""
         return functional.binary_cross_entropy(input, target, self.weight, reduction=self.reduction)
 
@@ -148,7 +149,7 @@ class BCEWithLogitsLoss(WeightedLoss):
         super().__init__(weight, size_average, reduce, reduction)
         self.register_buffer("pos_weight", pos_weight)
 
-    def forward(self, input: Any, target: Any) -> Any:
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """Return the loss."""
         return functional.binary_cross_entropy_with_logits(
             input, target, self.weight, reduction=self.reduction, pos_weight=self.pos_weight
@@ -168,6 +169,6 @@ class KLDivLoss(Loss):
         super().__init__(size_average, reduce, reduction)
         self.log_target = log_target
 
-    def forward(self, input: Any, target: Any) -> Any:
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """Return the loss."""
         return functional.kl_div(input, target, reduction=self.reduction, log_target=self.log_target)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rushlight.eager.creation import empty, ones, tensor, zeros
-from rushlight.eager.tensor import Parameter
+from rushlight.eager.tensor import Parameter, Tensor
 from rushlight.ir.dtype import int64
 from rushlight.nn import functional, init
 from rushlight.nn.module import Module
@@ -21,8 +21,8 @@ class LayerNorm(Module):
         eps: float = 1e-5,
         elementwise_affine: bool = True,
         bias: bool = True,
-        device: Any = None,
-        dtype: Any = None,
+        device: object = None,
+        dtype: object = None,
     ) -> None:
         super().__init__()
         self.normalized_shape = _shape(normalized_shape)
@@ -33,14 +33,14 @@ class LayerNorm(Module):
         self._register("bias", shape if elementwise_affine and bias else None, device, dtype)
         self.reset_parameters()
 
-    def _register(self, name: str, shape: tuple[int, ...] | None, device: Any, dtype: Any) -> None:
+    def _register(self, name: str, shape: tuple[int, ...] | None, device: object, dtype: object) -> None:
         self.register_parameter(name, None if shape is None else Parameter(empty(shape, device=device, dtype=dtype)))
 
     def reset_parameters(self) -> None:
         """Set scales to 1 and shifts to 0."""
         _reset(self.weight, self.bias)
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         """Return the normalised input."""
         return functional.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
 
@@ -58,8 +58,8 @@ class RMSNorm(Module):
         normalized_shape: Any,
         eps: float | None = None,
         elementwise_affine: bool = True,
-        device: Any = None,
-        dtype: Any = None,
+        device: object = None,
+        dtype: object = None,
     ) -> None:
         super().__init__()
         self.normalized_shape = _shape(normalized_shape)
@@ -75,7 +75,7 @@ class RMSNorm(Module):
         """Set scales to 1."""
         _reset(self.weight, None)
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         """Return the normalised input."""
         return functional.rms_norm(input, self.normalized_shape, self.weight, self.eps)
 
@@ -93,8 +93,8 @@ class GroupNorm(Module):
         num_channels: int,
         eps: float = 1e-5,
         affine: bool = True,
-        device: Any = None,
-        dtype: Any = None,
+        device: object = None,
+        dtype: object = None,
         *,
         bias: bool = True,
     ) -> None:
@@ -112,7 +112,7 @@ class GroupNorm(Module):
         """Set scales to 1 and shifts to 0."""
         _reset(self.weight, self.bias)
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         """Return the normalised input."""
         return functional.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
 
@@ -138,8 +138,8 @@ class ChannelNorm(Module):
         momentum: float | None = 0.1,
         affine: bool = True,
         track_running_stats: bool = True,
-        device: Any = None,
-        dtype: Any = None,
+        device: object = None,
+        dtype: object = None,
         *,
         bias: bool = True,
     ) -> None:
@@ -168,7 +168,7 @@ class ChannelNorm(Module):
         self.reset_running_stats()
         _reset(self.weight, self.bias)
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         """Return the normalised input."""
         ranks = " or ".join([f"{rank}D" for rank in self._ranks])
         require(input.ndim in self._ranks, "A002", f"expected {ranks} input (got {input.ndim}D input)")
@@ -178,11 +178,11 @@ class ChannelNorm(Module):
             if self.momentum is None:
                 momentum = 1.0 / float(self.num_batches_tracked)
         by_batch = self.training or self.running_mean is None
-        known = not self.training or self.track_running_stats
+        uses_running = not self.training or self.track_running_stats
         return functional.batch_norm(
             input,
-            self.running_mean if known else None,
-            self.running_var if known else None,
+            self.running_mean if uses_running else None,
+            self.running_var if uses_running else None,
             self.weight,
             self.bias,
             by_batch,
@@ -219,13 +219,13 @@ def _shape(shape: Any) -> tuple[int, ...]:
     return (shape,) if isinstance(shape, int) else tuple(shape)
 
 
-def _register_affine(module: Module, channels: int, weight: bool, bias: bool, device: Any, dtype: Any) -> None:
+def _register_affine(module: Module, channels: int, weight: bool, bias: bool, device: object, dtype: object) -> None:
     for name, wanted in (("weight", weight), ("bias", bias)):
         param = Parameter(empty(channels, device=device, dtype=dtype)) if wanted else None
         module.register_parameter(name, param)
 
 
-def _reset(weight: Any, bias: Any) -> None:
+def _reset(weight: Tensor | None, bias: Tensor | None) -> None:
     if weight is not None:
         init.ones_(weight)
     if bias is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from rushlight.eager.tensor import Tensor
 from rushlight.nn import functional
 from rushlight.nn.module import Module
 
@@ -30,7 +31,7 @@ class MaxPooling(Module):
         self.return_indices = return_indices
         self.ceil_mode = ceil_mode
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         """Return the largest element of each window."""
         pool = getattr(functional, f"max_pool{self._dims}d")
         return pool(
@@ -86,7 +87,7 @@ class AvgPool1d(Module):
         self.ceil_mode = ceil_mode
         self.count_include_pad = count_include_pad
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         """Return the means."""
         window = self.kernel_size, self.stride, self.padding
         return functional.avg_pool1d(input, *window, self.ceil_mode, self.count_include_pad)
@@ -116,7 +117,7 @@ class AvgPool2d(Module):
         self.count_include_pad = count_include_pad
         self.divisor_override = divisor_override
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         """Return the means."""
         window = self.kernel_size, self.stride, self.padding
         return functional.avg_pool2d(input, *window, self.ceil_mode, self.count_include_pad, self.divisor_override)
@@ -141,7 +142,7 @@ class AdaptivePooling(Module):
 class AdaptiveAvgPool1d(AdaptivePooling):
     """Means over windows that cover one spatial dim in as many steps as asked for."""
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         """Return the means."""
         return functional.adaptive_avg_pool1d(input, self.output_size)
 
@@ -149,6 +150,6 @@ class AdaptiveAvgPool1d(AdaptivePooling):
 class AdaptiveAvgPool2d(AdaptivePooling):
     """Means over windows that cover two spatial dims in as many steps as asked for; None keeps a size."""
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         """Return the means."""
         return functional.adaptive_avg_pool2d(input, self.output_size)

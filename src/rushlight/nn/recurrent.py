@@ -10,25 +10,27 @@ from rushlight.eager.control import scan
 from rushlight.eager.creation import empty, zeros
 from rushlight.eager.functions import cat, flip, sigmoid, stack, tanh
 from rushlight.eager.symbols import holds
-from rushlight.eager.tensor import Parameter
+from rushlight.eager.tensor import Parameter, Tensor
 from rushlight.nn import functional, init
 from rushlight.nn.module import Module
 from rushlight.support.errors import require
 
-State = tuple[Any, ...]
+State = tuple[Tensor, ...]
 Step = Callable[..., State]
 
-NONLINEARITIES: dict[str, Callable[[Any], Any]] = {"tanh": tanh, "relu": functional.relu}
+NONLINEARITIES: dict[str, Callable[[Tensor], Tensor]] = {"tanh": tanh, "relu": functional.relu}
 
 
 # A step takes a state and the input's product with its weights, of which there is one for all steps together.
 
 
-def _elman_step(state: State, projected: Any, weight: Any, bias: Any, nonlinearity: str) -> State:
+def _elman_step(state: State, projected: Tensor, weight: Tensor, bias: Tensor | None, nonlinearity: str) -> State:
     return (NONLINEARITIES[nonlinearity](projected + functional.linear(state[0], weight, bias)),)
 
 
-def _lstm_step(state: State, projected: Any, weight: Any, bias: Any, narrower: Any = None) -> State:
+def _lstm_step(
+    state: State, projected: Tensor, weight: Tensor, bias: Tensor | None, narrower: Tensor | None = None
+) -> State:
     hidden, memory = state
     write, keep, new, read = (projected + functional.linear(hidden, weight, bias)).chunk(4, -1)
     memory = sigmoid(keep) * memory + sigmoid(write) * tanh(new)
@@ -36,7 +38,7 @@ def _lstm_step(state: State, projected: Any, weight: Any, bias: Any, narrower: A
     return hidden if narrower is None else functional.linear(hidden, narrower), memory
 
 
-def _gru_step(state: State, projected: Any, weight: Any, bias: Any) -> State:
+def _gru_step(state: State, projected: Tensor, weight: Tensor, bias: Tensor | None) -> State:
     (hidden,) = state
     reset, keep, new = projected.chunk(3, -1)
     own_reset, own_keep, own_new = functional.linear(hidden, weight, bias).chunk(3, -1)
@@ -73,8 +75,8 @@ class Recurrent(Module):
         batch_first: bool = False,
         dropout: float = 0.0,
         bidirectional: bool = False,
-        device: Any = None,
-        dtype: Any = None,
+        device: object = None,
+        dtype: object = None,
         *,
         proj_size: int = 0,
     ) -> None:
@@ -107,16 +109,16 @@ class Recurrent(Module):
 
     def _shapes(self, width: int) -> list[tuple[str, tuple[int, ...]]]:
         rows = self._gates * self.hidden_size
-        found: list[tuple[str, tuple[int, ...]]] = [("weight_ih", (rows, width)), ("weight_hh", (rows, self._width))]
-        found += [("bias_ih", (rows,)), ("bias_hh", (rows,))] if self.bias else []
-        return [*found, ("weight_hr", (self.proj_size, self.hidden_size))] if self.proj_size else found
+        shapes: list[tuple[str, tuple[int, ...]]] = [("weight_ih", (rows, width)), ("weight_hh", (rows, self._width))]
+        shapes += [("bias_ih", (rows,)), ("bias_hh", (rows,))] if self.bias else []
+        return [*shapes, ("weight_hr", (self.proj_size, self.hidden_size))] if self.proj_size else shapes
 
     def reset_parameters(self) -> None:
         """Draw new values, evenly within one over the root of the hidden size."""
         _draw(self, self.hidden_size)
 
     @property
-    def all_weights(self) -> list[list[Any]]:
+    def all_weights(self) -> list[list[Parameter]]:
         """The parameters of each layer and direction."""
         return [
             [getattr(self, name + suffix) for name, _ in self._shapes(1)]
@@ -130,13 +132,13 @@ class Recurrent(Module):
     def _state_widths(self) -> tuple[int, ...]:
         return (self._width,)
 
-    def _step(self, state: State, projected: Any, suffix: str) -> State:
+    def _step(self, state: State, projected: Tensor, suffix: str) -> State:
         raise NotImplementedError
 
     def _named(self, name: str, suffix: str) -> Any:
         return getattr(self, name + suffix) if self.bias or not name.startswith("bias") else None
 
-    def _run(self, input: Any, given: State | None) -> tuple[Any, State]:
+    def _run(self, input: Tensor, given: State | None) -> tuple[Tensor, State]:
         """(The last layer's outputs, the state at the end) for what a user gives."""
         name, batched = type(self).__name__, input.ndim == 3
         require(input.ndim in (2, 3), "A002", f"{name}: Expected input to be 2D or 3D, got {input.ndim}D", input=input)
@@ -153,31 +155,31 @@ class Recurrent(Module):
             return x.squeeze(1), tuple([part.squeeze(1) for part in ends])
         return (x.transpose(0, 1) if self.batch_first else x), ends
 
-    def _first_state(self, x: Any, given: State | None, batched: bool) -> State:
+    def _first_state(self, x: Tensor, given: State | None, batched: bool) -> State:
         count = self.num_layers * len(self._suffixes(0))
         shapes = [(count, x.shape[1], width) for width in self._state_widths()]
         if given is None:
             return tuple([zeros(shape, dtype=x.dtype, device=x.device) for shape in shapes])
-        found = tuple([part if batched else part.unsqueeze(1) for part in given])
-        for part, shape in zip(found, shapes, strict=True):
+        initial = tuple([part if batched else part.unsqueeze(1) for part in given])
+        for part, shape in zip(initial, shapes, strict=True):
             fits = part.ndim == 3 and all(holds(one == other) for one, other in zip(part.shape, shape, strict=True))
             require(fits, "S014", f"{type(self).__name__}: Expected hidden size {shape}", got=part)
-        return found
+        return initial
 
-    def _layer(self, x: Any, state: State, layer: int) -> tuple[Any, State]:
+    def _layer(self, x: Tensor, state: State, layer: int) -> tuple[Tensor, State]:
         """(Outputs of all directions beside each other, their last states in order)."""
-        found: list[tuple[Any, State]] = []
-        for place, suffix in enumerate(self._suffixes(layer)):
+        runs: list[tuple[Tensor, State]] = []
+        for direction, suffix in enumerate(self._suffixes(layer)):
             projected = functional.linear(x, self._named("weight_ih", suffix), self._named("bias_ih", suffix))
             outputs, last = self._along(
-                flip(projected, (0,)) if place else projected, tuple([part[place] for part in state]), suffix
+                flip(projected, (0,)) if direction else projected, tuple([part[direction] for part in state]), suffix
             )
-            found.append((flip(outputs, (0,)) if place else outputs, last))
-        ends = tuple([stack(list(part)) for part in zip(*[last for _, last in found], strict=True)])
-        return cat([outputs for outputs, _ in found], -1) if len(found) > 1 else found[0][0], ends
+            runs.append((flip(outputs, (0,)) if direction else outputs, last))
+        ends = tuple([stack(list(part)) for part in zip(*[last for _, last in runs], strict=True)])
+        return cat([outputs for outputs, _ in runs], -1) if len(runs) > 1 else runs[0][0], ends
 
-    def _along(self, projected: Any, state: State, suffix: str) -> tuple[Any, State]:
-        def step(state: State, projected: Any) -> tuple[State, Any]:
+    def _along(self, projected: Tensor, state: State, suffix: str) -> tuple[Tensor, State]:
+        def step(state: State, projected: Tensor) -> tuple[State, Tensor]:
             state = self._step(state, projected, suffix)
             return state, state[0]
 
@@ -211,18 +213,18 @@ class RNN(Recurrent):
         batch_first: bool = False,
         dropout: float = 0.0,
         bidirectional: bool = False,
-        device: Any = None,
-        dtype: Any = None,
+        device: object = None,
+        dtype: object = None,
     ) -> None:
         _require_nonlinearity(nonlinearity)
         super().__init__(input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, device, dtype)
         self.nonlinearity = nonlinearity
 
-    def _step(self, state: State, projected: Any, suffix: str) -> State:
+    def _step(self, state: State, projected: Tensor, suffix: str) -> State:
         weights = self._named("weight_hh", suffix), self._named("bias_hh", suffix)
         return _elman_step(state, projected, *weights, self.nonlinearity)
 
-    def forward(self, input: Any, hx: Any = None) -> tuple[Any, Any]:
+    def forward(self, input: Tensor, hx: Any = None) -> tuple[Tensor, Tensor]:
         """Return the last layer's outputs, and the state at the end."""
         outputs, (hidden,) = self._run(input, None if hx is None else (hx,))
         return outputs, hidden
@@ -233,10 +235,10 @@ class GRU(Recurrent):
 
     _gates = 3
 
-    def _step(self, state: State, projected: Any, suffix: str) -> State:
+    def _step(self, state: State, projected: Tensor, suffix: str) -> State:
         return _gru_step(state, projected, self._named("weight_hh", suffix), self._named("bias_hh", suffix))
 
-    def forward(self, input: Any, hx: Any = None) -> tuple[Any, Any]:
+    def forward(self, input: Tensor, hx: Any = None) -> tuple[Tensor, Tensor]:
         """Return the last layer's outputs, and the state at the end."""
         outputs, (hidden,) = self._run(input, None if hx is None else (hx,))
         return outputs, hidden
@@ -260,8 +262,8 @@ class LSTM(Recurrent):
         dropout: float = 0.0,
         bidirectional: bool = False,
         proj_size: int = 0,
-        device: Any = None,
-        dtype: Any = None,
+        device: object = None,
+        dtype: object = None,
     ) -> None:
         super().__init__(
             input_size,
@@ -279,12 +281,12 @@ class LSTM(Recurrent):
     def _state_widths(self) -> tuple[int, ...]:
         return self._width, self.hidden_size
 
-    def _step(self, state: State, projected: Any, suffix: str) -> State:
+    def _step(self, state: State, projected: Tensor, suffix: str) -> State:
         narrower = self._named("weight_hr", suffix) if self.proj_size else None
         weights = self._named("weight_hh", suffix), self._named("bias_hh", suffix)
         return _lstm_step(state, projected, *weights, narrower)
 
-    def forward(self, input: Any, hx: Any = None) -> tuple[Any, tuple[Any, Any]]:
+    def forward(self, input: Tensor, hx: Any = None) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         """Return the last layer's outputs, and (hidden state, memory) at the end."""
         outputs, (hidden, memory) = self._run(input, hx)
         return outputs, (hidden, memory)
@@ -297,7 +299,7 @@ class Cell(Module):
     _states = 1
 
     def __init__(
-        self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None
+        self, input_size: int, hidden_size: int, bias: bool = True, device: object = None, dtype: object = None
     ) -> None:
         super().__init__()
         self.input_size = input_size
@@ -314,7 +316,7 @@ class Cell(Module):
         """Draw new values, evenly within one over the root of the hidden size."""
         _draw(self, self.hidden_size)
 
-    def _next(self, step: Step, input: Any, state: State | None, *more: Any) -> State:
+    def _next(self, step: Step, input: Tensor, state: State | None, *more: object) -> State:
         name = type(self).__name__
         require(input.ndim in (1, 2), "A002", f"{name}: Expected input to be 1D or 2D, got {input.ndim}D", input=input)
         projected = functional.linear(input, self.weight_ih, self.bias_ih)
@@ -337,14 +339,14 @@ class RNNCell(Cell):
         hidden_size: int,
         bias: bool = True,
         nonlinearity: str = "tanh",
-        device: Any = None,
-        dtype: Any = None,
+        device: object = None,
+        dtype: object = None,
     ) -> None:
         _require_nonlinearity(nonlinearity)
         super().__init__(input_size, hidden_size, bias, device, dtype)
         self.nonlinearity = nonlinearity
 
-    def forward(self, input: Any, hx: Any = None) -> Any:
+    def forward(self, input: Tensor, hx: Any = None) -> Any:
         """Return the next hidden state."""
         return self._next(_elman_step, input, None if hx is None else (hx,), self.nonlinearity)[0]
 
@@ -360,7 +362,7 @@ class LSTMCell(Cell):
     _gates = 4
     _states = 2
 
-    def forward(self, input: Any, hx: Any = None) -> tuple[Any, Any]:
+    def forward(self, input: Tensor, hx: Any = None) -> tuple[Tensor, Tensor]:
         """Return the next (hidden state, memory)."""
         hidden, memory = self._next(_lstm_step, input, hx)
         return hidden, memory
@@ -371,6 +373,6 @@ class GRUCell(Cell):
 
     _gates = 3
 
-    def forward(self, input: Any, hx: Any = None) -> Any:
+    def forward(self, input: Tensor, hx: Any = None) -> Any:
         """Return the next hidden state."""
         return self._next(_gru_step, input, None if hx is None else (hx,))[0]

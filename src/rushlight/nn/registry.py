@@ -35,9 +35,9 @@ class Registry(Constructed):
 
     def __getattr__(self, name: str) -> Any:
         for table in TABLES:
-            found = self.__dict__.get(table)
-            if found is not None and name in found:
-                return found[name]
+            entries = self.__dict__.get(table)
+            if entries is not None and name in entries:
+                return entries[name]
         if name.startswith("__"):  # protocols ask for these all the time: no search for the nearest name
             raise AttributeError(name)
         hint = did_you_mean(name, self.__dir__())

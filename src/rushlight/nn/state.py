@@ -50,21 +50,21 @@ class ModuleState(ModuleTree):
         self, *, destination: StateDict | None = None, prefix: str = "", keep_vars: bool = False
     ) -> StateDict:
         """Return parameters and persistent buffers by dotted name, detached (unless `keep_vars`) but not copied."""
-        found = StateDict() if destination is None else destination
-        metadata = getattr(found, "_metadata", None)
+        entries = StateDict() if destination is None else destination
+        metadata = getattr(entries, "_metadata", None)
         local = {"version": self._version}
         if metadata is not None:
             metadata[prefix[:-1]] = local
         for pre_hook in self._state_dict_pre_hooks.values():
             pre_hook(self, prefix, keep_vars)
-        self._save_to_state_dict(found, prefix, keep_vars)
+        self._save_to_state_dict(entries, prefix, keep_vars)
         for name, module in self._modules.items():
             if module is not None:
                 inner = cast(ModuleState, module)
-                inner.state_dict(destination=found, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
+                inner.state_dict(destination=entries, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
         for hook in self._state_dict_hooks.values():
-            hook(self, found, prefix, local)
-        return found
+            hook(self, entries, prefix, local)
+        return entries
 
     def _save_to_state_dict(self, destination: StateDict, prefix: str, keep_vars: bool) -> None:
         """Put this module's own entries into a state dict; those of submodules are not its business."""
@@ -99,16 +99,16 @@ class ModuleState(ModuleTree):
         )
         given = OrderedDict(state_dict)
         metadata: dict[str, Any] = getattr(state_dict, "_metadata", None) or {}
-        found = _Loading(given, metadata, strict, assign)
-        found.visit(self, "")
-        incompatible = IncompatibleKeys(found.missing, found.unexpected)
-        problems = [*(found.key_problems() if strict else ()), *found.problems]
+        loading = _Loading(given, metadata, strict, assign)
+        loading.visit(self, "")
+        incompatible = IncompatibleKeys(loading.missing, loading.unexpected)
+        problems = [*(loading.key_problems() if strict else ()), *loading.problems]
         if problems:
             fail("P004", f"Error(s) in loading state_dict for {type(self).__name__}:\n\t" + "\n\t".join(problems))
         with no_grad():
-            for accept in found.accepted:
+            for accept in loading.accepted:
                 accept()
-        for module, _ in found.visited:
+        for module, _ in loading.visited:
             for hook in module._load_state_dict_post_hooks.values():
                 changed = hook(module, incompatible)
                 require(

@@ -101,10 +101,10 @@ class ModuleTree(Registry):
     def _member(self, target: str, kind: type[Any]) -> Any:
         path, _, name = target.rpartition(".")
         owner = self.get_submodule(path)
-        found = getattr(owner, name)
-        if not isinstance(found, kind):
-            fail("N002", f"{target} is a {type(found).__name__}, not a {kind.__name__}")
-        return found
+        member = getattr(owner, name)
+        if not isinstance(member, kind):
+            fail("N002", f"{target} is a {type(member).__name__}, not a {kind.__name__}")
+        return member
 
     def apply(self, fn: Callable[[Any], object]) -> Self:
         """Call a function on every module below this one and then on this one."""

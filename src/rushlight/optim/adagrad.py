@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from rushlight.eager.creation import full_like
+from rushlight.eager.tensor import Tensor
 from rushlight.optim.groups import ParamGroup
-from rushlight.optim.optimizer import Optimizer, Params, State, require_hyperparameter
+from rushlight.optim.optimizer import Hyperparameter, Optimizer, Params, State, require_hyperparameter
 
 
 class Adagrad(Optimizer):
@@ -17,11 +16,11 @@ class Adagrad(Optimizer):
     def __init__(
         self,
         params: Params,
-        lr: Any = 1e-2,
+        lr: Hyperparameter = 1e-2,
         lr_decay: float = 0,
-        weight_decay: Any = 0,
+        weight_decay: Hyperparameter = 0,
         initial_accumulator_value: float = 0,
-        eps: Any = 1e-10,
+        eps: Hyperparameter = 1e-10,
         foreach: bool | None = None,
         *,
         maximize: bool = False,
@@ -48,11 +47,11 @@ class Adagrad(Optimizer):
         super().__init__(params, defaults)
         self.__rushlight_prepare__([])  # as in PyTorch, the state is there from the beginning
 
-    def init_state(self, param: Any, group: ParamGroup) -> State:
+    def init_state(self, param: Tensor, group: ParamGroup) -> State:
         """Return the step count and the first sum."""
         return {"step": 0, "sum": full_like(param, group["initial_accumulator_value"])}
 
-    def update_param(self, param: Any, grad: Any, state: State, group: ParamGroup) -> None:
+    def update_param(self, param: Tensor, grad: Tensor, state: State, group: ParamGroup) -> None:
         """Take one step with a parameter."""
         state["step"] = step = state["step"] + 1
         if not group.off["weight_decay"]:

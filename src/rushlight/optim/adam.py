@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from rushlight.eager.creation import zeros_like
+from rushlight.eager.tensor import Tensor
 from rushlight.ops.record import OPERATORS
 from rushlight.optim.groups import ParamGroup
-from rushlight.optim.optimizer import Optimizer, Params, State, require_hyperparameter
+from rushlight.optim.optimizer import Hyperparameter, Optimizer, Params, State, require_hyperparameter
 from rushlight.support.errors import fail
 
 
@@ -24,10 +23,10 @@ class Adam(Optimizer):
     def __init__(
         self,
         params: Params,
-        lr: Any = 1e-3,
-        betas: tuple[Any, Any] = (0.9, 0.999),
-        eps: Any = 1e-8,
-        weight_decay: Any = 0,
+        lr: Hyperparameter = 1e-3,
+        betas: tuple[Hyperparameter, Hyperparameter] = (0.9, 0.999),
+        eps: Hyperparameter = 1e-8,
+        weight_decay: Hyperparameter = 0,
         amsgrad: bool = False,
         *,
         foreach: bool | None = None,
@@ -59,14 +58,14 @@ class Adam(Optimizer):
         }
         super().__init__(params, defaults)
 
-    def init_state(self, param: Any, group: ParamGroup) -> State:
+    def init_state(self, param: Tensor, group: ParamGroup) -> State:
         """Return the step count and zeros for the running means."""
         state: State = {"step": 0, "exp_avg": zeros_like(param), "exp_avg_sq": zeros_like(param)}
         if group["amsgrad"]:
             state["max_exp_avg_sq"] = zeros_like(param)
         return state
 
-    def update_param(self, param: Any, grad: Any, state: State, group: ParamGroup) -> None:
+    def update_param(self, param: Tensor, grad: Tensor, state: State, group: ParamGroup) -> None:
         """Take one step with a parameter."""
         lr, (beta1, beta2) = group["lr"], group["betas"]
         state["step"] = step = state["step"] + 1
@@ -94,10 +93,10 @@ class AdamW(Adam):
     def __init__(
         self,
         params: Params,
-        lr: Any = 1e-3,
-        betas: tuple[Any, Any] = (0.9, 0.999),
-        eps: Any = 1e-8,
-        weight_decay: Any = 1e-2,
+        lr: Hyperparameter = 1e-3,
+        betas: tuple[Hyperparameter, Hyperparameter] = (0.9, 0.999),
+        eps: Hyperparameter = 1e-8,
+        weight_decay: Hyperparameter = 1e-2,
         amsgrad: bool = False,
         *,
         maximize: bool = False,

@@ -37,7 +37,7 @@ class ParamGroup(dict[str, Any]):
         return ParamGroup, (dict(self), tuple(self.off))
 
 
-def _is_zero(value: Any) -> bool:
+def _is_zero(value: object) -> bool:
     return value.__class__ in (int, float, bool) and value == 0
 
 
@@ -48,6 +48,6 @@ def listed_params(params: Any) -> tuple[list[Any], list[str]]:
     if isinstance(params, set):
         fail("A001", "optimizer parameters need to be in an order, a set has none", hint="pass a list")
     listed = list(params)
-    if listed and all(isinstance(item, tuple) for item in listed):
+    if listed and all(isinstance(entry, tuple) for entry in listed):
         return [param for _, param in listed], [name for name, _ in listed]
     return listed, []

@@ -58,8 +58,8 @@ class OneCycleLR(LRScheduler):
     ) -> None:
         fits = isinstance(optimizer, Optimizer)
         require(fits, "A001", f"OneCycleLR: {type(optimizer).__name__} is not an Optimizer")
-        known = anneal_strategy in ANNEALINGS
-        require(known, "A002", f"anneal_strategy must be one of 'cos' or 'linear', instead got {anneal_strategy}")
+        valid = anneal_strategy in ANNEALINGS
+        require(valid, "A002", f"anneal_strategy must be one of 'cos' or 'linear', instead got {anneal_strategy}")
         require(0 <= pct_start <= 1, "A002", f"Expected float between 0 and 1 pct_start, but got {pct_start}")
         self.optimizer = optimizer
         self.total_steps = _steps(total_steps, epochs, steps_per_epoch)

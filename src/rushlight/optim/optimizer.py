@@ -16,6 +16,7 @@ from rushlight.optim.groups import ParamGroup, listed_params
 from rushlight.support.errors import fail, require, warn
 
 Params = Iterable[Any]
+Hyperparameter = float | Tensor  # a tensor has one element
 State = dict[str, Any]
 
 
@@ -29,7 +30,7 @@ class Optimizer(Constructed):
     __rushlight_state__ = "runtime"  # numbers in the groups and the state feed arithmetic only
     switches: tuple[str, ...] = ()
 
-    state: defaultdict[Any, dict[str, Any]]
+    state: defaultdict[Tensor, State]
     param_groups: list[ParamGroup]
 
     def __init__(self, params: Params, defaults: dict[str, Any]) -> None:
@@ -39,8 +40,8 @@ class Optimizer(Constructed):
         self.state = defaultdict(dict)
         self.param_groups = []
         self._switches_off: list[dict[str, bool]] = []  # here too, for the guards of compiled steps
-        self._step_pre_hooks: dict[int, Any] = {}
-        self._step_post_hooks: dict[int, Any] = {}
+        self._step_pre_hooks: dict[int, Callable[..., object]] = {}
+        self._step_post_hooks: dict[int, Callable[..., object]] = {}
         groups = list(params)
         require(bool(groups), "A002", "optimizer got an empty parameter list")
         if not isinstance(groups[0], dict):
@@ -64,22 +65,22 @@ class Optimizer(Constructed):
         self.param_groups.append(group)
         self._switches_off.append(group.off)
 
-    def _check(self, params: list[Any]) -> None:
-        known = {id(param) for group in self.param_groups for param in group["params"]}
+    def _check(self, params: list[object]) -> None:
+        grouped = {id(param) for group in self.param_groups for param in group["params"]}
         for param in params:
             if not isinstance(param, Tensor):
                 fail("A001", f"optimizer can only optimize Tensors, but one of the params is {type(param).__name__}")
             leaf = param.is_leaf or param.retains_grad
             require(leaf, "A002", "can't optimize a non-leaf Tensor", param=param)
-            require(id(param) not in known, "A002", "some parameters appear in more than one parameter group")
+            require(id(param) not in grouped, "A002", "some parameters appear in more than one parameter group")
         if len({id(param) for param in params}) < len(params):
             warn("A008", "Optimizer: a parameter group lists a parameter twice", key=id(self))
 
-    def init_state(self, param: Any, group: ParamGroup) -> State:
+    def init_state(self, param: Tensor, group: ParamGroup) -> State:
         """Return the state of a parameter before its first step."""
         return {}
 
-    def update_param(self, param: Any, grad: Any, state: State, group: ParamGroup) -> None:
+    def update_param(self, param: Tensor, grad: Tensor, state: State, group: ParamGroup) -> None:
         """Take one step with a parameter; runs under no_grad."""
         fail("A006", f"{type(self).__name__}: an Optimizer defines update_param or step", group=sorted(group))
 
@@ -88,7 +89,7 @@ class Optimizer(Constructed):
 
         What takes away again what it made is added to `undo`, for a step that fails: what no step has changed since.
         """
-        made: list[tuple[Any, State, list[Any]]] = []
+        made: list[tuple[Tensor, State, list[tuple[str, int, int]]]] = []
 
         def take_away() -> None:
             for param, state, before in made:
@@ -105,7 +106,7 @@ class Optimizer(Constructed):
                     state.update(fresh)
                     self.state[param] = state
 
-    def _state_of(self, param: Any, group: ParamGroup) -> State:
+    def _state_of(self, param: Tensor, group: ParamGroup) -> State:
         state = self.state[param]
         if not state:
             state.update(self.init_state(param, group))
@@ -174,10 +175,10 @@ class Optimizer(Constructed):
             "A002",
             "loaded state dict contains a parameter group that doesn't match the size of optimizer's group",
         )
-        params: dict[Any, Any] = {}
+        params: dict[object, Tensor] = {}
         for group, saved in zip(groups, saved_groups):
             params.update(zip(saved["params"], group["params"], strict=True))
-        state: defaultdict[Any, dict[str, Any]] = defaultdict(dict)
+        state: defaultdict[Tensor, State] = defaultdict(dict)
         for number, entry in state_dict["state"].items():
             if number in params:
                 state[params[number]] = {name: _fitted(name, value, params[number]) for name, value in entry.items()}
@@ -203,8 +204,8 @@ class Optimizer(Constructed):
         return "\n".join([*lines, ")"])
 
 
-def _contents(state: State) -> list[Any]:
-    """What tells whether a step has changed a parameter's state: entries, by identity, and how often written to."""
+def _contents(state: State) -> list[tuple[str, int, int]]:
+    """Return name, identity and version of each entry: a step that changed the state changed one of these."""
     return [(name, id(value), getattr(value, "_version", 0)) for name, value in state.items()]
 
 
@@ -217,7 +218,7 @@ def _numbered(group: ParamGroup, numbers: Mapping[int, int]) -> list[int]:
     return [numbers[id(param)] for param in group["params"]]
 
 
-def _fitted(name: str, value: Any, param: Any) -> Any:
+def _fitted(name: str, value: Any, param: Tensor) -> Any:
     """Return a loaded state entry as this parameter's: of its dtype and device, and the step count as an int."""
     if name == "step":
         return int(value)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from rushlight.eager.creation import zeros_like
+from rushlight.eager.tensor import Tensor
 from rushlight.optim.groups import ParamGroup
-from rushlight.optim.optimizer import Optimizer, Params, State, require_hyperparameter
+from rushlight.optim.optimizer import Hyperparameter, Optimizer, Params, State, require_hyperparameter
 
 
 class RMSprop(Optimizer):
@@ -20,10 +19,10 @@ class RMSprop(Optimizer):
     def __init__(
         self,
         params: Params,
-        lr: Any = 1e-2,
+        lr: Hyperparameter = 1e-2,
         alpha: float = 0.99,
-        eps: Any = 1e-8,
-        weight_decay: Any = 0,
+        eps: Hyperparameter = 1e-8,
+        weight_decay: Hyperparameter = 0,
         momentum: float = 0,
         centered: bool = False,
         capturable: bool = False,
@@ -50,7 +49,7 @@ class RMSprop(Optimizer):
         }
         super().__init__(params, defaults)
 
-    def init_state(self, param: Any, group: ParamGroup) -> State:
+    def init_state(self, param: Tensor, group: ParamGroup) -> State:
         """Return the step count and zeros for the running means."""
         state: State = {"step": 0, "square_avg": zeros_like(param)}
         if not group.off["momentum"]:
@@ -59,7 +58,7 @@ class RMSprop(Optimizer):
             state["grad_avg"] = zeros_like(param)
         return state
 
-    def update_param(self, param: Any, grad: Any, state: State, group: ParamGroup) -> None:
+    def update_param(self, param: Tensor, grad: Tensor, state: State, group: ParamGroup) -> None:
         """Take one step with a parameter."""
         alpha = group["alpha"]
         state["step"] = state["step"] + 1

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from rushlight.eager.creation import zeros_like
+from rushlight.eager.tensor import Tensor
 from rushlight.optim.groups import ParamGroup
-from rushlight.optim.optimizer import Optimizer, Params, State, require_hyperparameter
+from rushlight.optim.optimizer import Hyperparameter, Optimizer, Params, State, require_hyperparameter
 
 
 class SGD(Optimizer):
@@ -20,10 +19,10 @@ class SGD(Optimizer):
     def __init__(
         self,
         params: Params,
-        lr: Any = 1e-3,
+        lr: Hyperparameter = 1e-3,
         momentum: float = 0,
         dampening: float = 0,
-        weight_decay: Any = 0,
+        weight_decay: Hyperparameter = 0,
         nesterov: bool = False,
         *,
         maximize: bool = False,
@@ -49,13 +48,13 @@ class SGD(Optimizer):
         }
         super().__init__(params, defaults)
 
-    def init_state(self, param: Any, group: ParamGroup) -> State:
+    def init_state(self, param: Tensor, group: ParamGroup) -> State:
         """Return the momentum buffer, where there is momentum."""
         # With dampening, the first step takes the whole gradient, as in PyTorch: no buffer says that it is the first.
         wanted = not group.off["momentum"] and group.off["dampening"]
         return {"momentum_buffer": zeros_like(param)} if wanted else {}
 
-    def update_param(self, param: Any, grad: Any, state: State, group: ParamGroup) -> None:
+    def update_param(self, param: Tensor, grad: Tensor, state: State, group: ParamGroup) -> None:
         """Take one step with a parameter."""
         if not group.off["weight_decay"]:
             grad = grad + param * group["weight_decay"]

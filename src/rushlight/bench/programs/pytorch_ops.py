@@ -67,7 +67,7 @@ def rms_norm(x: Any, w: Any) -> Any:
     return F.rms_norm(x, w.shape, w, EPSILON)
 
 
-def attention(q: object, k: object, v: object) -> Any:
+def attention(q: Any, k: Any, v: object) -> Any:
     """Causal."""
     return F.scaled_dot_product_attention(q, k, v, is_causal=True)
 
