@@ -36,6 +36,19 @@ def test_cat_promotes_dtypes():
     assert found.array.dtype == np.float32
 
 
+def test_cat_gives_gradients_to_what_takes_no_part():
+    """PyTorch joins 1-d tensors of no elements to anything; their gradients have no elements either."""
+
+    def joined(*tensors):
+        return rl.cat(tensors, 1) * 2.0
+
+    for run in (joined, rl.compile(joined)):
+        tensors = [rl.ones(*shape, requires_grad=True) for shape in [(0,), (2, 3), (0,), (2, 1)]]
+        run(*tensors).sum().backward()
+        assert [tensor.grad.shape for tensor in tensors] == [tensor.shape for tensor in tensors]
+        assert [tensor.grad.sum().item() for tensor in tensors] == [0.0, 12.0, 0.0, 4.0]
+
+
 def test_repeat_reads_by_remainder():
     scope = Scope()
     n = scope.symbol("n", hint=3)

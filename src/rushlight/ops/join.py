@@ -11,7 +11,7 @@ from rushlight.ir.loops import Operand
 from rushlight.ir.scalar import Scalar, cast, constant, index, select
 from rushlight.ir.type import TensorType
 from rushlight.ir.value import Value
-from rushlight.ops.create import count_of, positions
+from rushlight.ops.create import count_of, positions, zeros_of
 from rushlight.ops.dims import (
     Array,
     At,
@@ -92,12 +92,15 @@ def cat_lower(at: At, tensors: tuple[Operand, ...], dim: int) -> Scalar:
 @cat.vjp(types=("tensors",))
 def cat_vjp(g: Value, tensors: tuple[TensorType, ...], dim: int) -> tuple[Gradients]:
     place, parts = _joined([item.shape for item in tensors], dim)
-    grads: list[Any] = [None] * len(tensors)
+    grads: list[Any] = []
     start: Size = 0
-    for position in parts:
-        end = start + tensors[position].shape[place]
-        grads[position] = convert(slice_(g, place, start, end), tensors[position].dtype)
-        start = end
+    for position, tensor in enumerate(tensors):
+        if position in parts:
+            end = start + tensor.shape[place]
+            grads.append(convert(slice_(g, place, start, end), tensor.dtype))
+            start = end
+        else:  # an empty one that takes no part
+            grads.append(zeros_of(g, tensor.shape, tensor.dtype))
     return (tuple(grads),)
 
 
