@@ -63,6 +63,23 @@ def test_layout_is_numpys(name, attrs, expected):
     ]
 
 
+@pytest.mark.parametrize(
+    ("shape", "size", "strides"),
+    [
+        ((2, 3), (1, 2, 3), (6, 3, 1)),
+        ((2, 3), (1, 2, 2, 3), (0, 0, 3, 1)),
+        ((2, 3), (2, 1, 2, 3), (0, 6, 3, 1)),
+        ((1, 3), (1, 4, 3), (0, 0, 1)),
+        ((), (2, 1), (0, 0)),
+        ((2, 0), (1, 1, 2, 0), (6, 6, 3, 1)),
+    ],
+)
+def test_expand_has_the_strides_of_pytorch(shape, size, strides):
+    """Those of new dims of size 1 decide how results that follow the view's layout are laid out (PyTorch 2.13)."""
+    layout = Layout(shape, (3, 1)[: len(shape)])
+    assert OPERATORS["expand"].view_rule(layout, size).strides == strides
+
+
 def test_view_of_a_transposed_tensor_fails_and_reshape_copies():
     transposed = layout_of(np.zeros((4, 3), np.float32).T)
     with refused("S006"):

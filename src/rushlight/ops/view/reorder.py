@@ -383,9 +383,12 @@ def _expanded(shape: Shape, size: Shape) -> Shape:
 def expand_view(input: Layout, size: Shape) -> Layout:
     shape = _expanded(input.shape, size)
     lead = len(shape) - len(input.shape)
-    strides: list[Size] = [0] * lead
+    strides: list[Size] = []
     for old, new, stride in zip(input.shape, shape[lead:], input.strides, strict=True):
         strides.append(0 if is_one(old) and not is_one(new) else stride)
+    for dim in range(lead - 1, -1, -1):  # a new dim of size 1 lies around the others, as that of `unsqueeze`
+        around = shape[dim + 1] * strides[0] if strides else 0
+        strides.insert(0, around if is_one(shape[dim]) else 0)
     return Layout(shape, tuple(strides), input.offset)
 
 
