@@ -211,3 +211,87 @@ def test_a_view_made_before_a_write_has_the_history_of_the_write():
         x = rl.from_numpy(grid()).requires_grad_()
         run(x).sum().backward()
         assert x.grad.tolist() == np.ones((4, 6)).tolist()
+
+
+def test_a_write_through_views_that_repeat_takes_empty_ones():
+    """No element is one place with another where there is none (PyTorch takes all of them)."""
+
+    def expanded(x):
+        return x[:1].expand(3, x.shape[1]).mul_(2.0)
+
+    def windows(x):
+        return x.unfold(0, 2, 1).add_(1.0)
+
+    def by_strides(x):
+        return x.as_strided((3, 0), (0, 1)).neg_()
+
+    for write in (expanded, windows, by_strides):
+
+        def program(x, write=write):
+            y = x * 1.0
+            write(y)
+            return y * 2.0
+
+        for run in (program, rl.compile(program)):
+            x = rl.ones(3, 0, requires_grad=True)
+            run(x).sum().backward()
+            assert x.grad.shape == (3, 0)
+    x = rl.ones(3, 0)
+    assert rl.compile(expanded)(x).shape == (3, 0)
+
+
+@pytest.mark.parametrize(("fill", "wanted"), [("unfold", [0.0, 0.0, 0.0]), ("expand", [0.0, 2.0, 2.0])])
+def test_fills_of_repeated_elements_have_gradients(fill, wanted):
+    """None reaches what they overwrite."""
+
+    def program(x):
+        y = x * 1.0
+        shown = y.unfold(0, 2, 1) if fill == "unfold" else y[:1].expand(3, 2)
+        shown.fill_(3.0)
+        return y * 2.0
+
+    for run in (program, rl.compile(program)):
+        x = rl.ones(3, 2, requires_grad=True)
+        run(x).sum().backward()
+        assert x.grad.tolist() == [[value, value] for value in wanted]
+
+
+DETACHED = [
+    lambda x: x.unflatten(0, (2, -1)).detach().as_strided((2, 1), (0, 0), 1),
+    lambda x: x.view(rl.int32).view(rl.float32).as_strided((2,), (1,)).t(),
+    lambda x: x.detach()[1:].as_strided((2,), (1,))[:1],
+]
+
+
+@pytest.mark.parametrize("view", DETACHED)
+def test_views_by_strides_of_what_is_detached_are_detached(view):
+    """Also where they are results, and made again at each call."""
+    x = rl.arange(6.0).requires_grad_()
+    outside = view(x)
+    for run in (lambda x: view(x), rl.compile(lambda x: view(x)), rl.compile(lambda x: outside[:1])):
+        found = run(x)
+        assert not found.requires_grad
+        assert found.grad_fn is None
+        assert found.data_ptr() == outside.data_ptr()
+
+
+def test_an_assignment_takes_symbols_that_are_one():
+    """Sizes of a value that meet a target's size of 1: the example says that they are 1, which is guarded."""
+
+    def row(x, value):
+        x[None, -1, :, ...] = value - 1.0
+        return x
+
+    def part(x, value):
+        x.view(4, 1)[2::2, :] = value[1:2:3]
+        return x
+
+    for function, shape, given in ((row, (1, 3), (1, 3)), (part, (4,), (2,)), (part, (4,), (9,))):
+        outcomes = []
+        for run in (function, rl.compile(function)):
+            x, value = rl.zeros(*shape), rl.arange(float(np.prod(given))).reshape(given)
+            outcomes.append((run(x, value).tolist(), x.tolist()))
+        assert outcomes[0] == outcomes[1]
+    with pytest.raises(RushlightError) as caught:
+        rl.compile(row)(rl.zeros(1, 3), rl.zeros(2, 3))
+    assert caught.value.code == "S009"

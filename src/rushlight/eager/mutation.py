@@ -12,7 +12,7 @@ from rushlight.ir.type import TensorType
 from rushlight.ops.dims import same_shape
 from rushlight.ops.record import OPERATORS, Operator
 from rushlight.support.errors import fail, require
-from rushlight.sym import Size, broadcast_sizes, eq, statically_known
+from rushlight.sym import Size, broadcast_sizes, eq, required
 from rushlight.term import Op
 
 
@@ -80,10 +80,10 @@ def _broadcasts(value: TensorType, target: TensorType) -> bool:
 
 
 def _becomes(x: Size, y: Size) -> bool:
-    """Whether a size is broadcast to another one."""
+    """Whether a size is broadcast to another one; where symbols leave that open, it is guarded."""
     if isinstance(x, int) and isinstance(y, int):
         return x in (1, y)
-    return statically_known(eq(broadcast_sizes(x, y), y))
+    return required(eq(broadcast_sizes(x, y), y))
 
 
 def computed_value(

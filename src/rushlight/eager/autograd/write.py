@@ -15,7 +15,7 @@ from rushlight.eager.execution.decompose import run_decomposition
 from rushlight.eager.execution.mutate import shows_twice
 from rushlight.eager.execution.operands import flatten, form_of_operand
 from rushlight.eager.handle import Handle, View, allocate, gradient_of
-from rushlight.eager.mutation import COPY, Mutation
+from rushlight.eager.mutation import COPY, FILL, Mutation
 from rushlight.eager.tensor_meta import TensorMeta, form_of
 from rushlight.ir.type import dense_order
 from rushlight.ops.record import OPERATORS
@@ -138,7 +138,10 @@ class CopySlices(Node):
         dispatch(COPY, (whole, gradient), {})
         part = replay(self._steps, whole)
         results = self._inner.run([copy_of(part)], create_graph, owned)
-        dispatch(COPY, (part, 0.0 if results[0] is None else results[0]), {})
+        if results[0] is None:
+            dispatch(FILL, (part, 0), {})  # a fill overwrites elements that overlap too
+        else:
+            dispatch(COPY, (part, results[0]), {})
         return [whole, *results[1:]]
 
     def release(self) -> None:

@@ -24,7 +24,7 @@ from rushlight.ir.graph import Graph, GraphBuilder, Node
 from rushlight.ir.type import TensorType, dense_order
 from rushlight.ops.record import OPERATORS, Fact
 from rushlight.support.errors import fail, require
-from rushlight.sym import Size, le, maximum, minimum, required
+from rushlight.sym import Size, eq, guard_or_false, le, maximum, minimum, optimization_hint, required
 
 _MOST_PLANS = 1 << 13
 _SAME, _APART, _OVERLAP = "same", "apart", "overlap"
@@ -96,9 +96,9 @@ def _share_memory(operand: Handle, target: Handle) -> bool:
 def shows_twice(type_: TensorType) -> bool:
     """Whether several indices may lead to one place; that none do is asserted where sizes are not known.
 
-    In ascending order each stride has to be longer than all dims before it reach.
+    In ascending order each stride has to be longer than all dims before it reach. An empty tensor has no places.
     """
-    if dense_order(type_.shape, type_.strides) is not None:
+    if dense_order(type_.shape, type_.strides) is not None or any(_is_zero(size) for size in type_.shape):
         return False
     rows = [(stride, size) for stride, size in zip(type_.strides, type_.shape, strict=True) if not _is_one(size)]
     for place, (stride, size) in enumerate(rows):
@@ -115,6 +115,11 @@ def shows_twice(type_: TensorType) -> bool:
 
 def _is_one(size: Size) -> bool:
     return isinstance(size, int) and size == 1
+
+
+def _is_zero(size: Size) -> bool:
+    """Whether a dim is empty; of a symbol that is asked only where its hint says so."""
+    return size == 0 if isinstance(size, int) else optimization_hint(size) == 0 and guard_or_false(eq(size, 0))
 
 
 def _make_plan(op: Mutation, base: tuple[Any, ...], attrs: Mapping[str, Any], target: Handle) -> Write | None:

@@ -104,10 +104,11 @@ def overlaps_itself(tensor: Handle, binding: Any) -> bool:
     return shown is not None and shows_twice(shown.form.type)
 
 
-def steps_by_strides(base: TensorType, layout: Layout) -> tuple[Any, ...]:
+def steps_by_strides(base: TensorType, layout: Layout, steps: tuple[Any, ...]) -> tuple[Any, ...]:
     """The steps that show a layout of the memory of a value: its bytes, its dims as they lie, then a view by strides.
 
-    Errors: A006 where the value has gaps, since a graph knows values and not what lies between them.
+    They take the place of `steps`: where one of these has no gradient, the view is detached. Errors: A006 where the
+    value has gaps, since a graph knows values and not what lies between them.
     """
     order = dense_order(base.shape, base.strides)
     if order is None:
@@ -115,13 +116,16 @@ def steps_by_strides(base: TensorType, layout: Layout) -> tuple[Any, ...]:
         fail(
             "A006", "a view by strides of a tensor whose elements do not lie dense, in a program", base=base, hint=hint
         )
-    steps: list[Any] = []
+    found: list[Any] = []
     if layout.dtype not in (None, base.dtype):
-        steps.append((OPERATORS["view_dtype"], (), {"dtype": layout.dtype}))
+        found.append((OPERATORS["view_dtype"], (), {"dtype": layout.dtype}))
     if order != tuple(range(len(order))):
-        steps.append((OPERATORS["permute"], (), {"dims": order}))
+        found.append((OPERATORS["permute"], (), {"dims": order}))
     attrs = {"size": layout.shape, "stride": layout.strides, "storage_offset": layout.offset}
-    return (*steps, (OPERATORS["as_strided"], (), attrs))
+    found.append((OPERATORS["as_strided"], (), attrs))
+    if any(Fact.NONDIFFERENTIABLE in op.facts for op, _, _ in steps):
+        found.append((OPERATORS["detach"], (), {}))
+    return tuple(found)
 
 
 def direct_steps(
@@ -135,9 +139,9 @@ def direct_steps(
     if not any(fact in op.facts for op, _, _ in steps):
         return steps
     if dense_order(base.shape, base.strides) is not None:
-        return steps_by_strides(base, layout)
+        return steps_by_strides(base, layout, steps)
     rows = row_major(base)
     found = _after(steps, Layout(rows.shape, rows.strides))
     assert found is not None, "a view step shows a value in any layout that it has been shown in"
     found = replace(found, dtype=layout.dtype)
-    return ((OPERATORS["contiguous"], (), {}), *steps_by_strides(rows, found))
+    return ((OPERATORS["contiguous"], (), {}), *steps_by_strides(rows, found, steps))

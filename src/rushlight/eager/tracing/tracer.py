@@ -193,7 +193,7 @@ class Tracer:
             result = plan.call(operands)
             steps = (*base.steps, (op, operands[1:], dict(attrs)))
             if Fact.STRIDED in op.facts:
-                steps = steps_by_strides(base.cell.node.type, _layout_of(result, base.cell))
+                steps = steps_by_strides(base.cell.node.type, _layout_of(result, base.cell), base.steps)
                 self._bind(result, base.cell, steps, self.replayed(steps, base.cell.node))
             else:
                 self._bind(result, base.cell, steps, self._apply(op, (base.node, *operands[1:]), attrs))

@@ -105,8 +105,11 @@ def _dense_runs(layout: Layout) -> list[tuple[Size, Size]]:
 def regrouped(at: tuple[Size, ...], shape: Shape, old: Shape) -> tuple[Size, ...]:
     """The index in `old` of the element that has index `at` in `shape`, both in row-major order.
 
-    Dims are matched in groups of equal numbers of elements, so that untouched dims keep a plain index.
+    Dims are matched in groups of equal numbers of elements, so that untouched dims keep a plain index. No element has
+    an index in a shape with a size of 0, where all are 0.
     """
+    if any(isinstance(size, int) and size == 0 for size in old):
+        return (0,) * len(old)
     result: list[Size] = []
     for new_dims, old_dims in _groups(shape, old):
         linear: Size = 0
