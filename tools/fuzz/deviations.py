@@ -12,7 +12,7 @@ import numpy as np
 
 from rushlight.support.frozen import frozen
 from tools.fuzz.comparing import category_of, near, same_bits, steps_of
-from tools.fuzz.program import COMPLEX, DTYPES, FLOATS, INTEGERS, Array, Input, Program
+from tools.fuzz.program import COMPLEX, DTYPES, FLOATS, INTEGERS, Array, Input, Program, operands, targets
 from tools.fuzz.running import Outcome, Value
 
 
@@ -319,7 +319,8 @@ OPERATOR_RULES: tuple[Rule, ...] = (
 
 
 def _repeats(difference: Difference) -> bool:
-    return difference.actual.code == "S013"
+    """A statement was refused, and not a backward pass, which writes to no more than the program did."""
+    return difference.actual.code == "S013" and difference.actual.line is not None
 
 
 def _overwritten(difference: Difference) -> bool:
@@ -346,18 +347,39 @@ def _needs_gaps(difference: Difference) -> bool:
     return difference.actual.code == "A006" or beyond
 
 
-def _shows_gaps(difference: Difference) -> bool:
-    """Eager's result has gaps or shows elements twice, and the compiled one is dense; or so does an input.
+_REGROUPING = re.compile(r"\.(unflatten|view|reshape|flatten)\(")
+_PARTIAL = re.compile(r"\.(unfold|select|narrow|split|tensor_split|unbind|diagonal|as_strided|expand)\(|\[")
 
-    Or dims are regrouped.
+
+def _shows_gaps(difference: Difference) -> bool:
+    """Eager's result has gaps or shows elements twice, or does so for other sizes, and the compiled one is dense.
+
+    Or an input has gaps, or dims are regrouped.
     """
     if not difference.detail.startswith("strides"):
         return False
-    pairs = zip(difference.actual.values, difference.expected.values, strict=True)
-    open_order = any(not _is_dense(given) for given in difference.program.inputs) or any(
-        re.search(r"\.(unflatten|view|reshape|flatten)\(", text) for text in difference.program.statements
+    program = difference.program
+    rows = zip(program.results, difference.actual.values, difference.expected.values, strict=True)
+    open_order = any(not _is_dense(given) for given in program.inputs) or any(
+        _REGROUPING.search(text) for text in program.statements
     )
-    return all(steps_of(one) == steps_of(other) or open_order or not _is_dense(other) for one, other in pairs)
+    return all(
+        steps_of(one) == steps_of(other)
+        or open_order
+        or not _is_dense(other)
+        or (_is_dense(one) and _comes_of_part(program, name))
+        for name, one, other in rows
+    )
+
+
+def _comes_of_part(program: Program, name: str) -> bool:
+    """Whether a value is a view of a part, or computed of one: it shows all of a dense value for some sizes alone."""
+    for text in reversed(program.statements):
+        if name in targets(text):
+            if _PARTIAL.search(text):
+                return True
+            name = operands(text)[0]
+    return False
 
 
 def _is_dense(value: Value | Input) -> bool:
