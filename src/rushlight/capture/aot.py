@@ -41,7 +41,7 @@ def _parsed(item: str | ParamsSpec) -> ParamsSpec:
 def first_fitting(specs: Sequence[ParamsSpec], args: tuple[object, ...], kwargs: dict[str, object]) -> ParamsSpec:
     """The first specification that a call fits; C022 where there is none."""
     paths: tuple[str, ...] | None = None
-    leaves: list[Any] = []
+    leaves: list[object] = []
     for spec in specs:
         if spec.paths != paths:
             try:
@@ -55,7 +55,7 @@ def first_fitting(specs: Sequence[ParamsSpec], args: tuple[object, ...], kwargs:
     raise error("C022", f"compile: the call fits no specification: {told}")
 
 
-def _kinds(spec: ParamsSpec, args: tuple[object, ...], kwargs: dict[str, object]) -> list[Any]:
+def _kinds(spec: ParamsSpec, args: tuple[object, ...], kwargs: dict[str, object]) -> list[object]:
     return [leaf.form if isinstance(leaf, Handle) else leaf for leaf in spec.arguments(args, kwargs)]
 
 
@@ -66,7 +66,7 @@ def _reason(spec: ParamsSpec, args: tuple[object, ...], kwargs: dict[str, object
         return found.message
 
 
-def in_order(spec: Any, value: Any) -> Any:
+def in_order(spec: object, value: Any) -> Any:
     """A call's arguments with the entries of dicts in the specification's order."""
     if isinstance(spec, dict):
         return {key: in_order(part, value[key]) for key, part in spec.items()}
@@ -75,7 +75,7 @@ def in_order(spec: Any, value: Any) -> Any:
     return value
 
 
-def stand_in(opened: OpenSpec, recorder: Recorder, place: int, name: str, value: Any) -> Any:
+def stand_in(opened: OpenSpec, recorder: Recorder, place: int, name: str, value: Any) -> object:
     """What stands for an argument while tracing for a specification."""
     leaf = opened.leaves[place]
     if isinstance(leaf, TensorType):

@@ -20,6 +20,7 @@ from rushlight.capture.arguments import Arguments, Names
 from rushlight.capture.backward import BackwardPart
 from rushlight.capture.entry.entry import Entry
 from rushlight.capture.entry.writer import MISS, Writer
+from rushlight.capture.guard import Guard
 from rushlight.capture.numbers import ProgramNumbers
 from rushlight.capture.program import Program, Recorder, open_type, record
 from rushlight.capture.segmented import Segmented
@@ -73,7 +74,7 @@ class Options:
 class CompiledFunction:
     """A function whose calls run compiled traces. Each trace serves all inputs that pass its guards."""
 
-    def __init__(self, function: Callable[..., Any], options: Options) -> None:
+    def __init__(self, function: Callable[..., object], options: Options) -> None:
         functools.update_wrapper(self, function, updated=())
         self.function = function
         self.options = options
@@ -104,12 +105,14 @@ class CompiledFunction:
         """Forgets all traces."""
         self.entries = ()
 
-    def _first_call(self, trace: Callable[[Undo], Entry], args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
+    def _first_call(
+        self, trace: Callable[[Undo], Entry], args: tuple[object, ...], kwargs: dict[str, object]
+    ) -> object:
         """The result of a call that makes an entry. Where it fails nothing has happened."""
         prepared: Undo = []
         before, collected = self.entries, gc.isenabled()
 
-        def called() -> Any:
+        def called() -> object:
             with profiling.profiled("compile"), garbage.uncollected(), forgetting(), clock.stage("capture"):
                 entry = trace(prepared)
             return _first_result(entry, args, kwargs)
@@ -182,7 +185,7 @@ class CompiledFunction:
         numbers = ProgramNumbers(scope, written_arguments(self.function, arguments.unpack))
         recorder = Recorder(self.function, walk, names, frozen, numbers)
 
-        def stand_in(place: int, name: str, value: object) -> Any:
+        def stand_in(place: int, name: str, value: object) -> object:
             if opened is None:
                 return self._stand_in(recorder, place, name, value)
             return aot.stand_in(opened, recorder, place, name, value)
@@ -193,18 +196,18 @@ class CompiledFunction:
         reads.leave()
         return program
 
-    def _stand_in(self, recorder: Recorder, place: int, name: str, value: object) -> Any:
+    def _stand_in(self, recorder: Recorder, place: int, name: str, value: object) -> object:
         """What stands for an argument while tracing."""
         if isinstance(value, Handle):
             type_ = open_type(recorder, value, place) if self.options.dynamic else value.form.type
             return recorder.argument(place, value, type_)
-        return recorder.number(name, value) if type(value) in (int, float) else value
+        return recorder.number(name, value) if type(value) is int or type(value) is float else value
 
 
 class SpecifiedFunction(CompiledFunction):
     """A function whose calls run the artifact of the first specification that they fit."""
 
-    def __init__(self, function: Callable[..., Any], options: Options, specs: tuple[ParamsSpec, ...]) -> None:
+    def __init__(self, function: Callable[..., object], options: Options, specs: tuple[ParamsSpec, ...]) -> None:
         super().__init__(function, options)
         self.specs = specs
         self._made: dict[ParamsSpec, Entry] = {}
@@ -221,7 +224,7 @@ class SpecifiedFunction(CompiledFunction):
         super().reset()
         self._made.clear()
 
-    def _run(self, spec: ParamsSpec, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
+    def _run(self, spec: ParamsSpec, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
         entry = self._made.get(spec)
         result = MISS if entry is None else entry.call(args, kwargs)
         if result is not MISS:
@@ -253,7 +256,7 @@ def _is_traced() -> bool:
     return STATE.tracer is not None
 
 
-def _first_result(entry: Entry, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
+def _first_result(entry: Entry, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
     """What a fresh entry gives for the call that it was made for."""
     result = entry.call(args, kwargs)
     if result is MISS:
@@ -264,6 +267,9 @@ def _first_result(entry: Entry, args: tuple[object, ...], kwargs: dict[str, obje
 
 class CompiledModule:
     """A module whose call runs compiled traces; everything else is the module's."""
+
+    _compiled: CompiledFunction
+    _orig_mod: object
 
     def __init__(self, module: object, compiled: CompiledFunction) -> None:
         object.__setattr__(self, "_orig_mod", module)
@@ -279,11 +285,11 @@ class CompiledModule:
             return self._returning_itself(value)
         return value
 
-    def _returning_itself(self, method: MethodType) -> Any:
+    def _returning_itself(self, method: MethodType) -> object:
         """A method that gives the compiled module where it gives the module, as `to` and `eval` do."""
 
         @functools.wraps(method)
-        def call(*args: object, **kwargs: object) -> Any:
+        def call(*args: object, **kwargs: object) -> object:
             result = method(*args, **kwargs)
             return self if result is self._orig_mod else result
 
@@ -312,7 +318,7 @@ def compile(
     dynamic: bool | None = None,
     backend: str | None = None,
     mode: str | None = None,
-    options: dict[str, Any] | None = None,
+    options: dict[str, object] | None = None,
     disable: bool = False,
     freeze: bool = False,
     specs: aot.Given | None = None,
@@ -385,16 +391,16 @@ def graph_count() -> int:
     return _count[0]
 
 
-def explain_entries(function: Any) -> tuple[Entry, ...]:
+def explain_entries(function: CompiledFunction | CompiledModule) -> tuple[Entry, ...]:
     """The traces behind a compiled function or module, the most recent first."""
-    compiled: CompiledFunction = function._compiled if isinstance(function, CompiledModule) else function
+    compiled = function._compiled if isinstance(function, CompiledModule) else function
     return compiled.entries
 
 
-def why_missed(entry: Entry, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
+def why_missed(entry: Entry, args: tuple[object, ...], kwargs: dict[str, object]) -> Guard | None:
     """The first guard of an entry that fails for a call. None if all hold, or if only the sizes do not fit."""
     space = entry.call.__globals__  # pyright: ignore[reportFunctionMemberAccess] - a function
-    local: dict[str, Any] = {"args": args, "kwargs": kwargs}
+    local: dict[str, object] = {"args": args, "kwargs": kwargs}
     for line in entry.unpack:
         try:
             exec(line, space, local)  # noqa: S102 - our own text

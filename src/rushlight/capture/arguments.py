@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sized
 from typing import Any
 
 from rushlight.capture.guard import Guard
@@ -27,7 +28,7 @@ class Names:
 class Arguments:
     """Unpacks nested arguments: lines of code that give each leaf a name, and the leaves' values."""
 
-    def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any], names: Names) -> None:
+    def __init__(self, args: tuple[object, ...], kwargs: dict[str, object], names: Names) -> None:
         self.args = args
         self.kwargs = kwargs
         self.names = names
@@ -59,7 +60,7 @@ class Arguments:
         for part, item in parts:
             self._open(item, part)
 
-    def _shape_test(self, value: Any, text: str) -> str:
+    def _shape_test(self, value: Sized, text: str) -> str:
         return f"{text}.__class__ is not {self.names(type(value))} or len({text}) != {len(value)}"
 
     def _guard(self, kind: str, path: str, expected: str, failed: str) -> None:

@@ -5,27 +5,29 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
 
-from rushlight.eager.handle import allocate, make_view
+from rushlight.eager.handle import Handle, allocate, make_view
 from rushlight.eager.memory import array_of
 from rushlight.eager.tensor_meta import TensorMeta, form_of
-from rushlight.ops import Operator, control
+from rushlight.ops import control
 from rushlight.support.errors import fail
+from rushlight.term import Op
 
-Body = Callable[[Sequence[Any]], list[Any]]
-Bind = Callable[[Sequence[Any]], Body]
+Body = Callable[[Sequence[object]], list[Handle]]
+Bind = Callable[[Sequence[object]], Body]
 """What runs a graph on operands of the same forms as those that it is given."""
 
 
-def run_cond(predicate: Any, operands: Sequence[Any], branches: tuple[Bind, Bind], types: Any, sizes: Any) -> list[Any]:
+def run_cond(
+    predicate: Handle, operands: Sequence[object], branches: tuple[Bind, Bind], types: object, sizes: object
+) -> list[Handle]:
     """The results of one branch."""
     return branches[0 if array_of(predicate) else 1](operands)(operands)
 
 
 def run_while(
-    carries: Sequence[object], others: Sequence[object], bodies: tuple[Bind, Bind], types: object, sizes: object
-) -> list[Any]:
+    carries: Sequence[Handle], others: Sequence[object], bodies: tuple[Bind, Bind], types: object, sizes: object
+) -> list[Handle]:
     """What is carried once the condition is false."""
     values = list(carries)
     operands = [*values, *others]
@@ -40,18 +42,18 @@ def run_while(
 
 
 def run_scan(
-    carries: Sequence[object],
-    xs: Sequence[object],
+    carries: Sequence[Handle],
+    xs: Sequence[Handle],
     others: Sequence[object],
     body: Bind,
     types: Sequence[Callable[[], TensorMeta]],
     length: int,
     reverse: bool,
     sizes: object,
-) -> list[Any]:
+) -> list[Handle]:
     """The last carried values, then outputs, which are put in their places step by step."""
     count = len(carries)
-    values: Sequence[Any] = list(carries)
+    values: Sequence[Handle] = list(carries)
     stacked = [allocate(type_()) for type_ in types[count:]]
     destinations = [(y.address(), y.form.nbytes // max(length, 1)) for y in stacked]
     sources = [_slices(x) for x in xs]
@@ -68,7 +70,7 @@ def run_scan(
     return [*values, *stacked]
 
 
-def _require_same(carries: Sequence[Any], values: Sequence[Any]) -> None:
+def _require_same(carries: Sequence[Handle], values: Sequence[Handle]) -> None:
     """What is carried has the form that the body was made for."""
     for before, after in zip(carries, values, strict=True):
         if before.form is not after.form and not _alike(before.form, after.form):
@@ -79,14 +81,14 @@ def _alike(one: TensorMeta, other: TensorMeta) -> bool:
     return one.shape == other.shape and one.dtype is other.dtype and (one.is_contiguous and other.is_contiguous)
 
 
-def _slices(tensor: Any) -> Callable[[int], Any]:
+def _slices(tensor: Handle) -> Callable[[int], Handle]:
     """The slices of a tensor that lies row by row."""
-    form: TensorMeta = tensor.form
+    form = tensor.form
     part = form_of(tuple(form.shape[1:]), form.dtype, form.device)
     return lambda at: make_view(tensor, part, tensor.offset + at * part.numel)
 
 
-DRIVERS: Mapping[Operator, Callable[..., list[Any]]] = MappingProxyType(
+DRIVERS: Mapping[Op, Callable[..., list[Handle]]] = MappingProxyType(
     {control.cond: run_cond, control.while_loop: run_while, control.scan: run_scan}
 )
 """What runs a call, by its operator."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from rushlight.capture.arguments import Arguments, Names
 from rushlight.capture.guard import Guard
@@ -11,7 +10,7 @@ from rushlight.capture.source import ArgumentSource
 from rushlight.eager.autograd.node import HOOK_CHANGES
 from rushlight.eager.handle import Gradient, Handle
 
-Found = tuple[tuple[Any, ...], tuple[Any, ...]]
+Found = tuple[tuple[object, ...], tuple[object, ...]]
 
 
 def hooks_of(record: Gradient | None) -> Found:

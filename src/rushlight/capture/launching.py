@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from rushlight.eager.execution.operands import form_of_operand
 from rushlight.eager.execution.plan import KernelPlan
 from rushlight.eager.tensor_meta import form_of
 from rushlight.ir.dtype import int64
-from rushlight.sym import SizeExpr, evaluate
+from rushlight.sym import Size, SizeExpr, evaluate
 
 if TYPE_CHECKING:
     from rushlight.build import Executable
+    from rushlight.build.executable import Commit
+    from rushlight.eager.handle import Handle
     from rushlight.ir.graph import Graph
 
 _MOST_PLANS = 512  # of one executable: sizes that values give may be others at each call
@@ -31,7 +33,7 @@ class Launching:
         self._compile_graph = compile_graph
         self._executable: Executable | None = None
         self._lock = threading.RLock()
-        self._plans: dict[tuple[Any, ...], KernelPlan] = {}
+        self._plans: dict[Hashable, KernelPlan] = {}
 
     @property
     def executable(self) -> Executable:
@@ -42,18 +44,20 @@ class Launching:
                     self._executable = self._compile_graph(self._graph)
         return self._executable
 
-    def run(self, operands: Sequence[object], values: Mapping[SizeExpr, int]) -> list[Any]:
+    def run(self, operands: Sequence[object], values: Mapping[SizeExpr, int]) -> list[Handle]:
         """The graph's outputs; `values` are those of all symbols in their types."""
         return self.bound(operands, values)(operands)
 
     def finish(
-        self, operands: Sequence[object], values: Mapping[SizeExpr, int], commit: Callable[[Sequence[Any]], Any]
-    ) -> Sequence[Any]:
+        self, operands: Sequence[object], values: Mapping[SizeExpr, int], commit: Callable[[Sequence[Handle]], Commit]
+    ) -> Sequence[Handle]:
         """As `run`, with the commit that is made of the outputs before they are computed."""
         plan, flat = self._plan(operands, values, commits=True)
         return plan.run(flat, commit)
 
-    def bound(self, operands: Sequence[object], values: Mapping[SizeExpr, int]) -> Callable[[Sequence[Any]], list[Any]]:
+    def bound(
+        self, operands: Sequence[object], values: Mapping[SizeExpr, int]
+    ) -> Callable[[Sequence[object]], list[Handle]]:
         """A function of operands of these forms to the graph's outputs."""
         plan, flat = self._plan(operands, values)
         if not self.sizes:
@@ -63,7 +67,7 @@ class Launching:
 
     def _plan(
         self, operands: Sequence[object], values: Mapping[SizeExpr, int], commits: bool = False
-    ) -> tuple[KernelPlan, list[Any]]:
+    ) -> tuple[KernelPlan, list[object]]:
         """The plan for operands of these forms, and all that it takes."""
         executable = self.executable
         flat = list(operands)
@@ -84,6 +88,6 @@ class Launching:
         return plan, flat
 
 
-def evaluated(sizes: Sequence[Any], values: Mapping[SizeExpr, int]) -> tuple[int, ...]:
+def evaluated(sizes: Sequence[Size], values: Mapping[SizeExpr, int]) -> tuple[int, ...]:
     """Sizes as integers."""
     return tuple([evaluate(size, values) for size in sizes])

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from rushlight.eager.handle import Handle
 from rushlight.ops.dims import wrap_dim
-from rushlight.support.errors import fail, require
+from rushlight.support.errors import fail
 from rushlight.support.frozen import frozen
 from rushlight.sym import Origin, Scope, Size, SizeExpr, guarding_hint_or_throw
 
@@ -76,8 +75,9 @@ def mark_unbacked(
     _mark(tensor, dims, Mark("unbacked", min or 0, max, hint))
 
 
-def _mark(tensor: Any, dims: int | Sequence[int] | None, mark: Mark) -> None:
-    require(isinstance(tensor, Handle), "A001", f"mark_{mark.kind}: a tensor is expected", value=tensor)
+def _mark(tensor: object, dims: int | Sequence[int] | None, mark: Mark) -> None:
+    if not isinstance(tensor, Handle):
+        fail("A001", f"mark_{mark.kind}: a tensor is expected", value=tensor)
     marks = dict(marks_of(tensor))
     for dim in range(tensor.ndim) if dims is None else [dims] if isinstance(dims, int) else dims:
         axis = wrap_dim(dim, tensor.ndim, f"mark_{mark.kind}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from rushlight.eager.handle import Handle
 from rushlight.eager.tracing import TracedNumber
@@ -22,7 +21,7 @@ class ProgramNumbers:
     def __init__(self, scope: Scope, written: dict[str, str]) -> None:
         self.scope = scope
         self.written = written
-        self.fixed: dict[str, Any] = {}
+        self.fixed: dict[str, float] = {}
         self.sizes: dict[str, SizeExpr] = {}
         self.made: dict[str, TracedNumber] = {}
 

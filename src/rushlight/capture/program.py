@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from rushlight.capture.aliasing import refuse_overlaps
-from rushlight.capture.arguments import Arguments
+from rushlight.capture.arguments import Arguments, Names
 from rushlight.capture.hooks import share_hooks
 from rushlight.capture.joint import Joint, derived
 from rushlight.capture.marks import Mark, marks_of, refuse_fixed
@@ -46,7 +46,7 @@ from rushlight.runtime.generator import Generator
 from rushlight.runtime.native import run_or_undo
 from rushlight.support.errors import require
 from rushlight.support.frozen import frozen
-from rushlight.sym import Guard, Origin, OriginKind, Scope, SizeExpr, free_symbols, optimization_hint
+from rushlight.sym import Guard, Origin, OriginKind, Scope, Size, SizeExpr, free_symbols, optimization_hint
 
 
 @frozen(eq=False)
@@ -74,8 +74,8 @@ class ProgramInputs:
 class ProgramEffects:
     """What a call writes, besides its result.
 
-    `entries` are those of containers; `gradients` the new gradients of tensors and arguments, None for one that is
-    cleared; `written` the tensors that the graph overwrites; `draws` how many ordinals each generator gives.
+    `entries` are those of containers; `gradients` the new gradients of tensors and arguments, the constant None for one
+    that is cleared; `written` the tensors that the graph overwrites; `draws` how many ordinals each generator gives.
     """
 
     entries: Sequence[Effect]
@@ -123,7 +123,7 @@ class Recorder:
     tracer_class = Tracer
 
     def __init__(
-        self, function: Any, walk: StateWalk, names: Callable[[Any], str], frozen: Frozen, numbers: ProgramNumbers
+        self, function: Callable[..., object], walk: StateWalk, names: Names, frozen: Frozen, numbers: ProgramNumbers
     ) -> None:
         self.function = function
         self.frozen = frozen
@@ -135,21 +135,24 @@ class Recorder:
         self.tracer.refuses_python = True
         self.draws: dict[Generator, int] = {}
         self.sources: dict[int, Source] = {}
+        self.argument_sources: dict[int, ArgumentSource] = {}
         self.numbers = numbers
-        self.gradients_before: dict[int, Any] = {}
-        self.placeholders: dict[int, Any] = {}
+        self.gradients_before: dict[int, Handle | None] = {}
+        self.placeholders: dict[int, Handle] = {}
         self.copies: list[Copy] = []
         self.tensors: list[Handle] = []
-        self.without_gradient: list[Any] = []  # tensors and arguments that the program needs to have no gradient yet
-        self.arguments: dict[int, Any] = {}  # by the tensor
+        self.without_gradient: list[
+            Handle | ArgumentSource
+        ] = []  # tensors and arguments that the program needs to have no gradient yet
+        self.arguments: dict[int, Handle] = {}  # by the tensor
         self.real_tensors: dict[int, Handle] = {}  # the tensors, by what stands for them
-        self.duplicates: list[tuple[int, Any]] = []
-        self.views: dict[int, tuple[Any, ViewSource]] = {}  # views of inputs among the results, by identity
+        self.duplicates: list[tuple[int, Handle | ArgumentSource]] = []
+        self.views: dict[int, tuple[Handle, ViewSource]] = {}  # views of inputs among the results, by identity
         self.tape_start = 0  # when the function began
         self.dynamic: dict[str, str] = {}
         self.reachable_ids = {id(leaf.value) for leaf in walk.leaves} | {id(tensor) for tensor in walk.tensors}
 
-    def argument(self, position: int, tensor: Handle, type_: TensorType, apart: bool = False) -> Any:
+    def argument(self, position: int, tensor: Handle, type_: TensorType, apart: bool = False) -> Handle:
         """A fake tensor of a type for an argument. Unless `apart`, a tensor that is passed twice has one.
 
         A tensor that the function reaches by itself too is that one.
@@ -157,11 +160,11 @@ class Recorder:
         require(type(tensor) in (Tensor, Parameter), "C036", "compile: an argument is of a subclass of Tensor")
         if id(tensor) in self.reachable_ids or (id(tensor) in self.arguments and not apart):
             first = self.arguments.get(id(tensor))
-            self.duplicates.append((position, tensor if first is None else self.sources[id(first)]))
+            self.duplicates.append((position, tensor if first is None else self.argument_sources[id(first)]))
             return tensor if first is None else first
         fake = self.tracer.fake(type_)
         self.tracer.names[id(fake)] = f"argument {position}"
-        self.sources[id(fake)] = ArgumentSource(position)
+        self.sources[id(fake)] = self.argument_sources[id(fake)] = ArgumentSource(position)
         self.arguments[id(fake) if apart else id(tensor)] = fake
         self.real_tensors[id(fake)] = tensor
         record = tensor.gradient
@@ -175,11 +178,11 @@ class Recorder:
             self.gradients_before[id(fake)] = fake.gradient.grad = gradient
         return fake
 
-    def number(self, text: str, value: Any) -> TracedNumber:
+    def number(self, text: str, value: float) -> TracedNumber:
         """A run-time number."""
         return traced_number(text, value, self.numbers)
 
-    def _random_state(self, generator: Generator, count: int) -> tuple[Any, Any]:
+    def _random_state(self, generator: Generator, count: int) -> tuple[TracedNumber, TracedNumber]:
         """Seed and ordinal of a random call: each run draws as many ordinals as the trace did, all at once."""
         before = self.draws.get(generator, 0)
         self.draws[generator] = before + count
@@ -222,7 +225,7 @@ class Recorder:
             else:
                 self.sources[id(record.grad)] = GradientSource(tensor, record.grad.form)
 
-    def _placeholder(self, tensor: Handle) -> Any:
+    def _placeholder(self, tensor: Handle) -> Handle:
         """Stands for a gradient that may or may not be there; reading it makes the program depend on which."""
         fake = self.tracer.fake(tensor.form.type)
         self.sources[id(fake)] = GradientSource(tensor, tensor.form)
@@ -238,7 +241,7 @@ class Recorder:
         self.tracer.close()
         self.numbers.made.clear()
 
-    def run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Program:
+    def run(self, args: tuple[object, ...], kwargs: dict[str, object]) -> Program:
         """The program that one call leaves behind."""
         self.tape_start = mark()
         with self.tracer.active(), self.scope.noting():
@@ -247,7 +250,7 @@ class Recorder:
             refuse_fixed(self.scope, {self.scope.symbols[name]: text for name, text in self.dynamic.items()})
             return self._program_of(result)
 
-    def _program_of(self, result: Any) -> Program:
+    def _program_of(self, result: object) -> Program:
         nodes: list[Node] = []
         handles: list[Handle] = []
         positions: dict[int, int] = {}
@@ -270,25 +273,25 @@ class Recorder:
         self.frozen.refuse([leaf.value for leaf, _ in changed if isinstance(leaf.value, Handle)], self.real_tensors)
         values = partial(flatten_value, classify=classify, reached=reached)
         effects = [*state_effects(changed, values), *argument_effects(self.copies, self.walk, values)]
-        gradients: list[tuple[Any, Any]] = []
+        gradients: list[tuple[Handle | ArgumentSource, Template]] = []
         for tensor in {id(item): item for item in self.tensors}.values():
             if id(tensor) not in self.gradients_before or tensor.gradient is None:
                 continue
             now = tensor.gradient.grad
             if now is self.gradients_before[id(tensor)] or now is self.placeholders.get(id(tensor)):
                 continue
-            gradients.append((tensor, None if now is None else flatten_value(now, classify, reached)))
+            gradients.append((tensor, flatten_value(now, classify, reached)))
         for fake in self.arguments.values():
             now = None if fake.gradient is None else fake.gradient.grad
             before = self.gradients_before.get(id(fake))
             if now is not before:
-                owner = self.sources[id(fake)]
-                gradients.append((owner, None if now is None else flatten_value(now, classify, reached)))
+                owner = self.argument_sources[id(fake)]
+                gradients.append((owner, flatten_value(now, classify, reached)))
                 if before is None:
                     self.without_gradient.append(owner)
         return self._finish(nodes, handles, template, effects, gradients)
 
-    def container_namer(self) -> Callable[[Any], str | None]:
+    def container_namer(self) -> Callable[[object], str | None]:
         """A function from a container to its text in the entry's function. None for one that the call makes."""
         return container_namer(self.walk, self.copies, self.text_of)
 
@@ -350,7 +353,7 @@ class Recorder:
             backward=None if joint is None else ProgramBackward(joint, differentiable, views),
         )
 
-    def _inputs(self, lifted: Sequence[Any], used: Set[int]) -> ProgramInputs:
+    def _inputs(self, lifted: Sequence[Handle], used: Set[int]) -> ProgramInputs:
         """The inputs of a program that reads the `lifted` tensors and `used` calls, by identity."""
         sources = [self.sources.get(id(tensor)) or TensorSource(tensor) for tensor in lifted]
         owners = [(leaf, self.sources.get(id(leaf))) for leaf in self.tracer.hooked.values()]
@@ -376,7 +379,7 @@ def _start(recorder: Recorder, fake: object) -> int:
 def record(
     recorder: Recorder,
     arguments: Arguments,
-    stand_in: Callable[[int, str, Any], Any],
+    stand_in: Callable[[int, str, object], object],
     dynamic_numbers: Collection[str] = (),
     unset: Collection[int] = (),
 ) -> Program:
@@ -407,7 +410,7 @@ def record(
 def _observed(arguments: Arguments, leaves: Sequence[object], program: Program) -> Observed:
     """What a trace took its arguments to be, and what it guarded of their sizes."""
 
-    def kind(name: str, leaf: object) -> Any:
+    def kind(name: str, leaf: object) -> object:
         if isinstance(leaf, TracedNumber):
             if name in program.inputs.sizes or name in program.inputs.fixed:
                 return program.inputs.sizes.get(name, program.inputs.fixed.get(name))
@@ -430,7 +433,7 @@ def open_type(recorder: Recorder, tensor: Handle, position: int) -> TensorType:
     return symbolic_type(recorder.scope, tensor.form, f"a{position}", marks, written)
 
 
-def _rebuild(value: Any, leaves: Iterator[Any], text: str, copies: list[Copy]) -> Any:
+def _rebuild(value: Any, leaves: Iterator[object], text: str, copies: list[Copy]) -> Any:
     """Arguments with other leaves; the copies of dicts and lists are written down."""
     if type(value) in (tuple, list):
         made = type(value)([_rebuild(item, leaves, f"{text}[{at}]", copies) for at, item in enumerate(value)])
@@ -443,7 +446,7 @@ def _rebuild(value: Any, leaves: Iterator[Any], text: str, copies: list[Copy]) -
     return made
 
 
-def _read_placeholders(used: Set[int], placeholders: dict[int, Any]) -> set[int]:
+def _read_placeholders(used: Set[int], placeholders: dict[int, Handle]) -> set[int]:
     """The tensors, by identity, whose gradients the graph reads although they may not be there."""
     bindings = [(key, placeholder.node) for key, placeholder in placeholders.items()]
     return {key for key, node in bindings if id(node.cell.node.call) in used or id(node.node.call) in used}
@@ -479,8 +482,8 @@ def symbolic_type(
     if order is None:
         strides = [_stride(scope, stride, name, dim, written) for dim, stride in enumerate(form.type.strides)]
         return TensorType(shape, form.dtype, form.device, tuple(strides))
-    steps: list[Any] = [1] * len(shape)
-    step: Any = 1
+    steps: list[Size] = [1] * len(shape)
+    step: Size = 1
     for dim in reversed(order):
         steps[dim] = step
         step = step * shape[dim]
@@ -497,7 +500,7 @@ def _origin(dim: int, name: str, marks: Mapping[int, Mark], written: str | None)
     return Origin(f"dim {dim} of argument {name[1:]}{marked}", kind, None, text)
 
 
-def _stride(scope: Scope, stride: Any, name: str, dim: int, written: str | None) -> Any:
+def _stride(scope: Scope, stride: Any, name: str, dim: int, written: str | None) -> Size:
     if stride in (0, 1):
         return stride
     text = None if written is None else f"{written}.stride({dim})"

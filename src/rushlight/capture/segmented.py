@@ -18,6 +18,7 @@ from rushlight.capture.control import DRIVERS, Body
 from rushlight.capture.launching import Launching, evaluated
 from rushlight.eager.autograd.modes import no_grad
 from rushlight.eager.dispatch import dispatch
+from rushlight.eager.handle import Handle
 from rushlight.eager.memory import array_of
 from rushlight.eager.tensor_meta import form_of
 from rushlight.ir.graph import NUMBER, Graph, Inner, with_dense_outputs
@@ -32,16 +33,19 @@ from rushlight.sym import Branch, RuntimeAssert, SizeExpr, evaluate, free_symbol
 
 if TYPE_CHECKING:
     from rushlight.build import Executable
+    from rushlight.build.executable import Commit
 
 Compile = Callable[[Graph], "Executable"]
-Runner = Callable[[dict[int, Any], dict[SizeExpr, int]], None]
+Values = dict[int, Any]
+"""Tensors, and numbers among the inputs, by the identity of the call in the graph."""
+Runner = Callable[[Values, dict[SizeExpr, int]], None]
 
 
 @frozen
 class Ran:
     """The outputs of a run, and the values of all symbols, those that were born in it included."""
 
-    outputs: list[Any]
+    outputs: list[Handle]
     values: dict[SizeExpr, int]
 
 
@@ -89,19 +93,19 @@ class Segmented:
         reads, makes = [id(call) for call in step.reads], [id(call) for call in step.makes]
         self._last = (launching, reads, makes)  # the step that makes the results, and writes to inputs
 
-        def run(values: dict[int, object], sizes: dict[SizeExpr, int]) -> None:
+        def run(values: Values, sizes: dict[SizeExpr, int]) -> None:
             values.update(zip(makes, launching.run([values[key] for key in reads], sizes), strict=True))
 
         return run
 
     def run(
-        self, inputs: Sequence[object], sizes: Mapping[SizeExpr, int], commit: Callable[[Ran], Any] | None = None
+        self, inputs: Sequence[object], sizes: Mapping[SizeExpr, int], commit: Callable[[Ran], Commit] | None = None
     ) -> Ran:
         """Runs all steps; R002 where an assert does not hold, before anything is written.
 
         What `commit` makes of the results, before the last step computes them, is committed together with that step.
         """
-        values: dict[int, Any] = dict(zip(self._parameters, inputs, strict=True))
+        values: Values = dict(zip(self._parameters, inputs, strict=True))
         known_sizes = dict(sizes)
         check_asserts(self._first, known_sizes)
         ends_natively = commit is not None and self._ends_natively
@@ -118,7 +122,7 @@ class Segmented:
         launching, reads, makes = self._last
         rans: list[Ran] = []
 
-        def made(outputs: Sequence[object]) -> Any:
+        def made(outputs: Sequence[Handle]) -> Commit:
             values.update(zip(makes, outputs, strict=True))
             rans.append(self._ran(values, known_sizes))
             return commit(rans[0])
@@ -126,7 +130,7 @@ class Segmented:
         launching.finish([values[key] for key in reads], known_sizes, made)
         return rans[0]
 
-    def _ran(self, values: Mapping[int, object], sizes: dict[SizeExpr, int]) -> Ran:
+    def _ran(self, values: Values, sizes: dict[SizeExpr, int]) -> Ran:
         return Ran([values[key] for key in self._outputs], sizes)
 
     def bound(self, inputs: Sequence[object], sizes: Mapping[SizeExpr, int]) -> Body:
@@ -187,7 +191,7 @@ def _compiled_within(branch: Branch, compile_graph: Compile, graph: Graph) -> Ex
 def _unbacked_output_runner(birth: UnbackedOutput) -> Runner:
     symbol, call = birth.symbol, birth.call
 
-    def run(values: dict[int, Any], sizes: dict[SizeExpr, int]) -> None:
+    def run(values: Values, sizes: dict[SizeExpr, int]) -> None:
         if call is not None:
             sizes[symbol] = int(array_of(values[id(call)]))
 
@@ -196,14 +200,14 @@ def _unbacked_output_runner(birth: UnbackedOutput) -> Runner:
 
 def _host_runner(step: HostStep, compile_graph: Compile) -> Runner:
     call = step.call
-    op: Any = call.op
+    op = call.op
     several = isinstance(call.type, tuple)
     attrs = {
         name: None if name in op.unbacked_outputs else _with_runners(value, compile_graph) for name, value in call.attrs
     }
     driver = DRIVERS.get(op)
 
-    def run(values: dict[int, object], sizes: dict[SizeExpr, int]) -> None:
+    def run(values: Values, sizes: dict[SizeExpr, int]) -> None:
         operands = map_operands(
             call.operands, lambda item: item.attr("value") if item.op is NUMBER else values[id(item)]
         )
@@ -220,14 +224,14 @@ def _host_runner(step: HostStep, compile_graph: Compile) -> Runner:
     return run
 
 
-def _with_runners(value: object, compile_graph: Compile) -> Any:
+def _with_runners(value: object, compile_graph: Compile) -> object:
     """An attribute with what runs them in place of graphs."""
     if isinstance(value, tuple):
         return tuple([_with_runners(item, compile_graph) for item in value])
     return InnerRunner(value, compile_graph) if isinstance(value, Inner) else value
 
 
-def concrete(value: object, sizes: Mapping[SizeExpr, int]) -> Any:
+def concrete(value: object, sizes: Mapping[SizeExpr, int]) -> object:
     """An attribute for one call: sizes become integers, inner graphs functions of operands, types forms."""
     if isinstance(value, SizeExpr):
         return evaluate(value, sizes)

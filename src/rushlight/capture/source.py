@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from rushlight.eager.handle import Handle
 from rushlight.eager.tensor_meta import TensorMeta
@@ -57,7 +56,7 @@ class ViewSource:
     """A view of an input, made by steps (operator, other operands, attributes): only as a result, never as an input."""
 
     base: Source
-    steps: tuple[tuple[Any, tuple[Any, ...], Mapping[str, Any]], ...]
+    steps: tuple[tuple[object, tuple[object, ...], Mapping[str, object]], ...]
 
 
 Source = ArgumentSource | TensorSource | StateSource | GradientSource | NumberSource | ViewSource

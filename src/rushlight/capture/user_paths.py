@@ -6,12 +6,11 @@ import re
 from collections.abc import Iterable
 from inspect import CO_VARARGS
 from types import CodeType
-from typing import Any
 
 _LEAF = re.compile(r"(a\d+) = (args|kwargs)\[(\d+|'\w+')\](.*)")
 
 
-def written_arguments(function: Any, unpack: Iterable[str]) -> dict[str, str]:
+def written_arguments(function: object, unpack: Iterable[str]) -> dict[str, str]:
     """What users write for the leaves of a call, by the leaves' names. `unpack` are lines such as `a0 = args[0][1]`.
 
     Leaves that go to no parameter with a name, and those of functions without code of their own, are left out.
@@ -29,7 +28,7 @@ def written_arguments(function: Any, unpack: Iterable[str]) -> dict[str, str]:
     return paths
 
 
-def _code_of(function: Any) -> tuple[CodeType | None, int]:
+def _code_of(function: object) -> tuple[CodeType | None, int]:
     """The code of what is called, and how many of its first parameters are bound."""
     called = getattr(function, "forward", function)
     if not hasattr(called, "__code__") and not hasattr(called, "__func__"):

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable
 
 from rushlight.capture.source import Source
 from rushlight.eager.handle import Handle
@@ -47,7 +46,7 @@ class SizeOf:
 class Constant:
     """Any other value: the object itself."""
 
-    value: Any
+    value: object
 
 
 @frozen
@@ -63,7 +62,7 @@ class Container:
 
     kind: type
     items: tuple[Template, ...]
-    keys: tuple[Any, ...] = ()
+    keys: tuple[object, ...] = ()
     attributes: tuple[tuple[str, Template], ...] = ()
 
 
@@ -82,14 +81,16 @@ class Effect:
     The key of a list may be a slice.
     """
 
-    container: Any
-    key: Any
+    container: object
+    key: object
     value: Template
     path: str
 
 
 def flatten_value(
-    value: object, classify: Callable[[Handle], Source | int], reached: Callable[[Any], str | None] = lambda value: None
+    value: object,
+    classify: Callable[[Handle], Source | int],
+    reached: Callable[[object], str | None] = lambda value: None,
 ) -> Template:
     """A value as a template. `reached` names containers that were there before: they stay the objects that they are."""
     if isinstance(value, TracedNumber):
@@ -111,7 +112,7 @@ def flatten_value(
 
 
 def flatten_items(
-    value: Any, classify: Callable[[Handle], Source | int], reached: Callable[[Any], str | None]
+    value: Iterable[object], classify: Callable[[Handle], Source | int], reached: Callable[[object], str | None]
 ) -> Container:
     """A dict, tuple or list as a new container."""
     keys = tuple(value) if isinstance(value, dict) else ()

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from rushlight.capture import explain_entries
 from rushlight.compiler.report import is_compiled
 from rushlight.ir.spec.propose import propose
 from rushlight.ir.spec.specification import ParamsSpec
-from rushlight.support.errors import require
+from rushlight.support.errors import fail
 
 
-def propose_specs(function: Any) -> list[ParamsSpec]:
+def propose_specs(function: object) -> list[ParamsSpec]:
     """A specification for each graph of a compiled function, the oldest first. Covered ones are left out.
 
     Each takes the arguments that the graph's guards on sizes take: `rl.compile(function, specs=...)` makes artifacts
     that nothing is guarded in, and with a `domain` proves that no call is left out. Sizes of the first calls are hints.
     """
-    require(is_compiled(function), "A001", "propose_specs: this was not compiled", function=type(function).__name__)
+    if not is_compiled(function):
+        fail("A001", "propose_specs: this was not compiled", function=type(function).__name__)
     found = [entry.observed for entry in reversed(explain_entries(function))]
     return propose([item for item in found if item is not None])

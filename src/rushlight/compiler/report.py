@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TypeGuard
 
 from rushlight.capture import CompiledFunction, CompiledModule, explain_entries
 from rushlight.support.frozen import frozen
@@ -26,12 +26,12 @@ class Report:
     cache_misses: int
 
 
-def is_compiled(function: Any) -> bool:
+def is_compiled(function: object) -> TypeGuard[CompiledFunction | CompiledModule]:
     """Whether something is what `rl.compile` returned."""
     return isinstance(function, CompiledFunction | CompiledModule)
 
 
-def report(*functions: Any) -> Report:
+def report(*functions: object) -> Report:
     """The report of compiled functions and modules; others count as nothing."""
     compiled = [function for function in functions if is_compiled(function)]
     entries = [explain_entries(function) for function in compiled]

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
-from rushlight.capture import CompiledModule, explain_entries
+from rushlight.capture import CompiledFunction, CompiledModule, explain_entries
 from rushlight.capture.entry.entry import Entry
 from rushlight.compiler.report import is_compiled
 from rushlight.support.frozen import frozen
@@ -118,7 +117,7 @@ def shape_report(*functions: object) -> ShapeReport:
     return ShapeReport(tuple([_function(function) for function in functions if is_compiled(function)]))
 
 
-def _function(function: Any) -> FunctionShapes:
+def _function(function: CompiledFunction | CompiledModule) -> FunctionShapes:
     compiled = function._compiled if isinstance(function, CompiledModule) else function
     name = getattr(compiled, "__qualname__", None) or type(compiled.function).__name__
     return FunctionShapes(name, tuple([_graph(entry) for entry in reversed(explain_entries(function))]))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from rushlight.capture import CompiledFunction, CompiledModule
 from rushlight.capture.program import Program
@@ -14,6 +14,7 @@ from rushlight.capture.values import Constant, Container, Output, Template
 from rushlight.data.checkpoint import load as load_tensors
 from rushlight.data.checkpoint import save as save_tensors
 from rushlight.eager.handle import Handle
+from rushlight.eager.tensor import Tensor
 from rushlight.export.dims import argument_names, specification
 from rushlight.export.expression import names_in
 from rushlight.export.inputs import Input, State
@@ -36,7 +37,7 @@ def export(
     args: tuple[object, ...] = (),
     kwargs: Mapping[str, object] | None = None,
     *,
-    dynamic_shapes: str | ParamsSpec | Mapping[str, object] | tuple[object, ...] | list[Any] | None = None,
+    dynamic_shapes: str | ParamsSpec | Mapping[str, object] | Sequence[object] | None = None,
     strict: bool = False,
 ) -> ExportedProgram:
     """The graph of a function or module, for all arguments that fit a specification.
@@ -58,7 +59,8 @@ def export(
         function = mod._orig_mod
     elif isinstance(mod, CompiledFunction):
         function = mod.function
-    require(callable(function), "A001", "export: this cannot be called", value=type(mod).__name__)
+    if not callable(function):
+        fail("A001", "export: this cannot be called", value=type(mod).__name__)
     require(isinstance(args, tuple), "A001", "export: args is a tuple", args=type(args).__name__)
     named = dict(kwargs or {})
     names = argument_names(function, args)
@@ -94,7 +96,7 @@ class _State:
     """The tensors of a module by name; a function has none."""
 
     def __init__(self, function: object) -> None:
-        self.tensors: dict[str, Any] = {}
+        self.tensors: dict[str, Tensor] = {}
         self.kinds: dict[str, str] = {}
         self.ties: dict[str, str] = {}
         self.names: dict[int, str] = {}
@@ -108,7 +110,7 @@ class _State:
             kept = function.state_dict()
             self.kinds = {name: kind if name in kept else "volatile" for name, kind in self.kinds.items()}
 
-    def _add(self, name: str, tensor: object, kind: str) -> None:
+    def _add(self, name: str, tensor: Tensor, kind: str) -> None:
         first = self.names.setdefault(id(tensor), name)
         if first != name:
             self.ties[name] = first
@@ -124,7 +126,7 @@ class _Maker:
         self.opened = opened
         self.state = state
         self.names = names
-        self.constants: dict[str, Any] = {}
+        self.constants: dict[str, Tensor] = {}
 
     def made(self) -> ExportedProgram:
         """The program."""
@@ -171,6 +173,7 @@ class _Maker:
         found = self.state.names.get(id(tensor))
         if found is not None:
             return Input("parameter" if self.state.kinds[found] == "parameter" else "buffer", name, found)
+        assert isinstance(tensor, Tensor)
         self.constants[name] = tensor
         return Input("constant", name, name)
 

@@ -6,7 +6,7 @@ import enum
 import inspect
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, NoReturn, cast
 
 from rushlight.eager.handle import Handle
 from rushlight.ir.spec.leaf import ConstSpec, FloatSpec, IntSpec, TensorSpec
@@ -36,7 +36,7 @@ class Dim:
     DYNAMIC: ClassVar[Policy] = Policy.DYNAMIC
     STATIC: ClassVar[Policy] = Policy.STATIC
 
-    def __new__(cls, name: str, *, min: int | None = None, max: int | None = None) -> Any:
+    def __new__(cls, name: str, *, min: int | None = None, max: int | None = None) -> object:
         """The variable."""
         return ShapeVar(name, 0 if min is None else min, max)
 
@@ -53,7 +53,7 @@ class Given:
     asks: bool
 
 
-def argument_names(function: Any, args: Sequence[Any]) -> tuple[str, ...]:
+def argument_names(function: Any, args: Sequence[object]) -> tuple[str, ...]:
     """The names of positional arguments, as the function has them; those of *args are numbered."""
     known: tuple[str, ...] | None = getattr(function, "argument_names", None)
     if known is not None and len(known) == len(args):
@@ -85,18 +85,18 @@ def specification(
 class _Maker:
     """Makes the specification of one call."""
 
-    def __init__(self, said: Any) -> None:
+    def __init__(self, said: object) -> None:
         taken = {item.name for item in _variables(said)}
         self.names = (name for name in map("s{}".format, itertools.count()) if name not in taken)
         self.examples: dict[str, int] = {}
         self.asks = False
 
-    def given(self, names: Sequence[str], args: tuple[Any, ...], kwargs: dict[str, Any], said: Any) -> Given:
+    def given(self, names: Sequence[str], args: tuple[object, ...], kwargs: dict[str, object], said: Any) -> Given:
         """The specification; without a word on sizes all are open as far as the program allows."""
-        parts: list[Any] = [Policy.AUTO] * len(args)
-        named: dict[str, Any] = dict.fromkeys(kwargs, Policy.AUTO)
+        parts: list[object] = [Policy.AUTO] * len(args)
+        named: dict[str, object] = dict.fromkeys(kwargs, Policy.AUTO)
         if isinstance(said, Mapping):
-            said = cast(Mapping[str, Any], said)
+            said = cast(Mapping[str, object], said)
             fits = set(said) <= {*names, *kwargs}
             _require(fits, f"it names {sorted(said)}, and they are {[*names, *kwargs]}")
             parts = [said.get(name) for name in names]
@@ -107,10 +107,10 @@ class _Maker:
             _require(len(said) == count, f"it has {len(said)} entries, and they are {count}")
             parts, named = list(said[: len(args)]), dict(zip(kwargs, said[len(args) :], strict=True))
         items = [self.item(value, part, name) for value, part, name in zip(args, parts, names, strict=True)]
-        rest = {name: self.item(value, named[name], name) for name, value in kwargs.items()}
+        rest: dict[str, Any] = {name: self.item(value, named[name], name) for name, value in kwargs.items()}
         return Given(ParamsSpec(*items, **rest), self.examples, self.asks)
 
-    def item(self, value: Any, said: Any, path: str) -> Any:
+    def item(self, value: Any, said: Any, path: str) -> object:
         """The specification of one argument."""
         if isinstance(value, Handle):
             return self.tensor(value, said, path)
@@ -127,7 +127,7 @@ class _Maker:
             return {key: self.item(part, parts.get(key), f"{path}[{key!r}]") for key, part in value.items()}
         return self.number(value, said, path)
 
-    def number(self, value: Any, said: Any, path: str) -> Any:
+    def number(self, value: Any, said: object, path: str) -> object:
         """The specification of an argument that is no tensor."""
         if said is None or said is Policy.STATIC or type(value) not in (int, float):
             plain = value is None or isinstance(value, (bool, int, float, str))
@@ -143,7 +143,7 @@ class _Maker:
         """The specification of a tensor."""
         sizes = [optimization_hint(size) for size in tensor.form.type.shape]
         if said is None or isinstance(said, Policy):
-            entries: list[Any] = [said] * len(sizes)
+            entries: list[object] = [said] * len(sizes)
         elif isinstance(said, Mapping):
             places = {dim % len(sizes) if -len(sizes) <= dim < len(sizes) else dim: it for dim, it in said.items()}
             fits = set(places) <= set(range(len(sizes)))
@@ -156,7 +156,7 @@ class _Maker:
         dims = [self.dim(size, entry, f"dim {at} of {path}") for at, (size, entry) in enumerate(zip(sizes, entries))]
         return TensorSpec(tensor.form.dtype, dims)
 
-    def dim(self, size: int, said: Any, path: str) -> Any:
+    def dim(self, size: int, said: object, path: str) -> int | ShapeExpr:
         """A dim of a specification."""
         if said is None or said is Policy.STATIC:
             return size
@@ -164,8 +164,8 @@ class _Maker:
             return self.fresh(size, said is Policy.AUTO, 0)
         if isinstance(said, int):
             _require(said == size, f"{path} is {size} in the example, not {said}")
-        else:
-            _require(isinstance(said, ShapeExpr), f"for {path} there is {said!r}, no Dim, integer or None")
+        elif not isinstance(said, ShapeExpr):
+            _refuse(f"for {path} there is {said!r}, no Dim, integer or None")
         return said
 
     def fresh(self, value: int, auto: bool, lower: int | None) -> ShapeVar:
@@ -181,11 +181,15 @@ def _variables(said: object) -> Iterator[ShapeVar]:
     if isinstance(said, ShapeExpr):
         yield from said.variables
     elif isinstance(said, (Mapping, tuple, list)):
-        parts: Iterable[Any] = said.values() if isinstance(said, Mapping) else said
+        parts: Iterable[object] = said.values() if isinstance(said, Mapping) else said
         for part in parts:
             yield from _variables(part)
 
 
 def _require(fits: bool, otherwise: str) -> None:
     if not fits:
-        fail("C035", f"export: dynamic_shapes does not fit the arguments: {otherwise}")
+        _refuse(otherwise)
+
+
+def _refuse(reason: str) -> NoReturn:
+    fail("C035", f"export: dynamic_shapes does not fit the arguments: {reason}")

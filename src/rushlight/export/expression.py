@@ -9,7 +9,7 @@ from typing import Any
 
 from rushlight.support.errors import fail
 
-_BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+_BINARY: dict[type[ast.operator], Callable[[float, float], float]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
@@ -20,7 +20,7 @@ _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
 }
 
 
-def evaluated(text: str, names: Mapping[str, object]) -> Any:
+def evaluated(text: str, names: Mapping[str, Any]) -> Any:
     """The value of an expression of `names`, numbers, arithmetic and abs(); C009 of any other text."""
     try:
         return _value(ast.parse(text, mode="eval").body, names)
@@ -33,7 +33,7 @@ def names_in(text: str) -> set[str]:
     return {node.id for node in ast.walk(ast.parse(text, mode="eval")) if isinstance(node, ast.Name)} - {"abs"}
 
 
-def _value(node: ast.expr, names: Mapping[str, object]) -> Any:
+def _value(node: ast.expr, names: Mapping[str, Any]) -> Any:
     if isinstance(node, ast.Constant) and type(node.value) in (int, float):
         return node.value
     if isinstance(node, ast.Name):

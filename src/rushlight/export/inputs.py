@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
+from rushlight.eager.tensor import Tensor
 from rushlight.ir.graph import Call
 from rushlight.support.frozen import frozen
 
@@ -39,7 +39,7 @@ class State:
     `state_dict()` leaves out. `ties` are further names of parameters and buffers.
     """
 
-    tensors: Mapping[str, Any]
+    tensors: Mapping[str, Tensor]
     kinds: Mapping[str, str]
     ties: Mapping[str, str]
-    constants: Mapping[str, Any]
+    constants: Mapping[str, Tensor]

@@ -12,8 +12,9 @@ from rushlight.eager.execution.operands import flatten
 from rushlight.eager.handle import Handle
 from rushlight.eager.memory import array_of
 from rushlight.ir.graph import NUMBER, RELAYOUT, RESULT, Call, Graph, Inner
+from rushlight.ir.type import TensorType
 from rushlight.ir.value import map_operands, map_sizes
-from rushlight.ops import Operator, control
+from rushlight.ops import control
 from rushlight.support.errors import fail
 from rushlight.support.provenance import replayed
 from rushlight.sym import (
@@ -28,6 +29,7 @@ from rushlight.sym import (
     substitute,
 )
 from rushlight.sym.condition import normalized
+from rushlight.term import Op
 
 
 class Interpreter:
@@ -41,7 +43,7 @@ class Interpreter:
         self.checks = list(checks)
         self._check()
 
-    def run(self, graph: Graph, inputs: Sequence[Any]) -> dict[int, Any]:
+    def run(self, graph: Graph, inputs: Sequence[object]) -> dict[int, Any]:
         """The values of a graph's calls, by identity."""
         values: dict[int, Any] = {id(call): value for call, value in zip(graph.parameters, inputs, strict=True)}
         for call in graph.calls:
@@ -68,8 +70,7 @@ class Interpreter:
             return operands[0]
         if call.op is RESULT:
             return operands[0][call.attr("index")]
-        op: Any = call.op
-        driver = _DRIVERS.get(op)
+        driver = _DRIVERS.get(call.op)
         if driver is not None:
             return driver(self, call, operands)
         unbacked_outputs = call.op.unbacked_outputs
@@ -77,7 +78,7 @@ class Interpreter:
         placed = any(isinstance(item, Handle) for item in flatten(operands))  # else its device is an attribute
         return dispatch(call.op, operands, attrs) if placed else call_function(call.op, operands, attrs)
 
-    def body(self, inner: Inner, operands: Sequence[Any]) -> list[Any]:
+    def body(self, inner: Inner, operands: Sequence[Handle]) -> list[Handle]:
         """What a graph that a call holds makes of operands. They are all inputs of it, read or not."""
         if STATE.tracer is not None:
             for item in operands:
@@ -122,7 +123,7 @@ class Interpreter:
             fail("R002", str(item), frame=item.frame, **values)
 
 
-def bind(type_: Any, value: Any, sizes: dict[SizeExpr, Size]) -> None:
+def bind(type_: TensorType, value: Handle, sizes: dict[SizeExpr, Size]) -> None:
     """Learns the symbols that a type shows from the tensor that has it."""
     for size, found in zip(type_.shape, value.form.type.shape, strict=True):
         if isinstance(size, SizeExpr) and is_symbol(size):
@@ -132,26 +133,26 @@ def bind(type_: Any, value: Any, sizes: dict[SizeExpr, Size]) -> None:
             sizes.setdefault(stride, found)
 
 
-def _cond(run: Interpreter, call: Call, operands: Any) -> Any:
+def _cond(run: Interpreter, call: Call, operands: tuple[Any, ...]) -> object:
     predicate, given = operands
     one, other = call.attr("branches")
     return flow.cond(predicate, lambda: run.body(one, given), lambda: run.body(other, given))
 
 
-def _while(run: Interpreter, call: Call, operands: Any) -> Any:
+def _while(run: Interpreter, call: Call, operands: tuple[Any, ...]) -> object:
     carries, others = operands
     question, step = call.attr("bodies")
 
-    def goes_on(*carried: Handle) -> Any:
+    def goes_on(*carried: Handle) -> object:
         return run.body(question, [*carried, *others])[0]
 
     return flow.while_loop(goes_on, lambda *carried: tuple(run.body(step, [*carried, *others])), tuple(carries))
 
 
-def _scan(run: Interpreter, call: Call, operands: Any) -> Any:
+def _scan(run: Interpreter, call: Call, operands: tuple[Any, ...]) -> object:
     carries, xs, others = operands
 
-    def step(carried: list[Any], slices: list[Any]) -> tuple[list[Any], list[Any]]:
+    def step(carried: list[Handle], slices: list[Handle]) -> tuple[list[Handle], list[Handle]]:
         found = run.body(call.attr("body"), [*carried, *slices, *others])
         return found[: len(carries)], found[len(carries) :]
 
@@ -159,6 +160,6 @@ def _scan(run: Interpreter, call: Call, operands: Any) -> Any:
     return [*last, *stacked]
 
 
-_DRIVERS: Mapping[Operator, Callable[[Interpreter, Call, Any], Any]] = MappingProxyType(
+_DRIVERS: Mapping[Op, Callable[[Interpreter, Call, tuple[Any, ...]], object]] = MappingProxyType(
     {control.cond: _cond, control.while_loop: _while, control.scan: _scan}
 )

@@ -11,6 +11,7 @@ from rushlight.eager.dispatch import STATE, Scope
 from rushlight.eager.handle import Handle
 from rushlight.eager.random import random_state
 from rushlight.eager.symbols import SymBool, holds, unwrap_size, wrap_size
+from rushlight.eager.tensor import Parameter
 from rushlight.eager.tracing import TracedNumber
 from rushlight.export.expression import evaluated
 from rushlight.export.interpret import Interpreter, bind
@@ -44,6 +45,7 @@ class ExportedModule(Module):
             owner, key = self._owner(name)
             kind = program.state.kinds[name]
             if kind == "parameter":
+                assert isinstance(tensor, Parameter)
                 owner.register_parameter(key, tensor)
             else:
                 owner.register_buffer(key, tensor, persistent=kind == "buffer")
@@ -62,7 +64,7 @@ class ExportedModule(Module):
             owner = owner._modules[part]
         return owner, key
 
-    def forward(self, *args: object, **kwargs: object) -> Any:
+    def forward(self, *args: object, **kwargs: object) -> object:
         """Run the program. C022 where the arguments do not fit it, R002 where a check fails."""
         program = self.program
         leaves = program.spec.arguments(args, kwargs)
@@ -106,8 +108,8 @@ class _Draws:
 
     def __init__(self, program: Parts) -> None:
         starts = sorted({int(item.target) for item in program.inputs if item.kind == "ordinal"})
-        self.seed: Any = None
-        self.ordinals: dict[int, Any] = {}
+        self.seed: object = None
+        self.ordinals: dict[int, object] = {}
         if not program.draws:
             return
         if starts[:1] != [0]:
@@ -127,7 +129,7 @@ class _Built:
         self.names = names
         self.run = run
 
-    def value(self, template: Template) -> Any:
+    def value(self, template: Template) -> object:
         """The value of a template."""
         if isinstance(template, Output):
             return self.outputs[template.place]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
 
 from rushlight.eager.handle import Handle
 from rushlight.ir.spec.specification import ParamsSpec
@@ -35,7 +34,7 @@ def ordinal_of(text: str) -> int | None:
     return None if found is None else int(found[1])
 
 
-def kinds_of(leaves: Sequence[object]) -> list[Any]:
+def kinds_of(leaves: Sequence[object]) -> list[object]:
     """The leaves of a call as specifications know them. What is run call by call takes elements in any order."""
     return [row_major(leaf.form.type) if isinstance(leaf, Handle) else leaf for leaf in leaves]
 

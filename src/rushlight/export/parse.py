@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
-from typing import Any
 
 from rushlight.capture.source import ArgumentSource
 from rushlight.capture.values import Constant, Container, InputRef, Number, Output, SizeOf, Template
-from rushlight.eager.tensor import Parameter
+from rushlight.eager.tensor import Parameter, Tensor
 from rushlight.export.inputs import Input, State
 from rushlight.export.program import ExportedProgram
 from rushlight.export.text import MAGIC
@@ -26,7 +25,7 @@ from rushlight.term import Reader, TermSyntaxError
 KINDS = ("parameter", "buffer", "constant", "argument", "seed", "ordinal", "number")
 
 
-def parse_program(text: str, tensors: Mapping[str, object], constants: Mapping[str, object]) -> ExportedProgram:
+def parse_program(text: str, tensors: Mapping[str, Tensor], constants: Mapping[str, Tensor]) -> ExportedProgram:
     """The program that `text` denotes, with its tensors. Errors: C009, with the line; P005 for another format."""
     try:
         return _program(text, tensors, constants)
@@ -36,7 +35,7 @@ def parse_program(text: str, tensors: Mapping[str, object], constants: Mapping[s
         raise error("C009", f"export: the text is damaged: {type(cause).__name__}: {cause}") from cause
 
 
-def _program(text: str, tensors: Mapping[str, object], constants: Mapping[str, object]) -> ExportedProgram:
+def _program(text: str, tensors: Mapping[str, Tensor], constants: Mapping[str, Tensor]) -> ExportedProgram:
     lines = text.split("\n")
     require(lines[0] == MAGIC, "P005", "export: not an exported program of this version", start=lines[0][:40])
     reader = _HeaderReader()
@@ -67,7 +66,7 @@ def _program(text: str, tensors: Mapping[str, object], constants: Mapping[str, o
     return ExportedProgram(graph, opened, names, reader.inputs, template, reader.draws, state)
 
 
-def _as_kind(tensor: Any, kind: str) -> Any:
+def _as_kind(tensor: Tensor, kind: str) -> Tensor:
     return Parameter(tensor.detach(), tensor.requires_grad) if kind == "parameter" else tensor
 
 
@@ -87,7 +86,7 @@ def _require_parts(template: Template, outputs: int, leaves: int) -> None:
     require(fits, "C009", "export: the result is of other outputs", outputs=outputs)
 
 
-def _require_types(graph: Graph, inputs: Sequence[Input], tensors: Mapping[str, Any]) -> None:
+def _require_types(graph: Graph, inputs: Sequence[Input], tensors: Mapping[str, Tensor]) -> None:
     """P002 where a tensor is not what the graph takes."""
     require(len(inputs) == len(graph.parameters), "C009", "export: the graph has other inputs", inputs=len(inputs))
     for item, call in zip(inputs, graph.parameters, strict=True):
@@ -192,7 +191,7 @@ _RULES: Mapping[str, Callable[[_HeaderReader, str], None]] = MappingProxyType(
 class _Atoms(TypeReader):
     """The words of a result."""
 
-    def parse_atom(self, word: str, reader: Reader) -> Any:
+    def parse_atom(self, word: str, reader: Reader) -> object:
         """An output, an argument, a number, or a size."""
         if word == "output":
             return Output(int(reader.next()))
@@ -213,7 +212,7 @@ def _template(reader: Reader) -> Template:
                 reader.accept(",")
             return Container(kind, tuple(items))
     if reader.accept("{"):
-        entries: list[tuple[Any, Template]] = []
+        entries: list[tuple[object, Template]] = []
         while not reader.accept("}"):
             key = reader.value()
             reader.expect(":")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from rushlight.build.decompose import to_primitives
 from rushlight.export.module import ExportedModule
 from rushlight.export.parts import Parts
@@ -19,7 +17,7 @@ class ExportedProgram(Parts):
     """
 
     @property
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, object]:
         """Parameters and persistent buffers by name."""
         return self.module().state_dict()
 

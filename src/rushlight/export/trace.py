@@ -47,7 +47,7 @@ class ExportRecorder(Recorder):
     tracer_class = ExportTracer
     tracer: ExportTracer
 
-    def container_namer(self) -> Callable[[Any], str | None]:
+    def container_namer(self) -> Callable[[object], str | None]:
         """No container has a text: a program makes those that it returns."""
         return lambda value: None
 
@@ -60,7 +60,7 @@ class ExportRecorder(Recorder):
 class Tracing:
     """Traces one function on one example."""
 
-    def __init__(self, function: object, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
+    def __init__(self, function: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]) -> None:
         self.function = function
         self.args = args
         self.kwargs = kwargs
@@ -93,7 +93,7 @@ class Tracing:
         recorder = ExportRecorder(self.function, walk, names, Frozen(walk, False), numbers)
         recorder.tracer.outside = self.outside
 
-        def stand_in(place: int, name: str, value: object) -> Any:
+        def stand_in(place: int, name: str, value: object) -> object:
             return aot.stand_in(opened, recorder, place, name, value)
 
         with Scope(grad=True, inference=False, excluded=STATE.excluded | AUTOGRAD):

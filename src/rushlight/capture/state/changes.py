@@ -19,10 +19,10 @@ WHOLE = slice(None)
 class Copy(NamedTuple):
     """The copy that a function is given of a list or dict among its arguments, and what was in it."""
 
-    copy: Any
-    original: Any
+    copy: object
+    original: object
     text: str
-    before: dict[Any, Any]
+    before: dict[object, object]
 
     @staticmethod
     def of(copy: object, original: object, text: str) -> Copy:
@@ -30,7 +30,7 @@ class Copy(NamedTuple):
         return Copy(copy, original, text, entries_of(copy))
 
 
-def changed_state(walk: StateWalk, names: Callable[[Any], str]) -> Iterator[tuple[Leaf, Any]]:
+def changed_state(walk: StateWalk, names: Callable[[object], str]) -> Iterator[tuple[Leaf, Any]]:
     """What the program has put in the place of what it reached, has added, or has taken away (MISSING)."""
     leaves = {(id(leaf.container), leaf.key): leaf for leaf in walk.leaves}
 
@@ -61,7 +61,7 @@ def changed_state(walk: StateWalk, names: Callable[[Any], str]) -> Iterator[tupl
 
 
 def state_sources(
-    changed: Sequence[tuple[Leaf, object]], walk: StateWalk, given: Collection[int], names: Callable[[Any], str]
+    changed: Sequence[tuple[Leaf, object]], walk: StateWalk, given: Collection[int], names: Callable[[object], str]
 ) -> dict[int, StateSource]:
     """Sources of the tensors that the program replaces, by identity. Each call reads the container's entry.
 
@@ -83,8 +83,8 @@ def state_sources(
 
 
 def changed_entries(
-    before: Mapping[object, object], now: Mapping[object, object], stays: Callable[[Any, Any], bool]
-) -> Iterator[tuple[Any, Any]]:
+    before: Mapping[object, object], now: Mapping[object, object], stays: Callable[[object, object], bool]
+) -> Iterator[tuple[object, object]]:
     """The entries to take away (MISSING) and those to set, in this order: then the order of entries is right too."""
     kept = [key for key in before if key in now]
     keys = list(now)
@@ -98,7 +98,7 @@ def changed_entries(
             yield key, value
 
 
-def changed_arguments(copies: Sequence[Copy], walk: StateWalk) -> Iterator[tuple[str, Any, Any]]:
+def changed_arguments(copies: Sequence[Copy], walk: StateWalk) -> Iterator[tuple[str, object, Any]]:
     """What the program did to its copies: the text of the argument, key, and value; a list is given as a WHOLE.
 
     Errors: C003 where the argument can be reached in two ways, so that there are two copies.
@@ -121,13 +121,13 @@ def changed_arguments(copies: Sequence[Copy], walk: StateWalk) -> Iterator[tuple
                 yield text, key, value
 
 
-def state_effects(changed: Iterable[tuple[Leaf, object]], values: Callable[[Any], Template]) -> Iterator[Effect]:
+def state_effects(changed: Iterable[tuple[Leaf, object]], values: Callable[[object], Template]) -> Iterator[Effect]:
     """What becomes of the containers that a function reaches by itself; `values` makes templates."""
     for leaf, now in changed:
         yield Effect(leaf.container, leaf.key, Deleted() if now is MISSING else values(now), leaf.path)
 
 
-def argument_effects(copies: Sequence[Copy], walk: StateWalk, values: Callable[[Any], Template]) -> Iterator[Effect]:
+def argument_effects(copies: Sequence[Copy], walk: StateWalk, values: Callable[[object], Template]) -> Iterator[Effect]:
     """What becomes of the containers among its arguments."""
     for text, key, now in changed_arguments(copies, walk):
         if key is WHOLE:
@@ -138,8 +138,8 @@ def argument_effects(copies: Sequence[Copy], walk: StateWalk, values: Callable[[
 
 
 def container_namer(
-    walk: StateWalk, copies: Sequence[Copy], names: Callable[[Any], str]
-) -> Callable[[Any], str | None]:
+    walk: StateWalk, copies: Sequence[Copy], names: Callable[[object], str]
+) -> Callable[[object], str | None]:
     """A function from a container to its text in the entry's function. None for one that the call makes."""
 
     def reached(value: object) -> str | None:

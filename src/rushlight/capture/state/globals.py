@@ -10,7 +10,6 @@ import functools
 import sys
 from collections.abc import Iterable, Iterator
 from types import CodeType, FunctionType, MethodType, ModuleType
-from typing import Any
 
 _OURS = frozenset({"rushlight", "numpy", "ml_dtypes", "llvmlite"}) | sys.stdlib_module_names
 
@@ -31,11 +30,11 @@ class ReachableGlobals:
         self.functions: list[FunctionType] = []
         self.names: set[str] = set()
         self._seen: set[int] = set()
-        self._stack: list[Any] = list(roots)
+        self._stack: list[object] = list(roots)
         while self._stack:
             self._visit(self._stack.pop())
 
-    def variables(self) -> Iterator[tuple[dict[str, Any], str, str]]:
+    def variables(self) -> Iterator[tuple[dict[str, object], str, str]]:
         """The globals that the functions name: where they are, their names, and what to call them in messages.
 
         Those of modules that they name too, as in `settings.RATE`.
@@ -85,7 +84,7 @@ class ReachableGlobals:
         self._stack += contents(function)
 
 
-def contents(function: FunctionType) -> list[Any]:
+def contents(function: FunctionType) -> list[object]:
     """The values of a function's closure and defaults."""
     values = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
     for cell in function.__closure__ or ():

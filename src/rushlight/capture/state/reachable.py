@@ -14,18 +14,29 @@ from functools import partial
 from operator import is_, is_not
 from threading import local
 from types import BuiltinFunctionType, CellType, FunctionType, MethodType, ModuleType
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from rushlight.capture.state.globals import ReachableGlobals, names_in
 from rushlight.eager.handle import Handle
 from rushlight.support.errors import fail
 
+_Opened = TypeVar("_Opened")
 MARK = "__rushlight_state__"
 PREPARE = "__rushlight_prepare__"  # of a class: called before its instance is walked, with a list for what undoes that
 MISSING = object()
 PLAIN = frozenset({type(None), bool, int, float, str, bytes})
 _COLLECTIONS = (set, deque, bytearray)
 _NO_STATE = (type, local, FunctionType, BuiltinFunctionType, MethodType, ModuleType, CellType, Handle)
+
+
+class Entries(Protocol):
+    """What holds values by key and can be assigned to: a dict, a list, a CellBox."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, key: Any, /) -> Any: ...
+
+    def __setitem__(self, key: Any, value: Any, /) -> None: ...
 
 
 @dataclass(slots=True)
@@ -36,12 +47,12 @@ class Leaf:
     function is traced. If `type_only`, the program depends only on the value's type; if `unread`, not on the value.
     """
 
-    container: Any
+    container: Entries
     key: Any
     value: Any
     path: str
     runtime: bool
-    stand_in: Any = None
+    stand_in: object = None
     type_only: bool = False
     unread: bool = False
 
@@ -49,14 +60,14 @@ class Leaf:
         """Puts a stand-in in its place."""
         self.stand_in = self.container[self.key] = value
 
-    def now(self) -> Any:
+    def now(self) -> object:
         """The value in its place, MISSING if there is none."""
         try:
             return self.container[self.key]
         except (KeyError, ValueError):
             return MISSING
 
-    def text(self, names: Callable[[Any], str]) -> str:
+    def text(self, names: Callable[[object], str]) -> str:
         """Its place in the text of an entry's function, which calls objects by `names`."""
         key = names(self.key) if isinstance(self.key, Handle) else repr(self.key)
         return f"{names(self.container)}[{key}]"
@@ -83,7 +94,7 @@ class CellBox:
     def __len__(self) -> int:
         return 1
 
-    def __getitem__(self, key: int) -> Any:
+    def __getitem__(self, key: int) -> object:
         return self.cell.cell_contents
 
     def __setitem__(self, key: int, value: object) -> None:
@@ -100,20 +111,20 @@ class StateWalk:
     """
 
     leaves: list[Leaf] = field(default_factory=list)
-    containers: list[tuple[Any, str]] = field(default_factory=list)
-    objects: list[tuple[Any, str]] = field(default_factory=list)
+    containers: list[tuple[Entries, str]] = field(default_factory=list)
+    objects: list[tuple[Entries, str]] = field(default_factory=list)
     tensors: list[Handle] = field(default_factory=list)
-    marked: list[Any] = field(default_factory=list)
-    before: dict[int, dict[Any, Any]] = field(default_factory=dict)
+    marked: list[object] = field(default_factory=list)
+    before: dict[int, dict[object, object]] = field(default_factory=dict)
     collections: list[tuple[Any, str]] = field(default_factory=list)
     names: frozenset[str] = frozenset()
-    skipped: Collection[tuple[int, Any]] = ()
+    skipped: Collection[tuple[int, object]] = ()
 
     def add(self, value: object, path: str) -> None:
         """Walks one root."""
         self._walk(value, path, False)
 
-    def bind(self, container: Any, key: Any, path: str) -> None:
+    def bind(self, container: Entries, key: object, path: str) -> None:
         """Takes a variable as a leaf, and walks its value."""
         value = container[key]
         self.leaves.append(Leaf(container, key, value, path, False))
@@ -179,14 +190,14 @@ class StateWalk:
             else:
                 continue
             for key, item, place in items:
-                if not isinstance(value, tuple):
+                if isinstance(value, (dict, list)):
                     self.leaves.append(Leaf(value, key, item, place, runtime))
                 if type(item) not in PLAIN and (id(value), key) not in self.skipped:
                     stack.append((item, place, runtime))
 
     def _opened(
-        self, container: object, path: str, form: str, kind: list[tuple[Any, str]]
-    ) -> Iterator[tuple[Any, Any, str]]:
+        self, container: _Opened, path: str, form: str, kind: list[tuple[_Opened, str]]
+    ) -> Iterator[tuple[object, object, str]]:
         if id(container) in self.before:
             return
         entries = self.before[id(container)] = entries_of(container)
@@ -195,24 +206,24 @@ class StateWalk:
             if kind is not self.objects or key in self.names:
                 yield key, item, path + form.format(key if form == ".{}" else _key_text(key))
 
-    def _of_tuple(self, value: tuple[object, ...], path: str) -> Iterator[tuple[Any, Any, str]]:
+    def _of_tuple(self, value: tuple[object, ...], path: str) -> Iterator[tuple[object, object, str]]:
         for index, item in enumerate(value):
             if isinstance(item, Handle):
                 self.tensors.append(item)
             yield index, item, f"{path}[{index}]"
 
 
-def entries_of(container: Any) -> dict[Any, Any]:
+def entries_of(container: Any) -> dict[object, object]:
     """The entries of a container, by key or by place."""
     return dict(container) if isinstance(container, dict) else dict(enumerate(container))
 
 
-def differs(container: Any, before: tuple[Any, ...]) -> bool:
+def differs(container: Collection[object], before: tuple[object, ...]) -> bool:
     """Whether a collection has other objects, or the same in another order."""
     return len(container) != len(before) or any(map(is_not, container, before))
 
 
-def _restore(container: Any, before: dict[Any, Any]) -> None:
+def _restore(container: Any, before: dict[object, object]) -> None:
     if not isinstance(container, dict):
         container[:] = before.values()
     elif all(map(is_, container, before)) and len(container) == len(before):
@@ -230,7 +241,7 @@ def _key_text(key: object) -> str:
 
 
 def walk_function(
-    function: object, arguments: list[tuple[str, Any]], skipped: Collection[tuple[int, object]] = ()
+    function: object, arguments: list[tuple[str, object]], skipped: Collection[tuple[int, object]] = ()
 ) -> StateWalk:
     """What a function reaches, but through `skipped` leaves (the container's identity, and the key).
 
@@ -256,7 +267,7 @@ def walk_function(
 def _walked(
     root: FunctionType | None,
     bound: object,
-    arguments: list[tuple[str, Any]],
+    arguments: list[tuple[str, object]],
     names: frozenset[str],
     skipped: Collection[tuple[int, object]],
 ) -> StateWalk:
@@ -293,7 +304,7 @@ def _is_plain(value: object) -> bool:
 
 
 def walk_prepared(
-    function: object, arguments: list[tuple[str, Any]], undo: list[Callable[[], None]] | None = None
+    function: object, arguments: list[tuple[str, object]], undo: list[Callable[[], None]] | None = None
 ) -> StateWalk:
     """What a function reaches, once that is ready for it. What takes back how it was made ready is added to `undo`."""
     walk = walk_function(function, arguments)

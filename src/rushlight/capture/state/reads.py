@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable
-from typing import Any
 
 from rushlight.capture.state.reachable import MARK, PLAIN, Leaf, StateWalk
 from rushlight.eager.handle import Handle
@@ -62,7 +61,7 @@ def _marked_class(cls: type) -> type:
     return next(base for base in cls.__mro__ if MARK in vars(base))
 
 
-def _noted(self: object, name: str) -> Any:
+def _noted(self: object, name: str) -> object:
     """What reads an attribute of an instance meanwhile."""
     reads = _active.get(threading.get_ident())
     if reads is not None:
@@ -71,13 +70,13 @@ def _noted(self: object, name: str) -> Any:
 
 
 def forget_unread(
-    walk: StateWalk, reads: Reads, written: set[int], again: Callable[[set[tuple[int, Any]]], StateWalk]
+    walk: StateWalk, reads: Reads, written: set[int], again: Callable[[set[tuple[int, object]]], StateWalk]
 ) -> None:
     """Takes out of a walk what the function reaches only through attributes that it did not read.
 
     `written` are the containers that it writes to, by identity; `again` walks as before, past some leaves.
     """
-    skipped: set[tuple[int, Any]] = set()
+    skipped: set[tuple[int, object]] = set()
     values: set[int] = set()
     deep = False
     for leaf in walk.leaves:

@@ -8,11 +8,11 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Sequence
 from operator import attrgetter
 from types import CodeType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from rushlight.capture.arguments import Names
 from rushlight.capture.guard import Guard
-from rushlight.capture.state.reachable import Leaf
+from rushlight.capture.state.reachable import Entries, Leaf
 from rushlight.eager.handle import Handle, moves
 from rushlight.eager.tensor_meta import TensorMeta
 from rushlight.runtime.allocator import Storage
@@ -20,7 +20,7 @@ from rushlight.runtime.native import functions
 
 _MEMORY = attrgetter("storage", "form", "offset")
 # The classes that keep their entries as a dict, 0, or as a list, 1, does.
-_KINDS = {dict: 0, defaultdict: 0, OrderedDict: 0, list: 1}
+_KINDS: dict[type, int] = {dict: 0, defaultdict: 0, OrderedDict: 0, list: 1}
 
 
 class Memory(NamedTuple):
@@ -28,7 +28,7 @@ class Memory(NamedTuple):
 
     storage: Storage | None
     form: TensorMeta
-    offset: Any
+    offset: int
 
 
 class Snapshot:
@@ -40,7 +40,7 @@ class Snapshot:
     __slots__ = ("_moves", "_others", "_same", "_table", "_table_at", "containers", "leaves", "memory", "tensors")
 
     def __init__(
-        self, containers: Sequence[tuple[Any, str]], leaves: Sequence[Leaf], tensors: Sequence[Handle]
+        self, containers: Sequence[tuple[Entries, str]], leaves: Sequence[Leaf], tensors: Sequence[Handle]
     ) -> None:
         self.containers = containers
         self.leaves = leaves
