@@ -217,3 +217,32 @@ def test_a_failed_capture_leaves_everything_as_it_was() -> None:
         rl.compile(step)(rl.ones(1, 2))
     assert list(log.items()) == [("a", 1), ("b", 2)]
     assert layer.weight.grad is None and not optimizer.state_dict()["state"]
+
+
+@pytest.mark.parametrize("present", [True, False])
+def test_gradients_that_are_cleared_are_gone_at_every_call(present: bool) -> None:
+    weight = nn.Parameter(rl.ones(3))
+
+    def function(x: Any) -> Any:
+        weight.grad = None
+        return x * 2
+
+    compiled = rl.compile(function)
+    for has_gradient in (present, True, False):
+        weight.grad = rl.ones(3) if has_gradient else None
+        compiled(rl.ones(3))
+        assert weight.grad is None
+
+
+def test_gradients_of_arguments_are_cleared() -> None:
+    x = rl.ones(3, requires_grad=True)
+
+    def function(x: Any) -> Any:
+        x.grad = None
+        return x * 2
+
+    compiled = rl.compile(function)
+    for _ in range(2):
+        x.grad = rl.ones(3)
+        compiled(x)
+        assert x.grad is None

@@ -278,7 +278,7 @@ class Recorder:
             if id(tensor) not in self.gradients_before or tensor.gradient is None:
                 continue
             now = tensor.gradient.grad
-            if now is self.gradients_before[id(tensor)] or now is self.placeholders.get(id(tensor)):
+            if now is self.placeholders.get(id(tensor), self.gradients_before[id(tensor)]):
                 continue
             gradients.append((tensor, flatten_value(now, classify, reached)))
         for fake in self.arguments.values():
