@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -186,7 +186,7 @@ def resnet_convolutions(size: int) -> Iterator[Convolution]:
 
 def resnet_weights(rng: np.random.Generator, size: int) -> Inputs:
     """Random weights of a size that keeps values near one, and statistics as if it had been trained."""
-    made: dict[str, Any] = {}
+    made: Inputs = {}
     for one in resnet_convolutions(size):
         fan = one.inner * one.kernel**2
         made[f"{one.name}.weight"] = normal(rng, one.outer, one.inner, one.kernel, one.kernel, scale=(2 / fan) ** 0.5)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -20,7 +19,7 @@ def numpy_work(case: Case, inputs: Inputs) -> Work:
     return numpy_models.MODELS[case.program](inputs, **case.options)
 
 
-def flat(result: Any) -> list[Array]:
+def flat(result: object) -> list[Array]:
     """The arrays of a result: one, or nested lists of them."""
     if isinstance(result, list | tuple):
         return [array for one in result for array in flat(one)]

@@ -11,9 +11,10 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from rushlight.bench import worker
+from rushlight.bench.records import Record
 from rushlight.support.errors import error, fail
 
 FAREWELL = 10  # seconds that a worker has to end by itself
@@ -98,7 +99,7 @@ class Contestant:
         self._process: subprocess.Popen[bytes] | None = None
         self._said = folder / f"{kind.name}.txt"
 
-    def ask(self, do: str, **values: object) -> dict[str, Any]:
+    def ask(self, do: str, **values: object) -> Record:
         """An answer: its `status` is "ready", or another with a `reason`. A worker that dies or is late is one too."""
         if self._process is None:
             greeting = self._start()
@@ -122,7 +123,7 @@ class Contestant:
             process.wait()
         process.stdout.close()
 
-    def _start(self) -> dict[str, Any]:
+    def _start(self) -> Record:
         arguments = (self.kind.framework, self.kind.mode, str(self.threads))
         line = command(self.python, *arguments, **variables(self.kind.framework, self.threads))
         with self._said.open("wb") as errors:
@@ -131,7 +132,7 @@ class Contestant:
             )
         return self._exchange({"do": "hello"})
 
-    def _exchange(self, question: dict[str, object]) -> dict[str, Any]:
+    def _exchange(self, question: dict[str, object]) -> Record:
         process = self._process
         assert process is not None and process.stdin is not None and process.stdout is not None
         try:

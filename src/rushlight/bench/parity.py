@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import rushlight as rl
 from rushlight.bench.llvm_text import Function, functions_of
 from rushlight.bench.models import MODELS, Extent, SmallModel
-from rushlight.bench.records import Work
+from rushlight.bench.records import Record, Work
 from rushlight.bench.reports.tables import Table, duration
 from rushlight.bench.serving import estimate, time_calls
 from rushlight.bench.timing import Turn, ratio, rounds_within, spread, take_turns
@@ -90,7 +90,7 @@ class Artifact:
         self.name = name
         self._work = work
 
-    def ask(self, do: str, **values: Any) -> dict[str, Any]:
+    def ask(self, do: str, **values: Any) -> Record:
         """A sample."""
         assert do == "sample"
         if values["warm"]:
@@ -110,7 +110,7 @@ class Compiled:
         self.kind = kind
         self._compiled = rl.compile(model, dynamic=None if kind != "constant" else False)
 
-    def inputs(self, sizes: Sequence[int]) -> tuple[Any, ...]:
+    def inputs(self, sizes: Sequence[int]) -> tuple[rl.Tensor, ...]:
         """Inputs of these sizes, marked where they are unbacked."""
         made = self._record.inputs(*sizes)
         if self.kind == "unbacked":
@@ -120,7 +120,7 @@ class Compiled:
                         rl.compiler.mark_unbacked(tensor, dim, hint=tensor.shape[dim])
         return made
 
-    def __call__(self, inputs: Sequence[object]) -> Any:
+    def __call__(self, inputs: Sequence[object]) -> object:
         """What the model gives, compiled."""
         with rl.no_grad():
             return self._compiled(*inputs)

@@ -12,8 +12,11 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]
 Inputs = dict[str, Array]
-Work = Callable[[], Any]
+Work = Callable[[], object]
 """One call of what is measured. It returns when the result is there."""
+
+Record = dict[str, Any]
+"""A JSON object: a worker's answer, or a part of a run's results."""
 
 SEED = 20240611
 TOLERANCES: dict[str, float] = {"float32": 1e-4, "bfloat16": 1e-2, "int8": 0.0}

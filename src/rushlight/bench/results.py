@@ -6,16 +6,15 @@ import statistics
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from rushlight.bench.checking import reference
 from rushlight.bench.contestants import OURS
-from rushlight.bench.records import Array, Case
+from rushlight.bench.records import Array, Case, Record
 from rushlight.bench.timing import Entrant, Turn, ratio, rounds_within, spread, take_turns
 
-Record = dict[str, Any]
 CEILING_SECONDS = 0.01  # that a sample of a ceiling takes, about
 
 

@@ -9,13 +9,13 @@ import traceback
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol, TextIO
+from typing import Protocol, TextIO
 
 import numpy as np
 
 from rushlight.bench.catalog import CASES
 from rushlight.bench.checking import worst_difference
-from rushlight.bench.records import Array, Case, Inputs, Work
+from rushlight.bench.records import Array, Case, Inputs, Record, Work
 from rushlight.support import clock
 
 MORE_CALLS = 3
@@ -44,7 +44,7 @@ class Caught:
     """Keeps the exception that its block ended with, whatever it is, and goes on."""
 
     def __init__(self) -> None:
-        self.answer: dict[str, Any] = {}
+        self.answer: Record = {}
 
     def __enter__(self) -> Caught:
         return self
@@ -66,18 +66,18 @@ class Server:
         self.host = host
         self.work: Work | None = None
 
-    def answer(self, question: dict[str, Any]) -> dict[str, Any]:
+    def answer(self, question: Record) -> Record:
         """The answer to `hello`, `prepare`, `sample` or `forget`."""
         with Caught() as caught:
             return {"status": "ready", **ANSWERS[question.pop("do")](self, **question)}
         self.work = None
         return caught.answer
 
-    def hello(self) -> dict[str, Any]:
+    def hello(self) -> Record:
         """Who this is."""
         return {"version": self.host.version}
 
-    def prepare(self, case: str, folder: str) -> dict[str, Any]:
+    def prepare(self, case: str, folder: str) -> Record:
         """Makes the case ready, checks the results of its first calls, and estimates how long a call takes."""
         self.forget()
         self.work = work = self.host.prepare(CASES[case], load(folder, "inputs"))
@@ -93,21 +93,21 @@ class Server:
             return {**answer, "status": "wrong", "reason": where}
         return {**answer, "call_s": estimate(work)}
 
-    def sample(self, repeat: int, warm: bool) -> dict[str, Any]:
+    def sample(self, repeat: int, warm: bool) -> Record:
         """Seconds of one call, as the mean of `repeat` calls; where `warm`, after one that is not timed."""
         assert self.work is not None
         if warm:
             self.work()
         return {"seconds": time_calls(self.work, repeat)}
 
-    def forget(self) -> dict[str, Any]:
+    def forget(self) -> Record:
         """Lets go of the case's memory."""
         self.work = None
         gc.collect()
         return {}
 
 
-ANSWERS: dict[str, Callable[..., dict[str, Any]]] = {
+ANSWERS: dict[str, Callable[..., Record]] = {
     "hello": Server.hello,
     "prepare": Server.prepare,
     "sample": Server.sample,
@@ -135,7 +135,7 @@ def time_calls(work: Work, repeat: int) -> float:
     return (time.perf_counter() - started) / repeat
 
 
-def first(host: Host, case: str, inputs: Inputs) -> dict[str, Any]:
+def first(host: Host, case: str, inputs: Inputs) -> Record:
     """Prepares a case and calls it once. Returns the seconds of that call, and of our compiler's stages."""
     with Caught() as caught:
         work = host.prepare(CASES[case], inputs)

@@ -12,11 +12,10 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 from rushlight.bench.contestants import Kind, command, variables
-from rushlight.bench.records import Case
-from rushlight.bench.results import Record, store
+from rushlight.bench.records import Case, Record
+from rushlight.bench.results import store
 
 STATES = ("off", "empty", "filled")
 
@@ -57,9 +56,7 @@ def measure_starts(
     return {"case": case.name, "contestants": found}
 
 
-def begin(
-    kind: Kind, python: str, case: Case, entry: Record, folder: str, threads: int, limit: float
-) -> dict[str, Any]:
+def begin(kind: Kind, python: str, case: Case, entry: Record, folder: str, threads: int, limit: float) -> Record:
     """One run in each state of the cache, added to the entry; the answer of one that failed."""
     with tempfile.TemporaryDirectory(prefix="rushlight-bench-cache-") as cache:
         for state in STATES:

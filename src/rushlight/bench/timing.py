@@ -6,7 +6,9 @@ import math
 import statistics
 import time
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
+
+from rushlight.bench.records import Record
 
 SAMPLE_SECONDS = 0.02
 MOST_CALLS = 10_000
@@ -20,7 +22,7 @@ class Entrant(Protocol):
 
     name: str
 
-    def ask(self, do: str, **values: object) -> dict[str, Any]:
+    def ask(self, do: str, **values: object) -> Record:
         """The answer to a question."""
         ...
 
@@ -53,13 +55,13 @@ def rounds_within(turns: Sequence[Turn], rounds: int, budget: float) -> int:
     return min(rounds, max(FEWEST_ROUNDS, int(fitting)))
 
 
-def take_turns(turns: Sequence[Turn], rounds: int) -> tuple[dict[str, list[float]], dict[str, dict[str, Any]]]:
+def take_turns(turns: Sequence[Turn], rounds: int) -> tuple[dict[str, list[float]], dict[str, Record]]:
     """Seconds of single calls by contestant, in order, and the answers of contestants that failed.
 
     In each round every contestant has its turn, the first to go changing from round to round.
     """
     seconds: dict[str, list[float]] = {turn.entrant.name: [] for turn in turns}
-    failed: dict[str, dict[str, Any]] = {}
+    failed: dict[str, Record] = {}
     for number in range(rounds):
         for turn in turns if number % 2 == 0 else turns[::-1]:
             name = turn.entrant.name

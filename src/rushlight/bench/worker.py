@@ -52,7 +52,7 @@ def found() -> dict[str, str]:
     return {name: metadata.version(name) for name in there}
 
 
-IMPORTS: dict[str, Callable[[], Any]] = {
+IMPORTS: dict[str, Callable[[], ModuleType]] = {
     "rushlight": lambda: importlib.import_module("rushlight"),
     "torch": lambda: importlib.import_module("torch"),
     "jax": lambda: importlib.import_module("jax"),
@@ -60,7 +60,7 @@ IMPORTS: dict[str, Callable[[], Any]] = {
     "tinygrad": lambda: importlib.import_module("tinygrad"),
     "numpy": lambda: importlib.import_module("numpy"),
 }
-HOSTS: dict[str, Callable[[], Any]] = {
+HOSTS: dict[str, Callable[[], ModuleType]] = {
     "rushlight": lambda: importlib.import_module("rushlight.bench.hosts.pytorch"),
     "torch": lambda: importlib.import_module("rushlight.bench.hosts.pytorch"),
     "jax": lambda: importlib.import_module("rushlight.bench.hosts.jax"),

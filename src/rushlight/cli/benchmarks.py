@@ -19,10 +19,10 @@ from rushlight.bench.copying import CopyBandwidth
 from rushlight.bench.lengths import measure_lengths
 from rushlight.bench.models import MODELS
 from rushlight.bench.peak import FmaPeak
-from rushlight.bench.records import Case
+from rushlight.bench.records import Case, Record
 from rushlight.bench.reports.page import as_html
 from rushlight.bench.reports.tables import aligned, as_markdown, as_text
-from rushlight.bench.results import Ceiling, Ceilings, Record, measure
+from rushlight.bench.results import Ceiling, Ceilings, measure
 from rushlight.bench.startup import measure_starts
 from rushlight.runtime import llvm
 from rushlight.support.errors import error, fail

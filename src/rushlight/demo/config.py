@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import Any
 
 from rushlight.support.errors import fail, require
 from rushlight.support.frozen import frozen
@@ -68,16 +67,16 @@ class Config:
                 fail("A002", f"demo: {name} is a number", value=value)
         return Config(**known)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, float]:
         """The fields by name."""
         return asdict(self)
 
     @staticmethod
-    def from_dict(values: Any) -> Config:
+    def from_dict(values: object) -> Config:
         """The config of a checkpoint; P005 when it is not one of ours."""
         kinds = {field.name: type(field.default) for field in fields(Config)}
-        ours = isinstance(values, dict) and {name: type(value) for name, value in values.items()} == kinds
-        require(ours, "P005", "demo: the checkpoint's config is not one of this demo")
+        if not isinstance(values, dict) or {name: type(value) for name, value in values.items()} != kinds:
+            fail("P005", "demo: the checkpoint's config is not one of this demo")
         return Config(**values)
 
 

@@ -6,7 +6,6 @@ import hashlib
 import sysconfig
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,7 +54,7 @@ class Corpus:
         return np.linspace(0, len(self.held_out) - length, count).astype(np.int64)
 
 
-def windows_at(text: Bytes, starts: NDArray[Any], length: int) -> NDArray[np.int64]:
+def windows_at(text: Bytes, starts: NDArray[np.int64], length: int) -> NDArray[np.int64]:
     """The bytes from each start on, [len(starts), length]."""
     return text[starts[:, None] + np.arange(length)].astype(np.int64)
 

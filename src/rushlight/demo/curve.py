@@ -16,7 +16,7 @@ def can_draw() -> bool:
     return importlib.util.find_spec("matplotlib") is not None
 
 
-def draw_curve(path: Path, losses: Sequence[float], held_out: Sequence[tuple[int, float]], four_gram: float) -> None:
+def draw_curve(path: Path, losses: Sequence[float], held_out: Sequence[tuple[float, float]], four_gram: float) -> None:
     """Draws the loss of each step, the held-out losses as (step, loss), and the 4-gram's as a line."""
     figure: Any = importlib.import_module("matplotlib.figure").Figure(figsize=SIZE_INCHES, layout="tight")
     axes = figure.subplots()

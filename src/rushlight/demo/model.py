@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import rushlight as rl
 
@@ -25,12 +24,12 @@ class Block(rl.nn.Module):
         self.widen = rl.nn.Linear(width, 4 * width)
         self.narrow = rl.nn.Linear(4 * width, width)
 
-    def forward(self, x: object) -> Any:
+    def forward(self, x: rl.Tensor) -> rl.Tensor:
         """[batch, length, width] in and out."""
         x = x + self.attend(self.norm1(x))
         return x + self.narrow(F.gelu(self.widen(self.norm2(x))))
 
-    def attend(self, x: Any) -> Any:
+    def attend(self, x: rl.Tensor) -> rl.Tensor:
         """Each position looks at itself and those before it."""
         batch, length, width = x.shape
         split = self.query_key_value(x).view(batch, length, 3, self.heads, width // self.heads)
@@ -61,14 +60,14 @@ class GPT(rl.nn.Module):
                 elif name.endswith("bias"):
                     parameter.zero_()
 
-    def forward(self, tokens: Any) -> Any:
+    def forward(self, tokens: rl.Tensor) -> rl.Tensor:
         """[batch, length] of int64 to [batch, length, 256]."""
         x = self.token(tokens) + self.position.weight[: tokens.shape[1]]
         for block in self.blocks:
             x = block(x)
         return F.linear(self.norm(x), self.token.weight)
 
-    def loss(self, windows: Any) -> Any:
+    def loss(self, windows: rl.Tensor) -> rl.Tensor:
         """Mean cross-entropy in nats per byte of windows [batch, length + 1]. The first byte is only an input."""
         logits = self(windows[:, :-1])
         return F.cross_entropy(logits.reshape(-1, VOCABULARY), windows[:, 1:].reshape(-1))

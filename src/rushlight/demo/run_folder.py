@@ -61,18 +61,18 @@ class RunFolder:
         head = {"program": PROGRAM, "format": FORMAT, "config": config.to_dict(), "step": step}
         rl.save({**head, **state}, self.checkpoint)
 
-    def lines(self) -> list[dict[str, Any]]:
+    def lines(self) -> list[dict[str, float]]:
         """The log's whole lines; what a crash cut short is left out."""
         return list(_read_lines(self.log)) if self.log.exists() else []
 
     @contextmanager
-    def logging(self, kept: list[dict[str, Any]]) -> Generator[Callable[[dict[str, Any]], None]]:
+    def logging(self, kept: list[dict[str, float]]) -> Generator[Callable[[dict[str, float]], None]]:
         """Gives the function that appends a line to the log, which starts with the lines `kept`."""
         self.write_text(self.log.name, "".join([json.dumps(line) + "\n" for line in kept]))
         with writing(self.log):
             file = self.log.open("ab", buffering=0)
 
-        def append(line: dict[str, object]) -> None:
+        def append(line: dict[str, float]) -> None:
             data = (json.dumps(line, allow_nan=False) + "\n").encode()
             with writing(self.log):
                 if file.write(data) < len(data):
@@ -133,7 +133,7 @@ def writing(path: Path) -> Generator[None]:
         raise error("P003", f"demo: {path} could not be written: {cause.strerror or cause}") from cause
 
 
-def _read_lines(path: Path) -> Iterator[dict[str, Any]]:
+def _read_lines(path: Path) -> Iterator[dict[str, float]]:
     for line in path.read_text(encoding="utf-8").splitlines():
         try:
             yield json.loads(line)

@@ -6,7 +6,6 @@ import platform
 import time
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from rich.console import Console
@@ -160,8 +159,8 @@ def _account(trainer: Trainer) -> list[str]:
     """Five lines on what the compiler did."""
     if not any(rl.compiler.is_compiled(function) for function in trainer.functions.values()):
         return ["compiler       not used for whole steps (--eager): each operator ran as a kernel of its own"]
-    report: Any = rl.compiler.report(*trainer.functions.values())
-    step: Any = rl.compiler.report(trainer.functions["training step"])
+    report = rl.compiler.report(*trainer.functions.values())
+    step = rl.compiler.report(trainer.functions["training step"])
     return [
         f"graphs         {report.graphs}: {', '.join(trainer.functions)}; compiled again {report.recompiles} times",
         f"kernels        {step.kernels} in the training step, in {step.launches} launches; {report.kernels} in all",

@@ -45,8 +45,8 @@ class Trainer:
         rl.manual_seed(config.seed)
         self.model = GPT(config.layers, config.heads, config.width, config.context).to(self.device)
         self.optimizer = make_optimizer(self.model, config.learning_rate, config.weight_decay)
-        compiled: Callable[[Any], Any] = (lambda function: function) if way.eager else rl.compile
-        self.functions: dict[str, Any] = {
+        compiled = (lambda function: function) if way.eager else rl.compile
+        self.functions: dict[str, Callable[[rl.Tensor], Any]] = {
             "training step": compiled(make_step(self.model, self.optimizer)),
             "held-out loss": compiled(make_held_out(self.model)),
             "next byte": compiled(make_next_byte(self.model)),
@@ -74,11 +74,11 @@ class Trainer:
         self.model.eval()
         return self.functions["next byte"](self.tensor(tokens)).numpy()
 
-    def tensor(self, tokens: Tokens) -> Any:
+    def tensor(self, tokens: Tokens) -> rl.Tensor:
         """Tokens as a tensor where the model is."""
         return rl.from_numpy(tokens).to(self.device)
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> dict[str, object]:
         """All that the next step depends on beside the config and the step's number."""
         model, optimizer = self.model.state_dict(), self.optimizer.state_dict()
         return {"model": model, "optimizer": optimizer, "generator": rl.get_rng_state()}

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import rushlight as rl
+from rushlight.demo.model import GPT
 
 MAX_GRADIENT_NORM = 1.0
 
 
-def make_optimizer(model: Any, learning_rate: float, weight_decay: float) -> Any:
+def make_optimizer(model: GPT, learning_rate: float, weight_decay: float) -> rl.optim.Optimizer:
     """AdamW that shrinks matrices alone: vectors are biases and norms, which have reason to be large."""
     matrices = [parameter for parameter in model.parameters() if parameter.dim() >= 2]
     vectors = [parameter for parameter in model.parameters() if parameter.dim() < 2]
@@ -18,16 +18,16 @@ def make_optimizer(model: Any, learning_rate: float, weight_decay: float) -> Any
     return rl.optim.AdamW(groups, lr=learning_rate, betas=(0.9, 0.95))
 
 
-def set_rate(optimizer: Any, rate: float) -> None:
+def set_rate(optimizer: rl.optim.Optimizer, rate: float) -> None:
     """The learning rate of the next step."""
     for group in optimizer.param_groups:
         group["lr"] = rate
 
 
-def make_step(model: Any, optimizer: Any) -> Callable[[Any], tuple[Any, Any]]:
+def make_step(model: GPT, optimizer: rl.optim.Optimizer) -> Callable[[rl.Tensor], tuple[rl.Tensor, rl.Tensor]]:
     """The whole training step as one function: windows [batch, length + 1] in, loss and gradient norm out."""
 
-    def step(windows: Any) -> tuple[Any, Any]:
+    def step(windows: rl.Tensor) -> tuple[rl.Tensor, rl.Tensor]:
         optimizer.zero_grad()
         loss = model.loss(windows)
         loss.backward()
@@ -38,20 +38,20 @@ def make_step(model: Any, optimizer: Any) -> Callable[[Any], tuple[Any, Any]]:
     return step
 
 
-def make_held_out(model: Any) -> Callable[[Any], Any]:
+def make_held_out(model: GPT) -> Callable[[rl.Tensor], rl.Tensor]:
     """The loss of windows, without learning from them."""
 
-    def held_out(windows: Any) -> Any:
+    def held_out(windows: rl.Tensor) -> rl.Tensor:
         with rl.no_grad():
             return model.loss(windows)
 
     return held_out
 
 
-def make_next_byte(model: Any) -> Callable[[Any], Any]:
+def make_next_byte(model: GPT) -> Callable[[rl.Tensor], rl.Tensor]:
     """Logits [256] of the byte after tokens [1, length]."""
 
-    def next_byte(tokens: Any) -> Any:
+    def next_byte(tokens: rl.Tensor) -> rl.Tensor:
         with rl.no_grad():
             return model(tokens)[0, -1]
 

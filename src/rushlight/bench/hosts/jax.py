@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from rushlight.bench.checking import flat
-from rushlight.bench.peers import jax
+from rushlight.bench.peers import JaxArray, jax
 from rushlight.bench.programs import jax_models, jax_ops
 from rushlight.bench.records import Array, Case, Inputs, Work
 from rushlight.bench.serving import Absent
@@ -38,7 +36,7 @@ def waited(work: Work) -> Work:
     return lambda: wait(work())
 
 
-def device_arrays(inputs: Inputs, dtype: str) -> dict[str, Any]:
+def device_arrays(inputs: Inputs, dtype: str) -> dict[str, JaxArray]:
     """JAX's arrays; float32 values become bfloat16 where that is measured."""
     arrays = {name: jax.device_put(value) for name, value in inputs.items()}
     if dtype == "bfloat16":

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from rushlight.bench.checking import flat, numpy_work
@@ -25,7 +23,7 @@ class Numpy:
             raise Absent(UNFAIR[case.program])
         return numpy_work(case, inputs)
 
-    def arrays(self, result: Any) -> list[Array]:
+    def arrays(self, result: object) -> list[Array]:
         """See `Host`."""
         return flat(result)
 

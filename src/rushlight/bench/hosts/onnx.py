@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
-from typing import Any
 
 from rushlight.bench.peers import onnx_helper, onnxruntime
 from rushlight.bench.programs import onnx_models
-from rushlight.bench.programs.onnx_ops import DRAWINGS, Drawing
+from rushlight.bench.programs.onnx_ops import DRAWINGS, Draw, Drawing
 from rushlight.bench.records import Array, Case, Inputs, Work
 from rushlight.bench.serving import Absent
 
@@ -28,7 +27,7 @@ class Session:
         for result in self.session.get_outputs():
             self.binding.bind_output(result.name, "cpu")
 
-    def __call__(self) -> Any:
+    def __call__(self) -> object:
         """The results."""
         self.session.run_with_iobinding(self.binding)
         return self.binding.get_outputs()
@@ -55,12 +54,13 @@ class OnnxRuntime:
             raise Absent("not written for ONNX Runtime, which does not train")
         return Session(model_of(draw, fed), self.options, fed)
 
-    def arrays(self, result: Any) -> list[Array]:
+    def arrays(self, result: object) -> list[Array]:
         """See `Host`."""
+        assert isinstance(result, list | tuple)
         return [value.numpy().copy() for value in result]
 
 
-def model_of(draw: Callable[..., Any], inputs: Mapping[str, Array]) -> bytes:
+def model_of(draw: Draw, inputs: Mapping[str, Array]) -> bytes:
     """A model whose inputs have these shapes and dtypes."""
     drawing = Drawing()
     results = draw(drawing, *inputs)

@@ -46,7 +46,7 @@ def traced(framework: str) -> Function:
 
 def exported(function: Function) -> Function:
     """torch.export of a function, at each call."""
-    program: Any = rl.nn.Module()
+    program = rl.nn.Module()
     program.forward = function
     peer: Any = rl
     return lambda *operands: peer.export.export(program, operands, strict=False)
@@ -70,15 +70,16 @@ class PyTorchApi:
         operands = tuple(tensors.values())
         return lambda: function(*operands)
 
-    def arrays(self, result: Any) -> list[Array]:
+    def arrays(self, result: object) -> list[Array]:
         """See `Host`."""
         if isinstance(result, list | tuple):
             return [array for one in result for array in self.arrays(one)]
+        assert isinstance(result, rl.Tensor)
         tensor = result.detach()
         return [(tensor.to(rl.float32) if tensor.is_floating_point() else tensor).numpy().copy()]
 
 
-def tensor_of(value: Array, dtype: str) -> Any:
+def tensor_of(value: Array, dtype: str) -> rl.Tensor:
     """A tensor in memory of the framework's own; float32 values become bfloat16 where that is measured."""
     tensor = rl.from_numpy(value).clone()
     return tensor.to(rl.bfloat16) if dtype == "bfloat16" and tensor.is_floating_point() else tensor

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from importlib import metadata
-from typing import Any
 
 from rushlight.bench.checking import flat
-from rushlight.bench.peers import tinygrad
+from rushlight.bench.peers import TinygradTensor, tinygrad
 from rushlight.bench.programs.tinygrad_ops import FUNCTIONS
 from rushlight.bench.records import Array, Case, Inputs, Work
 from rushlight.bench.serving import Absent
@@ -27,25 +26,26 @@ class Tinygrad:
         function = FUNCTIONS[case.program]
         tensors = [tensor_of(value, case.dtype) for value in inputs.values()]
 
-        def program(*operands: object) -> tuple[Any, ...]:
+        def program(*operands: TinygradTensor) -> tuple[TinygradTensor, ...]:
             results = function(*operands)
             return tuple([one.realize() for one in (results if isinstance(results, tuple) else (results,))])
 
         jitted, device = tinygrad.TinyJit(program), tinygrad.Device[DEVICE]
 
-        def call() -> Any:
+        def call() -> object:
             results = jitted(*tensors)
             device.synchronize()
             return results
 
         return call
 
-    def arrays(self, result: Any) -> list[Array]:
+    def arrays(self, result: object) -> list[Array]:
         """See `Host`."""
+        assert isinstance(result, list | tuple)
         return flat([one.float().numpy() if one.is_floating_point() else one.numpy() for one in result])
 
 
-def tensor_of(value: Array, dtype: str) -> Any:
+def tensor_of(value: Array, dtype: str) -> TinygradTensor:
     """A tensor on the device; float32 values become bfloat16 where that is measured."""
     tensor = tinygrad.Tensor(value, device=DEVICE)
     return (tensor.cast("bfloat16") if dtype == "bfloat16" else tensor).contiguous().realize()

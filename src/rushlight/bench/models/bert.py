@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 import rushlight as rl
@@ -26,7 +24,7 @@ class Layer(nn.Module):
         self.output_norm = nn.LayerNorm(width)
         self.dropout = nn.Dropout(dropout)
 
-    def forward(self, x: object, padding: object) -> Any:
+    def forward(self, x: rl.Tensor, padding: rl.Tensor) -> rl.Tensor:
         """[batch, length, width] in and out; `padding` [batch, length] is True where nothing is to be seen."""
         seen, _ = self.attention(x, x, x, key_padding_mask=padding, need_weights=False)
         x = self.attention_norm(x + self.dropout(seen))
@@ -45,7 +43,7 @@ class Bert(nn.Module):
         self.layers = nn.ModuleList([Layer(width, heads, dropout) for _ in range(layers)])
         self.pooler = nn.Linear(width, width)
 
-    def forward(self, tokens: Any, mask: Any, types: Any) -> tuple[Any, Any]:
+    def forward(self, tokens: rl.Tensor, mask: rl.Tensor, types: rl.Tensor) -> tuple[rl.Tensor, rl.Tensor]:
         """All [batch, length] of int64; `mask` is 1 for tokens and 0 for padding."""
         positions = rl.arange(tokens.shape[1])
         x = self.norm(self.word(tokens) + self.position(positions) + self.kind(types))
@@ -55,7 +53,7 @@ class Bert(nn.Module):
         return x, rl.tanh(self.pooler(x[:, 0]))
 
 
-def inputs(batch: int, length: int, seed: int = 0) -> tuple[Any, ...]:
+def inputs(batch: int, length: int, seed: int = 0) -> tuple[rl.Tensor, ...]:
     """Tokens, each row's number of them at random, and where the second sentence is."""
     rng = np.random.default_rng(seed)
     counts = rng.integers(1, length + 1, (batch, 1))

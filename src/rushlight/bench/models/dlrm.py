@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 import rushlight as rl
@@ -25,7 +23,7 @@ class DLRM(nn.Module):
         pairs = vectors * (vectors - 1) // 2
         self.top = nn.Sequential(nn.Linear(width + pairs, 64), nn.ReLU(), nn.Linear(64, 1))
 
-    def forward(self, numbers: Any, offsets: Any, *categories: Any) -> Any:
+    def forward(self, numbers: rl.Tensor, offsets: rl.Tensor, *categories: rl.Tensor) -> rl.Tensor:
         """[batch, 13], [3, batch] and three times [categories of all bags] to [batch]."""
         dense = self.bottom(numbers)
         bags = [table(found, start) for table, found, start in zip(self.tables, categories, offsets, strict=True)]
@@ -36,7 +34,7 @@ class DLRM(nn.Module):
         return self.top(rl.cat([dense, pairs], 1)).squeeze(1)
 
 
-def inputs(batch: int, first: int, second: int, third: int, seed: int = 0) -> tuple[Any, ...]:
+def inputs(batch: int, first: int, second: int, third: int, seed: int = 0) -> tuple[rl.Tensor, ...]:
     """Numbers; bags that share `first`, `second` and `third` categories among them, some of them empty."""
     rng = np.random.default_rng(seed)
     numbers = rng.standard_normal((batch, NUMBERS), dtype=np.float32)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 import rushlight as rl
@@ -13,7 +11,7 @@ from rushlight.demo.model import GPT, VOCABULARY
 CONTEXT = 512
 
 
-def inputs(batch: int, length: int, seed: int = 0) -> tuple[Any, ...]:
+def inputs(batch: int, length: int, seed: int = 0) -> tuple[rl.Tensor, ...]:
     """Bytes, [batch, length]."""
     rng = np.random.default_rng(seed)
     return (rl.from_numpy(rng.integers(0, VOCABULARY, (batch, length))),)

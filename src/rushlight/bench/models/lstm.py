@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 import rushlight as rl
@@ -23,13 +21,13 @@ class LanguageModel(nn.Module):
         self.layers = nn.LSTM(width, width, num_layers=2, batch_first=True)
         self.bias = nn.Parameter(rl.zeros(VOCABULARY))
 
-    def forward(self, tokens: object) -> Any:
+    def forward(self, tokens: rl.Tensor) -> rl.Tensor:
         """[batch, length] of int64 to [batch, length, vocabulary]."""
         found, _ = self.layers(self.token(tokens))
         return F.linear(found, self.token.weight, self.bias)
 
 
-def inputs(batch: int, length: int, seed: int = 0) -> tuple[Any, ...]:
+def inputs(batch: int, length: int, seed: int = 0) -> tuple[rl.Tensor, ...]:
     """Tokens."""
     rng = np.random.default_rng(seed)
     return (rl.from_numpy(rng.integers(0, VOCABULARY, (batch, length))),)

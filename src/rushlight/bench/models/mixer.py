@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 import rushlight as rl
@@ -23,7 +21,7 @@ class Mlp(nn.Module):
         self.widen = nn.Linear(width, hidden)
         self.narrow = nn.Linear(hidden, width)
 
-    def forward(self, x: object) -> Any:
+    def forward(self, x: rl.Tensor) -> rl.Tensor:
         """Of the same shape."""
         return self.narrow(F.gelu(self.widen(x)))
 
@@ -38,7 +36,7 @@ class Mixing(nn.Module):
         self.norm2 = nn.LayerNorm(width)
         self.over_channels = Mlp(width, 2 * width)
 
-    def forward(self, x: object) -> Any:
+    def forward(self, x: rl.Tensor) -> rl.Tensor:
         """[batch, places, width] in and out."""
         x = x + self.over_places(self.norm1(x).transpose(1, 2)).transpose(1, 2)
         return x + self.over_channels(self.norm2(x))
@@ -55,13 +53,13 @@ class Mixer(nn.Module):
         self.norm = nn.LayerNorm(width)
         self.head = nn.Linear(width, CLASSES)
 
-    def forward(self, image: object) -> Any:
+    def forward(self, image: rl.Tensor) -> rl.Tensor:
         """[batch, 3, height, width] to [batch, 10]."""
         x = self.grid(self.patches(image)).flatten(2).transpose(1, 2)
         return self.head(self.norm(self.layers(x)).mean(1))
 
 
-def inputs(batch: int, height: int, width: int, seed: int = 0) -> tuple[Any, ...]:
+def inputs(batch: int, height: int, width: int, seed: int = 0) -> tuple[rl.Tensor, ...]:
     """Images."""
     rng = np.random.default_rng(seed)
     return (rl.from_numpy(rng.standard_normal((batch, 3, height, width), dtype=np.float32)),)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+import rushlight as rl
 
 
 class Extent(NamedTuple):
@@ -23,7 +25,7 @@ class SmallModel:
     """
 
     name: str
-    make: Callable[[], Any]
-    inputs: Callable[..., tuple[Any, ...]]
+    make: Callable[[], rl.nn.Module]
+    inputs: Callable[..., tuple[rl.Tensor, ...]]
     dims: tuple[tuple[str | None, ...], ...]
     sizes: Mapping[str, Extent]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 import rushlight as rl
@@ -27,14 +25,14 @@ class ResNet(nn.Module):
         self.layer3 = nn.Sequential(Residual(2 * width, 4 * width, 2), Residual(4 * width, 4 * width, 1))
         self.fc = nn.Linear(4 * width, CLASSES)
 
-    def forward(self, image: object) -> Any:
+    def forward(self, image: rl.Tensor) -> rl.Tensor:
         """[batch, 3, height, width] to [batch, 10]."""
         x = F.relu(self.bn1(self.conv1(image)))
         x = self.layer3(self.layer2(self.layer1(x)))
         return self.fc(x.mean((2, 3)))
 
 
-def inputs(batch: int, height: int, width: int, seed: int = 0) -> tuple[Any, ...]:
+def inputs(batch: int, height: int, width: int, seed: int = 0) -> tuple[rl.Tensor, ...]:
     """Images."""
     rng = np.random.default_rng(seed)
     return (rl.from_numpy(rng.standard_normal((batch, 3, height, width), dtype=np.float32)),)

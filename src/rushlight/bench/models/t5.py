@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -15,7 +14,7 @@ F = nn.functional
 VOCABULARY = 1000
 
 
-def bucket(distance: Any, both: bool, buckets: int, farthest: int) -> Any:
+def bucket(distance: rl.Tensor, both: bool, buckets: int, farthest: int) -> rl.Tensor:
     """The number of a distance's bucket: near ones have one each, far ones share by their logarithm.
 
     `both` keeps half of the buckets for what lies ahead; else that is all in the first.
@@ -44,7 +43,7 @@ class Distances(nn.Module):
         self.farthest = farthest
         self.bias = nn.Embedding(buckets, heads)
 
-    def forward(self, length: object) -> Any:
+    def forward(self, length: int) -> rl.Tensor:
         """[1, heads, length, length]; what lies ahead is -inf unless both directions are looked at."""
         places = rl.arange(length)
         distance = places[None, :] - places[:, None]
@@ -63,13 +62,13 @@ class Attention(nn.Module):
         self.value = nn.Linear(width, width, bias=False)
         self.output = nn.Linear(width, width, bias=False)
 
-    def forward(self, x: Any, other: Any, bias: Any = None) -> Any:
+    def forward(self, x: rl.Tensor, other: rl.Tensor, bias: rl.Tensor | None = None) -> rl.Tensor:
         """[batch, length, width]."""
         query, key, value = self.split(self.query(x)), self.split(self.key(other)), self.split(self.value(other))
         seen = F.scaled_dot_product_attention(query, key, value, attn_mask=bias, scale=1.0)
         return self.output(seen.transpose(1, 2).reshape(x.shape))
 
-    def split(self, x: Any) -> Any:
+    def split(self, x: rl.Tensor) -> rl.Tensor:
         """[batch, heads, length, width / heads]."""
         return x.unflatten(-1, (self.heads, -1)).transpose(1, 2)
 
@@ -88,7 +87,7 @@ class Layer(nn.Module):
         self.widen = nn.Linear(width, 2 * width, bias=False)
         self.narrow = nn.Linear(2 * width, width, bias=False)
 
-    def forward(self, x: object, bias: object, encoded: object = None) -> Any:
+    def forward(self, x: rl.Tensor, bias: rl.Tensor, encoded: rl.Tensor | None = None) -> rl.Tensor:
         """[batch, length, width] in and out."""
         inner = self.own_norm(x)
         x = x + self.own(inner, inner, bias)
@@ -107,7 +106,7 @@ class Stack(nn.Module):
         self.layers = nn.ModuleList([Layer(width, heads, decodes) for _ in range(layers)])
         self.norm = nn.RMSNorm(width, eps=1e-6)
 
-    def forward(self, x: Any, encoded: Any = None) -> Any:
+    def forward(self, x: rl.Tensor, encoded: rl.Tensor | None = None) -> rl.Tensor:
         """[batch, length, width] in and out."""
         bias = self.distances(x.shape[1])
         for layer in self.layers:
@@ -125,14 +124,14 @@ class T5(nn.Module):
         self.encoder = Stack(width, heads, layers, decodes=False)
         self.decoder = Stack(width, heads, layers, decodes=True)
 
-    def forward(self, source: object, target: object) -> Any:
+    def forward(self, source: rl.Tensor, target: rl.Tensor) -> rl.Tensor:
         """[batch, source] and [batch, target] of int64 to [batch, target, vocabulary]."""
         encoded = self.encoder(self.shared(source))
         decoded = self.decoder(self.shared(target), encoded)
         return F.linear(decoded * self.width**-0.5, self.shared.weight)
 
 
-def inputs(batch: int, source: int, target: int, seed: int = 0) -> tuple[Any, ...]:
+def inputs(batch: int, source: int, target: int, seed: int = 0) -> tuple[rl.Tensor, ...]:
     """Tokens of two sequences."""
     rng = np.random.default_rng(seed)
     return tuple([rl.from_numpy(rng.integers(0, VOCABULARY, (batch, length))) for length in (source, target)])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 import rushlight as rl
@@ -37,7 +35,7 @@ class UNet(nn.Module):
         self.fourth = Twice(2 * width, width)
         self.head = nn.Conv2d(width, CLASSES, 1)
 
-    def forward(self, image: object) -> Any:
+    def forward(self, image: rl.Tensor) -> rl.Tensor:
         """[batch, 3, height, width] to [batch, 2, height, width]."""
         first = self.first(image)
         second = self.second(F.max_pool2d(first, 2))
@@ -50,7 +48,7 @@ class UNet(nn.Module):
         return self.head(self.fourth(rl.cat([first, x], 1)))
 
 
-def inputs(batch: int, height: int, width: int, seed: int = 0) -> tuple[Any, ...]:
+def inputs(batch: int, height: int, width: int, seed: int = 0) -> tuple[rl.Tensor, ...]:
     """Images."""
     rng = np.random.default_rng(seed)
     return (rl.from_numpy(rng.standard_normal((batch, 3, height, width), dtype=np.float32)),)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
 
-from rushlight.bench.peers import jax, jnp
+from rushlight.bench.peers import JaxArray, jax, jnp
 from rushlight.bench.programs.jax_ops import convolution, cross_entropy, layer_norm
 from rushlight.bench.records import Work
 
-Arrays = dict[str, Any]
+Arrays = dict[str, JaxArray]
+State = tuple[Arrays, Arrays, JaxArray]  # AdamW's means, means of squares, and number of steps
 BETAS = (0.9, 0.95)
 ADAM_EPSILON = 1e-8
 DECAY = 0.1
@@ -17,24 +17,24 @@ LARGEST_NORM = 1.0
 EPSILON = 1e-5
 
 
-def linear(weights: Arrays, name: str, x: object) -> Any:
+def linear(weights: Arrays, name: str, x: JaxArray) -> JaxArray:
     """x @ weight.T + bias."""
     return x @ weights[f"{name}.weight"].T + weights[f"{name}.bias"]
 
 
-def norm(weights: Arrays, name: str, x: object) -> Any:
+def norm(weights: Arrays, name: str, x: JaxArray) -> JaxArray:
     """LayerNorm."""
     return layer_norm(x, weights[f"{name}.weight"], weights[f"{name}.bias"])
 
 
-def split(weights: Arrays, name: str, x: Any, heads: int) -> Any:
+def split(weights: Arrays, name: str, x: JaxArray, heads: int) -> Sequence[JaxArray]:
     """Query, key and value, each [batch, length, heads, width / heads]."""
     batch, length, width = x.shape
     made = linear(weights, f"{name}.query_key_value", norm(weights, f"{name}.norm1", x))
     return jnp.unstack(made.reshape(batch, length, 3, heads, width // heads), axis=2)
 
 
-def added(weights: Arrays, name: str, x: Any, seen: Any, gelu: str) -> Any:
+def added(weights: Arrays, name: str, x: JaxArray, seen: JaxArray, gelu: str) -> JaxArray:
     """What attention has seen, and then the MLP's result, added to x."""
     x = x + linear(weights, f"{name}.project", seen.reshape(x.shape))
     wide = linear(weights, f"{name}.widen", norm(weights, f"{name}.norm2", x))
@@ -46,7 +46,7 @@ def layers(weights: Arrays) -> range:
     return range(sum([name.endswith("norm1.bias") for name in weights]))
 
 
-def gpt(weights: Arrays, tokens: Any, heads: int, gelu: str) -> Any:
+def gpt(weights: Arrays, tokens: JaxArray, heads: int, gelu: str) -> JaxArray:
     """Logits of every token."""
     x = weights["token.weight"][tokens] + weights["position.weight"][: tokens.shape[1]]
     for layer in layers(weights):
@@ -68,9 +68,11 @@ def gpt_decode(arrays: Arrays, heads: int, gelu: str) -> Work:
     tokens, keys, values = (arrays.pop(name) for name in ("tokens", "keys", "values"))
 
     @jax.jit
-    def decode(weights: Arrays, tokens: Any, keys: Any, values: Any) -> tuple[Any, Any, Any]:
+    def decode(
+        weights: Arrays, tokens: JaxArray, keys: JaxArray, values: JaxArray
+    ) -> tuple[JaxArray, JaxArray, JaxArray]:
         x = weights["token.weight"][tokens] + weights["position.weight"][keys.shape[-2]]
-        made: list[tuple[Any, Any]] = []
+        made: list[tuple[JaxArray, JaxArray]] = []
         for layer in layers(weights):
             name = f"blocks.{layer}"
             query, key, value = split(weights, name, x, heads)
@@ -86,7 +88,7 @@ def gpt_decode(arrays: Arrays, heads: int, gelu: str) -> Work:
     return lambda: decode(arrays, tokens, keys, values)
 
 
-def adamw(weights: Arrays, state: Any, slopes: Arrays, rate: float) -> tuple[Arrays, Any]:
+def adamw(weights: Arrays, state: State, slopes: Arrays, rate: float) -> tuple[Arrays, State]:
     """The weights and the optimizer's state after a step. Decay applies to matrices alone."""
     means, squares, steps = state
     steps = steps + 1
@@ -94,7 +96,7 @@ def adamw(weights: Arrays, state: Any, slopes: Arrays, rate: float) -> tuple[Arr
     squares = {name: value + (1 - BETAS[1]) * (slopes[name] ** 2 - value) for name, value in squares.items()}
     first, second = (1 - beta**steps for beta in BETAS)
 
-    def changed(name: str, weight: Any) -> Any:
+    def changed(name: str, weight: JaxArray) -> JaxArray:
         kept = weight * (1 - rate * DECAY) if weight.ndim >= 2 else weight
         return kept - rate / first * means[name] / (jnp.sqrt(squares[name] / second) + ADAM_EPSILON)
 
@@ -105,11 +107,11 @@ def gpt_step(arrays: Arrays, heads: int, gelu: str, rate: float) -> Work:
     """A training step: the loss, and the norm of the gradients before they are clipped."""
     windows = arrays.pop("windows")
 
-    def loss_of(weights: Arrays, windows: Any) -> Any:
+    def loss_of(weights: Arrays, windows: JaxArray) -> JaxArray:
         logits = gpt(weights, windows[:, :-1], heads, gelu)
         return cross_entropy(logits.reshape(-1, logits.shape[-1]), windows[:, 1:].reshape(-1))
 
-    def step(weights: Arrays, state: object, windows: object) -> Any:
+    def step(weights: Arrays, state: State, windows: JaxArray) -> tuple[Arrays, State, JaxArray, JaxArray]:
         loss, slopes = jax.value_and_grad(loss_of)(weights, windows)
         length = jnp.sqrt(sum([jnp.square(one).sum() for one in slopes.values()]))
         share = jnp.minimum(1.0, LARGEST_NORM / (length + 1e-6))
@@ -118,9 +120,9 @@ def gpt_step(arrays: Arrays, heads: int, gelu: str, rate: float) -> Work:
 
     ready = jax.jit(step, donate_argnums=(0, 1))
     zeros = [{name: jnp.zeros_like(value) for name, value in arrays.items()} for _ in range(2)]
-    held: list[Any] = [arrays, (*zeros, jnp.zeros((), jnp.int32))]
+    held: list[object] = [arrays, (*zeros, jnp.zeros((), jnp.int32))]
 
-    def call() -> Any:
+    def call() -> tuple[JaxArray, JaxArray]:
         *held[:], loss, length = ready(*held, windows)
         return loss, length
 
@@ -131,17 +133,17 @@ def mlp_step(arrays: Arrays, rate: float) -> Work:
     """A training step: the loss."""
     x, targets = arrays.pop("x"), arrays.pop("targets")
 
-    def loss_of(weights: Arrays, x: object, targets: object) -> Any:
+    def loss_of(weights: Arrays, x: JaxArray, targets: JaxArray) -> JaxArray:
         return cross_entropy(linear(weights, "2", jax.nn.relu(linear(weights, "0", x))), targets)
 
-    def step(weights: Arrays, x: object, targets: object) -> tuple[Any, Any]:
+    def step(weights: Arrays, x: JaxArray, targets: JaxArray) -> tuple[Arrays, JaxArray]:
         loss, slopes = jax.value_and_grad(loss_of)(weights, x, targets)
         return {name: weight - rate * slopes[name] for name, weight in weights.items()}, loss
 
     ready = jax.jit(step, donate_argnums=0)
-    held: list[Any] = [arrays]
+    held = [arrays]
 
-    def call() -> Any:
+    def call() -> JaxArray:
         held[0], loss = ready(held[0], x, targets)
         return loss
 
@@ -152,7 +154,7 @@ def resnet(arrays: Arrays) -> Work:
     """Logits of an image."""
     image = arrays.pop("image")
 
-    def layer(weights: Arrays, name: str, normalization: str, x: object, stride: int) -> Any:
+    def layer(weights: Arrays, name: str, normalization: str, x: JaxArray, stride: int) -> JaxArray:
         mean, variance, weight, bias = (
             weights[f"{normalization}.{part}"][:, None, None]
             for part in ("running_mean", "running_var", "weight", "bias")
@@ -161,7 +163,7 @@ def resnet(arrays: Arrays) -> Work:
         return (x - mean) * jax.lax.rsqrt(variance + EPSILON) * weight + bias
 
     @jax.jit
-    def forward(weights: Arrays, image: object) -> Any:
+    def forward(weights: Arrays, image: JaxArray) -> JaxArray:
         x = jax.nn.relu(layer(weights, "conv1", "bn1", image, 2))
         border = ((0, 0), (0, 0), (1, 1), (1, 1))
         x = jax.lax.reduce_window(x, -jnp.inf, jax.lax.max, (1, 1, 3, 3), (1, 1, 2, 2), border)

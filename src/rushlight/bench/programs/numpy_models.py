@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -214,7 +213,7 @@ def gpt_step(inputs: Inputs, heads: int, gelu: str, rate: float) -> Work:
     tokens, targets = inputs["windows"][:, :-1], inputs["windows"][:, 1:].reshape(-1)
     optimizer = AdamW(weights, rate)
 
-    def step() -> tuple[Any, Any]:
+    def step() -> tuple[Array, float]:
         logits, back = gpt(weights, tokens, heads, gelu)
         loss, slope = cross_entropy_gradients(logits.reshape(-1, logits.shape[-1]), targets)
         slopes = back(slope.reshape(logits.shape))
@@ -232,7 +231,7 @@ def mlp_step(inputs: Inputs, rate: float) -> Work:
     """A training step: the loss."""
     weights = {name: value.copy() for name, value in inputs.items() if name not in ("x", "targets")}
 
-    def step() -> Any:
+    def step() -> Array:
         hidden, _ = first = linear(weights, "0", inputs["x"])
         logits, back = linear(weights, "2", np.maximum(hidden, 0))
         loss, slope = cross_entropy_gradients(logits, inputs["targets"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -12,7 +11,7 @@ from rushlight.bench.records import Array
 
 EPSILON = 1e-5
 GROUP = 128  # rows of packed weights that have one scale
-_erf: Any = np.frompyfunc(math.erf, 1, 1)
+_erf: Callable[[Array], Array] = np.frompyfunc(math.erf, 1, 1)
 
 
 def matmul(a: Array, b: Array) -> Array:
@@ -150,7 +149,7 @@ def join_selected(x: Array) -> Array:
     return x[x > 0]
 
 
-FUNCTIONS: dict[str, Callable[..., Any]] = {
+FUNCTIONS: dict[str, Callable[..., object]] = {
     "unbind_split_flip_cat": unbind_split_flip_cat,
     "sum_items": np.sum,
     "join_selected": join_selected,

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
-from rushlight.bench.programs.onnx_ops import EPSILON, Drawing
+from rushlight.bench.programs.onnx_ops import EPSILON, Draw, Drawing
 from rushlight.bench.records import Inputs
 
-Model = tuple[Callable[..., Any], Inputs]
+Model = tuple[Draw, Inputs]
 """What draws the graph, given the names of its inputs; and these inputs."""
 
 

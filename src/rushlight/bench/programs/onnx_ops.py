@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -17,8 +16,8 @@ class Drawing:
     """An ONNX graph being drawn: nodes in order, constants, and a fresh name for each value."""
 
     def __init__(self) -> None:
-        self.nodes: list[Any] = []
-        self.constants: list[Any] = []
+        self.nodes: list[object] = []
+        self.constants: list[object] = []
 
     def call(self, kind: str, *operands: str, **attributes: object) -> str:
         """The name of a node's first result."""
@@ -41,7 +40,7 @@ class Drawing:
         return self.constant(np.array(values, np.int64))
 
 
-Draw = Callable[..., Any]
+Draw = Callable[..., str | tuple[str, ...]]
 
 
 def node(kind: str, **attributes: object) -> Draw:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import rushlight as rl
 from rushlight.bench.programs.pytorch_ops import Function, Modes
@@ -14,7 +13,7 @@ from rushlight.demo.training import MAX_GRADIENT_NORM
 
 F = rl.nn.functional
 nn = rl.nn
-Tensors = dict[str, Any]
+Tensors = dict[str, rl.Tensor]
 BETAS = (0.9, 0.95)
 DECAY = 0.1
 
@@ -32,24 +31,24 @@ class Block(nn.Module):
         self.widen = nn.Linear(width, 4 * width)
         self.narrow = nn.Linear(4 * width, width)
 
-    def forward(self, x: Any) -> Any:
+    def forward(self, x: rl.Tensor) -> rl.Tensor:
         """[batch, length, width] in and out."""
         query, key, value = self.split(x)
         return self.add(x, F.scaled_dot_product_attention(query, key, value, is_causal=True))
 
-    def decode(self, x: Any, keys: Any, values: Any) -> tuple[Any, Any, Any]:
+    def decode(self, x: rl.Tensor, keys: rl.Tensor, values: rl.Tensor) -> tuple[rl.Tensor, rl.Tensor, rl.Tensor]:
         """One position [batch, 1, width] after those whose keys and values are given; with its own."""
         query, key, value = self.split(x)
         keys, values = rl.cat([keys, key], -2), rl.cat([values, value], -2)
         return self.add(x, F.scaled_dot_product_attention(query, keys, values)), key, value
 
-    def split(self, x: Any) -> Any:
+    def split(self, x: rl.Tensor) -> tuple[rl.Tensor, ...]:
         """Query, key and value, each [batch, heads, length, width / heads]."""
         batch, length, width = x.shape
         split = self.query_key_value(self.norm1(x)).view(batch, length, 3, self.heads, width // self.heads)
         return split.permute(2, 0, 3, 1, 4).unbind(0)
 
-    def add(self, x: Any, seen: Any) -> Any:
+    def add(self, x: rl.Tensor, seen: rl.Tensor) -> rl.Tensor:
         """What attention has seen, and then the MLP's result, added to x."""
         x = x + self.project(seen.transpose(1, 2).reshape(x.shape))
         return x + self.narrow(F.gelu(self.widen(self.norm2(x)), approximate="tanh"))
@@ -65,42 +64,42 @@ class GPT2(nn.Module):
         self.blocks = nn.ModuleList([Block(width, heads) for _ in range(layers)])
         self.norm = nn.LayerNorm(width)
 
-    def forward(self, tokens: Any) -> Any:
+    def forward(self, tokens: rl.Tensor) -> rl.Tensor:
         """[batch, length] of int64 to [batch, length, vocabulary]."""
         x = self.token(tokens) + self.position.weight[: tokens.shape[1]]
         for block in self.blocks:
             x = block(x)
         return F.linear(self.norm(x), self.token.weight)
 
-    def decode(self, tokens: Any, keys: Any, values: Any) -> tuple[Any, Any, Any]:
+    def decode(self, tokens: rl.Tensor, keys: rl.Tensor, values: rl.Tensor) -> tuple[rl.Tensor, rl.Tensor, rl.Tensor]:
         """Logits of tokens [batch, 1] after cached ones [layers, batch, heads, cached, width / heads]."""
         x = self.token(tokens) + self.position.weight[keys.shape[-2]]
-        made: list[tuple[Any, Any]] = []
+        made: list[tuple[rl.Tensor, rl.Tensor]] = []
         for number, block in enumerate(self.blocks):
             x, key, value = block.decode(x, keys[number], values[number])
             made.append((key, value))
         logits = F.linear(self.norm(x), self.token.weight)
         return logits, rl.stack([key for key, _ in made]), rl.stack([value for _, value in made])
 
-    def loss(self, windows: Any) -> Any:
+    def loss(self, windows: rl.Tensor) -> rl.Tensor:
         """Mean cross-entropy of each token of the windows [batch, length + 1] but the first."""
         logits = self(windows[:, :-1])
         return F.cross_entropy(logits.reshape(-1, logits.shape[-1]), windows[:, 1:].reshape(-1))
 
 
-def make_gpt(tensors: Tensors, heads: int, gelu: str) -> Any:
+def make_gpt(tensors: Tensors, heads: int, gelu: str) -> GPT | GPT2:
     """A model with these weights: the demo's where the activation is exact, GPT-2 where it is approximate."""
     vocabulary, width = tensors["token.weight"].shape
     context, layers = tensors["position.weight"].shape[0], sum([name.endswith("norm1.bias") for name in tensors])
     if gelu == "tanh":
-        model: Any = GPT2(vocabulary, context, width, layers, heads)
+        model = GPT2(vocabulary, context, width, layers, heads)
     else:
         model = GPT(layers, heads, width, context)
     load(model, tensors)
     return model
 
 
-def load(model: Any, tensors: Tensors) -> None:
+def load(model: nn.Module, tensors: Tensors) -> None:
     """Gives a model the weights among the tensors."""
     state = model.state_dict()
     model.load_state_dict({name: tensors.get(name, value) for name, value in state.items()})
@@ -109,7 +108,7 @@ def load(model: Any, tensors: Tensors) -> None:
 def without_gradients(function: Function) -> Function:
     """The function, recording nothing for derivatives."""
 
-    def forward(*operands: object) -> Any:
+    def forward(*operands: rl.Tensor) -> object:
         with rl.no_grad():
             return function(*operands)
 
@@ -148,7 +147,7 @@ def gpt_step(modes: Modes, tensors: Tensors, heads: int, gelu: str, rate: float)
     optimizer = rl.optim.AdamW(groups, lr=rate, betas=BETAS, fused=True)
     forward, update, windows = modes.part(model.loss), modes.part(optimizer.step), tensors["windows"]
 
-    def step(windows: object) -> tuple[Any, Any]:
+    def step(windows: rl.Tensor) -> tuple[rl.Tensor, rl.Tensor]:
         optimizer.zero_grad()
         loss = forward(windows)
         loss.backward()
@@ -169,7 +168,7 @@ def mlp_step(modes: Modes, tensors: Tensors, rate: float) -> Work:
     forward = modes.part(lambda x, targets: F.cross_entropy(model(x), targets))
     update = modes.part(optimizer.step)
 
-    def step(x: object, targets: object) -> Any:
+    def step(x: rl.Tensor, targets: rl.Tensor) -> rl.Tensor:
         optimizer.zero_grad()
         loss = forward(x, targets)
         loss.backward()
@@ -192,7 +191,7 @@ class Residual(nn.Module):
         short = [nn.Conv2d(inner, outer, 1, stride, bias=False), nn.BatchNorm2d(outer)] if stride != 1 else []
         self.downsample = nn.Sequential(*short)
 
-    def forward(self, x: object) -> Any:
+    def forward(self, x: rl.Tensor) -> rl.Tensor:
         """Half as high and wide where the stride is 2."""
         inner = F.relu(self.bn1(self.conv1(x)))
         return F.relu(self.bn2(self.conv2(inner)) + self.downsample(x))
@@ -211,7 +210,7 @@ class ResNet18(nn.Module):
         self.layer4 = nn.Sequential(Residual(256, 512, 2), Residual(512, 512, 1))
         self.fc = nn.Linear(512, 1000)
 
-    def forward(self, image: object) -> Any:
+    def forward(self, image: rl.Tensor) -> rl.Tensor:
         """[batch, 3, height, width] to [batch, 1000]."""
         x = F.max_pool2d(F.relu(self.bn1(self.conv1(image))), 3, 2, 1)
         x = self.layer4(self.layer3(self.layer2(self.layer1(x))))

@@ -29,60 +29,59 @@ class Modes(NamedTuple):
     open: Callable[[Function], Function]
 
 
-def matmul(a: Any, b: Any) -> Any:
+def matmul(a: rl.Tensor, b: rl.Tensor) -> rl.Tensor:
     """a @ b."""
     return a @ b
 
 
-def int8_matmul(a: object, b: object) -> Any:
+def int8_matmul(a: rl.Tensor, b: rl.Tensor) -> rl.Tensor:
     """a @ b of int8, in int32."""
-    framework: Any = rl
-    return framework._int_mm(a, b)
+    return rl._int_mm(a, b)
 
 
-def int4_matmul(x: Any, w: Any, scales: Any) -> Any:
+def int4_matmul(x: rl.Tensor, w: rl.Tensor, scales: rl.Tensor) -> rl.Tensor:
     """x @ (int4 * scale): each byte of w has two numbers, of rows 2k and 2k + 1; a scale for each group of rows."""
     low, high = w << 4 >> 4, w >> 4
     numbers = rl.stack([low, high], 1).reshape(-1, GROUP, w.shape[1])
     return x @ (numbers.to(x.dtype) * scales[:, None]).reshape(-1, w.shape[1])
 
 
-def pointwise(x: Any, w: Any, b: Any, residual: Any) -> Any:
+def pointwise(x: rl.Tensor, w: rl.Tensor, b: rl.Tensor, residual: rl.Tensor) -> rl.Tensor:
     """gelu(x * w + b) + residual."""
     return F.gelu(x * w + b) + residual
 
 
-def softmax(x: object) -> Any:
+def softmax(x: rl.Tensor) -> rl.Tensor:
     """Along the last dim."""
     return rl.softmax(x, -1)
 
 
-def layer_norm(x: Any, w: Any, b: Any) -> Any:
+def layer_norm(x: rl.Tensor, w: rl.Tensor, b: rl.Tensor) -> rl.Tensor:
     """Along the last dim."""
     return F.layer_norm(x, w.shape, w, b, EPSILON)
 
 
-def rms_norm(x: Any, w: Any) -> Any:
+def rms_norm(x: rl.Tensor, w: rl.Tensor) -> rl.Tensor:
     """Along the last dim."""
     return F.rms_norm(x, w.shape, w, EPSILON)
 
 
-def attention(q: Any, k: Any, v: object) -> Any:
+def attention(q: rl.Tensor, k: rl.Tensor, v: rl.Tensor) -> rl.Tensor:
     """Causal."""
     return F.scaled_dot_product_attention(q, k, v, is_causal=True)
 
 
-def sum_rows(x: Any) -> Any:
+def sum_rows(x: rl.Tensor) -> rl.Tensor:
     """Over the first dim."""
     return x.sum(0)
 
 
-def convolution(x: Any, w: Any) -> Any:
+def convolution(x: rl.Tensor, w: rl.Tensor) -> rl.Tensor:
     """3x3 with a border of one, in as many groups as the weights say."""
     return F.conv2d(x, w, padding=1, groups=x.shape[1] // w.shape[1])
 
 
-def add(*operands: Any) -> Any:
+def add(*operands: rl.Tensor) -> rl.Tensor:
     """The sum, from left to right."""
     return sum(operands[1:], operands[0])
 
@@ -93,7 +92,7 @@ def with_gradients(forward: Function, differentiated: int) -> Callable[[Modes], 
     def ready(modes: Modes) -> Function:
         inner = modes.part(forward)
 
-        def step(*operands: Any) -> tuple[Any, ...]:
+        def step(*operands: rl.Tensor) -> tuple[rl.Tensor, ...]:
             *inputs, slope = operands
             leaves = [leaf.detach().requires_grad_() for leaf in inputs[:differentiated]]
             result = inner(*leaves, *inputs[differentiated:])
@@ -108,7 +107,7 @@ def cross_entropy_gradients(modes: Modes) -> Function:
     """The mean loss, and the gradient of the logits."""
     forward = modes.part(F.cross_entropy)
 
-    def step(logits: Any, targets: Any) -> tuple[Any, Any]:
+    def step(logits: rl.Tensor, targets: rl.Tensor) -> tuple[rl.Tensor, rl.Tensor]:
         leaf = logits.detach().requires_grad_()
         loss = forward(leaf, targets)
         return loss.detach(), rl.autograd.grad(loss, leaf)[0]

@@ -3,44 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
-from rushlight.bench.peers import tinygrad
+from rushlight.bench.peers import TinygradTensor, tinygrad
 
 EPSILON = 1e-5
-Function = Callable[..., Any]
+Function = Callable[..., TinygradTensor | tuple[TinygradTensor, ...]]
 
 
-def int8_matmul(a: Any, b: Any) -> Any:
+def int8_matmul(a: TinygradTensor, b: TinygradTensor) -> TinygradTensor:
     """a @ b of int8, in int32."""
     return a.cast(tinygrad.dtypes.int32) @ b.cast(tinygrad.dtypes.int32)
 
 
-def pointwise(x: Any, w: Any, b: Any, residual: Any) -> Any:
+def pointwise(x: TinygradTensor, w: TinygradTensor, b: TinygradTensor, residual: TinygradTensor) -> TinygradTensor:
     """gelu(x * w + b) + residual; tinygrad's gelu is the approximation, this is the exact one."""
     inner = x * w + b
     return 0.5 * inner * (1 + (inner * 0.5**0.5).erf()) + residual
 
 
-def layer_norm(x: Any, w: Any, b: Any) -> Any:
+def layer_norm(x: TinygradTensor, w: TinygradTensor, b: TinygradTensor) -> TinygradTensor:
     """Along the last dim."""
     return x.layernorm(eps=EPSILON) * w + b
 
 
-def rms_norm(x: Any, w: Any) -> Any:
+def rms_norm(x: TinygradTensor, w: TinygradTensor) -> TinygradTensor:
     """Along the last dim."""
     return x * (x.square().mean(-1, keepdim=True) + EPSILON).rsqrt() * w
 
 
-def attention(q: Any, k: Any, v: Any) -> Any:
+def attention(q: TinygradTensor, k: TinygradTensor, v: TinygradTensor) -> TinygradTensor:
     """Causal."""
     return q.scaled_dot_product_attention(k, v, is_causal=True)
 
 
-def with_gradients(forward: Function) -> Function:
+def with_gradients(forward: Callable[..., TinygradTensor]) -> Function:
     """The result and the operands' gradients. The last operand is the gradient of the result."""
 
-    def step(*operands: object) -> Any:
+    def step(*operands: TinygradTensor) -> tuple[TinygradTensor, ...]:
         *inputs, slope = operands
         result = forward(*inputs)
         return (result, *result.gradient(*inputs, gradient=slope))
@@ -48,13 +47,13 @@ def with_gradients(forward: Function) -> Function:
     return step
 
 
-def cross_entropy_gradients(logits: Any, targets: Any) -> Any:
+def cross_entropy_gradients(logits: TinygradTensor, targets: TinygradTensor) -> tuple[TinygradTensor, ...]:
     """The mean loss, and the gradient of the logits."""
     loss = logits.sparse_categorical_crossentropy(targets)
     return (loss, *loss.gradient(logits))
 
 
-def add(*operands: Any) -> Any:
+def add(*operands: TinygradTensor) -> TinygradTensor:
     """The sum, from left to right."""
     return sum(operands[1:], operands[0])
 

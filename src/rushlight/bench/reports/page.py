@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from html import escape
-from typing import Any
 
+from rushlight.bench.records import Record
 from rushlight.bench.reports.tables import Table, duration, machine_line, tables_of
 
-Record = dict[str, Any]
 STYLE = """
 body { font: 15px/1.45 system-ui, sans-serif; margin: 2rem auto; max-width: 70rem; padding: 0 1rem; color: #222; }
 table { border-collapse: collapse; font-size: 13px; display: block; overflow-x: auto; }

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-Record = dict[str, Any]
+from rushlight.bench.records import Record
+
 UNITS = ((1.0, "s"), (1e-3, "ms"), (0.0, "µs"))
 
 
