@@ -27,6 +27,7 @@ from rushlight.eager.arguments import place
 from rushlight.eager.creation import from_numpy
 from rushlight.eager.handle import Handle, make
 from rushlight.eager.memory import array_of
+from rushlight.eager.tensor import Tensor
 from rushlight.eager.tensor_meta import form_of
 from rushlight.ir.dtype import (
     DType,
@@ -46,6 +47,7 @@ from rushlight.ir.dtype import (
     uint32,
     uint64,
 )
+from rushlight.ir.type import Device
 from rushlight.runtime.descriptor import extent
 from rushlight.support.errors import RushlightError, error, fail, require
 
@@ -72,10 +74,10 @@ CODES: dict[DType, str] = {
 DTYPES: dict[str, DType] = {code: dtype for dtype, code in CODES.items()}
 
 Path = str | os.PathLike[str]
-MapLocation = Any  # a device, its name, a dict of names, or a function of (tensor, name)
+MapLocation = Device | str | Mapping[str, str] | Callable[[Tensor, str], Tensor | None] | None
 
 
-def save(obj: Any, f: Path | BinaryIO) -> None:
+def save(obj: object, f: Path | BinaryIO) -> None:
     """Write tensors, numbers, text, None, and dicts, lists and tuples of them to a file.
 
     The file appears, or takes the place of an earlier one, only when it is complete and on the disk. `f` may also be a
@@ -105,10 +107,10 @@ def load(f: Path | BinaryIO, map_location: MapLocation = None, *, weights_only: 
         fail("A006", "load: weights_only=False would run code from the file", hint="leave weights_only out")
     move = _mover(map_location)
     with _opened(f) as (metadata, names, read):
-        loaded: dict[str, Any] = {}
-        found: dict[tuple[str, bool, str], Any] = {}
+        loaded: dict[str, Tensor] = {}
+        found: dict[tuple[str, bool, str], Tensor] = {}
 
-        def tensor(name: str, requires_grad: bool = False, view: Any = None) -> Any:
+        def tensor(name: str, requires_grad: bool = False, view: Any = None) -> Tensor:
             key = (name, requires_grad, str(view))
             if key not in found:
                 if name not in loaded:
@@ -128,7 +130,7 @@ def load(f: Path | BinaryIO, map_location: MapLocation = None, *, weights_only: 
             raise error("P002", "load: the file's structure is damaged", file=_name(f)) from cause
 
 
-def shared_view(owner: Any, view: Any) -> Any:
+def shared_view(owner: Tensor, view: Any) -> Tensor:
     """A tensor of its own on the storage of a loaded one: all of it, or what `[offset, sizes, strides]` says.
 
     ValueError where that reaches beyond the elements.
@@ -146,7 +148,7 @@ def shared_view(owner: Any, view: Any) -> Any:
 
 
 def _header(tensors: Mapping[str, Handle], metadata: dict[str, str]) -> bytes:
-    entries: dict[str, Any] = {"__metadata__": metadata}
+    entries: dict[str, object] = {"__metadata__": metadata}
     end = 0
     for name in _file_order(tensors):
         tensor = tensors[name]
@@ -246,7 +248,7 @@ def _sync_folder(folder: str) -> None:
             os.close(descriptor)
 
 
-Contents = tuple[Mapping[str, str], list[str], Callable[[str], Any]]
+Contents = tuple[Mapping[str, str], list[str], Callable[[str], Tensor]]
 
 
 @contextlib.contextmanager
@@ -273,13 +275,14 @@ def _opened(f: Path | BinaryIO) -> Generator[Contents]:
         raise error("P001", f"load: {_name(f)} cannot be read: {cause.strerror}") from cause
 
 
-def _from_bytes(data: Any, name: str) -> Contents:
-    require(isinstance(data, bytes), "A001", "load: a path, or a file that is open for reading bytes", file=name)
+def _from_bytes(data: object, name: str) -> Contents:
+    if not isinstance(data, bytes):
+        fail("A001", "load: a path, or a file that is open for reading bytes", file=name)
     entries = dict(cast(list[tuple[str, dict[str, Any]]], deserialize(data)))
     size = int.from_bytes(data[:8], "little")
     metadata = json.loads(data[8 : 8 + size]).get("__metadata__", {})
 
-    def read(name: str) -> Any:
+    def read(name: str) -> Tensor:
         entry = entries[name]
         kind = DTYPES[entry["dtype"]].numpy
         return from_numpy(np.frombuffer(bytearray(entry["data"]), kind).reshape(entry["shape"]))
@@ -306,16 +309,16 @@ def _name(f: Path | BinaryIO) -> str:
     return os.fspath(f) if isinstance(f, str | os.PathLike) else getattr(f, "name", type(f).__name__)
 
 
-def _mover(map_location: MapLocation) -> Callable[[Any], Any]:
+def _mover(map_location: MapLocation) -> Callable[[Tensor], Tensor]:
     if map_location is None:
         return lambda tensor: tensor
     if callable(map_location):
         return lambda tensor: _first(map_location(tensor, "cpu"), tensor)
     if isinstance(map_location, Mapping):
-        map_location = cast(Mapping[str, Any], map_location).get("cpu", "cpu")
+        map_location = map_location.get("cpu", "cpu")
     device = place(map_location)
     return lambda tensor: tensor.to(device)
 
 
-def _first(mapped: Any, tensor: Any) -> Any:
+def _first(mapped: Tensor | None, tensor: Tensor) -> Tensor:
     return tensor if mapped is None else mapped

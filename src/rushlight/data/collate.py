@@ -6,12 +6,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rushlight.eager.creation import as_tensor, tensor
 from rushlight.eager.tensor import Tensor
 from rushlight.ir.dtype import float64
 from rushlight.ops import OPERATORS
 from rushlight.support.errors import error, fail, require
+
+Array = NDArray[np.generic]
 
 
 def default_collate(batch: list[Any]) -> Any:
@@ -23,7 +26,7 @@ def default_collate(batch: list[Any]) -> Any:
     if isinstance(first, Tensor):
         return OPERATORS["stack"](batch)
     if isinstance(first, np.ndarray):
-        return _stacked_arrays(cast(list[np.ndarray[Any, Any]], batch))
+        return _stacked_arrays(cast(list[Array], batch))
     if isinstance(first, np.generic):
         return as_tensor(np.asarray(batch))
     if isinstance(first, bool | int):
@@ -35,13 +38,13 @@ def default_collate(batch: list[Any]) -> Any:
     if isinstance(first, Mapping):
         return _like(first, {name: default_collate([sample[name] for sample in batch]) for name in first})
     if isinstance(first, Sequence):
-        return _collated_sequences(cast(Sequence[Any], first), batch)
+        return _collated_sequences(first, batch)
     raise error(
         "A001", f"default_collate: samples hold tensors, arrays, numbers, dicts or lists, not {type(first).__name__}"
     )
 
 
-def default_convert(data: Any) -> Any:
+def default_convert(data: object) -> Any:
     """Return a sample with its arrays as tensors, for loaders that do not batch."""
     if isinstance(data, np.ndarray | np.generic):
         array = np.asarray(data)
@@ -56,7 +59,7 @@ def default_convert(data: Any) -> Any:
     return data
 
 
-def _stacked_arrays(batch: list[np.ndarray[Any, Any]]) -> Any:
+def _stacked_arrays(batch: list[Array]) -> Tensor:
     array = batch[0]
     if array.dtype.kind in "SUO":
         fail("A001", f"default_collate: arrays of dtype {array.dtype} cannot become tensors")
@@ -65,7 +68,7 @@ def _stacked_arrays(batch: list[np.ndarray[Any, Any]]) -> Any:
     return as_tensor(np.stack(batch))
 
 
-def _collated_sequences(first: Sequence[Any], batch: list[Any]) -> Any:
+def _collated_sequences(first: Sequence[object], batch: list[Sequence[object]]) -> object:
     lengths = {len(sample) for sample in batch}
     require(len(lengths) == 1, "S005", "default_collate: samples differ in length", lengths=sorted(lengths))
     columns = [default_collate(list(column)) for column in zip(*batch, strict=True)]
@@ -74,7 +77,7 @@ def _collated_sequences(first: Sequence[Any], batch: list[Any]) -> Any:
     return columns
 
 
-def _like(example: Mapping[Any, Any], values: dict[Any, Any]) -> Any:
+def _like(example: Mapping[str, object], values: dict[str, object]) -> Mapping[str, object]:
     try:
         return type(example)(values)  # pyright: ignore[reportCallIssue] - most mappings can be made from a dict
     except TypeError:

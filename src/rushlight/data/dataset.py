@@ -6,7 +6,7 @@ import bisect
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Sequence, Sized
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, Protocol, TypeVar, cast
 
 from rushlight.data.permutation import permutation
 from rushlight.eager.boundary import Constructed
@@ -15,6 +15,7 @@ from rushlight.runtime.generator import Generator, default_generator
 from rushlight.support.errors import fail, require, warn
 
 T = TypeVar("T", covariant=True)
+S = TypeVar("S")
 
 
 class Dataset(Constructed, Generic[T]):
@@ -23,7 +24,7 @@ class Dataset(Constructed, Generic[T]):
     def __getitem__(self, index: Any) -> T:
         fail("A006", f"{type(self).__name__}: a Dataset defines __getitem__")
 
-    def __add__(self, other: Dataset[Any]) -> ConcatDataset[Any]:
+    def __add__(self, other: Dataset[S]) -> ConcatDataset[T | S]:
         return ConcatDataset([self, other])
 
 
@@ -36,11 +37,11 @@ class IterableDataset(Dataset[T]):
     def __iter__(self) -> Iterator[T]:
         fail("A006", f"{type(self).__name__}: an IterableDataset defines __iter__")
 
-    def __add__(self, other: Dataset[Any]) -> Any:
+    def __add__(self, other: Dataset[S]) -> Any:
         return ChainDataset([self, other])
 
 
-class TensorDataset(Dataset[tuple[Any, ...]]):
+class TensorDataset(Dataset[tuple[Tensor, ...]]):
     """Rows of tensors of equal first size: sample i is `(a[i], b[i], ...)`."""
 
     tensors: tuple[Tensor, ...]
@@ -51,26 +52,33 @@ class TensorDataset(Dataset[tuple[Any, ...]]):
         require(len(set(sizes)) == 1, "S014", "TensorDataset: tensors differ in their first size", sizes=sizes)
         self.tensors = tensors
 
-    def __getitem__(self, index: Any) -> tuple[Any, ...]:
+    def __getitem__(self, index: object) -> tuple[Tensor, ...]:
         return tuple([tensor[index] for tensor in self.tensors])
 
     def __len__(self) -> int:
         return len(self.tensors[0])
 
 
+class Indexable(Protocol):
+    """A dataset of known length, or a list."""
+
+    def __getitem__(self, index: Any, /) -> object: ...
+    def __len__(self) -> int: ...
+
+
 class StackDataset(Dataset[Any]):
     """Samples of several datasets side by side: tuples from positional ones, dicts from named ones."""
 
-    datasets: Any
+    datasets: tuple[Indexable, ...] | dict[str, Indexable]
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: Indexable, **kwargs: Indexable) -> None:
         require(bool(args) != bool(kwargs), "A002", "StackDataset: takes datasets either by position or by name")
         self.datasets = kwargs or args
         sizes = [len(dataset) for dataset in (kwargs.values() or args)]
         require(len(set(sizes)) == 1, "A002", "StackDataset: datasets differ in length", lengths=sizes)
         self._length = sizes[0]
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: object) -> Any:
         if isinstance(self.datasets, dict):
             return {name: dataset[index] for name, dataset in self.datasets.items()}
         return tuple([dataset[index] for dataset in self.datasets])
@@ -82,20 +90,20 @@ class StackDataset(Dataset[Any]):
 class ConcatDataset(Dataset[T]):
     """Datasets one after the other."""
 
-    datasets: list[Any]
+    datasets: list[Dataset[T]]
     cumulative_sizes: list[int]
 
-    def __init__(self, datasets: Iterable[Dataset[Any]]) -> None:
+    def __init__(self, datasets: Iterable[Dataset[T]]) -> None:
         self.datasets = list(datasets)
         require(bool(self.datasets), "A002", "ConcatDataset: takes at least one dataset")
         iterable = any(isinstance(dataset, IterableDataset) for dataset in self.datasets)
         require(not iterable, "A002", "ConcatDataset: cannot index an IterableDataset", hint="use ChainDataset")
-        self.cumulative_sizes = list(itertools.accumulate([len(dataset) for dataset in self.datasets]))
+        self.cumulative_sizes = list(itertools.accumulate([len(cast(Sized, dataset)) for dataset in self.datasets]))
 
     def __len__(self) -> int:
         return self.cumulative_sizes[-1]
 
-    def __getitem__(self, index: Any) -> T:
+    def __getitem__(self, index: int) -> T:
         length = len(self)
         at = index + length if index < 0 else index
         require(0 <= at < length, "I001", f"ConcatDataset: index {index} is out of range for {length} samples")
@@ -103,13 +111,13 @@ class ConcatDataset(Dataset[T]):
         return self.datasets[which][at - (self.cumulative_sizes[which - 1] if which else 0)]
 
 
-class ChainDataset(IterableDataset[Any]):
+class ChainDataset(IterableDataset[T]):
     """IterableDatasets one after the other."""
 
-    def __init__(self, datasets: Iterable[Dataset[Any]]) -> None:
+    def __init__(self, datasets: Iterable[Dataset[T]]) -> None:
         self.datasets = datasets
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[T]:
         for dataset in self.datasets:
             if not isinstance(dataset, IterableDataset):
                 fail("A001", f"ChainDataset: takes IterableDatasets, not {type(dataset).__name__}")
@@ -122,14 +130,14 @@ class ChainDataset(IterableDataset[Any]):
 class Subset(Dataset[T]):
     """The samples of a dataset at some indices."""
 
-    dataset: Any
+    dataset: Dataset[T]
     indices: Sequence[int]
 
     def __init__(self, dataset: Dataset[T], indices: Sequence[int]) -> None:
         self.dataset = dataset
         self.indices = indices
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: int | list[int]) -> T:
         if isinstance(index, list):
             return self.dataset[[self.indices[one] for one in index]]
         return self.dataset[self.indices[index]]

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from typing import Any, Generic, TypeVar, cast
 
 from rushlight.data.collate import default_collate, default_convert
 from rushlight.data.dataset import Dataset, IterableDataset
 from rushlight.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
-from rushlight.data.worker import Worker, WorkerInfo
+from rushlight.data.worker import Fetch, Worker, WorkerInfo
 from rushlight.eager.boundary import checked
 from rushlight.runtime.generator import Generator, default_generator
 from rushlight.support.errors import fail, require
 
 T = TypeVar("T", covariant=True)
-_END = object()  # a worker's iterable dataset has no more samples
+_END: Any = object()  # a worker's iterable dataset has no more samples
 _ENDLESS = itertools.repeat(None)  # "the next batch", the only task of an iterable dataset
 
 
@@ -33,15 +33,15 @@ class DataLoader(Generic[T]):
         dataset: Dataset[T],
         batch_size: int | None = 1,
         shuffle: bool | None = None,
-        sampler: Sampler[Any] | Iterable[Any] | None = None,
-        batch_sampler: Sampler[list[Any]] | Iterable[list[Any]] | None = None,
+        sampler: Sampler[object] | Iterable[object] | None = None,
+        batch_sampler: Sampler[Sequence[object]] | Iterable[Sequence[object]] | None = None,
         num_workers: int = 0,
-        collate_fn: Callable[[list[Any]], Any] | None = None,
+        collate_fn: Callable[[list[Any]], object] | None = None,
         pin_memory: bool = False,
         drop_last: bool = False,
         timeout: float = 0,
         worker_init_fn: Callable[[int], None] | None = None,
-        multiprocessing_context: Any = None,
+        multiprocessing_context: object = None,
         generator: Generator | None = None,
         *,
         prefetch_factor: int | None = None,
@@ -81,8 +81,8 @@ class DataLoader(Generic[T]):
         self,
         batch_size: int | None,
         shuffle: bool | None,
-        sampler: Any,
-        batch_sampler: Any,
+        sampler: Iterable[object] | None,
+        batch_sampler: Iterable[Sequence[object]] | None,
         drop_last: bool,
     ) -> None:
         alone = batch_sampler is None or (batch_size == 1 and not shuffle and sampler is None and not drop_last)
@@ -126,15 +126,20 @@ class DataLoader(Generic[T]):
             if self.batch_size is None:
                 return count
             return count // self.batch_size if self.drop_last else -(-count // self.batch_size)
-        return len(cast(Any, self.sampler if self.batch_sampler is None else self.batch_sampler))
+        return len(cast(Sized, self._order()))
 
-    def tasks(self) -> Iterator[Any]:
+    def _order(self) -> Iterable[object]:
+        order = self.sampler if self.batch_sampler is None else self.batch_sampler
+        assert order is not None
+        return order
+
+    def tasks(self) -> Iterator[object]:
         """Yield what makes one batch each: a list of indices, an index, or None for the next samples in turn."""
         if self.is_iterable:
             return _ENDLESS
-        return iter(cast(Any, self.sampler if self.batch_sampler is None else self.batch_sampler))
+        return iter(self._order())
 
-    def fetcher(self) -> Callable[[Any], Any]:
+    def fetcher(self) -> Fetch:
         """Return the function that makes a batch of a task.
 
         For an iterable dataset the function returns `_END` when no batch is left.
@@ -149,14 +154,14 @@ class DataLoader(Generic[T]):
         return lambda indices: self.collate_fn([self.dataset[index] for index in indices])
 
 
-def _from_iterable(loader: DataLoader[Any]) -> Callable[[Any], Any]:
+def _from_iterable(loader: DataLoader[object]) -> Fetch:
     samples = iter(loader.dataset)
     size = loader.batch_size
 
-    def fetch(_: Any) -> Any:
+    def fetch(_: object) -> object:
         if size is None:
             sample = next(samples, _END)
-            return _END if sample is _END else loader.collate_fn(cast(Any, sample))
+            return _END if sample is _END else loader.collate_fn(sample)
         batch = list(itertools.islice(samples, size))
         short = loader.drop_last and len(batch) < size
         return _END if short or not batch else loader.collate_fn(batch)
@@ -164,7 +169,7 @@ def _from_iterable(loader: DataLoader[Any]) -> Callable[[Any], Any]:
     return fetch
 
 
-def _batches(loader: DataLoader[Any]) -> Iterator[Any]:
+def _batches(loader: DataLoader[object]) -> Iterator[object]:
     fetch = loader.fetcher()
     for task in loader.tasks():
         batch = fetch(task)
@@ -173,10 +178,10 @@ def _batches(loader: DataLoader[Any]) -> Iterator[Any]:
         yield batch
 
 
-class _Prefetching(Iterator[Any]):
+class _Prefetching(Iterator[object]):
     """One iteration with workers. Workers take turns; one whose iterable dataset has ended leaves the round."""
 
-    def __init__(self, loader: DataLoader[Any]) -> None:
+    def __init__(self, loader: DataLoader[object]) -> None:
         # Looked at, not drawn from: the order of samples must not depend on whether there are workers.
         seed, ordinal = (loader.generator or default_generator).get_state()
         self._tasks = loader.tasks()
@@ -196,7 +201,7 @@ class _Prefetching(Iterator[Any]):
             for worker in self._workers:
                 self._submit(worker)
 
-    def __next__(self) -> Any:
+    def __next__(self) -> object:
         while self._round:
             worker = self._round[self._turn]
             if not self._waiting[worker]:
@@ -221,8 +226,8 @@ class _Prefetching(Iterator[Any]):
             self._waiting[worker] += 1
 
 
-def _starter(loader: DataLoader[Any], index: int) -> Callable[[], Callable[[Any], Any]]:
-    def start() -> Callable[[Any], Any]:
+def _starter(loader: DataLoader[object], index: int) -> Callable[[], Fetch]:
+    def start() -> Fetch:
         if loader.worker_init_fn is not None:
             loader.worker_init_fn(index)
         return loader.fetcher()

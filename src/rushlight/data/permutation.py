@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,11 +47,11 @@ def random_indices(count: int, below: int, generator: Generator | None = None) -
     return itertools.chain.from_iterable((chunk % np.uint64(below)).astype(np.int64).tolist() for chunk in chunks)
 
 
-def random_fractions(count: int, generator: Generator | None = None) -> NDArray[Any]:
+def random_fractions(count: int, generator: Generator | None = None) -> NDArray[np.floating]:
     """Return `count` independent numbers from 0 to below 1, of 53 random bits each."""
     return as_fractions(random_words(count, generator))
 
 
-def as_fractions(words: NDArray[np.uint64]) -> NDArray[Any]:
+def as_fractions(words: NDArray[np.uint64]) -> NDArray[np.floating]:
     """Return random words as numbers from 0 to below 1."""
     return (words >> np.uint64(11)) * 2.0**-53

@@ -16,8 +16,8 @@ from __future__ import annotations
 import json
 import math
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, cast
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -35,9 +35,9 @@ class Encoder:
 
     def __init__(self) -> None:
         self.tensors: dict[str, Handle] = {}
-        self._met: list[tuple[dict[str, Any], Handle, str]] = []
+        self._met: list[tuple[dict[str, object], Handle, str]] = []
 
-    def encode(self, value: Any, path: tuple[str, ...] = ()) -> Any:
+    def encode(self, value: object, path: tuple[str, ...] = ()) -> object:
         """Return the JSON of a value; P006 for what a checkpoint cannot hold."""
         if value is None or isinstance(value, bool | str):
             return value
@@ -55,16 +55,15 @@ class Encoder:
             return {"device": str(value)}
         return self._container(value, path)
 
-    def _container(self, value: Any, path: tuple[str, ...]) -> Any:
+    def _container(self, value: object, path: tuple[str, ...]) -> object:
         if len(path) > _DEEPEST:
             fail("P006", "save: containers are nested too deeply, or contain themselves", at=".".join(path[:3]))
         if isinstance(value, Mapping):
             tag = "ordered" if isinstance(value, OrderedDict) else "dict"
-            items = cast(Mapping[Any, Any], value).items()
-            return {tag: [[self._key(key, path), self.encode(item, (*path, str(key)))] for key, item in items]}
+            pairs = [[self._key(key, path), self.encode(entry, (*path, str(key)))] for key, entry in value.items()]
+            return {tag: pairs}
         if isinstance(value, list | tuple | set):
-            members: Iterable[Any] = value
-            encoded = [self.encode(item, (*path, str(index))) for index, item in enumerate(members)]
+            encoded = [self.encode(member, (*path, str(index))) for index, member in enumerate(value)]
             if isinstance(value, list):
                 return encoded
             tag = "size" if isinstance(value, Size) else "set" if isinstance(value, set) else "tuple"
@@ -73,15 +72,15 @@ class Encoder:
         hint = "save its state_dict()" if hasattr(value, "state_dict") else None
         raise error("P006", f"save: {type(value).__name__} at {where} cannot be saved", hint=hint)
 
-    def _key(self, key: Any, path: tuple[str, ...]) -> Any:
+    def _key(self, key: object, path: tuple[str, ...]) -> object:
         if key is None or isinstance(key, str | int | float | tuple):
             return self.encode(key, path)
         raise error("P006", f"save: a dict's key of type {type(key).__name__} cannot be saved", at=".".join(path))
 
-    def _tensor(self, tensor: Handle, path: tuple[str, ...]) -> Any:
+    def _tensor(self, tensor: Handle, path: tuple[str, ...]) -> object:
         tensor.address()  # V003 without data
         wants_gradient = bool(getattr(tensor, "requires_grad", False))
-        entry = {"tensor": "", "requires_grad": True} if wants_gradient else {"tensor": ""}
+        entry: dict[str, object] = {"tensor": "", "requires_grad": True} if wants_gradient else {"tensor": ""}
         self._met.append((entry, tensor, ".".join(path) or "tensor"))
         return entry
 
@@ -116,7 +115,7 @@ class Encoder:
         return free
 
 
-def _width(met: tuple[dict[str, Any], Handle, str]) -> tuple[int, bool]:
+def _width(met: tuple[dict[str, object], Handle, str]) -> tuple[int, bool]:
     """By which tensors are put in order: the widest first, of these the contiguous ones."""
     return -met[1].form.nbytes, not met[1].form.is_contiguous
 
@@ -133,29 +132,28 @@ def _holds(owner: Handle, tensor: Handle) -> bool:
     return begins and tensor.offset + tensor.form.extent <= owner.offset + owner.form.numel
 
 
-def to_text(encoded: Any) -> str:
+def to_text(encoded: object) -> str:
     """Return JSON as the shortest text."""
     return json.dumps(encoded, allow_nan=False, separators=(",", ":"), ensure_ascii=False)
 
 
-def decode(encoded: Any, tensor: Callable[[str, bool, Any], Any]) -> Any:
+def decode(encoded: object, tensor: Callable[[str, bool, Any], object]) -> object:
     """Return the value that `Encoder` encoded; `tensor` gives those it names. ValueError where the JSON is not ours."""
     if isinstance(encoded, list):
-        return [decode(item, tensor) for item in cast(list[Any], encoded)]
+        return [decode(member, tensor) for member in encoded]
     if not isinstance(encoded, dict):
         return encoded
-    tagged = cast(dict[str, Any], encoded)
-    tag, content = next(iter(tagged.items()), ("nothing", None))
+    tag, content = next(iter(encoded.items()), ("nothing", None))
     if tag == "tensor":
-        return tensor(str(content), bool(tagged.get("requires_grad")), tagged.get("view"))
+        return tensor(str(content), bool(encoded.get("requires_grad")), encoded.get("view"))
     read = _READERS.get(tag)
     if read is None:
         raise ValueError(f"unknown tag {tag}")
     return read(decode(content, tensor))
 
 
-def _freeze(key: Any) -> Any:
-    return tuple(cast(list[Any], key)) if isinstance(key, list) else key
+def _freeze(key: object) -> object:
+    return tuple(key) if isinstance(key, list) else key
 
 
 def _device(text: str) -> Device:
@@ -163,7 +161,7 @@ def _device(text: str) -> Device:
     return Device(kind, int(index) if index else None)
 
 
-_READERS: dict[str, Callable[[Any], Any]] = {
+_READERS: dict[str, Callable[[Any], object]] = {
     "dict": lambda items: {_freeze(key): value for key, value in items},
     "ordered": lambda items: OrderedDict([(_freeze(key), value) for key, value in items]),
     "tuple": tuple,

@@ -39,10 +39,14 @@ def get_worker_info() -> WorkerInfo | None:
     return _local.info
 
 
+Fetch = Callable[[Any], object]
+"""The function that makes a batch of a task."""
+
+
 class Outcome(NamedTuple):
     """What became of a task: its value, or the error that stopped it."""
 
-    value: Any
+    value: object
     error: BaseException | None
 
 
@@ -55,9 +59,9 @@ class Worker:
     It ends with its `owner` too, after the task that it is at.
     """
 
-    def __init__(self, info: WorkerInfo, start: Callable[[], Callable[[Any], Any]], owner: object) -> None:
+    def __init__(self, info: WorkerInfo, start: Callable[[], Fetch], owner: object) -> None:
         self.id = info.id
-        self._tasks: SimpleQueue[Any] = SimpleQueue()
+        self._tasks: SimpleQueue[object] = SimpleQueue()
         self._outcomes: SimpleQueue[Outcome] = SimpleQueue()
         # A daemon: a dataset that blocks forever must not keep the interpreter from exiting.
         self._thread = threading.Thread(
@@ -69,11 +73,11 @@ class Worker:
         )
         self._thread.start()
 
-    def submit(self, task: Any) -> None:
+    def submit(self, task: object) -> None:
         """Queue a task."""
         self._tasks.put(task)
 
-    def receive(self, timeout: float) -> Any:
+    def receive(self, timeout: float) -> object:
         """Wait for the oldest task's value; its error is raised here with the worker's traceback. 0 waits forever."""
         try:
             value, raised = self._outcomes.get(timeout=timeout or None)
@@ -106,14 +110,14 @@ class Worker:
 
 def _serve(
     info: WorkerInfo,
-    start: Callable[[], Callable[[Any], Any]],
+    start: Callable[[], Fetch],
     owner: weakref.ref[object],
-    tasks: SimpleQueue[Any],
+    tasks: SimpleQueue[object],
     outcomes: SimpleQueue[Outcome],
 ) -> None:
     """The thread's loop. Every task gets an outcome: also when the start failed, so that nobody waits in vain."""
     _local.info = info
-    run: Callable[[Any], Any] | None = None
+    run: Fetch | None = None
     while (task := tasks.get()) is not _STOP and owner() is not None:
         try:
             run = run or start()
