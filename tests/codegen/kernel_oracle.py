@@ -15,6 +15,7 @@ from rushlight.ir.scalar import OPS, Buffer, Scalar, bound_axes, index
 from rushlight.ir.target import Target
 from rushlight.ir.type import TensorType
 from rushlight.runtime import llvm
+from rushlight.schedule.loops.kernels import LoopNest, NestStore, reductions_take_lanes
 from rushlight.sym import Size, SizeExpr, axis_size, free_symbols, is_axis
 from rushlight.term import postorder
 
@@ -32,8 +33,17 @@ def loop(axis: SizeExpr, *body: object, kind: AxisKind = AxisKind.SERIAL, **boun
     return Loop(Axis(axis, bounds.pop("extent", axis_size(axis)), kind, **bounds), body)
 
 
+def offset_of(store: Store) -> Scalar:
+    return store.offset if isinstance(store.offset, Scalar) else index(store.offset)
+
+
 def parallel(axis: SizeExpr, *body: object) -> Loop:
-    return loop(axis, *body, kind=AxisKind.PARALLEL)
+    """A parallel loop; over stores it runs in lanes as well, unless the schedule leaves those to their reductions."""
+    kind = AxisKind.PARALLEL
+    if all(isinstance(statement, Store) for statement in body):
+        stores = [NestStore((), store.buffer, offset_of(store), store.value) for store in body]
+        kind = AxisKind.PARALLEL if reductions_take_lanes(LoopNest((axis,), stores)) else AxisKind.PARALLEL_VECTOR
+    return loop(axis, *body, kind=kind)
 
 
 def vector(axis: SizeExpr, *body: object, **bounds: object) -> Loop:

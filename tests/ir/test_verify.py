@@ -100,7 +100,7 @@ DOUBLE = load(X, ROW) * 2.0
 
 
 def _kernel(body: Any = None, **parts: Any) -> Kernel:
-    body = Loop(Axis(ROW, N, AxisKind.PARALLEL), (Store(OUT, ROW, DOUBLE),)) if body is None else body
+    body = Loop(Axis(ROW, N, AxisKind.PARALLEL_VECTOR), (Store(OUT, ROW, DOUBLE),)) if body is None else body
     return replace(Kernel("k", (X, OUT), (N,), (body,)), **parts)
 
 
@@ -126,8 +126,22 @@ def test_a_sound_kernel_is_accepted():
         (_kernel(Store(OUT, 0, DOUBLE)), "an axis is used outside of its loop"),
         (_kernel(Loop(Axis(ROW, N), (Loop(Axis(ROW, N), (Store(OUT, ROW, DOUBLE),)),))), "run over the same axis"),
         (
-            _kernel(Loop(Axis(COLUMN, 4), (Loop(Axis(ROW, N, AxisKind.PARALLEL), (Store(OUT, ROW, DOUBLE),)),))),
+            _kernel(Loop(Axis(COLUMN, 4), (Loop(Axis(ROW, N, AxisKind.PARALLEL_VECTOR), (Store(OUT, ROW, DOUBLE),)),))),
             "a parallel loop is not outermost",
+        ),
+        (_kernel(Loop(Axis(ROW, N, AxisKind.PARALLEL), (Store(OUT, ROW, DOUBLE),))), "no axis runs in lanes"),
+        (
+            _kernel(Loop(Axis(ROW, N, AxisKind.PARALLEL_VECTOR), (Loop(Axis(COLUMN, 4), (Store(OUT, ROW, DOUBLE),)),))),
+            "a parallel loop in lanes has more than stores",
+        ),
+        (
+            _kernel(
+                Loop(
+                    Axis(ROW, N, AxisKind.VECTOR),
+                    (Loop(Axis(COLUMN, 4, AxisKind.VECTOR), (Store(OUT, ROW, DOUBLE),)),),
+                )
+            ),
+            "a loop in lanes is inside another",
         ),
         (_store(cast(DOUBLE, float64)), "a value of another dtype is stored"),
         (_store(DOUBLE, combine="xor"), "there is no such way to combine"),

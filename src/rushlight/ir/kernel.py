@@ -1,7 +1,7 @@
 """Scheduled kernels: loops with kinds, stores, and buffers with linear addresses.
 
 Here every `load` has one operand, an element offset from the buffer's base address, and every store likewise. Axes
-that are PARALLEL form the outermost loops; their iteration space, flattened row-major, is what is shared among
+that are parallel form the outermost loops; their iteration space, flattened row-major, is what is shared among
 threads.
 """
 
@@ -17,13 +17,29 @@ from rushlight.sym import Size, SizeExpr
 
 
 class AxisKind(Enum):
-    """How the iterations of a loop are run."""
+    """How the iterations of a loop are run.
+
+    VECTOR: in the lanes of vectors. PARALLEL: shared among threads. PARALLEL_VECTOR: shared among threads, each of
+    which runs its iterations in lanes. At most one of the loops around a store runs in lanes. If none does, reductions
+    run in lanes along their innermost axis, where their `Order` allows it.
+    """
 
     SERIAL = "serial"
     VECTOR = "vector"
     PARALLEL = "parallel"
+    PARALLEL_VECTOR = "parallel vector"
     BLOCK = "block"
     THREAD = "thread"
+
+    @property
+    def is_parallel(self) -> bool:
+        """Whether threads share the iterations."""
+        return self is AxisKind.PARALLEL or self is AxisKind.PARALLEL_VECTOR
+
+    @property
+    def is_vector(self) -> bool:
+        """Whether iterations run in lanes."""
+        return self is AxisKind.VECTOR or self is AxisKind.PARALLEL_VECTOR
 
 
 @frozen
@@ -85,10 +101,10 @@ class Kernel:
 
     @property
     def parallel_axes(self) -> tuple[Axis, ...]:
-        """The outermost PARALLEL loops, outermost first."""
+        """The outermost parallel loops, outermost first."""
         axes: list[Axis] = []
         body = self.body
-        while len(body) == 1 and isinstance(body[0], Loop) and body[0].axis.kind is AxisKind.PARALLEL:
+        while len(body) == 1 and isinstance(body[0], Loop) and body[0].axis.kind.is_parallel:
             axes.append(body[0].axis)
             body = body[0].body
         return tuple(axes)

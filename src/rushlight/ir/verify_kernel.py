@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, NoReturn
 
 from rushlight.ir.accesses import buffer_of
@@ -86,18 +86,34 @@ class _KernelVerifier:
                 self.fail("this is no statement", found=type(statement).__name__)
 
     def loop(self, loop: Loop, axes: frozenset[SizeExpr], outermost: bool) -> None:
-        """Checks a loop: parallel ones are the outermost, extents are known outside of them."""
+        """Checks a loop: parallel ones are the outermost, one axis runs in lanes, extents are known outside of it."""
         axis = loop.axis
         if axis.symbol in axes:
             self.fail("two loops, one inside the other, run over the same axis", axis=axis.symbol)
-        parallel = axis.kind is AxisKind.PARALLEL
+        parallel = axis.kind.is_parallel
         if parallel and not outermost:
             self.fail("a parallel loop is not outermost", axis=axis.symbol)
+        self.lanes(loop)
         for bound in (axis.extent, axis.start):
             if isinstance(bound, Scalar) and bound.type.kind is not Kind.INT:
                 self.fail("a loop's bounds are integers", found=bound.type.name)
             self.value(bound, axes)
         self.statements(loop.body, axes | {axis.symbol}, outermost and parallel)
+
+    def lanes(self, loop: Loop) -> None:
+        """Checks the vector axis: a loop in lanes has none inside, and stores below parallel loops have one.
+
+        Without a vector axis there are reductions, which take the lanes.
+        """
+        axis, stores = loop.axis, all(isinstance(statement, Store) for statement in loop.body)
+        if axis.kind.is_vector and any(inner.axis.kind.is_vector for inner in _loops(loop.body)):
+            self.fail("a loop in lanes is inside another", axis=axis.symbol)
+        if axis.kind is AxisKind.PARALLEL_VECTOR and not stores:
+            self.fail("a parallel loop in lanes has more than stores", axis=axis.symbol)
+        if axis.kind is AxisKind.PARALLEL and stores:
+            values = [store.value for store in loop.body if isinstance(store, Store)]
+            if not any(bound_axes(term) for term in postorder(values)):
+                self.fail("no axis runs in lanes", axis=axis.symbol)
 
     def store(self, store: Store, axes: frozenset[SizeExpr]) -> None:
         """Checks a store: the buffer is an argument or local, and holds values of this dtype."""
@@ -180,6 +196,14 @@ class _KernelVerifier:
             kind not in SUMS or result.kind is not element.kind or result.bits < element.bits
         ):
             self.fail("only sums are of a wider dtype than their elements", element=element.name, result=result.name)
+
+
+def _loops(body: Iterable[Statement]) -> Iterator[Loop]:
+    """All loops of a body, each before those inside it."""
+    for statement in body:
+        if isinstance(statement, Loop):
+            yield statement
+            yield from _loops(statement.body)
 
 
 _CHANGING = ("constant", "index", "load", "keep", "cast", "bitcast", "reduce")

@@ -19,6 +19,7 @@ from rushlight.schedule.lower.rewrite import (
     Substitution,
     as_size,
     flat_position,
+    free_axes,
     index_exprs,
     linear_offset,
     loads,
@@ -189,11 +190,15 @@ class Step:
 
 
 def build_kernel(nest: LoopNest, name: str) -> Step:
-    """Chooses axis kinds and writes the loops."""
+    """Chooses the vector axis and writes the loops.
+
+    The vector axis is the last inner axis of each store. Stores without inner axes share an outer axis, or leave the
+    lanes to their reductions, whose loops run along the reduced axes.
+    """
     _part_last(nest)
     if any(item.inner for item in nest.stores) or not nest.outer:
         return _rows(nest, name)
-    if _wants_inner_vector(nest):
+    if reductions_take_lanes(nest):
         return _rows(nest, name, _chains_side_by_side(nest))
     return _flat(nest, name)
 
@@ -215,30 +220,44 @@ def _part_last(nest: LoopNest) -> None:
     nest.outer, nest.stores = tuple(outer), items
 
 
-def _wants_inner_vector(nest: LoopNest) -> bool:
-    """Whether a nest without inner axes is best vectorised along its reductions.
+def reductions_take_lanes(nest: LoopNest) -> bool:
+    """Whether the reductions of a nest without inner axes run in lanes along their own last axes.
 
-    A reduction that is a single chain cannot be, unless its steps may come in any order. Float chains do not count:
-    each step waits for the one before (2 to 8 times slower than results side by side, however far apart they read).
-    Integer chains count if no operand is nearly contiguous along the results.
+    They do if more of their operands are contiguous along those than along the last outer axis. A single chain of
+    floats never does: each step waits for the one before (2 to 8 times slower than results side by side, however far
+    apart they read). One of integers does if no operand is nearly contiguous along the results: its steps may come in
+    any order.
     """
     last = nest.outer[-1]
     along_outer = along_inner = 0
     for term in [term for term in postorder(nest.roots()) if bound_axes(term)]:
         is_chain = term.attr("order").lanes == 1
-        if is_chain and term.type.is_floating_point:
+        if is_chain and (term.type.is_floating_point or term.type.is_complex):
             continue
-        reads = [item for operand in term.operands for item in loads(operand)]
+        reads = [read for operand in term.operands for read in loads(operand)]
         steps = NEAR if is_chain else (1,)
-        outside = sum([step_along(read.operands[0], last) in steps for read in reads])
-        if not (is_chain and outside):
-            along_inner += sum([step_along(read.operands[0], bound_axes(term)[-1]) == 1 for read in reads])
+        outside = sum([_real_step(read, last) in steps for read in reads])
         along_outer += outside
+        inside = sum([_real_step(read, bound_axes(term)[-1]) == 1 for read in reads])
+        if inside and not (is_chain and outside) and (outside or _varies(term, last)):
+            along_inner += inside
     return along_inner > along_outer
 
 
+def _real_step(read: Scalar, axis: SizeExpr) -> Size | None:
+    """The distance of the numbers that neighbours along an axis load: parts of complex elements are apart."""
+    step = step_along(read.operands[0], axis)
+    return None if step is None else step * 2 if read.type.is_complex else step
+
+
+def _varies(reduction: Scalar, axis: SizeExpr) -> bool:
+    """Whether a reduction has another value for each value of an axis."""
+    lengths = [axis_size(bound) for term in postorder([reduction]) for bound in bound_axes(term)]
+    return axis in free_axes(reduction) or any(depends_on(length, axis) for length in lengths)
+
+
 def _flat(nest: LoopNest, name: str) -> Step:
-    """Vectorises the innermost outer axis; if it is the only axis, it is parallel too."""
+    """Vectorises the outer axis that suits the addresses best; if it is the only axis, it is parallel too."""
     axes, reduced = _vector_last(nest), _reduced(nest)
     for item in nest.stores:
         item.value, item.offset = unroll_chains([item.value, item.offset])
@@ -251,11 +270,8 @@ def _flat(nest: LoopNest, name: str) -> Step:
     body: tuple[Statement, ...] = tuple([Store(item.buffer, item.offset, item.value) for item in nest.stores])
     if len(axes) > 1:
         body = (Loop(Axis(axes[-1], axis_size(axes[-1]), AxisKind.VECTOR), body),)
-        parallel = axes[:-1]
-        work = axis_size(axes[-1])
-    else:
-        parallel, work = axes, 1
-    return finish_kernel(nest, name, parallel, body, work * reduced)
+        return finish_kernel(nest, name, axes[:-1], body, axis_size(axes[-1]) * reduced)
+    return finish_kernel(nest, name, axes, body, reduced, in_lanes=True)
 
 
 def _tiled(nest: LoopNest, name: str, axes: tuple[SizeExpr, ...], crossing: SizeExpr, width: int) -> Step:
@@ -387,11 +403,18 @@ def _size_symbols(axis: SizeExpr) -> tuple[SizeExpr, ...]:
 
 
 def finish_kernel(
-    nest: LoopNest, name: str, parallel: Sequence[SizeExpr], body: tuple[Statement, ...], work: Size
+    nest: LoopNest,
+    name: str,
+    parallel: Sequence[SizeExpr],
+    body: tuple[Statement, ...],
+    work: Size,
+    in_lanes: bool = False,
 ) -> Step:
-    """Wraps the parallel loops around a body and lists the kernel's arguments."""
+    """Wraps the parallel loops around a body, the innermost also in lanes if `in_lanes`, and lists the arguments."""
+    kind = AxisKind.PARALLEL_VECTOR if in_lanes else AxisKind.PARALLEL
     for axis in reversed(parallel):
-        body = (Loop(Axis(axis, axis_size(axis), AxisKind.PARALLEL), body),)
+        body = (Loop(Axis(axis, axis_size(axis), kind), body),)
+        kind = AxisKind.PARALLEL
     buffers: dict[Buffer, None] = {}
     symbols: dict[SizeExpr, None] = {}
     for term in postorder(nest.roots()):

@@ -43,6 +43,8 @@ def _fill(buffer: Buffer, name: str) -> tuple[Kernel, Size]:
         offset = offset + axis * step
         symbols.update(dict.fromkeys([*free_symbols(step), *free_symbols(length)]))
     body: Statement = Store(inner, offset, constant(0, real))
+    kind = AxisKind.PARALLEL_VECTOR
     for axis, (_, length) in zip(axes, runs, strict=True):
-        body = Loop(Axis(axis, length, AxisKind.PARALLEL), (body,))
+        body = Loop(Axis(axis, length, kind), (body,))
+        kind = AxisKind.PARALLEL
     return Kernel(name, (inner,), tuple(symbols), (body,)), product([length for _, length in runs])

@@ -12,11 +12,10 @@ from rushlight.codegen.llvm.kernel.loops import bound_text, emit_range, emit_sta
 from rushlight.codegen.llvm.kernel.memory import emit_load, emit_spill
 from rushlight.codegen.llvm.kernel.nontemporal import fence_nontemporal
 from rushlight.codegen.llvm.kernel.reductions import emit_reduction
-from rushlight.codegen.llvm.kernel.widths import prefers_reduced_lanes
 from rushlight.codegen.llvm.math.minmax import emit_minmax
 from rushlight.codegen.llvm.math.scaling import emit_scale
 from rushlight.codegen.llvm.math.terms import TERM_HANDLERS
-from rushlight.ir.kernel import Axis, Kernel, Loop, Statement, Store
+from rushlight.ir.kernel import Axis, Kernel, Loop, Statement
 
 _HANDLERS: dict[str, Handler] = {
     **TERM_HANDLERS,
@@ -33,8 +32,7 @@ _HANDLERS: dict[str, Handler] = {
 def emit_kernel(kernel: Kernel, target: CodeTarget, function_name: str) -> str:
     """The function of a kernel; `args` holds the buffers' addresses, then the sizes, as 64-bit words.
 
-    The innermost parallel axis is vectorised if its body has only stores, unless its reductions read memory along their
-    own axes. Intrinsics need no declarations.
+    Intrinsics need no declarations.
     """
     ctx = Context(kernel, target, _HANDLERS)
     try:
@@ -74,7 +72,7 @@ def _function_text(ctx: Context, kernel: Kernel, target: CodeTarget, function_na
 def _emit_parallel(ctx: Context, axes: tuple[Axis, ...], body: tuple[Statement, ...]) -> None:
     last = axes[-1]
     scope = ctx.entry
-    in_lanes = all(isinstance(statement, Store) for statement in body) and not prefers_reduced_lanes(ctx, last.symbol)
+    in_lanes = last.kind.is_vector
     start = bound_text(ctx, last.start, scope)
     if len(axes) == 1:
         bounds = ("%begin", "%end")

@@ -24,7 +24,7 @@ from rushlight.codegen.llvm.kernel.widths import least_bytes, loop_lanes
 from rushlight.codegen.llvm.math.masks import first_lanes, lanes_below
 from rushlight.codegen.llvm.math.terms import value
 from rushlight.ir.dtype import int64
-from rushlight.ir.kernel import AxisKind, Loop, Statement, Store
+from rushlight.ir.kernel import Loop, Statement, Store
 from rushlight.ir.scalar import Scalar, bound_axes
 from rushlight.sym import Size, SizeExpr, bounds
 
@@ -46,7 +46,7 @@ def _emit_loop(ctx: Context, loop: Loop, scope: Scope) -> None:
     end = extent if start == "0" else scope.let(f"add i64 {start}, {extent}")
     runs = not isinstance(axis.extent, Scalar) and _is_positive(axis.extent)
     fixed = axis.extent if isinstance(axis.extent, int) else None
-    emit_range(ctx, axis.symbol, loop.body, scope, (start, end), runs, fixed, axis.kind is AxisKind.VECTOR)
+    emit_range(ctx, axis.symbol, loop.body, scope, (start, end), runs, fixed, axis.kind.is_vector)
 
 
 def _is_positive(size: Size) -> bool:

@@ -8,20 +8,17 @@ from rushlight.codegen.llvm.builder.analysis import CONSTANT, INDEX, LOAD, state
 from rushlight.codegen.llvm.builder.scope import Context
 from rushlight.codegen.llvm.builder.sizes import Offset
 from rushlight.codegen.llvm.builder.target import CodeTarget
-from rushlight.codegen.llvm.kernel.memory import MOST_SPREAD
 from rushlight.codegen.llvm.kernel.row_segments import lane_step
 from rushlight.ir.dtype import DType
 from rushlight.ir.kernel import Statement, Store
 from rushlight.ir.scalar import Scalar, bound_axes
-from rushlight.sym import SizeExpr, axis_size, bounds, coefficient
+from rushlight.sym import SizeExpr, axis_size, bounds
 from rushlight.term import postorder
 
 _MOST_LANES = 64
 # Terms per element up to which 4, or 2, vectors at once pay: 1.25x on exp, for the latency of its chain of fma.
 _LIGHT, _MIDDLING = 50, 90
 _LIGHT_IN_FEW_REGISTERS = 50
-_ONE = range(1, 2)
-_NEAR = range(1, MOST_SPREAD + 1)
 
 
 def value_terms(roots: Iterable[Scalar]) -> Iterator[Scalar]:
@@ -121,27 +118,3 @@ def _walks_by_one(ctx: Context, term: Scalar, bit: int, uniform: Collection[Size
         if operand.op is INDEX and lane_step(ctx, operand.attr("expr"), bit, uniform) != 1:
             return False
     return True
-
-
-def prefers_reduced_lanes(ctx: Context, axis: SizeExpr) -> bool:
-    """Whether reductions that depend on `axis` should read along their own last axis rather than `axis`.
-
-    A single chain has no lanes of its own. One of integers does where nothing lies close together along `axis`: its
-    steps may come in any order. One of floats never does: each of its steps waits for the one before.
-    """
-    bit = ctx.analysis.axis_bits[axis]
-    along_own = along_axis = 0
-    for term in ctx.analysis.reductions:
-        is_chain = term.attr("order").lanes == 1
-        if not ctx.analysis.free[term] & bit or (is_chain and term.type.is_floating_point):
-            continue
-        loads = [item for item in postorder(term.operands) if item.op is LOAD]
-        other = sum([_step_is_in(load, axis, _NEAR if is_chain else _ONE) for load in loads])
-        if not (is_chain and other):
-            along_own += sum([_step_is_in(load, bound_axes(term)[-1], _ONE) for load in loads])
-        along_axis += other
-    return along_own > along_axis
-
-
-def _step_is_in(load: Scalar, axis: SizeExpr, steps: range) -> bool:
-    return any(term.op is INDEX and coefficient(term.attr("expr"), axis) in steps for term in load.operands)
