@@ -7,6 +7,7 @@ import weakref
 import numpy as np
 import pytest
 
+import rushlight as rl
 from rushlight.eager import Tensor
 from rushlight.eager.autograd.check import gradcheck, gradgradcheck
 from rushlight.eager.autograd.driver import backward, grad
@@ -160,6 +161,17 @@ def test_a_gradient_is_stored_in_the_layout_of_its_leaf():
     y = leaf(4)
     y.expand(3, 4).sum().backward()
     assert y.grad.tolist() == [3.0] * 4
+
+
+@pytest.mark.parametrize(("shape", "strides"), [((3, 5), (3, 2)), ((3, 3), (2, 2))])
+def test_the_gradient_of_a_leaf_whose_elements_overlap_is_row_major(shape, strides):
+    """Such a leaf may reach over as many elements as it has."""
+    x = arange(15.0).as_strided(shape, strides).requires_grad_()
+    for run in (lambda x: x * 2.0, rl.compile(lambda x: x * 2.0)):
+        x.grad = None
+        run(x).sum().backward()
+        assert x.grad.tolist() == np.full(shape, 2.0).tolist()
+        assert x.grad.is_contiguous()
 
 
 def test_accumulation_under_create_graph_leaves_the_old_gradient_alone():

@@ -290,6 +290,10 @@ def test_copies_and_pickles_keep_values_layout_and_attributes():
     again = pickle.loads(pickle.dumps(view))
     assert again.tolist() == view.tolist()
     assert again.stride() == view.stride()
+    overlapping = tensor([*range(15)]).as_strided((3, 5), (3, 2))  # reaches over 15 elements, and has 15
+    again = pickle.loads(pickle.dumps(overlapping))
+    assert again.tolist() == overlapping.tolist()
+    assert again.is_contiguous()
     parameter = pickle.loads(pickle.dumps(Parameter(tensor([1.0]))))
     assert type(parameter) is Parameter
     assert parameter.requires_grad

@@ -24,8 +24,7 @@ def state_of(tensor: Handle) -> State:
     leaf = tensor.gradient is None or tensor.gradient.node is None
     require(leaf, "G012", "pickle: only leaves can be saved", hint="call detach() first", tensor=tensor)
     form = tensor.form
-    dense = form.extent == form.numel
-    strides = form.strides if dense else form_of(tuple(form.shape), form.dtype).strides
+    strides = form.strides if form.is_dense else form_of(tuple(form.shape), form.dtype).strides
     content: bytes | None = None
     if tensor.storage is not None:
         saved = form_of(tuple(form.shape), form.dtype, form.device, strides)

@@ -7,7 +7,7 @@ from typing import Any
 
 from rushlight.eager.dispatch import Key, Memo, backend_key, bit
 from rushlight.ir.dtype import DType
-from rushlight.ir.type import CPU, Device, TensorType, contiguous_strides
+from rushlight.ir.type import CPU, Device, TensorType, contiguous_strides, dense_order
 from rushlight.runtime import descriptor
 from rushlight.support.errors import fail
 from rushlight.sym import Size as SymbolicSize
@@ -83,6 +83,11 @@ class TensorMeta:
         if self.symbolic:
             fail("V003", "a fake tensor has no storage")
         return descriptor.extent(self.shape, self.strides)
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether the elements lie in memory in some order of dims, without gaps and none where another is."""
+        return self.is_contiguous or not self.numel or dense_order(self.shape, self.strides) is not None
 
     def __repr__(self) -> str:
         return f"Form({self.type}, {self.strides}, {self.device})"

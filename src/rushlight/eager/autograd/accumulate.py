@@ -68,7 +68,7 @@ def gradient_form(variable: TensorMeta, new: TensorMeta) -> TensorMeta:
     """The form in which a leaf keeps its gradient: the leaf's strides if it is dense, else row-major."""
     if variable.symbolic:
         return new
-    strides = variable.strides if variable.extent == variable.numel else None
+    strides = variable.strides if variable.is_dense else None
     return form_of(tuple(variable.shape), new.dtype, new.device, strides)
 
 

@@ -196,7 +196,7 @@ def collapses(op: Operator) -> bool:
 
 def _dense(outputs: Sequence[TensorMeta]) -> Sequence[TensorMeta]:
     for form in outputs:
-        if form.extent != form.numel:
+        if not form.is_dense:
             fail("X001", "a pointwise result is not dense", form=form)
     return outputs
 
