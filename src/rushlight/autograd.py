@@ -1,7 +1,7 @@
 """Gradients by name: `grad`, `backward`, custom functions, gradient modes and checks."""
 
+from rushlight.eager.autograd import driver
 from rushlight.eager.autograd.check import gradcheck, gradgradcheck
-from rushlight.eager.autograd.driver import backward, grad
 from rushlight.eager.autograd.function import Function, once_differentiable
 from rushlight.eager.autograd.modes import (
     enable_grad,
@@ -10,6 +10,7 @@ from rushlight.eager.autograd.modes import (
     no_grad,
     set_grad_enabled,
 )
+from rushlight.eager.boundary import checked
 from rushlight.support.peer_names import absent_name
 
 __all__ = [
@@ -25,6 +26,9 @@ __all__ = [
     "once_differentiable",
     "set_grad_enabled",
 ]
+
+backward = checked(driver.backward)
+grad = checked(driver.grad)
 
 
 def __getattr__(name: str) -> object:

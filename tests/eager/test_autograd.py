@@ -79,6 +79,20 @@ def test_gradients_agree_with_finite_differences_twice(name):
     assert gradgradcheck(PROGRAMS[name], (x, y))
 
 
+def test_a_check_that_fails_leaves_its_inputs_alone():
+    x = leaf(2)
+    before = x.tolist()
+
+    def fails_at_the_second(x):
+        if x.tolist() != before:
+            raise KeyError("mine")
+        return x * 2
+
+    with pytest.raises(KeyError):
+        gradcheck(fails_at_the_second, (x,))
+    assert x.tolist() == before
+
+
 def test_gradcheck_can_fail():
     class Wrong(Function):
         @staticmethod

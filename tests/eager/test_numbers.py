@@ -6,18 +6,22 @@ import rushlight as rl
 from opcheck import refused
 
 
-@pytest.mark.parametrize("value", [300, -256, 255.7, float("nan"), float("inf")])
-def test_numbers_to_fill_with_have_to_fit(value):
-    x, mask = rl.zeros(2, dtype=rl.uint8), rl.tensor([True, False])
+@pytest.mark.parametrize("value", [300, -256, 255.7, float("nan"), float("inf"), 2j, 10**30])
+@pytest.mark.parametrize("compiled", [False, True])
+def test_numbers_to_fill_with_have_to_fit(value, compiled):
+    x, mask, index = rl.zeros(2, dtype=rl.uint8), rl.tensor([True, False]), rl.tensor([0])
     for call in (
-        lambda: x.fill_(value),
-        lambda: x.__setitem__(0, value),
-        lambda: rl.full((2,), value, dtype=rl.uint8),
-        lambda: x.masked_fill(mask, value),
-        lambda: x.masked_fill_(mask, value),
+        lambda value: x.fill_(value),
+        lambda value: x.__setitem__(0, value),
+        lambda value: x.__setitem__(index, value),
+        lambda value: rl.full((2,), value, dtype=rl.uint8),
+        lambda value: x.masked_fill(mask, value),
+        lambda value: x.masked_fill_(mask, value),
+        lambda value: x.scatter(0, index, value),
+        lambda value: rl.nn.functional.pad(x, (1, 1), value=value),
     ):
         with refused("D007"):
-            call()
+            (rl.compile(call) if compiled else call)(value)
     assert x.tolist() == [0, 0] and x.fill_(-1).tolist() == [255, 255] and x.fill_(1.5).tolist() == [1, 1]
 
 
@@ -27,6 +31,30 @@ def test_bounds_and_branches_have_to_fit():
         with refused("D007"):
             call()
     assert rl.ones(1).fill_(float("inf")).tolist() == [float("inf")] and x.clamp(max=7).tolist() == [1]
+
+
+def test_numbers_known_when_a_function_runs_share_a_graph_until_one_does_not_fit():
+    rl.compiler.reset()
+    fill = rl.compile(lambda x, value: rl.fill(x, value))
+    x = rl.zeros(2, dtype=rl.int8)
+    assert [fill(x, value).tolist() for value in (3, 127, -128)] == [[3, 3], [127, 127], [-128, -128]]
+    for value in (128, -129, 10**30):
+        with refused("D007"):
+            fill(x, value)
+    assert fill(x, 5).tolist() == [5, 5] and rl.compiler.graph_count() == 1
+
+
+@pytest.mark.parametrize("name", ["add", "sub", "addcmul", "addcdiv"])
+def test_factors_are_numbers_or_tensors_without_dims(name):
+    x = rl.ones(3, dtype=rl.float16)
+    factor = "alpha" if name in ("add", "sub") else "value"
+    call = lambda value: getattr(rl, name)(x, *(x,) * (1 if factor == "alpha" else 2), **{factor: value})  # noqa: E731
+    assert call(rl.tensor(0.5)).dtype is rl.float16
+    for value in (rl.ones(1), rl.ones(2, 3)):
+        with refused("S002"):
+            call(value)
+    with refused("A004"):
+        call(2j)
 
 
 def test_masks_without_dims():

@@ -59,6 +59,13 @@ def number_to_fill_with_is_too_large():
     rl.zeros(2, dtype=rl.uint8).fill_(300)
 
 
+@triggers("D007", "compiled")
+def number_known_when_the_function_runs_is_too_large():
+    fill = rl.compile(lambda x, number: x.fill_(number))
+    fill(rl.zeros(2, dtype=rl.uint8), 3)
+    fill(rl.zeros(2, dtype=rl.uint8), 300)
+
+
 @triggers("D007", "int64")
 def number_is_beyond_int64():
     rl.tensor([2**70])

@@ -11,8 +11,10 @@ import pytest
 from tests.harness.tensors import data, same
 
 import rushlight as rl
+from opcheck import refused
 from rushlight.nn import functional as F
 from rushlight.ops.pool.pool_nd import _widest, _window
+from rushlight.ops.record import OPERATORS
 
 OUTPUTS = [(1, 1), (7, 5), (3, 8), (20, 33), (0, 2)]
 INPUTS = [(16, 16), (7, 5), (33, 10), (1, 64)]
@@ -71,3 +73,13 @@ def test_means_of_no_elements_are_no_numbers_and_have_no_gradient(dynamic: bool 
     means, grad = run(rl.zeros(2, 3, 0, 3).requires_grad_(), data(2, 3, 2, 3))
     assert bool(means.isnan().all())
     assert (means.shape, grad.shape) == ((2, 3, 2, 3), (2, 3, 0, 3))
+
+
+def test_means_over_no_dims_are_refused() -> None:
+    for call in (
+        lambda x: OPERATORS["adaptive_avg_pool"](x, ()),
+        lambda x: OPERATORS["adaptive_avg_pool"](x, (1,) * 4),
+    ):
+        for function in (call, rl.compile(call)):
+            with refused("S002"):
+                function(rl.ones(1, 2, 4))

@@ -8,6 +8,7 @@ import math
 import pytest
 
 import rushlight as rl
+from opcheck import refused
 from rushlight.support.errors import RushlightError
 
 F = rl.nn.functional
@@ -209,3 +210,33 @@ def test_glu_needs_dims():
     """A tensor without dims has no halves: a registered error."""
     with pytest.raises(RushlightError, match="glu"):
         rl.nn.functional.glu(rl.tensor(1.0), 0)
+
+
+@pytest.mark.parametrize("name", ["sort", "argsort", "topk", "kthvalue", "median", "max", "min", "take_along_dim"])
+@pytest.mark.parametrize("dim", [1, -2])
+def test_a_tensor_without_dims_has_no_further_dim(name, dim):
+    first = {"topk": (1,), "kthvalue": (1,), "take_along_dim": (rl.tensor(0),)}.get(name, ())
+    with refused("I002"):
+        getattr(rl.tensor(2.0), name)(*first, dim)
+
+
+def test_repeats_of_a_tensor_without_dims():
+    assert rl.tensor(2.0).repeat_interleave(rl.tensor([3]), dim=0).tolist() == [2.0, 2.0, 2.0]
+
+
+def test_the_median_of_no_bools_is_true_as_nan_would_be():
+    assert rl.empty(0, dtype=rl.bool).median().item() is True
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_real_tensors_are_their_own_conjugate_and_real_part(compiled):
+    def write(x):
+        x.conj().add_(1)
+        rl.real(x).mul_(2)
+        return x
+
+    x = rl.ones(3)
+    assert (rl.compile(write) if compiled else write)(x).tolist() == x.tolist() == [4.0, 4.0, 4.0]
+    z = rl.ones(3, dtype=rl.complex64)
+    z.conj().add_(1)
+    assert z.tolist() == [1.0, 1.0, 1.0]

@@ -84,6 +84,7 @@ def test_tensors_that_cannot_be_joined_are_refused(name, shapes, args, code):
         ("pad", ((1,),), "A002"),
         ("pad", ((-2, -2),), "S007"),
         ("pad", ((1, 1), "mirror"), "A002"),
+        ("pad", ((1, 1), "constant", 1e39), "D007"),
         ("flip", ((0, 0),), "I006"),
         ("tril", (), "S002"),
         ("roll", ((1, 2), (0,)), "A004"),

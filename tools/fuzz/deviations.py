@@ -253,6 +253,14 @@ def _infinite_powers(difference: Difference) -> bool:
     return half and _extreme(difference, float("inf"))
 
 
+def _refused_factor(difference: Difference) -> bool:
+    return difference.actual.code == "A004" and "of a higher kind" in difference.actual.message
+
+
+def _negative_powers(difference: Difference) -> bool:
+    return difference.actual.error is None and "negative integer powers" in difference.expected.message
+
+
 def _drawn(difference: Difference) -> bool:
     """Values that a generator draws, or that memory of `empty` holds."""
     drawing = ("bernoulli", "multinomial", "normal", "rand", "randint", "randn", "rand_like", "randint_like")
@@ -293,6 +301,7 @@ OPERATOR_RULES: tuple[Rule, ...] = (
     Rule("complex numbers that are not finite", _infinite_complex),
     Rule("complex operators", _refused_complex),
     Rule("`embedding_bag` of NaN", _largest_of_nan),
+    Rule("factors of sums", _refused_factor),
     Rule("gradient of `as_strided_scatter`", _scattered_gradient),
     Rule("gradient of `bernoulli`, and of what `fill_` overwrites", _without_gradient),
     Rule("convolutions of infinities", _infinite_taps),
@@ -304,6 +313,7 @@ OPERATOR_RULES: tuple[Rule, ...] = (
     Rule("integer division by zero", _divided_by_zero),
     Rule("`linspace` of 16-bit floats", _rounded_steps),
     Rule("`mT` without dims", _without_matrix),
+    Rule("negative powers of integers", _negative_powers),
     Rule("norms of huge numbers", _overflowing_norm),
     Rule("overflow within sums", _overflowing_sum),
     Rule("powers of minus infinity", _infinite_powers),

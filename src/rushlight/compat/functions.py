@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from rushlight.eager import functions as ops
-from rushlight.eager.arguments import operands, required_operand, required_tensor
+from rushlight.eager.arguments import integers, operands, required_operand, required_tensor
 from rushlight.eager.boundary import checked
 from rushlight.eager.dispatch import dispatch
 from rushlight.eager.indexing import nonzero_places
@@ -50,7 +50,7 @@ def broadcast_shapes(*shapes: Sequence[int] | int) -> Any:
 
 
 def _broadcast_shape(shapes: Sequence[Sequence[int] | int]) -> Any:
-    sizes = [(shape,) if isinstance(shape, int) else tuple(shape) for shape in shapes]
+    sizes = [integers(shape) for shape in shapes]
     total = ops.zeros(sizes[0], device="meta")
     for shape in sizes[1:]:
         total = total + ops.zeros(shape, device="meta")
@@ -60,7 +60,7 @@ def _broadcast_shape(shapes: Sequence[Sequence[int] | int]) -> Any:
 @checked
 def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
     """Return the tensors expanded to the shape that they broadcast to."""
-    shape = broadcast_shapes(*[tuple(tensor.shape) for tensor in tensors])
+    shape = broadcast_shapes(*[tuple(required_tensor(tensor).shape) for tensor in tensors])
     return tuple([tensor.expand(*shape) for tensor in tensors])
 
 

@@ -159,8 +159,14 @@ def number(value: Any, depth: int = 0) -> Any:
         return value.item()  # pyright: ignore[reportAttributeAccessIssue] - public tensors have it
     if isinstance(value, (np.floating, SymFloat)):
         return float(value)
-    known = not isinstance(value, (SymInt, SizeExpr)) and hasattr(type(value), "__index__")
-    return operator.index(value) if known else unwrap_size(value)
+    if isinstance(value, np.complexfloating):
+        return complex(value)
+    if isinstance(value, (SymInt, SizeExpr, float, complex)):
+        return unwrap_size(value)
+    try:
+        return operator.index(value)
+    except Exception as cause:
+        raise error("A001", f"{called_name()}: a number is expected", value=value) from cause
 
 
 def element_type(value: Any) -> DType | None:

@@ -11,7 +11,7 @@ import functools
 import inspect
 import operator
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import FunctionType
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -22,7 +22,6 @@ from rushlight.eager.execution.meta import types_of
 from rushlight.eager.handle import Handle
 from rushlight.eager.mutation import Mutation
 from rushlight.eager.symbols import SymBool, SymFloat, SymInt
-from rushlight.eager.tracing.number import TracedNumber
 from rushlight.ir.dtype import DType
 from rushlight.ir.type import Device
 from rushlight.ir.value import Value
@@ -34,7 +33,7 @@ from rushlight.sym import SizeExpr
 F = TypeVar("F", bound=Callable[..., Any])
 C = TypeVar("C", bound=type[Any])
 
-_SYMBOLS = (SymInt, SymFloat, SizeExpr, TracedNumber)
+_SYMBOLS = (SymInt, SymFloat, SizeExpr)
 
 
 class Kind(NamedTuple):
@@ -51,13 +50,24 @@ def _is_int(value: Any) -> bool:
         return True
     if isinstance(value, Handle):
         return value.form.numel == 1
-    return hasattr(type(value), "__index__") and -(1 << 63) <= operator.index(value) < 1 << 63
+    # What has `__index__` alone is none: a function that only computes with it fails, where one that converts does not.
+    return isinstance(value, (int, np.integer)) and -(1 << 63) <= int(value) < 1 << 63
 
 
 def _is_number(value: Any) -> bool:
     if isinstance(value, Handle):
         return value.form.numel == 1
     return isinstance(value, (int, float, complex, np.number, np.bool_, *_SYMBOLS))
+
+
+def _is_real(value: Any) -> bool:
+    return _is_number(value) and not isinstance(value, complex)
+
+
+def _begins(value: Any) -> bool:
+    """Whether something gives a first element, or says that it has none; a call that failed has no use for it."""
+    next(iter(value), None)
+    return operator.length_hint(value) >= 0
 
 
 def _is_operand(value: Any) -> bool:
@@ -77,14 +87,14 @@ _OPERAND = Kind("a tensor or a number", _is_operand)
 _TENSORS = Kind("a tensor, or a list or tuple of them", lambda value: _TENSOR.fits(value) or _all(_TENSOR.fits)(value))
 _NONE = Kind("None", lambda value: value is None)
 _FUNCTION = Kind("a function", callable)
-_ITERABLE = Kind("iterable", lambda value: isinstance(value, Iterable))
+_ITERABLE = Kind("iterable", _begins)
 _OF_CLASS = {"Generator", "Module", "Optimizer", "Dataset", "Sampler", "Parameter"}
 
 KINDS: Mapping[str, Kind] = {
     "None": _NONE,
     "bool": _BOOL,
     "int": _INT,
-    "float": _NUMBER,
+    "float": Kind("a number", _is_real),
     "str": Kind("a text", lambda value: isinstance(value, str)),
     "Tensor": _TENSOR,
     "DType": Kind("a dtype", lambda value: isinstance(value, DType)),
@@ -102,7 +112,7 @@ KINDS: Mapping[str, Kind] = {
 
 _NAMES: Mapping[Kind, str] = {
     _TENSOR: "input self tensor target query key x1 x2 mask condition src offsets hx weight bias running_mean "
-    "running_var per_sample_weights attn_mask key_padding_mask vec total_norm weights pos_weight tensor1 tensor2",
+    "running_var per_sample_weights attn_mask key_padding_mask out vec total_norm weights pos_weight tensor1 tensor2",
     _OPERAND: "other value fill_value repeats q s end",
     _INTS: "dim dims size shape sizes kernel_size stride padding dilation output_size normalized_shape k n m "
     "unflattened_size split_size_or_sections num_classes",
@@ -110,7 +120,7 @@ _NAMES: Mapping[Kind, str] = {
     _NUMBER: "mean std scale_factor correction p from_ to lr eps weight_decay momentum dampening alpha beta",
     Kind("a pair of numbers", lambda value: _all(_is_number)(value) and len(value) == 2): "betas",
     _BOOL: "keepdim sorted descending stable inplace",
-    Kind("iterable", lambda value: isinstance(value, Iterable)): "parameters values modules",
+    _ITERABLE: "parameters values modules",
 }
 _BY_NAME: Mapping[str, Kind] = {name: kind for kind, names in _NAMES.items() for name in names.split()}
 """Parameters that PyTorch names so are of these kinds where an annotation says `Any`."""

@@ -867,7 +867,7 @@ def concat(tensors: Any, dim: Any = 0) -> Any:
 
 
 def conj(input: Any) -> Any:
-    """The complex conjugate; real elements are their own."""
+    """The complex conjugate, in storage of its own; a real tensor itself."""
     return call_function(_conj, (required_operand(input),), {})
 
 
@@ -2035,7 +2035,7 @@ def ravel(input: Any) -> Any:
 
 
 def real(input: Any) -> Any:
-    """The real part of each element, in storage of its own; real elements are their own."""
+    """The real part of each element, in storage of its own; a real tensor itself."""
     return call_function(_real, (required_operand(input),), {})
 
 

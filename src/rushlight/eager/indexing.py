@@ -201,7 +201,7 @@ def put(tensor: Handle, index: Any, value: Any) -> None:
         dispatch(in_place(_MASKED_FILL), (view, mask, value), {})
         return
     dims, indices = _places(selection)
-    if isinstance(value, Handle) and value.dtype is not view.dtype:
+    if isinstance(value, Handle) and not isinstance(value, TracedNumber) and value.dtype is not view.dtype:
         value = OPERATORS["to_dtype"](value, view.dtype)
     dispatch(in_place(_INDEX_PUT), (view, indices, value), {"dims": dims, "accumulate": False})
 

@@ -470,7 +470,7 @@ class GeneratedMethods:
         return dispatch(_clone, (self,), {})
 
     def conj(self) -> Any:
-        """The complex conjugate; real elements are their own."""
+        """The complex conjugate, in storage of its own; a real tensor itself."""
         return dispatch(_conj, (self,), {})
 
     def contiguous(self) -> Any:

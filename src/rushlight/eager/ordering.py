@@ -33,9 +33,9 @@ class Ordered(NamedTuple):
 
 def _ordered(tensor: Any, dim: int, descending: bool, op: str, part: tuple[Any, Any] | None = None) -> Ordered:
     """The elements ordered along a dim, or those of a `part` of them: its first place, and how many."""
+    dim = wrap_dim(dim, tensor.ndim, op)
     if tensor.ndim == 0:
         return Ordered(tensor.clone(), _ARGSORT(tensor, dim, descending))
-    dim = wrap_dim(dim, tensor.ndim, op)
     indices = _ARGSORT(tensor, dim, descending)
     if part is not None:
         indices = indices.narrow(dim, *part).contiguous()
@@ -47,7 +47,8 @@ def _without(found: Ordered, dim: int, keepdim: bool) -> Ordered:
 
 
 def _length(tensor: Any, dim: Any, op: str) -> Any:
-    return tensor.shape[wrap_dim(fixed_integer(dim), tensor.ndim, op)] if tensor.ndim else 1
+    dim = wrap_dim(fixed_integer(dim), tensor.ndim, op)
+    return tensor.shape[dim] if tensor.ndim else 1
 
 
 @checked_methods
@@ -87,7 +88,7 @@ class OrderMethods:
         count = _length(flat, along, "median")
         if dim is None and isinstance(count, int) and count == 0:
             least = -(1 << self.dtype.bits - 1) if self.dtype.signed else 0
-            return full((), math.nan if self.dtype.kind is Kind.FLOAT else least, dtype=self.dtype)
+            return full((), least if self.dtype.kind is Kind.INT else math.nan, dtype=self.dtype)
         require(count > 0, "I007", "median: there is no element to choose from", tensor=self)
         middle = _ordered(flat, along, False, "median", ((count - 1) // 2, 1))
         if self.dtype.kind is Kind.FLOAT:  # the largest shows whether there is a NaN
@@ -146,6 +147,7 @@ class OrderMethods:
         if dim is None:
             return OrderMethods._repeated(self.reshape(-1), repeats, 0)
         dim = wrap_dim(dim, self.ndim, "repeat_interleave")
+        self = self if self.ndim else self.reshape(1)
         if not repeats.form.shape:
             return _REPEAT(self, integer(repeats), dim)
         fits = eq(repeats.form.shape[0], self.form.shape[dim])

@@ -18,6 +18,9 @@ class Kind(IntEnum):
     COMPLEX = 3
 
 
+_LARGEST = 3.4028234663852886e38  # of float32
+
+
 class DType:
     """An element type: one object per type, compared by identity.
 
@@ -65,6 +68,24 @@ class DType:
     def is_integer(self) -> bool:
         """Whether it is an integer type; bool is not."""
         return self.kind is Kind.INT
+
+    @property
+    def bounds(self) -> tuple[float, float] | None:
+        """The least and largest number that a Python number may be, as in PyTorch; None: 16-bit floats round any.
+
+        Unsigned dtypes take negative numbers, by wrapping.
+        """
+        if self.kind is Kind.INT:
+            high = (1 << self.bits - self.signed) - 1
+            return -high - self.signed, high
+        return (-_LARGEST, _LARGEST) if self.kind is Kind.FLOAT and self.bits == 32 else None
+
+    def holds(self, number: complex) -> bool:
+        """Whether a Python number may become an element: within `bounds`, NaN and infinities where there are any."""
+        if isinstance(number, complex):
+            return self.is_complex
+        bounds = self.bounds
+        return bounds is None or (self.is_floating_point and number - number != 0) or bounds[0] <= number <= bounds[1]
 
     def __repr__(self) -> str:
         return f"rushlight.{self.name}"

@@ -99,6 +99,7 @@ class GroupNorm(Module):
         bias: bool = True,
     ) -> None:
         super().__init__()
+        require(num_groups > 0, "A002", "num_groups must be a positive integer")
         divides = num_channels % num_groups == 0
         require(divides, "A002", f"num_channels ({num_channels}) must be divisible by num_groups ({num_groups})")
         self.num_groups = num_groups

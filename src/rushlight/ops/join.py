@@ -173,6 +173,7 @@ def _pad_pairs(ndim: int, pad: Shape) -> list[tuple[Size, Size]]:
 
 @constant_pad_nd.meta
 def constant_pad_nd_meta(input: TensorType, pad: Shape, value: float) -> TensorType:
+    require(input.dtype.holds(value), "D007", f"pad: the number does not fit {input.dtype.name}", value=value)
     pairs = _pad_pairs(input.ndim, pad)
     shape = tuple([size + before + after for size, (before, after) in zip(input.shape, pairs, strict=True)])
     for size in shape:

@@ -14,7 +14,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rushlight.ir.dtype import DType, compute_dtype, float32, float64, int64, uint32, uint64
+from rushlight.ir.dtype import DType, Kind, compute_dtype, float32, float64, int64, uint32, uint64
 from rushlight.ir.loops import Operand
 from rushlight.ir.scalar import Scalar, apply, bitcast, cast, index
 from rushlight.ir.type import CPU, Device, TensorType
@@ -38,6 +38,12 @@ ArrayDraw: TypeAlias = ArrayLike | None
 
 _FACTS = Fact.RANDOM | Fact.NONDIFFERENTIABLE
 _STATE = "Tensor? seed=None, Tensor? ordinal=None"
+
+
+def _check_draw(op: Operator, seed: TensorType, ordinal: TensorType) -> None:
+    for name, type_ in (("seed", seed), ("ordinal", ordinal)):
+        fits = not type_.shape and type_.dtype.kind <= Kind.INT
+        require(fits, "A001", f"{op.name}: {name} must be an int", given=type_)
 
 
 def _words(at: At, shape: tuple[Size, ...], seed: Operand, ordinal: Operand) -> Words:
@@ -78,6 +84,7 @@ random_bits = define(
 def random_bits_meta(
     size: tuple[Size, ...], seed: TensorType, ordinal: TensorType, dtype: DType | None, device: Device | None
 ) -> TensorType:
+    _check_draw(random_bits, seed, ordinal)
     known = dtype in (None, uint32, uint64)
     require(known, "D001", "random_bits: the dtype must be uint32 or uint64", dtype=dtype)
     return TensorType(size, dtype or uint32, device or CPU)
@@ -123,6 +130,7 @@ def _drawn_meta(op: Operator, size: tuple[Size, ...], dtype: DType | None, devic
 def rand_meta(
     size: tuple[Size, ...], seed: TensorType, ordinal: TensorType, dtype: DType | None, device: Device | None
 ) -> TensorType:
+    _check_draw(rand, seed, ordinal)
     return _drawn_meta(rand, size, dtype, device)
 
 
@@ -163,6 +171,7 @@ randn = define(
 def randn_meta(
     size: tuple[Size, ...], seed: TensorType, ordinal: TensorType, dtype: DType | None, device: Device | None
 ) -> TensorType:
+    _check_draw(randn, seed, ordinal)
     return _drawn_meta(randn, size, dtype, device)
 
 
@@ -215,6 +224,7 @@ def randint_meta(
     dtype: DType | None,
     device: Device | None,
 ) -> TensorType:
+    _check_draw(randint, seed, ordinal)
     return TensorType(size, dtype or int64, device or CPU)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import weakref
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +37,7 @@ from rushlight.capture.values import Output, Reached, Template
 from rushlight.eager.dispatch import STATE, backend_key, bit
 from rushlight.eager.execution.plan import (
     CALL_NAMES,
+    guarded_text,
     number_text,
     output_text,
     result_text,
@@ -45,13 +46,18 @@ from rushlight.eager.execution.plan import (
 )
 from rushlight.eager.handle import AUTOGRAD, Handle
 from rushlight.runtime import descriptor
-from rushlight.runtime.descriptor import number_slots
+from rushlight.runtime.descriptor import Slot, number_slots
 
 if TYPE_CHECKING:
     from rushlight.build import Executable
 
 MISS = object()
 _MANY = 8  # outputs: more are made by a loop
+
+
+def _filled(numbers: Iterable[tuple[str, type, Slot]], ints: bool) -> list[str]:
+    """Lines that fill in the ints, which may be too large for a word, or the other numbers."""
+    return [line for text, kind, slot in numbers if (kind is int) is ints for line in number_text(text, kind, slot)]
 
 
 def argument_guards(arguments: Arguments, names: Names) -> list[Guard]:
@@ -324,9 +330,10 @@ class Writer(ValueTexts):
         sources = self.sources
         lines = sheet_text("plan.free", "plan.fresh")
         kinds = dict(numbers_among(sources))
-        filled: list[str] = []
-        for slot in number_slots(kinds.items(), self.starts[len(sources) + len(self.executable.output_types)]):
-            filled += number_text(self._input_text(sources[slot.position]), kinds[slot.position], slot)
+        slots = number_slots(kinds.items(), self.starts[len(sources) + len(self.executable.output_types)])
+        numbers = [(self._input_text(sources[slot.position]), kinds[slot.position], slot) for slot in slots]
+        ints, filled = _filled(numbers, True), _filled(numbers, False)
+        lines += guarded_text(ints, [text for text, kind, _ in numbers if kind is int])
         for place, source in enumerate(sources):
             if isinstance(source, DYNAMIC):
                 itemsize = self.executable.input_types[place].dtype.itemsize

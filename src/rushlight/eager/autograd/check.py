@@ -9,6 +9,7 @@ import numpy as np
 
 from rushlight.eager.autograd.driver import grad
 from rushlight.eager.autograd.history import requires
+from rushlight.eager.boundary import checked
 from rushlight.eager.dispatch import Scope
 from rushlight.eager.handle import Handle
 from rushlight.eager.keywords import no_more
@@ -31,11 +32,13 @@ def _numeric(function: Function, inputs: Sequence[Any], position: int, eps: floa
     rows: list[list[Any]] = []
     for index in flat:
         before = array[index]
-        array[index] = before + eps
-        high = [array_of(item).copy() for item in _outputs(function(*inputs))]
-        array[index] = before - eps
-        low = [array_of(item).copy() for item in _outputs(function(*inputs))]
-        array[index] = before
+        try:
+            array[index] = before + eps
+            high = [array_of(item).copy() for item in _outputs(function(*inputs))]
+            array[index] = before - eps
+            low = [array_of(item).copy() for item in _outputs(function(*inputs))]
+        finally:
+            array[index] = before
         rows.append([((one - two) / (2 * eps)).reshape(-1) for one, two in zip(high, low, strict=True)])
     count = len(rows[0]) if rows else 0
     return [np.stack([row[at] for row in rows]) for at in range(count)]
@@ -59,6 +62,7 @@ _MISSING: Mapping[str, tuple[Any, ...]] = dict.fromkeys(
 )
 
 
+@checked
 def gradcheck(
     func: Function,
     inputs: Any,
@@ -111,6 +115,7 @@ def gradcheck(
     return True
 
 
+@checked
 def gradgradcheck(
     func: Function,
     inputs: Any,

@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Callable, Generator
 from typing import Any, TypeVar
 
+from rushlight.eager.boundary import checked
 from rushlight.eager.dispatch import STATE, Scope
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -82,6 +83,7 @@ class set_grad_enabled(GradMode):  # noqa: N801 - PyTorch's name
 
     __slots__ = ("_called",)
 
+    @checked
     def __init__(self, mode: bool) -> None:
         super().__init__(grad=bool(mode))
         self._called = STATE.grad

@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Any
 from rushlight.eager.execution.operands import Structure, flatten, number_class
 from rushlight.eager.handle import Handle, Version, adopted, fail_without_data
 from rushlight.eager.tensor_meta import TensorMeta
-from rushlight.ir.dtype import DType, Kind
+from rushlight.ir.dtype import DType
 from rushlight.runtime.allocator import allocate_many
 from rushlight.runtime.descriptor import ArgumentBlocks, Slot
 from rushlight.support.errors import fail
@@ -42,7 +42,6 @@ from rushlight.support.errors import fail
 if TYPE_CHECKING:
     from rushlight.build import Executable
 
-_LARGEST = 3.4028234663852886e38  # of float32
 FAULTS = (AttributeError, OverflowError)
 """What filling in operands raises: a tensor without data has no storage, and a large int does not fit a word."""
 
@@ -148,21 +147,24 @@ def fitting_text(flat: Sequence[Any], dtype: DType | None) -> list[str]:
 
     As in PyTorch, unsigned dtypes take negative numbers, which wrap.
     """
-    condition = None if dtype is None else _fits(dtype)
-    if dtype is None or condition is None:
-        return []
-    numbers = [f"a{position}" for position, item in enumerate(flat) if item.__class__ in (int, float)]
-    return [f"if not ({condition.format(name)}): unfit({name}, {dtype.name!r})" for name in numbers]
+    numbers = [(f"a{at}", item.__class__) for at, item in enumerate(flat) if item.__class__ in (int, float, complex)]
+    conditions = [(name, None if dtype is None else _fits(dtype, class_)) for name, class_ in numbers]
+    return [
+        f"if not ({condition.format(name)}): unfit({name}, {dtype.name!r})"
+        for name, condition in conditions
+        if dtype is not None and condition is not None
+    ]
 
 
-def _fits(dtype: DType) -> str | None:
-    """The condition on a number `{0}`, or None: 16-bit floats take all numbers, which become infinite."""
-    if dtype.kind is Kind.INT:
-        high = (1 << dtype.bits - dtype.signed) - 1
-        return f"{-high - dtype.signed} <= {{0}} <= {high}"
-    if dtype.kind is Kind.FLOAT and dtype.bits == 32:
-        return f"{{0}} - {{0}} != 0 or {-_LARGEST} <= {{0}} <= {_LARGEST}"
-    return None
+def _fits(dtype: DType, class_: type) -> str | None:
+    """The condition on a number `{0}` of a class, or None: 16-bit floats take all, which become infinite."""
+    bounds = dtype.bounds
+    if class_ is complex:
+        return None if dtype.is_complex else "False"
+    if bounds is None:
+        return None
+    within = f"{bounds[0]} <= {{0}} <= {bounds[1]}"
+    return within if dtype.is_integer else f"{{0}} - {{0}} != 0 or {within}"
 
 
 def unfit(value: Any, dtype: str) -> None:

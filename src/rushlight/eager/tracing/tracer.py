@@ -13,11 +13,14 @@ from typing import Any, NoReturn
 
 from rushlight.eager.dispatch import STATE, Key, Scope, bit, register_fallback
 from rushlight.eager.execution.decompose import run_decomposition
+from rushlight.eager.execution.operands import flatten
+from rushlight.eager.execution.plan import unfit
 from rushlight.eager.execution.views import is_composite_view, view_plan
 from rushlight.eager.handle import Handle, Version, make
 from rushlight.eager.mutation import Mutation, computed_value, written_value
 from rushlight.eager.tensor_meta import form_of_type
 from rushlight.eager.tracing.attributes import settled
+from rushlight.eager.tracing.number import TracedNumber
 from rushlight.eager.tracing.sharing import (
     MaybeAlias,
     direct_steps,
@@ -26,7 +29,7 @@ from rushlight.eager.tracing.sharing import (
     resolve_alias,
     steps_by_strides,
 )
-from rushlight.ir.dtype import Kind
+from rushlight.ir.dtype import DType, Kind, int64
 from rushlight.ir.graph import RELAYOUT, RESULT, GraphBuilder, Node
 from rushlight.ir.type import Layout, TensorType, dense_order
 from rushlight.ops.record import OPERATORS, UNBACKED, Fact
@@ -279,7 +282,7 @@ class Tracer:
 
     def _apply(self, op: Any, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
         nodes = [self.binding(item).node if isinstance(item, Handle) else self._operand(item) for item in operands]
-        return self.builder.apply(op, tuple(nodes), attrs)
+        return _fitting(op, operands, self.builder.apply(op, tuple(nodes), attrs))
 
     def _operand(self, item: Any) -> Any:
         if isinstance(item, Handle):
@@ -342,6 +345,7 @@ class Tracer:
             target=target.form.type,
         )
         type_ = binding.node.type
+        _check_numbers(base, type_.dtype if op.base is None or Fact.FITTING in op.base.facts else None)
         value = computed_value(self.builder, op, nodes, attrs)
         op.check(type_, value.type)
         value = self.builder.laid_out(written_value(op, value, type_), type_)
@@ -377,6 +381,22 @@ def _layout_of(tensor: Handle, cell: Cell) -> Layout:
 
 def _refuse_more(*what: Any) -> NoReturn:
     fail("G015", "backward: a hook or a Function's backward reads what the function did not read")
+
+
+def _fitting(op: Any, operands: tuple[Any, ...], result: Any) -> Any:
+    _check_numbers(operands, result.type.dtype if Fact.FITTING in op.facts else None)
+    return result
+
+
+def _check_numbers(operands: tuple[Any, ...], fitting: DType | None) -> None:
+    """Refuses numbers that `fitting`, or int64, cannot hold, as plans do; what is known at run time is guarded."""
+    for item in flatten(operands):
+        dtype = fitting or (int64 if item.__class__ is int else None)
+        if dtype is not None and item.__class__ in (int, float, complex) and not dtype.holds(item):
+            unfit(item, dtype.name)
+        asked = fitting is not None and fitting.is_integer and isinstance(item, TracedNumber)
+        if asked and not (item.is_integer and fitting.bits == 64) and not fitting.holds(item):
+            unfit(item.value, fitting.name)
 
 
 def _is_number(item: Any) -> bool:

@@ -156,6 +156,9 @@ def scaled_dot_product_attention_decompose(
     enable_gqa: bool,
 ) -> Value:
     require(not (is_causal and attn_mask is not None), "A004", "attention: is_causal and attn_mask exclude each other")
+    least = 3 if enable_gqa else 2
+    fits = min(query.ndim, key.ndim, value.ndim) >= least
+    require(fits, "S002", f"attention: at least {least} dims are needed", query=query, key=key, value=value)
     if enable_gqa:
         key, value = _repeated_heads(key, query), _repeated_heads(value, query)
     dtype = common_dtype("attention", query=query, key=key, value=value)

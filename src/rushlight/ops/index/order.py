@@ -78,8 +78,7 @@ def unbacked_size(count: Size | None, op: str) -> Size:
 
 @argsort.meta
 def argsort_meta(input: TensorType, dim: int, descending: bool) -> TensorType:
-    if input.ndim:
-        wrap_dim(dim, input.ndim, "argsort")
+    wrap_dim(dim, input.ndim, "argsort")
     return TensorType(input.shape, int64, input.device)
 
 

@@ -22,6 +22,7 @@ from rushlight.ops.dims import (
     guarded,
     integers,
     normal,
+    own_dim,
     replaced,
     widened,
     within,
@@ -117,7 +118,7 @@ def take_along_dim_decompose(input: Value, indices: Value, dim: int | None) -> V
         return gather(reshape(input, (-1,)), 0, reshape(indices, (-1,)))
     same = input.ndim == indices.ndim
     require(same, "S002", "take_along_dim: input and indices have one number of dims", input=input, indices=indices)
-    place = wrap_dim(dim, input.ndim, "take_along_dim")
+    place = own_dim(dim, input.shape, "take_along_dim")
     shape = broadcast(replaced(input.shape, place, 1), replaced(indices.shape, place, 1))
     wide = expand(input, replaced(shape, place, input.shape[place]))
     return gather(wide, place, expand(indices, replaced(shape, place, indices.shape[place])))

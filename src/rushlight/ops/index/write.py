@@ -99,6 +99,7 @@ def _padded_behind(value: Value, shape: Shape) -> Value:
 scatter = define(
     "scatter(Tensor input, int dim, Tensor index, Tensor src) -> Tensor",
     "A copy of the input with the source's elements at the places given along a dim; the last of equals stays.",
+    facts=Fact.FITTING,
     variants="function method inplace",
 )
 
@@ -219,6 +220,7 @@ def index_add_samples(rng: np.random.Generator) -> Iterator[Sample]:
 index_put = define(
     "index_put(Tensor input, Tensor[] indices, Tensor values, int[] dims, bool accumulate=False) -> Tensor",
     "A copy of the input with `values` at, or added to, the places that `index` of these indices and dims reads.",
+    facts=Fact.FITTING,
     variants="",
 )
 
@@ -289,6 +291,7 @@ masked_fill = define(
 @masked_fill.decompose
 def masked_fill_decompose(input: Value, mask: Value, value: Value | float) -> Value:
     require(mask.dtype is bool_, "D001", "masked_fill: the mask must be bool", hint="compare it with 0")
+    require(not isinstance(value, Value) or not value.ndim, "S002", "masked_fill: value must have no dims", value=value)
     return where(mask, _filling(value, input), input)
 
 

@@ -29,12 +29,13 @@ from rushlight.ops.pointwise.definition import (
     operating_dtype,
     sample_array,
     samples_of_pairs,
+    scaled_result,
     typed_result,
     unary,
     zeros_of,
 )
 from rushlight.ops.promote import unbroadcast
-from rushlight.ops.record import FAMILIES, Fact, Gradients, Operator, Sample, define
+from rushlight.ops.record import FAMILIES, Fact, Gradients, Sample, define
 from rushlight.support.errors import require
 
 # Sums.
@@ -49,13 +50,6 @@ add = define(
 )
 
 
-def _typed_sum(op: Operator, input: TensorType, other: TensorType, alpha: TensorType | None) -> TensorType:
-    result = typed_result(op, [input, other])
-    fits = alpha is None or alpha.dtype.kind <= max(result.dtype.kind, Kind.INT)
-    require(fits, "A004", f"{op.name}: alpha is of a higher kind than the result", result=result, alpha=alpha)
-    return result
-
-
 def scaled_by(alpha: Value | complex | None, value: Value) -> Value:
     """value * alpha, or value where there is no alpha."""
     return value if alpha is None else value * alpha
@@ -63,7 +57,7 @@ def scaled_by(alpha: Value | complex | None, value: Value) -> Value:
 
 @add.meta
 def add_meta(input: TensorType, other: TensorType, alpha: TensorType | None) -> TensorType:
-    return _typed_sum(add, input, other, alpha)
+    return scaled_result(add, [input, other], alpha=alpha)
 
 
 @add.ref
@@ -106,7 +100,7 @@ sub = define(
 
 @sub.meta
 def sub_meta(input: TensorType, other: TensorType, alpha: TensorType | None) -> TensorType:
-    return _typed_sum(sub, input, other, alpha)
+    return scaled_result(sub, [input, other], alpha=alpha)
 
 
 @sub.ref

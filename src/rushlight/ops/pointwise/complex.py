@@ -41,23 +41,47 @@ def conjugate(value: complex) -> complex: ...
 def conjugate(value: Value | complex) -> Value | complex:
     """The complex conjugate of a value or number; real values pass."""
     if isinstance(value, Value):
-        return conj(value) if value.dtype.is_complex else value
+        return conjugated(value) if value.dtype.is_complex else value
     return value.conjugate() if isinstance(value, complex) else value
 
 
-conj = unary(
-    "conj",
-    "The complex conjugate; real elements are their own.",
+conjugated = unary(
+    "conjugated",
+    "The complex conjugate, in storage of its own.",
     ref=np.conjugate,
     scalar=lambda x: apply("complex", apply("real", x), -apply("imag", x)) if x.type.is_complex else x,
     dtypes="all",
+    variants="",
+)
+
+
+@conjugated.vjp
+def conjugated_vjp(g: Value) -> Value:
+    return conjugate(g)
+
+
+conj = define(
+    "conj(Tensor(a) input) -> Tensor(a)",
+    "The complex conjugate, in storage of its own; a real tensor itself.",
     variants="function method",
 )
 
 
-@conj.vjp
-def conj_vjp(g: Value) -> Value:
-    return conjugate(g)
+@conj.decompose
+def conj_decompose(input: Value) -> Value:
+    return conjugated(input) if input.dtype.is_complex else OPERATORS["alias"](input)
+
+
+@conj.ref
+def conj_ref(input: ArrayLike) -> Array:
+    array = np.asarray(input)
+    return np.conjugate(array) if array.dtype.kind == "c" else array
+
+
+@conj.samples
+def conj_samples(rng: np.random.Generator) -> Iterator[Sample]:
+    yield Sample(sample_array(rng, (3, 5)))
+    yield Sample(_sample_complex(rng, (4, 3)))
 
 
 def _part_type(op: Operator, input: TensorType) -> TensorType:
@@ -70,39 +94,60 @@ def _part_ref(op: Operator, function: Callable[[Array], Array], input: ArrayLike
     return np.real(found).astype(real_dtype(type_.dtype).numpy) if type_.dtype.is_complex else found
 
 
-real = define(
-    "real(Tensor input) -> Tensor",
-    "The real part of each element, in storage of its own; real elements are their own.",
+real_part = define(
+    "real_part(Tensor input) -> Tensor",
+    "The real part of each element of a complex tensor, in storage of its own.",
     facts=Fact.POINTWISE,
+    variants="",
+    dtypes="complex",
+)
+
+
+@real_part.meta
+def real_part_meta(input: TensorType) -> TensorType:
+    return _part_type(real_part, input)
+
+
+@real_part.ref
+def real_part_ref(input: ArrayLike) -> Array:
+    return _part_ref(real_part, np.real, input)
+
+
+@real_part.lower
+def real_part_lower(at: At, input: Operand) -> Scalar:
+    return apply("real", converted(input, at, input.dtype))
+
+
+@real_part.vjp(types=("input",))
+def real_part_vjp(g: Value, input: TensorType) -> Value:
+    return convert(g, input.dtype)
+
+
+@real_part.samples
+def real_part_samples(rng: np.random.Generator) -> Iterator[Sample]:
+    yield Sample(_sample_complex(rng, (4, 3)))
+
+
+real = define(
+    "real(Tensor(a) input) -> Tensor(a)",
+    "The real part of each element, in storage of its own; a real tensor itself.",
     variants="function",
 )
 
 
-@real.meta
-def real_meta(input: TensorType) -> TensorType:
-    return _part_type(real, input)
+@real.decompose
+def real_decompose(input: Value) -> Value:
+    return real_part(input) if input.dtype.is_complex else OPERATORS["alias"](input)
 
 
 @real.ref
 def real_ref(input: ArrayLike) -> Array:
-    return _part_ref(real, np.real, input)
-
-
-@real.lower
-def real_lower(at: At, input: Operand) -> Scalar:
-    value = converted(input, at, input.dtype)
-    return apply("real", value) if value.type.is_complex else cast(value, input.dtype)
-
-
-@real.vjp(types=("input",))
-def real_vjp(g: Value, input: TensorType) -> Value:
-    return convert(g, input.dtype)
+    return np.real(np.asarray(input))
 
 
 @real.samples
 def real_samples(rng: np.random.Generator) -> Iterator[Sample]:
-    for shape in ((), (7,), (3, 5)):
-        yield Sample(sample_array(rng, shape))
+    yield Sample(sample_array(rng, (3, 5)))
     yield Sample(_sample_complex(rng, (4, 3)))
 
 

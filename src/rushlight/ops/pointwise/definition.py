@@ -34,7 +34,7 @@ from rushlight.ops.promote import (
     promote_numbers,
 )
 from rushlight.ops.record import FAMILIES, OPERATORS, Fact, Operator, Sample, define
-from rushlight.support.errors import fail
+from rushlight.support.errors import fail, require
 from rushlight.sym import SizeExpr
 
 Array: TypeAlias = NDArray[Any]
@@ -88,6 +88,16 @@ def typed_result(
     shape = broadcast(*[type_.shape for type_ in given])
     strides = pointwise_strides([type_ for type_ in given if type_.shape], shape)
     return TensorType(shape, dtype, device_of(*given), strides, all(type_.weak for type_ in given))
+
+
+def scaled_result(op: Operator, types: Sequence[TensorType], **factor: TensorType | None) -> TensorType:
+    """`typed_result` of the operands without the one that scales some of them: S002, A004 where that is no number."""
+    result = typed_result(op, types)
+    for name, type_ in factor.items():
+        require(type_ is None or not type_.shape, "S002", f"{op.name}: {name} must have no dims", **factor)
+        fits = type_ is None or type_.dtype.kind <= max(result.dtype.kind, Kind.INT)
+        require(fits, "A004", f"{op.name}: {name} is of a higher kind than the result", result=result, **factor)
+    return result
 
 
 def element(operand: Operand, at: At) -> Scalar:

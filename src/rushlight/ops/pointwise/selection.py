@@ -24,6 +24,7 @@ from rushlight.ops.pointwise.definition import (
     element,
     lowered,
     sample_array,
+    scaled_result,
     typed_result,
     zeros_of,
 )
@@ -256,7 +257,7 @@ def _times(value: Value | complex | None, item: Value) -> Value:
 
 @addcmul.meta
 def addcmul_meta(input: TensorType, tensor1: TensorType, tensor2: TensorType, value: TensorType | None) -> TensorType:
-    return typed_result(addcmul, [input, tensor1, tensor2, value])
+    return scaled_result(addcmul, [input, tensor1, tensor2], value=value)
 
 
 @addcmul.ref
@@ -295,7 +296,7 @@ addcdiv = define(
 
 @addcdiv.meta
 def addcdiv_meta(input: TensorType, tensor1: TensorType, tensor2: TensorType, value: TensorType | None) -> TensorType:
-    return typed_result(addcdiv, [input, tensor1, tensor2, value])
+    return scaled_result(addcdiv, [input, tensor1, tensor2], value=value)
 
 
 @addcdiv.ref

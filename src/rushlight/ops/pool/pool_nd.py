@@ -225,7 +225,8 @@ def _covered(at: Sequence[Size], sizes: Shape, counts: Shape) -> tuple[tuple[Siz
 
 def _adaptive_space(input: Shape, output_size: Shape) -> tuple[Shape, Shape]:
     lead = len(input) - len(output_size)
-    require(lead >= 0, "S002", "adaptive_avg_pool: the input has too few dims", input=input, output_size=output_size)
+    fits = 0 <= lead < len(input)
+    require(fits, "S002", "adaptive_avg_pool: as many sizes as dims, or fewer", input=input, output_size=output_size)
     return input[:lead], input[lead:]
 
 

@@ -253,6 +253,7 @@ min_dim = define(
 
 
 def _minmax_along(place: Operator, input: Value, dim: int, keepdim: bool) -> tuple[Value, Value]:
+    wrap_dim(dim, input.ndim, "max" if place is argmax else "min")
     if input.ndim == 0:
         return alias(input), place(input)
     indices = place(input, dim, True)
