@@ -1,7 +1,7 @@
-"""Products with one row, or one column, as LLVM IR text: `b` is read once, where it lies, as fast as memory is.
+"""Products with one row or one column (gemv): `b` is read once, in place, at the speed of memory.
 
-A core calls one of these functions in place of its loops over panels. They read long pieces of memory in order, a few
-of them side by side, and keep each sum in the order `BLOCKED`: the bits are those of the inner kernels.
+A core calls one of these functions in place of its loops over panels. They read long runs of memory in order, a few
+of them side by side, and keep each sum in the order `BLOCKED`: the bits are those of the micro-kernels.
 
 An `a` of one row is any vector: element t of the block that starts at `k0` is `a[k0 * a_per_k + t * a_step]`.
 """
@@ -9,453 +9,345 @@ An `a` of one row is any vector: element t of the block that starts at `k0` is `
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 
-from rushlight.codegen.llvm.gemm.micro_kernel import (
+from rushlight.codegen.llvm.builder.function_builder import Carried, FunctionBuilder, Loop
+from rushlight.codegen.llvm.gemm.transpose import (
+    load_column_start,
+    store_column_starts,
+    transpose,
+    transpose_pieces,
+)
+from rushlight.codegen.llvm.gemm.vectors import (
     broadcast,
+    lane_mask,
     load_packed,
     load_vector,
-    mask_lines,
     multiply_add,
     store_vector,
     sum_vectors,
 )
-from rushlight.codegen.llvm.gemm.transpose import column_addresses, load_column_address, transpose, transpose_pieces
 from rushlight.ir.gemm_tile import GemmTile
 
-# Pieces of rows that are read side by side: 8 are 1.2 times as fast as 4, and those 1.3 times as fast as 2.
+# Rows that are read side by side: 8 are 1.2 times as fast as 4, and those 1.3 times as fast as 2.
 _ROWS_TOGETHER = 8
 # Packed panels that are read side by side: two are 1.2 times as fast as one, and faster than one with prefetches.
 _PANELS_TOGETHER = 2
 
-_BLOCK = """\
-  %k_left = sub i64 %k, %k0
-  %steps = call i64 @llvm.smin.i64(i64 %k_left, i64 {kc})
-  %k0_next = add i64 %k0, {kc}
-  %more_blocks = icmp slt i64 %k0_next, %k
-  %a_start = mul i64 %k0, %a_per_k
-  %a_block = getelementptr {element}, ptr %a, i64 %a_start"""
-
-_COLUMNS = """\
-define internal void @{name}(ptr noalias readonly %a, i64 %a_per_k, i64 %a_step, ptr noalias readonly %b, \
-i64 %b_ld, ptr noalias %c, i64 %c_step, i64 %n, i64 %k) noinline {attributes} {{
-entry:
-  %results = alloca {vector}, align 64
-  %starts = alloca [{lanes} x ptr], align 8
-  %column_last = sub i64 %n, 1
-  %is_row = icmp eq i64 %c_step, 1
-  br label %group
-group:
-  %j = phi i64 [ 0, %entry ], [ %j_next, %group_end ]
-{starts}
-  br label %block
-block:
-  %k0 = phi i64 [ 0, %lanes_end ], [ %k0_next, %block_end ]
-  %total = phi {vector} [ zeroinitializer, %lanes_end ], [ %total_next, %block_end ]
-{block}
-  %rest = urem i64 %steps, {lanes}
-  %whole = sub i64 %steps, %rest
-  %short = icmp eq i64 %whole, 0
-  br i1 %short, label %tail, label %square
-square:
-  %t = phi i64 [ 0, %block ], [ %t_next, %square ]
-  %sum0 = phi {vector} [ zeroinitializer, %block ], [ %sum{lanes}, %square ]
-  %t_next = add i64 %t, {lanes}
-  %a0_start = mul i64 %t, %a_step
-  %a0_at = getelementptr {element}, ptr %a_block, i64 %a0_start
-{square}
-  %more_squares = icmp slt i64 %t_next, %whole
-  br i1 %more_squares, label %square, label %tail
-tail:
-  %sum_whole = phi {vector} [ zeroinitializer, %block ], [ %sum{lanes}, %square ]
-  %no_tail = icmp eq i64 %rest, 0
-  br i1 %no_tail, label %block_end, label %some_tail
-some_tail:
-  store {vector} %sum_whole, ptr %results, align 64
-  br label %column
-column:
-  %v = phi i64 [ 0, %some_tail ], [ %v_next, %column_end ]
-  %v_at = getelementptr {element}, ptr %results, i64 %v
-  %v_before = load {element}, ptr %v_at, align {itemsize}
-  %start_at = getelementptr ptr, ptr %starts, i64 %v
-  %start = load ptr, ptr %start_at, align 8
-  %v_from = getelementptr {element}, ptr %start, i64 %k0
-  br label %one
-one:
-  %u = phi i64 [ %whole, %column ], [ %u_next, %one ]
-  %v_sum = phi {element} [ %v_before, %column ], [ %v_sum_next, %one ]
-  %b_one_at = getelementptr {element}, ptr %v_from, i64 %u
-  %b_one = load {element}, ptr %b_one_at, align {itemsize}
-  %a_one_start = mul i64 %u, %a_step
-  %a_one_at = getelementptr {element}, ptr %a_block, i64 %a_one_start
-  %a_one = load {element}, ptr %a_one_at, align {itemsize}
-  %v_sum_next = call {element} @llvm.fma.{suffix}({element} %a_one, {element} %b_one, {element} %v_sum)
-  %u_next = add i64 %u, 1
-  %more_ones = icmp slt i64 %u_next, %steps
-  br i1 %more_ones, label %one, label %column_end
-column_end:
-  store {element} %v_sum_next, ptr %v_at, align {itemsize}
-  %v_next = add i64 %v, 1
-  %more_columns = icmp slt i64 %v_next, {lanes}
-  br i1 %more_columns, label %column, label %last
-last:
-  %sum_after = load {vector}, ptr %results, align 64
-  br label %block_end
-block_end:
-  %sum = phi {vector} [ %sum_whole, %tail ], [ %sum_after, %last ]
-  %total_next = fadd {vector} %total, %sum
-  br i1 %more_blocks, label %block, label %store
-store:
-  %columns_left = sub i64 %n, %j
-  %columns = call i64 @llvm.smin.i64(i64 %columns_left, i64 {lanes})
-  %c_start = mul i64 %j, %c_step
-  %c_at = getelementptr {element}, ptr %c, i64 %c_start
-  br i1 %is_row, label %in_row, label %in_column
-in_row:
-{mask}
-{store}
-  br label %group_end
-in_column:
-  store {vector} %total_next, ptr %results, align 64
-  br label %each
-each:
-  %place = phi i64 [ 0, %in_column ], [ %place_next, %each ]
-  %result_at = getelementptr {element}, ptr %results, i64 %place
-  %result = load {element}, ptr %result_at, align {itemsize}
-  %to_start = mul i64 %place, %c_step
-  %to = getelementptr {element}, ptr %c_at, i64 %to_start
-  store {element} %result, ptr %to, align {itemsize}
-  %place_next = add i64 %place, 1
-  %more_results = icmp slt i64 %place_next, %columns
-  br i1 %more_results, label %each, label %group_end
-group_end:
-  %j_next = add i64 %j, {lanes}
-  %more_groups = icmp slt i64 %j_next, %n
-  br i1 %more_groups, label %group, label %exit
-exit:
-  ret void
-}}
-"""
+_A_PARAMETERS = "ptr noalias readonly %a, i64 %a_per_k, i64 %a_step"
 
 
-def _fields(tile: GemmTile, name: str) -> dict[str, object]:
-    """What all functions here are made of."""
-    return {
-        "name": name,
-        "attributes": tile.attributes,
-        "element": tile.element,
-        "itemsize": tile.itemsize,
-        "vector": tile.vector,
-        "lanes": tile.lanes,
-        "block": _BLOCK.format(kc=tile.kc, element=tile.element),
-    }
+def _begin_block(code: FunctionBuilder, tile: GemmTile, block: Loop) -> str:
+    """Defines `%a_block`, where a block of the loop over k starts in `a`; returns the block's number of steps."""
+    left = code.let("k_left", f"sub i64 %k, {block.index}")
+    steps = code.minimum("steps", left, tile.kc)
+    block.test()
+    code.row("a_block", tile.element, "%a", block.index, "%a_per_k")
+    return steps
+
+
+def _broadcast_at(code: FunctionBuilder, tile: GemmTile, name: str, address: str) -> str:
+    """Loads an element and broadcasts it."""
+    scalar = code.load(f"{name}_scalar", tile.element, address, tile.itemsize)
+    return broadcast(code, sum_vectors(tile), name, scalar)
+
+
+def _broadcast_a(code: FunctionBuilder, tile: GemmTile, name: str, step: str) -> str:
+    """Loads the element of `a` of a step of the block and broadcasts it."""
+    return _broadcast_at(code, tile, name, code.row(f"{name}_at", tile.element, "%a_block", step, "%a_step"))
 
 
 def emit_columns(tile: GemmTile, name: str) -> str:
-    """IR of `void @name(a, a_per_k, a_step, b, b_ld, c, c_step, n, k)`: `b` holds columns, transposed in registers.
+    """Emits `void @name(a, a_per_k, a_step, b, b_ld, c, c_step, n, k)`: `b` holds columns, transposed in registers.
 
     Element (k, n) is `b[n * b_ld + k]`, and results are stored `c_step` elements apart.
     """
-    return _COLUMNS.format(
-        **_fields(tile, name),
-        starts=column_addresses(tile),
-        square="\n".join(_square(tile)),
-        suffix=f"f{8 * tile.itemsize}",
-        mask="\n".join(mask_lines(tile.lanes, "%columns")),
-        store=store_vector(sum_vectors(tile), "%total_next", "%c_at", "%mask"),
-    )
+    b = "ptr noalias readonly %b, i64 %b_ld"
+    parameters = f"{_A_PARAMETERS}, {b}, ptr noalias %c, i64 %c_step, i64 %n, i64 %k"
+    code = FunctionBuilder(f"define internal void @{name}({parameters}) noinline {tile.attributes}")
+    code.let("results", f"alloca {tile.vector}, align 64")
+    code.let("starts", f"alloca [{tile.lanes} x ptr], align 8")
+    code.let("column_last", "sub i64 %n, 1")
+    is_row = code.let("is_row", "icmp eq i64 %c_step, 1")
+    with code.loop("group", "j", "%n", step=tile.lanes, after="exit") as group:
+        store_column_starts(code, tile)
+        total = (Carried("total", tile.vector, "zeroinitializer"),)
+        with code.loop("block", "k0", "%k", step=tile.kc, carried=total, after="store") as block:
+            steps = _begin_block(code, tile, block)
+            block_sum = _sum_columns(code, tile, block.index, steps)
+            block.next["total"] = code.let("total_next", f"fadd {tile.vector} {block.values['total']}, {block_sum}")
+        left = code.let("columns_left", f"sub i64 %n, {group.index}")
+        columns = code.minimum("columns", left, tile.lanes)
+        c_at = code.row("c_at", tile.element, "%c", group.index, "%c_step")
+        code.branch(is_row, "in_row", "in_column")
+        code.block("in_row")
+        mask = lane_mask(code, tile.lanes, columns)
+        store_vector(code, sum_vectors(tile), block.next["total"], c_at, mask)
+        code.jump("group_end")
+        code.block("in_column")
+        code.store(tile.vector, block.next["total"], "%results", 64)
+        with code.loop("each", "lane_index", columns, after="group_end") as lane:
+            address = code.address("result_at", tile.element, "%results", lane.index)
+            result = code.load("result", tile.element, address, tile.itemsize)
+            to = code.row("to", tile.element, c_at, lane.index, "%c_step")
+            code.store(tile.element, result, to, tile.itemsize)
+    return code.finish()
 
 
-def _square(tile: GemmTile) -> Iterator[str]:
-    yield "  %k_at = add i64 %k0, %t"
+def _sum_columns(code: FunctionBuilder, tile: GemmTile, k0: str, steps: str) -> str:
+    """The sums of one block of k for a vector of columns: squares in registers, then the last steps by columns."""
+    rest = code.let("rest", f"urem i64 {steps}, {tile.lanes}")
+    whole = code.let("whole", f"sub i64 {steps}, {rest}")
+    short = code.is_zero("short", whole)
+    sums = (Carried("sum0", tile.vector, "zeroinitializer"),)
+    with code.loop("square", "t", whole, step=tile.lanes, carried=sums, skip=short, after="tail") as square:
+        square.advance()
+        code.row("a0_at", tile.element, "%a_block", square.index, "%a_step")
+        square.next["sum0"] = _add_square(code, tile, k0, square.index)
+    (whole_sum,) = square.results(sums, "_whole")
+    with code.unless(code.is_zero("no_tail", rest), "some_tail", "block_end"):
+        code.store(tile.vector, whole_sum, "%results", 64)
+        _add_last_steps(code, tile, k0, whole, steps)
+        after = code.load("sum_after", tile.vector, "%results", 64)
+    return code.phi("sum", tile.vector, (whole_sum, "tail"), (after, "last"))
+
+
+def _add_square(code: FunctionBuilder, tile: GemmTile, k0: str, first_step: str) -> str:
+    """Adds the products of a square of columns and steps along k to `%sum0`, step by step; returns the sums."""
+    k = code.let("k_at", f"add i64 {k0}, {first_step}")
+    columns: list[str] = []
     for lane in range(tile.lanes):
-        yield from load_column_address(f"%start{lane}", lane)
-        yield f"  %column{lane}_at = getelementptr {tile.element}, ptr %start{lane}, i64 %k_at"
-        yield load_vector(sum_vectors(tile), f"%column_of{lane}", f"%column{lane}_at")
-    pieces = yield from transpose(tile, [f"%column_of{lane}" for lane in range(tile.lanes)])
-    step = 0
+        start = load_column_start(code, f"start{lane}", lane)
+        address = code.address(f"column{lane}_at", tile.element, start, k)
+        columns.append(load_vector(code, sum_vectors(tile), f"column_of{lane}", address))
+    pieces = transpose(code, tile, columns)
+    total, a_at, step = "%sum0", "%a0_at", 0
     for number, piece in enumerate(pieces):
-        names = yield from transpose_pieces(tile, piece, number)
-        for name in names:
-            yield from _broadcast(tile, f"%a{step}", f"%a{step}_at")
-            yield f"  %a{step + 1}_at = getelementptr {tile.element}, ptr %a{step}_at, i64 %a_step"
-            yield from multiply_add(tile, f"%sum{step + 1}", (f"%a{step}", name, f"%sum{step}"))
+        for row in transpose_pieces(code, tile, piece, number):
+            a = _broadcast_at(code, tile, f"a{step}", a_at)
             step += 1
+            a_at = code.address(f"a{step}_at", tile.element, a_at, "%a_step")
+            total = multiply_add(code, tile, f"sum{step}", (a, row, total))
+    return total
 
 
-def _broadcast(tile: GemmTile, name: str, address: str) -> Iterator[str]:
-    """A vector with the element at an address in all its lanes."""
-    yield f"  {name}_scalar = load {tile.element}, ptr {address}, align {tile.itemsize}"
-    yield from broadcast(sum_vectors(tile), name, f"{name}_scalar")
-
-
-def _element_of_a(tile: GemmTile, name: str, step: str) -> Iterator[str]:
-    """A vector with an element of `a` in all its lanes, that of a step of the block."""
-    yield f"  {name}_start = mul i64 {step}, %a_step"
-    yield f"  {name}_at = getelementptr {tile.element}, ptr %a_block, i64 {name}_start"
-    yield from _broadcast(tile, name, f"{name}_at")
-
-
-_ROWS = """\
-define internal void @{name}(ptr noalias readonly %a, i64 %a_per_k, i64 %a_step, ptr noalias readonly %b, i64 %b_ld, \
-ptr noalias %c, i64 %n, i64 %k) noinline {attributes} {{
-entry:
-  %sums = alloca [{strip} x {element}], align 64
-  br label %strip
-strip:
-  %j0 = phi i64 [ 0, %entry ], [ %j0_next, %strip_end ]
-  %n_left = sub i64 %n, %j0
-  %columns = call i64 @llvm.smin.i64(i64 %n_left, i64 {strip})
-  %rest = urem i64 %columns, {lanes}
-  %whole = sub i64 %columns, %rest
-  %no_rest = icmp eq i64 %rest, 0
-  %narrow = icmp eq i64 %whole, 0
-{mask}
-  %b_strip = getelementptr {element}, ptr %b, i64 %j0
-  %c_strip = getelementptr {element}, ptr %c, i64 %j0
-  br label %block
-block:
-  %k0 = phi i64 [ 0, %strip ], [ %k0_next, %block_end ]
-{block}
-  %first = icmp eq i64 %k0, 0
-  %steps_rest = urem i64 %steps, {together}
-  %steps_whole = sub i64 %steps, %steps_rest
-  br label %clear
-clear:
-  %z = phi i64 [ 0, %block ], [ %z_next, %clear ]
-  %z_at = getelementptr {element}, ptr %sums, i64 %z
-  store {vector} zeroinitializer, ptr %z_at, align {itemsize}
-  %z_next = add i64 %z, {lanes}
-  %more_clear = icmp slt i64 %z_next, %columns
-  br i1 %more_clear, label %clear, label %many
-{many}
-{one}
-add:
-{add}
-block_end:
-  br i1 %more_blocks, label %block, label %strip_end
-strip_end:
-  %j0_next = add i64 %j0, {strip}
-  %more_strips = icmp slt i64 %j0_next, %n
-  br i1 %more_strips, label %strip, label %exit
-exit:
-  ret void
-}}
-"""
+def _add_last_steps(code: FunctionBuilder, tile: GemmTile, k0: str, first: str, steps: str) -> None:
+    """Adds the products of the steps that fill no square to `%results`, column by column."""
+    element, itemsize = tile.element, tile.itemsize
+    with code.loop("column", "v", tile.lanes, after="last") as column:
+        v_at = code.address("v_at", element, "%results", column.index)
+        v_before = code.load("v_before", element, v_at, itemsize)
+        start = code.load("start", "ptr", code.address("start_at", "ptr", "%starts", column.index), 8)
+        v_from = code.address("v_from", element, start, k0)
+        sums = (Carried("v_sum", element, v_before),)
+        with code.loop("one", "u", steps, start=first, carried=sums, after="column_end") as one:
+            b = code.load("b_one", element, code.address("b_one_at", element, v_from, one.index), itemsize)
+            a = code.load("a_one", element, code.row("a_one_at", element, "%a_block", one.index, "%a_step"), itemsize)
+            operands = f"{element} {a}, {element} {b}, {element} {one.values['v_sum']}"
+            one.next["v_sum"] = code.let("v_sum_next", f"call {element} @llvm.fma.f{8 * itemsize}({operands})")
+        code.store(element, one.next["v_sum"], v_at, itemsize)
 
 
 def emit_rows(tile: GemmTile, name: str) -> str:
-    """IR of `void @name(a, a_per_k, a_step, b, b_ld, c, n, k)`: `b` holds rows, element (k, n) at `b[k * b_ld + n]`.
+    """Emits `void @name(a, a_per_k, a_step, b, b_ld, c, n, k)`: `b` holds rows, element (k, n) at `b[k * b_ld + n]`.
 
-    A few rows at a time are added to sums that stay in the nearest cache, across all columns of a strip.
+    It adds a few rows at a time to sums that stay in the first-level cache, across all columns of a strip of `nc`.
     """
-    return _ROWS.format(
-        **_fields(tile, name),
-        strip=tile.nc,
-        together=_ROWS_TOGETHER,
-        mask="\n".join(mask_lines(tile.lanes, "%rest")),
-        many="\n".join(_turns(tile, "many", _ROWS_TOGETHER, ("0", "%steps_whole"), "one")),
-        one="\n".join(_turns(tile, "one", 1, ("%steps_whole", "%steps"), "add")),
-        add="\n".join(across(tile, "add", functools.partial(_add_sums, tile), "block_end")),
-    )
+    parameters = f"{_A_PARAMETERS}, ptr noalias readonly %b, i64 %b_ld, ptr noalias %c, i64 %n, i64 %k"
+    code = FunctionBuilder(f"define internal void @{name}({parameters}) noinline {tile.attributes}")
+    code.let("sums", f"alloca [{tile.nc} x {tile.element}], align 64")
+    with code.loop("strip", "j0", "%n", step=tile.nc, after="exit") as strip:
+        columns = code.minimum("columns", code.let("n_left", f"sub i64 %n, {strip.index}"), tile.nc)
+        split_columns(code, tile, columns)
+        code.address("b_strip", tile.element, "%b", strip.index)
+        c_strip = code.address("c_strip", tile.element, "%c", strip.index)
+        with code.loop("block", "k0", "%k", step=tile.kc, after="strip_end") as block:
+            steps = _begin_block(code, tile, block)
+            is_first = code.is_zero("first", block.index)
+            rest = code.let("steps_rest", f"urem i64 {steps}, {_ROWS_TOGETHER}")
+            whole = code.let("steps_whole", f"sub i64 {steps}, {rest}")
+            with code.loop("clear", "z", columns, step=tile.lanes, after="many") as clear:
+                address = code.address("z_at", tile.element, "%sums", clear.index)
+                code.store(tile.vector, "zeroinitializer", address, tile.itemsize)
+            _add_steps(code, tile, "many", _ROWS_TOGETHER, ("0", whole), "one")
+            _add_steps(code, tile, "one", 1, (whole, steps), "add")
+            add_block = functools.partial(_add_block, code, tile, c_strip, is_first)
+            for_each_vector(code, tile, "add", add_block, "block_end")
+    return code.finish()
 
 
-def _turns(tile: GemmTile, label: str, rows: int, steps: tuple[str, str], after: str) -> Iterator[str]:
-    """Steps along k from the first to the last, `rows` at a time, then on to the label `after`."""
+def _add_steps(
+    code: FunctionBuilder, tile: GemmTile, label: str, rows: int, steps: tuple[str, str], after: str
+) -> None:
+    """Adds the products of the steps along k from the first to the last, `rows` at a time, to the sums of a strip."""
     first, end = steps
-    yield f"{label}:"
-    yield f"  %{label}_none = icmp sge i64 {first}, {end}"
-    yield f"  br i1 %{label}_none, label %{after}, label %{label}_turn"
-    yield f"{label}_turn:"
-    yield f"  %{label}_t = phi i64 [ {first}, %{label} ], [ %{label}_t_next, %{label}_end ]"
-    yield f"  %{label}_t_next = add i64 %{label}_t, {rows}"
-    yield f"  %{label}_k = add i64 %k0, %{label}_t"
-    yield f"  %{label}_start = mul i64 %{label}_k, %b_ld"
-    yield f"  %{label}_row0 = getelementptr {tile.element}, ptr %b_strip, i64 %{label}_start"
-    for row in range(rows):
-        if row:
-            yield f"  %{label}_row{row} = getelementptr {tile.element}, ptr %{label}_row{row - 1}, i64 %b_ld"
-        yield f"  %{label}_t{row} = add i64 %{label}_t, {row}"
-        yield from _element_of_a(tile, f"%{label}_a{row}", f"%{label}_t{row}")
-    yield from across(tile, label, functools.partial(_add_rows, tile, label, rows), f"{label}_end")
-    yield f"{label}_end:"
-    yield f"  %{label}_more = icmp slt i64 %{label}_t_next, {end}"
-    yield f"  br i1 %{label}_more, label %{label}_turn, label %{after}"
+    none = code.let(f"{label}_none", f"icmp sge i64 {first}, {end}")
+    with code.loop(*(f"{label}_turn", f"{label}_t", end), start=first, step=rows, skip=none, after=after) as turn:
+        turn.advance()
+        k = code.let(f"{label}_k", f"add i64 %k0, {turn.index}")
+        b_rows = [code.row(f"{label}_row0", tile.element, "%b_strip", k, "%b_ld")]
+        a: list[str] = []
+        for row in range(rows):
+            if row:
+                b_rows.append(code.address(f"{label}_row{row}", tile.element, b_rows[-1], "%b_ld"))
+            step = code.let(f"{label}_t{row}", f"add i64 {turn.index}, {row}")
+            a.append(_broadcast_a(code, tile, f"{label}_a{row}", step))
+        add_rows = functools.partial(_add_rows, code, tile, a, b_rows)
+        for_each_vector(code, tile, label, add_rows, f"{label}_end")
 
 
-def across(
-    tile: GemmTile, label: str, body: Callable[[str, str, str | None], Iterator[str]], after: str
-) -> Iterator[str]:
-    """Runs `body(prefix, place, mask)` on each vector of a strip, then branches to `after`. It ends a block."""
-    yield f"  br label %{label}_across"
-    yield f"{label}_across:"
-    yield f"  br i1 %narrow, label %{label}_tail, label %{label}_vector"
-    yield f"{label}_vector:"
-    yield f"  %{label}_j = phi i64 [ 0, %{label}_across ], [ %{label}_j_next, %{label}_vector ]"
-    yield from body(f"%{label}_whole", f"%{label}_j", None)
-    yield f"  %{label}_j_next = add i64 %{label}_j, {tile.lanes}"
-    yield f"  %{label}_more_vectors = icmp slt i64 %{label}_j_next, %whole"
-    yield f"  br i1 %{label}_more_vectors, label %{label}_vector, label %{label}_tail"
-    yield f"{label}_tail:"
-    yield f"  br i1 %no_rest, label %{after}, label %{label}_last"
-    yield f"{label}_last:"
-    yield from body(f"%{label}_part", "%whole", "%mask")
-    yield f"  br label %{after}"
-
-
-def _add_rows(tile: GemmTile, label: str, rows: int, prefix: str, place: str, mask: str | None) -> Iterator[str]:
-    """Add the products of some rows to the sums of a vector of columns."""
+def _add_rows(
+    code: FunctionBuilder,
+    tile: GemmTile,
+    a_elements: Sequence[str],
+    b_rows: Sequence[str],
+    prefix: str,
+    column: str,
+    mask: str | None,
+) -> None:
+    """Adds the products of some elements of `a` and rows of `b` to the sums of a vector of columns."""
     kind = sum_vectors(tile)
-    yield f"  {prefix}_at = getelementptr {tile.element}, ptr %sums, i64 {place}"
-    yield load_vector(kind, f"{prefix}_sum0", f"{prefix}_at")
-    for row in range(rows):
-        yield f"  {prefix}_at{row} = getelementptr {tile.element}, ptr %{label}_row{row}, i64 {place}"
-        yield load_vector(kind, f"{prefix}_b{row}", f"{prefix}_at{row}", mask)
-        operands = (f"%{label}_a{row}", f"{prefix}_b{row}", f"{prefix}_sum{row}")
-        yield from multiply_add(tile, f"{prefix}_sum{row + 1}", operands)
-    yield store_vector(kind, f"{prefix}_sum{rows}", f"{prefix}_at")
+    sums_at = code.address(f"{prefix}_at", tile.element, "%sums", column)
+    total = load_vector(code, kind, f"{prefix}_sum0", sums_at)
+    for row, (a, b_row) in enumerate(zip(a_elements, b_rows, strict=True)):
+        address = code.address(f"{prefix}_at{row}", tile.element, b_row, column)
+        b = load_vector(code, kind, f"{prefix}_b{row}", address, mask)
+        total = multiply_add(code, tile, f"{prefix}_sum{row + 1}", (a, b, total))
+    store_vector(code, kind, total, sums_at)
 
 
-def _add_sums(tile: GemmTile, prefix: str, place: str, mask: str | None) -> Iterator[str]:
-    """Add the sums of a block to what is stored of a vector of columns, in the first block to +0.0."""
+def _add_block(
+    code: FunctionBuilder, tile: GemmTile, c_strip: str, is_first: str, prefix: str, column: str, mask: str | None
+) -> None:
+    """Adds a block's sums of a vector of columns to the stored ones; the first block is added to +0.0."""
     kind = sum_vectors(tile)
-    yield f"  {prefix}_at = getelementptr {tile.element}, ptr %sums, i64 {place}"
-    yield load_vector(kind, f"{prefix}_sum", f"{prefix}_at")
-    yield f"  {prefix}_c_at = getelementptr {tile.element}, ptr %c_strip, i64 {place}"
-    yield load_vector(kind, f"{prefix}_stored", f"{prefix}_c_at", mask)
-    yield f"  {prefix}_old = select i1 %first, {tile.vector} zeroinitializer, {tile.vector} {prefix}_stored"
-    yield f"  {prefix}_new = fadd {tile.vector} {prefix}_old, {prefix}_sum"
-    yield store_vector(kind, f"{prefix}_new", f"{prefix}_c_at", mask)
+    block_sum = load_vector(code, kind, f"{prefix}_sum", code.address(f"{prefix}_at", tile.element, "%sums", column))
+    c_at = code.address(f"{prefix}_c_at", tile.element, c_strip, column)
+    stored = load_vector(code, kind, f"{prefix}_stored", c_at, mask)
+    old = code.let(f"{prefix}_old", f"select i1 {is_first}, {tile.vector} zeroinitializer, {tile.vector} {stored}")
+    store_vector(code, kind, code.let(f"{prefix}_new", f"fadd {tile.vector} {old}, {block_sum}"), c_at, mask)
 
 
-_PANELS = """\
-define internal void @{name}(ptr noalias readonly %a, i64 %a_per_k, i64 %a_step, ptr noalias readonly %b, \
-ptr noalias %c, i64 %n, i64 %k) noinline {attributes} {{
-entry:
-  br label %group
-group:
-  %j = phi i64 [ 0, %entry ], [ %j_next, %store ]
-{panels}
-  br label %block
-block:
-  %k0 = phi i64 [ 0, %group ], [ %k0_next, %block_end ]
-{totals}
-{block}
-  %none = icmp eq i64 %steps, 0
-  br i1 %none, label %block_end, label %step
-step:
-  %t = phi i64 [ 0, %block ], [ %t_next, %step ]
-{sums}
-  %t_next = add i64 %t, 1
-  %t_all = add i64 %k0, %t
-  %t_start = mul i64 %t_all, {nr}
-{step}
-  %more_steps = icmp slt i64 %t_next, %steps
-  br i1 %more_steps, label %step, label %block_end
-block_end:
-{add}
-  br i1 %more_blocks, label %block, label %store
-store:
-{store}
-  %j_next = add i64 %j, {together}
-  %more_groups = icmp slt i64 %j_next, %n
-  br i1 %more_groups, label %group, label %exit
-exit:
-  ret void
-}}
-"""
+def split_columns(code: FunctionBuilder, tile: GemmTile, columns: str) -> None:
+    """Splits a number of columns into whole vectors and a masked one, for `for_each_vector`."""
+    rest = code.let("rest", f"urem i64 {columns}, {tile.lanes}")
+    whole = code.let("whole", f"sub i64 {columns}, {rest}")
+    code.is_zero("no_rest", rest)
+    code.is_zero("narrow", whole)
+    lane_mask(code, tile.lanes, rest)
+
+
+def for_each_vector(
+    code: FunctionBuilder, tile: GemmTile, label: str, body: Callable[[str, str, str | None], None], after: str
+) -> None:
+    """Runs `body(prefix, column, mask)` on each vector of the columns of `split_columns`; then the block `after`.
+
+    `prefix` begins the names of values, `column` is the vector's first column. The body appears twice in the code, so
+    that whole vectors need no mask.
+    """
+    code.jump(f"{label}_across")
+    code.block(f"{label}_across")
+    with code.loop(
+        *(f"{label}_vector", f"{label}_j", "%whole"), step=tile.lanes, skip="%narrow", after=f"{label}_tail"
+    ) as vector:
+        body(f"{label}_whole", vector.index, None)
+    with code.unless("%no_rest", f"{label}_last", after):
+        body(f"{label}_part", "%whole", "%mask")
 
 
 def emit_panels(tile: GemmTile, name: str) -> str:
-    """IR of `void @name(a, a_per_k, a_step, b, c, n, k)`: `b` is packed; a few panels are read from end to end."""
-    vector = tile.vector
-    places = [f"{panel}_{place}" for panel in range(_PANELS_TOGETHER) for place in range(tile.vectors)]
-    totals = [
-        f"  %total{at} = phi {vector} [ zeroinitializer, %group ], [ %total{at}_next, %block_end ]" for at in places
-    ]
-    sums = [f"  %sum{at} = phi {vector} [ zeroinitializer, %block ], [ %sum{at}_next, %step ]" for at in places]
-    add = [f"  %all{at} = phi {vector} [ zeroinitializer, %block ], [ %sum{at}_next, %step ]" for at in places]
-    add += [f"  %total{at}_next = fadd {vector} %total{at}, %all{at}" for at in places]
-    kind = sum_vectors(tile)
-    return _PANELS.format(
-        **_fields(tile, name),
-        nr=tile.nr,
-        together=_PANELS_TOGETHER * tile.nr,
-        panels="\n".join(_panels(tile)),
-        totals="\n".join(totals),
-        sums="\n".join(sums),
-        step="\n".join(_panel_step(tile)),
-        add="\n".join(add),
-        store="\n".join(store_vector(kind, f"%total{at}_next", f"%c_at{at}", f"%mask{at}") for at in places),
-    )
+    """Emits `void @name(a, a_per_k, a_step, b, c, n, k)`: `b` is packed; a few panels are read from end to end."""
+    parameters = f"{_A_PARAMETERS}, ptr noalias readonly %b, ptr noalias %c, i64 %n, i64 %k"
+    code = FunctionBuilder(f"define internal void @{name}({parameters}) noinline {tile.attributes}")
+    names = [f"{panel}_{vector}" for panel in range(_PANELS_TOGETHER) for vector in range(tile.vectors)]
+    totals = [Carried(f"total{vector}", tile.vector, "zeroinitializer") for vector in names]
+    sums = [Carried(f"sum{vector}", tile.vector, "zeroinitializer") for vector in names]
+    with code.loop("group", "j", "%n", step=_PANELS_TOGETHER * tile.nr, after="exit") as group:
+        stores = _panel_addresses(code, tile, group.index)
+        with code.loop("block", "k0", "%k", step=tile.kc, carried=totals, after="store") as block:
+            steps = _begin_block(code, tile, block)
+            no_steps = code.is_zero("no_steps", steps)
+            with code.loop("step", "t", steps, carried=sums, skip=no_steps, after="block_end") as loop:
+                loop.advance()
+                k = code.let("t_all", f"add i64 {block.index}, {loop.index}")
+                offset = code.let("t_start", f"mul i64 {k}, {tile.nr}")
+                _add_panels(code, tile, loop, offset)
+            block_sums = loop.results(sums, "_block")
+            for total, block_sum in zip(totals, block_sums, strict=True):
+                added = f"fadd {tile.vector} {block.values[total.name]}, {block_sum}"
+                block.next[total.name] = code.let(f"{total.name}_next", added)
+        for total, (address, mask) in zip(totals, stores, strict=True):
+            store_vector(code, sum_vectors(tile), block.next[total.name], address, mask)
+    return code.finish()
 
 
-def _panels(tile: GemmTile) -> Iterator[str]:
-    """Emits the addresses in `b` and `c` and the column masks of a group of panels.
+def _panel_addresses(code: FunctionBuilder, tile: GemmTile, first_column: str) -> list[tuple[str, str]]:
+    """Defines `%panel0` and so on, a group's panels of `b`; returns address in `c` and mask of each of their vectors.
 
     A panel that does not exist has no active columns, and reads the group's first panel of `b`.
     """
+    stores: list[tuple[str, str]] = []
     for panel in range(_PANELS_TOGETHER):
-        yield f"  %j{panel}_wish = add i64 %j, {panel * tile.nr}"
-        yield f"  %j{panel}_exists = icmp slt i64 %j{panel}_wish, %n"
-        yield f"  %j{panel} = select i1 %j{panel}_exists, i64 %j{panel}_wish, i64 %j"
-        yield f"  %panel{panel}_start = mul i64 %j{panel}, %k"
-        yield f"  %panel{panel} = getelementptr {tile.element}, ptr %b, i64 %panel{panel}_start"
-        yield f"  %left{panel} = sub i64 %n, %j{panel}_wish"
+        requested = code.let(f"j{panel}_requested", f"add i64 {first_column}, {panel * tile.nr}")
+        exists = code.let(f"j{panel}_exists", f"icmp slt i64 {requested}, %n")
+        column = code.let(f"j{panel}", f"select i1 {exists}, i64 {requested}, i64 {first_column}")
+        code.row(f"panel{panel}", tile.element, "%b", column, "%k")
+        left = code.let(f"left{panel}", f"sub i64 %n, {requested}")
         for vector in range(tile.vectors):
-            at = f"{panel}_{vector}"
-            yield f"  %c_index{at} = add i64 %j{panel}, {vector * tile.lanes}"
-            yield f"  %c_at{at} = getelementptr {tile.element}, ptr %c, i64 %c_index{at}"
-            yield f"  %left{at} = sub i64 %left{panel}, {vector * tile.lanes}"
-            yield f"  %columns{at} = call i64 @llvm.smax.i64(i64 %left{at}, i64 0)"
-            yield from mask_lines(tile.lanes, f"%columns{at}", at)
+            name = f"{panel}_{vector}"
+            index = code.let(f"c_index{name}", f"add i64 {column}, {vector * tile.lanes}")
+            address = code.address(f"c_at{name}", tile.element, "%c", index)
+            vector_left = code.let(f"left{name}", f"sub i64 {left}, {vector * tile.lanes}")
+            columns = code.maximum(f"columns{name}", vector_left, 0)
+            stores.append((address, lane_mask(code, tile.lanes, columns, name)))
+    return stores
 
 
-def _panel_step(tile: GemmTile) -> Iterator[str]:
-    yield from _element_of_a(tile, "%a_all", "%t")
+def _add_panels(code: FunctionBuilder, tile: GemmTile, loop: Loop, offset: str) -> None:
+    """Adds one step along k of a group of panels to the sums that the loop carries."""
+    a = _broadcast_a(code, tile, "a_all", loop.index)
     for panel in range(_PANELS_TOGETHER):
-        yield f"  %panel{panel}_at = getelementptr {tile.element}, ptr %panel{panel}, i64 %t_start"
+        step_at = code.address(f"panel{panel}_at", tile.element, f"%panel{panel}", offset)
         for vector in range(tile.vectors):
-            at = f"{panel}_{vector}"
-            yield f"  %b{at}_at = getelementptr {tile.element}, ptr %panel{panel}_at, i64 {vector * tile.lanes}"
-            yield from load_packed(tile, f"%b{at}", f"%b{at}_at", f"%mask{at}")
-            yield from multiply_add(tile, f"%sum{at}_next", ("%a_all", f"%b{at}", f"%sum{at}"))
+            name = f"{panel}_{vector}"
+            address = code.address(f"b{name}_at", tile.element, step_at, vector * tile.lanes)
+            b = load_packed(code, tile, f"b{name}", address, f"%mask{name}")
+            total = f"sum{name}"
+            loop.next[total] = multiply_add(code, tile, f"{total}_next", (a, b, loop.values[total]))
 
 
 def emit_gemv(tile: GemmTile, name: str) -> str:
-    """IR of the functions `@name_…` that the branches of `alone` call."""
-    parts = []
+    """Emits the functions `@name_…` that `branch_to_gemv` calls."""
+    texts: list[str] = []
     if _has_function_for_row(tile):
-        function = f"{name}_{_row_function(tile)}"
-        parts.append(
-            {"panels": emit_panels, "rows": emit_rows, "columns": emit_columns}[_row_function(tile)](tile, function)
-        )
+        emit = {"panels": emit_panels, "rows": emit_rows, "columns": emit_columns}[_row_function(tile)]
+        texts.append(emit(tile, f"{name}_{_row_function(tile)}"))
     if _has_function_for_column(tile) and _row_function(tile) != "columns":
-        parts.append(emit_columns(tile, f"{name}_columns"))
-    return "\n".join(parts)
+        texts.append(emit_columns(tile, f"{name}_columns"))
+    return "\n".join(texts)
 
 
-def gemv_cases(tile: GemmTile, name: str, a_per_k: int | str) -> Iterator[str]:
+def branch_to_gemv(code: FunctionBuilder, tile: GemmTile, name: str, a_per_k: int | str) -> None:
     """Emits the branches of a core that hand a product with one row or one column to its function."""
     if _has_function_for_row(tile):
         a_step = 1 if tile.a_format == "row" else tile.mr if tile.a_packed else "%a_ld"
         b = "ptr %b" if tile.b_packed else "ptr %b, i64 %b_ld"
         c = "ptr %c, i64 1" if _row_function(tile) == "columns" else "ptr %c"
         call = f"{_row_function(tile)}(ptr %a, i64 {a_per_k}, i64 {a_step}, {b}, {c}, i64 %n, i64 %k)"
-        yield from _leave("row", "%m", f"@{name}_{call}")
+        _call_if_one(code, "row", "%m", f"@{name}_{call}")
     if _has_function_for_column(tile):
         step = "%b_ld" if tile.b_format == "row" else 1
         call = f"columns(ptr %b, i64 {step}, i64 {step}, ptr %a, i64 %a_ld, ptr %c, i64 %ldc, i64 %m, i64 %k)"
-        yield from _leave("column", "%n", f"@{name}_{call}")
+        _call_if_one(code, "column", "%n", f"@{name}_{call}")
 
 
-def _leave(what: str, size: str, call: str) -> Iterator[str]:
-    yield f"  %is_one_{what} = icmp eq i64 {size}, 1"
-    yield f"  br i1 %is_one_{what}, label %one_{what}, label %no_one_{what}"
-    yield f"one_{what}:"
-    yield f"  call void {call}"
-    yield "  br label %exit"
-    yield f"no_one_{what}:"
+def _call_if_one(code: FunctionBuilder, dim: str, size: str, call: str) -> None:
+    is_one = code.let(f"is_one_{dim}", f"icmp eq i64 {size}, 1")
+    code.branch(is_one, f"one_{dim}", f"no_one_{dim}")
+    code.block(f"one_{dim}")
+    code.do(f"call void {call}")
+    code.jump("exit")
+    code.block(f"no_one_{dim}")
 
 
 def _has_function_for_row(tile: GemmTile) -> bool:

@@ -1,18 +1,19 @@
-"""The last few columns of a panel of `b`, with rows of `a` in the lanes of vectors, as LLVM IR text.
+"""The last few columns of a panel of `b`, with rows of `a` in the lanes of vectors.
 
 A vector of columns costs as much for one column as for all of its lanes: 49 columns in vectors of 16 are as slow as 64.
-Rows that lie side by side in a packed `a` fill the lanes instead, and a step costs one product for each column. Panels
-of rows run side by side, since each step of a chain waits for the one before.
+Here the rows, which are adjacent in a packed `a`, fill the lanes, and a step costs one product for each column. Several
+panels of rows run side by side, since each step of a chain waits for the one before.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from rushlight.codegen.llvm.gemm.micro_kernel import Vectors, broadcast, load_vector, store_vector
+from rushlight.codegen.llvm.builder.function_builder import Carried, FunctionBuilder, Loop
+from rushlight.codegen.llvm.gemm.vectors import Vectors, broadcast, load_vector, store_vector
 from rushlight.ir.gemm_tile import GemmTile
 
-# Sums of vectors of rows side by side: as many chains as hide the latency of their steps.
+# Chains of multiply-adds that run side by side: as many as hide the latency of their steps.
 _CHAINS = 8
 
 _PARAMETERS = (
@@ -20,57 +21,9 @@ _PARAMETERS = (
     "i64 %b_stride, i64 %ldc, i64 %steps, i1 %first, i64 %panels"
 )
 
-_COLUMNS = """\
-define internal void @{name}({parameters}) noinline {attributes} {{
-entry:
-  %sums = alloca [{elements} x {element}], align 64
-  %panel_last = sub i64 %panels, 1
-  %no_steps = icmp eq i64 %steps, 0
-  br label %group
-group:
-  %p = phi i64 [ 0, %entry ], [ %p_next, %group_end ]
-{panels}
-  br i1 %no_steps, label %done, label %loop
-loop:
-  %left = phi i64 [ %steps, %group ], [ %left_next, %loop ]
-  %a_offset = phi i64 [ 0, %group ], [ %a_offset_next, %loop ]
-  %b_at = phi ptr [ %b, %group ], [ %b_at_next, %loop ]
-{sums}
-{step}
-  %a_offset_next = add i64 %a_offset, {mr}
-  %b_at_next = getelementptr {element}, ptr %b_at, i64 %b_stride
-  %left_next = sub i64 %left, 1
-  %end = icmp eq i64 %left_next, 0
-  br i1 %end, label %done, label %loop
-done:
-{totals}
-  %panels_left = sub i64 %panels, %p
-  %panels_here = call i64 @llvm.smin.i64(i64 %panels_left, i64 {together})
-  %rows = mul i64 %panels_here, {mr}
-  %first_row = mul i64 %p, {mr}
-  %c_start = mul i64 %first_row, %ldc
-  %c_rows = getelementptr {element}, ptr %c, i64 %c_start
-  br label %row
-row:
-  %i = phi i64 [ 0, %done ], [ %i_next, %row ]
-  %c_row = phi ptr [ %c_rows, %done ], [ %c_row_next, %row ]
-{row}
-  %i_next = add i64 %i, 1
-  %c_row_next = getelementptr {element}, ptr %c_row, i64 %ldc
-  %more_rows = icmp slt i64 %i_next, %rows
-  br i1 %more_rows, label %row, label %group_end
-group_end:
-  %p_next = add i64 %p, {together}
-  %more_panels = icmp sle i64 %p_next, %panel_last
-  br i1 %more_panels, label %group, label %exit
-exit:
-  ret void
-}}
-"""
-
 
 def most_narrow(tile: GemmTile) -> int:
-    """Returns the most columns of a last vector that count as narrow. It is 0 unless rows of `a` are adjacent."""
+    """The most columns of a last vector that count as narrow; 0 unless rows of `a` are adjacent."""
     return tile.lanes // 4 if tile.a_format == "column" and tile.group == 1 else 0
 
 
@@ -78,68 +31,59 @@ def emit_narrow(tile: GemmTile, name: str) -> str:
     """Emits a function that computes a few columns of all rows: `c = a b` if `first`, else `c += a b`.
 
     `void @name(a, a_panel, b, c, b_stride, ldc, steps, first, panels, columns)`: `a` is in the packed format "column",
-    its full panels of rows `a_panel` elements apart, and `b` and `c` point to the first of up to `most_narrow` columns.
+    its full panels of rows are `a_panel` elements apart, and `b` and `c` point to the first of up to `most_narrow`
+    columns. There is an inner function for each power of two of columns.
     """
     powers = [1 << bit for bit in reversed(range(most_narrow(tile).bit_length()))]
-    lines = [
-        f"define internal void @{name}({_PARAMETERS}, i64 %columns) noinline {tile.attributes} {{",
-        "entry:",
-        "  %no_panels = icmp eq i64 %panels, 0",
-        f"  br i1 %no_panels, label %exit, label %some{powers[0]}",
-    ]
+    texts = [_emit_columns(tile, f"{name}_{columns}", columns) for columns in powers]
+    code = FunctionBuilder(f"define internal void @{name}({_PARAMETERS}, i64 %columns) noinline {tile.attributes}")
+    code.branch(code.is_zero("no_panels", "%panels"), "exit", f"test{powers[0]}")
+    code.block(f"test{powers[0]}")
     for columns in powers:
-        after = f"some{columns // 2}" if columns > 1 else "exit"
-        arguments = f"ptr %a, i64 %a_panel, ptr %b{columns}, ptr %c{columns}, i64 %b_stride, i64 %ldc, i64 %steps, "
-        lines += [
-            f"some{columns}:",
-            f"  %bit{columns} = and i64 %columns, {columns}",
-            f"  %none{columns} = icmp eq i64 %bit{columns}, 0",
-            f"  br i1 %none{columns}, label %{after}, label %columns{columns}",
-            f"columns{columns}:",
-            f"  %before{columns} = and i64 %columns, {-2 * columns}",
-            f"  %b{columns} = getelementptr {tile.element}, ptr %b, i64 %before{columns}",
-            f"  %c{columns} = getelementptr {tile.element}, ptr %c, i64 %before{columns}",
-            f"  call void @{name}_{columns}({arguments}i1 %first, i64 %panels)",
-            f"  br label %{after}",
-        ]
-    lines += ["exit:", "  ret void", "}"]
-    return "\n".join([*(_emit_columns(tile, f"{name}_{columns}", columns) for columns in powers), *lines]) + "\n"
+        bit = code.let(f"bit{columns}", f"and i64 %columns, {columns}")
+        none = code.is_zero(f"none{columns}", bit)
+        after = f"test{columns // 2}" if columns > 1 else "exit"
+        with code.unless(none, f"columns{columns}", after):
+            before = code.let(f"before{columns}", f"and i64 %columns, {-2 * columns}")
+            b = code.address(f"b{columns}", tile.element, "%b", before)
+            c = code.address(f"c{columns}", tile.element, "%c", before)
+            arguments = f"ptr %a, i64 %a_panel, ptr {b}, ptr {c}, i64 %b_stride, i64 %ldc, i64 %steps, i1 %first"
+            code.do(f"call void @{name}_{columns}({arguments}, i64 %panels)")
+    return "\n".join([*texts, code.finish()])
 
 
 def _emit_columns(tile: GemmTile, name: str, columns: int) -> str:
-    """IR of the function for a fixed number of columns."""
+    """Emits the function for a fixed number of columns: sums of a group of panels in registers, then on the stack."""
     pieces = tuple(_pieces(tile))
     together = max(1, _CHAINS // (len(pieces) * columns))
-    panels, all_rows = range(together), together * tile.mr
+    rows = together * tile.mr
+    # For each chain: its name, its vectors, and the offset of its sums, which are stored column by column.
     chains = [
-        (f"{p}_{start}_{x}", rows, x * all_rows + p * tile.mr + start)
-        for x in range(columns)
-        for p in panels
-        for start, rows in pieces
+        (f"{panel}_{start}_{column}", kind, column * rows + panel * tile.mr + start)
+        for column in range(columns)
+        for panel in range(together)
+        for start, kind in pieces
     ]
-    sums = [f"  %sum{at} = phi {rows.type} [ zeroinitializer, %group ], [ %next{at}, %loop ]" for at, rows, _ in chains]
-    totals = [line.replace("%sum", "%total", 1) for line in sums]
-    for at, rows, place in chains:
-        totals.append(f"  %total{at}_at = getelementptr {tile.element}, ptr %sums, i64 {place}")
-        totals.append(store_vector(rows, f"%total{at}", f"%total{at}_at"))
-    return _COLUMNS.format(
-        name=name,
-        parameters=_PARAMETERS,
-        attributes=tile.attributes,
-        element=tile.element,
-        mr=tile.mr,
-        elements=columns * all_rows,
-        together=together,
-        panels="\n".join(_panel_lines(tile, panels)),
-        sums="\n".join(sums),
-        step="\n".join(_step_lines(pieces, panels, columns)),
-        totals="\n".join(totals),
-        row="\n".join(_row_lines(tile, columns, all_rows)),
-    )
+    sums = [Carried(f"sum{chain}", kind.type, "zeroinitializer") for chain, kind, _ in chains]
+    code = FunctionBuilder(f"define internal void @{name}({_PARAMETERS}) noinline {tile.attributes}")
+    code.let("sums", f"alloca [{columns * rows} x {tile.element}], align 64")
+    last = code.let("panel_last", "sub i64 %panels, 1")
+    no_steps = code.is_zero("no_steps", "%steps")
+    with code.loop("group", "p", last, step=together, relation="sle", after="exit") as group:
+        panels = [_panel_address(code, tile, group.index, panel) for panel in range(together)]
+        carried = (Carried("a_offset", "i64", "0"), Carried("b_at", "ptr", "%b"), *sums)
+        with code.countdown("step", "left", "%steps", carried=carried, skip=no_steps, after="done") as loop:
+            _add_step(code, loop, pieces, panels, columns)
+            loop.next["a_offset"] = code.let("a_offset_next", f"add i64 {loop.values['a_offset']}, {tile.mr}")
+            loop.next["b_at"] = code.address("b_at_next", tile.element, loop.values["b_at"], "%b_stride")
+        for total, (chain, kind, offset) in zip(loop.results(sums, "_total"), chains, strict=True):
+            store_vector(code, kind, total, code.address(f"total{chain}_at", tile.element, "%sums", offset))
+        _write_rows(code, tile, columns, together, group.index)
+    return code.finish()
 
 
 def _pieces(tile: GemmTile) -> Iterator[tuple[int, Vectors]]:
-    """The first row of each vector that a panel's rows fill, and its kind: as few as can be."""
+    """The first row and the type of each vector that the rows of a panel fill: as few vectors as possible."""
     start = 0
     while start < tile.mr:
         lanes = min(tile.lanes, 1 << (tile.mr - start).bit_length() - 1)
@@ -147,43 +91,56 @@ def _pieces(tile: GemmTile) -> Iterator[tuple[int, Vectors]]:
         start += lanes
 
 
-def _panel_lines(tile: GemmTile, panels: range) -> Iterator[str]:
-    """Where panels of rows start; one that does not exist is the last one again."""
-    for p in panels:
-        yield f"  %p{p}_wish = add i64 %p, {p}"
-        yield f"  %p{p} = call i64 @llvm.smin.i64(i64 %p{p}_wish, i64 %panel_last)"
-        yield f"  %a{p}_start = mul i64 %p{p}, %a_panel"
-        yield f"  %a{p} = getelementptr {tile.element}, ptr %a, i64 %a{p}_start"
+def _panel_address(code: FunctionBuilder, tile: GemmTile, first: str, number: int) -> str:
+    """The address of panel `first + number` of rows, or of the last panel if there are fewer."""
+    requested = code.let(f"p{number}_requested", f"add i64 {first}, {number}")
+    panel = code.minimum(f"p{number}", requested, "%panel_last")
+    return code.row(f"a{number}", tile.element, "%a", panel, "%a_panel")
 
 
-def _step_lines(pieces: Sequence[tuple[int, Vectors]], panels: range, columns: int) -> Iterator[str]:
-    """One step along k: vectors of panels' rows times an element of each column."""
-    element = pieces[0][1].element
-    for x in range(columns):
-        yield f"  %b{x}_at = getelementptr {element}, ptr %b_at, i64 {x}"
-        yield f"  %b{x} = load {element}, ptr %b{x}_at, align {pieces[0][1].itemsize}"
-        for rows in dict.fromkeys([rows for _, rows in pieces]):
-            yield from broadcast(rows, f"%b{x}_all{rows.lanes}", f"%b{x}")
-    for p in panels:
-        for start, rows in pieces:
-            a, kind = f"%a{p}_{start}", rows.type
-            yield f"  {a}_place = add i64 %a_offset, {start}"
-            yield f"  {a}_at = getelementptr {element}, ptr %a{p}, i64 {a}_place"
-            yield load_vector(rows, a, f"{a}_at")
-            for x in range(columns):
-                factors = f"{kind} {a}, {kind} %b{x}_all{rows.lanes}, {kind} %sum{p}_{start}_{x}"
-                yield f"  %next{p}_{start}_{x} = call {kind} @llvm.fma.{rows.suffix}({factors})"
+def _add_step(
+    code: FunctionBuilder, loop: Loop, pieces: Sequence[tuple[int, Vectors]], panels: Sequence[str], columns: int
+) -> None:
+    """One step along k: vectors of the panels' rows times one element of each column."""
+    element, itemsize = pieces[0][1].element, pieces[0][1].itemsize
+    b: dict[tuple[int, Vectors], str] = {}
+    for column in range(columns):
+        address = code.address(f"b{column}_at", element, loop.values["b_at"], column)
+        scalar = code.load(f"b{column}", element, address, itemsize)
+        for kind in dict.fromkeys([kind for _, kind in pieces]):
+            b[column, kind] = broadcast(code, kind, f"b{column}_all{kind.lanes}", scalar)
+    for panel, panel_at in enumerate(panels):
+        for start, kind in pieces:
+            name = f"a{panel}_{start}"
+            index = code.let(f"{name}_index", f"add i64 {loop.values['a_offset']}, {start}")
+            a = load_vector(code, kind, name, code.address(f"{name}_at", element, panel_at, index))
+            for column in range(columns):
+                chain = f"{panel}_{start}_{column}"
+                total = loop.values[f"sum{chain}"]
+                operands = f"{kind.type} {a}, {kind.type} {b[column, kind]}, {kind.type} {total}"
+                call = f"call {kind.type} @llvm.fma.{kind.suffix}({operands})"
+                loop.next[f"sum{chain}"] = code.let(f"sum{chain}_next", call)
 
 
-def _row_lines(tile: GemmTile, columns: int, apart: int) -> Iterator[str]:
-    """Stores one row's sums, or adds them to `c`. The sums lie column by column, `apart` elements from each other."""
-    element, align = tile.element, f"align {tile.itemsize}"
-    for x in range(columns):
-        yield f"  %place{x} = add i64 %i, {x * apart}"
-        yield f"  %sum{x}_at = getelementptr {element}, ptr %sums, i64 %place{x}"
-        yield f"  %sum{x} = load {element}, ptr %sum{x}_at, {align}"
-        yield f"  %c{x}_at = getelementptr {element}, ptr %c_row, i64 {x}"
-        yield f"  %stored{x} = load {element}, ptr %c{x}_at, {align}"
-        yield f"  %old{x} = select i1 %first, {element} 0.0, {element} %stored{x}"
-        yield f"  %new{x} = fadd {element} %old{x}, %sum{x}"
-        yield f"  store {element} %new{x}, ptr %c{x}_at, {align}"
+def _write_rows(code: FunctionBuilder, tile: GemmTile, columns: int, together: int, first_panel: str) -> None:
+    """Stores the sums of a group of panels row by row, or adds them to `c`; sums of panels that do not exist stay."""
+    left = code.let("panels_left", f"sub i64 %panels, {first_panel}")
+    panels = code.minimum("panels_here", left, together)
+    rows = code.let("rows", f"mul i64 {panels}, {tile.mr}")
+    first_row = code.let("first_row", f"mul i64 {first_panel}, {tile.mr}")
+    c_rows = code.row("c_rows", tile.element, "%c", first_row, "%ldc")
+    with code.loop("row", "i", rows, carried=(Carried("c_row", "ptr", c_rows),), after="group_end") as row:
+        for column in range(columns):
+            _write_element(code, tile, column, code.let(f"index{column}", f"add i64 %i, {column * together * tile.mr}"))
+        row.advance()
+        row.next["c_row"] = code.address("c_row_next", tile.element, row.values["c_row"], "%ldc")
+
+
+def _write_element(code: FunctionBuilder, tile: GemmTile, column: int, index: str) -> None:
+    """Stores one sum, or adds it to `c`; the first block of k is added to +0.0."""
+    element, itemsize = tile.element, tile.itemsize
+    total = code.load(f"sum{column}", element, code.address(f"sum{column}_at", element, "%sums", index), itemsize)
+    c_at = code.address(f"c{column}_at", element, "%c_row", column)
+    stored = code.load(f"stored{column}", element, c_at, itemsize)
+    old = code.let(f"old{column}", f"select i1 %first, {element} 0.0, {element} {stored}")
+    code.store(element, code.let(f"new{column}", f"fadd {element} {old}, {total}"), c_at, itemsize)

@@ -1,458 +1,353 @@
-"""Packing as LLVM IR text: blocks of `a` and panels of `b`, inside the core."""
+"""Packs blocks of `a` and panels of `b` inside the core, in the order in which the micro-kernels read them.
+
+`rushlight.ir.gemm_tile` has the formats. Where one instruction multiplies a group of elements along k, packing puts
+these side by side and fills the last group up with zeros.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Sequence
+from typing import NamedTuple
 
-from rushlight.codegen.llvm.gemm.micro_kernel import (
+from rushlight.codegen.llvm.builder.function_builder import Carried, FunctionBuilder
+from rushlight.codegen.llvm.gemm.transpose import (
+    load_column_start,
+    store_column_starts,
+    transpose,
+    transpose_pieces,
+)
+from rushlight.codegen.llvm.gemm.vectors import (
     Vectors,
+    lane_mask,
     load_vector,
-    mask_lines,
     member_vectors,
     multiply_add,
     source_vectors,
     store_vector,
     sum_vectors,
-    widened,
+    widen_members,
 )
-from rushlight.codegen.llvm.gemm.transpose import column_addresses, load_column_address, transpose, transpose_pieces
 from rushlight.ir.gemm_tile import GemmTile
 
-_PACK_A_ROWS = """\
-define internal void @{name}(ptr noalias %to, ptr noalias readonly %from, i64 %from_ld, i64 %rows, i64 %steps) \
-noinline {attributes} {{
-entry:
-  %rest = urem i64 %steps, {lanes}
-  %whole = sub i64 %steps, %rest
-  %two_rows = shl i64 %from_ld, 1
-{mask}
-  br label %row
-row:
-  %i = phi i64 [ 0, %entry ], [ %i_next, %row_end ]
-  %from_start = mul i64 %i, %from_ld
-  %from_row = getelementptr {element}, ptr %from, i64 %from_start
-  %to_start = mul i64 %i, {kc}
-  %to_row = getelementptr {member}, ptr %to, i64 %to_start
-  %short = icmp eq i64 %whole, 0
-  br i1 %short, label %tail, label %vector
-vector:
-  %t = phi i64 [ 0, %row ], [ %t_next, %vector ]
-  %from_at = getelementptr {element}, ptr %from_row, i64 %t
-  %ahead = getelementptr {element}, ptr %from_at, i64 %two_rows
-  call void @llvm.prefetch.p0(ptr %ahead, i32 0, i32 2, i32 1)
-{load}
-  %to_at = getelementptr {member}, ptr %to_row, i64 %t
-{store}
-  %t_next = add i64 %t, {lanes}
-  %more = icmp slt i64 %t_next, %whole
-  br i1 %more, label %vector, label %tail
-tail:
-  %no_tail = icmp eq i64 %rest, 0
-  br i1 %no_tail, label %row_end, label %last
-last:
-  %from_last = getelementptr {element}, ptr %from_row, i64 %whole
-{load_last}
-  %to_last = getelementptr {member}, ptr %to_row, i64 %whole
-{store_last}
-  br label %row_end
-row_end:
-  %i_next = add i64 %i, 1
-  %more_rows = icmp slt i64 %i_next, %rows
-  br i1 %more_rows, label %row, label %exit
-exit:
-  ret void
-}}
-"""
+# Groups of steps along k that one pass over an `a` by columns packs. A panel reads part of a cache line of each step:
+# the line is still in the cache for the next panel, and each panel is written in one piece.
+_GROUPS_TOGETHER = 4
 
-# A few steps along k at a time: the lines that one panel reads in part are still in the cache for the next panel, and
-# each panel is written in one piece. Groups of steps that do not exist are the last one again.
-_PACK_A_COLUMNS = """\
-define internal void @{name}(ptr noalias %to, ptr noalias readonly %from, i64 %from_ld, i64 %rows, i64 %steps) \
-noinline {attributes} {{
-entry:
-  %none = icmp eq i64 %steps, 0
-  %last = sub i64 %steps, 1
-  br i1 %none, label %exit, label %step
-step:
-  %t = phi i64 [ 0, %entry ], [ %t_next, %step_end ]
-{addresses}
-  br label %panel
-panel:
-  %i = phi i64 [ 0, %step ], [ %i_next, %panel ]
-  %to_panel_start = mul i64 %i, {block_steps}
-  %left = sub i64 %rows, %i
-  %panel_rows = call i64 @llvm.smin.i64(i64 %left, i64 {mr})
-{copies}
-  %i_next = add i64 %i, {mr}
-  %more_panels = icmp slt i64 %i_next, %rows
-  br i1 %more_panels, label %panel, label %step_end
-step_end:
-  %t_next = add i64 %t, {together}
-  %more_steps = icmp slt i64 %t_next, %steps
-  br i1 %more_steps, label %step, label %exit
-exit:
-  ret void
-}}
-"""
-_STEPS_TOGETHER = 4
+
+class _Row(NamedTuple):
+    """The address of a step along k in a plain operand, and an i1, whether the step exists."""
+
+    start: str
+    exists: str
+
+
+class _Member(NamedTuple):
+    """An element of a group, or a vector of them, and an i1, whether it exists."""
+
+    value: str
+    exists: str
 
 
 def emit_pack_a_block(tile: GemmTile, name: str) -> str:
     """Emits `void @name(to, from, from_ld, rows, steps)`, which packs a block of a plain `a`.
 
-    `to` is laid out as the packed format of a whole operand with 256 steps along k.
+    `to` has the packed format of a whole operand with one block of steps along k.
     """
-    fields = {"name": name, "attributes": tile.attributes}
+    parameters = "ptr noalias %to, ptr noalias readonly %from, i64 %from_ld, i64 %rows, i64 %steps"
+    code = FunctionBuilder(f"define internal void @{name}({parameters}) noinline {tile.attributes}")
     if tile.a_format == "column":
-        return _PACK_A_COLUMNS.format(
-            **fields,
-            block_steps=tile.block_steps,
-            mr=tile.mr,
-            together=_STEPS_TOGETHER * tile.group,
-            addresses="\n".join(_step_addresses(tile)),
-            copies="\n".join(_panel_copies(tile)),
-        )
+        _pack_a_columns(code, tile)
+    else:
+        _pack_a_rows(code, tile)
+    return code.finish()
+
+
+def _pack_a_rows(code: FunctionBuilder, tile: GemmTile) -> None:
+    """Copies row by row: in the format "row" the steps of a row, and so its groups, are adjacent."""
     kind = source_vectors(tile, tile.vector_bytes // tile.member_bytes)
-    return _PACK_A_ROWS.format(
-        **fields,
-        element=tile.source,
-        member=tile.member,
-        kc=tile.kc,
-        lanes=kind.lanes,
-        mask="\n".join(mask_lines(kind.lanes, "%rest")),
-        load=load_vector(kind, "%value", "%from_at"),
-        store="\n".join(_store_members(tile, kind.lanes, "%value", "%to_at")),
-        load_last=load_vector(kind, "%value_last", "%from_last", "%mask"),
-        store_last="\n".join(
-            _store_members(tile, kind.lanes, "%value_last", "%to_last", "%mask" if tile.group == 1 else None)
-        ),
+    rest = code.let("rest", f"urem i64 %steps, {kind.lanes}")
+    whole = code.let("whole", f"sub i64 %steps, {rest}")
+    two_rows = code.let("two_rows", "shl i64 %from_ld, 1")
+    mask = lane_mask(code, kind.lanes, rest)
+    with code.loop("row", "i", "%rows", after="exit") as row:
+        from_row = code.row("from_row", tile.source, "%from", row.index, "%from_ld")
+        to_row = code.row("to_row", tile.member, "%to", row.index, tile.kc)
+        short = code.is_zero("short", whole)
+        with code.loop("vector", "t", whole, step=kind.lanes, skip=short, after="tail") as vector:
+            from_at = code.address("from_at", tile.source, from_row, vector.index)
+            # The row after the next: hardware prefetches along a row, and not from one row to another.
+            line = code.address("prefetch", tile.source, from_at, two_rows)
+            code.do(f"call void @llvm.prefetch.p0(ptr {line}, i32 0, i32 2, i32 1)")
+            value = load_vector(code, kind, "value", from_at)
+            to_at = code.address("to_at", tile.member, to_row, vector.index)
+            _store_members(code, tile, kind.lanes, value, to_at)
+        with code.unless(code.is_zero("no_tail", rest), "last", "row_end"):
+            from_last = code.address("from_last", tile.source, from_row, whole)
+            value = load_vector(code, kind, "value_last", from_last, mask)
+            to_last = code.address("to_last", tile.member, to_row, whole)
+            # Groups have zeros after the last step: all lanes are stored.
+            _store_members(code, tile, kind.lanes, value, to_last, mask if tile.group == 1 else None)
+
+
+def _pack_a_columns(code: FunctionBuilder, tile: GemmTile) -> None:
+    """Copies a few groups of steps of all panels, then the next groups; a group that does not exist is the last one."""
+    no_steps = code.is_zero("no_steps", "%steps")
+    last = code.let("last", "sub i64 %steps, 1")
+    together = _GROUPS_TOGETHER * tile.group
+    with code.loop("step", "t", "%steps", step=together, skip=no_steps, after="exit") as block:
+        group_last = code.let("group_last", f"udiv i64 {last}, {tile.group}")
+        group_first = code.let("group_first", f"udiv i64 {block.index}, {tile.group}")
+        groups = [_group_addresses(code, tile, number, group_first, group_last) for number in range(_GROUPS_TOGETHER)]
+        with code.loop("panel", "i", "%rows", step=tile.mr, after="step_end") as panel:
+            _copy_panel(code, tile, panel.index, groups)
+
+
+class _Group(NamedTuple):
+    """A group of steps along k: its address in a packed panel of `a`, and its steps in the plain `a`."""
+
+    to: str
+    steps: list[_Row]
+
+
+def _group_addresses(code: FunctionBuilder, tile: GemmTile, number: int, first: str, last: str) -> _Group:
+    """The addresses of group `first + number`, or of group `last` if there are fewer."""
+    requested = code.let(f"group_requested{number}", f"add i64 {first}, {number}")
+    group = code.minimum(f"group{number}", requested, last)
+    to = code.row(f"to{number}", tile.element, "%to", group, tile.mr)
+    first_step = code.let(f"group_step{number}", f"mul i64 {group}, {tile.group}")
+    names = range(number * tile.group, (number + 1) * tile.group)
+    return _Group(
+        to, [_step_address(code, tile, first_step, step, "%last", str(name)) for step, name in enumerate(names)]
     )
 
 
-def _step_addresses(tile: GemmTile) -> Iterator[str]:
-    """`%from0` …: where the steps along k that are taken together start in `a`; `%to0` …: in each packed panel."""
-    yield f"  %group_last = udiv i64 %last, {tile.group}"
-    yield f"  %group_first = udiv i64 %t, {tile.group}"
-    for number in range(_STEPS_TOGETHER):
-        yield f"  %group_wish{number} = add i64 %group_first, {number}"
-        yield f"  %group{number} = call i64 @llvm.smin.i64(i64 %group_wish{number}, i64 %group_last)"
-        yield f"  %to_start{number} = mul i64 %group{number}, {tile.mr}"
-        yield f"  %to{number} = getelementptr {tile.element}, ptr %to, i64 %to_start{number}"
-        yield f"  %group_step{number} = mul i64 %group{number}, {tile.group}"
-        for step in range(number * tile.group, (number + 1) * tile.group):
-            yield from _existing_step(f"%group_step{number}", step - number * tile.group, "%last", f"%t{step}")
-            yield f"  %from_start{step} = mul i64 %t{step}, %from_ld"
-            yield f"  %from{step} = getelementptr {tile.source}, ptr %from, i64 %from_start{step}"
+def _existing_step(code: FunctionBuilder, first: str, number: int, last: str, name: str) -> tuple[str, str]:
+    """Step `first + number` along k, or the `last` one if it does not exist; and an i1, whether it exists."""
+    requested = code.let(f"{name}_requested", f"add i64 {first}, {number}")
+    exists = code.let(f"{name}_exists", f"icmp slt i64 {requested}, %steps")
+    return code.minimum(name, requested, last), exists
 
 
-def _existing_step(first: str, number: int, last: str, name: str) -> Iterator[str]:
-    """`name`: step `first + number` along k, or the `last` one where it does not exist, as `name_exists` says."""
-    yield f"  {name}_wish = add i64 {first}, {number}"
-    yield f"  {name}_exists = icmp slt i64 {name}_wish, %steps"
-    yield f"  {name} = call i64 @llvm.smin.i64(i64 {name}_wish, i64 {last})"
+def _step_address(code: FunctionBuilder, tile: GemmTile, first: str, number: int, last: str, suffix: str) -> _Row:
+    """The address of step `first + number` along k in `%from`, or of the `last` one if it does not exist."""
+    step, exists = _existing_step(code, first, number, last, f"step{suffix}")
+    return _Row(code.row(f"from{suffix}", tile.source, "%from", step, "%from_ld"), exists)
 
 
-def _panel_copies(tile: GemmTile) -> Iterator[str]:
-    """One panel's rows in each of the steps that are taken together."""
-    vectors = -(-tile.mr // tile.lanes)
-    for vector in range(vectors):
-        yield f"  %rows{vector} = sub i64 %panel_rows, {vector * tile.lanes}"
-        yield f"  %rows_left{vector} = call i64 @llvm.smax.i64(i64 %rows{vector}, i64 0)"
-        yield from mask_lines(tile.lanes, f"%rows_left{vector}", str(vector))
-    for number in range(_STEPS_TOGETHER):
-        for vector in range(vectors):
-            at = f"{number}_{vector}"
-            yield f"  %row{at} = add i64 %i, {vector * tile.lanes}"
-            yield f"  %place{at} = add i64 %to_panel_start, {vector * tile.lanes}"
-            members = []
-            for step in range(number * tile.group, (number + 1) * tile.group):
-                name = f"%value{step}_{vector}"
-                yield f"  {name}_at = getelementptr {tile.source}, ptr %from{step}, i64 %row{at}"
-                yield load_vector(source_vectors(tile, tile.lanes), name, f"{name}_at", f"%mask{vector}")
-                members.append((name, f"%t{step}_exists"))
-            value = yield from _grouped(tile, members, f"<{tile.lanes} x ")
-            yield f"  %to_at{at} = getelementptr {tile.element}, ptr %to{number}, i64 %place{at}"
-            yield from _store_of_a(tile, sum_vectors(tile), value, f"%to_at{at}", f"%mask{vector}")
+def _copy_panel(code: FunctionBuilder, tile: GemmTile, first_row: str, groups: Sequence[_Group]) -> None:
+    """Copies the rows of one panel, in vectors across rows; rows that do not exist are neither read nor written."""
+    panel_start = code.let("to_panel_start", f"mul i64 {first_row}, {tile.block_steps}")
+    left = code.let("left", f"sub i64 %rows, {first_row}")
+    panel_rows = code.minimum("panel_rows", left, tile.mr)
+    masks: list[str] = []
+    for vector in range(-(-tile.mr // tile.lanes)):
+        rows = code.let(f"rows{vector}", f"sub i64 {panel_rows}, {vector * tile.lanes}")
+        rows_left = code.maximum(f"rows_left{vector}", rows, 0)
+        masks.append(lane_mask(code, tile.lanes, rows_left, str(vector)))
+    for number, group in enumerate(groups):
+        for vector, mask in enumerate(masks):
+            name = f"{number}_{vector}"
+            row = code.let(f"row{name}", f"add i64 {first_row}, {vector * tile.lanes}")
+            offset = code.let(f"offset{name}", f"add i64 {panel_start}, {vector * tile.lanes}")
+            members: list[_Member] = []
+            for step, (start, exists) in enumerate(group.steps):
+                value = f"value{name}_{step}"
+                address = code.address(f"{value}_at", tile.source, start, row)
+                kind = source_vectors(tile, tile.lanes)
+                members.append(_Member(load_vector(code, kind, value, address, mask), exists))
+            packed = _join_group(code, tile, members, tile.lanes)
+            to_at = code.address(f"to_at{name}", tile.element, group.to, offset)
+            _store_of_a(code, tile, sum_vectors(tile), packed, to_at, mask)
 
 
-def _store_members(tile: GemmTile, lanes: int, value: str, address: str, mask: str | None = None) -> Iterator[str]:
-    """Store a vector of a plain `a` whose groups lie side by side in it."""
-    value = yield from widened(tile, lanes, value)
-    yield from _store_of_a(tile, member_vectors(tile, lanes), value, address, mask)
+def _store_members(
+    code: FunctionBuilder, tile: GemmTile, lanes: int, value: str, address: str, mask: str | None = None
+) -> None:
+    """Stores a vector of a plain `a` whose groups are adjacent in it."""
+    value = widen_members(code, tile, lanes, value)
+    _store_of_a(code, tile, member_vectors(tile, lanes), value, address, mask)
 
 
-def _store_of_a(tile: GemmTile, kind: Vectors, value: str, address: str, mask: str | None = None) -> Iterator[str]:
-    """Store a vector of a packed `a`, with 128 added to each element where the tile wants that."""
+def _store_of_a(
+    code: FunctionBuilder, tile: GemmTile, kind: Vectors, value: str, address: str, mask: str | None = None
+) -> None:
+    """Stores a vector of a packed `a`; adds 128 to each int8 for `vpdpbusd`, whose first factor is unsigned."""
     if tile.is_offset:
-        bits = int.from_bytes(b"\x80" * kind.itemsize, signed=True)
-        yield f"  {value}_offset = xor {kind.type} {value}, splat ({kind.element} {bits})"
-        value = f"{value}_offset"
-    yield store_vector(kind, value, address, mask)
+        # To add 128 modulo 256 is to flip the top bit of each byte.
+        bits = int.from_bytes(bytes([128] * kind.itemsize), signed=True)
+        value = code.let(f"{value[1:]}_offset", f"xor {kind.type} {value}, splat ({kind.element} {bits})")
+    store_vector(code, kind, value, address, mask)
 
 
-def _grouped(tile: GemmTile, members: list[tuple[str, str]], prefix: str = "") -> Generator[str, None, str]:
-    """Joins members into a group and returns its name. Absent members are zero; `prefix` begins a vector's type."""
+def _join_group(code: FunctionBuilder, tile: GemmTile, members: Sequence[_Member], lanes: int = 0) -> str:
+    """Joins the members of a group into one element, or vectors of `lanes` members into vectors of groups.
+
+    A member that does not exist is zero. The first member takes the lowest bits.
+    """
     if tile.group == 1:
-        return members[0][0]
-    end = ">" if prefix else ""
-    narrow, member = f"{prefix}{tile.source}{end}", f"{prefix}{tile.member}{end}"
-    wide = f"{prefix}i{8 * tile.itemsize}{end}"
-    bits = 8 * tile.member_bytes
-    zero, total = "zeroinitializer" if prefix else "0", ""
-    for place, (name, exists) in enumerate(members):
-        yield f"  {name}_kept = select i1 {exists}, {narrow} {name}, {narrow} {zero}"
-        kept = f"{name}_kept"
-        if member != narrow:
-            yield f"  {name}_signed = sext {narrow} {name}_kept to {member}"
-            kept = f"{name}_signed"
-        yield f"  {name}_wide = zext {member} {kept} to {wide}"
-        shift = f"splat (i{8 * tile.itemsize} {place * bits})" if prefix else str(place * bits)
-        yield f"  {name}_moved = shl {wide} {name}_wide, {shift}"
-        if total:
-            yield f"  {name}_total = or {wide} {total}, {name}_moved"
-        total = f"{name}_total" if total else f"{name}_moved"
-    yield f"  {total}_group = bitcast {wide} {total} to {prefix}{tile.element}{end}"
-    return f"{total}_group"
+        return members[0].value
+
+    def typed(element: str) -> str:
+        return f"<{lanes} x {element}>" if lanes else element
+
+    narrow, member_type, wide = typed(tile.source), typed(tile.member), typed(f"i{8 * tile.itemsize}")
+    total = ""
+    for number, (value, exists) in enumerate(members):
+        name = value[1:]
+        zero = "zeroinitializer" if lanes else "0"
+        member = code.let(f"{name}_or_zero", f"select i1 {exists}, {narrow} {value}, {narrow} {zero}")
+        if member_type != narrow:
+            member = code.let(f"{name}_signed", f"sext {narrow} {member} to {member_type}")
+        bits = code.let(f"{name}_wide", f"zext {member_type} {member} to {wide}")
+        distance = 8 * tile.member_bytes * number
+        shift = f"splat (i{8 * tile.itemsize} {distance})" if lanes else str(distance)
+        moved = code.let(f"{name}_moved", f"shl {wide} {bits}, {shift}")
+        total = code.let(f"{name}_total", f"or {wide} {total}, {moved}") if total else moved
+    return code.let(f"{total[1:]}_group", f"bitcast {wide} {total} to {typed(tile.element)}")
 
 
 def emit_compensation(tile: GemmTile, name: str) -> str:
-    """IR of the internal function `void @name(panel, groups)`: what 128 in each element of `a` adds, negated.
+    """Emits `void @name(panel, groups)`: for each column, minus what 128 in each element of `a` adds to its sum.
 
-    It goes behind a packed panel of `b`, one element for each column.
+    It writes these behind the packed panel of `b`; the micro-kernels start their sums there.
     """
-    element, vector = tile.element, tile.vector
-    totals = [f"%total{place}" for place in range(tile.vectors)]
-    lines = [
-        f"define internal void @{name}(ptr %panel, i64 %groups) noinline {tile.attributes} {{",
-        "entry:",
-        "  %none = icmp eq i64 %groups, 0",
-        "  br i1 %none, label %done, label %loop",
-        "loop:",
-        "  %t = phi i64 [ 0, %entry ], [ %t_next, %loop ]",
-        *(f"  {total} = phi {vector} [ zeroinitializer, %entry ], [ {total}_next, %loop ]" for total in totals),
-        f"  %start = mul i64 %t, {tile.nr}",
-        f"  %all = select i1 true, {vector} splat ({element} -2139062144), {vector} zeroinitializer",
-    ]
-    for place, total in enumerate(totals):
-        lines.append(f"  %index{place} = add i64 %start, {place * tile.lanes}")
-        lines.append(f"  %at{place} = getelementptr {element}, ptr %panel, i64 %index{place}")
-        lines.append(load_vector(sum_vectors(tile), f"%b{place}", f"%at{place}"))
-        lines += multiply_add(tile, f"{total}_next", ("%all", f"%b{place}", total))
-    lines += [
-        "  %t_next = add i64 %t, 1",
-        "  %more = icmp slt i64 %t_next, %groups",
-        "  br i1 %more, label %loop, label %done",
-    ]
-    lines.append("done:")
-    for place, total in enumerate(totals):
-        lines.append(f"  %sum{place} = phi {vector} [ zeroinitializer, %entry ], [ {total}_next, %loop ]")
-    for place in range(tile.vectors):
-        end = tile.nr * tile.block_steps + place * tile.lanes
-        lines.append(f"  %minus{place} = sub {vector} zeroinitializer, %sum{place}")
-        lines.append(f"  %end{place} = getelementptr {element}, ptr %panel, i64 {end}")
-        lines.append(store_vector(sum_vectors(tile), f"%minus{place}", f"%end{place}"))
-    return "\n".join([*lines, "  ret void", "}"]) + "\n"
-
-
-_PANEL_OF_ROWS = """\
-define internal void @{name}(ptr noalias %to, ptr noalias readonly %from, \
-i64 %from_ld, i64 %columns, i64 %steps) noinline {attributes} {{
-entry:
-  %none = icmp eq i64 %steps, 0
-  br i1 %none, label %exit, label %some
-some:
-  %rest = urem i64 %steps, {group}
-  %all_groups = icmp eq i64 %rest, 0
-  %all_columns = icmp eq i64 %columns, {nr}
-  %is_full = and i1 %all_groups, %all_columns
-  br i1 %is_full, label %full, label %step
-full:
-  %u = phi i64 [ 0, %some ], [ %u_next, %full ]
-  %from_full = phi ptr [ %from, %some ], [ %from_full{group}, %full ]
-  %to_full = phi ptr [ %to, %some ], [ %to_next, %full ]
-{full}
-  %to_next = getelementptr {element}, ptr %to_full, i64 {nr}
-  %u_next = add i64 %u, {group}
-  %more_full = icmp slt i64 %u_next, %steps
-  br i1 %more_full, label %full, label %exit
-step:
-  %t = phi i64 [ 0, %some ], [ %t_next, %step_end ]
-{addresses}
-  %number = udiv i64 %t, {group}
-  %to_start = mul i64 %number, {nr}
-  %to_step = getelementptr {element}, ptr %to, i64 %to_start
-  br label %vector
-vector:
-  %j = phi i64 [ 0, %step ], [ %j_next, %vector ]
-  %remaining = sub i64 %columns, %j
-{mask}
-  %to_at = getelementptr {element}, ptr %to_step, i64 %j
-{copy}
-  %j_next = add i64 %j, {lanes}
-  %more = icmp slt i64 %j_next, %columns
-  br i1 %more, label %vector, label %step_end
-step_end:
-  %t_next = add i64 %t, {group}
-  %more_steps = icmp slt i64 %t_next, %steps
-  br i1 %more_steps, label %step, label %exit
-exit:
-  ret void
-}}
-"""
-
-_PANEL_OF_COLUMNS = """\
-define internal void @{name}(ptr noalias %to, ptr noalias readonly %b, \
-i64 %b_ld, i64 %columns, i64 %steps) noinline {attributes} {{
-entry:
-  %starts = alloca [{lanes} x ptr], align 8
-  %rest = urem i64 %steps, {square_steps}
-  %whole = sub i64 %steps, %rest
-  %step_last = sub i64 %steps, 1
-  %column_last = sub i64 %columns, 1
-  br label %group
-group:
-  %j = phi i64 [ 0, %entry ], [ %j_next, %group_end ]
-{starts}
-  %short = icmp eq i64 %whole, 0
-  br i1 %short, label %tail, label %square
-square:
-  %t = phi i64 [ 0, %lanes_end ], [ %t_next, %square ]
-{square}
-  %t_next = add i64 %t, {square_steps}
-  %more = icmp slt i64 %t_next, %whole
-  br i1 %more, label %square, label %tail
-tail:
-  %no_tail = icmp eq i64 %rest, 0
-  br i1 %no_tail, label %group_end, label %one
-one:
-  %u = phi i64 [ %whole, %tail ], [ %u_next, %one ]
-{one}
-  %u_next = add i64 %u, {group}
-  %more_ones = icmp slt i64 %u_next, %steps
-  br i1 %more_ones, label %one, label %group_end
-group_end:
-  %j_next = add i64 %j, {lanes}
-  %more_groups = icmp slt i64 %j_next, %columns
-  br i1 %more_groups, label %group, label %exit
-exit:
-  ret void
-}}
-"""
+    code = FunctionBuilder(f"define internal void @{name}(ptr %panel, i64 %groups) noinline {tile.attributes}")
+    element, vector, kind = tile.element, tile.vector, sum_vectors(tile)
+    totals = [Carried(f"total{number}", vector, "zeroinitializer") for number in range(tile.vectors)]
+    all_128 = f"splat ({element} {int.from_bytes(bytes([128] * 4), signed=True)})"
+    no_groups = code.is_zero("no_groups", "%groups")
+    with code.loop("group", "t", "%groups", carried=totals, skip=no_groups, after="done") as loop:
+        start = code.let("start", f"mul i64 {loop.index}, {tile.nr}")
+        for number, total in enumerate(totals):
+            index = code.let(f"index{number}", f"add i64 {start}, {number * tile.lanes}")
+            b = load_vector(code, kind, f"b{number}", code.address(f"b{number}_at", element, "%panel", index))
+            operands = (all_128, b, loop.values[total.name])
+            loop.next[total.name] = multiply_add(code, tile, f"{total.name}_next", operands)
+    for number, total in enumerate(loop.results(totals, "_all")):
+        offset = tile.nr * tile.block_steps + number * tile.lanes
+        negated = code.let(f"negated{number}", f"sub {vector} zeroinitializer, {total}")
+        store_vector(code, kind, negated, code.address(f"end{number}", element, "%panel", offset))
+    return code.finish()
 
 
 def emit_pack_b_panel(tile: GemmTile, name: str, *, transposed: bool) -> str:
     """Emits `void @name(to, from, from_ld, columns, steps)`, which packs a panel of a plain `b`."""
-    fields = {
-        "name": name,
-        "attributes": tile.attributes,
-        "element": tile.element,
-        "lanes": tile.lanes,
-        "nr": tile.nr,
-        "group": tile.group,
-    }
+    source = "b" if transposed else "from"
+    parameters = f"ptr noalias %to, ptr noalias readonly %{source}, i64 %{source}_ld, i64 %columns, i64 %steps"
+    code = FunctionBuilder(f"define internal void @{name}({parameters}) noinline {tile.attributes}")
     if transposed:
-        return _PANEL_OF_COLUMNS.format(
-            **fields,
-            square_steps=tile.lanes * tile.group,
-            starts=column_addresses(tile),
-            square="\n".join(_square(tile)),
-            one="\n".join(_one_step(tile)),
-        )
-    return _PANEL_OF_ROWS.format(
-        **fields,
-        full="\n".join(_full_step(tile)),
-        addresses="\n".join(_row_addresses(tile)),
-        mask="\n".join(mask_lines(tile.lanes, "%remaining")),
-        copy="\n".join(_masked_step(tile)),
-    )
+        _pack_b_columns(code, tile)
+    else:
+        _pack_b_rows(code, tile)
+    return code.finish()
 
 
-def _full_step(tile: GemmTile) -> Iterator[str]:
-    """One group of steps along k of a panel that has all its columns."""
+def _pack_b_rows(code: FunctionBuilder, tile: GemmTile) -> None:
+    """Copies the rows of a panel. A panel with all columns and whole groups, the usual one, needs no masks."""
+    code.branch(code.is_zero("no_steps", "%steps"), "exit", "some")
+    code.block("some")
+    all_groups = code.is_zero("all_groups", code.let("rest", f"urem i64 %steps, {tile.group}"))
+    all_columns = code.let("all_columns", f"icmp eq i64 %columns, {tile.nr}")
+    code.branch(code.let("is_full", f"and i1 {all_groups}, {all_columns}"), "full", "step")
+    carried = (Carried("from_full", "ptr", "%from"), Carried("to_full", "ptr", "%to"))
+    with code.loop(
+        *("full", "u", "%steps"), step=tile.group, carried=carried, before="some", after="exit", opens_after=False
+    ) as full:
+        full.next["from_full"] = _copy_full_step(code, tile)
+        full.next["to_full"] = code.address("to_full_next", tile.element, "%to_full", tile.nr)
+    with code.loop("step", "t", "%steps", step=tile.group, before="some", after="exit") as step:
+        last = code.let("step_last", "sub i64 %steps, 1")
+        rows = [_step_address(code, tile, step.index, row, last, str(row)) for row in range(tile.group)]
+        number = code.let("number", f"udiv i64 {step.index}, {tile.group}")
+        to_step = code.row("to_step", tile.element, "%to", number, tile.nr)
+        with code.loop("vector", "j", "%columns", step=tile.lanes, after="step_end") as vector:
+            mask = lane_mask(code, tile.lanes, code.let("remaining", f"sub i64 %columns, {vector.index}"))
+            to_at = code.address("to_at", tile.element, to_step, vector.index)
+            members: list[_Member] = []
+            for row, (start, exists) in enumerate(rows):
+                address = code.address(f"value{row}_at", tile.source, start, vector.index)
+                value = load_vector(code, source_vectors(tile, tile.lanes), f"value{row}", address, mask)
+                members.append(_Member(value, exists))
+            store_vector(code, sum_vectors(tile), _join_group(code, tile, members, tile.lanes), to_at)
+
+
+def _copy_full_step(code: FunctionBuilder, tile: GemmTile) -> str:
+    """Copies one group of steps of a panel that has all columns; returns the address of the next group in `b`."""
+    rows = ["%from_full"]
     for row in range(tile.group):
-        before = f"%from_full{row}" if row else "%from_full"
-        yield f"  %from_full{row + 1} = getelementptr {tile.source}, ptr {before}, i64 %from_ld"
-    values = []
+        rows.append(code.address(f"from_full{row + 1}", tile.source, rows[-1], "%from_ld"))
+    values: list[str] = []
     for vector in range(tile.vectors):
-        members = []
-        for row in range(tile.group):
-            name = f"%full{vector}_{row}"
-            start = f"%from_full{row}" if row else "%from_full"
-            yield f"  {name}_at = getelementptr {tile.source}, ptr {start}, i64 {vector * tile.lanes}"
-            yield load_vector(source_vectors(tile, tile.lanes), name, f"{name}_at")
-            members.append((name, "true"))
-        values.append((yield from _grouped(tile, members, f"<{tile.lanes} x ")))
+        members: list[_Member] = []
+        for row, start in enumerate(rows[:-1]):
+            name = f"full{vector}_{row}"
+            address = code.address(f"{name}_at", tile.source, start, vector * tile.lanes)
+            members.append(_Member(load_vector(code, source_vectors(tile, tile.lanes), name, address), "true"))
+        values.append(_join_group(code, tile, members, tile.lanes))
     for vector, value in enumerate(values):
-        yield f"  %to_full_at{vector} = getelementptr {tile.element}, ptr %to_full, i64 {vector * tile.lanes}"
-        yield store_vector(sum_vectors(tile), value, f"%to_full_at{vector}")
+        address = code.address(f"to_full_at{vector}", tile.element, "%to_full", vector * tile.lanes)
+        store_vector(code, sum_vectors(tile), value, address)
+    return rows[-1]
 
 
-def _row_addresses(tile: GemmTile) -> Iterator[str]:
-    """`%from_step0` …: where the steps of a group start; steps that do not exist are the last one again."""
-    yield "  %step_last = sub i64 %steps, 1"
-    for row in range(tile.group):
-        yield from _existing_step("%t", row, "%step_last", f"%step{row}")
-        yield f"  %step_start{row} = mul i64 %step{row}, %from_ld"
-        yield f"  %from_step{row} = getelementptr {tile.source}, ptr %from, i64 %step_start{row}"
+def _pack_b_columns(code: FunctionBuilder, tile: GemmTile) -> None:
+    """Transposes squares of one vector's worth of columns in registers; gathers the steps that fill no square."""
+    code.let("starts", f"alloca [{tile.lanes} x ptr], align 8")
+    square_steps = tile.lanes * tile.group
+    rest = code.let("rest", f"urem i64 %steps, {square_steps}")
+    whole = code.let("whole", f"sub i64 %steps, {rest}")
+    code.let("step_last", "sub i64 %steps, 1")
+    code.let("column_last", "sub i64 %columns, 1")
+    with code.loop("group", "j", "%columns", step=tile.lanes, after="exit") as group:
+        store_column_starts(code, tile)
+        short = code.is_zero("short", whole)
+        with code.loop("square", "t", whole, step=square_steps, skip=short, after="tail") as square:
+            _pack_square(code, tile, square.index, group.index)
+        no_tail = code.is_zero("no_tail", rest)
+        with code.loop(
+            *("one", "u", "%steps"), start=whole, step=tile.group, skip=no_tail, after="group_end"
+        ) as single:
+            _gather_step(code, tile, single.index, group.index)
 
 
-def _masked_step(tile: GemmTile) -> Iterator[str]:
-    """One vector of a group of steps, with the columns that exist."""
-    members = []
-    for row in range(tile.group):
-        yield f"  %value_at{row} = getelementptr {tile.source}, ptr %from_step{row}, i64 %j"
-        yield load_vector(source_vectors(tile, tile.lanes), f"%part{row}", f"%value_at{row}", "%mask")
-        members.append((f"%part{row}", f"%step{row}_exists"))
-    value = yield from _grouped(tile, members, f"<{tile.lanes} x ")
-    yield store_vector(sum_vectors(tile), value, "%to_at")
-
-
-def _square(tile: GemmTile) -> Iterator[str]:
-    """Transpose a square of `lanes` columns by `lanes` groups of steps along k."""
-    names = []
+def _pack_square(code: FunctionBuilder, tile: GemmTile, first_step: str, first_column: str) -> None:
+    """Packs a square of `lanes` columns by `lanes` groups of steps along k."""
+    lanes = tile.lanes * tile.group
+    columns: list[str] = []
     for lane in range(tile.lanes):
-        yield from load_column_address(f"%start{lane}", lane)
-        yield f"  %square{lane}_at = getelementptr {tile.source}, ptr %start{lane}, i64 %t"
-        lanes = tile.lanes * tile.group
-        yield load_vector(source_vectors(tile, lanes), f"%plain{lane}", f"%square{lane}_at")
-        members = yield from widened(tile, lanes, f"%plain{lane}")
-        yield f"  %square{lane} = bitcast {member_vectors(tile, lanes).type} {members} to {tile.vector}"
-        names.append(f"%square{lane}")
-    pieces = yield from transpose(tile, names)
-    yield f"  %t_group = udiv i64 %t, {tile.group}"
+        start = load_column_start(code, f"start{lane}", lane)
+        address = code.address(f"square{lane}_at", tile.source, start, first_step)
+        plain = load_vector(code, source_vectors(tile, lanes), f"plain{lane}", address)
+        members = widen_members(code, tile, lanes, plain)
+        groups = f"{member_vectors(tile, lanes).type} {members} to {tile.vector}"
+        columns.append(code.let(f"square{lane}", f"bitcast {groups}"))
+    pieces = transpose(code, tile, columns)
+    first_group = code.let("t_group", f"udiv i64 {first_step}, {tile.group}")
     for number, piece in enumerate(pieces):
-        names = yield from transpose_pieces(tile, piece, number)
-        yield from _store_steps(tile, names, number * len(names))
+        steps = transpose_pieces(code, tile, piece, number)
+        for lane, value in enumerate(steps, number * len(steps)):
+            name = f"step{lane}"
+            step = code.let(name, f"add i64 {first_group}, {lane}")
+            start = code.let(f"{name}_start", f"mul i64 {step}, {tile.nr}")
+            index = code.let(f"{name}_index", f"add i64 {start}, {first_column}")
+            store_vector(code, sum_vectors(tile), value, code.address(f"{name}_at", tile.element, "%to", index))
 
 
-def _store_steps(tile: GemmTile, names: list[str], first: int) -> Iterator[str]:
-    """Store vectors of consecutive steps of a square, the first of which has a number."""
-    for lane, name in enumerate(names, first):
-        yield f"  %step{lane} = add i64 %t_group, {lane}"
-        yield f"  %step{lane}_start = mul i64 %step{lane}, {tile.nr}"
-        yield f"  %step{lane}_index = add i64 %step{lane}_start, %j"
-        yield f"  %step{lane}_at = getelementptr {tile.element}, ptr %to, i64 %step{lane}_index"
-        yield store_vector(sum_vectors(tile), name, f"%step{lane}_at")
-
-
-def _one_step(tile: GemmTile) -> Iterator[str]:
-    """Gather one group of steps along k from the columns of a group."""
-    for step in range(tile.group):
-        yield from _existing_step("%u", step, "%step_last", f"%one_k{step}")
-    value = "poison"
+def _gather_step(code: FunctionBuilder, tile: GemmTile, first_step: str, first_column: str) -> None:
+    """Packs one group of steps along k, element by element, from one vector's worth of columns."""
+    steps = [_existing_step(code, first_step, step, "%step_last", f"one_k{step}") for step in range(tile.group)]
+    vector = "poison"
     for lane in range(tile.lanes):
-        members = []
-        yield from load_column_address(f"%one_start{lane}", lane)
-        for step in range(tile.group):
-            name = f"%one{lane}_{step}"
-            yield f"  {name}_at = getelementptr {tile.source}, ptr %one_start{lane}, i64 %one_k{step}"
-            yield f"  {name} = load {tile.source}, ptr {name}_at, align {tile.source_bytes}"
-            members.append((name, f"%one_k{step}_exists"))
-        one = yield from _grouped(tile, members)
-        yield f"  %ones{lane} = insertelement {tile.vector} {value}, {tile.element} {one}, i32 {lane}"
-        value = f"%ones{lane}"
-    yield f"  %one_group = udiv i64 %u, {tile.group}"
-    yield f"  %one_start = mul i64 %one_group, {tile.nr}"
-    yield "  %one_index = add i64 %one_start, %j"
-    yield f"  %one_at = getelementptr {tile.element}, ptr %to, i64 %one_index"
-    yield store_vector(sum_vectors(tile), value, "%one_at")
+        start = load_column_start(code, f"one_start{lane}", lane)
+        members: list[_Member] = []
+        for number, (step, exists) in enumerate(steps):
+            name = f"one{lane}_{number}"
+            address = code.address(f"{name}_at", tile.source, start, step)
+            members.append(_Member(code.load(name, tile.source, address, tile.source_bytes), exists))
+        group = _join_group(code, tile, members)
+        inserted = f"{tile.vector} {vector}, {tile.element} {group}, i32 {lane}"
+        vector = code.let(f"ones{lane}", f"insertelement {inserted}")
+    group_number = code.let("one_group", f"udiv i64 {first_step}, {tile.group}")
+    start = code.let("one_start", f"mul i64 {group_number}, {tile.nr}")
+    index = code.let("one_index", f"add i64 {start}, {first_column}")
+    store_vector(code, sum_vectors(tile), vector, code.address("one_at", tile.element, "%to", index))

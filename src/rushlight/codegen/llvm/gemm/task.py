@@ -1,9 +1,10 @@
-"""GEMM kernels of a plan: the task over macro tiles, its tiling function, and the kernels that are attached to it."""
+"""Emits a GEMM kernel of a plan: the task over macro tiles, its tiling function, and its epilogue and prologue."""
 
 from __future__ import annotations
 
 from dataclasses import fields
 
+from rushlight.codegen.llvm.builder.function_builder import FunctionBuilder
 from rushlight.codegen.llvm.builder.target import CodeTarget
 from rushlight.codegen.llvm.gemm.macro_tile import emit_task
 from rushlight.codegen.llvm.gemm.tiling import emit_plan
@@ -13,8 +14,8 @@ from rushlight.ir.kernel import Attached, GemmKernel
 
 
 def core_name(tile: GemmTile) -> str:
-    """The symbol of a tile's core, which is compiled once per machine and shared by all modules."""
-    return "rushlight_gemm_" + "_".join([str(getattr(tile, item.name)) for item in fields(tile)])
+    """The symbol of a tile's core. A core is compiled once per machine and shared by all modules."""
+    return "rushlight_gemm_" + "_".join([str(getattr(tile, field.name)) for field in fields(tile)])
 
 
 def plan_name(name: str) -> str:
@@ -23,7 +24,7 @@ def plan_name(name: str) -> str:
 
 
 def emit_gemm_kernel(kernel: GemmKernel, target: CodeTarget, name: str) -> str:
-    """IR of the kernel function `@name`, of `plan_name(name)` and of what is attached. The core is external."""
+    """Emits the kernel `@name`, the function `plan_name(name)` and the attached kernels. The core is external."""
     scratch = kernel.epilogue is not None
     texts = [emit_plan(kernel.tile, plan_name(name), scratch=scratch, split_k=kernel.split_k)]
     functions = {inner.role: f"{name}_{inner.role}" for inner in kernel.attached}
@@ -38,34 +39,24 @@ def emit_gemm_kernel(kernel: GemmKernel, target: CodeTarget, name: str) -> str:
 
 
 def _emit_adapter(inner: Attached, target: CodeTarget, name: str) -> str:
-    """IR of the function that is called on a tile or panel: it arranges the words that the attached kernel expects."""
-    total = len(inner.kernel.buffers) + len(inner.kernel.sizes)
-    parameters = ", ".join(f"i64 %{word}" for word in inner.args)
-    lines = [
-        f"define internal void @{name}(ptr %args, ptr %memory, {parameters}) {target.attributes} {{",
-        f"  %words = alloca [{total} x i64], align 8",
-        "  %memory_word = ptrtoint ptr %memory to i64",
-        "  store i64 %memory_word, ptr %words, align 8",
+    """Emits the function that is called on a tile or panel: it lays out the arguments of the attached kernel.
+
+    These are the tile or panel, the buffers among the product's arguments, the position and size of the tile or panel,
+    and the sizes among the product's arguments.
+    """
+    parameters = ", ".join([f"i64 %{arg}" for arg in inner.args])
+    code = FunctionBuilder(f"define internal void @{name}(ptr %args, ptr %memory, {parameters}) {target.attributes}")
+    code.let("words", f"alloca [{len(inner.kernel.buffers) + len(inner.kernel.sizes)} x i64], align 8")
+    code.store("i64", code.let("address", "ptrtoint ptr %memory to i64"), "%words", 8)
+    first_size = inner.first_arg + inner.buffers
+    sources: list[int | str] = [
+        *range(inner.first_arg, first_size),
+        *[f"%{arg}" for arg in inner.args],
+        *range(first_size, first_size + inner.sizes),
     ]
-    place = 1
-
-    def put(value: str) -> None:
-        nonlocal place
-        lines.append(f"  %at{place} = getelementptr i64, ptr %words, i64 {place}")
-        lines.append(f"  store i64 {value}, ptr %at{place}, align 8")
-        place += 1
-
-    def copy(word: int) -> None:
-        lines.append(f"  %from{place} = getelementptr i64, ptr %args, i64 {word}")
-        lines.append(f"  %word{place} = load i64, ptr %from{place}, align 8")
-        put(f"%word{place}")
-
-    for item in range(inner.buffers):
-        copy(inner.first_arg + item)
-    for word in inner.args:
-        put(f"%{word}")
-    for item in range(inner.sizes):
-        copy(inner.first_arg + inner.buffers + item)
+    for index, source in enumerate(sources, 1):
+        value = code.load_word(f"value{index}", "%args", source) if isinstance(source, int) else source
+        code.store("i64", value, code.address(f"to{index}", "i64", "%words", index), 8)
     count = "%rows" if inner.kernel.parallel_axes else "1"
-    lines += [f"  call void @{name}_rows(ptr %words, i64 0, i64 {count})", "  ret void", "}"]
-    return "\n".join(lines) + "\n"
+    code.do(f"call void @{name}_rows(ptr %words, i64 0, i64 {count})")
+    return code.finish()
