@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from rushlight.ir.coverage import Piece, Walk, axes_in
 from rushlight.ir.dtype import int64
 from rushlight.ir.kernel import TASK_ARGS, GemmKernel, Kernel, Loop, Statement, Store
 from rushlight.ir.plan import Address, Launch
 from rushlight.ir.scalar import OPS, Buffer, Scalar
-from rushlight.sym import Size, axis_symbol, floordiv, substitute
+from rushlight.sym import Size, SizeExpr, axis_symbol, floordiv, substitute
 from rushlight.term import postorder
 
 DATA = "where it writes depends on data"
@@ -102,7 +101,9 @@ def _roots(store: Store) -> list[Scalar]:
     return [part for part in (store.value, store.offset, store.where) if isinstance(part, Scalar)]
 
 
-def _same_elements(read: Size, reading: Mapping[Any, Size], stored: Size, storing: Mapping[Any, Size]) -> bool:
+def _same_elements(
+    read: Size, reading: Mapping[SizeExpr, Size], stored: Size, storing: Mapping[SizeExpr, Size]
+) -> bool:
     """Whether an offset reads what another has stored, one axis of its own walked for one of the other's."""
     mine = [axis for axis, _ in axes_in(read)]
     others = [axis for axis, _ in axes_in(stored)]
@@ -141,14 +142,14 @@ def _as_size(offset: Scalar | Size) -> Size | None:
     return offset.attr("value") if offset.op.name == "constant" and offset.type is int64 else None
 
 
-def buffer_of(word: Any) -> Buffer | None:
+def buffer_of(word: object) -> Buffer | None:
     """The buffer that an argument word is an address in."""
     found = word.buffer if isinstance(word, Address) else word
     return found if isinstance(found, Buffer) else None
 
 
 def given_buffers(
-    buffers: Sequence[Buffer], words: Sequence[Any], given: Mapping[Buffer, Buffer]
+    buffers: Sequence[Buffer], words: Sequence[object], given: Mapping[Buffer, Buffer]
 ) -> dict[Buffer, Buffer]:
     """What a launch gives for the buffers of its kernel; in a band, what that is given."""
     found: dict[Buffer, Buffer] = {}

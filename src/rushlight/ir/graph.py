@@ -31,9 +31,9 @@ class Call(Term):
     def __init__(
         self,
         op: Op,
-        operands: tuple[Any, ...],
+        operands: tuple[object, ...],
         attrs: Attrs,
-        type: Any,
+        type: object,
         frames: tuple[Frame, ...] = (),
         region: int | None = None,
     ) -> None:
@@ -176,7 +176,7 @@ def inner_of(call: Call) -> list[Inner]:
     return found
 
 
-def _values(call: Call) -> list[Any]:
+def _values(call: Call) -> list[object]:
     return [value for _, value in call.attrs]
 
 
@@ -215,7 +215,7 @@ class Node(Value):
         self.builder = builder
         self.call = call
 
-    def apply(self, op: Any, args: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
+    def apply(self, op: Any, args: tuple[object, ...], attrs: Mapping[str, object]) -> Any:
         """Records a call."""
         return self.builder.apply(op, args, attrs)
 
@@ -252,8 +252,8 @@ class GraphBuilder:
     calls: list[Call] = field(default_factory=list)
     frames: tuple[Frame, ...] = ()
     region: int | None = None
-    _numbers: dict[Any, Call] = field(default_factory=dict)
-    _types: dict[Any, Any] = field(default_factory=dict)
+    _numbers: dict[object, Call] = field(default_factory=dict)
+    _types: dict[object, object] = field(default_factory=dict)
 
     def parameter(self, name: str, type: TensorType) -> Node:
         """Adds an input."""
@@ -261,10 +261,10 @@ class GraphBuilder:
         self.parameters.append(call)
         return Node(self, call)
 
-    def apply(self, op: Any, args: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
+    def apply(self, op: Any, args: tuple[Any, ...], attrs: Mapping[str, object]) -> Any:
         """Records a call on Nodes, numbers, None and sequences of Nodes; returns its Node or Nodes."""
         operands = tuple([arg.call if arg.__class__ is Node else self.operand(arg) for arg in args])
-        types = tuple([item.type if item.__class__ is Call else _type_of(item) for item in operands])
+        types = tuple([item.type if item.__class__ is Call else type_of(item) for item in operands])
         call = Call(op, operands, tuple(attrs.items()), self._infer(op, types, attrs), self.frames, self.region)
         self.calls.append(call)
         if not isinstance(call.type, tuple):
@@ -284,7 +284,7 @@ class GraphBuilder:
         self.calls.append(call)
         return Node(self, call)
 
-    def _infer(self, op: Any, types: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
+    def _infer(self, op: Any, types: tuple[object, ...], attrs: Mapping[str, object]) -> object:
         """The type of a call; calls that are alike, as those of a model's layers, are asked about once."""
         key = (op, types, *[(name, attr_key(value)) for name, value in attrs.items()])
         try:
@@ -296,7 +296,7 @@ class GraphBuilder:
             found = self._types[key] = self._types.setdefault(result, result)  # equal types are one object
         return found
 
-    def operand(self, arg: Any) -> Any:
+    def operand(self, arg: object) -> Any:
         """The call behind an argument."""
         if isinstance(arg, Node):
             return arg.call
@@ -333,7 +333,8 @@ class GraphBuilder:
         ).without_dead_calls()
 
 
-def _type_of(operand: Any) -> Any:
+def type_of(operand: Any) -> Any:
+    """The type of an operand, the types of a list of them, None for an absent one."""
     if operand is None:
         return None
     return tuple([item.type for item in operand]) if isinstance(operand, tuple) else operand.type

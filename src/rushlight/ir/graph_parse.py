@@ -85,7 +85,7 @@ _SYMBOL = re.compile(r"[A-Za-z_]\w*")
 
 
 def parse_graph(
-    text: str, operators: Mapping[str, Any], scope: Scope | None = None, frames: Sequence[tuple[Frame, ...]] = ()
+    text: str, operators: Mapping[str, Op], scope: Scope | None = None, frames: Sequence[tuple[Frame, ...]] = ()
 ) -> Graph:
     """The graph that `text` denotes; its symbols are looked up in `scope` or made there.
 
@@ -163,7 +163,7 @@ class TypeReader:
 
     # The language of attribute values.
 
-    def parse_atom(self, word: str, reader: Reader) -> Any:
+    def parse_atom(self, word: str, reader: Reader) -> object:
         """An attribute value that is no plain literal: a size, a graph, a type, a dtype, a device, a complex number."""
         if word.startswith("`"):
             return self._size(word.strip("`"))
@@ -183,14 +183,14 @@ class TypeReader:
             return slice(*_items(reader, "[", "]"))
         raise TermSyntaxError(f"unknown word {word!r}")
 
-    def _inner(self, place: int) -> Any:
+    def _inner(self, place: int) -> object:
         raise TermSyntaxError(f"there is no graph @{place} here")
 
 
 class GraphReader(TypeReader):
     """Reads one graph, line by line."""
 
-    def __init__(self, operators: Mapping[str, Any], scope: Scope, frames: Sequence[tuple[Frame, ...]] = ()) -> None:
+    def __init__(self, operators: Mapping[str, Op], scope: Scope, frames: Sequence[tuple[Frame, ...]] = ()) -> None:
         super().__init__(scope)
         self.operators = operators
         self.frames = frames
@@ -406,8 +406,8 @@ class GraphReader(TypeReader):
             _fail(f"there is no operator {name!r}")
         return found
 
-    def _operands(self, reader: Reader, close: str) -> tuple[Any, ...]:
-        operands: list[Any] = []
+    def _operands(self, reader: Reader, close: str) -> tuple[object, ...]:
+        operands: list[object] = []
         while not reader.accept(close):
             token = reader.next()
             if token == "[":
@@ -417,8 +417,8 @@ class GraphReader(TypeReader):
             reader.accept(",")
         return tuple(operands)
 
-    def _attrs(self, reader: Reader) -> dict[str, Any]:
-        attrs: dict[str, Any] = {}
+    def _attrs(self, reader: Reader) -> dict[str, object]:
+        attrs: dict[str, object] = {}
         if reader.accept("{"):
             while not reader.accept("}"):
                 key = reader.next()
@@ -427,7 +427,7 @@ class GraphReader(TypeReader):
                 reader.accept(",")
         return attrs
 
-    def _filled(self, op: Op, attrs: dict[str, Any]) -> tuple[tuple[str, Any], ...]:
+    def _filled(self, op: Op, attrs: dict[str, object]) -> tuple[tuple[str, object], ...]:
         if op.name in _OWN_OPS:
             return tuple(attrs.items())
         typed: ParsedOp = op  # pyright: ignore[reportAssignmentType] - operators have schemas

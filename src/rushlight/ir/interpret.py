@@ -45,18 +45,18 @@ class BufferOperand:
         """Its element type."""
         return self.buffer.type.dtype
 
-    def __getitem__(self, index: Any) -> Scalar:
+    def __getitem__(self, index: Scalar | Size | tuple[Scalar | Size, ...]) -> Scalar:
         return load(self.buffer, *(index if isinstance(index, tuple) else (index,)))
 
 
 def interpret(
     rule: Callable[..., Any],
-    types: Sequence[Any],
-    arrays: Sequence[Any],
+    types: Sequence[object],
+    arrays: Sequence[object],
     results: TensorType | tuple[TensorType, ...],
-    attrs: Mapping[str, Any] | None = None,
+    attrs: Mapping[str, object] | None = None,
     sizes: Sizes | None = None,
-) -> Any:
+) -> object:
     """A lowering rule called on operands and evaluated: the array, or the tuple of arrays, that it defines.
 
     `types` and `arrays` run in parallel over the operands: TensorTypes with arrays (or numbers), None for absent ones,
@@ -76,7 +76,7 @@ def interpret(
     return tuple(found) if several else found[0]
 
 
-def _operand(type_: Any, array: Any, buffers: dict[Buffer, Array]) -> Any:
+def _operand(type_: Any, array: Any, buffers: dict[Buffer, Array]) -> object:
     if type_ is None:
         return None
     if isinstance(type_, tuple):
@@ -274,7 +274,7 @@ def _lined_up(value: Array, dims: list[int]) -> Array:
 
 def fold(
     values: Array,
-    identity: Any,
+    identity: float,
     combine: Callable[[Array, Array], Array],
     order: Order,
     counted: Array | None = None,
@@ -304,7 +304,7 @@ def fold_products(a: Array, b: Array, order: Order, counted: Array | None = None
 def _fold_blocks(
     shape: tuple[int, ...],
     dtypes: tuple[np.dtype[Any], np.dtype[Any]],
-    identity: Any,
+    identity: float,
     step: Callable[[Array, int, int], Array],
     combine: Callable[[Array, Array], Array],
     order: Order,
@@ -500,7 +500,7 @@ _FUNCTIONS: dict[str, Callable[..., Array]] = {
     "select": np.where,
     "guard": np.where,
 }
-_SCATTERS: dict[str, Any] = {
+_SCATTERS: dict[str, np.ufunc] = {
     "sum": np.add,
     "signed_sum": np.add,
     "prod": np.multiply,
@@ -518,19 +518,19 @@ _FOLDS: dict[str, Callable[[Array, Array], Array]] = {
 }
 
 
-def _lowest(dtype: DType) -> Any:
+def _lowest(dtype: DType) -> float:
     if dtype.kind is Kind.FLOAT:
         return -np.inf
     return False if dtype.kind is Kind.BOOL else integer_limits(dtype)[0]
 
 
-def _highest(dtype: DType) -> Any:
+def _highest(dtype: DType) -> float:
     if dtype.kind is Kind.FLOAT:
         return np.inf
     return True if dtype.kind is Kind.BOOL else integer_limits(dtype)[1]
 
 
-_IDENTITIES: dict[str, Callable[[DType], Any]] = {
+_IDENTITIES: dict[str, Callable[[DType], float]] = {
     "sum": lambda dtype: 0,
     "signed_sum": lambda dtype: -0.0 if dtype.kind >= Kind.FLOAT else 0,
     "prod": lambda dtype: 1,

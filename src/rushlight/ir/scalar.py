@@ -26,6 +26,7 @@ from rushlight.ir.dtype import (
     int64,
     real_dtype,
 )
+from rushlight.ir.type import TensorType
 from rushlight.support.frozen import frozen
 from rushlight.sym import Size, SizeExpr
 from rushlight.term import Op, Term, interned
@@ -82,7 +83,7 @@ class Buffer:
 
     __slots__ = ("constant", "name", "scope", "type")
 
-    def __init__(self, name: str, type: Any, scope: str = "global") -> None:
+    def __init__(self, name: str, type: TensorType, scope: str = "global") -> None:
         self.name = name
         self.type = type
         self.scope = scope
@@ -244,7 +245,7 @@ SUMS = ("sum", "signed_sum")
 REDUCTIONS = (*SUMS, "prod", "max", "min", "any", "all")
 
 
-def _term(name: str, operands: tuple[Scalar, ...], attrs: tuple[tuple[str, Any], ...], dtype: DType) -> Scalar:
+def _term(name: str, operands: tuple[Scalar, ...], attrs: tuple[tuple[str, object], ...], dtype: DType) -> Scalar:
     return interned(Scalar, OPS[name], operands, attrs, dtype)
 
 

@@ -17,8 +17,6 @@ scope or process they come from: a digest of the text and its conditions identif
 
 from __future__ import annotations
 
-from typing import Any
-
 from rushlight.ir.dtype import SHORT_NAMES, DType
 from rushlight.ir.graph import NUMBER, Call, Graph, Inner, OutputView, inner_of
 from rushlight.ir.type import Device, TensorType, contiguous_strides
@@ -38,7 +36,7 @@ class GraphPrinter:
         self.inner: list[Inner] = []
         self.count = 0
 
-    def format_atom(self, value: Any) -> str | None:
+    def format_atom(self, value: object) -> str | None:
         """Text of what is no plain literal (see `term.FormatsAtoms`)."""
         if isinstance(value, SizeExpr):
             return f"`{self.size(value)}`"
@@ -160,7 +158,7 @@ class GraphPrinter:
         """What is said of the user's lines that a call stands in: nothing, as equal graphs print equal."""
         return ""
 
-    def _operand(self, operand: Any) -> str:
+    def _operand(self, operand: object) -> str:
         if operand is None:
             return "none"
         if isinstance(operand, tuple):

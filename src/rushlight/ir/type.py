@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from rushlight.ir.dtype import SHORT_NAMES, DType
 from rushlight.support.errors import require
@@ -168,7 +167,7 @@ class Mentions:
     mentioned: tuple[SizeExpr, ...]
 
 
-def symbols_in(parts: Iterable[Any]) -> list[SizeExpr]:
+def symbols_in(parts: Iterable[object]) -> list[SizeExpr]:
     """The symbols in types, sizes and attribute values, each once, in order of appearance."""
     found: dict[SizeExpr, None] = {}
     seen: set[SizeExpr] = set()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 from rushlight.ir.dtype import DType
 from rushlight.ir.type import Device
@@ -69,99 +69,99 @@ class Value:
         return len(self.shape)
 
     @property
-    def mT(self) -> Any:  # noqa: N802 - PyTorch's name
+    def mT(self) -> Self:  # noqa: N802 - PyTorch's name
         """The last two dims exchanged."""
         return SYNTAX["mT"](self)
 
-    def __add__(self, other: object) -> Any:
+    def __add__(self, other: object) -> Self:
         return SYNTAX["add"](self, other)
 
-    def __radd__(self, other: object) -> Any:
+    def __radd__(self, other: object) -> Self:
         return SYNTAX["add"](other, self)
 
-    def __sub__(self, other: object) -> Any:
+    def __sub__(self, other: object) -> Self:
         return SYNTAX["sub"](self, other)
 
-    def __rsub__(self, other: object) -> Any:
+    def __rsub__(self, other: object) -> Self:
         return SYNTAX["sub"](other, self)
 
-    def __mul__(self, other: object) -> Any:
+    def __mul__(self, other: object) -> Self:
         return SYNTAX["mul"](self, other)
 
-    def __rmul__(self, other: object) -> Any:
+    def __rmul__(self, other: object) -> Self:
         return SYNTAX["mul"](other, self)
 
-    def __truediv__(self, other: object) -> Any:
+    def __truediv__(self, other: object) -> Self:
         return SYNTAX["truediv"](self, other)
 
-    def __rtruediv__(self, other: object) -> Any:
+    def __rtruediv__(self, other: object) -> Self:
         return SYNTAX["truediv"](other, self)
 
-    def __floordiv__(self, other: object) -> Any:
+    def __floordiv__(self, other: object) -> Self:
         return SYNTAX["floordiv"](self, other)
 
-    def __rfloordiv__(self, other: object) -> Any:
+    def __rfloordiv__(self, other: object) -> Self:
         return SYNTAX["floordiv"](other, self)
 
-    def __mod__(self, other: object) -> Any:
+    def __mod__(self, other: object) -> Self:
         return SYNTAX["mod"](self, other)
 
-    def __rmod__(self, other: object) -> Any:
+    def __rmod__(self, other: object) -> Self:
         return SYNTAX["mod"](other, self)
 
-    def __pow__(self, other: object) -> Any:
+    def __pow__(self, other: object) -> Self:
         return SYNTAX["pow"](self, other)
 
-    def __rpow__(self, other: object) -> Any:
+    def __rpow__(self, other: object) -> Self:
         return SYNTAX["pow"](other, self)
 
-    def __matmul__(self, other: object) -> Any:
+    def __matmul__(self, other: object) -> Self:
         return SYNTAX["matmul"](self, other)
 
-    def __rmatmul__(self, other: object) -> Any:
+    def __rmatmul__(self, other: object) -> Self:
         return SYNTAX["matmul"](other, self)
 
-    def __neg__(self) -> Any:
+    def __neg__(self) -> Self:
         return SYNTAX["neg"](self)
 
-    def __abs__(self) -> Any:
+    def __abs__(self) -> Self:
         return SYNTAX["abs"](self)
 
-    def __invert__(self) -> Any:
+    def __invert__(self) -> Self:
         return SYNTAX["invert"](self)
 
-    def __and__(self, other: object) -> Any:
+    def __and__(self, other: object) -> Self:
         return SYNTAX["and"](self, other)
 
-    def __rand__(self, other: object) -> Any:
+    def __rand__(self, other: object) -> Self:
         return SYNTAX["and"](other, self)
 
-    def __or__(self, other: object) -> Any:
+    def __or__(self, other: object) -> Self:
         return SYNTAX["or"](self, other)
 
-    def __ror__(self, other: object) -> Any:
+    def __ror__(self, other: object) -> Self:
         return SYNTAX["or"](other, self)
 
-    def __xor__(self, other: object) -> Any:
+    def __xor__(self, other: object) -> Self:
         return SYNTAX["xor"](self, other)
 
-    def __rxor__(self, other: object) -> Any:
+    def __rxor__(self, other: object) -> Self:
         return SYNTAX["xor"](other, self)
 
-    def __lshift__(self, other: object) -> Any:
+    def __lshift__(self, other: object) -> Self:
         return SYNTAX["lshift"](self, other)
 
-    def __rshift__(self, other: object) -> Any:
+    def __rshift__(self, other: object) -> Self:
         return SYNTAX["rshift"](self, other)
 
-    def __lt__(self, other: object) -> Any:
+    def __lt__(self, other: object) -> Self:
         return SYNTAX["lt"](self, other)
 
-    def __le__(self, other: object) -> Any:
+    def __le__(self, other: object) -> Self:
         return SYNTAX["le"](self, other)
 
-    def __gt__(self, other: object) -> Any:
+    def __gt__(self, other: object) -> Self:
         return SYNTAX["gt"](self, other)
 
-    def __ge__(self, other: object) -> Any:
+    def __ge__(self, other: object) -> Self:
         return SYNTAX["ge"](self, other)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from rushlight.ir.graph import NUMBER, PARAMETER, RELAYOUT, RESULT, Call, Graph, inner_of, number_dtype
+from rushlight.ir.graph import NUMBER, PARAMETER, RELAYOUT, RESULT, Call, Graph, inner_of, number_dtype, type_of
 from rushlight.ir.text import GraphPrinter
 from rushlight.ir.type import TensorType, row_major
 from rushlight.support.errors import RushlightError, fail
@@ -85,7 +85,7 @@ class _Verifier:
             if difference:
                 self.fail(f"the type is not the one that the operator infers: {difference}", call=line, inferred=other)
 
-    def _inferred(self, call: Call, line: str) -> Any:
+    def _inferred(self, call: Call, line: str) -> TensorType | tuple[TensorType, ...]:
         if call.op is NUMBER:
             return TensorType((), number_dtype(call.attr("value")), call.type.device, weak=True)
         if call.op is RESULT:
@@ -99,7 +99,7 @@ class _Verifier:
         for operand in call.inputs():
             if isinstance(operand.type, tuple):
                 self.fail("an operand is several values: take one with `result`", call=line)
-        types = tuple([_type_of(operand) for operand in call.operands])
+        types = tuple([type_of(operand) for operand in call.operands])
         op: Any = call.op
         try:
             return op.infer(types, dict(call.attrs))
@@ -136,12 +136,6 @@ def broken(where: str, what: str, /, **values: object) -> NoReturn:
     """Raises C015: a rule of the IR does not hold."""
     shown: dict[str, Any] = {name: value if isinstance(value, int) else str(value) for name, value in values.items()}
     fail("C015", f"{where}: {what}", **shown)
-
-
-def _type_of(operand: Any) -> Any:
-    if operand is None:
-        return None
-    return tuple([item.type for item in operand]) if isinstance(operand, tuple) else operand.type
 
 
 def difference_of(one: TensorType, other: TensorType) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from rushlight.ir.accesses import buffer_of
 from rushlight.ir.dtype import DType, Kind, bool_, int64, real_dtype
@@ -278,7 +278,9 @@ def _verify_words(plan: Plan, launch: Launch, name: str) -> None:
         _verify_given(inner.kernel, inner.kernel.buffers[1:], given, inner.sizes, name)
 
 
-def _verify_given(kernel: Kernel, buffers: tuple[Buffer, ...], words: tuple[Any, ...], sizes: int, name: str) -> None:
+def _verify_given(
+    kernel: Kernel, buffers: tuple[Buffer, ...], words: tuple[object, ...], sizes: int, name: str
+) -> None:
     if len(words) != len(buffers) + sizes:
         broken(name, "the number of arguments is not the kernel's", words=len(words), kernel=kernel.name)
     for buffer, word in zip(buffers, words, strict=False):

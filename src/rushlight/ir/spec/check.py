@@ -72,7 +72,7 @@ class Check:
         ]
         self._related = [(self._compiled(item.expr), item.relation) for item in conditions]
 
-    def fits(self, leaves: Sequence[Any]) -> bool:
+    def fits(self, leaves: Sequence[object]) -> bool:
         """Whether the leaves of a call fit."""
         if len(leaves) != len(self._rows):
             return False
@@ -88,7 +88,7 @@ class Check:
                 return False
         return all(compares(relation, value(sizes)) for value, relation in self._related)
 
-    def explain(self, leaves: Sequence[Any]) -> str | None:
+    def explain(self, leaves: Sequence[object]) -> str | None:
         """The first thing that does not fit; None if all does."""
         if len(leaves) != len(self._leaves):
             return f"there are {len(leaves)} arguments, and the specification has {len(self._leaves)}"
@@ -195,7 +195,7 @@ def _places(leaves: Sequence[LeafSpec]) -> list[tuple[int, int | None]]:
     return places
 
 
-def _nothing(sizes: Sequence[Any]) -> Any:
+def _nothing(sizes: Sequence[object]) -> object:
     return _NOTHING
 
 

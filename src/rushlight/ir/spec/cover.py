@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from rushlight.ir.spec.check import Binding
 from rushlight.ir.spec.facts import own_facts
@@ -52,12 +51,12 @@ def require_coverage(domain: ParamsSpec, parts: Sequence[ParamsSpec]) -> None:
     fail("C021", f"spec: no specification takes {said}", hint=None, frame=None, **values)
 
 
-def _shape(spec: ParamsSpec) -> Any:
+def _shape(spec: ParamsSpec) -> object:
     """How the arguments are nested, and the names of keywords."""
     return spec.paths, _nesting(spec.args), {name: _nesting(item) for name, item in spec.kwargs.items()}
 
 
-def _nesting(item: Any) -> Any:
+def _nesting(item: object) -> object:
     if isinstance(item, tuple | list):
         return type(item), [_nesting(part) for part in item]
     return {key: _nesting(part) for key, part in item.items()} if isinstance(item, dict) else None

@@ -46,7 +46,7 @@ class TensorSpec:
         sizes = [size for size in self.shape if isinstance(size, ShapeExpr)]
         return distinct([variable for size in sizes for variable in size.variables])
 
-    def _key(self) -> Any:
+    def _key(self) -> object:
         sizes = tuple([size.size if isinstance(size, ShapeExpr) else size for size in self.shape])
         return self.dtype, self.strides, sizes, frozenset([variable.facts for variable in self.variables])
 
@@ -80,7 +80,7 @@ class IntSpec:
     def __hash__(self) -> int:
         return hash(self._key())
 
-    def _key(self) -> Any:
+    def _key(self) -> object:
         return None if self.variable is None else self.variable.facts
 
     def __str__(self) -> str:
@@ -106,7 +106,7 @@ class ConstSpec:
     def __init__(self, value: Any) -> None:
         self.value = value
 
-    def takes(self, value: Any) -> bool:
+    def takes(self, value: object) -> bool:
         """Whether it is the same value: of the same type, and equal, floats to the bit."""
         if value is self.value:
             return True

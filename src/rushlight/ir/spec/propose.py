@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, cast
+from typing import cast
 
 from rushlight.ir.spec.cover import coverage_hole
 from rushlight.ir.spec.leaf import ConstSpec, FloatSpec, IntSpec, TensorSpec
@@ -33,8 +33,8 @@ class Observed:
     sizes whose names stay; others are called s0, s1, ...
     """
 
-    args: tuple[Any, ...]
-    kwargs: Mapping[str, Any]
+    args: tuple[object, ...]
+    kwargs: Mapping[str, object]
     conditions: tuple[Condition, ...]
     named: frozenset[SizeExpr] = frozenset()
 
@@ -94,7 +94,7 @@ class _Proposal:
         assumptions = [said for item in _simplified(facts) for said in self._said(item)]
         return ParamsSpec(*args, assumptions=[*assumptions, *self.equal], **kwargs)
 
-    def _introduce(self, item: Any) -> None:
+    def _introduce(self, item: object) -> None:
         """Gives the sizes in an argument symbols of the proposal."""
         if isinstance(item, TensorType):
             for size in item.shape:
@@ -102,8 +102,8 @@ class _Proposal:
         elif isinstance(item, SizeExpr):
             self._introduce_size(item, None)
         elif isinstance(item, tuple | list | dict):
-            items = cast(dict[Any, Any], item).values() if isinstance(item, dict) else cast(Iterable[Any], item)
-            for part in items:
+            parts: Iterable[object] = item.values() if isinstance(item, dict) else item
+            for part in parts:
                 self._introduce(part)
 
     def _introduce_size(self, size: Size, lower: int | None) -> None:
@@ -136,17 +136,17 @@ class _Proposal:
         variable = ShapeVar(name, min=None, hint=self.hints.get(symbol))
         self.names[symbol], self.variables[symbol] = variable.size, variable
 
-    def _item(self, item: Any) -> Any:
+    def _item(self, item: object) -> object:
         if isinstance(item, TensorType):
             strides = "contiguous" if item.is_contiguous else "any"
             return TensorSpec(item.dtype, [self._dim(size) for size in item.shape], strides)
         if isinstance(item, SizeExpr):
             return self._integer(item)
         if isinstance(item, tuple | list):
-            parts = [self._item(part) for part in cast(Iterable[Any], item)]
+            parts = [self._item(part) for part in cast(Iterable[object], item)]
             return tuple(parts) if isinstance(item, tuple) else parts
         if isinstance(item, dict):
-            return {key: self._item(part) for key, part in cast(dict[Any, Any], item).items()}
+            return {key: self._item(part) for key, part in cast(dict[object, object], item).items()}
         return item if isinstance(item, FloatSpec | IntSpec) else ConstSpec(item)
 
     def _integer(self, item: SizeExpr) -> IntSpec | ConstSpec:

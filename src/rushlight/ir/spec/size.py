@@ -6,7 +6,7 @@ symbol per name of which nothing is known, so equal expressions have equal forms
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from rushlight.support.errors import fail, require
@@ -51,31 +51,31 @@ class ShapeExpr:
         self.size = size
         self.variables = distinct(variables)
 
-    def __add__(self, other: object) -> Any:
+    def __add__(self, other: object) -> int | ShapeExpr:
         return _combined(self, other, lambda a, b: a + b)
 
-    def __radd__(self, other: object) -> Any:
+    def __radd__(self, other: object) -> int | ShapeExpr:
         return _combined(self, other, lambda a, b: b + a)
 
-    def __sub__(self, other: object) -> Any:
+    def __sub__(self, other: object) -> int | ShapeExpr:
         return _combined(self, other, lambda a, b: a - b)
 
-    def __rsub__(self, other: object) -> Any:
+    def __rsub__(self, other: object) -> int | ShapeExpr:
         return _combined(self, other, lambda a, b: b - a)
 
-    def __mul__(self, other: object) -> Any:
+    def __mul__(self, other: object) -> int | ShapeExpr:
         return _combined(self, other, lambda a, b: a * b)
 
-    def __rmul__(self, other: object) -> Any:
+    def __rmul__(self, other: object) -> int | ShapeExpr:
         return _combined(self, other, lambda a, b: b * a)
 
-    def __floordiv__(self, other: object) -> Any:
+    def __floordiv__(self, other: object) -> int | ShapeExpr:
         return _combined(self, _divisor(other), floordiv)
 
-    def __mod__(self, other: object) -> Any:
+    def __mod__(self, other: object) -> int | ShapeExpr:
         return _combined(self, _divisor(other), mod)
 
-    def __neg__(self) -> Any:
+    def __neg__(self) -> int | ShapeExpr:
         return _combined(self, -1, lambda a, b: a * b)
 
     def __lt__(self, other: object) -> Assumption:
@@ -146,7 +146,7 @@ class ShapeVar(ShapeExpr):
             parts.append(f"hint={self.hint}")
         return f"ShapeVar({', '.join(parts)})"
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[Any, ...]:
         return ShapeVar, self.facts
 
 
@@ -182,7 +182,7 @@ def expression(size: Size, variables: Iterable[ShapeVar]) -> int | ShapeExpr:
     return size if isinstance(size, int) else ShapeExpr(size, variables)
 
 
-def _combined(a: ShapeExpr, b: object, rule: Any) -> Any:
+def _combined(a: ShapeExpr, b: object, rule: Callable[[Size, Size], Size]) -> int | ShapeExpr:
     return expression(rule(a.size, _size_of(b)), (*a.variables, *_variables_of(b))) if _is_size(b) else NotImplemented
 
 

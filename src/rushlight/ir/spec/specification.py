@@ -57,7 +57,7 @@ class ParamsSpec:
 
     __slots__ = ("_check", "_text", "args", "bindings", "conditions", "kwargs", "leaves", "paths", "variables")
 
-    args: tuple[Any, ...]
+    args: tuple[object, ...]
     kwargs: Mapping[str, Any]
     leaves: tuple[LeafSpec, ...]
     paths: tuple[str, ...]
@@ -65,7 +65,7 @@ class ParamsSpec:
     conditions: tuple[Condition, ...]
     bindings: Mapping[str, Binding]
 
-    def __init__(self, *args: Any, assumptions: Iterable[Assumption | str] = (), **kwargs: Any) -> None:
+    def __init__(self, *args: object, assumptions: Iterable[Assumption | str] = (), **kwargs: Any) -> None:
         self.args = tuple([_nested(item) for item in args])
         self.kwargs = {name: _nested(item) for name, item in kwargs.items()}
         named = [(f"argument {place}", item) for place, item in enumerate(self.args)]
@@ -91,7 +91,7 @@ class ParamsSpec:
         """
         return _Opening(self, Scope() if scope is None else scope, examples).result()
 
-    def arguments(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
+    def arguments(self, args: Sequence[object], kwargs: Mapping[str, object]) -> list[Any]:
         """The leaves of a call's arguments, in the order of `leaves`; C022 if they are nested in another way."""
         _require_same(len(args) == len(self.args), "the call", f"{len(self.args)} positional arguments", len(args))
         _require_same(set(kwargs) == set(self.kwargs), "the call", f"keywords {list(self.kwargs)}", list(kwargs))
@@ -102,11 +102,11 @@ class ParamsSpec:
             _flatten(item, kwargs[name], name, found)
         return found
 
-    def fits(self, leaves: Sequence[Any]) -> bool:
+    def fits(self, leaves: Sequence[object]) -> bool:
         """Whether a call fits; `leaves` as for `violation`."""
         return self._check.fits(leaves)
 
-    def violation(self, leaves: Sequence[Any]) -> str | None:
+    def violation(self, leaves: Sequence[object]) -> str | None:
         """Names the first value of a call that breaks an assumption, and the assumption; else None.
 
         `leaves` are those of the call in order: types or forms of tensors, integers, floats, and values held fixed.
@@ -125,17 +125,17 @@ class ParamsSpec:
     def __repr__(self) -> str:
         return f"ParamsSpec.parse({self._text!r})"
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[Any, ...]:
         return ParamsSpec.parse, (self._text,)
 
 
-def _nested(item: Any) -> Any:
+def _nested(item: Any) -> object:
     if isinstance(item, _LEAVES):
         return item
     if type(item) in (tuple, list):
         return type(item)([_nested(part) for part in item])
     if type(item) is dict:
-        return {key: _nested(part) for key, part in cast(dict[Any, Any], item).items()}
+        return {key: _nested(part) for key, part in cast(dict[object, object], item).items()}
     plain = item is None or isinstance(item, bool | int | float | str)
     hint = "hold a value fixed with ConstSpec"
     require(plain, "A001", f"ParamsSpec: {type(item).__name__} specifies no argument", hint=hint)
@@ -202,19 +202,19 @@ def _facts_text(variable: ShapeVar, usual: int | None) -> list[str]:
     return [*said, f"{name} % {step} == 0"] if step > 1 else said
 
 
-def _item_text(item: Any) -> str:
+def _item_text(item: object) -> str:
     if isinstance(item, tuple):
-        parts = [_item_text(part) for part in cast(tuple[Any, ...], item)]
+        parts = [_item_text(part) for part in cast(tuple[object, ...], item)]
         return f"({parts[0]},)" if len(parts) == 1 else f"({', '.join(parts)})"
     if isinstance(item, list):
-        return f"[{', '.join([_item_text(part) for part in cast(list[Any], item)])}]"
+        return f"[{', '.join([_item_text(part) for part in cast(list[object], item)])}]"
     if isinstance(item, dict):
-        items = cast(dict[Any, Any], item).items()
+        items = cast(dict[object, object], item).items()
         return f"{{{', '.join([f'{_key_text(key)}: {_item_text(part)}' for key, part in items])}}}"
     return str(item)
 
 
-def _key_text(key: Any) -> str:
+def _key_text(key: object) -> str:
     return key if isinstance(key, str) and key.isidentifier() and key.isascii() else repr(key)
 
 

@@ -46,7 +46,7 @@ _QUOTED = re.compile(rf"'(?:[^'\\]|{_ESCAPE})*'|\"(?:[^\"\\]|{_ESCAPE})*\"")
 _RELATION = re.compile(r"<=|>=|==|!=|<|>")
 _ASSIGNED = re.compile(r"([A-Za-z_]\w*)\s*=(?!=)")
 _END_OF_EXPRESSION = re.compile(r"[,\[\]{}:<>=!]|\band\b|\bwhere\b")
-_WORDS: dict[str, Any] = {"None": None, "True": True, "False": False}
+_WORDS: dict[str, object] = {"None": None, "True": True, "False": False}
 _DEEPEST = 32
 
 
@@ -54,16 +54,16 @@ class Makers(NamedTuple):
     """What the parts of a text become."""
 
     tensor: Callable[[DType, tuple[int | ShapeExpr | None, ...], str], Any]
-    integer: Callable[[ShapeVar | None], Any]
-    number: Callable[[], Any]
-    constant: Callable[[Any], Any]
+    integer: Callable[[ShapeVar | None], object]
+    number: Callable[[], object]
+    constant: Callable[[object], object]
 
 
 class SpecText(NamedTuple):
     """A text taken apart."""
 
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
+    args: tuple[object, ...]
+    kwargs: dict[str, object]
     assumptions: tuple[Assumption, ...]
 
 
@@ -79,8 +79,8 @@ class SpecReader:
 
     def specification(self) -> SpecText:
         """Arguments and facts, to the end of the text."""
-        args: list[Any] = []
-        kwargs: dict[str, Any] = {}
+        args: list[object] = []
+        kwargs: dict[str, object] = {}
         while not self._at_end() and not self._at_word("where"):
             if args or kwargs:
                 self._expect(",")
@@ -103,7 +103,7 @@ class SpecReader:
             found.extend(self._fact())
         return found
 
-    def item(self) -> Any:
+    def item(self) -> object:
         """One argument, or a part of one."""
         self.depth += 1
         self._refuse(self.depth > _DEEPEST, "arguments are nested too deeply")
@@ -125,7 +125,7 @@ class SpecReader:
         """C017 unless all of the text was read."""
         self._refuse(not self._at_end(), "unexpected text")
 
-    def _leaf(self) -> Any:
+    def _leaf(self) -> object:
         found = _QUOTED.match(self.text, self.position) or _NUMBER.match(self.text, self.position)
         if found is not None:
             self._move(found.end())
@@ -156,8 +156,8 @@ class SpecReader:
             self._refuse(strides not in ("any", "contiguous"), f"strides are any or contiguous, not {strides}")
         return self.makers.tensor(DTYPES[name], tuple(dims), strides)
 
-    def _tuple(self) -> Any:
-        items: list[Any] = []
+    def _tuple(self) -> object:
+        items: list[object] = []
         comma = True
         while not self._took(")"):
             self._refuse(not comma, "a comma is missing")
@@ -165,16 +165,16 @@ class SpecReader:
             comma = self._took(",")
         return items[0] if len(items) == 1 and not comma else tuple(items)
 
-    def _list(self) -> list[Any]:
-        items: list[Any] = []
+    def _list(self) -> list[object]:
+        items: list[object] = []
         while not self._took("]"):
             if items:
                 self._expect(",")
             items.append(self.item())
         return items
 
-    def _dict(self) -> dict[Any, Any]:
-        items: dict[Any, Any] = {}
+    def _dict(self) -> dict[object, object]:
+        items: dict[object, object] = {}
         while not self._took("}"):
             if items:
                 self._expect(",")
@@ -184,7 +184,7 @@ class SpecReader:
             items[key] = self.item()
         return items
 
-    def _key(self) -> Any:
+    def _key(self) -> object:
         found = _QUOTED.match(self.text, self.position) or _INTEGER.match(self.text, self.position)
         if found is None:
             return self._name("a key")
@@ -295,7 +295,7 @@ class SpecReader:
         return error("C017", f"spec: {what} at column {column}", text=self.text)
 
 
-def _literal(text: str) -> Any:
+def _literal(text: str) -> object:
     if text[0] in "'\"":
         return ast.literal_eval(text)
     return float(text) if set(text) & set(".eE") else int(text)
