@@ -13,8 +13,6 @@ from tests.codegen.kernel_oracle import buffer, compile_kernel, kernel, loop, pa
 import rushlight as rl
 from rushlight.build.pipeline import run_passes
 from rushlight.codegen.llvm import CodeTarget, emit_kernel
-from rushlight.codegen.llvm.kernel import nontemporal
-from rushlight.codegen.llvm.kernel.row_scratch import ROW_BYTES
 from rushlight.ir.dtype import DType, bfloat16, float32, float64, int8
 from rushlight.ir.graph_parse import parse_graph
 from rushlight.ir.kernel import Kernel, Store
@@ -49,7 +47,7 @@ def both_ways(k: Kernel, monkeypatch: pytest.MonkeyPatch, **sizes: int) -> list[
     named = {symbol: sizes[str(symbol).strip("`")] for symbol in k.sizes}
     found: list[np.ndarray[Any, Any]] = []
     for least in (0, 1 << 40):
-        monkeypatch.setattr(nontemporal, "NONTEMPORAL_BYTES", least)
+        monkeypatch.setattr(Target, "NONTEMPORAL_BYTES", least)
         compile_kernel.cache_clear()
         for width in targets():
             for shares in (1, 3):
@@ -152,7 +150,7 @@ def test_rows_wait_in_memory_of_the_kernel():
     body = "  %0 = softmax(%x) {dim=1} : f32[s0, s1]\n  return %0"
     assert plan_of(body).count("unread") == 1
     text = kernel_text(body)
-    assert text.count(f"alloca i8, i64 {ROW_BYTES}") == 1
+    assert text.count(f"alloca i8, i64 {Target.NEAR_CACHE_BYTES}") == 1
     assert PAST in text
     assert kernel_text("  %0 = exp(%x) : f32[s0, s1]\n  return %0").count("alloca") == 0
 

@@ -10,6 +10,7 @@ from rushlight.ir.kernel_text import kernel_text
 from rushlight.ir.loops import Definition, axes_of
 from rushlight.ir.plan import AnyKernel, Launch
 from rushlight.ir.scalar import Buffer, load
+from rushlight.ir.target import Target
 from rushlight.schedule.fuse.dedupe import LaunchCopy, StructuralKey
 from rushlight.schedule.fuse.fusion import Group
 from rushlight.schedule.loops.gemm_kernels import build_gemm
@@ -23,9 +24,6 @@ from rushlight.schedule.lower.complex_parts import split_complex
 from rushlight.schedule.lower.folding import Dissected
 from rushlight.schedule.lower.nodes import make_nodes
 from rushlight.sym import Size, floordiv, free_symbols, is_axis, maximum, substitute
-
-# The least work, in scalar steps, that is worth waking another thread for.
-GRAIN_STEPS = 16384
 
 
 class LaunchMaker:
@@ -158,4 +156,4 @@ def _grain(work: Size) -> Size:
     """The least number of iterations that is worth a share of its own."""
     # The work of an iteration may depend on its index. The first iteration stands for all.
     first = substitute(work, {symbol: 0 for symbol in free_symbols(work) if is_axis(symbol)})
-    return maximum(1, floordiv(GRAIN_STEPS, maximum(1, first)))
+    return maximum(1, floordiv(Target.GRAIN_STEPS, maximum(1, first)))

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from rushlight.ir.gemm_tile import Format
 from rushlight.ir.plan import Address
 from rushlight.ir.scalar import OPS, Buffer, Scalar
+from rushlight.ir.target import Target
 from rushlight.schedule.lower.rewrite import as_size, linear_offset, loads
 from rushlight.sym import Size, SizeExpr, axis_size, coefficient, free_symbols, parts, product, substitute
 
 Axes = Sequence[SizeExpr]
 
-NEAR = range(1, 5)  # steps between elements that lie close together: those between are loaded with them
+# Steps between elements that lie close together: one wide load has those between as well.
+NEAR = range(1, Target.WIDE_LOAD_STRIDE + 1)
 _LARGE = 1 << 30
 
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from rushlight.ir.kernel import Axis, AxisKind, GemmKernel, Kernel, Loop, Statement, Store
 from rushlight.ir.plan import Address
 from rushlight.ir.scalar import OPS, Buffer, Scalar, bound_axes, index, load
+from rushlight.ir.target import Target
 from rushlight.schedule.fuse.fusion import Group
 from rushlight.schedule.gemm.matrices import NEAR
 from rushlight.schedule.loops.phases import phases_of
-from rushlight.schedule.loops.tiles import NEAR as NEAR_BLOCK
-from rushlight.schedule.loops.tiles import crossing_axis, in_blocks
+from rushlight.schedule.loops.tiles import BLOCK_WIDTH, crossing_axis, in_blocks
 from rushlight.schedule.loops.unroll import unroll_chains
 from rushlight.schedule.lower.rewrite import (
     Index,
@@ -48,9 +48,7 @@ from rushlight.term import postorder
 SPAN = 256
 # The most values of an axis that is unrolled.
 FEW = 8
-# The number of unrolled values of a crossing axis, along which operands are contiguous and lanes are not; and the most
-# terms of a body for which that pays.
-SIDE = 8
+# The most terms of a body for which it pays to unroll neighbours along a crossing axis.
 MOST_TERMS = 60
 
 Body = tuple[Statement, ...]
@@ -281,8 +279,8 @@ def _tiled(nest: LoopNest, name: str, axes: tuple[SizeExpr, ...], crossing: Size
     together.
     """
     last = axes[-1]
-    near, far = in_blocks(axis_size(last), NEAR_BLOCK, "near"), in_blocks(axis_size(crossing), width, "far")
-    side = SIDE if len(list(postorder(nest.roots()))) <= MOST_TERMS else 1
+    near, far = in_blocks(axis_size(last), BLOCK_WIDTH, "near"), in_blocks(axis_size(crossing), width, "far")
+    side = Target.TRANSPOSED_SIDE if len(list(postorder(nest.roots()))) <= MOST_TERMS else 1
     length = axis_size(far.within)
     squares = floordiv(length, side)
     square, rest = axis_symbol(squares, "square"), axis_symbol(length - squares * side, "rest")
@@ -298,7 +296,7 @@ def _tiled(nest: LoopNest, name: str, axes: tuple[SizeExpr, ...], crossing: Size
     body = (Loop(Axis(near.within, axis_size(near.within), AxisKind.VECTOR), tuple(loops)),)
     blocks = [span.block for span in (near, far) if isinstance(span.block, SizeExpr)]
     nest.outer = (*[axis for axis in axes[:-1] if axis is not crossing], *blocks)
-    work = minimum(axis_size(last), NEAR_BLOCK) * minimum(axis_size(crossing), width)
+    work = minimum(axis_size(last), BLOCK_WIDTH) * minimum(axis_size(crossing), width)
     return finish_kernel(nest, name, nest.outer, body, work)
 
 

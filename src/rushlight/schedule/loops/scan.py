@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from rushlight.ir.kernel import Axis, AxisKind, Loop, Statement, Store
 from rushlight.ir.scalar import chain_axis
 from rushlight.schedule.loops.kernels import MOST_TERMS, LoopNest, Step, finish_kernel
-from rushlight.schedule.loops.tiles import NEAR, in_blocks
+from rushlight.schedule.loops.tiles import BLOCK_WIDTH, in_blocks
 from rushlight.schedule.lower.rewrite import Substitution, free_axes, loads, step_along
 from rushlight.sym import Size, SizeExpr, axis_size, axis_symbol, floordiv, substitute
 from rushlight.term import postorder
@@ -71,7 +71,7 @@ def _lie_side_by_side(nest: LoopNest, row: SizeExpr, running: SizeExpr) -> bool:
 
 def _columns(nest: LoopNest, name: str, others: tuple[SizeExpr, ...], running: SizeExpr) -> Step:
     """Vectorises over rows."""
-    near = in_blocks(axis_size(others[-1]), NEAR, "near")
+    near = in_blocks(axis_size(others[-1]), BLOCK_WIDTH, "near")
     turns = _turns(nest, running, {others[-1]: near.position})
     body = (Loop(Axis(near.within, axis_size(near.within), AxisKind.VECTOR), (turns,)),)
     nest.outer = (*others[:-1], *([near.block] if isinstance(near.block, SizeExpr) else []))

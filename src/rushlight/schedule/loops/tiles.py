@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rushlight.ir.scalar import Buffer, Scalar, bound_axes
+from rushlight.ir.target import Target
 from rushlight.schedule.lower.rewrite import loads, step_along
 from rushlight.support.frozen import frozen
 from rushlight.sym import Size, SizeExpr, axis_size, axis_symbol, ceildiv, minimum
@@ -18,9 +19,7 @@ from rushlight.term import postorder
 # Bytes of a block along an axis that operands cross: a few lines of the caches, asked for one after the other.
 CROSSING_BYTES = 256
 # Elements of a block along the axis that stores are contiguous along.
-NEAR = 64
-# Steps of a constant number of elements that the lanes of one or a few vectors span.
-CLOSE = 4
+BLOCK_WIDTH = 64
 
 
 @frozen
@@ -66,4 +65,4 @@ def _addresses(stores: list[tuple[Buffer, Scalar]], values: list[Scalar]) -> Ite
 
 
 def _is_far(step: Size | None) -> bool:
-    return step is not None and (isinstance(step, SizeExpr) or abs(step) > CLOSE)
+    return step is not None and (isinstance(step, SizeExpr) or abs(step) > Target.WIDE_LOAD_STRIDE)

@@ -10,11 +10,10 @@ from rushlight.ir.dtype import real_dtype
 from rushlight.ir.kernel import Axis, AxisKind, Kernel, Loop, Statement, Store
 from rushlight.ir.plan import Launch, Plan
 from rushlight.ir.scalar import Buffer, constant
+from rushlight.ir.target import Target
 from rushlight.ir.type import TensorType
 from rushlight.ir.verify_memory import Undecided
 from rushlight.sym import Size, SizeExpr, axis_symbol, free_symbols, product
-
-GRAIN = 16384
 
 
 def fill_first(plan: Plan, undecided: Iterable[Undecided]) -> Plan:
@@ -26,7 +25,7 @@ def fill_first(plan: Plan, undecided: Iterable[Undecided]) -> Plan:
             places[write.buffer] = min(places.get(write.buffer, write.launch), write.launch)
     for buffer, place in sorted(places.items(), key=lambda found: -found[1]):
         kernel, count = _fill(buffer, f"k{len(kernels)}_fill")
-        launches.insert(place, Launch(len(kernels), (buffer, *kernel.sizes), count, GRAIN))
+        launches.insert(place, Launch(len(kernels), (buffer, *kernel.sizes), count, Target.GRAIN_STEPS))
         kernels.append(kernel)
     return replace(plan, kernels=tuple(kernels), launches=tuple(launches))
 

@@ -18,9 +18,8 @@ from rushlight.codegen.llvm.kernel.segments import Segments
 from rushlight.codegen.llvm.kernel.widths import is_light, register_lanes, value_terms, vectors_at_once, work
 from rushlight.codegen.llvm.math.masks import lanes_below
 from rushlight.ir.scalar import WIDE_LANES
+from rushlight.ir.target import Target
 from rushlight.sym import Size, bounds
-
-_MOST_LANES = 64
 
 
 def reduce_along_lanes(ctx: Context, group: Group, scope: Scope, length: str, count: Size) -> list[str]:
@@ -41,7 +40,7 @@ class _LaneReduction:
         vectors, short = vectors_at_once(cost), is_light(cost, ctx.target)
         self.prefetches = cost >= LONG_PASS_TERMS and any(_depends_on_reduction(ctx, fold) for fold in group.folds)
         order = group.order
-        self.ordered_lanes = min(vectors * width, _MOST_LANES) if order is None else order.lanes
+        self.ordered_lanes = min(vectors * width, Target.MOST_LANES) if order is None else order.lanes
         self.lanes = self.ordered_lanes
         while isinstance(count, int) and self.lanes > 2 and self.lanes // 2 >= count:
             self.lanes //= 2

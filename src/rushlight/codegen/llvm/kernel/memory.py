@@ -13,10 +13,9 @@ from rushlight.codegen.llvm.builder import sizes
 from rushlight.codegen.llvm.builder.scope import Context, Lanes, Mask, Scope, Value, splat, widen
 from rushlight.codegen.llvm.builder.sizes import Affine, Offset, Part
 from rushlight.codegen.llvm.builder.vector_types import Shape, shape_of, vector_type
-from rushlight.codegen.llvm.kernel.nontemporal import LINE, cached_bit, store_nontemporal
+from rushlight.codegen.llvm.kernel.nontemporal import cached_bit, store_nontemporal
 from rushlight.codegen.llvm.kernel.row_scratch import row_address
 from rushlight.codegen.llvm.kernel.transposed_loads import (
-    SIDE,
     find_transposed_loads,
     lane_pointers,
     load_strided,
@@ -27,10 +26,8 @@ from rushlight.codegen.llvm.math.terms import value
 from rushlight.ir.dtype import bool_, float32
 from rushlight.ir.kernel import Store
 from rushlight.ir.scalar import Buffer, Scalar
+from rushlight.ir.target import Target
 from rushlight.sym import Size
-
-# Stride in elements up to which one wide load and a shuffle cost less than a gather.
-MOST_SPREAD = 4
 
 
 class LaneAddresses:
@@ -176,7 +173,7 @@ def _is_strided(place: LaneAddresses, mask: Mask | None) -> bool:
 
 def _is_transposed_load(place: LaneAddresses, mask: Mask | None, lanes: Lanes) -> bool:
     plain = place.stride in (-1, 0, 1) or place.repeats
-    return _is_strided(place, mask) and not plain and lanes.width % SIDE == 0
+    return _is_strided(place, mask) and not plain and lanes.width % Target.TRANSPOSED_SIDE == 0
 
 
 def _load_transposed_group(ctx: Context, square: Sequence[Scalar], scope: Scope) -> None:
@@ -281,7 +278,7 @@ def _letters(shape: Shape) -> str:
 
 def _is_spread(ctx: Context, shape: Shape, place: LaneAddresses) -> bool:
     """Whether one wide load and a shuffle are faster than a gather: the stride is a small constant."""
-    near = place.extra is None and isinstance(place.stride, int) and 1 < place.stride <= MOST_SPREAD
+    near = place.extra is None and isinstance(place.stride, int) and 1 < place.stride <= Target.WIDE_LOAD_STRIDE
     return near and shape.itemsize >= max(4, ctx.target.masked_bytes)
 
 
@@ -445,7 +442,7 @@ def _lane_address(scope: Scope, item: str, pointer: str | None, table: str | Non
 
 def emit_stores(ctx: Context, stores: Sequence[Store], scope: Scope) -> None:
     """Consecutive stores, for all lanes of the scope; all values are computed before the first store."""
-    if scope.vector is not None and len(stores) >= SIDE:
+    if scope.vector is not None and len(stores) >= Target.TRANSPOSED_SIDE:
         ctx.transposed.update(find_transposed_loads([store.value for store in stores]))
     prepared = [_prepare(ctx, store, scope) for store in stores]
     for store, (place, item, mask) in zip(stores, prepared, strict=True):
@@ -532,7 +529,7 @@ def _store_lanes(
             old = from_memory(scope, shape, load_run(ctx, scope, shape, place.pointer, active))
             text = _combined(scope, shape, combine, old, text)
         text = to_memory(scope, shape, text)
-        lines = active is None and combine is None and shape.lanes * shape.itemsize % LINE == 0
+        lines = active is None and combine is None and shape.lanes * shape.itemsize % Target.LINE_BYTES == 0
         bit = cached_bit(ctx, store.buffer) if lines and is_last else None
         if bit is None:
             _store_run(ctx, scope, shape, place.pointer, text, active)

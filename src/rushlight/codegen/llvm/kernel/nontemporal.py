@@ -10,14 +10,11 @@ from __future__ import annotations
 from rushlight.codegen.llvm.builder import sizes
 from rushlight.codegen.llvm.builder.scope import Context, Scope
 from rushlight.codegen.llvm.builder.vector_types import Shape
-from rushlight.codegen.llvm.kernel.row_scratch import ROW_BYTES, row_length
+from rushlight.codegen.llvm.kernel.row_scratch import row_length
 from rushlight.ir.kernel import Loop, Statement, Store
 from rushlight.ir.scalar import Buffer, Scalar
+from rushlight.ir.target import Target
 from rushlight.sym import Size
-
-# From this size most of a result has left the last-level cache by the time it is complete.
-NONTEMPORAL_BYTES = 32 << 20
-LINE = 64
 
 
 def cached_bit(ctx: Context, buffer: Buffer) -> str | None:
@@ -38,13 +35,13 @@ def _make_bit(ctx: Context, buffer: Buffer) -> str | None:
         return None
     itemsize = buffer.type.dtype.itemsize
     moved = sizes.size_text(ctx, counts[0] * itemsize, ctx.entry)
-    small = ctx.entry.let(f"icmp ult i64 {moved}, {NONTEMPORAL_BYTES}")
+    small = ctx.entry.let(f"icmp ult i64 {moved}, {Target.NONTEMPORAL_BYTES}")
     if buffer in ctx.analysis.spills:
         length = row_length(ctx, buffer)
         if length is None:
             return None
         row = sizes.size_text(ctx, length * itemsize, ctx.entry)
-        small = ctx.entry.let(f"or i1 {small}, {ctx.entry.let(f'icmp ugt i64 {row}, {ROW_BYTES}')}")
+        small = ctx.entry.let(f"or i1 {small}, {ctx.entry.let(f'icmp ugt i64 {row}, {Target.NEAR_CACHE_BYTES}')}")
     return ctx.entry.let(f"zext i1 {small} to i64")
 
 
@@ -68,10 +65,10 @@ def store_nontemporal(scope: Scope, shape: Shape, pointer: str, text: str, bit: 
     names = scope.names
     nontemporal, cached, after = names.label(), names.label(), names.label()
     address = scope.let(f"ptrtoint ptr {pointer} to i64")
-    low = scope.let(f"and i64 {scope.let(f'or i64 {address}, {bit}')}, {LINE - 1}")
+    low = scope.let(f"and i64 {scope.let(f'or i64 {address}, {bit}')}, {Target.LINE_BYTES - 1}")
     scope.branch(scope.let(f"icmp eq i64 {low}, 0"), nontemporal, cached)
     scope.open(nontemporal)
-    scope.do(f"store {shape.memory_type} {text}, ptr {pointer}, align {LINE}, !nontemporal !{{i32 1}}")
+    scope.do(f"store {shape.memory_type} {text}, ptr {pointer}, align {Target.LINE_BYTES}, !nontemporal !{{i32 1}}")
     scope.jump(after)
     scope.open(cached)
     scope.do(f"store {shape.memory_type} {text}, ptr {pointer}, align {shape.itemsize}")

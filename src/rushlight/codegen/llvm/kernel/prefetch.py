@@ -19,14 +19,12 @@ from rushlight.codegen.llvm.builder.scope import Context, Scope
 from rushlight.codegen.llvm.kernel.memory import locate
 from rushlight.ir.kernel import Store
 from rushlight.ir.scalar import Buffer, Scalar
+from rushlight.ir.target import Target
 from rushlight.sym import Size, SizeExpr, coefficient, parts
 from rushlight.term import postorder
 
 # Terms per element from which a pass is bound by arithmetic, so that memory has time for prefetches.
 LONG_PASS_TERMS = 12
-# Longer rows would evict the prefetched lines from the nearest caches before their use.
-_FARTHEST_BYTES = 64 << 10
-_LINE = 64
 
 
 def prefetch_next_row(ctx: Context, roots: Iterable[Scalar], scope: Scope) -> None:
@@ -46,7 +44,7 @@ def prefetch_next_row(ctx: Context, roots: Iterable[Scalar], scope: Scope) -> No
             continue
         size = buffer.type.dtype.itemsize
         next_row = scope.let(f"getelementptr i8, ptr {address.pointer}, i64 {_distance(ctx, step * size)}")
-        for start in range(0, lanes.width * size, _LINE):
+        for start in range(0, lanes.width * size, Target.LINE_BYTES):
             line = scope.let(f"getelementptr i8, ptr {next_row}, i64 {start}")
             scope.do(f"call void @llvm.prefetch.p0(ptr {line}, i32 0, i32 3, i32 1)")
 
@@ -70,13 +68,13 @@ def prefetch_next_iteration(ctx: Context, stores: Iterable[Store], scope: Scope)
             continue
         streams.add(row)
         length = lanes.width * address.stride * buffer.type.dtype.itemsize
-        for start in range(length, 2 * length, _LINE):
-            line = scope.let(f"getelementptr i8, ptr {address.pointer}, i64 {start + _LINE - 1}")
+        for start in range(length, 2 * length, Target.LINE_BYTES):
+            line = scope.let(f"getelementptr i8, ptr {address.pointer}, i64 {start + Target.LINE_BYTES - 1}")
             scope.do(f"call void @llvm.prefetch.p0(ptr {line}, i32 0, i32 3, i32 1)")
 
 
 def _distance(ctx: Context, step: Size) -> str:
     """The bytes from a row to the next; 0, which prefetches a line at hand, if that is too far."""
     text = sizes.size_text(ctx, step, ctx.entry)
-    far = ctx.entry.let(f"icmp ugt i64 {text}, {_FARTHEST_BYTES}")
+    far = ctx.entry.let(f"icmp ugt i64 {text}, {Target.NEAR_CACHE_BYTES}")
     return ctx.entry.let(f"select i1 {far}, i64 0, i64 {text}")

@@ -14,10 +14,8 @@ from rushlight.codegen.llvm.builder.scope import Context, Scope
 from rushlight.codegen.llvm.builder.sizes import Part
 from rushlight.codegen.llvm.builder.vector_types import shape_of
 from rushlight.ir.scalar import Buffer, Scalar
+from rushlight.ir.target import Target
 from rushlight.sym import Size, SizeExpr, axis_size, parts
-
-# Stack bytes for one row. A longer row would leave the nearest caches before it is read.
-ROW_BYTES = 64 << 10
 
 
 def row_length(ctx: Context, buffer: Buffer) -> Size | None:
@@ -50,7 +48,8 @@ def row_address(ctx: Context, buffer: Buffer, bit: str, base: list[Part], scope:
     """
     scratch = ctx.row_scratch.get(buffer)
     if scratch is None:
-        scratch = ctx.row_scratch[buffer] = ctx.entry.let(f"icmp eq i64 {bit}, 0"), ctx.allocate("i8", ROW_BYTES)
+        is_used = ctx.entry.let(f"icmp eq i64 {bit}, 0")
+        scratch = ctx.row_scratch[buffer] = is_used, ctx.allocate("i8", Target.NEAR_CACHE_BYTES)
     outside, inside = _split_offset(ctx, base)
     home = ctx.hoist(ctx.analysis.atoms_axes([atom for _, atoms in outside for atom in atoms]), 0, scope)
     key = ("row", buffer, tuple(outside))

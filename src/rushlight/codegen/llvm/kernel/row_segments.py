@@ -13,9 +13,9 @@ from rushlight.codegen.llvm.builder import sizes
 from rushlight.codegen.llvm.builder.analysis import INDEX, LOAD
 from rushlight.codegen.llvm.builder.scope import Context, Lanes, Scope
 from rushlight.codegen.llvm.kernel.loop_close import Carry
-from rushlight.codegen.llvm.kernel.memory import MOST_SPREAD
 from rushlight.ir.kernel import Loop, Statement, Store
 from rushlight.ir.scalar import Scalar
+from rushlight.ir.target import Target
 from rushlight.sym import Size, SizeExpr, parts
 from rushlight.term import postorder
 
@@ -54,10 +54,10 @@ def _is_short(divisor: Size, step: int, width: int) -> bool:
     """Whether segments are so short that a gather costs less.
 
     With a step of 1 the quotient is carried, so that segments save the divisions of a gather as well. If the divisor is
-    unknown, the step decides: lanes more than `MOST_SPREAD` elements apart gather within a segment as well.
+    unknown, the step decides: lanes more than `WIDE_LOAD_STRIDE` elements apart gather within a segment as well.
     """
     if isinstance(divisor, SizeExpr):
-        return step > MOST_SPREAD
+        return step > Target.WIDE_LOAD_STRIDE
     if step == 1:
         return divisor in _SHORT and divisor * _MOST_SEGMENTS <= width
     return divisor * _MOST_SEGMENTS <= step * width

@@ -1,7 +1,7 @@
 """Strided loads: element by element, or as contiguous runs that are transposed in registers.
 
-If a body reads `SIDE` neighbours and lanes are far apart, the neighbours of each lane are one contiguous run. Runs and
-shuffles take a third of the instructions of single elements, so that more cache misses are in flight at once.
+If a body reads `TRANSPOSED_SIDE` neighbours and lanes are far apart, the neighbours of each lane are one run in memory.
+Runs and shuffles take a third of the instructions of single elements, so that more cache misses are in flight at once.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from rushlight.codegen.llvm.builder.scope import Scope
 from rushlight.codegen.llvm.builder.vector_types import Shape
 from rushlight.ir.kernel import Loop, Statement, Store
 from rushlight.ir.scalar import Buffer, Scalar
+from rushlight.ir.target import Target
 from rushlight.sym import Size, SizeExpr, coefficient, parts
 from rushlight.term import postorder
 
-SIDE = 8
-"""Neighbours of a transposed load: it is a square of this many lanes by this many elements."""
+_SIDE = Target.TRANSPOSED_SIDE
 
 
 def find_transposed_loads(roots: Iterable[Scalar]) -> dict[Scalar, tuple[Scalar, ...]]:
-    """Groups of `SIDE` loads with consecutive offsets, by each of their loads."""
+    """Groups of `TRANSPOSED_SIDE` loads with consecutive offsets, by each of their loads."""
     rows: dict[tuple[Buffer, Size], dict[int, Scalar]] = {}
     for term in postorder(roots):
         if term.op is LOAD and term.operands and term.operands[0].op is INDEX:
@@ -31,8 +31,8 @@ def find_transposed_loads(roots: Iterable[Scalar]) -> dict[Scalar, tuple[Scalar,
     groups: dict[Scalar, tuple[Scalar, ...]] = {}
     for row in rows.values():
         first = min(row)
-        if len(row) == SIDE and max(row) - first == SIDE - 1:
-            square = tuple([row[first + index] for index in range(SIDE)])
+        if len(row) == _SIDE and max(row) - first == _SIDE - 1:
+            square = tuple([row[first + index] for index in range(_SIDE)])
             groups.update([(term, square) for term in square])
     return groups
 
@@ -45,7 +45,7 @@ def has_transposed_loads(body: Iterable[Statement], axis: SizeExpr) -> bool:
             return True
         if isinstance(statement, Store):
             stores.append(statement.value)
-    if len(stores) < SIDE:
+    if len(stores) < _SIDE:
         return False
     steps = [coefficient(square[0].operands[0].attr("expr"), axis) for square in find_transposed_loads(stores).values()]
     return any(isinstance(step, SizeExpr) or step not in (None, -1, 0, 1) for step in steps)
@@ -79,23 +79,23 @@ def load_strided(scope: Scope, shape: Shape, pointers: list[str]) -> str:
 
 
 def load_transposed(scope: Scope, shape: Shape, pointers: list[str]) -> list[str]:
-    """Loads `SIDE` elements for each lane: a vector of the first elements, one of the second, and so on.
+    """Loads `TRANSPOSED_SIDE` elements for each lane: a vector of the first elements, one of the second, and so on.
 
     A vector starts as the runs of several lanes, one square beside the other. Each round exchanges one bit of the
     vector's number with the same bit of the lane's index in its square (Eklundh 1972).
     """
-    run = f"<{SIDE} x {shape.memory}>"
+    run = f"<{_SIDE} x {shape.memory}>"
     runs = [scope.let(f"load {run}, ptr {pointer}, align {shape.itemsize}") for pointer in pointers]
     vectors: list[str] = []
-    for row in range(SIDE):
-        whole, size = runs[row::SIDE], SIDE
+    for row in range(_SIDE):
+        whole, size = runs[row::_SIDE], _SIDE
         while len(whole) > 1:
             kind = f"<{size} x {shape.memory}>"
             pairs, size = zip(whole[::2], whole[1::2], strict=True), 2 * size
             whole = [_shuffled(scope, kind, left, right, range(size)) for left, right in pairs]
         vectors.append(whole[0])
-    for bit in [b for b in (1, 2, 4) if b < SIDE]:
-        for row in [row for row in range(SIDE) if not row & bit]:
+    for bit in [b for b in (1, 2, 4) if b < _SIDE]:
+        for row in [row for row in range(_SIDE) if not row & bit]:
             above, below = vectors[row], vectors[row | bit]
             lanes = range(shape.lanes)
             upper = [shape.lanes + (lane ^ bit) if lane & bit else lane for lane in lanes]

@@ -12,10 +12,10 @@ from rushlight.codegen.llvm.kernel.row_segments import lane_step
 from rushlight.ir.dtype import DType
 from rushlight.ir.kernel import Statement, Store
 from rushlight.ir.scalar import Scalar, bound_axes
+from rushlight.ir.target import Target
 from rushlight.sym import SizeExpr, axis_size, bounds
 from rushlight.term import postorder
 
-_MOST_LANES = 64
 # Terms per element up to which 4, or 2, vectors at once pay: 1.25x on exp, for the latency of its chain of fma.
 _LIGHT, _MIDDLING = 50, 90
 _LIGHT_IN_FEW_REGISTERS = 50
@@ -41,7 +41,7 @@ def register_lanes(ctx: Context, terms: Iterable[Scalar], axes: int, dtypes: Ite
     """The lanes of one vector register for the terms that depend on the axes."""
     free = ctx.analysis.free
     found = [term.type for term in terms if free[term] & axes and term.op is not INDEX]
-    return min(ctx.target.vector_bytes // widest([*found, *dtypes]), _MOST_LANES)
+    return min(ctx.target.vector_bytes // widest([*found, *dtypes]), Target.MOST_LANES)
 
 
 def work(ctx: Context, terms: Iterable[Scalar], axes: int) -> int:
@@ -84,7 +84,7 @@ def loop_lanes(
             wide = min(wide, 1 if bound_axes(term) and term.attr("order").lanes > 1 else 4)
         elif term.op is LOAD and not _walks_by_one(ctx, term, bit, uniform):
             wide = 1
-    wide = min(narrow * wide, _MOST_LANES)
+    wide = min(narrow * wide, Target.MOST_LANES)
     most = bounds(axis_size(axis))[1] if extent is None else extent
     while most is not None and wide > narrow and wide > most:
         wide //= 2
