@@ -149,6 +149,25 @@ def test_gradients_of_views_by_strides_are_those_of_what_they_are_taken_of(view,
         assert x.grad.numpy().reshape(-1).tolist() == wanted.tolist()
 
 
+@pytest.mark.parametrize("loss", [lambda y: y.sum(), lambda y: (y.t() * rl.arange(24.0).reshape(6, 4)).sum()])
+def test_scatters_by_strides_take_gradients_of_any_layout(loss):
+    """As those of a sum, which shows one element everywhere, or transposed ones."""
+    outcomes = []
+
+    def program(x, part):
+        return loss(rl.as_strided_scatter(x, part, (2, 2), (5, 1), 3))
+
+    for run in (program, rl.compile(program)):
+        x, part = rl.from_numpy(grid()).requires_grad_(), rl.ones(2, 2, requires_grad=True)
+        run(x, part).backward()
+        outcomes.append((x.grad.tolist(), part.grad.tolist()))
+    assert outcomes[0] == outcomes[1]
+    weights = rl.ones(4, 6, requires_grad=True)
+    loss(weights).backward()
+    wanted = weights.grad.reshape(24).tolist()
+    assert outcomes[0][1] == [[wanted[3], wanted[4]], [wanted[8], wanted[9]]]
+
+
 def test_the_storage_offset_is_that_of_the_storage():
     """An artifact is for one offset of an argument where the program asks for a place in its storage."""
     x = rl.arange(12.0)

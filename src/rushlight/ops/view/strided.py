@@ -213,6 +213,7 @@ def as_strided_scatter_lower(
 def as_strided_scatter_vjp(
     g: Value, src: TensorType, size: Shape, stride: Shape, storage_offset: Size | None
 ) -> Gradients:
+    g = contiguous(g)  # the strides are those of a row-major tensor, whatever the layout of its gradient
     part = as_strided(g, size, stride, storage_offset)
     return g - as_strided_backward(part, g.shape, stride, storage_offset), part
 
