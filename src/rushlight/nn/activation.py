@@ -131,7 +131,10 @@ class Hardtanh(Module):
 
 
 class GELU(Module):
-    """`x * Phi(x)` with the normal distribution's Phi; "tanh" approximates it (Hendrycks and Gimpel 2016)."""
+    """`x * Phi(x)` with the normal distribution's Phi, which "tanh" approximates.
+
+    Source: Hendrycks and Gimpel 2016.
+    """
 
     def __init__(self, approximate: str = "none") -> None:
         super().__init__()

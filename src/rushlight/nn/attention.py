@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from rushlight.eager.creation import empty
 from rushlight.eager.functions import zeros_like
 from rushlight.eager.tensor import Parameter, Tensor
@@ -74,10 +72,10 @@ class MultiheadAttention(Module):
         self,
         query: Tensor,
         key: Tensor,
-        value: Any,
-        key_padding_mask: Any = None,
+        value: Tensor,
+        key_padding_mask: Tensor | None = None,
         need_weights: bool = True,
-        attn_mask: Any = None,
+        attn_mask: Tensor | None = None,
         average_attn_weights: bool = True,
         is_causal: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
@@ -119,7 +117,10 @@ class MultiheadAttention(Module):
         key: Tensor,
         is_causal: bool,
     ) -> Tensor | None:
-        """Return what is added to the scores (or None), of a shape that broadcasts to (batch, heads, query, key)."""
+        """Return the mask that is added to the scores, or None.
+
+        Its shape broadcasts to (batch, heads, query, key).
+        """
         if is_causal and attn_mask is None:
             fail("A004", "MultiheadAttention: is_causal is a hint about attn_mask, which is missing")
         mask: Tensor | None = None

@@ -11,39 +11,44 @@ from rushlight.eager.dispatch import STATE
 from rushlight.eager.tensor import Tensor
 from rushlight.ops.record import OPERATORS
 
+Grads = tuple[Tensor | None, ...]
+
 
 class _Boundary(Function):
-    """The identity on some tensors; backward hands all their gradients to `watch`, which may return others."""
+    """The identity on some tensors.
+
+    Backward calls `watch` with all their gradients; `watch` may return others.
+    """
 
     @staticmethod
-    def forward(*args: Any, **kwargs: Any) -> tuple[Any, ...]:
+    def forward(*args: Any, **kwargs: object) -> tuple[Tensor, ...]:
         ctx, watch, *tensors = args
         ctx.watch = watch
         ctx.set_materialize_grads(False)
         return tuple([OPERATORS["alias"](tensor) for tensor in tensors])
 
     @staticmethod
-    def backward(ctx: Any, *grad_outputs: Any) -> tuple[Any, ...]:
+    def backward(ctx: Any, *grad_outputs: Tensor | None) -> Grads:
         return (None, *ctx.watch(grad_outputs))
 
 
 class BackwardHooks:
     """One call of a module with backward hooks: gradients of its outputs come first, those of its inputs last."""
 
-    def __init__(self, module: Any, hooks: Mapping[int, Any], pre_hooks: Mapping[int, Any]) -> None:
+    def __init__(self, module: object, hooks: Mapping[int, Any], pre_hooks: Mapping[int, Any]) -> None:
         self._module = module
         self._hooks = [hook.function for hook in hooks.values()]
         self._pre_hooks = [hook.function for hook in pre_hooks.values()]
-        self._grad_output: tuple[Any, ...] = ()
+        self._grad_output: Grads = ()
         self._has_inputs = False
         self._inputs = 0
 
     @classmethod
-    def around(cls, module: Any, hooks: Mapping[int, Any], pre_hooks: Mapping[int, Any]) -> Self | None:
+    def around(cls, module: object, hooks: Mapping[int, Any], pre_hooks: Mapping[int, Any]) -> Self | None:
         """Return the hooks of a call, or None where there are none or nothing is recorded."""
         return cls(module, hooks, pre_hooks) if STATE.grad and (hooks or pre_hooks) else None
 
-    def enter(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    def enter(self, args: tuple[object, ...]) -> tuple[object, ...]:
         """Return the arguments, their gradients watched."""
         self._inputs = len(args)
         places = [at for at, arg in enumerate(args) if isinstance(arg, Tensor) and arg.requires_grad]
@@ -56,7 +61,7 @@ class BackwardHooks:
             watched[at] = tensor
         return tuple(watched)
 
-    def leave(self, result: Any) -> Any:
+    def leave(self, result: object) -> object:
         """Return the result, its gradients watched; results are a tensor, or a tuple or list with some."""
         if isinstance(result, Tensor):
             return self._watch_outputs([result])[0]
@@ -70,10 +75,10 @@ class BackwardHooks:
             return type(result)(*watched)
         return type(result)(watched)
 
-    def _watch_outputs(self, tensors: list[Any]) -> tuple[Any, ...]:
+    def _watch_outputs(self, tensors: list[Tensor]) -> tuple[Tensor, ...]:
         return _Boundary.apply(self._outputs_known, *tensors) if tensors else ()
 
-    def _outputs_known(self, grads: tuple[Any, ...]) -> tuple[Any, ...]:
+    def _outputs_known(self, grads: Grads) -> Grads:
         for hook in self._pre_hooks:
             grads = _replaced(hook(self._module, grads), grads)
         self._grad_output = grads
@@ -82,8 +87,8 @@ class BackwardHooks:
                 hook(self._module, (None,) * self._inputs, grads)
         return grads
 
-    def _inputs_known(self, places: list[int], grads: tuple[Any, ...]) -> tuple[Any, ...]:
-        grad_input: list[Any] = [None] * self._inputs
+    def _inputs_known(self, places: list[int], grads: Grads) -> Grads:
+        grad_input: list[Tensor | None] = [None] * self._inputs
         for at, grad in zip(places, grads, strict=True):
             grad_input[at] = grad
         known = tuple(grad_input)
@@ -92,5 +97,5 @@ class BackwardHooks:
         return tuple([known[at] for at in places])
 
 
-def _replaced(changed: Any, grads: tuple[Any, ...]) -> tuple[Any, ...]:
+def _replaced(changed: object, grads: Grads) -> Grads:
     return grads if changed is None else fitting(changed, grads, "a module's hook")

@@ -5,11 +5,15 @@ from __future__ import annotations
 import operator
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Self, cast
+from typing import Any, Self, SupportsIndex, TypeVar, cast, overload
 
 from rushlight.eager.tensor import Parameter, Tensor
 from rushlight.nn.module import Module, indented
 from rushlight.support.errors import error, fail, require
+
+T = TypeVar("T")
+
+Entries = Mapping[str, T] | Iterable[tuple[str, T]]
 
 
 class _Numbered(Module):
@@ -20,7 +24,7 @@ class _Numbered(Module):
     def _entries(self) -> dict[str, Any]:
         return self.__dict__[self._table]
 
-    def _name_at(self, index: Any) -> str:
+    def _name_at(self, index: SupportsIndex) -> str:
         at, size = operator.index(index), len(self)
         require(-size <= at < size, "I001", f"{type(self).__name__}: index {at} is out of range for {size} entries")
         return str(at % size)
@@ -31,10 +35,10 @@ class _Numbered(Module):
     def __iter__(self) -> Iterator[Any]:
         return iter(self._entries().values())
 
-    def __setitem__(self, index: Any, value: Any) -> None:
+    def __setitem__(self, index: SupportsIndex, value: Any) -> None:
         setattr(self, self._name_at(index), value)
 
-    def _replace(self, values: Iterable[Any]) -> None:
+    def _replace(self, values: Iterable[object]) -> None:
         entries = self._entries()
         entries.clear()
         for index, value in enumerate(values):
@@ -56,10 +60,10 @@ class Sequential(Module):
     def forward(self, input: Any) -> Any:
         """Run all modules in order."""
         for module in self._modules.values():
-            input = cast(Module, module)(input)
+            input = module(input)
         return input
 
-    def _name_at(self, index: Any) -> str:
+    def _name_at(self, index: SupportsIndex) -> str:
         at, size = operator.index(index), len(self)
         require(-size <= at < size, "I001", f"Sequential: index {at} is out of range for {size} modules")
         return list(self._modules)[at]
@@ -67,18 +71,22 @@ class Sequential(Module):
     def __len__(self) -> int:
         return len(self._modules)
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Module]:
         return iter(self._modules.values())
 
-    def __getitem__(self, index: Any) -> Any:
+    @overload
+    def __getitem__(self, index: slice) -> Self: ...
+    @overload
+    def __getitem__(self, index: SupportsIndex) -> Module: ...
+    def __getitem__(self, index: SupportsIndex | slice) -> Module:
         if isinstance(index, slice):
             return type(self)(OrderedDict(list(self._modules.items())[index]))
         return self._modules[self._name_at(index)]
 
-    def __setitem__(self, index: Any, module: Module) -> None:
+    def __setitem__(self, index: SupportsIndex, module: Module) -> None:
         setattr(self, self._name_at(index), module)
 
-    def __delitem__(self, index: Any) -> None:
+    def __delitem__(self, index: SupportsIndex | slice) -> None:
         names = list(self._modules)[index] if isinstance(index, slice) else [self._name_at(index)]
         for name in names:
             delattr(self, name)
@@ -87,7 +95,7 @@ class Sequential(Module):
             self._modules.clear()
             self._modules.update({str(at): module for at, module in enumerate(kept)})
 
-    def __add__(self, other: Any) -> Self:
+    def __add__(self, other: Iterable[Module]) -> Self:
         return type(self)(*self, *other)
 
     def append(self, module: Module) -> Self:
@@ -109,7 +117,7 @@ class Sequential(Module):
         self._modules.update({str(at): one for at, one in enumerate(modules)})
         return self
 
-    def pop(self, key: int | slice) -> Any:
+    def pop(self, key: int | slice) -> Module:
         """Take a module out."""
         removed = self[key]
         del self[key]
@@ -123,12 +131,16 @@ class ModuleList(_Numbered):
         super().__init__()
         self.extend(modules or ())
 
-    def __getitem__(self, index: Any) -> Any:
+    @overload
+    def __getitem__(self, index: slice) -> Self: ...
+    @overload
+    def __getitem__(self, index: SupportsIndex) -> Module: ...
+    def __getitem__(self, index: SupportsIndex | slice) -> Module:
         if isinstance(index, slice):
             return type(self)(list(self)[index])
         return self._modules[self._name_at(index)]
 
-    def __delitem__(self, index: Any) -> None:
+    def __delitem__(self, index: SupportsIndex | slice) -> None:
         modules = list(self)
         del modules[index]
         self._replace(modules)
@@ -141,7 +153,7 @@ class ModuleList(_Numbered):
 
     def append(self, module: Module | None) -> Self:
         """Add a module at the end."""
-        self.add_module(str(len(self)), cast(Any, module))
+        self.add_module(str(len(self)), module)
         return self
 
     def extend(self, modules: Iterable[Module]) -> Self:
@@ -158,7 +170,7 @@ class ModuleList(_Numbered):
         modules.insert(index, module)
         self._replace(modules)
 
-    def pop(self, key: int | slice) -> Any:
+    def pop(self, key: int | slice) -> Module:
         """Take a module out."""
         removed = self[key]
         del self[key]
@@ -183,12 +195,12 @@ class ModuleList(_Numbered):
 class ModuleDict(Module):
     """Modules by name, which are registered."""
 
-    def __init__(self, modules: Any = None) -> None:
+    def __init__(self, modules: Entries[Module] | None = None) -> None:
         super().__init__()
         if modules is not None:
             self.update(modules)
 
-    def __getitem__(self, key: str) -> Any:
+    def __getitem__(self, key: str) -> Module:
         if key not in self._modules:
             fail("A007", f"ModuleDict: there is no module {key}")
         return self._modules[key]
@@ -212,7 +224,7 @@ class ModuleDict(Module):
         """Take all modules out."""
         self._modules.clear()
 
-    def pop(self, key: str) -> Any:
+    def pop(self, key: str) -> Module:
         """Take a module out."""
         removed = self[key]
         del self[key]
@@ -222,15 +234,15 @@ class ModuleDict(Module):
         """Return the names."""
         return self._modules.keys()
 
-    def items(self) -> Iterable[tuple[str, Any]]:
+    def items(self) -> Iterable[tuple[str, Module]]:
         """Return pairs of name and module."""
         return self._modules.items()
 
-    def values(self) -> Iterable[Any]:
+    def values(self) -> Iterable[Module]:
         """Return the modules."""
         return self._modules.values()
 
-    def update(self, modules: Any) -> None:
+    def update(self, modules: Entries[Module]) -> None:
         """Add modules from a mapping or from pairs."""
         for name, module in pairs_of(modules, "ModuleDict"):
             self[name] = module
@@ -241,27 +253,31 @@ class ParameterList(_Numbered):
 
     _table = "_parameters"
 
-    def __init__(self, values: Iterable[Any] | None = None) -> None:
+    def __init__(self, values: Iterable[Tensor] | None = None) -> None:
         super().__init__()
         self.extend(values or ())
 
-    def __getitem__(self, index: Any) -> Any:
+    @overload
+    def __getitem__(self, index: slice) -> Self: ...
+    @overload
+    def __getitem__(self, index: SupportsIndex) -> Parameter: ...
+    def __getitem__(self, index: SupportsIndex | slice) -> object:
         if isinstance(index, slice):
             return type(self)(list(self)[index])
         return self._parameters[self._name_at(index)]
 
-    def __setitem__(self, index: Any, value: Any) -> None:
+    def __setitem__(self, index: SupportsIndex, value: Tensor) -> None:
         super().__setitem__(index, _parameter(value))
 
-    def __iadd__(self, values: Iterable[Any]) -> Self:
+    def __iadd__(self, values: Iterable[Tensor]) -> Self:
         return self.extend(values)
 
-    def append(self, value: Any) -> Self:
+    def append(self, value: Tensor) -> Self:
         """Add a parameter at the end."""
         self.register_parameter(str(len(self)), _parameter(value))
         return self
 
-    def extend(self, values: Iterable[Any]) -> Self:
+    def extend(self, values: Iterable[Tensor]) -> Self:
         """Add parameters at the end."""
         for value in list(values):
             self.append(value)
@@ -275,7 +291,7 @@ class ParameterList(_Numbered):
 class ParameterDict(Module):
     """Parameters by name, which are registered; tensors become parameters."""
 
-    def __init__(self, parameters: Any = None) -> None:
+    def __init__(self, parameters: Entries[Tensor] | None = None) -> None:
         super().__init__()
         if parameters is not None:
             self.update(parameters)
@@ -285,7 +301,7 @@ class ParameterDict(Module):
             fail("A007", f"ParameterDict: there is no parameter {key}")
         return self._parameters[key]
 
-    def __setitem__(self, key: str, value: Any) -> None:
+    def __setitem__(self, key: str, value: Tensor) -> None:
         setattr(self, key, _parameter(value))
 
     def __delitem__(self, key: str) -> None:
@@ -312,7 +328,7 @@ class ParameterDict(Module):
         """Return the parameters."""
         return self._parameters.values()
 
-    def update(self, parameters: Any) -> None:
+    def update(self, parameters: Entries[Tensor]) -> None:
         """Add parameters from a mapping or from pairs."""
         for name, value in pairs_of(parameters, "ParameterDict"):
             self[name] = value
@@ -330,7 +346,7 @@ def pairs_of(given: Any, name: str) -> list[tuple[str, Any]]:
         raise error("A001", f"{name}: a dict, or pairs of name and value, is expected", given=given) from cause
 
 
-def _parameter(value: Any) -> Any:
+def _parameter(value: Tensor) -> Parameter:
     return Parameter(value) if isinstance(value, Tensor) and not isinstance(value, Parameter) else value
 
 

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 from rushlight.eager.creation import empty
 from rushlight.eager.tensor import Parameter, Tensor
 from rushlight.nn import functional
 from rushlight.nn.linear import init_like_linear
 from rushlight.nn.module import Module
+from rushlight.nn.spatial import PerDim, per_dim
 from rushlight.support.errors import require
 
 PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
-
-
-def per_dim(value: Any, dims: int) -> tuple[int, ...]:
-    """Return a number for each spatial dim; one alone is for all of them."""
-    return tuple(value) if isinstance(value, tuple | list) else (value,) * dims
 
 
 class Convolution(Module):
@@ -31,10 +27,10 @@ class Convolution(Module):
         self,
         in_channels: int,
         out_channels: int,
-        kernel_size: Any,
-        stride: Any = 1,
-        padding: Any = 0,
-        dilation: Any = 1,
+        kernel_size: PerDim[int],
+        stride: PerDim[int] = 1,
+        padding: PerDim[int] | str = 0,
+        dilation: PerDim[int] = 1,
         groups: int = 1,
         bias: bool = True,
         padding_mode: str = "zeros",
@@ -135,13 +131,13 @@ class TransposedConvolution(Convolution):
         self,
         in_channels: int,
         out_channels: int,
-        kernel_size: Any,
-        stride: Any = 1,
-        padding: Any = 0,
-        output_padding: Any = 0,
+        kernel_size: PerDim[int],
+        stride: PerDim[int] = 1,
+        padding: PerDim[int] = 0,
+        output_padding: PerDim[int] = 0,
         groups: int = 1,
         bias: bool = True,
-        dilation: Any = 1,
+        dilation: PerDim[int] = 1,
         padding_mode: str = "zeros",
         device: object = None,
         dtype: object = None,
@@ -162,7 +158,7 @@ class TransposedConvolution(Convolution):
         )
         self.output_padding = per_dim(output_padding, self._dims)
 
-    def forward(self, input: Tensor, output_size: Any = None) -> Tensor:
+    def forward(self, input: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
         """Return the transposed convolution; `output_size` chooses among the sizes that a stride leaves open."""
         extra = self.output_padding if output_size is None else self._extra(input, tuple(output_size))
         convolve = getattr(functional, f"conv_transpose{self._dims}d")

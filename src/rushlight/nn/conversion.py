@@ -18,7 +18,7 @@ from rushlight.support.errors import fail, require
 class ModuleConversion(ModuleState):
     """A module whose parameters and buffers are replaced all at once."""
 
-    def _apply(self, fn: Callable[[Any], Any], recurse: bool = True) -> Self:
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         """Replace the data of every parameter, gradient and buffer by what a function makes of it.
 
         Parameters stay the same objects, so that optimizers and tied layers keep them.
@@ -38,11 +38,14 @@ class ModuleConversion(ModuleState):
                 self._buffers[name] = fn(buffer)
         return self
 
-    def to(self, *args: Any, **kwargs: Any) -> Self:
-        """Move to a device, or convert floating-point parameters and buffers to a dtype, or both, or as a tensor."""
+    def to(self, *args: object, **kwargs: object) -> Self:
+        """Move to a device, convert floating-point parameters and buffers to a dtype, or both.
+
+        A tensor as the argument gives its device and dtype.
+        """
         device, dtype = _destination(*args, **kwargs)
 
-        def convert(tensor: Any) -> Any:
+        def convert(tensor: Tensor) -> Tensor:
             return tensor.to(device=device, dtype=dtype if _floating(tensor.dtype) else None)
 
         return self._apply(convert)
@@ -52,7 +55,7 @@ class ModuleConversion(ModuleState):
         empty = place(device)
         return self._apply(lambda tensor: tensor.new_empty(tensor.shape, device=empty), recurse)
 
-    def type(self, dst_type: Any) -> Self:
+    def type(self, dst_type: object) -> Self:
         """Convert all parameters and buffers to a dtype."""
         return self._apply(lambda tensor: tensor.to(dtype=element_type(dst_type)))
 
@@ -85,7 +88,7 @@ def _floating(dtype: DType) -> bool:
     return dtype.is_floating_point or dtype.is_complex
 
 
-def _destination(*args: Any, **kwargs: Any) -> tuple[Device | None, DType | None]:
+def _destination(*args: object, **kwargs: Any) -> tuple[Device | None, DType | None]:
     """Return (device, dtype) of the ways to call `to`: by position in either order, by name, or like a tensor."""
     device, dtype = kwargs.pop("device", None), kwargs.pop("dtype", None)
     other = kwargs.pop("tensor", None)

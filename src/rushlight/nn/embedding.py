@@ -141,7 +141,9 @@ def _row(padding_idx: int | None, rows: int, name: str) -> int | None:
     return padding_idx % rows
 
 
-def _table(module: Any, given: Tensor | None, learns: bool, device: object, dtype: object) -> Parameter:
+def _table(
+    module: Embedding | EmbeddingBag, given: Tensor | None, learns: bool, device: object, dtype: object
+) -> Parameter:
     """The table of a module: the one that is given, or one without values."""
     shape = (module.num_embeddings, module.embedding_dim)
     if given is None:

@@ -36,6 +36,7 @@ from rushlight.eager.symbols import holds
 from rushlight.eager.tensor import Tensor
 from rushlight.ir.dtype import Kind
 from rushlight.nn.interpolation import interpolate
+from rushlight.nn.spatial import PerDim
 from rushlight.ops.contract.attention import scaled_dot_product_attention_decompose
 from rushlight.ops.promote import broadcast
 from rushlight.ops.record import OPERATORS
@@ -204,8 +205,8 @@ def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: 
 def scaled_dot_product_attention(
     query: Tensor,
     key: Tensor,
-    value: Any,
-    attn_mask: Any = None,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
     dropout_p: float = 0.0,
     is_causal: bool = False,
     *,
@@ -287,7 +288,10 @@ def embedding_bag(
 
 @checked
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
-    """Return rows of zeros with a 1 at each class; the number of classes is the largest and one unless given."""
+    """Return rows of zeros with a 1 at each class.
+
+    The number of classes, unless given, is the largest class plus one.
+    """
     require(tensor.dtype.kind is Kind.INT, "D001", "one_hot: classes are integers", tensor=tensor)
     count = int(tensor.max()) + 1 if num_classes == -1 else num_classes
     return ops.one_hot(tensor, count)
@@ -296,7 +300,7 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
 @checked
 def batch_norm(
     input: Tensor,
-    running_mean: Any,
+    running_mean: Tensor | None,
     running_var: Any,
     weight: object = None,
     bias: object = None,
@@ -304,7 +308,10 @@ def batch_norm(
     momentum: float = 0.1,
     eps: float = 1e-5,
 ) -> Tensor:
-    """Normalise each channel, by the batch's statistics when training, which then move the running ones in place."""
+    """Normalise each channel by its running statistics, or by the batch's when training.
+
+    Training also moves the running statistics, in place.
+    """
     if training and input.ndim >= 2:
         message = "Expected more than 1 value per channel when training"
         require(holds(input.numel() != input.shape[1], message), "A002", message, input=input)
@@ -339,7 +346,7 @@ def instance_norm(
 
 
 @checked
-def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: Any = None) -> Tensor:
+def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: Tensor | None = None) -> Tensor:
     """Return the input over its norm along a dim."""
     length = ops.linalg_vector_norm(input, p, dim, True)
     result = input / ops.maximum(length, eps)
@@ -359,10 +366,10 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
 def _max_pool(
     dims: int,
     input: Tensor,
-    kernel_size: object,
-    stride: object,
-    padding: object,
-    dilation: object,
+    kernel_size: PerDim[int],
+    stride: PerDim[int] | None,
+    padding: PerDim[int],
+    dilation: PerDim[int],
     ceil_mode: bool,
     return_indices: bool,
 ) -> Any:
@@ -372,10 +379,10 @@ def _max_pool(
 
 def max_pool1d(
     input: Tensor,
-    kernel_size: object,
-    stride: object = None,
-    padding: object = 0,
-    dilation: object = 1,
+    kernel_size: PerDim[int],
+    stride: PerDim[int] | None = None,
+    padding: PerDim[int] = 0,
+    dilation: PerDim[int] = 1,
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Any:
@@ -385,10 +392,10 @@ def max_pool1d(
 
 def max_pool2d(
     input: Tensor,
-    kernel_size: object,
-    stride: object = None,
-    padding: object = 0,
-    dilation: object = 1,
+    kernel_size: PerDim[int],
+    stride: PerDim[int] | None = None,
+    padding: PerDim[int] = 0,
+    dilation: PerDim[int] = 1,
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Any:
@@ -398,10 +405,10 @@ def max_pool2d(
 
 def max_pool3d(
     input: Tensor,
-    kernel_size: object,
-    stride: object = None,
-    padding: object = 0,
-    dilation: object = 1,
+    kernel_size: PerDim[int],
+    stride: PerDim[int] | None = None,
+    padding: PerDim[int] = 0,
+    dilation: PerDim[int] = 1,
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Any:
@@ -491,7 +498,10 @@ def cross_entropy(
     reduction: str = "mean",
     label_smoothing: float = 0.0,
 ) -> Tensor:
-    """Return the negative log probability of the targets (classes, or probabilities of all) under softmax, reduced."""
+    """Return the negative log probability of the targets under softmax, reduced.
+
+    Targets are classes, or probabilities of all classes.
+    """
     reduction = reduction_of(size_average, reduce, reduction)
     return ops.cross_entropy(input, target, weight, ignore_index, reduction, label_smoothing)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Any
 
 from rushlight.eager.autograd.modes import no_grad
 from rushlight.eager.boundary import checked
@@ -13,8 +12,10 @@ from rushlight.eager.tensor import Tensor
 from rushlight.ops.record import OPERATORS
 from rushlight.support.errors import fail, require
 
+Tensors = Tensor | Iterable[Tensor]
 
-def _gradients(parameters: Any) -> list[Any]:
+
+def _gradients(parameters: Tensors) -> list[Tensor]:
     params = [parameters] if isinstance(parameters, Tensor) else list(parameters)
     for param in params:
         require(isinstance(param, Tensor), "A001", "parameters must be tensors", parameter=param)
@@ -24,8 +25,8 @@ def _gradients(parameters: Any) -> list[Any]:
 @checked
 @no_grad()
 def get_total_norm(
-    tensors: Any, norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None
-) -> Any:
+    tensors: Tensors, norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None
+) -> Tensor:
     """Return the norm of all tensors' elements together, as a 0-d tensor."""
     listed = [tensors] if isinstance(tensors, Tensor) else list(tensors)
     if not listed:
@@ -41,7 +42,9 @@ def get_total_norm(
 
 @checked
 @no_grad()
-def clip_grads_with_norm_(parameters: Any, max_norm: float, total_norm: Any, foreach: bool | None = None) -> None:
+def clip_grads_with_norm_(
+    parameters: Tensors, max_norm: float, total_norm: Tensor, foreach: bool | None = None
+) -> None:
     """Scale the gradients by `max_norm / total_norm` where that is below 1."""
     scale = OPERATORS["minimum"](max_norm / (total_norm + 1e-6), 1.0)
     for gradient in _gradients(parameters):
@@ -50,13 +53,16 @@ def clip_grads_with_norm_(parameters: Any, max_norm: float, total_norm: Any, for
 
 @checked
 def clip_grad_norm_(
-    parameters: Any,
+    parameters: Tensors,
     max_norm: float,
     norm_type: float = 2.0,
     error_if_nonfinite: bool = False,
     foreach: bool | None = None,
-) -> Any:
-    """Scale all gradients together so that their norm is at most `max_norm`; return what it was, as a 0-d tensor."""
+) -> Tensor:
+    """Scale all gradients together so that their norm is at most `max_norm`.
+
+    Return the norm before, as a 0-d tensor.
+    """
     params = [parameters] if isinstance(parameters, Tensor) else list(parameters)
     total = get_total_norm(_gradients(params), norm_type, error_if_nonfinite, foreach)
     clip_grads_with_norm_(params, max_norm, total, foreach)
@@ -65,7 +71,7 @@ def clip_grad_norm_(
 
 @checked
 @no_grad()
-def clip_grad_value_(parameters: Any, clip_value: float, foreach: bool | None = None) -> None:
+def clip_grad_value_(parameters: Tensors, clip_value: float, foreach: bool | None = None) -> None:
     """Hold every element of the gradients between `-clip_value` and `clip_value`."""
     limit = float(clip_value)
     for gradient in _gradients(parameters):
@@ -73,7 +79,7 @@ def clip_grad_value_(parameters: Any, clip_value: float, foreach: bool | None = 
 
 
 @checked
-def parameters_to_vector(parameters: Iterable[Any]) -> Any:
+def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
     """Return all elements of some tensors, one after the other."""
     listed = list(parameters)
     for param in listed:
@@ -82,7 +88,7 @@ def parameters_to_vector(parameters: Iterable[Any]) -> Any:
 
 
 @checked
-def vector_to_parameters(vec: Any, parameters: Iterable[Any]) -> None:
+def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
     """Let parameters show consecutive parts of a vector."""
     if not isinstance(vec, Tensor):
         fail("A001", f"expected a Tensor, but got {type(vec).__name__}")

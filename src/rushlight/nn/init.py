@@ -47,7 +47,7 @@ _GAINS = {**dict.fromkeys(_LINEAR, 1.0), "tanh": 5.0 / 3, "relu": math.sqrt(2.0)
 
 @checked
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
-    """Return the factor by which a nonlinearity's inputs should be larger for its outputs to keep their variance."""
+    """Return the gain of a nonlinearity: weights that much larger keep the variance of its outputs."""
     if nonlinearity == "leaky_relu":
         slope = 0.01 if param is None else param
         return math.sqrt(2.0 / (1 + slope**2))
@@ -180,7 +180,10 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = N
 
 @checked
 def calculate_fans(tensor: Tensor) -> tuple[int, int]:
-    """Return how many inputs each output has, and how many outputs each input, of a weight (out, in, *kernel)."""
+    """Return fan-in and fan-out of a weight (out, in, *kernel).
+
+    They are the number of inputs of each output, and of outputs of each input.
+    """
     few = "Fan in and fan out can not be computed for tensor with fewer than 2 dimensions"
     require(tensor.ndim >= 2, "A002", few, tensor=tensor)
     window = math.prod(tensor.shape[2:])

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from rushlight.eager import functions as ops
 from rushlight.eager.boundary import checked
 from rushlight.eager.tensor import Tensor
+from rushlight.nn.spatial import PerDim, T, per_dim
 from rushlight.ops.record import OPERATORS
 from rushlight.support.errors import fail, require
 
@@ -28,8 +28,8 @@ MOST_EXACT = 1 << 20
 @checked
 def interpolate(
     input: Tensor,
-    size: Any = None,
-    scale_factor: Any = None,
+    size: PerDim[int] | None = None,
+    scale_factor: PerDim[float] | None = None,
     mode: str = "nearest",
     align_corners: bool | None = None,
     recompute_scale_factor: bool | None = None,
@@ -41,6 +41,7 @@ def interpolate(
     require((size is None) != (scale_factor is None), "A002", "interpolate: give either size or scale_factor")
     if scale_factor is None:
         require(not recompute_scale_factor, "A002", "interpolate: recompute_scale_factor is not for an explicit size")
+        assert size is not None
         sizes, scales = _for_each(size, dims, "size"), None
     else:
         scales = tuple([float(factor) for factor in _for_each(scale_factor, dims, "scale_factor")])
@@ -68,16 +69,16 @@ def _listed(counts: tuple[int, ...]) -> str:
     return " or ".join([str(count) for count in counts])
 
 
-def _for_each(value: Any, dims: int, name: str) -> tuple[Any, ...]:
+def _for_each(value: PerDim[T], dims: int, name: str) -> tuple[T, ...]:
     """A number for each spatial dim; one alone is for all of them."""
-    values = tuple(value) if isinstance(value, tuple | list) else (value,) * dims
+    values = per_dim(value, dims)
     require(
         len(values) == dims, "A004", f"interpolate: {name} has a number for each of {dims} spatial dims", given=value
     )
     return values
 
 
-def _scaled(size: Any, factor: float) -> Any:
+def _scaled(size: int, factor: float) -> int:
     """`floor(size * factor)`. A short binary fraction, as 2 or 1.5, is exact for sizes that are not known, too."""
     top, bottom = factor.as_integer_ratio()
     if max(top, bottom) <= MOST_EXACT:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from rushlight.eager.tensor import Tensor
 from rushlight.nn import functional
 from rushlight.nn.functional import reduction_of
@@ -25,7 +23,7 @@ class WeightedLoss(Loss):
 
     def __init__(
         self,
-        weight: Any = None,
+        weight: Tensor | None = None,
         size_average: bool | None = None,
         reduce: bool | None = None,
         reduction: str = "mean",
@@ -85,7 +83,7 @@ class CrossEntropyLoss(WeightedLoss):
 
     def __init__(
         self,
-        weight: Any = None,
+        weight: Tensor | None = None,
         size_average: bool | None = None,
         ignore_index: int = -100,
         reduce: bool | None = None,
@@ -113,7 +111,7 @@ class NLLLoss(WeightedLoss):
 
     def __init__(
         self,
-        weight: Any = None,
+        weight: Tensor | None = None,
         size_average: bool | None = None,
         ignore_index: int = -100,
         reduce: bool | None = None,
@@ -140,11 +138,11 @@ class BCEWithLogitsLoss(WeightedLoss):
 
     def __init__(
         self,
-        weight: Any = None,
+        weight: Tensor | None = None,
         size_average: bool | None = None,
         reduce: bool | None = None,
         reduction: str = "mean",
-        pos_weight: Any = None,
+        pos_weight: Tensor | None = None,
     ) -> None:
         super().__init__(weight, size_average, reduce, reduction)
         self.register_buffer("pos_weight", pos_weight)

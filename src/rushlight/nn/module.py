@@ -16,7 +16,7 @@ from rushlight.support.errors import RushlightError, fail
 class Hook(NamedTuple):
     """A forward hook: whether it takes keyword arguments, and whether it runs when the forward raises."""
 
-    function: Callable[..., Any]
+    function: Callable[..., object]
     with_kwargs: bool = False
     always_call: bool = False
 
@@ -51,9 +51,9 @@ class Module(ModuleConversion):
                 raise
             raise report from problem
 
-    def _call_with_hooks(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _call_with_hooks(self, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
         called: set[int] = set()
-        result: Any = None
+        result = None
         try:
             args, kwargs = self._run_forward_pre_hooks(args, kwargs)
             around = BackwardHooks.around(self, self._backward_hooks, self._backward_pre_hooks)
@@ -71,8 +71,8 @@ class Module(ModuleConversion):
             raise
 
     def _run_forward_pre_hooks(
-        self, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        self, args: tuple[object, ...], kwargs: dict[str, object]
+    ) -> tuple[tuple[object, ...], dict[str, object]]:
         for hook in list(self._forward_pre_hooks.values()):
             if hook.with_kwargs:
                 changed = hook.function(self, args, kwargs)
@@ -99,28 +99,31 @@ class Module(ModuleConversion):
         return handle
 
     def register_forward_pre_hook(
-        self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
+        self, hook: Callable[..., object], *, prepend: bool = False, with_kwargs: bool = False
     ) -> RemovableHandle:
-        """Call `hook(module, args)` before forward; what it returns, unless None, takes the place of the arguments."""
+        """Call `hook(module, args)` before forward; a result that is not None replaces the arguments."""
         return self._add_hook("_forward_pre_hooks", Hook(hook, with_kwargs), prepend)
 
     def register_forward_hook(
         self,
-        hook: Callable[..., Any],
+        hook: Callable[..., object],
         *,
         prepend: bool = False,
         with_kwargs: bool = False,
         always_call: bool = False,
     ) -> RemovableHandle:
-        """Call `hook(module, args, output)` after forward; what it returns, unless None, takes the output's place."""
+        """Call `hook(module, args, output)` after forward; a result that is not None replaces the output."""
         return self._add_hook("_forward_hooks", Hook(hook, with_kwargs, always_call), prepend)
 
-    def register_full_backward_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+    def register_full_backward_pre_hook(self, hook: Callable[..., object], prepend: bool = False) -> RemovableHandle:
         """Call `hook(module, grad_output)` when the outputs' gradients are known; it may return others."""
         return self._add_hook("_backward_pre_hooks", Hook(hook), prepend)
 
-    def register_full_backward_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
-        """Call `hook(module, grad_input, grad_output)` when the inputs' gradients are known; it may return others."""
+    def register_full_backward_hook(self, hook: Callable[..., object], prepend: bool = False) -> RemovableHandle:
+        """Call `hook(module, grad_input, grad_output)` when the inputs' gradients are known.
+
+        A result that is not None replaces the inputs' gradients.
+        """
         return self._add_hook("_backward_hooks", Hook(hook), prepend)
 
     def extra_repr(self) -> str:
@@ -148,7 +151,9 @@ def indented(text: str) -> str:
     return text.replace("\n", "\n  ")
 
 
-def _run_forward_hook(hook: Hook, module: Module, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> Any:
+def _run_forward_hook(
+    hook: Hook, module: Module, args: tuple[object, ...], kwargs: dict[str, object], result: object
+) -> object:
     if hook.with_kwargs:
         changed = hook.function(module, args, kwargs, result)
     else:

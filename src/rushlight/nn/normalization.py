@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from rushlight.eager.creation import empty, ones, tensor, zeros
 from rushlight.eager.tensor import Parameter, Tensor
 from rushlight.ir.dtype import int64
 from rushlight.nn import functional, init
 from rushlight.nn.module import Module
+from rushlight.nn.spatial import PerDim
 from rushlight.support.errors import require
 
 
@@ -17,7 +16,7 @@ class LayerNorm(Module):
 
     def __init__(
         self,
-        normalized_shape: Any,
+        normalized_shape: PerDim[int],
         eps: float = 1e-5,
         elementwise_affine: bool = True,
         bias: bool = True,
@@ -55,7 +54,7 @@ class RMSNorm(Module):
 
     def __init__(
         self,
-        normalized_shape: Any,
+        normalized_shape: PerDim[int],
         eps: float | None = None,
         elementwise_affine: bool = True,
         device: object = None,
@@ -124,7 +123,7 @@ class GroupNorm(Module):
 
 
 class ChannelNorm(Module):
-    """What batch norms of all ranks share (Ioffe and Szegedy 2015); `_ranks` are the ranks that inputs may have.
+    """Base of the batch norms (Ioffe and Szegedy 2015); `_ranks` are the ranks that inputs may have.
 
     Running statistics move by `momentum`, or are plain means over all batches when it is None.
     """
@@ -173,7 +172,7 @@ class ChannelNorm(Module):
         """Return the normalised input."""
         ranks = " or ".join([f"{rank}D" for rank in self._ranks])
         require(input.ndim in self._ranks, "A002", f"expected {ranks} input (got {input.ndim}D input)")
-        momentum: Any = 0.0 if self.momentum is None else self.momentum
+        momentum = 0.0 if self.momentum is None else self.momentum
         if self.training and self.track_running_stats and self.num_batches_tracked is not None:
             self.num_batches_tracked.add_(1)
             if self.momentum is None:
@@ -216,7 +215,7 @@ class BatchNorm3d(ChannelNorm):
     _ranks = (5,)
 
 
-def _shape(shape: Any) -> tuple[int, ...]:
+def _shape(shape: PerDim[int]) -> tuple[int, ...]:
     return (shape,) if isinstance(shape, int) else tuple(shape)
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from rushlight.eager.tensor import Tensor
 from rushlight.nn import functional
 from rushlight.nn.module import Module
+from rushlight.nn.spatial import PerDim
 
 
 class MaxPooling(Module):
@@ -16,10 +15,10 @@ class MaxPooling(Module):
 
     def __init__(
         self,
-        kernel_size: Any,
-        stride: Any = None,
-        padding: Any = 0,
-        dilation: Any = 1,
+        kernel_size: PerDim[int],
+        stride: PerDim[int] | None = None,
+        padding: PerDim[int] = 0,
+        dilation: PerDim[int] = 1,
         return_indices: bool = False,
         ceil_mode: bool = False,
     ) -> None:
@@ -73,9 +72,9 @@ class AvgPool1d(Module):
 
     def __init__(
         self,
-        kernel_size: Any,
-        stride: Any = None,
-        padding: Any = 0,
+        kernel_size: PerDim[int],
+        stride: PerDim[int] | None = None,
+        padding: PerDim[int] = 0,
         ceil_mode: bool = False,
         count_include_pad: bool = True,
     ) -> None:
@@ -102,9 +101,9 @@ class AvgPool2d(Module):
 
     def __init__(
         self,
-        kernel_size: Any,
-        stride: Any = None,
-        padding: Any = 0,
+        kernel_size: PerDim[int],
+        stride: PerDim[int] | None = None,
+        padding: PerDim[int] = 0,
         ceil_mode: bool = False,
         count_include_pad: bool = True,
         divisor_override: int | None = None,
@@ -130,7 +129,7 @@ class AvgPool2d(Module):
 class AdaptivePooling(Module):
     """What adaptive pools of all ranks share."""
 
-    def __init__(self, output_size: Any) -> None:
+    def __init__(self, output_size: PerDim[int | None]) -> None:
         super().__init__()
         self.output_size = output_size
 

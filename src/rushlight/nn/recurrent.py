@@ -224,7 +224,7 @@ class RNN(Recurrent):
         weights = self._named("weight_hh", suffix), self._named("bias_hh", suffix)
         return _elman_step(state, projected, *weights, self.nonlinearity)
 
-    def forward(self, input: Tensor, hx: Any = None) -> tuple[Tensor, Tensor]:
+    def forward(self, input: Tensor, hx: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Return the last layer's outputs, and the state at the end."""
         outputs, (hidden,) = self._run(input, None if hx is None else (hx,))
         return outputs, hidden
@@ -238,7 +238,7 @@ class GRU(Recurrent):
     def _step(self, state: State, projected: Tensor, suffix: str) -> State:
         return _gru_step(state, projected, self._named("weight_hh", suffix), self._named("bias_hh", suffix))
 
-    def forward(self, input: Tensor, hx: Any = None) -> tuple[Tensor, Tensor]:
+    def forward(self, input: Tensor, hx: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Return the last layer's outputs, and the state at the end."""
         outputs, (hidden,) = self._run(input, None if hx is None else (hx,))
         return outputs, hidden
@@ -286,7 +286,7 @@ class LSTM(Recurrent):
         weights = self._named("weight_hh", suffix), self._named("bias_hh", suffix)
         return _lstm_step(state, projected, *weights, narrower)
 
-    def forward(self, input: Tensor, hx: Any = None) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+    def forward(self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         """Return the last layer's outputs, and (hidden state, memory) at the end."""
         outputs, (hidden, memory) = self._run(input, hx)
         return outputs, (hidden, memory)
@@ -346,7 +346,7 @@ class RNNCell(Cell):
         super().__init__(input_size, hidden_size, bias, device, dtype)
         self.nonlinearity = nonlinearity
 
-    def forward(self, input: Tensor, hx: Any = None) -> Any:
+    def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
         """Return the next hidden state."""
         return self._next(_elman_step, input, None if hx is None else (hx,), self.nonlinearity)[0]
 
@@ -362,7 +362,7 @@ class LSTMCell(Cell):
     _gates = 4
     _states = 2
 
-    def forward(self, input: Tensor, hx: Any = None) -> tuple[Tensor, Tensor]:
+    def forward(self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, Tensor]:
         """Return the next (hidden state, memory)."""
         hidden, memory = self._next(_lstm_step, input, hx)
         return hidden, memory
@@ -373,6 +373,6 @@ class GRUCell(Cell):
 
     _gates = 3
 
-    def forward(self, input: Tensor, hx: Any = None) -> Any:
+    def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
         """Return the next hidden state."""
         return self._next(_gru_step, input, None if hx is None else (hx,))[0]

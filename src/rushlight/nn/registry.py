@@ -23,7 +23,7 @@ class Registry(Constructed):
     training: bool
     _parameters: dict[str, Parameter | None]
     _buffers: dict[str, Tensor | None]
-    _modules: dict[str, Registry | None]
+    _modules: dict[str, Any]  # modules, whose class is further up, or None
     _non_persistent_buffers_set: set[str]
 
     def __init__(self) -> None:
@@ -43,7 +43,7 @@ class Registry(Constructed):
         hint = did_you_mean(name, self.__dir__())
         raise error("N002", f"{type(self).__name__} has no attribute {name}", hint=hint)
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         tables = self.__dict__
         if isinstance(value, Parameter):
             self._forget(name, ("_buffers", "_modules"))

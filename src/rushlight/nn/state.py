@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from rushlight.eager.autograd.modes import no_grad
 from rushlight.eager.autograd.node import RemovableHandle, add_hook
@@ -21,7 +21,7 @@ class StateDict(OrderedDict[str, Any]):
 
     _metadata: OrderedDict[str, dict[str, Any]]
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, **kwargs: object) -> None:
         super().__init__(*args, **kwargs)
         self._metadata = OrderedDict()
 
@@ -49,7 +49,10 @@ class ModuleState(ModuleTree):
     def state_dict(
         self, *, destination: StateDict | None = None, prefix: str = "", keep_vars: bool = False
     ) -> StateDict:
-        """Return parameters and persistent buffers by dotted name, detached (unless `keep_vars`) but not copied."""
+        """Return parameters and persistent buffers by dotted name.
+
+        They are not copied, and detached unless `keep_vars`.
+        """
         entries = StateDict() if destination is None else destination
         metadata = getattr(entries, "_metadata", None)
         local = {"version": self._version}
@@ -60,8 +63,7 @@ class ModuleState(ModuleTree):
         self._save_to_state_dict(entries, prefix, keep_vars)
         for name, module in self._modules.items():
             if module is not None:
-                inner = cast(ModuleState, module)
-                inner.state_dict(destination=entries, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
+                module.state_dict(destination=entries, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
         for hook in self._state_dict_hooks.values():
             hook(self, entries, prefix, local)
         return entries
@@ -74,7 +76,7 @@ class ModuleState(ModuleTree):
         if type(self).get_extra_state is not ModuleState.get_extra_state:
             destination[prefix + EXTRA_STATE] = self.get_extra_state()
 
-    def _own_state(self) -> list[tuple[str, Any]]:
+    def _own_state(self) -> list[tuple[str, Tensor | None]]:
         volatile = self._non_persistent_buffers_set
         kept = [(name, buffer) for name, buffer in self._buffers.items() if name not in volatile]
         return [*self._parameters.items(), *kept]
@@ -90,7 +92,9 @@ class ModuleState(ModuleTree):
     def load_state_dict(
         self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
     ) -> IncompatibleKeys:
-        """Copy a state dict's tensors into the parameters and buffers; with `assign`, take them in their place.
+        """Copy a state dict's tensors into the parameters and buffers.
+
+        With `assign` the tensors replace them instead.
 
         Nothing is copied unless everything fits (P004): no missing or unexpected keys (when `strict`), equal shapes.
         """
@@ -98,7 +102,7 @@ class ModuleState(ModuleTree):
             isinstance(state_dict, Mapping), "A001", "load_state_dict: takes a dict", given=type(state_dict).__name__
         )
         given = OrderedDict(state_dict)
-        metadata: dict[str, Any] = getattr(state_dict, "_metadata", None) or {}
+        metadata: dict[str, dict[str, object]] = getattr(state_dict, "_metadata", None) or {}
         loading = _Loading(given, metadata, strict, assign)
         loading.visit(self, "")
         incompatible = IncompatibleKeys(loading.missing, loading.unexpected)
@@ -118,7 +122,7 @@ class ModuleState(ModuleTree):
 
     def _load_from_state_dict(
         self,
-        state_dict: dict[str, Any],
+        state_dict: dict[str, object],
         prefix: str,
         local_metadata: dict[str, Any],
         strict: bool,
@@ -126,7 +130,9 @@ class ModuleState(ModuleTree):
         unexpected_keys: list[str],
         error_msgs: list[str],
     ) -> None:
-        """Compare this module's own entries with a state dict's; `local_metadata["accepted"]` collects what to do.
+        """Compare this module's own entries with a state dict's.
+
+        `local_metadata["accepted"]` collects the functions that load them, for when everything fits.
 
         Override it to read older versions (`local_metadata.get("version")`): change `state_dict`, then call it.
         """
@@ -165,7 +171,10 @@ class ModuleState(ModuleTree):
         return add_hook(self._hooks_to_fill("_state_dict_hooks"), hook)
 
     def register_load_state_dict_pre_hook(self, hook: Callable[..., object]) -> RemovableHandle:
-        """Call a hook with the module and the arguments of `_load_from_state_dict` before the module takes its part."""
+        """Call `hook(module, *args)` before the module loads its own entries.
+
+        `args` are the arguments of `_load_from_state_dict`.
+        """
         return add_hook(self._hooks_to_fill("_load_state_dict_pre_hooks"), hook)
 
     def register_load_state_dict_post_hook(self, hook: Callable[..., object]) -> RemovableHandle:
@@ -176,7 +185,9 @@ class ModuleState(ModuleTree):
 class _Loading:
     """One call of load_state_dict: what each module said."""
 
-    def __init__(self, given: dict[str, Any], metadata: Mapping[str, Any], strict: bool, assign: bool) -> None:
+    def __init__(
+        self, given: dict[str, object], metadata: Mapping[str, Mapping[str, object]], strict: bool, assign: bool
+    ) -> None:
         self.given = given
         self.metadata = metadata
         self.strict = strict
@@ -195,7 +206,7 @@ class _Loading:
         )
         for name, child in module._modules.items():
             if child is not None:
-                self.visit(cast(ModuleState, child), f"{prefix}{name}.")
+                self.visit(child, f"{prefix}{name}.")
         self.visited.append((module, prefix))
 
     def key_problems(self) -> list[str]:
@@ -208,7 +219,7 @@ class _Loading:
         ]
 
 
-def _misfit(key: str, tensor: Any, given: Any) -> str | None:
+def _misfit(key: str, tensor: Tensor, given: object) -> str | None:
     if not isinstance(given, Tensor):
         return f'While copying the parameter named "{key}", expected a Tensor but received {type(given).__name__}'
     if tuple(tensor.shape) == tuple(given.shape):
@@ -219,7 +230,7 @@ def _misfit(key: str, tensor: Any, given: Any) -> str | None:
     )
 
 
-def _accept(module: ModuleState, name: str, given: Any, assign: bool) -> Callable[[], None]:
+def _accept(module: ModuleState, name: str, given: object, assign: bool) -> Callable[[], None]:
     def copy() -> None:
         getattr(module, name).copy_(given)
 

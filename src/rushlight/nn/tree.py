@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Self, cast
+from typing import Any, Self, TypeVar
 
 from rushlight.eager.boundary import checked
 from rushlight.eager.tensor import Parameter, Tensor
 from rushlight.nn.registry import Registry
 from rushlight.support.errors import fail, require
 
-Named = Iterator[tuple[str, Any]]
+T = TypeVar("T")
+Named = Iterator[tuple[str, T]]
 
 
 class ModuleTree(Registry):
     """A registry whose entries, and those of all registries below it, can be visited by dotted name."""
 
-    def named_children(self) -> Iterator[tuple[str, Any]]:
+    def named_children(self) -> Named[Any]:
         """Yield direct submodules with their names, each once."""
         seen: set[int] = set()
         for name, module in self._modules.items():
@@ -28,9 +29,11 @@ class ModuleTree(Registry):
         """Yield direct submodules, each once."""
         return (module for _, module in self.named_children())
 
-    def named_modules(self, memo: set[Any] | None = None, prefix: str = "", remove_duplicate: bool = True) -> Named:
+    def named_modules(
+        self, memo: set[Registry] | None = None, prefix: str = "", remove_duplicate: bool = True
+    ) -> Named[Any]:
         """Yield this module and all below it with their dotted names, parents first."""
-        seen: set[Any] = set() if memo is None else memo
+        seen: set[Registry] = set() if memo is None else memo
         if self in seen:
             return
         if remove_duplicate:
@@ -39,29 +42,31 @@ class ModuleTree(Registry):
         for name, module in self._modules.items():
             if module is not None:
                 inner = f"{prefix}.{name}" if prefix else name
-                yield from cast(ModuleTree, module).named_modules(seen, inner, remove_duplicate)
+                yield from module.named_modules(seen, inner, remove_duplicate)
 
     def modules(self) -> Iterator[Any]:
         """Yield this module and all below it, each once."""
         return (module for _, module in self.named_modules())
 
-    def named_parameters(self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True) -> Named:
+    def named_parameters(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Named[Parameter]:
         """Yield parameters with their dotted names; one that is shared comes once, under its first name."""
         return self._named_members("_parameters", prefix, recurse, remove_duplicate)
 
-    def parameters(self, recurse: bool = True) -> Iterator[Any]:
+    def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
         """Yield parameters, each once."""
         return (param for _, param in self.named_parameters(recurse=recurse))
 
-    def named_buffers(self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True) -> Named:
+    def named_buffers(self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True) -> Named[Tensor]:
         """Yield buffers with their dotted names; one that is shared comes once, under its first name."""
         return self._named_members("_buffers", prefix, recurse, remove_duplicate)
 
-    def buffers(self, recurse: bool = True) -> Iterator[Any]:
+    def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
         """Yield buffers, each once."""
         return (buffer for _, buffer in self.named_buffers(recurse=recurse))
 
-    def _named_members(self, table: str, prefix: str, recurse: bool, remove_duplicate: bool) -> Named:
+    def _named_members(self, table: str, prefix: str, recurse: bool, remove_duplicate: bool) -> Named[Any]:
         seen: set[int] = set()
         owners = self.named_modules(None, prefix, remove_duplicate) if recurse else [(prefix, self)]
         for owner_name, owner in owners:
@@ -98,7 +103,7 @@ class ModuleTree(Registry):
             fail("N002", f"{target} is not a buffer")
         return owner._buffers[name]
 
-    def _member(self, target: str, kind: type[Any]) -> Any:
+    def _member(self, target: str, kind: type[T]) -> T:
         path, _, name = target.rpartition(".")
         owner = self.get_submodule(path)
         member = getattr(owner, name)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from rushlight.eager.tensor import Tensor
 from rushlight.nn import functional
 from rushlight.nn.module import Module
+from rushlight.nn.spatial import PerDim
 
 
 class Upsample(Module):
@@ -14,8 +13,8 @@ class Upsample(Module):
 
     def __init__(
         self,
-        size: Any = None,
-        scale_factor: Any = None,
+        size: PerDim[int] | None = None,
+        scale_factor: PerDim[float] | None = None,
         mode: str = "nearest",
         align_corners: bool | None = None,
         recompute_scale_factor: bool | None = None,
@@ -45,12 +44,12 @@ class Upsample(Module):
 class UpsamplingNearest2d(Upsample):
     """Upsample of two spatial dims by the nearest element."""
 
-    def __init__(self, size: Any = None, scale_factor: Any = None) -> None:
+    def __init__(self, size: PerDim[int] | None = None, scale_factor: PerDim[float] | None = None) -> None:
         super().__init__(size, scale_factor, mode="nearest")
 
 
 class UpsamplingBilinear2d(Upsample):
     """Upsample of two spatial dims by means of neighbours, with aligned corners."""
 
-    def __init__(self, size: Any = None, scale_factor: Any = None) -> None:
+    def __init__(self, size: PerDim[int] | None = None, scale_factor: PerDim[float] | None = None) -> None:
         super().__init__(size, scale_factor, mode="bilinear", align_corners=True)
