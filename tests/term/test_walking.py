@@ -4,7 +4,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.term.languages import OPS, apply, leaf, rebuild
 
-from rushlight.term import Any, Pattern, Rule, Rules, Term, leaves, map_terms, match, postorder, rewrite, substitute
+from rushlight.term import (
+    Pattern,
+    Rule,
+    Rules,
+    Term,
+    Wildcard,
+    leaves,
+    map_terms,
+    match,
+    postorder,
+    rewrite,
+    substitute,
+)
 
 
 def chain_of(length: int) -> Term:
@@ -79,23 +91,25 @@ def test_substitution_is_simultaneous(root):
 
 def test_matching_binds_names_once():
     x, y = leaf("x"), leaf("y")
-    square = Pattern(OPS["mul"], (Any("x"), Any("x")))
+    square = Pattern(OPS["mul"], (Wildcard("x"), Wildcard("x")))
     assert match(square, apply("mul", x, x)) == {"x": x}
     assert match(square, apply("mul", x, y)) is None
     assert match(square, apply("add", x, x)) is None
-    constant = Any("c", where=lambda term: term.op is OPS["leaf"] and term.attr("value") == 0)
-    assert match(Pattern(OPS["add"], (Any("x"), constant)), apply("add", x, leaf(0))) == {"x": x, "c": leaf(0)}
-    assert match(Pattern(OPS["add"], (Any("x"), constant)), apply("add", x, y)) is None
-    assert match(Pattern(OPS["neg"], (Any("x"),)), apply("call", x, y)) is None
+    constant = Wildcard("c", where=lambda term: term.op is OPS["leaf"] and term.attr("value") == 0)
+    assert match(Pattern(OPS["add"], (Wildcard("x"), constant)), apply("add", x, leaf(0))) == {"x": x, "c": leaf(0)}
+    assert match(Pattern(OPS["add"], (Wildcard("x"), constant)), apply("add", x, y)) is None
+    assert match(Pattern(OPS["neg"], (Wildcard("x"),)), apply("call", x, y)) is None
 
 
-NEG_NEG = Rule("neg-neg", Pattern(OPS["neg"], (Pattern(OPS["neg"], (Any("x"),)),)), lambda x: x)
+NEG_NEG = Rule("neg-neg", Pattern(OPS["neg"], (Pattern(OPS["neg"], (Wildcard("x"),)),)), lambda x: x)
 ADD_ZERO = Rule(
     "add-zero",
-    Pattern(OPS["add"], (Any("x"), Any("zero", where=lambda term: term.attrs == (("value", 0),)))),
+    Pattern(OPS["add"], (Wildcard("x"), Wildcard("zero", where=lambda term: term.attrs == (("value", 0),)))),
     lambda x, zero: x,
 )
-LOOSE = Rule("mul-is-add", Pattern(OPS["mul"], (Any("x"), Any("y"))), lambda x, y: apply("add", x, y), exact=False)
+LOOSE = Rule(
+    "mul-is-add", Pattern(OPS["mul"], (Wildcard("x"), Wildcard("y"))), lambda x, y: apply("add", x, y), exact=False
+)
 
 
 @settings(deadline=None)
@@ -119,7 +133,7 @@ def test_loose_rules_run_only_when_asked_for():
 
 
 def test_a_rule_may_decline():
-    rules = Rules((Rule("never", Pattern(OPS["neg"], (Any("x"),)), lambda x: None), NEG_NEG))
+    rules = Rules((Rule("never", Pattern(OPS["neg"], (Wildcard("x"),)), lambda x: None), NEG_NEG))
     assert rewrite([chain_of(3)], rules, rebuild) == [chain_of(1)]
 
 

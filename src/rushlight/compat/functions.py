@@ -12,24 +12,31 @@ from rushlight.eager.dispatch import dispatch
 from rushlight.eager.indexing import nonzero_places
 from rushlight.eager.overloads import spread_attributes
 from rushlight.eager.tensor import Tensor
+from rushlight.eager.tensor_meta import Size
 from rushlight.ops.record import OPERATORS
 from rushlight.support.errors import require
 
 
 @checked
 def max(input: Tensor, dim: object = None, keepdim: bool = False) -> Any:
-    """Return the largest element; with a dim, values and indices along it; with a tensor, the larger of each pair."""
+    """Return the largest element.
+
+    With a dim, return values and indices along it; with a tensor, the larger of each pair.
+    """
     return input.max(dim, keepdim)
 
 
 @checked
 def min(input: Tensor, dim: object = None, keepdim: bool = False) -> Any:
-    """Return the smallest element; with a dim, values and indices along it; with a tensor, the smaller of each pair."""
+    """Return the smallest element.
+
+    With a dim, return values and indices along it; with a tensor, the smaller of each pair.
+    """
     return input.min(dim, keepdim)
 
 
 @checked
-def einsum(equation: str, *operands: object) -> Any:
+def einsum(equation: str, *operands: object) -> Tensor:
     """Return the sum of products that an equation in Einstein's notation says: `einsum("ij,jk->ik", a, b)`."""
     listed = operands[0] if len(operands) == 1 and isinstance(operands[0], list | tuple) else operands
     return OPERATORS["einsum"](equation, tuple(listed))
@@ -37,19 +44,22 @@ def einsum(equation: str, *operands: object) -> Any:
 
 @checked
 def where(condition: Tensor, input: object = None, other: object = None) -> Any:
-    """Return elements of one where the condition holds and of the other elsewhere; alone, the places where it holds."""
+    """Return elements of `input` where the condition holds, and of `other` elsewhere.
+
+    With the condition alone, return the indices where it holds.
+    """
     if input is None and other is None:
         return tuple(nonzero_places(condition != 0))
     return ops.where(condition, input, other)
 
 
 @checked
-def broadcast_shapes(*shapes: Sequence[int] | int) -> Any:
+def broadcast_shapes(*shapes: Sequence[int] | int) -> Size:
     """Return the shape that tensors of these shapes broadcast to; an int is the shape of a vector."""
     return ops.broadcast_to(ops.zeros((), device="meta"), ()).shape if not shapes else _broadcast_shape(shapes)
 
 
-def _broadcast_shape(shapes: Sequence[Sequence[int] | int]) -> Any:
+def _broadcast_shape(shapes: Sequence[Sequence[int] | int]) -> Size:
     sizes = [integers(shape) for shape in shapes]
     total = ops.zeros(sizes[0], device="meta")
     for shape in sizes[1:]:
@@ -89,7 +99,10 @@ def atleast_1d(*tensors: Any) -> Any:
 
 @checked
 def atleast_2d(*tensors: Any) -> Any:
-    """Return a tensor with at least two dims, new ones in front; a tuple for several tensors, or a list of them."""
+    """Return a tensor with at least two dims, new ones in front.
+
+    For several tensors, or a list of them, return a tuple.
+    """
     return _of_each(tensors, lambda tensor: tensor if tensor.ndim >= 2 else tensor.reshape(1, *(tensor.shape or (1,))))
 
 
@@ -133,7 +146,7 @@ def std(
 @checked
 def var_mean(
     input: Tensor, dim: object = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: object = None
-) -> Any:
+) -> tuple[Tensor, Tensor]:
     """Return the variance, as `var`, and the mean."""
     operand = required_operand(input)
     return dispatch(OPERATORS["var_mean"], (operand,), spread_attributes(dim, unbiased, keepdim, correction))

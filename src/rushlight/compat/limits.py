@@ -23,7 +23,7 @@ class FloatLimits:
     resolution: float
     dtype: str
 
-    def __init__(self, type: Any = None) -> None:
+    def __init__(self, type: object = None) -> None:
         element = default_dtype() if type is None else element_type(type)
         assert element is not None
         element = real_dtype(element)

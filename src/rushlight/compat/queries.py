@@ -33,19 +33,19 @@ def is_complex(input: Tensor) -> bool:
 
 
 @checked
-def numel(input: Tensor) -> Any:
+def numel(input: Tensor) -> int:
     """Return the number of a tensor's elements."""
     return input.numel()
 
 
 @checked
-def allclose(input: Any, other: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> bool:
+def allclose(input: Tensor, other: object, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> bool:
     """Return whether all elements are close: `|input - other| <= atol + rtol * |other|`."""
     return bool(isclose(input, other, rtol, atol, equal_nan).all())
 
 
 @checked
-def equal(input: Any, other: Any) -> bool:
+def equal(input: Tensor, other: Any) -> bool:
     """Return whether two tensors have one shape and equal elements."""
     input, other = required_tensor(input), required_tensor(other)
     return tuple(input.shape) == tuple(other.shape) and bool((input == other).all())

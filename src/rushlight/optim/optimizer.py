@@ -225,5 +225,5 @@ def _fitted(name: str, value: Any, param: Tensor) -> Any:
     if isinstance(value, Tensor):
         return value.to(device=param.device, dtype=param.dtype if param.dtype.is_floating_point else None).clone()
     if isinstance(value, Mapping):
-        return {key: _fitted(str(key), item, param) for key, item in cast(Mapping[Any, Any], value).items()}
+        return {key: _fitted(str(key), entry, param) for key, entry in value.items()}
     return copy.deepcopy(value)

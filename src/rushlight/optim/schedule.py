@@ -86,7 +86,7 @@ class LRScheduler(Constructed):
                 group["lr"] = value
         self._last_lr: list[float] = [group["lr"] for group in self.optimizer.param_groups]
 
-    def _rates(self) -> list[Any]:
+    def _rates(self) -> list[float]:
         return [group["lr"] for group in self.optimizer.param_groups]
 
 
@@ -122,7 +122,7 @@ class LambdaLR(LRScheduler):
         return [base * function(self.last_epoch) for function, base in pairs]
 
 
-def _attributes(function: Any) -> dict[str, Any] | None:
+def _attributes(function: object) -> dict[str, Any] | None:
     return None if hasattr(function, "__code__") else dict(getattr(function, "__dict__", {}))
 
 

@@ -1,6 +1,6 @@
 """Immutable typed nodes: the one data structure that sizes, scalar code and tensor graphs are written in."""
 
-from rushlight.term.rewrite import Any, Pattern, Rule, Rules, match, rewrite
+from rushlight.term.rewrite import Pattern, Rule, Rules, Wildcard, match, rewrite
 from rushlight.term.term import (
     Attrs,
     Op,
@@ -25,7 +25,6 @@ from rushlight.term.text import (
 from rushlight.term.walk import leaves, map_terms, postorder, substitute
 
 __all__ = [
-    "Any",
     "Attrs",
     "FormatsAtoms",
     "Language",
@@ -37,6 +36,7 @@ __all__ = [
     "Rules",
     "Term",
     "TermSyntaxError",
+    "Wildcard",
     "attr_key",
     "forget_dead",
     "format_terms",

@@ -14,7 +14,7 @@ T = TypeVar("T", bound=Term)
 
 
 @frozen
-class Any:
+class Wildcard:
     """Matches every term and binds it to a name; the same name twice must match the same term.
 
     `where` restricts it, for example to constants.
@@ -26,22 +26,25 @@ class Any:
 
 @frozen
 class Pattern:
-    """Matches a term of one op whose operands match; `where` looks at the whole term (its attributes, its type)."""
+    """Matches a term of one op whose operands match.
+
+    `where` restricts the whole term, its attributes and type.
+    """
 
     op: Op
-    operands: tuple[Pattern | Any, ...]
+    operands: tuple[Pattern | Wildcard, ...]
     where: Callable[[Term], bool] | None = None
 
 
-def match(pattern: Pattern | Any, term: Term) -> dict[str, Term] | None:
+def match(pattern: Pattern | Wildcard, term: Term) -> dict[str, Term] | None:
     """The bindings under which `pattern` is `term`, or None."""
     bindings: dict[str, Term] = {}
-    stack: list[tuple[Pattern | Any, Term]] = [(pattern, term)]
+    stack: list[tuple[Pattern | Wildcard, Term]] = [(pattern, term)]
     while stack:
         part, found = stack.pop()
         if part.where is not None and not part.where(found):
             return None
-        if isinstance(part, Any):
+        if isinstance(part, Wildcard):
             if bindings.setdefault(part.name, found) is not found:
                 return None
             continue

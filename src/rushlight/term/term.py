@@ -49,7 +49,7 @@ class Term:
     attrs: Attrs
     type: Any
 
-    def __init__(self, op: Op, operands: tuple[Any, ...], attrs: Attrs, type: Any) -> None:
+    def __init__(self, op: Op, operands: tuple[object, ...], attrs: Attrs, type: object) -> None:
         _set_op(self, op)
         _set_operands(self, operands)
         _set_attrs(self, attrs)
@@ -72,7 +72,7 @@ class Term:
         return self
 
 
-def slot_setter(cls: type, name: str) -> Callable[[Any, object], None]:
+def slot_setter(cls: type, name: str) -> Callable[[object, object], None]:
     """What sets the slot `name` of an instance that refuses assignment: three times as fast as object.__setattr__."""
     return cls.__dict__[name].__set__
 
@@ -83,8 +83,11 @@ _set_attrs, _set_type = slot_setter(Term, "attrs"), slot_setter(Term, "type")
 T = TypeVar("T", bound=Term)
 
 
-def attr_key(value: Any) -> Any:
-    """A dict key under which 1, True and 1.0, and 0.0 and -0.0, differ; NaNs are equal when their bits are."""
+def attr_key(value: Any) -> object:
+    """A dict key under which 1, True and 1.0 differ, and 0.0 and -0.0.
+
+    NaNs are equal when their bits are.
+    """
     kind = value.__class__
     if kind is str:
         return value
@@ -102,10 +105,10 @@ class _InternedRef(weakref.ref[Term]):
 
     __slots__ = ("key",)
 
-    key: Any
+    key: object
 
 
-_table: dict[Any, _InternedRef] = {}
+_table: dict[object, _InternedRef] = {}
 _table_lock = threading.RLock()  # a finaliser of the garbage collector may make terms inside
 # References to terms that died. A callback in Python would run anywhere, and lose an interrupt that arrives in it; this
 # one is a method of C, and the next new term drops the entries.
@@ -131,13 +134,13 @@ def _forget(ref: _InternedRef) -> None:
             del _table[ref.key]
 
 
-def interned(cls: type[T], op: Op, operands: tuple[Any, ...], attrs: Attrs, type: Any) -> T:
+def interned(cls: type[T], op: Op, operands: tuple[object, ...], attrs: Attrs, type: object) -> T:
     """The one term of class `cls` with these parts. Operands are compared by identity, attributes by `attr_key`."""
     key = (cls, op, operands, attr_key(attrs), type) if attrs else (cls, op, operands, type)
     return interned_at(key, cls, op, operands, attrs, type)
 
 
-def interned_at(key: Any, cls: type[T], op: Op, operands: tuple[Any, ...], attrs: Attrs, type: Any) -> T:
+def interned_at(key: object, cls: type[T], op: Op, operands: tuple[object, ...], attrs: Attrs, type: object) -> T:
     """`interned` for a language that has a shorter key: one that tells its terms, and those of others, apart.
 
     `dict.setdefault` is the single atomic step: two threads that race get the same object.

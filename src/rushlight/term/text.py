@@ -27,15 +27,18 @@ class TermSyntaxError(ValueError):
 class FormatsAtoms(Protocol):
     """What prints the values of a language."""
 
-    def format_atom(self, value: Any) -> str | None:
-        """Text of an attribute value or a type that is not a plain literal, starting with a letter; None if unknown."""
+    def format_atom(self, value: object) -> str | None:
+        """Text of an attribute value or a type that is not a plain literal; None if unknown.
+
+        The text starts with a letter.
+        """
         ...
 
 
 class ReadsAtoms(Protocol):
     """What reads the values of a language."""
 
-    def parse_atom(self, word: str, reader: Reader) -> Any:
+    def parse_atom(self, word: str, reader: Reader) -> object:
         """The value of the atom that starts with `word`; may read on from `reader`."""
         ...
 
@@ -43,7 +46,7 @@ class ReadsAtoms(Protocol):
 class Language(FormatsAtoms, ReadsAtoms, Protocol):
     """What the printer and the parser of whole terms need to know of a language."""
 
-    def make(self, op: str, operands: tuple[Any, ...], attrs: Attrs, type: Any) -> Any:
+    def make(self, op: str, operands: tuple[Term, ...], attrs: Attrs, type: object) -> Term:
         """The term of op `op`."""
         ...
 
@@ -116,8 +119,8 @@ class Reader:
             return self.language.parse_atom(token, self)
         raise TermSyntaxError(f"expected a value, found {token!r}")
 
-    def _items(self, close: str) -> tuple[Any, ...]:
-        items: list[Any] = []
+    def _items(self, close: str) -> tuple[object, ...]:
+        items: list[object] = []
         while not self.accept(close):
             items.append(self.value())
             if not self.accept(","):
@@ -126,10 +129,10 @@ class Reader:
         return tuple(items)
 
 
-_CONSTANTS: dict[str, Any] = {"none": None, "true": True, "false": False, "inf": math.inf, "nan": math.nan}
+_CONSTANTS: dict[str, object] = {"none": None, "true": True, "false": False, "inf": math.inf, "nan": math.nan}
 
 
-def format_value(value: Any, language: FormatsAtoms) -> str:
+def format_value(value: object, language: FormatsAtoms) -> str:
     """Text of an attribute value that `Reader.value` reads back equal."""
     if value is None:
         return "none"
@@ -171,21 +174,21 @@ def format_terms(roots: Iterable[Term], language: Language, names: Mapping[Term,
     return lines
 
 
-def parse_line(line: str, names: Mapping[str, Any], language: Language) -> tuple[str, Any]:
+def parse_line(line: str, names: Mapping[str, Term], language: Language) -> tuple[str, Term]:
     """The name and the term of one line."""
     reader = Reader(line, language)
     name = reader.next()
     reader.expect("=")
     op = reader.next()
     reader.expect("(")
-    operands: list[Any] = []
+    operands: list[Term] = []
     while not reader.accept(")"):
         ref = reader.next()
         if ref not in names:
             raise TermSyntaxError(f"{ref} is used before it is defined, in: {line.strip()}")
         operands.append(names[ref])
         reader.accept(",")
-    attrs: list[tuple[str, Any]] = []
+    attrs: list[tuple[str, object]] = []
     if reader.accept("{"):
         while not reader.accept("}"):
             key = reader.next()
@@ -202,11 +205,11 @@ def parse_line(line: str, names: Mapping[str, Any], language: Language) -> tuple
 def parse_terms(
     lines: Iterable[str],
     language: Language,
-    names: Mapping[str, Any] | None = None,
-    seen: Callable[[Any], None] | None = None,
-) -> list[Any]:
+    names: Mapping[str, Term] | None = None,
+    seen: Callable[[Term], None] | None = None,
+) -> list[Term]:
     """The roots that the lines' `return` names; `seen` is called with each term in order."""
-    known: dict[str, Any] = dict(names or {})
+    known: dict[str, Term] = dict(names or {})
     for line in lines:
         text = line.strip()
         if not text:
