@@ -1,6 +1,8 @@
 """LLVM IR of micro-kernels and packing, for register tiles small enough to read (docs/compiler/micro-kernel.md)."""
 
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -41,3 +43,13 @@ def test_packing_reads_well(golden):
     golden("pack-b-f32-x86-64-v3.ll", emit_pack_b_panel(tile, "pack_b", transposed=False))
     golden("pack-b-bf16-x86-64-v4.ll", emit_pack_b_panel(small_tile("bfloat16", 64), "pack_b", transposed=False))
     golden("compensation-int8-x86-64-v4.ll", emit_compensation(small_tile("int8", 64), "compensation"))
+
+
+def test_the_page_on_the_micro_kernel_quotes_the_golden_text():
+    golden_lines = (
+        (Path(__file__).parent / "golden" / "micro-f32-x86-64-v3.ll").read_text(encoding="utf-8").splitlines()
+    )
+    page = (Path(__file__).parents[2] / "docs" / "compiler" / "micro-kernel.md").read_text(encoding="utf-8")
+    quoted = [line for block in re.findall(r"```llvm\n(.*?)```", page, re.S) for line in block.splitlines()]
+    assert len(quoted) > 30
+    assert [line for line in quoted if line not in golden_lines] == []

@@ -106,7 +106,7 @@ class FunctionBuilder:
 
     @contextmanager
     def when(self, condition: str, label: str, after: str) -> Generator[None]:
-        """A block `label` that runs if the condition holds; then the block `after`."""
+        """A block `label` that runs if the condition holds, then the block `after`."""
         self.branch(condition, label, after)
         self.block(label)
         yield
@@ -138,11 +138,12 @@ class FunctionBuilder:
         before: str = "",
         opens_after: bool = True,
     ) -> Generator[Loop]:
-        """A loop of `index` from `start` while it is below `end`; then the block `after`, by default `<label>_end`.
+        """A loop of `index` from `start` while it is below `end`.
 
-        It tests after each iteration, so it runs at least once, or not at all if the condition `skip` holds. The body
-        sets `next` of each carried value. If the block `before` has branched to the loop already, no branch is added;
-        without `opens_after` the caller opens the block `after` later.
+        The block `after` follows, by default `<label>_end`. The loop tests after each iteration, so it runs at least
+        once, or not at all if the condition `skip` holds. The body sets `next` of each carried value. If the block
+        `before` has branched to the loop already, no branch is added; without `opens_after` the caller opens the block
+        `after` later.
         """
         loop = Loop(self, label, [Carried(index, "i64", str(start)), *carried], skip, after or f"{label}_end")
         loop.advance_by = f"add i64 {loop.index}, {step}"
@@ -216,7 +217,7 @@ class Loop:
         return self.next[name]
 
     def test(self) -> str:
-        """The condition of the loop's branch; emitted at the first call, at the end of the body at the latest."""
+        """The condition of the branch; emitted at the first call, at the end of the body at the latest."""
         if not self._test:
             self.advance()
             self._test = self.code.let(f"{self.carried[0].name}_test", self.test_by)

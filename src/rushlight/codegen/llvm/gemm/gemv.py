@@ -38,7 +38,7 @@ _A_PARAMETERS = "ptr noalias readonly %a, i64 %a_per_k, i64 %a_step"
 
 
 def _begin_block(code: FunctionBuilder, tile: GemmTile, block: Loop) -> str:
-    """Defines `%a_block`, where a block of the loop over k starts in `a`; returns the block's number of steps."""
+    """Defines `%a_block`, the address of a block of k in `a`; returns the block's number of steps."""
     left = code.let("k_left", f"sub i64 %k, {block.index}")
     steps = code.minimum("steps", left, tile.kc)
     block.test()
@@ -113,7 +113,7 @@ def _sum_columns(code: FunctionBuilder, tile: GemmTile, k0: str, steps: str) -> 
 
 
 def _add_square(code: FunctionBuilder, tile: GemmTile, k0: str, first_step: str) -> str:
-    """Adds the products of a square of columns and steps along k to `%sum0`, step by step; returns the sums."""
+    """Adds the products of a square of columns and steps along k to `%sum0`; returns the sums."""
     k = code.let("k_at", f"add i64 {k0}, {first_step}")
     columns: list[str] = []
     for lane in range(tile.lanes):
@@ -179,7 +179,7 @@ def emit_rows(tile: GemmTile, name: str) -> str:
 def _add_steps(
     code: FunctionBuilder, tile: GemmTile, label: str, rows: int, steps: tuple[str, str], after: str
 ) -> None:
-    """Adds the products of the steps along k from the first to the last, `rows` at a time, to the sums of a strip."""
+    """Adds the products of a range of steps along k to the sums of a strip, `rows` steps at a time."""
     first, end = steps
     none = code.let(f"{label}_none", f"icmp sge i64 {first}, {end}")
     with code.loop(*(f"{label}_turn", f"{label}_t", end), start=first, step=rows, skip=none, after=after) as turn:
@@ -240,10 +240,10 @@ def split_columns(code: FunctionBuilder, tile: GemmTile, columns: str) -> None:
 def for_each_vector(
     code: FunctionBuilder, tile: GemmTile, label: str, body: Callable[[str, str, str | None], None], after: str
 ) -> None:
-    """Runs `body(prefix, column, mask)` on each vector of the columns of `split_columns`; then the block `after`.
+    """Runs `body(prefix, column, mask)` on each vector of the columns of `split_columns`.
 
-    `prefix` begins the names of values, `column` is the vector's first column. The body appears twice in the code, so
-    that whole vectors need no mask.
+    The block `after` follows. `prefix` begins the names of values, `column` is the vector's first column. The body
+    appears twice in the code, so that whole vectors need no mask.
     """
     code.jump(f"{label}_across")
     code.block(f"{label}_across")
@@ -282,7 +282,7 @@ def emit_panels(tile: GemmTile, name: str) -> str:
 
 
 def _panel_addresses(code: FunctionBuilder, tile: GemmTile, first_column: str) -> list[tuple[str, str]]:
-    """Defines `%panel0` and so on, a group's panels of `b`; returns address in `c` and mask of each of their vectors.
+    """Defines `%panel0` and so on, the panels of a group; returns each vector's address in `c` and mask.
 
     A panel that does not exist has no active columns, and reads the group's first panel of `b`.
     """

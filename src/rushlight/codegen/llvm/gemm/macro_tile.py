@@ -344,7 +344,7 @@ def _emit_edge(tile: GemmTile, name: str) -> str:
 
 
 def _branch_to_part_kernels(code: FunctionBuilder, tile: GemmTile, name: str, vector: str) -> None:
-    """Leaves all rows of fewer vectors to the full kernel for these, if there is one; else goes on to `pieces`."""
+    """Calls the full kernel for fewer vectors, if it fits the edge; else goes on to `pieces`."""
     kernels = part_kernels(tile)
     rows_all = code.let("rows_all", f"icmp eq i64 %rows, {tile.mr}")
     steps_full = code.let("steps_full", f"icmp uge i64 %steps, {tile.unroll}")

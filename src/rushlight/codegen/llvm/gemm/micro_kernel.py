@@ -191,10 +191,11 @@ def _emit_edge(kernel: MicroKernel, name: str) -> str:
 
 
 def _prefetch_step(code: FunctionBuilder, tile: GemmTile, line: str, after: str) -> str:
-    """Prefetches the lines of one step of a panel into the second-level cache; returns the address of the next step.
+    """Prefetches the lines of one step of a panel; returns the address of the next step.
 
-    The first-level cache is full of the current panel. The address of a prefetch is the last byte of a line: a panel
-    that starts within a line shares it with its predecessor, and its last one with its successor.
+    They go to the second-level cache: the first is full of the current panel. The address of a prefetch is the last
+    byte of a line: a panel that starts within a line shares it with its predecessor, and its last one with its
+    successor.
     """
     for member in range(tile.group):
         name = f"{line[1:]}_row{member}"

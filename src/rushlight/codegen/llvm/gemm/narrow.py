@@ -123,7 +123,7 @@ def _add_step(
 
 
 def _write_rows(code: FunctionBuilder, tile: GemmTile, columns: int, together: int, first_panel: str) -> None:
-    """Stores the sums of a group of panels row by row, or adds them to `c`; sums of panels that do not exist stay."""
+    """Stores the sums of a group of panels row by row, or adds them to `c`, for panels that exist."""
     left = code.let("panels_left", f"sub i64 %panels, {first_panel}")
     panels = code.minimum("panels_here", left, together)
     rows = code.let("rows", f"mul i64 {panels}, {tile.mr}")

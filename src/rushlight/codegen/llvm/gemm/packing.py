@@ -1,7 +1,8 @@
-"""Packs blocks of `a` and panels of `b` inside the core, in the order in which the micro-kernels read them.
+"""Packs blocks of `a` and panels of `b` in the order in which the micro-kernels read them.
 
-`rushlight.ir.gemm_tile` has the formats. Where one instruction multiplies a group of elements along k, packing puts
-these side by side and fills the last group up with zeros.
+The core calls these functions on operands that are not packed up front. `rushlight.ir.gemm_tile` has the formats. Where
+one instruction multiplies a group of elements along k, packing puts these side by side and fills the last group up with
+zeros.
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ def _pack_a_rows(code: FunctionBuilder, tile: GemmTile) -> None:
 
 
 def _pack_a_columns(code: FunctionBuilder, tile: GemmTile) -> None:
-    """Copies a few groups of steps of all panels, then the next groups; a group that does not exist is the last one."""
+    """Copies a few groups of steps along k for all panels of rows, then the next groups."""
     no_steps = code.is_zero("no_steps", "%steps")
     last = code.let("last", "sub i64 %steps, 1")
     together = _GROUPS_TOGETHER * tile.group
@@ -122,7 +123,7 @@ def _group_addresses(code: FunctionBuilder, tile: GemmTile, number: int, first: 
 
 
 def _existing_step(code: FunctionBuilder, first: str, number: int, last: str, name: str) -> tuple[str, str]:
-    """Step `first + number` along k, or the `last` one if it does not exist; and an i1, whether it exists."""
+    """The number of step `first + number` along k, at most `last`, and an i1, whether the step exists."""
     requested = code.let(f"{name}_requested", f"add i64 {first}, {number}")
     exists = code.let(f"{name}_exists", f"icmp slt i64 {requested}, %steps")
     return code.minimum(name, requested, last), exists
@@ -135,7 +136,7 @@ def _step_address(code: FunctionBuilder, tile: GemmTile, first: str, number: int
 
 
 def _copy_panel(code: FunctionBuilder, tile: GemmTile, first_row: str, groups: Sequence[_Group]) -> None:
-    """Copies the rows of one panel, in vectors across rows; rows that do not exist are neither read nor written."""
+    """Copies the rows of one panel in vectors across rows, masked to the rows that exist."""
     panel_start = code.let("to_panel_start", f"mul i64 {first_row}, {tile.block_steps}")
     left = code.let("left", f"sub i64 %rows, {first_row}")
     panel_rows = code.minimum("panel_rows", left, tile.mr)
@@ -171,7 +172,7 @@ def _store_members(
 def _store_of_a(
     code: FunctionBuilder, tile: GemmTile, kind: Vectors, value: str, address: str, mask: str | None = None
 ) -> None:
-    """Stores a vector of a packed `a`; adds 128 to each int8 for `vpdpbusd`, whose first factor is unsigned."""
+    """Stores a vector of a packed `a`. For `vpdpbusd`, whose first factor is unsigned, it adds 128."""
     if tile.is_offset:
         # To add 128 modulo 256 is to flip the top bit of each byte.
         bits = int.from_bytes(bytes([128] * kind.itemsize), signed=True)
@@ -180,7 +181,7 @@ def _store_of_a(
 
 
 def _join_group(code: FunctionBuilder, tile: GemmTile, members: Sequence[_Member], lanes: int = 0) -> str:
-    """Joins the members of a group into one element, or vectors of `lanes` members into vectors of groups.
+    """Joins the members of a group into one element, or vectors of members into a vector of groups.
 
     A member that does not exist is zero. The first member takes the lowest bits.
     """
@@ -272,7 +273,7 @@ def _pack_b_rows(code: FunctionBuilder, tile: GemmTile) -> None:
 
 
 def _copy_full_step(code: FunctionBuilder, tile: GemmTile) -> str:
-    """Copies one group of steps of a panel that has all columns; returns the address of the next group in `b`."""
+    """Copies one group of steps of a panel with all columns; returns the next group's address in `b`."""
     rows = ["%from_full"]
     for row in range(tile.group):
         rows.append(code.address(f"from_full{row + 1}", tile.source, rows[-1], "%from_ld"))
@@ -291,7 +292,7 @@ def _copy_full_step(code: FunctionBuilder, tile: GemmTile) -> str:
 
 
 def _pack_b_columns(code: FunctionBuilder, tile: GemmTile) -> None:
-    """Transposes squares of one vector's worth of columns in registers; gathers the steps that fill no square."""
+    """Transposes squares of columns and steps in registers, and gathers the steps that fill no square."""
     code.let("starts", f"alloca [{tile.lanes} x ptr], align 8")
     square_steps = tile.lanes * tile.group
     rest = code.let("rest", f"urem i64 %steps, {square_steps}")

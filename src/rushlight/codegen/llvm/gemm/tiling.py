@@ -36,7 +36,7 @@ def _emit_ceildiv(name: str) -> str:
 
 
 def _emit_even(name: str) -> str:
-    """Emits the size of parts, a multiple of `unit`, if `size` is cut evenly into parts of at most about `limit`."""
+    """Emits the size of parts, a multiple of `unit`, that cut `size` evenly, each about `limit` at most."""
     code = FunctionBuilder(f"define internal i64 @{name}_even(i64 %size, i64 %limit, i64 %unit)")
     most = code.maximum("most", "%limit", "%unit")
     parts = _ceildiv(code, name, "parts", "%size", most)
@@ -188,7 +188,7 @@ class _Plan:
         code.let("least_next", f"select i1 {is_least}, i64 {share}, i64 %least")
 
     def consider_split_k(self, rows: str, columns: str) -> None:
-        """Keeps large tiles and returns tasks for parts of k, if that costs less and there is memory for the sums."""
+        """Returns tasks of large tiles and parts of k, if that costs less and there is memory for the sums."""
         code, tile = self.code, self.tile
         least = code.phi("share_best", "i64", (0, "start"), ("%least", "try"))
         sums_step = code.load("sums_step", "i64", self.arg_address("sums_step"), 8)

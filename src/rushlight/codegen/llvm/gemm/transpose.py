@@ -13,10 +13,10 @@ from rushlight.ir.gemm_tile import GemmTile
 
 
 def store_column_starts(code: FunctionBuilder, tile: GemmTile) -> None:
-    """Writes the start addresses of one vector's worth of columns of `%b`, from column `%j` on, to `%starts`.
+    """Writes the start addresses of a vector's worth of columns of `%b` to `%starts`.
 
-    A column that does not exist is the last one again. The addresses go through memory because a processor has fewer
-    registers than a vector has lanes.
+    The first is column `%j`. A column that does not exist is the last one again. The addresses go through memory
+    because a processor has fewer free registers than a vector has lanes.
     """
     with code.loop("lane", "lane_number", tile.lanes, after="lanes_end") as loop:
         requested = code.let("lane_requested", f"add i64 %j, {loop.index}")
