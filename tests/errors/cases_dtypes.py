@@ -91,6 +91,11 @@ def meta_tensor_has_no_values():
     rl.ones(3, device="meta").tolist()
 
 
+@triggers("V003", "compiled")
+def meta_tensor_is_an_argument_of_a_compiled_function():
+    rl.compile(rl.relu)(rl.ones(3, device="meta"))
+
+
 @triggers("V003", "moved")
 def meta_tensor_cannot_be_moved():
     rl.ones(3, device="meta").to("cpu")

@@ -80,6 +80,15 @@ FOUND = {
         "nn.utils.parameters_to_vector(broken_iterator())",
         "nn.utils.parameters_to_vector(broken_length())",
         "entered(torch.set_grad_enabled(swapped()))",
+        "optim.lr_scheduler.MultiStepLR(optim.SGD([parameter()], lr=0.1), ragged())",
+        "optim.lr_scheduler.MultiStepLR(complexes(), broken_length())",
+        "torch.asarray(0, copy=swapped())",
+        "torch.set_float32_matmul_precision(deeper())",
+        "F.nll_loss(vector(), sixty())",
+        "nn.ParameterDict(parameters=odd_dictionary())",
+        "vector()[true(), slice_huge()]",
+        "compiled(scalar(), meta())",
+        "compiled(meta())",
         "halves().sub_(int63(), alpha=leaf())",
         "vector().bernoulli(seed=ints(), ordinal=scalar())",
         "torch.broadcast_tensors(inner(), [matrix(), matrix()])",
@@ -95,7 +104,13 @@ FOUND = {
         "vector().round(decimals=sixty() * 6)",
         "torch.triu_indices(int62(), 4)",
     ),
-    "binding": ("[compiled(vector()), compiled(plain())]",),
+    "binding": (
+        "[compiled(vector()), compiled(plain())]",
+        "compiled(none(), 2)",
+        "[compiled('a', 2), compiled(records())]",
+        "[compiled(vector()), compiled(broken_items())]",
+        "optim.lr_scheduler.LambdaLR(optim.SGD([parameter()], lr=0.1), some_function())",
+    ),
 }
 
 

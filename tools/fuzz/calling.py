@@ -31,6 +31,11 @@ def entered(scope: Any) -> Any:
         return scope
 
 
+def length(value: Any) -> int:
+    """`len`, as a function of the caller's with a frame of its own."""
+    return len(value)
+
+
 compiled: Any = torch.compile(lambda x, n=1: x * n)
 
 SPACE: dict[str, Any] = {
@@ -43,6 +48,7 @@ SPACE: dict[str, Any] = {
     "entered": entered,
     "compiled": compiled,
     **NAMES,
+    "some_function": lambda: length,
 }
 
 _BINDING = re.compile(

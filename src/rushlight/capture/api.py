@@ -404,13 +404,13 @@ def why_missed(entry: Entry, args: tuple[object, ...], kwargs: dict[str, object]
     for line in entry.unpack:
         try:
             exec(line, space, local)  # noqa: S102 - our own text
-        except (KeyError, IndexError, TypeError, AttributeError):
+        except Exception:  # noqa: BLE001 - an object of the caller's may raise anything
             break
     for guard in entry.guards:
         try:
             if eval(guard.failed, space, local):  # noqa: S307 - our own text
                 return guard
-        except (KeyError, IndexError, TypeError, AttributeError, NameError):
+        except Exception:  # noqa: BLE001 - as above
             return guard
     return None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 
+from rushlight.eager.boundary import checked
 from rushlight.support import settings
 from rushlight.support.errors import require
 
@@ -19,6 +20,7 @@ def are_deterministic_algorithms_enabled() -> bool:
     return True
 
 
+@checked
 def set_float32_matmul_precision(precision: str) -> None:
     """Accept a precision; products of float32 are computed in float32 whatever it is."""
     valid = isinstance(precision, str) and precision in _PRECISIONS

@@ -70,6 +70,10 @@ def _begins(value: Any) -> bool:
     return operator.length_hint(value) >= 0
 
 
+def _iterates(element: Kind, value: Any) -> bool:
+    return _all(element.fits)(value) if isinstance(value, (tuple, list)) else _begins(value)
+
+
 def _is_operand(value: Any) -> bool:
     return isinstance(value, Value) or _is_number(value)
 
@@ -158,11 +162,13 @@ def _kinds_of(annotation: str) -> list[Kind]:
     found: list[Kind] = []
     for part in _parts(annotation):
         name, bracket, inside = part.partition("[")
+        element = KINDS.get(re.split(r"[\[\],]", inside)[0]) if bracket else None
         if name in ("tuple", "list") or (name == "Sequence" and inside[:-1] in ("int", "float")):
-            element = KINDS.get(re.split(r"[\[\],]", inside)[0]) if bracket else None
             if element is None:
                 return []
             found.append(Kind(f"a sequence, each {element.words}", _all(element.fits)))
+        elif name == "Iterable" and element is not None:
+            found.append(Kind(f"iterable, each {element.words}", functools.partial(_iterates, element)))
         elif name in KINDS:
             found.append(KINDS[name])
         else:

@@ -20,6 +20,7 @@ from rushlight.eager.arguments import (
     shape_of,
 )
 from rushlight.eager.autograd.history import differentiable
+from rushlight.eager.boundary import checked
 from rushlight.eager.dispatch import Key, call_function, register
 from rushlight.eager.handle import AUTOGRAD, Handle, allocate, gradient_of
 from rushlight.eager.keywords import named_size, no_more
@@ -145,6 +146,7 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Any:
     return tensor(data, dtype=dtype, device=device)
 
 
+@checked
 def asarray(
     obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | None = None, requires_grad: bool = False
 ) -> Any:

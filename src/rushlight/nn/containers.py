@@ -302,6 +302,7 @@ class ParameterDict(Module):
         return self._parameters[key]
 
     def __setitem__(self, key: str, value: Tensor) -> None:
+        require(isinstance(key, str), "A001", "ParameterDict: names are texts", name=key)
         setattr(self, key, _parameter(value))
 
     def __delitem__(self, key: str) -> None:

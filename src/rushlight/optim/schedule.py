@@ -151,7 +151,7 @@ class MultiStepLR(LRScheduler):
     def __init__(
         self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1, last_epoch: int = -1
     ) -> None:
-        self.milestones = Counter(milestones)
+        self.milestones = Counter(list(milestones))
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)
 

@@ -21,6 +21,7 @@ from rushlight.ir.dtype import Kind
 from rushlight.ir.spec.propose import Observed
 from rushlight.ir.type import TensorType, symbols_in
 from rushlight.runtime.descriptor import ArgumentBlock, ArgumentBlocks
+from rushlight.support.errors import require
 from rushlight.support.frozen import frozen
 from rushlight.sym import Condition, RuntimeAssert, Scope, SizeExpr, evaluate, is_symbol
 
@@ -79,6 +80,7 @@ class Planner:
                 form = given[position]
                 if not fits(form, type_, values):
                     return None
+                require(form.device.type != "meta", "V003", "compile: an argument has no data", argument=form.type)
             elif isinstance(source, TensorSource):
                 form = source.tensor.form
             else:

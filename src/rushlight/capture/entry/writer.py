@@ -96,7 +96,9 @@ def constant_guard(text: str, path: str, value: object, names: Names) -> Guard:
             differs = f"{text} == {text}"
         return Guard("number", path, repr(value), f"{text}.__class__ is not {names(type(value))} or {differs}")
     if isinstance(value, (str, bytes)):
-        return Guard("constant", path, repr(value), f"{text} != {value!r}")
+        same, class_ = names(value), names(type(value))  # other objects may fail where they are compared
+        differs = f"{text} is not {same} and ({text}.__class__ is not {class_} or {text} != {same})"
+        return Guard("constant", path, repr(value), differs)
     return Guard("object", path, f"the same {type(value).__name__}", f"{text} is not {names(value)}")
 
 

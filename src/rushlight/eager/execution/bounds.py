@@ -66,7 +66,8 @@ def _in_table(named: Named) -> list[Range]:
 
 def _classes(named: Named) -> list[Range]:
     shape, target = named["input"].shape, named["target"]
-    if target.dtype.kind is not Kind.INT or not shape:
+    number = isinstance(target, int | float | complex)  # which is refused
+    if not number and (target.dtype.kind is not Kind.INT or not shape):
         return []
     return [Range("target", 0, shape[0 if len(shape) == 1 else 1], named["ignore_index"])]
 

@@ -6,11 +6,15 @@ import operator
 from collections.abc import Callable
 from typing import Any, Protocol
 
+import numpy as np
+
 from rushlight.eager.execution.operands import NUMBER_FORMS, number_class
 from rushlight.eager.handle import META, Handle, Version
-from rushlight.eager.symbols import SymInt
+from rushlight.eager.symbols import SymFloat, SymInt
 from rushlight.ir.value import SYNTAX
 from rushlight.sym import SizeExpr
+
+_OPERANDS = (Handle, SymInt, SymFloat, SizeExpr, complex, np.generic)  # beside ints and floats
 
 
 class Numbers(Protocol):
@@ -78,6 +82,8 @@ class TracedNumber(Handle):
             text, value = other.text, other.value
         elif isinstance(other, (int, float)):
             text, value = repr(other), other
+        elif not isinstance(other, _OPERANDS):
+            return NotImplemented
         else:
             syntax = SYNTAX[name]
             return syntax(other, self) if swapped else syntax(self, other)

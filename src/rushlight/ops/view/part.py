@@ -195,9 +195,11 @@ def slice_view(input: Layout, dim: int, start: Size | None, end: Size | None, st
     place = own_dim(dim, input.shape, "slice")
     first, count = slice_range(input.shape[place], start, end, step)
     stride = input.strides[place]
+    wide = stride * step
+    require(not isinstance(wide, int) or wide <= _FAR, "I008", "slice: the step is too large", step=step)
     return Layout(
         replaced(input.shape, place, count),
-        replaced(input.strides, place, stride * step),
+        replaced(input.strides, place, wide),
         input.offset + first * stride,
     )
 
