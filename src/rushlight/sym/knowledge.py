@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from math import gcd, lcm
-from typing import Any
 
 from rushlight.sym.arithmetic import multiply
 from rushlight.sym.condition import (
@@ -330,7 +329,7 @@ def _form(e: SizeExpr) -> tuple[SizeExpr, int, int]:
     return (e if isinstance(form, int) else form), sign, number
 
 
-def _copied(value: Any) -> Any:
+def _copied(value: object) -> object:
     if isinstance(value, dict):
         return {key: list(item) if isinstance(item, list) else item for key, item in value.items()}
     return value.copy() if isinstance(value, Equalities) else value

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import reduce
 from operator import attrgetter
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from rushlight.sym.arithmetic import add, maximum, minimum, multiply, weighted_sum
 from rushlight.sym.division import floordiv
@@ -39,7 +39,7 @@ _RANKED = 64  # entries of an atom's rank; atoms that agree in so many are order
 
 def bottom_up(
     e: SizeExpr,
-    known: Mapping[SizeExpr, Any] | None = None,
+    known: Mapping[SizeExpr, object] | None = None,
     into: Callable[[SizeExpr], Iterable[SizeExpr]] = below,
 ) -> Iterator[SizeExpr]:
     """The expressions below `e` that are not in `known`, each once, operands first, without recursion."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -93,7 +93,7 @@ def assert_close(
 def _difference(actual: Any, expected: Any, options: Options, where: str) -> str | None:
     """Return what differs, or None."""
     if isinstance(expected, Mapping) and isinstance(actual, Mapping):
-        return _mapping_difference(cast(Any, actual), cast(Any, expected), options, where)
+        return _mapping_difference(actual, expected, options, where)
     if _is_sequence(expected) and _is_sequence(actual):
         if len(actual) != len(expected):
             return f"The length of the sequences mismatch: {len(actual)} != {len(expected)}{where}"
@@ -129,7 +129,7 @@ def _are_numbers(actual: object, expected: object) -> bool:
     return all(isinstance(value, (Tensor, *kinds)) for value in (actual, expected))
 
 
-def _tensor_difference(actual: Any, expected: Any, options: Options, where: str) -> str | None:
+def _tensor_difference(actual: Tensor, expected: Tensor, options: Options, where: str) -> str | None:
     if tuple(actual.shape) != tuple(expected.shape):
         return f"The values for attribute 'shape' do not match: {actual.shape} != {expected.shape}.{where}"
     for name, checked in (("device", options.check_device), ("dtype", options.check_dtype)):
@@ -143,7 +143,7 @@ def _tensor_difference(actual: Any, expected: Any, options: Options, where: str)
     return _value_difference(_wide(actual), _wide(expected), tolerances, options.equal_nan, where)
 
 
-def _wide(tensor: Any) -> Array:
+def _wide(tensor: Tensor) -> Array:
     array = array_of(tensor.detach())
     if array.dtype.kind == "c":
         return array.astype(np.complex128)

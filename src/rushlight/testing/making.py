@@ -63,7 +63,7 @@ def sized_operators() -> list[Operator]:
 
 
 @functools.cache
-def _samples_of(name: str) -> tuple[tuple[tuple[Any, ...], dict[str, Any]], ...]:
+def _samples_of(name: str) -> tuple[tuple[tuple[object, ...], dict[str, object]], ...]:
     op = OPERATORS[name]
     assert op.samples_rule is not None
     rng = np.random.default_rng(zlib.crc32(name.encode()))
@@ -259,12 +259,12 @@ class _Call:
         self.cut: int | None = None  # the dim whose size decides how many results there are
         self.values: list[tuple[int, tuple[int, ...]]] = []
 
-    def add(self, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> None:
+    def add(self, operands: tuple[object, ...], attrs: Mapping[str, Any]) -> None:
         """Adds inputs and the call."""
         maker = self.maker
         if self.op.schema.results[0].type.endswith("[]"):
             self.cut = attrs["dim"]
-        refs: list[Any] = [None] * len(operands)
+        refs: list[object] = [None] * len(operands)
         for indices in (False, True):  # indices are made when the sizes that they lie within are known
             for place, item in enumerate(operands):
                 if refs[place] is None and (indices or not _is_index(self.op, item)):
@@ -286,7 +286,7 @@ class _Call:
             return operand
         return Ref(maker.call(OPERATORS["clone"], (operand,), {}, False))
 
-    def operand(self, item: object) -> Any:
+    def operand(self, item: object) -> object:
         """An operand of the sample as a Ref, or as it is."""
         if isinstance(item, (tuple, list)):
             return tuple([self.operand(part) for part in item])
@@ -336,7 +336,7 @@ class _Call:
             found = self.known[sample] = self.maker.own(sample)
         return found
 
-    def attribute(self, type_: str, value: object) -> Any:
+    def attribute(self, type_: str, value: object) -> object:
         """A sample's attribute, with sizes of the operands in place of equal numbers, mostly."""
         if not (type_.startswith("Size") or type_ == "any"):
             return value
@@ -345,7 +345,7 @@ class _Call:
             return tuple([self.size_like(item) if follows else item for item in value])
         return self.size_like(value) if follows and self.cut is None else value
 
-    def size_like(self, number: object) -> Any:
+    def size_like(self, number: object) -> object:
         """A dim, or a run of dims, of the operands that has this size in the sample; else the number."""
         if type(number) is not int or number < 2:
             return number

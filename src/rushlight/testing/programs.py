@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from rushlight.ir.dtype import DType, from_numpy_dtype
 from rushlight.ops.record import Operator
 from rushlight.support.frozen import frozen
-from rushlight.sym import product
+from rushlight.sym import Size, product
 
 Array = NDArray[Any]
 
@@ -78,8 +78,8 @@ class Step:
     """
 
     op: Operator
-    operands: tuple[Any, ...]
-    attrs: Mapping[str, Any]
+    operands: tuple[object, ...]
+    attrs: Mapping[str, object]
     results: int
     writes: bool
 
@@ -175,30 +175,30 @@ def _operand_text(operand: object) -> str:
     return f"v{operand.value}" if isinstance(operand, Ref) else repr(operand)
 
 
-def replaced_sizes(value: object, image: Callable[[Of], Any]) -> Any:
+def replaced_sizes(value: object, image: Callable[[Of], object]) -> object:
     """An attribute with an image in place of each `Of`."""
     if isinstance(value, tuple):
         return tuple([replaced_sizes(item, image) for item in value])
     return image(value) if isinstance(value, Of) else value
 
 
-def replaced_refs(operand: object, image: Callable[[int], Any]) -> Any:
+def replaced_refs(operand: object, image: Callable[[int], object]) -> object:
     """An operand with an image in place of each value."""
     if isinstance(operand, tuple):
         return tuple([replaced_refs(item, image) for item in operand])
     return image(operand.value) if isinstance(operand, Ref) else operand
 
 
-def product_of(dim: Of, shapes: Sequence[Sequence[Any]]) -> Any:
+def product_of(dim: Of, shapes: Sequence[Sequence[Size]]) -> Any:
     """The size that an `Of` stands for, by the shapes of the values."""
     return product([shapes[value][place] for value, place in dim.dims])
 
 
-def strides_of(shape: Sequence[object], layout: str) -> tuple[Any, ...]:
+def strides_of(shape: Sequence[Size], layout: str) -> tuple[Size, ...]:
     """The strides of an input: row-major, column-major, or row-major with a gap beside each element."""
     order = range(len(shape)) if layout == "reversed" else range(len(shape) - 1, -1, -1)
-    strides: list[Any] = [1] * len(shape)
-    step: Any = 2 if layout == "spread" else 1
+    strides: list[Size] = [1] * len(shape)
+    step: Size = 2 if layout == "spread" else 1
     for dim in order:
         strides[dim] = step
         step = step * (1 if isinstance(shape[dim], int) and shape[dim] == 0 else shape[dim])

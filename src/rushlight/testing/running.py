@@ -9,10 +9,13 @@ import numpy as np
 
 from rushlight.eager.autograd.driver import grad
 from rushlight.eager.creation import empty, from_numpy
+from rushlight.eager.handle import Handle
 from rushlight.eager.memory import array_of
 from rushlight.eager.mutation import in_place
+from rushlight.eager.tensor import Tensor
 from rushlight.runtime.generator import default_generator
 from rushlight.support.errors import RushlightError
+from rushlight.sym import Size
 from rushlight.testing.close import unlike
 from rushlight.testing.programs import (
     Array,
@@ -42,7 +45,7 @@ class Outcome(NamedTuple):
 
     values: tuple[Any, ...]
     error: str | None
-    given: tuple[Any, ...]
+    given: tuple[object, ...]
 
 
 def sizes_of(program: Program, name: str) -> list[int]:
@@ -63,15 +66,15 @@ def run_eagerly(program: Program, name: str, data: bool = True) -> Outcome:
     default_generator.manual_seed(SEED)
     sizes = sizes_of(program, name)
     values: list[Any] = []
-    given: list[Any] = []
-    shapes: list[tuple[int, ...]] = []
+    given: list[object] = []
+    shapes: list[tuple[Size, ...]] = []
 
     def size(dim: Dim) -> int:
         if isinstance(dim, Own):
             return sizes[dim.number]
         return dim if isinstance(dim, int) else product_of(dim, shapes)
 
-    def read(part: Input, seed: Sequence[int]) -> tuple[Any, ...]:
+    def read(part: Input, seed: Sequence[int]) -> tuple[Tensor, ...]:
         tensor = from_numpy(_elements(part, size, seed))
         if not data:
             return (_without_data(tensor).requires_grad_(len(values) in program.leaves),)
@@ -109,12 +112,12 @@ def drawn_inputs(program: Program, name: str, shapes: Sequence[tuple[int, ...]])
     return found
 
 
-def _without_data(tensor: Any) -> Any:
+def _without_data(tensor: Tensor) -> Tensor:
     form = tensor.form
     return empty(form.extent, dtype=form.dtype, device="meta").as_strided(form.type.shape, tensor.stride())
 
 
-def applied(part: Step | Gradient, values: Sequence[object], size: Callable[[Of], Any]) -> tuple[Any, ...]:
+def applied(part: Step | Gradient, values: Sequence[Any], size: Callable[[Of], object]) -> tuple[Any, ...]:
     """A call's results, or gradients: None where an input is not used."""
     if isinstance(part, Gradient):
         starts = [None if start is None else values[start] for start in part.starts]
@@ -150,7 +153,7 @@ def _laid_out(array: Array, layout: str) -> Array:
     return np.asfortranarray(array) if layout == "reversed" else array
 
 
-def difference(actual: Any, expected: Any) -> str | None:
+def difference(actual: Handle, expected: Handle) -> str | None:
     """How two tensors differ in any bit, NaNs aside; None if they do not."""
     one, other = array_of(actual), array_of(expected)
     if one.shape != other.shape or one.dtype != other.dtype:

@@ -173,7 +173,7 @@ class _Inputs:
         self.places: dict[SizeExpr, Place] = {}
         self.owned: dict[int, SizeExpr] = {}
 
-    def size(self, dim: Dim) -> Any:
+    def size(self, dim: Dim) -> Size:
         """The size of a dim."""
         if not isinstance(dim, Own):
             return dim if isinstance(dim, int) else product_of(dim, self.shapes)
@@ -210,7 +210,7 @@ class Running:
         self._inputs = tuple(inputs)
         self.results = tuple(results)
 
-    def run(self, values: Callable[[int], Sequence[Any]]) -> Sequence[Any]:
+    def run(self, values: Callable[[int], Sequence[Any]]) -> Sequence[Handle]:
         """The results, with the inputs that `values` has of each program."""
         tensors = [values(row)[place] for row, place in self._inputs]
         forms = [tensor.form for tensor in tensors]

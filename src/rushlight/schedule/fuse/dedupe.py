@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Any
 
 from rushlight.ir.plan import Launch
 from rushlight.ir.scalar import Buffer, Scalar
@@ -21,7 +20,7 @@ class StructuralKey:
     """
 
     def __init__(
-        self, groups: Sequence[Group], aliases: Mapping[Buffer, Buffer], makers: Sequence[Node] = (), *other: Any
+        self, groups: Sequence[Group], aliases: Mapping[Buffer, Buffer], makers: Sequence[Node] = (), *other: object
     ) -> None:
         self._aliases = aliases
         self._buffers: dict[Buffer, int] = {}
@@ -71,7 +70,7 @@ class StructuralKey:
                     self._parts.append((term.op, term.type, below, attrs))
         return known[id(root)]
 
-    def _image(self, value: Any) -> Hashable:
+    def _image(self, value: object) -> Hashable:
         """A value without the identity of buffers and axes."""
         if isinstance(value, Buffer):
             return self._buffer(value)
