@@ -1,4 +1,4 @@
-"""Arguments of launches as text: addresses and sizes, stored as 64-bit words that a kernel reads."""
+"""Emits the arguments of launches: addresses and sizes, stored as the 64-bit words that a kernel reads."""
 
 from __future__ import annotations
 

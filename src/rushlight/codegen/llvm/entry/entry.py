@@ -20,20 +20,21 @@ from rushlight.ir.scalar import Buffer
 from rushlight.sym import ceildiv, product
 
 ARENA, ARENA_BYTES, ARENA_NEED, PARALLEL_FOR, INTERRUPT, THREADS = range(6)
-"""Words of ctx."""
+"""Positions of the 64-bit words of ctx."""
 
 STATUS_ARENA, STATUS_INTERRUPTED, STATUS_ASSERTION = 1, 2, 16
 
 FEW_LAUNCHES = 8
-"""Up to so many launches are spelled out: an eager kernel is called some nanoseconds sooner."""
+"""Up to this many launches are spelled out: the kernel of an eager call then starts some nanoseconds sooner."""
 
 _RELATIONS = {"==": "eq", "!=": "ne", "<=": "sle", "<": "slt", ">=": "sge", ">": "sgt"}
 
 
 def emit_entry(plan: Plan, target: CodeTarget, functions: Sequence[str], name: str = ENTRY) -> str:
-    """The entry function of a plan; `functions` names each kernel's function.
+    """Emits the entry function of a plan; `functions` names each kernel's function.
 
-    The interrupt byte is asked before each launch but the first, until one has written to an input's storage.
+    It polls the interrupt byte before each launch but the first, until a launch has written to an input's storage: a
+    call is then no longer interrupted, so its mutations are made completely or not at all.
     """
     return _Entry(plan, target, functions).emit(name)
 
@@ -44,13 +45,13 @@ class _Entry(LaunchArguments):
         self.target = target
         self.functions = functions
         super().__init__(Context(Kernel("entry", (), (), ()), target, {}))
-        self.descriptors = {buffer: place for place, buffer in enumerate((*plan.inputs, *plan.outputs))}
+        self.descriptors = {buffer: index for index, buffer in enumerate((*plan.inputs, *plan.outputs))}
         self.slots = {slot.buffer: slot for slot in plan.slots}
         self.starts: dict[Buffer, str] = {}
         self.bases: dict[Buffer, str] = {}
         self.addresses: dict[Buffer, str] = {}
         self.pointers: dict[int, str] = {}
-        self.words: dict[int, str] = {}
+        self.ctx_words: dict[int, str] = {}
 
     def emit(self, name: str) -> str:
         """The function's text."""
@@ -62,7 +63,7 @@ class _Entry(LaunchArguments):
         for number, assertion in enumerate(plan.assertions):
             self.check(number, assertion)
         if any(isinstance(kernel, RowBlockKernel) for kernel in plan.kernels):
-            scope.sizes[THREAD_COUNT] = self.word(THREADS, "i64")
+            scope.sizes[THREAD_COUNT] = self.ctx_word(THREADS, "i64")
         self.check_arena()
         most = max([len(launch.arguments) for launch in plan.launches], default=0)
         arguments = self.ctx.allocate("i64", max(most, 1))
@@ -77,7 +78,7 @@ class _Entry(LaunchArguments):
                 self.add_row(table, launch, poll)
             committed = committed or not inputs.isdisjoint(_written(plan, launch))
         status = "0" if table is None else self.run_table(table, name, arguments)
-        # Thousands of lines that run once a call: not worth the time of LLVM's passes.
+        # With a table the entry still has thousands of lines, which run once a call: LLVM's passes would not pay.
         attributes = self.target.attributes + ("" if table is None else " noinline optnone")
         lines = [
             f"define i64 @{name}(ptr noalias %ctx, ptr noalias readonly %descriptors) {attributes} {{",
@@ -93,21 +94,21 @@ class _Entry(LaunchArguments):
             lines.append(table.text(name, self.target, PARALLEL_FOR, INTERRUPT, STATUS_INTERRUPTED))
         return "\n".join(lines)
 
-    def word(self, place: int, llvm_type: str) -> str:
-        """A word of ctx."""
-        known = self.words.get(place)
-        if known is None:
-            at = self.scope.let(f"getelementptr i64, ptr %ctx, i64 {place}")
-            known = self.words[place] = self.scope.let(f"load {llvm_type}, ptr {at}, align 8")
-        return known
+    def ctx_word(self, index: int, llvm_type: str) -> str:
+        """Loads a word of ctx, once."""
+        word = self.ctx_words.get(index)
+        if word is None:
+            at = self.scope.let(f"getelementptr i64, ptr %ctx, i64 {index}")
+            word = self.ctx_words[index] = self.scope.let(f"load {llvm_type}, ptr {at}, align 8")
+        return word
 
-    def descriptor_word(self, descriptor: int, place: int, llvm_type: str) -> str:
-        """A word of a descriptor."""
+    def descriptor_word(self, descriptor: int, index: int, llvm_type: str) -> str:
+        """Loads a word of a descriptor."""
         pointer = self.pointers.get(descriptor)
         if pointer is None:
             at = self.scope.let(f"getelementptr ptr, ptr %descriptors, i64 {descriptor}")
             pointer = self.pointers[descriptor] = self.scope.let(f"load ptr, ptr {at}, align 8")
-        at = self.scope.let(f"getelementptr i64, ptr {pointer}, i64 {place}")
+        at = self.scope.let(f"getelementptr i64, ptr {pointer}, i64 {index}")
         return self.scope.let(f"load {llvm_type}, ptr {at}, align 8")
 
     def leave_unless(self, condition: str, status: int) -> None:
@@ -120,41 +121,41 @@ class _Entry(LaunchArguments):
         scope.open(stay)
 
     def check(self, number: int, assertion: Assertion) -> None:
-        """One assertion."""
+        """Emits one assertion."""
         left, right = (self.size(side) for side in (assertion.left, assertion.right))
         holds = self.scope.let(f"icmp {_RELATIONS[assertion.relation]} i64 {left}, {right}")
         self.leave_unless(holds, STATUS_ASSERTION + number)
 
     def check_arena(self) -> None:
-        """Where everything lies in the arena, and the arena's size."""
+        """Computes where slots start, and returns if the arena is smaller than they need."""
         if not self.plan.slots:
             return
         scope = self.scope
         ends: list[str] = []
         for slot in self.plan.slots:
-            start = self.starts[slot.buffer] = self.largest([ends[place] for place in slot.after])
+            start = self.starts[slot.buffer] = self.largest([ends[index] for index in slot.after])
             size = self.size(ceildiv(slot.size_bytes, ALIGNMENT) * ALIGNMENT)
             ends.append(self.total(start, size))
-        below = {place for slot in self.plan.slots for place in slot.after}
+        covered = {index for slot in self.plan.slots for index in slot.after}
         needs: dict[Buffer | None, list[str]] = {None: []}
-        for place, (slot, end) in enumerate(zip(self.plan.slots, ends, strict=True)):
-            if place not in below:
+        for index, (slot, end) in enumerate(zip(self.plan.slots, ends, strict=True)):
+            if index not in covered:
                 needs.setdefault(slot.within, []).append(end)
         need = self.largest(needs.pop(None))
         for output, texts in needs.items():
             if output is not None:
                 need = self.place_in_output(output, self.largest(texts), need)
-        have = self.word(ARENA_BYTES, "i64")
+        have = self.ctx_word(ARENA_BYTES, "i64")
         at = scope.let(f"getelementptr i64, ptr %ctx, i64 {ARENA_NEED}")
         scope.do(f"store i64 {need}, ptr {at}, align 8")
         self.leave_unless(scope.let(f"icmp ule i64 {need}, {have}"), STATUS_ARENA)
 
     def place_in_output(self, output: Buffer, length: str, arena: str) -> str:
-        """Where slots lie that may be within an output: there, or in the arena from `arena` on; the arena's length."""
+        """Places slots in an output that is not written yet, or behind `arena` bytes; the arena's length."""
         scope = self.scope
         size = self.size(product(output.type.shape) * output.type.dtype.itemsize)
         fits = scope.let(f"icmp ule i64 {length}, {size}")
-        behind = scope.let(f"getelementptr i8, ptr {self.word(ARENA, 'ptr')}, i64 {arena}")
+        behind = scope.let(f"getelementptr i8, ptr {self.ctx_word(ARENA, 'ptr')}, i64 {arena}")
         self.bases[output] = scope.let(f"select i1 {fits}, ptr {self.address(output)}, ptr {behind}")
         return self.total(arena, scope.let(f"select i1 {fits}, i64 0, i64 {length}"))
 
@@ -166,82 +167,81 @@ class _Entry(LaunchArguments):
 
     def largest(self, texts: Sequence[str]) -> str:
         """The largest of some sizes, 0 if there are none."""
-        known = max([int(text) for text in texts if text.isdigit()], default=0)
-        found = str(known)
+        largest = str(max([int(text) for text in texts if text.isdigit()], default=0))
         for text in dict.fromkeys([text for text in texts if not text.isdigit()]):
-            found = text if found == "0" else self.scope.let(f"call i64 @llvm.smax.i64(i64 {found}, i64 {text})")
-        return found
+            largest = text if largest == "0" else self.scope.let(f"call i64 @llvm.smax.i64(i64 {largest}, i64 {text})")
+        return largest
 
     def poll(self) -> None:
-        """The interrupt byte."""
-        byte = self.scope.let(f"load volatile i8, ptr {self.word(INTERRUPT, 'ptr')}, align 1")
+        """Returns if the interrupt byte is set."""
+        byte = self.scope.let(f"load volatile i8, ptr {self.ctx_word(INTERRUPT, 'ptr')}, align 1")
         self.leave_unless(self.scope.let(f"icmp eq i8 {byte}, 0"), STATUS_INTERRUPTED)
 
     def address(self, buffer: Buffer) -> str:
         """A buffer's address: from its descriptor, or in the arena."""
-        known = self.addresses.get(buffer)
-        if known is None:
+        address = self.addresses.get(buffer)
+        if address is None:
             if buffer in self.descriptors:
-                known = self.descriptor_word(self.descriptors[buffer], 0, "ptr")
+                address = self.descriptor_word(self.descriptors[buffer], 0, "ptr")
             else:
                 within, start = self.slots[buffer].within, self.starts[buffer]
-                base = self.word(ARENA, "ptr") if within is None else self.bases[within]
-                known = self.scope.let(f"getelementptr i8, ptr {base}, i64 {start}")
-            self.addresses[buffer] = known
-        return known
+                base = self.ctx_word(ARENA, "ptr") if within is None else self.bases[within]
+                address = self.scope.let(f"getelementptr i8, ptr {base}, i64 {start}")
+            self.addresses[buffer] = address
+        return address
 
     def launch(self, launch: Launch, arguments: str, poll: bool) -> None:
-        """Fills the arguments and runs one kernel: directly where there is no more than one share of work."""
+        """Stores the arguments of one kernel and runs it."""
         scope = self.scope
         if poll:
             self.poll()
-        words = [self.argument(item) for item in launch.arguments]
+        values = [self.argument(argument) for argument in launch.arguments]
         count, grain = (self.size(size) for size in (launch.count, launch.grain))
-        self.store(arguments, words)
+        self.store(arguments, values)
         function = self.functions[launch.kernel]
         if isinstance(self.plan.kernels[launch.kernel], GemmKernel):
-            threads = self.word(THREADS, "i64")
+            threads = self.ctx_word(THREADS, "i64")
             tiles = f"@{plan_name(function)}(ptr {arguments}, i64 {count}, i64 {threads})"
             count, grain = scope.let(f"call i64 {tiles}"), "1"
         self.run(f"@{function}", arguments, count, grain)
 
     def add_row(self, table: LaunchTable, launch: Launch, poll: bool) -> None:
-        """The row of a launch."""
-        words: list[int] = []
-        for item in launch.arguments:
-            place = self.descriptors.get(item) if isinstance(item, Buffer) else None
-            words.append(table.value(*self.argument(item)) if place is None else table.operand(place))
+        """Adds the row of a launch to the table."""
+        numbers: list[int] = []
+        for argument in launch.arguments:
+            descriptor = self.descriptors.get(argument) if isinstance(argument, Buffer) else None
+            numbers.append(table.value(*self.argument(argument)) if descriptor is None else table.operand(descriptor))
         count, grain = (self.size(size) for size in (launch.count, launch.grain))
         function = self.functions[launch.kernel]
         tiles = plan_name(function) if isinstance(self.plan.kernels[launch.kernel], GemmKernel) else ""
-        table.add(poll, function, tiles, count, grain, words)
+        table.add(poll, function, tiles, count, grain, numbers)
 
     def run_table(self, table: LaunchTable, name: str, arguments: str) -> str:
-        """Stores the values of a table and works it off; the status."""
+        """Stores the values of a table and runs it; the status."""
         scope = self.scope
         values = self.ctx.allocate("i64", table.first + len(table.values))
         self.store(scope.let(f"getelementptr i64, ptr {values}, i64 {table.first}"), table.values)
         end = scope.let(f"getelementptr i32, ptr @{name}_rows, i64 {len(table.rows)}")
         ends = f"ptr @{name}_rows, ptr {end}"
-        threads = self.word(THREADS, "i64")
+        threads = self.ctx_word(THREADS, "i64")
         return scope.let(
             f"call i64 @{name}_run(ptr %ctx, ptr %descriptors, {ends}, ptr {values}, ptr {arguments}, i64 {threads})"
         )
 
     def run(self, function: str, arguments: str, count: str, grain: str) -> None:
-        """Calls a kernel, or shares it among threads where there is more than one share of work."""
+        """Calls a kernel, or shares it among threads if it has more iterations than one grain."""
         scope = self.scope
         direct, shared, after = (scope.names.label() for _ in range(3))
-        alone = count in ("0", "1")
-        if not alone:
-            parallel_for = self.word(PARALLEL_FOR, "ptr")
+        is_single = count in ("0", "1")
+        if not is_single:
+            parallel_for = self.ctx_word(PARALLEL_FOR, "ptr")
             scope.branch(scope.let(f"icmp sle i64 {count}, {grain}"), direct, shared)
             scope.open(shared)
             scope.do(f"call void {parallel_for}(ptr %ctx, ptr {function}, ptr {arguments}, i64 {count}, i64 {grain})")
             scope.jump(after)
             scope.open(direct)
         scope.do(f"call void {function}(ptr {arguments}, i64 0, i64 {count})")
-        if not alone:
+        if not is_single:
             scope.jump(after)
             scope.open(after)
 
@@ -250,12 +250,12 @@ def _written(plan: Plan, launch: Launch) -> list[Buffer]:
     """The buffers that a launch writes to."""
     kernel = plan.kernels[launch.kernel]
     if isinstance(kernel, RowBlockKernel):
-        return []  # none that is an input's
-    arguments = [item.buffer if isinstance(item, Address) else item for item in launch.arguments]
+        return []  # Row blocks write no input's storage.
+    arguments = [argument.buffer if isinstance(argument, Address) else argument for argument in launch.arguments]
     if isinstance(kernel, GemmKernel):
         if kernel.epilogue is None:
-            return [item for item in arguments[2:3] if isinstance(item, Buffer)]
+            return [c for c in arguments[2:3] if isinstance(c, Buffer)]
         kernel, arguments = kernel.epilogue, [None, *arguments[len(TASK_ARGS) :]]
     buffers = dict(zip(kernel.buffers, arguments, strict=False))
-    found = [buffers.get(store.buffer) for store in kernel.stores()]
-    return [item for item in found if isinstance(item, Buffer)]
+    stored = [buffers.get(store.buffer) for store in kernel.stores()]
+    return [buffer for buffer in stored if isinstance(buffer, Buffer)]

@@ -1,4 +1,4 @@
-"""One module for a plan: its kernels, each distinct one once, its entry point, and that of what runs once before."""
+"""Emits the module of a plan: its kernels, each distinct one once, its entry point, and that of its `once` plan."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from rushlight.ir.plan import ENTRY, ONCE, Plan, RowBlockKernel
 
 
 class MachineTarget(Protocol):
-    """What is asked of a target: `runtime.target.Target`, or a `CodeTarget`."""
+    """A target as code generation needs it: `ir.target.Target` or `CodeTarget`."""
 
     @property
     def architecture(self) -> str:
-        """The first part of its triple."""
+        """The first part of the target triple."""
         ...
 
     @property
     def vector_bytes(self) -> int:
-        """The width of its vector registers."""
+        """The width of the vector registers."""
         ...
 
 
 def emit_module(plan: Plan, target: MachineTarget, name: str = ENTRY) -> tuple[str, tuple[str, ...]]:
-    """LLVM IR of a plan, and the messages of its assertions by number.
+    """The LLVM IR of a plan, and the messages of its assertions by number.
 
     Kernels that differ in nothing but names are one function. Cores of matrix products are declared, not defined.
     """
@@ -46,11 +46,11 @@ class _Module:
     def __init__(self, target: CodeTarget) -> None:
         self.target = target
         self.texts: list[str] = []
-        self.known: dict[str, str] = {}
+        self.names: dict[str, str] = {}
         self.cores: dict[str, None] = {}
 
     def add(self, plan: Plan, name: str) -> None:
-        """The entry of a plan, and those of its kernels that are not there yet."""
+        """Adds the entry of a plan, and its kernels, unless an earlier plan has added them."""
         functions: list[str] = []
         for kernel in plan.kernels:
             functions.append(
@@ -59,25 +59,25 @@ class _Module:
         self.texts.append(emit_entry(plan, self.target, functions, name))
 
     def row_block(self, plan: Plan, kernel: RowBlockKernel, functions: Sequence[str]) -> str:
-        """The name of the function that runs bands; `functions` are those of the kernels before it."""
-        text = emit_row_blocks(kernel, plan.kernels, functions, self.target, "bands")
-        if text not in self.known:
-            self.known[text] = f"bands_{len(self.known)}"
-            self.texts.append(text.replace("@bands", f"@{self.known[text]}"))
-        return self.known[text]
+        """The name of a row block kernel's function; `functions` are those of the kernels before it."""
+        text = emit_row_blocks(kernel, plan.kernels, functions, self.target, "ROW_BLOCKS")
+        if text not in self.names:
+            self.names[text] = f"row_blocks_{len(self.names)}"
+            self.texts.append(text.replace("@ROW_BLOCKS", f"@{self.names[text]}"))
+        return self.names[text]
 
     def kernel(self, kernel: Kernel | GemmKernel) -> str:
         """The name of a kernel's function."""
         key = kernel_text(kernel)
-        if key not in self.known:
-            name = self.known[key] = f"kernel_{len(self.known)}"
+        if key not in self.names:
+            name = self.names[key] = f"kernel_{len(self.names)}"
             if isinstance(kernel, GemmKernel):
                 self.cores[core_name(kernel.tile)] = None
                 self.texts.append(emit_gemm_kernel(kernel, self.target, name))
             else:
                 self.texts.append(emit_kernel(kernel, self.target, name))
-        return self.known[key]
+        return self.names[key]
 
     def text(self) -> str:
-        """All of it, what is defined elsewhere first."""
+        """The module: declarations of cores, then all functions."""
         return "\n".join([*[declare_core(core) for core in self.cores], *self.texts])

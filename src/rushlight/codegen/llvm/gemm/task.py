@@ -46,8 +46,8 @@ def _emit_adapter(inner: Attached, target: CodeTarget, name: str) -> str:
     """
     parameters = ", ".join([f"i64 %{arg}" for arg in inner.args])
     code = FunctionBuilder(f"define internal void @{name}(ptr %args, ptr %memory, {parameters}) {target.attributes}")
-    code.let("words", f"alloca [{len(inner.kernel.buffers) + len(inner.kernel.sizes)} x i64], align 8")
-    code.store("i64", code.let("address", "ptrtoint ptr %memory to i64"), "%words", 8)
+    code.let("kernel_args", f"alloca [{len(inner.kernel.buffers) + len(inner.kernel.sizes)} x i64], align 8")
+    code.store("i64", code.let("address", "ptrtoint ptr %memory to i64"), "%kernel_args", 8)
     first_size = inner.first_arg + inner.buffers
     sources: list[int | str] = [
         *range(inner.first_arg, first_size),
@@ -56,7 +56,7 @@ def _emit_adapter(inner: Attached, target: CodeTarget, name: str) -> str:
     ]
     for index, source in enumerate(sources, 1):
         value = code.load_word(f"value{index}", "%args", source) if isinstance(source, int) else source
-        code.store("i64", value, code.address(f"to{index}", "i64", "%words", index), 8)
+        code.store("i64", value, code.address(f"to{index}", "i64", "%kernel_args", index), 8)
     count = "%rows" if inner.kernel.parallel_axes else "1"
-    code.do(f"call void @{name}_rows(ptr %words, i64 0, i64 {count})")
+    code.do(f"call void @{name}_rows(ptr %kernel_args, i64 0, i64 {count})")
     return code.finish()
