@@ -184,3 +184,11 @@ def a_hook_returns_part_of_a_gradient():
     x = rl.ones(3, requires_grad=True)
     x.register_hook(lambda gradient: gradient[:1])
     (x * 2).sum().backward()
+
+
+@triggers("G017")
+def a_backward_pass_inside_reaches_what_computed_an_argument():
+    def step(hidden):
+        (hidden * hidden).sum().backward()
+
+    rl.compile(step)(rl.ones(3, requires_grad=True) * 2)

@@ -30,7 +30,7 @@ from rushlight.testing.programs import Program as Made
 from rushlight.testing.running import SETS, drawn_inputs, run_eagerly
 from tools.fuzz.comparing import difference
 from tools.fuzz.finding import Finding
-from tools.fuzz.pooling import Pool
+from tools.fuzz.pooling import Pool, drawn_use
 from tools.fuzz.program import FLOATS, Input, Program, operands
 from tools.fuzz.reducing import reduced
 from tools.fuzz.running import Outcome
@@ -130,8 +130,8 @@ def plan_of(seed: int, number: int) -> Plan:
     random = Random(f"compiled {seed} {number}")
     words = Wording(made)
     wanted = {place for place in words.inputs if random.random() < 0.75}
-    if words.written & set(words.inputs):
-        wanted = set()  # a compiled function refuses to write to inputs that want gradients
+    if not drawn_use(seed, number)[0]:
+        wanted -= words.written  # leaves that require gradients cannot be written to
     shapes = _values(made, "sample")
     values = {words.names[place]: value for place, value in enumerate(shapes.values)}
     names = _extended(random, words, values)

@@ -60,15 +60,21 @@ class Pool:
             return failed(error, [given.values for given in inputs])
 
 
+def drawn_use(seed: int, number: int) -> tuple[bool, bool, bool]:
+    """Whether a program's inputs are computed from leaves, used before the call, and used after it."""
+    random = Random(f"use {seed} {number}")
+    computed, before, after = (random.random() < share for share in (0.5, 0.3, 0.4))
+    return computed, before, after
+
+
 class _Use:
     """The inputs of one run of a program: leaves or computed from leaves, and used before and after the call or not."""
 
     def __init__(self, program: Program, inputs: Sequence[Input]) -> None:
-        random = Random(f"use {program.seed} {program.number}")
-        computed, self.before, self.after = (random.random() < share for share in (0.5, 0.3, 0.4))
+        self.computed, self.before, self.after = drawn_use(program.seed, program.number)
         self.storages = tuple([given.values.copy() for given in inputs])
         self.leaves = [leaf(given, storage, rushlight) for given, storage in zip(inputs, self.storages, strict=True)]
-        self.arguments = [item * 0.75 if computed and item.requires_grad else item for item in self.leaves]
+        self.arguments = [item * 0.75 if self.computed and item.requires_grad else item for item in self.leaves]
         self.earlier = [item.cos() for item in self.arguments if item.requires_grad] if self.before else []
 
     def roots(self, results: Sequence[Any]) -> list[Any]:
@@ -78,6 +84,7 @@ class _Use:
 
     def outcome(self, results: Sequence[Any]) -> Outcome:
         """What is compared."""
-        values: tuple[Value, ...] = tuple([value for result in results for value in values_of(result)])
+        shown = (*results, *self.arguments) if self.computed else results  # what is written to is no leaf's memory
+        values: tuple[Value, ...] = tuple([value for result in shown for value in values_of(result)])
         gradients = tuple([None if item.grad is None else value_of(item.grad) for item in self.leaves])
         return Outcome(values, self.storages, gradients)

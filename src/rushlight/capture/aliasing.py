@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from rushlight.capture.guard import Guard
 from rushlight.capture.source import ArgumentSource, Source, StateSource, TensorSource
@@ -36,12 +36,15 @@ def overlaps_any(one: Handle, others: Sequence[Handle]) -> bool:
     return any(overlap(one, other) for other in others)
 
 
-def refuse_overlaps(written: Sequence[Handle], inputs: Sequence[Handle]) -> None:
-    """C012 if a tensor that the program writes to overlaps another input that is not the same tensor."""
+def refuse_overlaps(written: Sequence[Handle], inputs: Sequence[Handle], real: Mapping[int, Handle]) -> None:
+    """C012 if a tensor that the program writes to overlaps another input that is not the same tensor.
+
+    `real` gives the tensors that some of them stand for, by identity.
+    """
     by_memory: dict[int, list[Handle]] = {}
-    for tensor in inputs:
+    for tensor in [real.get(id(item), item) for item in inputs]:
         by_memory.setdefault(_memory(tensor), []).append(tensor)
-    for target in written:
+    for target in [real.get(id(item), item) for item in written]:
         for tensor in by_memory.get(_memory(target), ()):
             if tensor is not target and overlap(tensor, target):
                 fail(

@@ -11,11 +11,12 @@ from rushlight.autodiff.backward import Apart
 from rushlight.autodiff.partition import Split
 from rushlight.build.segments import is_segmented
 from rushlight.capture.entry.entry import RunPlan
-from rushlight.capture.program import ProgramBackward
+from rushlight.capture.joint import Derived
 from rushlight.capture.segmented import Ran, Runs, Segmented, Whole
 from rushlight.eager.autograd.accumulate import edge_of
 from rushlight.eager.autograd.history import attach
 from rushlight.eager.autograd.node import Node
+from rushlight.eager.autograd.write import Rewriting
 from rushlight.eager.handle import Handle, share
 from rushlight.ops.record import OPERATORS
 from rushlight.support.errors import fail
@@ -35,7 +36,7 @@ class BackwardPart:
     """
 
     def __init__(
-        self, backward: ProgramBackward, returned: int, split: Split, compile_graph: Callable[[Graph], Executable]
+        self, backward: Derived, returned: int, split: Split, compile_graph: Callable[[Graph], Executable]
     ) -> None:
         """`returned` is how many outputs of the forward graph are results; what is saved follows them."""
         joint = backward.joint
@@ -54,21 +55,30 @@ class BackwardPart:
         self,
         outputs: list[Any],
         views: Sequence[object],
+        written: Sequence[Handle],
         inputs: Sequence[object],
         wanted: Sequence[object],
         plan: RunPlan | Ran,
-    ) -> None:
+    ) -> list[Any]:
         """Makes results those of one node that keeps what is saved: inputs (tensors and numbers) and outputs.
 
-        `views` are results that are views of inputs; gradients go to the `wanted` inputs.
+        `views` are results that are views of inputs; gradients go to the `wanted` inputs. Also gives the attributes to
+        set, in threes (target, name, value), when the `written` inputs are overwritten: their new histories.
         """
         # An output is kept without its history, which would be a cycle.
         kept = [share(outputs[place]) if place < self.returned else outputs[place] for place in self.split.saved]
         saved = [*[inputs[place] for place in self.split.inputs], *kept]
         node = CompiledBackward(self, [edge_of(item) for item in wanted], saved, plan.values)
-        count = self.returned
+        count, shown = self.returned, self.returned + len(views)
+        rewriting = Rewriting()
         for number, place in enumerate(self.differentiable):
-            attach(outputs[place] if place < count else views[place - count], node, number)
+            if place < count:
+                attach(outputs[place], node, number)
+            elif place < shown:
+                attach(views[place - count], node, number)
+            else:
+                rewriting.add(written[place - shown], node, number)
+        return rewriting.attributes()
 
     def run(
         self, saved: Sequence[object], gradients: Sequence[object], values: dict[SizeExpr, int], apart: frozenset[int]

@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from rushlight.capture.hooks import share_hooks
 from rushlight.capture.source import Source, ViewSource
 from rushlight.eager.autograd.accumulate import edge_of
 from rushlight.eager.autograd.driver import Arrived, Tape
-from rushlight.eager.autograd.history import records, requires
-from rushlight.eager.handle import Handle
+from rushlight.eager.autograd.history import attach, records, requires
+from rushlight.eager.autograd.node import Node
+from rushlight.eager.handle import Gradient, Handle
 from rushlight.eager.tracing import TracedNumber, Tracer
 from rushlight.ir.graph import Call
 from rushlight.ir.type import row_major
@@ -22,11 +24,43 @@ from rushlight.support.frozen import frozen
 
 
 @frozen
-class Gradient:
+class InputGradient:
     """The gradient of an input: its value, and the parts that it is the sum of, in order; None and none of nothing."""
 
     total: Call | None
     parts: tuple[Call, ...]
+
+
+class ArgumentNode(Node):
+    """Stands for the node of an argument that was computed before the call."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__((), located=False)
+
+    def name(self) -> str:
+        """As it is shown in errors."""
+        return "ArgumentBackward"
+
+    def run(self, gradients: list[Any], create_graph: bool, owned: set[int]) -> Sequence[Any]:
+        """Fails: what computed the argument is not known in the trace."""
+        fail(
+            "G017",
+            "backward: a compiled function differentiates what an argument was computed from",
+            hint="compute the argument inside of the compiled function, or call backward() outside of it",
+        )
+
+
+def share_history(tensor: Handle, fake: Any) -> Gradient | None:
+    """Gives what stands for an argument a place in autograd like the argument's, a leaf's or another; returns that."""
+    record = tensor.gradient if requires(tensor) else None
+    if record is not None and record.node is not None:
+        attach(fake, ArgumentNode(), 0)
+    elif record is not None:
+        fake.requires_grad_(True)
+        share_hooks(record, fake.gradient)
+    return record
 
 
 class Joint:
@@ -44,7 +78,7 @@ class Joint:
         self.calls = tracer.builder.calls
         self._tracer = tracer
         self.wanted: list[Source] = []
-        self.gradients: list[Gradient] = []
+        self.gradients: list[InputGradient] = []
         self.tangents: list[Any] = []
         self.passed: set[int] = set()
         self._places: list[int] = []  # of the wanted inputs among the tape's edges
@@ -73,16 +107,16 @@ class Joint:
         for tensor in [*self._tracer.lifted, *outside]:
             if isinstance(tensor, TracedNumber) or not requires(tensor):
                 continue
-            edge = edge_of(tensor)
+            edge = edge_before(self._tracer, tensor)
             place = None if edge is None else places.get((id(edge[0]), edge[1]))
             source = None if place is None or place in sources else source_of(tensor)
             if place is not None and source is not None:
                 sources[place] = source
         return list(sources.items())
 
-    def _gradient(self, arrived: Arrived) -> Gradient:
+    def _gradient(self, arrived: Arrived) -> InputGradient:
         parts = tuple([self._tracer.node(item).call for item in arrived.parts])
-        return Gradient(self._tracer.node(arrived.total).call if parts else None, parts)
+        return InputGradient(self._tracer.node(arrived.total).call if parts else None, parts)
 
     def close(self) -> None:
         """Called before the trace is closed: what other passes are traced from is kept if there can be any."""
@@ -92,7 +126,7 @@ class Joint:
         else:
             del self._tape, self._tracer
 
-    def again(self, present: Sequence[bool]) -> list[Gradient]:
+    def again(self, present: Sequence[bool]) -> list[InputGradient]:
         """The wanted gradients where only some results have one."""
         tracer = self._tracer
         tracer.reopen(self._bindings)
@@ -109,27 +143,61 @@ class Joint:
             tracer.close()
 
 
+@frozen
+class Derived:
+    """A backward pass, and what it starts from.
+
+    These are the results at the positions `differentiable` in a list of three parts: the outputs of the graph, `views`
+    of inputs, and inputs that are `written` to with gradients. `intermediate` are those of the last that had a
+    history before the call, and so were no leaves.
+    """
+
+    joint: Joint
+    differentiable: Sequence[int]
+    views: Sequence[ViewSource]
+    written: Sequence[Source]
+    intermediate: Sequence[Source]
+
+
 def derived(
     tracer: Tracer,
     handles: Sequence[Handle],
     shown: Mapping[int, tuple[Any, ViewSource]],
     since: int,
-    source_of: Callable[[Handle], Source | None],
-) -> tuple[Joint | None, list[int], list[ViewSource]]:
-    """Traces the backward pass. Also gives the positions of the results that it starts from, and their views.
+    sources: tuple[Callable[[Handle], Source], Callable[[Handle], Source | None]],
+) -> Derived | None:
+    """Traces the backward pass from a graph's outputs (`handles`), views of inputs (`shown`), and inputs written to.
 
-    Results are a graph's (`handles`), then views of inputs of those `shown`, but of inputs that are written to.
+    Views of inputs that are written to are left out: they follow their base. `sources` are two functions that give the
+    source of an input; the second gives None for one that gets no gradient.
     """
     views = [pair for pair in shown.values() if not pair[0].node.cell.writes and has_history(pair[0])]
-    results = [*handles, *[tensor for tensor, _ in views]]
+    written = [tensor for tensor in tracer.lifted if tensor.node.cell.writes and _is_rewritten(tensor, since)]
+    results = [*handles, *[tensor for tensor, _ in views], *written]
     places = [place for place, handle in enumerate(results) if has_history(handle)]
     if not places or not records():
-        return None, [], []
-    joint = Joint(tracer, [results[place] for place in places], since, source_of)
+        return None
+    source_of, source_of_wanted = sources
+    joint = Joint(tracer, [results[place] for place in places], since, source_of_wanted)
     if not joint.wanted:
-        return None, [], []
+        return None
+    origins = [source_of(tensor) for tensor in written]
+    before = [tracer.histories.before(tensor).node for tensor in written]
     joint.close()
-    return joint, places, [source for _, source in views]
+    intermediate = [source for source, node in zip(origins, before, strict=True) if node is not None]
+    return Derived(joint, places, [source for _, source in views], origins, intermediate)
+
+
+def _is_rewritten(tensor: Handle, since: int) -> bool:
+    """Whether the trace, which began at `since`, gave an input another history."""
+    record = tensor.gradient if has_history(tensor) else None
+    return record is not None and record.node.sequence >= since
+
+
+def edge_before(tracer: Tracer, tensor: Handle) -> tuple[Any, int] | None:
+    """Where a tensor's gradient goes, as it was before the trace replaced its history."""
+    before = tracer.histories.before(tensor)
+    return edge_of(tensor) if before.is_current else None if before.node is None else (before.node, before.output)
 
 
 def has_history(handle: Handle) -> bool:

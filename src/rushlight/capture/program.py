@@ -13,8 +13,7 @@ from typing import Any
 
 from rushlight.capture.aliasing import refuse_overlaps
 from rushlight.capture.arguments import Arguments, Names
-from rushlight.capture.hooks import share_hooks
-from rushlight.capture.joint import Joint, derived
+from rushlight.capture.joint import Derived, derived, share_history
 from rushlight.capture.marks import Mark, marks_of, refuse_fixed
 from rushlight.capture.numbers import ProgramNumbers
 from rushlight.capture.source import ArgumentSource, GradientSource, NumberSource, Source, TensorSource, ViewSource
@@ -85,18 +84,6 @@ class ProgramEffects:
 
 
 @frozen(eq=False)
-class ProgramBackward:
-    """The backward pass of a program.
-
-    It starts from the results at the positions `differentiable`; the `views` of inputs count after the graph's outputs.
-    """
-
-    joint: Joint
-    differentiable: Sequence[int]
-    views: Sequence[ViewSource]
-
-
-@frozen(eq=False)
 class Program:
     """One trace of a function: its graph, what feeds it, and what it leaves behind.
 
@@ -113,7 +100,7 @@ class Program:
     unbacked: Set[SizeExpr]
     inputs: ProgramInputs
     effects: ProgramEffects
-    backward: ProgramBackward | None
+    backward: Derived | None
     observed: Observed | None = None
 
 
@@ -141,9 +128,7 @@ class Recorder:
         self.placeholders: dict[int, Handle] = {}
         self.copies: list[Copy] = []
         self.tensors: list[Handle] = []
-        self.without_gradient: list[
-            Handle | ArgumentSource
-        ] = []  # tensors and arguments that the program needs to have no gradient yet
+        self.without_gradient: list[Handle | ArgumentSource] = []  # those that may have no gradient yet
         self.arguments: dict[int, Handle] = {}  # by the tensor
         self.real_tensors: dict[int, Handle] = {}  # the tensors, by what stands for them
         self.duplicates: list[tuple[int, Handle | ArgumentSource]] = []
@@ -167,10 +152,7 @@ class Recorder:
         self.sources[id(fake)] = self.argument_sources[id(fake)] = ArgumentSource(position)
         self.arguments[id(fake) if apart else id(tensor)] = fake
         self.real_tensors[id(fake)] = tensor
-        record = tensor.gradient
-        if record is not None and (record.required or record.node is not None):
-            fake.requires_grad_(True)
-            share_hooks(record, fake.gradient)
+        record = share_history(tensor, fake)
         if record is not None and record.required and record.grad is not None:
             form: TensorMeta = record.grad.form
             gradient = self.tracer.fake(row_major(type_) if form.is_contiguous else form.type)
@@ -310,9 +292,12 @@ class Recorder:
             self.views[id(tensor)] = tensor, ViewSource(source, binding.steps)
         return self.views[id(tensor)][1]
 
+    def _source(self, tensor: Handle) -> Source:
+        return self.sources.get(id(tensor)) or TensorSource(tensor)
+
     def _source_of(self, tensor: Handle) -> Source | None:
         """The source of an input that may have a gradient."""
-        source = self.sources.get(id(tensor)) or TensorSource(tensor)
+        source = self._source(tensor)
         frozen = self.frozen.frozen and id(tensor) not in self.real_tensors
         return source if isinstance(source, (ArgumentSource, TensorSource)) and not frozen else None
 
@@ -325,21 +310,21 @@ class Recorder:
         gradients: list[tuple[Handle | ArgumentSource, Template]],
     ) -> Program:
         """The program, once everything that the function computed has a node; traces its backward pass."""
-        joint, differentiable, views = derived(self.tracer, outputs, self.views, self.tape_start, self._source_of)
-        totals = [] if joint is None else [Node(self.builder, item.total) for item in joint.gradients if item.total]
+        sources = self._source, self._source_of
+        backward = derived(self.tracer, outputs, self.views, self.tape_start, sources)
+        gradient_calls = () if backward is None else backward.joint.gradients
+        totals = [Node(self.builder, item.total) for item in gradient_calls if item.total]
         cells = [(position, tensor, tensor.node.cell) for position, tensor in enumerate(self.tracer.lifted)]
         mutated = [entry for entry in cells if entry[2].source is entry[1] and entry[2].writes]
-        mutations = [(position, cell.node) for position, _, cell in mutated]
         written = [tensor for _, tensor, _ in mutated]
-        inputs = [self.real_tensors.get(id(tensor), tensor) for tensor in self.tracer.lifted]
         self.frozen.refuse(written, self.real_tensors)
-        refuse_overlaps([self.real_tensors.get(id(tensor), tensor) for tensor in written], inputs)
+        refuse_overlaps(written, self.tracer.lifted, self.real_tensors)
         unbacked = _template_symbols([result, *[effect.value for effect in entries]])
         unbacked_outputs = unbacked_outputs_of(self.builder.calls) if unbacked else {}
         sizes = tuple([size for size in unbacked if size in unbacked_outputs])
-        whole = self.builder.graph([*nodes, *totals], mutations, sizes=sizes)
+        whole = self.builder.graph([*nodes, *totals], [(at, cell.node) for at, _, cell in mutated], sizes=sizes)
         used = {id(item) for call in whole.calls for item in call.inputs()} | {id(call) for call in whole.results()}
-        tangents = 0 if joint is None else len(joint.tangents)
+        tangents = 0 if backward is None else len(backward.joint.tangents)
         graph, kept = without_unused_parameters(whole, used, tangents, unbacked | _guarded_symbols(self.scope))
         return Program(
             graph=graph,
@@ -350,12 +335,12 @@ class Recorder:
             unbacked=unbacked,
             inputs=self._inputs([self.tracer.lifted[position] for position in kept], used),
             effects=ProgramEffects(entries, gradients, written, dict(self.draws)),
-            backward=None if joint is None else ProgramBackward(joint, differentiable, views),
+            backward=backward,
         )
 
     def _inputs(self, lifted: Sequence[Handle], used: Set[int]) -> ProgramInputs:
         """The inputs of a program that reads the `lifted` tensors and `used` calls, by identity."""
-        sources = [self.sources.get(id(tensor)) or TensorSource(tensor) for tensor in lifted]
+        sources = [self._source(tensor) for tensor in lifted]
         owners = [(leaf, self.sources.get(id(leaf))) for leaf in self.tracer.hooked.values()]
         return ProgramInputs(
             sources=sources,

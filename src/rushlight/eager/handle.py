@@ -94,6 +94,70 @@ class Gradient:
         self.sink: Any = None  # weak reference to the step that accumulates into `grad`
 
 
+class History:
+    """A tensor's place in autograd at one moment, so that it can be restored."""
+
+    __slots__ = ("_fields", "_gradient", "_keys", "_rebases", "_tensor")
+
+    def __init__(self, tensor: Handle) -> None:
+        gradient, view = tensor.gradient, tensor.view_of
+        self._tensor = tensor
+        self._keys = tensor.keys
+        self._gradient = gradient
+        self._fields = None if gradient is None else (gradient.node, gradient.output, gradient.rebases)
+        self._rebases = None if view is None else view.rebases
+
+    @property
+    def node(self) -> Any:
+        """The node that had made the tensor. None for a leaf."""
+        return None if self._fields is None else self._fields[0]
+
+    @property
+    def output(self) -> int:
+        """Which output of that node the tensor was."""
+        return 0 if self._fields is None else self._fields[1]
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the tensor is still the same output of the same node."""
+        record = self._tensor.gradient
+        return record is self._gradient and (record is None or (record.node, record.output) == (self.node, self.output))
+
+    def restore(self) -> None:
+        """Makes the tensor what it was; right also when it is done twice."""
+        tensor, view = self._tensor, self._tensor.view_of
+        if self._gradient is not None and self._fields is not None:
+            self._gradient.node, self._gradient.output, self._gradient.rebases = self._fields
+        tensor.gradient = self._gradient
+        tensor.keys = self._keys
+        if view is not None and self._rebases is not None:
+            view.rebases = self._rebases
+
+
+class Histories:
+    """Tensors' places in autograd before a trace replaced them."""
+
+    __slots__ = ("_kept",)
+
+    def __init__(self) -> None:
+        self._kept: dict[int, History] = {}
+
+    def keep(self, tensor: Handle) -> None:
+        """Called before a tensor's place in autograd is replaced: `restore` brings the one back that it has now."""
+        if id(tensor) not in self._kept:
+            self._kept[id(tensor)] = History(tensor)
+
+    def before(self, tensor: Handle) -> History:
+        """A tensor's place in autograd before it was replaced."""
+        return self._kept.get(id(tensor)) or History(tensor)
+
+    def restore(self) -> None:
+        """Makes the tensors what they were; right also when it is begun again."""
+        for history in self._kept.values():
+            history.restore()
+        self._kept.clear()
+
+
 class Handle(Dispatched):
     """A strided view of a storage.
 

@@ -74,6 +74,8 @@ class CommitText:
             f"attributes += ({self.texts.owner(owner)}.gradient, 'grad', {self.texts.value(template)})"
             for owner, template in effects.gradients
         ]
+        if self.program.backward is not None and self.program.backward.written:
+            attributes.append("attributes += histories")  # of the inputs that are overwritten
         counters = tuple([tensor.version for tensor in effects.written if tensor.storage is not None])
         versions = names(counters)
         if self._arguments:

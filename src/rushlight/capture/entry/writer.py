@@ -187,16 +187,26 @@ def snapshot_guards(names: Names, snapshot: Snapshot) -> list[Guard]:
     return guards
 
 
+def history_guards(program: Program, text_of: Callable[[Source], str]) -> list[Guard]:
+    """What is assumed of the place in autograd of inputs that are written to with gradients."""
+    guards: list[Guard] = []
+    if program.backward is None:
+        return guards
+    for source in program.backward.written:
+        text = text_of(source)
+        if isinstance(source, TensorSource):
+            wanted = _wants(source.tensor)
+            guards.append(Guard("tensor", text, f"requires_grad={wanted}", wants_text(text, source.tensor)))
+        if source in program.backward.intermediate:
+            guards.append(Guard("tensor", text, "no leaf", f"{text}.is_leaf"))
+    return guards
+
+
 class Writer(ValueTexts):
     """Writes the function of one entry."""
 
     def __init__(
-        self,
-        program: Program,
-        executable: Executable | Segmented,
-        arguments: Arguments,
-        walk: StateWalk,
-        names: Names,
+        self, program: Program, executable: Executable | Segmented, arguments: Arguments, walk: StateWalk, names: Names
     ) -> None:
         self.program = program
         self.constants = _constant_cache(program, executable)
@@ -244,6 +254,7 @@ class Writer(ValueTexts):
             self.guards.append(Guard("memory", text, f"the same tensor as {other}", f"{text} is not {other}"))
         written = {position for position, _ in program.graph.mutations}
         self.guards += alias_guards(program.inputs.sources, written, lambda place: arguments.leaves[place][0], names)
+        self.guards += history_guards(program, self._input_text)
         self.guards += hook_guards(program.inputs.hooked, arguments, names)
         for owner in program.inputs.without_gradient:
             text = f"{self.owner(owner)}.gradient.grad"
@@ -395,10 +406,11 @@ class Writer(ValueTexts):
         if attach is None or backward is None:
             return []
         views = [f"w{place} = {self.view_text(source)}" for place, source in enumerate(self.views)]
-        sources = (self.program.inputs.sources, backward.joint.wanted)
+        sources = (backward.written, self.program.inputs.sources, backward.joint.wanted)
         given = [[self._input_text(item) for item in items] for items in sources]
         lists = [f"[{', '.join(texts)}]" for texts in ([text.partition(" ")[0] for text in views], *given)]
-        return [f"outputs = [*{self._outputs_text()}]", *views, f"attach(outputs, {', '.join(lists)}, plan)"]
+        outputs = f"outputs = [*{self._outputs_text()}]"
+        return [outputs, *views, f"histories = attach(outputs, {', '.join(lists)}, plan)"]
 
     def _overwritten(self) -> list[str]:
         """The arguments that the program writes to."""

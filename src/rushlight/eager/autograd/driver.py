@@ -45,7 +45,8 @@ class Pass:
             results = node.finish(results, gradients, owned)
         except Exception as error:
             if not isinstance(error, RushlightError) or error.frame is not node.frame:
-                error.add_note(f"  in backward of {node.name()}, recorded at {node.frame}")
+                where = "" if node.frame is None else f", recorded at {node.frame}"
+                error.add_note(f"  in backward of {node.name()}{where}")
             raise
         owned.difference_update([id(gradient) for gradient in gradients])
         seen: set[int] = set()

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from rushlight.eager.autograd.accumulate import edge_of
-from rushlight.eager.autograd.history import attach, differentiable, requires
+from rushlight.eager.autograd.history import attach, before_rewrite, differentiable, requires
 from rushlight.eager.autograd.node import Node
 from rushlight.eager.autograd.saved import SavedTensor
 from rushlight.eager.dispatch import STATE, Scope
@@ -167,6 +167,8 @@ def _record(node: FunctionNode, args: Sequence[Any], outputs: list[Any], needed:
         dirty = any(item is one for one in node._dirty)
         if not dirty and any(item is one for one in args):
             item = outputs[position] = share(item)
+        if dirty:
+            before_rewrite(item)
         attach(item, node, position)
         if dirty:
             gradient_of(item).rebases += 1

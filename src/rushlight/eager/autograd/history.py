@@ -26,6 +26,12 @@ def attach(tensor: Any, node: Any, output: int) -> None:
     tensor.keys |= AUTOGRAD
 
 
+def before_rewrite(tensor: Handle) -> None:
+    """Called before the history of a tensor is replaced: what a trace replaces is restored when it ends."""
+    if STATE.tracer is not None:
+        STATE.tracer.histories.keep(tensor)
+
+
 def records() -> bool:
     """Whether operators on tensors that require gradients are recorded now."""
     return STATE.grad and not STATE.excluded & AUTOGRAD
@@ -54,6 +60,7 @@ def follow(tensor: Any) -> None:
         return
     if not view.recorded:
         fail("G006", "a view made under no_grad shows a base that was written to with gradients", view=tensor)
+    before_rewrite(tensor)
     view.rebases = now
     with Scope(grad=True, excluded=STATE.excluded & ~AUTOGRAD):
         fresh = replay(view.steps, view.base)

@@ -94,7 +94,7 @@ def _record_mutation(op: Mutation, active: int, operands: tuple[Any, ...], attrs
         return call_below(Key.AUTOGRAD, op, active, operands, attrs)
     if op.out:
         fail("A004", f"{op.name}: with out= nothing is recorded, but an operand requires gradients", hint="drop out=")
-    check_write(op, target)
+    check_write(op.name, target)
     rule = rule_of(op)
     if rule is None:
         return write_decomposed(op, operands, attrs)

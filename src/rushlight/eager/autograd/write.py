@@ -7,14 +7,14 @@ from typing import Any
 
 from rushlight.eager.autograd.accumulate import edge_of
 from rushlight.eager.autograd.derive import Rule
-from rushlight.eager.autograd.history import attach, differentiable, follow, replay, requires
+from rushlight.eager.autograd.history import attach, before_rewrite, differentiable, follow, replay, requires
 from rushlight.eager.autograd.node import Node
 from rushlight.eager.autograd.operation import OperatorNode, Recipe, needed_of, recipe_for
 from rushlight.eager.dispatch import Key, dispatch
 from rushlight.eager.execution.decompose import run_decomposition
 from rushlight.eager.execution.mutate import shows_twice
 from rushlight.eager.execution.operands import flatten, form_of_operand
-from rushlight.eager.handle import Handle, View, allocate, gradient_of
+from rushlight.eager.handle import AUTOGRAD, Gradient, Handle, View, allocate, gradient_of
 from rushlight.eager.mutation import COPY, FILL, Mutation
 from rushlight.eager.tensor_meta import TensorMeta, form_of
 from rushlight.ir.type import dense_order
@@ -22,17 +22,17 @@ from rushlight.ops.record import OPERATORS
 from rushlight.support.errors import fail
 
 
-def check_write(op: Mutation, target: Handle) -> None:
-    """G002 for a leaf, G006 for a view that autograd cannot follow."""
+def check_write(name: str, target: Handle) -> None:
+    """G002 for a leaf, G006 for a view that autograd cannot follow; `name` is what writes."""
     if target.view_of is None:
         if target.gradient is not None and target.gradient.required:
-            fail("G002", f"{op.name}: a leaf that requires gradients cannot be changed in place", tensor=target)
+            fail("G002", f"{name}: a leaf that requires gradients cannot be changed in place", tensor=target)
         return
     base = target.view_of.base
     if base.gradient is not None and base.gradient.required:
-        fail("G006", f"{op.name}: a view of a leaf that requires gradients cannot be changed in place", view=target)
+        fail("G006", f"{name}: a view of a leaf that requires gradients cannot be changed in place", view=target)
     if not target.view_of.recorded:
-        fail("G006", f"{op.name}: a view made under no_grad cannot be changed in place with gradients", view=target)
+        fail("G006", f"{name}: a view made under no_grad cannot be changed in place with gradients", view=target)
 
 
 def record_write(
@@ -54,10 +54,12 @@ def record_write(
         return target
     node: Node = OperatorNode(recipe, operands, (target,), flat, edges, before)
     if view is None:
+        before_rewrite(target)
         attach(target, node, 0)
         gradient_of(target).rebases += 1
     else:
         base = view.base
+        before_rewrite(base)
         attach(base, CopySlices(base, view, node, base_edge), 0)
         gradient_of(base).rebases += 1
         follow(target)
@@ -147,6 +149,60 @@ class CopySlices(Node):
     def release(self) -> None:
         """Frees what the write saved."""
         self._inner.release()
+
+
+class Overwritten(Node):
+    """A view whose elements were all replaced by an output of another node."""
+
+    __slots__ = ()
+
+    def __init__(self, node: Node, output: int) -> None:
+        super().__init__((None, (node, output)))
+
+    def run(self, gradients: list[Any], create_graph: bool, owned: set[int]) -> Sequence[Any]:
+        """No gradient for what the view held before; the whole one for the output that replaces it."""
+        return [None, gradients[0]]
+
+
+class Rewriting:
+    """New histories of tensors that a call overwrites, to be put in place together with the write."""
+
+    __slots__ = ("_records",)
+
+    def __init__(self) -> None:
+        self._records: dict[int, tuple[Handle, Gradient]] = {}
+
+    def add(self, target: Handle, node: Node, output: int) -> None:
+        """All elements of `target` become an output of `node`. Of a view, the base gets the history; the view follows.
+
+        Errors: G002 and G006, as `check_write` raises them.
+        """
+        check_write("a compiled function", target)
+        view = target.view_of
+        if view is not None:
+            base = view.base
+            edge = self._edge(base)
+            target, node, output = base, CopySlices(base, view, Overwritten(node, output), edge), 0
+        before, record = target.gradient, Gradient()
+        if before is not None:
+            record.grad, record.retained, record.rebases = before.grad, before.retained, before.rebases
+        record.node, record.output = node, output
+        record.rebases += 1
+        self._records[id(target)] = target, record
+
+    def _edge(self, base: Handle) -> tuple[Any, int] | None:
+        """Where the gradient of a base goes; an earlier write to another view of it counts."""
+        if id(base) in self._records:
+            record = self._records[id(base)][1]
+            return record.node, record.output
+        return edge_of(base) if requires(base) else None
+
+    def attributes(self) -> list[Any]:
+        """What puts the histories in place: attributes to set, in threes (target, name, value)."""
+        made: list[Any] = []
+        for tensor, record in self._records.values():
+            made += [tensor, "gradient", record, tensor, "keys", tensor.keys | AUTOGRAD]
+        return made
 
 
 def _without_data(form: TensorMeta, world: Handle) -> Any:

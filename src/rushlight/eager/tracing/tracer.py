@@ -16,7 +16,7 @@ from rushlight.eager.execution.decompose import run_decomposition
 from rushlight.eager.execution.operands import flatten
 from rushlight.eager.execution.plan import unfit
 from rushlight.eager.execution.views import is_composite_view, view_plan
-from rushlight.eager.handle import Handle, Version, make
+from rushlight.eager.handle import Handle, Histories, Version, make
 from rushlight.eager.mutation import Mutation, computed_value, written_value
 from rushlight.eager.tensor_meta import form_of_type
 from rushlight.eager.tracing.attributes import settled
@@ -74,7 +74,7 @@ class Binding:
 
 
 class Ties:
-    """What a trace has put on tensors, until it is closed: bindings, and counts of writes that have not happened."""
+    """What a trace puts on tensors until it is closed: bindings, and counts of writes that have not happened."""
 
     __slots__ = ("_bound", "_counted")
 
@@ -133,6 +133,7 @@ class Tracer:
         self.names: dict[int, str] = {}  # what tensors from outside are for people, by identity
         self._lift = lift
         self._offset_of = offset_of
+        self.histories = Histories()
         self._ties = Ties()
         self._storages: dict[int, Cell] = {}
         self._stack: Stack | None = None
@@ -145,6 +146,7 @@ class Tracer:
     def close(self) -> None:
         """Unties the tensors that were seen from this trace, and ties them to what they were tied to before."""
         self._ties.undo()
+        self.histories.restore()
         self._stack = None
         self.seal()
 
@@ -247,9 +249,8 @@ class Tracer:
 
     def size(self, tensor: Handle) -> SizeExpr:
         """The one element of an integer tensor as a size."""
-        result = OPERATORS["item"](tensor)
-        found: SizeExpr = result.node.node.call.attr("value")
-        return found
+        size: SizeExpr = OPERATORS["item"](tensor).node.node.call.attr("value")
+        return size
 
     def wrap(self, node: Node) -> Any:
         """A tensor that stands for a fresh value."""

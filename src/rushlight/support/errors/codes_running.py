@@ -124,6 +124,13 @@ register_code(
     "The input outlives the call, and each call would add a hook to it. Hooks on what the function computes are fine.",
     "register the hook before the call, or on a view of the input, such as x.view_as(x), and use that instead",
 )
+register_code(
+    "G017",
+    AutogradError,
+    "A compiled function differentiates what one of its arguments was computed from",
+    "A backward pass inside of the function reached an argument that is no leaf. What computed it is not in the trace.",
+    "compute the argument inside of the compiled function, or call backward() outside of it",
+)
 
 register_code(
     "M001",
