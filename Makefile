@@ -13,7 +13,7 @@ help:
 	@echo "make wheel     build the wheel into dist/"
 
 # `make -k check` goes on after a failure and shows all of them.
-check: lint layout types contracts budgets unused fresh
+check: lint layout types contracts budgets prose unused fresh
 
 lint:
 	$(PYTHON) -m ruff check .

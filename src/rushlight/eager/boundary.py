@@ -65,7 +65,10 @@ def _is_real(value: Any) -> bool:
 
 
 def _begins(value: Any) -> bool:
-    """Whether something gives a first element, or says that it has none; a call that failed has no use for it."""
+    """Takes the first element of an iterable; an error of the iterable's own is raised here.
+
+    The call has failed already, so nothing else needs that element.
+    """
     next(iter(value), None)
     return operator.length_hint(value) >= 0
 

@@ -7,10 +7,10 @@ from rushlight.support.frozen import frozen
 
 @frozen
 class Target:
-    """A machine that native code is made for; `features` is LLVM's comma-separated list, the empty string for none.
+    """A machine that native code is made for; `features` is LLVM's comma-separated list.
 
-    The class attributes are the distances and limits that schedule and code generation share. They are the same on all
-    machines so far, and measured on Zen 3 and Zen 4.
+    It may be empty. The class attributes are the distances and limits that schedule and code generation share. They are
+    the same on all machines so far, and measured on Zen 3 and Zen 4.
     """
 
     LINE_BYTES: ClassVar[int] = 64

@@ -390,7 +390,7 @@ def _fitting(op: Any, operands: tuple[Any, ...], result: Any) -> Any:
 
 
 def _check_numbers(operands: tuple[Any, ...], fitting: DType | None) -> None:
-    """Refuses numbers that `fitting`, or int64, cannot hold, as plans do; what is known at run time is guarded."""
+    """Refuses numbers that `fitting`, or int64, cannot hold, as plans do; guards run-time ones."""
     for item in flatten(operands):
         dtype = fitting or (int64 if item.__class__ is int else None)
         if dtype is not None and item.__class__ in (int, float, complex) and not dtype.holds(item):

@@ -255,7 +255,7 @@ def _varies(reduction: Scalar, axis: SizeExpr) -> bool:
 
 
 def _flat(nest: LoopNest, name: str) -> Step:
-    """Vectorises the outer axis that suits the addresses best; if it is the only axis, it is parallel too."""
+    """Vectorises the outer axis that suits the addresses best; an only axis is parallel too."""
     axes, reduced = _vector_last(nest), _reduced(nest)
     for item in nest.stores:
         item.value, item.offset = unroll_chains([item.value, item.offset])
@@ -408,7 +408,10 @@ def finish_kernel(
     work: Size,
     in_lanes: bool = False,
 ) -> Step:
-    """Wraps the parallel loops around a body, the innermost also in lanes if `in_lanes`, and lists the arguments."""
+    """Wraps the parallel loops around a body and lists the kernel's arguments.
+
+    With `in_lanes` the innermost parallel loop is a vector loop as well.
+    """
     kind = AxisKind.PARALLEL_VECTOR if in_lanes else AxisKind.PARALLEL
     for axis in reversed(parallel):
         body = (Loop(Axis(axis, axis_size(axis), kind), body),)
