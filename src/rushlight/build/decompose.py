@@ -18,13 +18,13 @@ class PrimitiveBuilder(GraphBuilder):
 
     __slots__ = ()
 
-    def apply(self, op: Any, args: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
+    def apply(self, op: Any, args: tuple[object, ...], attrs: Mapping[str, object]) -> Any:
         """Records a primitive, or runs a composite's decomposition."""
         if op.lower_rule is not None or op.decompose_rule is None:
             return super().apply(op, args, attrs)
         return op.decompose_rule(**op.named(tuple([self.value(arg) for arg in args]), attrs))
 
-    def value(self, arg: Any) -> Any:
+    def value(self, arg: object) -> object:
         """An argument as rules see it: numbers become weak nodes."""
         if isinstance(arg, (tuple, list)):
             return tuple([self.value(item) for item in arg])
@@ -69,7 +69,7 @@ def _resolve(size: Size) -> Size:
     return simplify(size) if isinstance(size, SizeExpr) else size
 
 
-def resolve_attr(value: Any) -> Any:
+def resolve_attr(value: object) -> object:
     """An attribute with every size in its representative form, and graphs in primitives."""
     if isinstance(value, SizeExpr):
         return _resolve(value)
@@ -81,7 +81,7 @@ def resolve_attr(value: Any) -> Any:
 
 def merge_equal_calls(graph: Graph) -> Graph:
     """Common subexpressions: a call equal to an earlier one in the same region is replaced by it."""
-    seen: dict[Any, Call] = {}
+    seen: dict[object, Call] = {}
     images: dict[int, Call] = {}
     calls: list[Call] = []
 

@@ -7,7 +7,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from rushlight.ir.dtype import BY_NAME
 from rushlight.ir.gemm_tile import GemmTile
@@ -22,7 +22,7 @@ from rushlight.sym import Size, SizeExpr, free_symbols, is_symbol, simplify, to_
 
 Shapes = Sequence[Sequence[int]]
 Layouts = tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
-Commit = tuple[Sequence[Any], Sequence[Any], Sequence[Any], Sequence[Any]]
+Commit = tuple[Sequence[object], Sequence[object], Sequence[object], Sequence[object]]
 """Writes to Python objects that go with a call: calls, items, attributes and versions, as `runtime.commit_text` says."""
 
 
@@ -149,7 +149,7 @@ def _tuple_text(sizes: Sequence[Size], names: Mapping[SizeExpr, str]) -> str:
     return f"({''.join([f'{to_python(size, names)},' for size in sizes])})"
 
 
-def commit_on_host(writes: Iterable[tuple[Any, Any]], commit: tuple[Commit, ...]) -> None:
+def commit_on_host(writes: Iterable[tuple[object, object]], commit: tuple[Commit, ...]) -> None:
     """Overwrites arrays with others, and makes the commit if there is one, all in one native call."""
     arrays = [part for target, value in writes for part in (target, ..., value)]
     calls, items, attributes, versions = commit[0] if commit else ((), (), (), ())

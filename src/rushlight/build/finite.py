@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any
-
 import numpy as np
 
-from rushlight.build.reference import elements
+from rushlight.build.reference import Array, elements
 from rushlight.build.steps import Step, StepExecutable, Symbols, Value, ViewStep
 from rushlight.ir.graph import NUMBER, RESULT, Call
 from rushlight.support.errors import fail
@@ -32,14 +30,14 @@ def check_made(call: Call, results: Iterable[Call], values: Mapping[int, Value])
     given = worst([_of_operand(item, values) for item in call.inputs()])
     for result in results:
         found = _of_value(result, values)
-        if worst([found]) > given:
+        if found is not None and worst([found]) > given:
             kind = "NaN" if worst([found]) == 2 else "infinity"
             frame = call.frames[0] if call.frames else None
             place = np.argwhere(~np.isfinite(found))[0].tolist()
             fail("R001", f"{call.op.name}: made {kind} from operands without", frame=frame, result=result.type, at=place)
 
 
-def worst(arrays: Iterable[Any]) -> int:
+def worst(arrays: Iterable[Array | complex | None]) -> int:
     """2 if an array holds NaN, 1 if it holds infinity, else 0."""
     found = 0
     for array in arrays:
@@ -48,7 +46,7 @@ def worst(arrays: Iterable[Any]) -> int:
     return found
 
 
-def _of_operand(call: Call, values: Mapping[int, Value]) -> Any:
+def _of_operand(call: Call, values: Mapping[int, Value]) -> Array | complex | None:
     if call.op is NUMBER:
         value = call.attr("value")
         return value if isinstance(value, (float, complex)) and not _is_finite(value) else None
@@ -59,7 +57,7 @@ def _is_finite(value: complex) -> bool:
     return math.isfinite(value.real) and math.isfinite(value.imag)
 
 
-def _of_value(call: Call, values: Mapping[int, Value]) -> Any:
+def _of_value(call: Call, values: Mapping[int, Value]) -> Array | None:
     if not (call.type.dtype.is_floating_point or call.type.dtype.is_complex):
         return None
     value = values[id(call)]

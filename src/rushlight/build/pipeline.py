@@ -66,10 +66,10 @@ class Pass:
 
     name: str
     stage: str
-    run: Callable[[Any, PassContext], Any]
+    run: Callable[[Any, PassContext], object]
     show: Callable[[Any], str]
     verify: Callable[[Any], None] | None = None
-    read: Callable[[str, Any], Any] | None = None
+    read: Callable[[str, Any], object] | None = None
 
     def __str__(self) -> str:
         return f"{self.name} -> {self.stage}"
@@ -82,7 +82,7 @@ def run_passes(
 
     `stages` are dumped and, where edited, taken over. `choose` chooses the tiles of matrix products.
     """
-    value: Any = graph
+    value: object = graph
     context = PassContext(target, choose)
     for step in PIPELINE:
         before = None if step is PIPELINE[0] else value
@@ -99,7 +99,7 @@ def run_passes(
     return value
 
 
-def _taken_over(stage: str, read: Callable[[str, Any], Any], text: str, value: Any) -> Any:
+def _taken_over(stage: str, read: Callable[[str, Any], object], text: str, value: object) -> object:
     try:
         return read(text, value)
     except RushlightError as cause:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rushlight.build.decompose import to_primitives
 from rushlight.build.executable import Commit, Executable, Summary, commit_on_host, types_of
@@ -21,7 +22,7 @@ from rushlight.ir.value import map_operands, map_sizes
 from rushlight.runtime import descriptor
 from rushlight.sym import SizeExpr, evaluate, simplify
 
-Array = np.ndarray[Any, Any]
+Array = NDArray[Any]
 
 
 class ReferenceExecutable(Executable):
@@ -85,5 +86,5 @@ def _run(call: Call, values: dict[int, Any], symbols: dict[SizeExpr, int]) -> An
     return _as(result, call.type)
 
 
-def _as(value: Any, type_: TensorType) -> Array:
+def _as(value: object, type_: TensorType) -> Array:
     return np.asarray(value).astype(type_.dtype.numpy, copy=False)

@@ -12,7 +12,7 @@ from typing import Any
 
 from rushlight.build.executable import Commit, Executable, NativeExecutable, Summary, commit_on_host, types_of
 from rushlight.build.native import compile_native
-from rushlight.build.reference import elements
+from rushlight.build.reference import Array, elements
 from rushlight.ir.graph import NUMBER, RELAYOUT, RESULT, Call, Graph, parameter
 from rushlight.ir.sizes import bind_symbols, with_hidden_sizes
 from rushlight.ir.type import Layout, TensorType, row_major
@@ -184,7 +184,7 @@ class _StepMaker:
         return _step(Call(RELAYOUT, (call,), (), target.type), ())
 
 
-def _array(value: Value, type_: TensorType) -> Any:
+def _array(value: Value, type_: TensorType) -> Array:
     return elements(value.address, value.shape, value.strides, type_.dtype)
 
 

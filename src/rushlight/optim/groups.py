@@ -19,21 +19,21 @@ class ParamGroup(dict[str, Any]):
 
     off: dict[str, bool]
 
-    def __init__(self, values: Mapping[str, Any], switches: Iterable[str]) -> None:
+    def __init__(self, values: Mapping[str, object], switches: Iterable[str]) -> None:
         super().__init__(values)
         self.off = {name: _is_zero(self.get(name)) for name in switches}
 
-    def __setitem__(self, name: str, value: Any) -> None:
+    def __setitem__(self, name: str, value: object) -> None:
         super().__setitem__(name, value)
         if name in self.off and value.__class__ in (int, float, bool):
             self.off[name] = _is_zero(value)
 
-    def update(self, *args: Any, **kwargs: Any) -> None:
+    def update(self, *args: Any, **kwargs: object) -> None:
         """Assign several entries."""
         for name, value in dict(*args, **kwargs).items():
             self[name] = value
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[object, ...]:
         return ParamGroup, (dict(self), tuple(self.off))
 
 
@@ -41,7 +41,7 @@ def _is_zero(value: object) -> bool:
     return value.__class__ in (int, float, bool) and value == 0
 
 
-def listed_params(params: Any) -> tuple[list[Any], list[str]]:
+def listed_params(params: Any) -> tuple[list[object], list[str]]:
     """Return the parameters of a group, and their names where they come as (name, parameter) pairs."""
     if isinstance(params, Tensor):
         return [params], []
