@@ -85,6 +85,19 @@ def test_what_makes_no_sense_is_refused(call, code):
     assert found.value.code == code
 
 
+def test_the_median_of_nothing_is_nan_compiled_too():
+    """And no element has a gradient; one compiled function takes what is empty and what is not."""
+    median = rl.compile(lambda x: x.flatten().median())
+    for run in (lambda x: x.flatten().median(), median):
+        for shape in ((2, 3), (0, 3), (2, 3), (0, 0)):
+            x = rl.ones(*shape, requires_grad=True)
+            found = run(x)
+            found.backward()
+            assert bool(found.isnan()) == (x.numel() == 0)
+            assert x.grad.shape == shape
+    assert median(rl.zeros(0, dtype=rl.int8)).item() == -128
+
+
 def test_spread_takes_both_ways_of_correcting():
     array = X.numpy()
     for call in (X.var, lambda *args, **named: rl.var(X, *args, **named)):

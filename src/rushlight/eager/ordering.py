@@ -10,14 +10,14 @@ from rushlight.eager.boundary import checked_methods
 from rushlight.eager.functions import broadcast_to, cat, full, gather, index_select, stack, where
 from rushlight.eager.handle import Handle
 from rushlight.eager.indexing import nonzero_places
-from rushlight.eager.symbols import SymBool, check, wrap_size
+from rushlight.eager.symbols import SymBool, check, unwrap_size, wrap_size
 from rushlight.eager.tracing.number import TracedNumber
 from rushlight.ir.dtype import Kind, bool_, float32, float64, int64
 from rushlight.ops import OPERATORS
 from rushlight.ops.dims import wrap_dim
 from rushlight.ops.promote import broadcast
 from rushlight.support.errors import fail, require
-from rushlight.sym import eq
+from rushlight.sym import eq, guard_or_false
 
 _ARGSORT, _DISTINCT = OPERATORS["argsort"], OPERATORS["distinct"]
 _REPEAT, _REPEAT_INDICES = OPERATORS["repeat_interleave"], OPERATORS["repeat_interleave_indices"]
@@ -86,7 +86,9 @@ class OrderMethods:
         flat = self.reshape(-1) if dim is None else self
         along = 0 if dim is None else fixed_integer(dim)
         count = _length(flat, along, "median")
-        if dim is None and isinstance(count, int) and count == 0:
+        if dim is None and guard_or_false(eq(unwrap_size(count), 0)):
+            if self.dtype.kind is Kind.FLOAT:
+                return self.sum() + math.nan  # so that it has a gradient
             least = -(1 << self.dtype.bits - 1) if self.dtype.signed else 0
             return full((), least if self.dtype.kind is Kind.INT else math.nan, dtype=self.dtype)
         require(count > 0, "I007", "median: there is no element to choose from", tensor=self)
