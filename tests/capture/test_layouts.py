@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import rushlight as rl
+from rushlight.nn import functional as F
 
 
 def written_transposed(x):
@@ -27,3 +28,19 @@ def test_a_gradient_lies_as_its_parameter_does():
 
     rl.compile(step)(rl.rand(3, 4))
     assert weight.grad.stride() == weight.stride()
+
+
+def test_attention_of_a_strided_query_is_resized_and_differentiated():
+    # A resize scatters its gradient, in a plan whose row blocks have scratch memory of their own.
+    def resized(q, k, v):
+        y = F.scaled_dot_product_attention(q, k, v)
+        return F.interpolate(y, size=(8, y.shape[1]), mode="bilinear")
+
+    gradients = []
+    for run in (resized, rl.compile(resized)):
+        q = rl.arange(63.0).as_strided((2, 2, 1, 1), (1, 2, 6, 30)).requires_grad_()
+        k, v = (rl.arange(4.0).view(2, 2, 1, 1).requires_grad_(), rl.ones(1, 1, 1, 1, requires_grad=True))
+        run(q, k, v).square().sum().backward()
+        gradients.append((q.grad, k.grad, v.grad))
+    for eager, compiled in zip(*gradients, strict=True):
+        assert rl.equal(compiled, eager)

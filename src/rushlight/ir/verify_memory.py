@@ -169,7 +169,8 @@ class _Verifier:
         self.only = only
         self.whole = set(plan.inputs)
         if only is not None:
-            everything = {buffer for launch in plan.launches for buffer in launch.buffers}
+            launches = [*plan.launches, *[inner for kernel in plan.kernels for inner in _inner(kernel)]]
+            everything = {buffer for launch in launches for buffer in launch.buffers}
             self.whole |= (everything | set(plan.outputs)) - only
         self.pieces: dict[Buffer, list[Piece]] = {}
         self.writers: dict[Buffer, int] = {}
@@ -269,7 +270,8 @@ class _Verifier:
     def row_block(self, kernel: RowBlockKernel, launch: Launch) -> None:
         """Launches for each band, over memory in which nothing is written at first."""
         given = kernel.operands_of(launch)
-        for buffer, _ in kernel.offsets:
+        own = {buffer for buffer, _ in kernel.offsets if self.only is None or buffer in self.only}
+        for buffer in own:
             self.whole.discard(buffer)
             self.pieces.pop(buffer, None)
         if kernel.causal_bound is not None:
@@ -277,7 +279,6 @@ class _Verifier:
             if flags not in self.whole:
                 self.unwritten(flags)
         blocks = tuple([_row_block_loops(loop) for loop in kernel.loops])
-        own = {buffer for buffer, _ in kernel.offsets}
         for inner in kernel.launches:
             self.launch(inner, given, blocks)
         for buffer in own:
