@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 import rushlight as rl
-from rushlight.build.segments import UnbackedOutput, NativeStep, Step, cut_at_unbacked_outputs, verify_steps
+from rushlight.build.segments import NativeStep, Step, UnbackedOutput, cut_at_unbacked_outputs, verify_steps
 from rushlight.capture import segmented
 from rushlight.ir.graph import Graph
 from rushlight.support.errors import CompileError
@@ -41,7 +41,6 @@ def _message_of(graph: Graph, steps: Sequence[Step]) -> str:
     return str(caught.value)
 
 
-
 def test_a_step_that_is_missing_is_found(cut: tuple[Graph, list[Step]]) -> None:
     graph, steps = cut
     verify_steps(graph, steps)
@@ -55,7 +54,9 @@ def test_a_step_that_is_missing_is_found(cut: tuple[Graph, list[Step]]) -> None:
 def test_a_size_that_is_told_too_late_is_found(cut: tuple[Graph, list[Step]]) -> None:
     graph, steps = cut
     unbacked_outputs = [step for step in steps if isinstance(step, UnbackedOutput)]
-    assert "a size is needed" in _message_of(graph, [*[step for step in steps if step not in unbacked_outputs], *unbacked_outputs])
+    assert "a size is needed" in _message_of(
+        graph, [*[step for step in steps if step not in unbacked_outputs], *unbacked_outputs]
+    )
 
 
 def test_a_result_that_a_step_does_not_make_is_found(cut: tuple[Graph, list[Step]]) -> None:

@@ -29,7 +29,8 @@ BACKENDS: Mapping[str, Callable[[Graph], Executable]] = MappingProxyType(
 def compile_graph(graph: Graph, backend: str | None = None, chooser: Chooser | None = None) -> Executable:
     """The executable of a functional graph. `backend` names a row of BACKENDS, by default the setting of that name.
 
-    `chooser` chooses the tiles of our compiler in place of the cost model. With the setting `nan_asserts` a graph runs call by call, so that what makes the first NaN can be named.
+    `chooser` chooses the tiles of our compiler in place of the cost model. With the setting `nan_asserts` a graph runs
+    call by call, so that the error can name the call that makes the first NaN.
     """
     if settings.get().nan_asserts:
         return FiniteExecutable(graph)

@@ -27,7 +27,7 @@ class PrimitiveBuilder(GraphBuilder):
     def value(self, arg: object) -> object:
         """An argument as rules see it: numbers become weak nodes."""
         if isinstance(arg, (tuple, list)):
-            return tuple([self.value(item) for item in arg])
+            return tuple([self.value(member) for member in arg])
         if isinstance(arg, Node) or arg is None:
             return arg
         return Node(self, self.operand(arg))
@@ -59,7 +59,7 @@ def to_primitives(graph: Graph) -> Graph:
 def resolve_type(type_: Any) -> Any:
     """A type with every size in its representative form."""
     if isinstance(type_, tuple):
-        return tuple([resolve_type(item) for item in type_])
+        return tuple([resolve_type(member) for member in type_])
     shape = tuple([_resolve(size) for size in type_.shape])
     strides = tuple([_resolve(size) for size in type_.strides])
     return TensorType(shape, type_.dtype, type_.device, strides, type_.weak)
@@ -76,7 +76,7 @@ def resolve_attr(value: object) -> object:
     if isinstance(value, Inner):
         with value.branch.scope.within(value.branch):
             return Inner(to_primitives(value.graph), value.branch)
-    return tuple([resolve_attr(item) for item in value]) if isinstance(value, tuple) else value
+    return tuple([resolve_attr(member) for member in value]) if isinstance(value, tuple) else value
 
 
 def merge_equal_calls(graph: Graph) -> Graph:
@@ -91,13 +91,13 @@ def merge_equal_calls(graph: Graph) -> Graph:
     for call in graph.calls:
         operands = map_operands(call.operands, renamed)
         key = (call.op, map_operands(operands, id), attr_key(call.attrs), call.type, call.region)
-        found = seen.get(key)
-        if found is None:
+        merged = seen.get(key)
+        if merged is None:
             same = all(new is old for new, old in zip(operands, call.operands, strict=True))
-            found = call if same else Call(call.op, operands, call.attrs, call.type, call.frames, call.region)
-            seen[key] = found
-            calls.append(found)
-        images[id(call)] = found
+            merged = call if same else Call(call.op, operands, call.attrs, call.type, call.frames, call.region)
+            seen[key] = merged
+            calls.append(merged)
+        images[id(call)] = merged
     if len(calls) == len(graph.calls):
         return graph.without_dead_calls()
     return replace(

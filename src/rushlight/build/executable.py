@@ -23,7 +23,7 @@ from rushlight.sym import Size, SizeExpr, free_symbols, is_symbol, simplify, to_
 Shapes = Sequence[Sequence[int]]
 Layouts = tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
 Commit = tuple[Sequence[object], Sequence[object], Sequence[object], Sequence[object]]
-"""Writes to Python objects that go with a call: calls, items, attributes and versions, as `runtime.commit_text` says."""
+"""Writes to Python objects that go with a call: calls, items, attributes and versions (`runtime.commit_text`)."""
 
 
 @frozen
@@ -186,10 +186,10 @@ class NativeExecutable(Executable):
         once = summary.once
         if once is None:
             return NativeExecutable(inputs, outputs, module, summary, cached)
-        found = NativeExecutable([*inputs, *once.types], outputs, module, summary, cached)
-        found.once = NativeExecutable([inputs[at] for at in once.reads], once.types, module, summary, cached, ONCE)
-        found.reads = once.reads
-        return found
+        executable = NativeExecutable([*inputs, *once.types], outputs, module, summary, cached)
+        executable.once = NativeExecutable([inputs[at] for at in once.reads], once.types, module, summary, cached, ONCE)
+        executable.reads = once.reads
+        return executable
 
     def launch(self, addresses: Sequence[int], work: int, commit: tuple[Commit, ...] = ()) -> None:
         """Runs natively; a failed run-time assert is error R002 with its message."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+
 import numpy as np
 
 from rushlight.build.reference import Array, elements
@@ -27,23 +28,25 @@ class FiniteExecutable(StepExecutable):
 
 def check_made(call: Call, results: Iterable[Call], values: Mapping[int, Value]) -> None:
     """R001 when results have NaN and no operand has, or infinity and all operands are finite."""
-    given = worst([_of_operand(item, values) for item in call.inputs()])
+    given = worst([_of_operand(operand, values) for operand in call.inputs()])
     for result in results:
-        found = _of_value(result, values)
-        if found is not None and worst([found]) > given:
-            kind = "NaN" if worst([found]) == 2 else "infinity"
+        array = _of_value(result, values)
+        if array is not None and worst([array]) > given:
+            kind = "NaN" if worst([array]) == 2 else "infinity"
             frame = call.frames[0] if call.frames else None
-            place = np.argwhere(~np.isfinite(found))[0].tolist()
-            fail("R001", f"{call.op.name}: made {kind} from operands without", frame=frame, result=result.type, at=place)
+            index = np.argwhere(~np.isfinite(array))[0].tolist()
+            fail(
+                "R001", f"{call.op.name}: made {kind} from operands without", frame=frame, result=result.type, at=index
+            )
 
 
 def worst(arrays: Iterable[Array | complex | None]) -> int:
     """2 if an array holds NaN, 1 if it holds infinity, else 0."""
-    found = 0
+    rank = 0
     for array in arrays:
         if array is not None and not np.isfinite(array).all():
-            found = max(found, 2 if np.isnan(array).any() else 1)
-    return found
+            rank = max(rank, 2 if np.isnan(array).any() else 1)
+    return rank
 
 
 def _of_operand(call: Call, values: Mapping[int, Value]) -> Array | complex | None:

@@ -61,10 +61,10 @@ def compile_native(graph: Graph, chooser: Chooser | None = None) -> NativeExecut
         return NativeExecutable.of_graph(graph, _load(obj, summary, target), summary, cached=False)
     with clock.stage("key"):
         key = graph_key(graph, target, choices)
-    found = None if stages.lacking else _loaded.get(key)
-    module = None if found is None else found[0]()
-    if found is not None and module is not None:
-        return NativeExecutable.of_graph(graph, module, found[1], cached=True)
+    loaded = None if stages.lacking else _loaded.get(key)
+    module = None if loaded is None else loaded[0]()
+    if loaded is not None and module is not None:
+        return NativeExecutable.of_graph(graph, module, loaded[1], cached=True)
     with clock.stage("cache"):
         stored = None if stages.lacking else objects.shared().get(key)
     if stored is not None:
@@ -77,8 +77,8 @@ def compile_native(graph: Graph, chooser: Chooser | None = None) -> NativeExecut
             objects.shared().put(key, {"object": obj, "summary": summary.to_json()})
     module = _load(obj, summary, target)
     with _lock:
-        found = _loaded.get(key)
-        shared = None if found is None else found[0]()
+        loaded = _loaded.get(key)
+        shared = None if loaded is None else loaded[0]()
         if shared is None:
             _loaded[key] = weakref.ref(module, functools.partial(_loaded.pop, key)), summary
     return NativeExecutable.of_graph(graph, module if shared is None else shared, summary, cached=stored is not None)

@@ -140,7 +140,7 @@ def _order(schedule: Schedule, context: PassContext) -> Schedule:
 
 
 def _tile(schedule: Schedule, context: PassContext) -> Plan:
-    """The plan. Memory that data-dependent stores write is filled first, unless launches are known to have filled it."""
+    """The plan. Memory of data-dependent stores is filled first, unless it provably was filled before."""
     plan = tile(schedule)
     undecided = undecided_writes(plan)
     if not all(write.filled for write in undecided):

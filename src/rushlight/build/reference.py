@@ -41,10 +41,10 @@ class ReferenceExecutable(Executable):
         symbols: dict[SizeExpr, int] = {}
         arrays: dict[int, Array] = {}
         for position, (call, address) in enumerate(zip(graph.parameters, addresses, strict=False)):
-            place, shape, strides = descriptor.read(address, len(call.type.shape))
+            data, shape, strides = descriptor.read(address, len(call.type.shape))
             bind_symbols(call.type, shape, strides, symbols)
-            if place:  # else it has sizes alone
-                array = arrays[position] = elements(place, shape, strides, call.type.dtype)
+            if data:  # else it has sizes alone
+                array = arrays[position] = elements(data, shape, strides, call.type.dtype)
                 values[id(call)] = array.item() if call.type.weak else array.copy()
         with np.errstate(all="ignore"):
             for call in graph.calls:
@@ -82,7 +82,7 @@ def _run(call: Call, values: dict[int, Any], symbols: dict[SizeExpr, int]) -> An
     attrs = {name: map_sizes(value, lambda size: evaluate(simplify(size), symbols)) for name, value in call.attrs}
     result = op.ref_rule(**op.named(operands, attrs))
     if isinstance(call.type, tuple):
-        return tuple([_as(item, type_) for item, type_ in zip(result, call.type, strict=True)])
+        return tuple([_as(value, type_) for value, type_ in zip(result, call.type, strict=True)])
     return _as(result, call.type)
 
 

@@ -10,7 +10,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from rushlight.ir.graph import NUMBER, PARAMETER, RELAYOUT, RESULT, Call, Graph, unbacked_outputs_of, parameter, with_dense_outputs
+from rushlight.ir.graph import (
+    NUMBER,
+    PARAMETER,
+    RELAYOUT,
+    RESULT,
+    Call,
+    Graph,
+    parameter,
+    unbacked_outputs_of,
+    with_dense_outputs,
+)
 from rushlight.ir.sizes import with_hidden_sizes
 from rushlight.ir.type import TensorType, dense_order, row_major
 from rushlight.ir.value import map_operands
@@ -103,7 +113,7 @@ def verify_steps(graph: Graph, steps: Sequence[Step]) -> None:
 
 @dataclass(slots=True)
 class _Wave:
-    """What comes between a wave and the next, in order, and what is made in it: values, and those read elsewhere."""
+    """One wave: the host calls after it, the values that it computes, and those that other steps read."""
 
     between: list[Call] = field(default_factory=list)
     calls: set[int] = field(default_factory=set)
@@ -135,18 +145,18 @@ class _Cutter:
             steps += native
             for call in wave.between:
                 host = is_host(call)
-                steps += [HostStep(call, self._results_of(call), _told_sizes(call))] if host else []
+                steps += [HostStep(call, self._results_of(call), _sizes_shown(call))] if host else []
                 steps += [UnbackedOutput(symbol, None if host else call) for symbol in call.unbacked_symbols()]
         return steps
 
     def _asked(self, number: int) -> list[Call]:
         """The calls that a wave must compute, or find computed by an earlier wave."""
-        found: list[Call] = []
+        needed: list[Call] = []
         for call in self.waves[number].between:
-            found += [item for item in call.inputs() if item.op is not PARAMETER] if is_host(call) else [call]
+            needed += [operand for operand in call.inputs() if operand.op is not PARAMETER] if is_host(call) else [call]
         if number == len(self.waves) - 1:
-            found += [*self.graph.outputs, *[value for _, value in self.graph.mutations]]
-        return found
+            needed += [*self.graph.outputs, *[value for _, value in self.graph.mutations]]
+        return needed
 
     def _assign(self, number: int) -> None:
         """Assigns to a wave the values that it needs and that no earlier wave computes."""
@@ -179,7 +189,7 @@ class _Cutter:
             return []
         maker = _SegmentMaker(self, number)
         outputs = [maker.image(call) for call in makes]
-        values = [(self.graph.parameters[place], maker.image(value)) for place, value in mutations]
+        values = [(self.graph.parameters[position], maker.image(value)) for position, value in mutations]
         return [maker.step(f"{self.graph.name}_{number}", makes, outputs, values)]
 
     def _export(self, call: Call, number: int) -> None:
@@ -205,20 +215,20 @@ class _Cutter:
     def _results_of(self, call: Call) -> tuple[Call | None, ...]:
         if not isinstance(call.type, tuple):
             return (call,)
-        found = {item.attr("index"): item for item in self.results.get(id(call), [])}
-        return tuple([found.get(place) for place in range(len(call.type))])
+        by_index = {result.attr("index"): result for result in self.results.get(id(call), [])}
+        return tuple([by_index.get(index) for index in range(len(call.type))])
 
 
-def _told_sizes(call: Call) -> tuple[tuple[SizeExpr, int, int], ...]:
-    """The dims of a call's results that show the sizes it makes known."""
-    found: list[tuple[SizeExpr, int, int]] = []
+def _sizes_shown(call: Call) -> tuple[tuple[SizeExpr, int, int], ...]:
+    """For each unbacked size of a call, the result and the dim that show it."""
+    shown: list[tuple[SizeExpr, int, int]] = []
     types: tuple[TensorType, ...] = call.type if isinstance(call.type, tuple) else (call.type,)
     for symbol in call.unbacked_symbols():
-        places = [place for place, type_ in enumerate(types) if symbol in type_.shape]
-        if not places:
+        numbers = [number for number, type_ in enumerate(types) if symbol in type_.shape]
+        if not numbers:
             fail("X001", f"{call.op.name}: no result shows the size that it makes known")
-        found.append((symbol, places[0], types[places[0]].shape.index(symbol)))
-    return tuple(found)
+        shown.append((symbol, numbers[0], types[numbers[0]].shape.index(symbol)))
+    return tuple(shown)
 
 
 class _SegmentMaker:
@@ -236,37 +246,36 @@ class _SegmentMaker:
         """The call that stands for a value in the wave's graph."""
         stack = [call]
         while stack:
-            item = stack[-1]
-            if id(item) in self.images:
+            value = stack[-1]
+            if id(value) in self.images:
                 stack.pop()
-            elif self.cutter.read(item, self.number):
-                self.parameter(item)
+            elif self.cutter.read(value, self.number):
+                self.parameter(value)
             else:
-                missing = [operand for operand in item.inputs() if id(operand) not in self.images]
+                missing = [operand for operand in value.inputs() if id(operand) not in self.images]
                 stack += missing
                 if not missing:
-                    self._build(item)
+                    self._build(value)
         return self.images[id(call)]
 
     def parameter(self, call: Call) -> Call:
         """The parameter for a value from elsewhere."""
-        found = self.reads.get(id(call))
-        if found is not None:
+        if id(call) in self.reads:
             return self.images[id(call)]
         self.reads[id(call)] = call
         type_ = call.type
-        given = parameter(f"in{len(self.parameters)}", type_)
-        self.images[id(call)] = given
+        stand_in = parameter(f"in{len(self.parameters)}", type_)
+        self.images[id(call)] = stand_in
         if call.op is not PARAMETER and dense_order(type_.shape, type_.strides) is None:
             # It was made row-major.
-            given = parameter(given.attr("name"), row_major(type_))
-            self.images[id(call)] = Call(RELAYOUT, (given,), (), type_, call.frames, call.region)
+            stand_in = parameter(stand_in.attr("name"), row_major(type_))
+            self.images[id(call)] = Call(RELAYOUT, (stand_in,), (), type_, call.frames, call.region)
             self.calls.append(self.images[id(call)])
-        self.parameters.append(given)
-        return given
+        self.parameters.append(stand_in)
+        return stand_in
 
     def _build(self, call: Call) -> None:
-        operands = map_operands(call.operands, lambda item: self.images[id(item)])
+        operands = map_operands(call.operands, lambda operand: self.images[id(operand)])
         attrs = tuple([(name, None if name in call.op.unbacked_outputs else value) for name, value in call.attrs])
         new = Call(call.op, operands, attrs, call.type, call.frames, call.region)
         self.images[id(call)] = new
@@ -278,8 +287,8 @@ class _SegmentMaker:
         """The finished step."""
         for target, _ in (values := list(values)):
             self.parameter(target)
-        places = {key: place for place, key in enumerate(self.reads)}
-        mutations = tuple([(places[id(target)], value) for target, value in values])
+        positions = {key: position for position, key in enumerate(self.reads)}
+        mutations = tuple([(positions[id(target)], value) for target, value in values])
         graph = Graph(tuple(self.parameters), tuple(self.calls), tuple(outputs), mutations, name=name)
         graph, sizes = with_hidden_sizes(graph)
         return NativeStep(with_dense_outputs(graph), tuple(self.reads.values()), sizes, tuple(makes))
@@ -288,21 +297,21 @@ class _SegmentMaker:
 def _earliest(graph: Graph) -> tuple[dict[int, int], int]:
     """Finds the earliest wave of each call, and the number of waves. The host runs its calls after their wave."""
     unbacked_outputs = unbacked_outputs_of(graph.calls)
-    found: dict[int, int] = {}
+    earliest: dict[int, int] = {}
     count = 1
     for call in graph.calls:
-        host, mine = is_host(call), 0
-        for item in call.inputs():
-            source = item.operands[0] if item.op is RESULT else item
-            mine = max(mine, found.get(id(source), 0) + (is_host(source) and not host))
+        host, wave = is_host(call), 0
+        for operand in call.inputs():
+            source = operand.operands[0] if operand.op is RESULT else operand
+            wave = max(wave, earliest.get(id(source), 0) + (is_host(source) and not host))
         if unbacked_outputs:
             own = call.unbacked_symbols()
             for symbol in call.symbols():
                 if symbol in unbacked_outputs and symbol not in own:
-                    mine = max(mine, found[id(unbacked_outputs[symbol])] + (not host))
-        found[id(call)] = mine
-        count = max(count, mine + 1 + (host or bool(call.op.unbacked_outputs)))
-    return found, count
+                    wave = max(wave, earliest[id(unbacked_outputs[symbol])] + (not host))
+        earliest[id(call)] = wave
+        count = max(count, wave + 1 + (host or bool(call.op.unbacked_outputs)))
+    return earliest, count
 
 
 def _is_free(call: Call) -> bool:

@@ -96,10 +96,10 @@ class StepExecutable(Executable):
         used = [step.executable for step in (*maker.steps, *maker.copies) if isinstance(step, Step)]
         summaries = [executable.summary for executable in used]
         summary = Summary(
-            launches=sum([item.launches for item in summaries]),
-            kernels=sum([item.kernels for item in summaries]),
-            arena_hint_bytes=max([item.arena_hint_bytes for item in summaries], default=0),
-            compile_ns=sum([item.compile_ns for item in summaries]),
+            launches=sum([summary.launches for summary in summaries]),
+            kernels=sum([summary.kernels for summary in summaries]),
+            arena_hint_bytes=max([summary.arena_hint_bytes for summary in summaries], default=0),
+            compile_ns=sum([summary.compile_ns for summary in summaries]),
         )
         super().__init__(*types_of(graph), summary, cached=all(executable.cached for executable in used))
         self._parameters = graph.parameters
@@ -124,15 +124,15 @@ class StepExecutable(Executable):
         for call, value in zip(self._parameters, given, strict=False):
             bind_symbols(call.type, value.shape, value.strides, symbols)
             values[id(call)] = value
-        for step, over in zip(self._steps, self._last, strict=True):
+        for step, unused in zip(self._steps, self._last, strict=True):
             self.run_step(step, values, symbols)
-            for key in over:
+            for key in unused:
                 del values[key]
         for step, output in zip(self._copies, given[len(self._parameters) :], strict=True):
             step.launch([values[id(step.operands[0])]], [output], symbols)
         writes = [
-            (_array(given[place], types[place]), _array(values[id(call)], call.type))
-            for place, call in self._written.items()
+            (_array(given[position], types[position]), _array(values[id(call)], call.type))
+            for position, call in self._written.items()
         ]
         commit_on_host(writes, commit)
 
@@ -210,14 +210,14 @@ def _step(call: Call, results: tuple[Call, ...]) -> Step:
         elif id(operand) not in images:
             images[id(operand)] = parameter(f"in{len(images)}", operand.type)
     operands = tuple(
-        [operand for operand in {id(item): item for item in call.inputs()}.values() if id(operand) in images]
+        [operand for operand in {id(operand): operand for operand in call.inputs()}.values() if id(operand) in images]
     )
     image = {**images, **numbers}
-    new = Call(call.op, map_operands(call.operands, lambda item: image[id(item)]), call.attrs, call.type)
+    new = Call(call.op, map_operands(call.operands, lambda operand: image[id(operand)]), call.attrs, call.type)
     outputs = (new,)
     calls = [*numbers.values(), new]
     if isinstance(call.type, tuple):
-        outputs = tuple([Call(RESULT, (new,), item.attrs, item.type) for item in results])
+        outputs = tuple([Call(RESULT, (new,), result.attrs, result.type) for result in results])
         calls += outputs
     parameters = tuple([images[id(operand)] for operand in operands])
     graph, symbols = with_hidden_sizes(Graph(parameters, tuple(calls), outputs, name=call.op.name))
