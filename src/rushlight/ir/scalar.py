@@ -73,6 +73,7 @@ LANES = Order(4096, 64, 64)
 SEQUENTIAL = Order(1 << 62, 1, 1 << 62)
 
 
+@frozen(eq=False)
 class Buffer:
     """Memory that scalars are loaded from; compared by identity. `type` gives shape, dtype and strides.
 
@@ -81,13 +82,10 @@ class Buffer:
     that are made of frozen inputs alone.
     """
 
-    __slots__ = ("constant", "name", "scope", "type")
-
-    def __init__(self, name: str, type: TensorType, scope: str = "global") -> None:
-        self.name = name
-        self.type = type
-        self.scope = scope
-        self.constant = False
+    name: str
+    type: TensorType
+    scope: str = "global"
+    constant: bool = False
 
     def __repr__(self) -> str:
         return f"@{self.name}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 
 from rushlight.ir.choice import ScheduleTarget
 from rushlight.ir.kernel import GemmKernel, Kernel
@@ -73,7 +73,7 @@ class LaunchMaker:
         read = dict.fromkeys([buffer for group in chain.groups for buffer in group.read_buffers()])
         makers = [self.makers[buffer] for buffer in read if buffer in self.makers]
         sums = tuple([group in chain.sums for group in chain.groups])
-        return StructuralKey(chain.groups, self.aliases, makers, chain.batch, chain.rows, tuple(chain.private), sums)
+        return StructuralKey(chain.groups, self.aliases, makers, chain.batch, chain.rows, chain.private, sums)
 
     def _add_chain(self, chain: FusedChain) -> None:
         """Appends one launch of row blocks; the launches of each group if one writes a parameter in place."""
@@ -109,7 +109,11 @@ class LaunchMaker:
             same[target] = packed.setdefault((text, arguments), target)
             if same[target] is target:
                 self.once.launches.append(launch)
-        self.launches = [launch.with_buffers(same) for launch in self.launches]
+        self.replace_buffers(same)
+
+    def replace_buffers(self, images: Mapping[Buffer, Buffer]) -> None:
+        """Makes the launches use other buffers in place of some."""
+        self.launches = [launch.with_buffers(images) for launch in self.launches]
 
     def _make(self, group: Group, *, shared: bool = True) -> list[Launch]:
         """The launches of one group. Threads share the work if `shared`; otherwise one thread does it."""

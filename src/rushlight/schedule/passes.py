@@ -6,25 +6,28 @@ call. The passes are separate so that each result can be printed (`schedule.text
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from rushlight.ir.choice import ScheduleTarget
 from rushlight.ir.graph import Graph
 from rushlight.ir.plan import Plan
-from rushlight.schedule.fuse.fusion import fuse_nodes
+from rushlight.ir.scalar import Buffer
+from rushlight.schedule.fuse.fusion import Group, fuse_nodes
 from rushlight.schedule.fuse.order import order_groups
 from rushlight.schedule.fuse.split_reductions import split_reductions
 from rushlight.schedule.gemm.recognition import widen_products
 from rushlight.schedule.loops.row_blocks import find_chains, groups_of, made_in_chains
-from rushlight.schedule.lower.constants import cached_constants, mark_constants
+from rushlight.schedule.lower.constants import cached_constants
 from rushlight.schedule.lower.folding import Dissected
 from rushlight.schedule.lower.lowering import lower_graph
 from rushlight.schedule.lower.nodes import make_nodes
 from rushlight.schedule.memory.aliasing import (
-    alias_mutations,
     alias_results,
     mutated_values,
     overwrites,
+    place_mutations,
+    replace_buffers,
     share_storage,
     stored_buffers,
     with_stored,
@@ -49,7 +52,6 @@ def fold(schedule: Schedule) -> Schedule:
     results = set(schedule.outputs)
     if not schedule.graph.frozen:
         return replace(schedule, nodes=tuple(split_reductions(make_nodes(dissected, results))))
-    mark_constants(dissected, results)
     nodes = make_nodes(dissected, results, cached_constants(dissected))
     once = split_reductions([node for node in nodes if node.buffer.constant])
     return replace(
@@ -75,15 +77,29 @@ def order(schedule: Schedule) -> Schedule:
     """Orders the groups, finds chains that run by row blocks, and decides which buffers share memory."""
     in_place = overwrites(schedule.mutations, schedule.groups)
     parts = find_chains(order_groups(schedule.groups, in_place), in_place)
-    groups = groups_of(parts)
-    aliases, commits = alias_mutations(schedule.mutations, groups)
-    share_storage(groups, aliases, commits, made_in_chains(parts))
+    schedule = replace(schedule, once_parts=tuple(order_groups(schedule.once_groups, {})), parts=tuple(parts))
+    schedule = with_buffers(schedule, place_mutations(schedule.mutations, groups_of(parts)))
+    groups = groups_of(schedule.parts)
+    mutations = schedule.mutations.items()
+    commits = tuple([(new, old) for new, old in mutations if new.scope == "arena"])
+    written_over = {new: old for new, old in mutations if new.scope == "global"}
+    aliases = share_storage(groups, written_over, commits, made_in_chains(schedule.parts))
+    return replace(schedule, aliases=aliases, commits=commits)
+
+
+def with_buffers(schedule: Schedule, images: Mapping[Buffer, Buffer]) -> Schedule:
+    """An ordered schedule with other buffers in place of some, in its groups and outputs."""
+    if all(new is old for old, new in images.items()):
+        return schedule
+    groups = replace_buffers(schedule.groups, images)
+    replaced = dict(zip(schedule.groups, groups, strict=True))
+    parts = [replaced[part] if isinstance(part, Group) else part.with_groups(replaced) for part in schedule.parts]
     return replace(
         schedule,
-        once_parts=tuple(order_groups(schedule.once_groups, {})),
+        groups=tuple(groups),
         parts=tuple(parts),
-        aliases=aliases,
-        commits=tuple(commits),
+        outputs=tuple([images.get(buffer, buffer) for buffer in schedule.outputs]),
+        mutations={images[new]: old for new, old in schedule.mutations.items()},
     )
 
 

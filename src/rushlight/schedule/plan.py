@@ -31,7 +31,10 @@ def make_plan(schedule: Schedule) -> Plan:
     maker.share_packs()
     once = None
     if first.launches:
-        once = _once_plan(first, schedule.inputs, cached_outputs(maker.launches, first.launches, schedule.inputs))
+        cached = cached_outputs(maker.launches, first.launches, schedule.inputs)
+        for launches in (first, maker):
+            launches.replace_buffers(cached)
+        once = _once_plan(first, schedule.inputs, tuple(cached.values()))
     return _main_plan(schedule, maker, once)
 
 

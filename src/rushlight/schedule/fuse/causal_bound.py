@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from rushlight.ir.dtype import bool_
 from rushlight.ir.plan import CausalBound, RowBlockLoop
@@ -18,7 +18,7 @@ from rushlight.ir.scalar import LANES, OPS, Buffer, Scalar, apply, bound_axes, c
 from rushlight.ir.type import TensorType
 from rushlight.schedule.fuse.fusion import Group
 from rushlight.schedule.gemm.recognition import match_gemm
-from rushlight.schedule.lower.nodes import Node
+from rushlight.schedule.lower.nodes import Node, make_node
 from rushlight.schedule.lower.rewrite import Index, Substitution, as_size, free_axes, fresh_axes, loads
 from rushlight.sym import (
     Scope,
@@ -64,7 +64,7 @@ def finite_flags(factors: Sequence[tuple[Group, int]], batch: int, name: str) ->
     body, *rest = dict.fromkeys(found)
     for other in rest:
         body = apply("and", body, other)
-    return Node(flags, first.order, tuple(axes.values()), body, None, True, True, None)
+    return make_node(flags, first.order, tuple(axes.values()), body)
 
 
 class Limits:
@@ -182,7 +182,7 @@ class Limits:
         *rows, columns = node.axes
         axis = axis_symbol(self.columns - self.causal_bound, "j")
         place = tuple([substitute(item, {columns: axis + self.causal_bound}) for item in node.index()])
-        return replace(node.with_body((*rows, axis), self.beyond[node.buffer], place), reduces=False)
+        return node.with_body((*rows, axis), self.beyond[node.buffer], place)
 
     def ending_axes(self, group: Group, node: Node) -> list[SizeExpr]:
         """The bound axes of a node past whose end all terms are the identity."""

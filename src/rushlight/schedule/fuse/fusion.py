@@ -15,6 +15,7 @@ from rushlight.schedule.fuse.verdict import Verdict, no, yes
 from rushlight.schedule.gemm.recognition import GemmShape, match_gemm
 from rushlight.schedule.lower.nodes import Node
 from rushlight.schedule.lower.rewrite import as_size
+from rushlight.support.frozen import frozen
 from rushlight.sym import product
 
 MAX_BUFFERS = 24
@@ -48,10 +49,10 @@ class Group:
 
     def read_buffers(self) -> list[Buffer]:
         """The buffers that its nodes read, in order, each once."""
-        return list(dict.fromkeys([buffer for node in self.nodes for buffer, _ in node.reads()]))
+        return list(dict.fromkeys([buffer for node in self.nodes for buffer, _ in node.reads]))
 
 
-@dataclass(slots=True)
+@frozen
 class Missed:
     """A fusion that was considered and declined."""
 
@@ -60,12 +61,12 @@ class Missed:
     verdict: Verdict
 
 
-@dataclass(slots=True)
+@frozen
 class Fused:
     """Groups whose dependences have no cycle, and the declined fusions."""
 
-    groups: list[Group]
-    missed: list[Missed]
+    groups: tuple[Group, ...]
+    missed: tuple[Missed, ...]
 
 
 def fuse_nodes(nodes: Sequence[Node]) -> Fused:
@@ -77,9 +78,9 @@ def fuse_nodes(nodes: Sequence[Node]) -> Fused:
     home: dict[Buffer, Group] = {}
     readers: dict[Buffer, list[Group]] = {}
     missed: list[Missed] = []
-    last = {buffer: node.order for node in nodes for buffer, _ in node.reads()}
+    last = {buffer: node.order for node in nodes for buffer, _ in node.reads}
     for node in nodes:
-        reads = node.reads()
+        reads = node.reads
         producers = {home[buffer].number: home[buffer] for buffer, _ in reads if buffer in home}
         siblings = {group.number: group for buffer, _ in reads for group in readers.get(buffer, ())[-4:]}
         chosen: Group | None = None
@@ -100,7 +101,7 @@ def fuse_nodes(nodes: Sequence[Node]) -> Fused:
         for buffer, _ in reads:
             chosen.reads.add(buffer)
             readers.setdefault(buffer, []).append(chosen)
-    return Fused(groups, missed)
+    return Fused(tuple(groups), tuple(missed))
 
 
 def _start(groups: list[Group], node: Node) -> Group:
@@ -153,7 +154,7 @@ def _is_timely(group: Group, node: Node, last: Mapping[Buffer, int]) -> Verdict:
     near = node.order - group.nodes[-1].order <= FAR
     if near or node.reduces or node.buffer.scope != "arena":
         return yes("soon")
-    ending = any(last[buffer] == node.order for buffer, _ in node.reads() if buffer.scope == "arena")
+    ending = any(last[buffer] == node.order for buffer, _ in node.reads if buffer.scope == "arena")
     return yes("instead of what it is made of") if ending else no("its operands live on until it is needed")
 
 
@@ -197,7 +198,7 @@ def _can_forward(group: Group, node: Node) -> Verdict:
         outer = len(node.axes)
     members = {member.buffer: member for member in group.nodes}
     shared = False
-    for buffer, indices in node.reads():
+    for buffer, indices in node.reads:
         shared = shared or buffer in group.reads
         member = members.get(buffer)
         if member is None:
@@ -213,7 +214,7 @@ def _can_forward(group: Group, node: Node) -> Verdict:
         inside = _members_agree(group, outer)
         if not inside:
             return inside
-    if group.gemm is not None and not any(buffer in members for buffer, _ in node.reads()):
+    if group.gemm is not None and not any(buffer in members for buffer, _ in node.reads):
         return no("it does not use the product")
     return yes("reads the same data") if shared else no("nothing in common")
 

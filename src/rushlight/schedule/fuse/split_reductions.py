@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from rushlight.ir.scalar import OPS, Buffer, Order, Scalar, bound_axes, cast, load, reduce
 from rushlight.ir.type import TensorType
-from rushlight.schedule.lower.nodes import Node
+from rushlight.schedule.lower.nodes import Node, make_node
 from rushlight.schedule.lower.rewrite import Substitution, as_size, at_position, linear_offset, loads, rebuild
 from rushlight.sym import (
     SizeExpr,
@@ -61,7 +61,7 @@ def _spread_out(nodes: list[Node]) -> set[Buffer]:
     """Values that are read inside a reduction, or by nodes with more axes: best computed in place."""
     rank = {node.buffer: len(node.axes) for node in nodes}
     return {
-        buffer for node in nodes for buffer, _ in node.reads() if node.reduces or len(node.axes) > rank.get(buffer, 0)
+        buffer for node in nodes for buffer, _ in node.reads if node.reduces or len(node.axes) > rank.get(buffer, 0)
     }
 
 
@@ -104,8 +104,8 @@ def _split(node: Node, reduction: Scalar) -> tuple[Node, Node]:
     kind, wide = reduction.attr("kind"), reduction.type
     share = reduce(kind, (step,), body, order, wide if wide is not body.type and order.lanes > 1 else None)
     partial = Buffer(f"{node.buffer.name}_blocks", TensorType((blocks, *node.sizes), share.type), "arena")
-    first = Node(partial, node.order, (block, *node.axes), share, None, False, True, None)
+    first = make_node(partial, node.order, (block, *node.axes), share, stored=False)
     fold = axis_symbol(blocks, "q")
     total = reduce(kind, (fold,), cast(load(partial, fold, *node.axes), wide), FOLD)
     (body,) = replace_terms([node.body], {reduction: total}, rebuild)
-    return first, Node(node.buffer, node.order, node.axes, body, None, node.stored, True, None, node.place)
+    return first, make_node(node.buffer, node.order, node.axes, body, None, node.stored, node.place)

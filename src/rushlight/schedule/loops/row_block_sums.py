@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from rushlight.ir.plan import RowBlockLoop
 from rushlight.ir.scalar import Buffer, Scalar, constant, contract, load
 from rushlight.schedule.fuse.fusion import Group
-from rushlight.schedule.lower.nodes import Node
+from rushlight.schedule.lower.nodes import Node, make_node
 from rushlight.schedule.lower.rewrite import Index, Substitution, as_size
 from rushlight.sym import Size, SizeExpr, axis_size, axis_symbol, coefficient, maximum, substitute
 
@@ -48,7 +48,7 @@ def sums_over_rows(group: Group, sizes: Sequence[Size], made: Container[Buffer])
         return False
     if [axis_size(axis) for axis in place] != list(sizes):
         return False
-    return all(matching(place, buffer, found) == len(place) for buffer, found in node.reads() if buffer in made)
+    return all(matching(place, buffer, found) == len(place) for buffer, found in node.reads if buffer in made)
 
 
 def _as_they_lie(node: Node) -> tuple[SizeExpr, ...]:
@@ -90,5 +90,5 @@ def add_partial_sums(node: Node, batch: Mapping[SizeExpr, Index], rows: RowBlock
     first = axis_symbol(axis_size(axes[0]) * maximum(0, 1 - rows.start), "i")
     zero = constant(0.0, node.body.type)
     zeros_place = tuple([substitute(item, {axes[0]: first}) for item in place])
-    zeros = Node(node.buffer, node.order, (first, *axes[1:]), zero, None, True, False, None, zeros_place)
+    zeros = make_node(node.buffer, node.order, (first, *axes[1:]), zero, place=zeros_place)
     return PartialSums(zeros, node.with_body(axes, body, place), before)

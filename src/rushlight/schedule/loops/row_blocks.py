@@ -9,7 +9,7 @@ keeps a block of scores instead of all of them, whether it is one operator or wr
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from rushlight.ir.dtype import uint8
 from rushlight.ir.gemm_tile import BLOCK
@@ -23,6 +23,7 @@ from rushlight.schedule.loops.row_block_sums import add_partial_sums, common, di
 from rushlight.schedule.lower.nodes import Node
 from rushlight.schedule.lower.rewrite import Index, Substitution, as_size
 from rushlight.schedule.memory.arena import plan_memory
+from rushlight.support.frozen import frozen
 from rushlight.sym import (
     Scope,
     Size,
@@ -49,18 +50,23 @@ SHARES = THREADS * 2
 WINDOW = 12
 
 
-@dataclass(slots=True)
+@frozen(eq=False)
 class FusedChain:
     """Groups to run block by block: over `batch` leading axes, and over blocks of the next axis if `rows`.
 
     The groups in `sums` sum over the rows: their blocks run in order. Only the chain reads the values in `private`.
     """
 
-    groups: list[Group]
+    groups: tuple[Group, ...]
     batch: int
     rows: bool
-    private: list[Buffer]
-    sums: list[Group]
+    private: tuple[Buffer, ...]
+    sums: tuple[Group, ...]
+
+    def with_groups(self, images: Mapping[Group, Group]) -> FusedChain:
+        """The chain with other groups in place of its own."""
+        groups, sums = ([images[group] for group in groups] for groups in (self.groups, self.sums))
+        return replace(self, groups=tuple(groups), sums=tuple(sums))
 
 
 def find_chains(groups: Sequence[Group], overwrites: Container[Buffer] = ()) -> list[Group | FusedChain]:
@@ -89,7 +95,7 @@ def find_chains(groups: Sequence[Group], overwrites: Container[Buffer] = ()) -> 
 
 def groups_of(parts: Sequence[Group | FusedChain]) -> list[Group]:
     """The groups of parts in order, those of chains one by one."""
-    return [group for part in parts for group in (part.groups if isinstance(part, FusedChain) else [part])]
+    return [group for part in parts for group in (part.groups if isinstance(part, FusedChain) else (part,))]
 
 
 def made_in_chains(parts: Sequence[Group | FusedChain]) -> set[Buffer]:
@@ -150,7 +156,8 @@ class _ChainBuilder:
         if not private:
             return None
         rows = self.level > self.batch
-        return before, FusedChain(self.members, self.batch, rows, private, self.sums if rows else [])
+        sums = tuple(self.sums) if rows else ()
+        return before, FusedChain(tuple(self.members), self.batch, rows, tuple(private), sums)
 
     def adds_up(self, group: Group) -> bool:
         """Whether a group sums over the rows of values of the chain."""
@@ -165,7 +172,7 @@ class _ChainBuilder:
             if not wanted or not _leads(other) or any(node.buffer in self.overwrites for node in other.nodes):
                 continue
             level = min(_most_level(other, self.batch), common(other.nodes[0].sizes, self.sizes))
-            reads = [(node, buffer, at) for node in group.nodes for buffer, at in node.reads() if buffer in wanted]
+            reads = [(node, buffer, at) for node in group.nodes for buffer, at in node.reads if buffer in wanted]
             level = min([level, *[matching(node.axes, buffer, at) for node, buffer, at in reads]])
             if level >= self.level and not any(later.ancestors >> other.number & 1 for later in passed):
                 found.append(other)
@@ -184,7 +191,7 @@ class _ChainBuilder:
         level = min(self.level, _most_level(group, self.batch))
         for node in group.nodes:
             level = min(level, common(node.sizes, self.sizes))
-            for buffer, indices in node.reads():
+            for buffer, indices in node.reads:
                 if buffer in self.made:
                     level = min(level, matching(node.axes, buffer, indices))
         return level if level >= self.batch else None
@@ -199,18 +206,20 @@ def _most_level(group: Group, batch: int) -> int:
     return batch + 1 if shape.rows == group.nodes[0].axes[batch : batch + 1] else batch
 
 
-@dataclass(slots=True)
+@frozen(eq=False)
 class LocalChain:
-    """A chain as one row block sees it: its groups over local axes, and the loops over blocks."""
+    """A chain as one row block sees it: its groups over local axes, and the loops over blocks.
 
-    groups: list[Group]
+    If `in_order`, row blocks run one after the other on one thread.
+    """
+
+    groups: tuple[Group, ...]
     loops: tuple[RowBlockLoop, ...]
     row_blocks: Size
-    flags: Node | None = None
-    causal_bound: CausalBound | None = None
-    in_order: bool = False
-    """Whether bands of rows run one after the other on one thread."""
-    aliases: dict[Buffer, Buffer] = field(default_factory=dict)
+    flags: Node | None
+    causal_bound: CausalBound | None
+    in_order: bool
+    aliases: Mapping[Buffer, Buffer]
 
 
 def localise(chain: FusedChain, name: str, makers: Mapping[Buffer, Node]) -> LocalChain:
@@ -230,16 +239,16 @@ def localise(chain: FusedChain, name: str, makers: Mapping[Buffer, Node]) -> Loc
     groups = [group for group, _ in made]
     dealt = loops[:-1] if chain.sums else loops
     row_blocks = product([ceildiv(loop.extent, loop.step) for loop in dealt])
-    local = LocalChain(groups, tuple(loops), row_blocks, in_order=bool(chain.sums), aliases=maker.aliases)
+    flags, causal_bound = None, None
     sums = [group for group, whole in made if whole in chain.sums and group.gemm is not None]
     limits = Limits(groups, set(maker.buffers.values()), sums, makers, loops[-1]) if chain.rows else None
     if limits is not None and limits.ends:
         wholes = {group.number: whole for group, whole in made}
         factors = [(wholes[end.group.number], end.factor) for end in limits.ends]
-        local.flags = finite_flags(factors, chain.batch, f"{name}_finite")
-        local.causal_bound = causal_bound_of(limits, local.flags, loops)
-        local.groups = limits.applied()
-    return local
+        flags = finite_flags(factors, chain.batch, f"{name}_finite")
+        causal_bound = causal_bound_of(limits, flags, loops)
+        groups = limits.applied()
+    return LocalChain(tuple(groups), tuple(loops), row_blocks, flags, causal_bound, bool(chain.sums), maker.aliases)
 
 
 def _block_rows(chain: FusedChain, rows: Size) -> Size:

@@ -23,7 +23,7 @@ from rushlight.schedule.loops.kernels import (
     linearise,
     open_group,
 )
-from rushlight.schedule.lower.nodes import Node
+from rushlight.schedule.lower.nodes import Node, make_node
 from rushlight.schedule.lower.rewrite import Substitution, as_size, linear_offset
 from rushlight.sym import Size, SizeExpr, axis_size, axis_symbol, ceildiv, minimum, product
 
@@ -35,7 +35,7 @@ def build_scatter(node: Node, aliases: Mapping[Buffer, Buffer], number: int) -> 
     """The kernel of the initial value and the kernel of the writes."""
     scatter = node.scatter
     assert scatter is not None
-    start = Node(node.buffer, node.order, node.axes, node.body, None, True, False, None)
+    start = make_node(node.buffer, node.order, node.axes, node.body)
     nest = open_group(Group(0, [start], None), aliases)
     collapse(nest)
     return [build_kernel(nest, f"k{number}"), _writes(node, scatter, aliases, f"k{number + 1}")]

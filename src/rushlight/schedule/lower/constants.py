@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 
-from rushlight.ir.loops import Definition
 from rushlight.ir.plan import Launch
 from rushlight.ir.scalar import Buffer, Scalar, bound_axes
 from rushlight.schedule.lower.folding import Dissected
@@ -14,14 +14,6 @@ from rushlight.term import postorder
 
 # A cached value takes at least this many steps per element. Views, casts and single additions are recomputed.
 MIN_STEPS = 2
-
-
-def mark_constants(items: Iterable[Dissected], results: Collection[Buffer]) -> None:
-    """Marks buffers as constant, in program order. Results are computed at each call."""
-    for item in items:
-        definition = item.definition
-        if isinstance(definition, Definition) and item.buffer not in results:
-            item.buffer.constant = is_constant(definition.body, definition.axes)
 
 
 def is_constant(term: Scalar, axes: Iterable[SizeExpr]) -> bool:
@@ -57,13 +49,13 @@ def cached_constants(items: Sequence[Dissected]) -> set[Buffer]:
     return kept
 
 
-def cached_outputs(launches: Iterable[Launch], once: Iterable[Launch], inputs: Collection[Buffer]) -> list[Buffer]:
-    """The buffers that launches need from the launches that run once. They become global buffers."""
+def cached_outputs(
+    launches: Iterable[Launch], once: Iterable[Launch], inputs: Collection[Buffer]
+) -> dict[Buffer, Buffer]:
+    """The buffers that launches need from the launches that run once, each with a global buffer in its place."""
     made = {buffer for launch in once for buffer in launch.buffers if buffer not in inputs}
-    found = dict.fromkeys([buffer for launch in launches for buffer in launch.buffers if buffer in made])
-    for buffer in found:
-        buffer.scope = "global"
-    return list(found)
+    needed = dict.fromkeys([buffer for launch in launches for buffer in launch.buffers if buffer in made])
+    return {buffer: replace(buffer, scope="global") for buffer in needed}
 
 
 def _read(item: Dissected) -> set[Buffer]:

@@ -11,32 +11,29 @@ from rushlight.ir.loops import Definition, Index, Scatter, ScatterDefinition
 from rushlight.ir.scalar import Buffer, Scalar, constant, load
 from rushlight.ir.type import TensorType
 from rushlight.ir.value import map_operands
+from rushlight.schedule.lower.constants import is_constant
 from rushlight.support.errors import fail
 from rushlight.sym import Size, SizeExpr, axis_symbol
 
 
 class BufferOperand:
-    """An operand that is loaded from the buffer of an earlier value."""
+    """An operand that is loaded from the buffer of an earlier value; `type` is the value's in the graph."""
 
-    __slots__ = ("buffer",)
+    __slots__ = ("buffer", "type")
 
-    def __init__(self, buffer: Buffer) -> None:
+    def __init__(self, buffer: Buffer, type_: TensorType) -> None:
         self.buffer = buffer
-
-    @property
-    def type(self) -> TensorType:
-        """The value's type."""
-        return self.buffer.type
+        self.type = type_
 
     @property
     def shape(self) -> tuple[Size, ...]:
         """The sizes of its dims."""
-        return self.buffer.type.shape
+        return self.type.shape
 
     @property
     def dtype(self) -> DType:
         """Its element type."""
-        return self.buffer.type.dtype
+        return self.type.dtype
 
     def __getitem__(self, position: Index | tuple[Index, ...]) -> Scalar:
         indices = position if isinstance(position, tuple) else (position,)
@@ -70,8 +67,15 @@ class NumberOperand:
 
 @dataclass(slots=True)
 class Lowered:
-    """A graph as definitions. `buffers` and `operands` of values are keyed by the identity of their calls."""
+    """A graph as definitions. `buffers` and `operands` of values are keyed by the identity of their calls.
 
+    `results` are the identities of the calls whose values leave the program. Those have buffers of the caller; for
+    others the scheduler chooses the layout: dense, row-major. Where inputs are `frozen`, values that depend on these
+    alone have constant buffers.
+    """
+
+    results: frozenset[int]
+    frozen: bool
     definitions: list[Definition | ScatterDefinition]
     buffers: dict[int, Buffer]
     operands: dict[int, Any]
@@ -81,26 +85,25 @@ class SharedAxes:
     """One loop axis per dim and size for all values: reads at the reader's own index need no rewriting."""
 
     def __init__(self) -> None:
-        self._launches_by_key: dict[tuple[int, Size], SizeExpr] = {}
+        self._axes: dict[tuple[int, Size], SizeExpr] = {}
 
     def __call__(self, shape: tuple[Size, ...]) -> tuple[SizeExpr, ...]:
         """The axes of a shape."""
-        known = self._launches_by_key
-        for place in enumerate(shape):
-            if place not in known:
-                known[place] = axis_symbol(place[1], f"i{place[0]}")
-        return tuple([known[place] for place in enumerate(shape)])
+        known = self._axes
+        for dim in enumerate(shape):
+            if dim not in known:
+                known[dim] = axis_symbol(dim[1], f"i{dim[0]}")
+        return tuple([known[dim] for dim in enumerate(shape)])
 
 
 def lower_graph(graph: Graph) -> Lowered:
     """Runs the lowering rule of every call, in order."""
-    lowered = Lowered([], {}, {})
+    lowered = Lowered(frozenset([id(call) for call in graph.results()]), bool(graph.frozen), [], {}, {})
     operands = lowered.operands
     for position, call in enumerate(graph.parameters):
-        buffer = Buffer(call.attr("name"), call.type)
-        buffer.constant = position in graph.frozen
+        buffer = Buffer(call.attr("name"), call.type, constant=position in graph.frozen)
         lowered.buffers[id(call)] = buffer
-        operands[id(call)] = BufferOperand(buffer)
+        operands[id(call)] = BufferOperand(buffer, call.type)
     results: dict[int, tuple[Any, ...]] = {}
     axes_of = SharedAxes()
     for call in graph.calls:
@@ -144,11 +147,16 @@ def _shape(call: Call) -> tuple[Size, ...]:
 
 
 def _define(lowered: Lowered, call: Call, position: int, axes: tuple[Any, ...], body: Any) -> BufferOperand:
-    buffer = Buffer(f"v{position}", call.type, "arena")
+    type_: TensorType = call.type
+    if id(call) in lowered.results:
+        buffer = Buffer(f"v{position}", type_)
+    else:
+        is_fixed = lowered.frozen and not isinstance(body, Scatter) and is_constant(body, axes)
+        buffer = Buffer(f"v{position}", TensorType(type_.shape, type_.dtype, type_.device), "arena", is_fixed)
     lowered.buffers[id(call)] = buffer
     if isinstance(body, Scatter):
         lowered.definitions.append(ScatterDefinition(buffer, axes, body))
     else:
         assert body.type is call.type.dtype, f"{call.op.name}: lowers to {body.type.name}, typed {call.type}"
         lowered.definitions.append(Definition(buffer, axes, body))
-    return BufferOperand(buffer)
+    return BufferOperand(buffer, type_)

@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Container
-from dataclasses import dataclass, replace
 
 from rushlight.ir.loops import Scatter, ScatterDefinition
 from rushlight.ir.scalar import OPS, Buffer, Scalar, bound_axes
 from rushlight.schedule.lower.folding import Dissected, choose_folded
 from rushlight.schedule.lower.packed_operands import unpacked_in_products
 from rushlight.schedule.lower.rewrite import Substitution, as_size, loads
+from rushlight.support.frozen import frozen
 from rushlight.sym import Size, SizeExpr, axis_size
 from rushlight.term import postorder
 
+_LOAD, _CONTRACT = OPS["load"], OPS["contract"]
 
-@dataclass(slots=True, eq=False)
+
+@frozen(eq=False)
 class Node:
     """One value to compute: `body` over `axes`, at position `order` in the graph.
 
     Dims of literal size 1 have no axis. `contraction` is the only reduction of the body, if it is a contraction: a
     candidate for the GEMM template. `scatter` is set for results with data-dependent stores. `stored` says that the
     value needs memory. `place` is the index in the buffer for given values of the axes; None if the axes are its dims
-    in order. Passes do not change a node; `_reads` caches `reads()`, which several passes ask for.
+    in order. `reads` are the distinct loads, as buffers and indices. `make_node` finds what follows from the bodies.
     """
 
     buffer: Buffer
@@ -32,8 +34,8 @@ class Node:
     stored: bool
     reduces: bool
     contraction: Scalar | None
-    place: tuple[Size, ...] | None = None
-    _reads: list[tuple[Buffer, tuple[Scalar, ...]]] | None = None
+    place: tuple[Size, ...] | None
+    reads: tuple[tuple[Buffer, tuple[Scalar, ...]], ...]
 
     @property
     def sizes(self) -> tuple[Size, ...]:
@@ -53,24 +55,33 @@ class Node:
 
     def with_body(self, axes: tuple[SizeExpr, ...], body: Scalar, place: tuple[Size, ...] | None) -> Node:
         """The node with another body over other axes."""
-        return replace(self, axes=axes, body=body, contraction=only_contraction(body), place=place, _reads=None)
+        return make_node(self.buffer, self.order, axes, body, self.scatter, self.stored, place)
 
-    def roots(self) -> tuple[Scalar, ...]:
-        """All bodies of the node."""
-        if self.scatter is None:
-            return (self.body,)
-        scatter = self.scatter
-        scalars = tuple([item for item in scatter.index if isinstance(item, Scalar)])
-        return (self.body, scatter.value, *scalars)
 
-    def reads(self) -> list[tuple[Buffer, tuple[Scalar, ...]]]:
-        """The distinct loads, as buffers and indices."""
-        if self._reads is None:
-            found: dict[Scalar, None] = {}
-            for root in self.roots():
-                found.update(dict.fromkeys(loads(root)))
-            self._reads = [(load.attr("buffer"), load.operands) for load in found]
-        return self._reads
+def make_node(
+    buffer: Buffer,
+    order: int,
+    axes: tuple[SizeExpr, ...],
+    body: Scalar,
+    scatter: Scatter | None = None,
+    stored: bool = True,
+    place: tuple[Size, ...] | None = None,
+) -> Node:
+    """A node; one walk over its body finds the reductions and the loads."""
+    read: dict[Scalar, None] = {}
+    reductions: list[Scalar] = []
+    for term in postorder([body]):
+        if term.op is _LOAD:
+            read[term] = None
+        elif bound_axes(term):
+            reductions.append(term)
+    if scatter is not None:
+        for root in (scatter.value, *[at for at in scatter.index if isinstance(at, Scalar)]):
+            read.update(dict.fromkeys(loads(root)))
+    is_contraction = len(reductions) == 1 and reductions[0].op is _CONTRACT
+    contraction = reductions[0] if is_contraction else None
+    reads = tuple([(load.attr("buffer"), load.operands) for load in read])
+    return Node(buffer, order, axes, body, scatter, stored, bool(reductions), contraction, place, reads)
 
 
 def make_nodes(items: list[Dissected], results: set[Buffer], kept: Container[Buffer] = ()) -> list[Node]:
@@ -95,14 +106,15 @@ def make_nodes(items: list[Dissected], results: set[Buffer], kept: Container[Buf
             index = tuple([inline(item) if isinstance(item, Scalar) else item for item in scatter.index])
             scatter = Scatter(scatter.initial, scatter.axes, index, inline(scatter.value), scatter.combine)
             stored = definition.buffer in results
-            nodes.append(_node(definition.buffer, order, definition.axes, inline(scatter.initial), scatter, stored))
+            body, axes = inline(scatter.initial), _long(definition.axes)
+            nodes.append(make_node(definition.buffer, order, axes, body, scatter, stored))
             continue
         body = inline(definition.body)
         if definition.buffer in folded:
             bodies[definition.buffer] = (definition.axes, body)
         if definition.buffer not in folded or definition.buffer in results:
             stored = definition.buffer in results
-            nodes.append(_node(definition.buffer, order, definition.axes, body, None, stored))
+            nodes.append(make_node(definition.buffer, order, _long(definition.axes), body, None, stored))
     return nodes
 
 
@@ -110,22 +122,6 @@ def _as_it_is(body: Scalar) -> Scalar:
     return body
 
 
-def _node(
-    buffer: Buffer, order: int, axes: tuple[SizeExpr, ...], body: Scalar, scatter: Scatter | None, stored: bool
-) -> Node:
-    long_axes = tuple([axis for axis in axes if axis_size(axis) != 1])
-    reductions = _reductions(body)
-    return Node(buffer, order, long_axes, body, scatter, stored, bool(reductions), _contraction(reductions))
-
-
-def only_contraction(body: Scalar) -> Scalar | None:
-    """The contraction of a body that has no other reduction, else None."""
-    return _contraction(_reductions(body))
-
-
-def _reductions(body: Scalar) -> list[Scalar]:
-    return [term for term in postorder([body]) if bound_axes(term)]
-
-
-def _contraction(reductions: list[Scalar]) -> Scalar | None:
-    return reductions[0] if len(reductions) == 1 and reductions[0].op is OPS["contract"] else None
+def _long(axes: tuple[SizeExpr, ...]) -> tuple[SizeExpr, ...]:
+    """The axes but those of literal size 1."""
+    return tuple([axis for axis in axes if axis_size(axis) != 1])

@@ -6,18 +6,19 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from rushlight.ir.graph import Call, Graph
-from rushlight.ir.loops import Definition, axes_of
-from rushlight.ir.scalar import Buffer
+from rushlight.ir.loops import Definition, Scatter, axes_of
+from rushlight.ir.scalar import Buffer, Scalar, load
 from rushlight.ir.type import TensorType
 from rushlight.schedule.fuse.fusion import Group
+from rushlight.schedule.gemm.recognition import match_gemm
 from rushlight.schedule.lower.lowering import Lowered
-from rushlight.schedule.lower.nodes import Node
-from rushlight.schedule.lower.rewrite import as_size, linear_offset
+from rushlight.schedule.lower.nodes import Node, make_node
+from rushlight.schedule.lower.rewrite import Substitution, as_size, linear_offset
 from rushlight.sym import Size, SizeExpr, product
 
 
 def alias_results(graph: Graph, lowered: Lowered) -> list[Buffer]:
-    """One global buffer for each output and for the new value of each mutated parameter.
+    """The buffer of each output and of the new value of each mutated parameter.
 
     Values that are output twice, or that are parameters, are copied.
     """
@@ -28,21 +29,15 @@ def alias_results(graph: Graph, lowered: Lowered) -> list[Buffer]:
         buffer = lowered.buffers.get(id(call))
         if buffer is None or buffer in taken or buffer not in defined:
             buffer = _copy_definition(call, f"out{position}", lowered)
-        buffer.scope = "global"
         taken.add(buffer)
         outputs.append(buffer)
-    for definition in lowered.definitions:
-        if definition.buffer not in taken:
-            # Inside a graph the scheduler chooses layouts: dense, row-major.
-            old = definition.buffer.type
-            definition.buffer.type = TensorType(old.shape, old.dtype, old.device)
     return outputs
 
 
 def _copy_definition(call: Call, name: str, lowered: Lowered) -> Buffer:
     axes = axes_of(call.type.shape)
     at = tuple([0 if size == 1 else axis for axis, size in zip(axes, call.type.shape, strict=True)])
-    buffer = Buffer(name, call.type, "arena")
+    buffer = Buffer(name, call.type)
     lowered.definitions.append(Definition(buffer, axes, lowered.operands[id(call)][at]))
     return buffer
 
@@ -55,7 +50,7 @@ def stored_buffers(groups: Sequence[Group]) -> set[Buffer]:
         for node in group.nodes:
             if node.scatter is not None:
                 stored.add(node.buffer)
-            stored.update([buffer for buffer, _ in node.reads() if home.get(buffer, group) is not group])
+            stored.update([buffer for buffer, _ in node.reads if home.get(buffer, group) is not group])
     return stored
 
 
@@ -82,39 +77,69 @@ def overwrites(mutations: Mapping[Buffer, Buffer], groups: Iterable[Group]) -> d
     return {new: old for new, old in mutations.items() if reads_in_place(*home[new], old.type, old)}
 
 
-def alias_mutations(
-    mutations: Mapping[Buffer, Buffer], groups: Sequence[Group]
-) -> tuple[dict[Buffer, Buffer], list[tuple[Buffer, Buffer]]]:
-    """Gives the new value of each mutated parameter its memory; the groups come in execution order.
+def place_mutations(mutations: Mapping[Buffer, Buffer], groups: Sequence[Group]) -> dict[Buffer, Buffer]:
+    """The buffer of each mutated parameter's new value; the groups come in execution order.
 
-    That is the parameter's own memory if that is safe, else an arena buffer that is copied at the end. Returns the
-    aliases, and the copies (from, to).
+    The buffer is global if the value is written over the parameter, at the parameter's strides, and lies in the arena
+    if it is copied at the end.
     """
     made = {node.buffer: (position, group) for position, group in enumerate(groups) for node in group.nodes}
     last = _last_readers(groups)
-    aliases = {new: old for new, old in overwrites(mutations, groups).items() if last.get(old, -1) <= made[new][0]}
-    commits: list[tuple[Buffer, Buffer]] = []
+    in_place = {new for new, old in overwrites(mutations, groups).items() if last.get(old, -1) <= made[new][0]}
+    placed: dict[Buffer, Buffer] = {}
     for new, old in mutations.items():
-        strides = old.type.strides if new in aliases else None
-        new.type = TensorType(new.type.shape, new.type.dtype, new.type.device, strides)
-        if new not in aliases:
-            new.scope = "arena"
-            commits.append((new, old))
-    return aliases, commits
+        type_ = new.type
+        if new not in in_place:
+            placed[new] = replace(new, type=TensorType(type_.shape, type_.dtype, type_.device), scope="arena")
+        elif type_.strides != old.type.strides:
+            placed[new] = replace(new, type=TensorType(type_.shape, type_.dtype, type_.device, old.type.strides))
+        else:
+            placed[new] = new
+    return placed
+
+
+def replace_buffers(groups: Sequence[Group], images: Mapping[Buffer, Buffer]) -> list[Group]:
+    """The groups with other buffers in place of some."""
+    changed = {old for old, new in images.items() if new is not old}
+
+    def on_load(buffer: Buffer, indices: tuple[Scalar, ...]) -> Scalar | None:
+        return load(images[buffer], *indices) if buffer in changed else None
+
+    def image(node: Node) -> Node:
+        buffer, scatter = images.get(node.buffer, node.buffer), node.scatter
+        if changed.isdisjoint([read for read, _ in node.reads]):
+            return node if buffer is node.buffer else replace(node, buffer=buffer)
+        inline = Substitution({}, on_load)
+        if scatter is not None:
+            index = tuple([inline(at) if isinstance(at, Scalar) else at for at in scatter.index])
+            scatter = Scatter(scatter.initial, scatter.axes, index, inline(scatter.value), scatter.combine)
+        return make_node(buffer, node.order, node.axes, inline(node.body), scatter, node.stored, node.place)
+
+    replaced: list[Group] = []
+    for group in groups:
+        nodes = [image(node) for node in group.nodes]
+        if nodes == group.nodes:
+            replaced.append(group)
+        else:
+            reads = {images.get(buffer, buffer) for buffer in group.reads}
+            gemm = None if group.gemm is None else match_gemm(nodes[0])
+            replaced.append(replace(group, nodes=nodes, gemm=gemm, reads=reads))
+    return replaced
 
 
 def share_storage(
     groups: Sequence[Group],
-    aliases: dict[Buffer, Buffer],
+    written_over: Mapping[Buffer, Buffer],
     commits: Iterable[tuple[Buffer, Buffer]],
     apart: Container[Buffer],
-) -> None:
+) -> dict[Buffer, Buffer]:
     """Lets values reuse the memory of an operand that they read for the last time, element by element.
 
-    The groups come in execution order. The function adds to `aliases`: an arena value lies in an older value's memory,
-    or in a result's memory if the result is computed from it. Copies in `commits` read their sources at the end. Values
-    in `apart` are left alone.
+    The groups come in execution order. Returns the buffers in whose memory values lie: those `written_over` in that of
+    their parameters, an arena value in that of an older value, or of a result that is computed from it. Copies in
+    `commits` read their sources at the end. Values in `apart` are left alone.
     """
+    aliases = dict(written_over)
     last = _last_readers(groups)
     made: set[Buffer] = set()  # in places that others may take
     kept = {new for new, _ in commits}
@@ -141,6 +166,7 @@ def share_storage(
             else:
                 aliases.update(dict.fromkeys(together, node.buffer))
         made.update([node.buffer for node in group.nodes if node.stored and node.buffer not in apart])
+    return aliases
 
 
 def _takes_over(group: Group, node: Node, buffer: Buffer) -> bool:
@@ -154,7 +180,7 @@ def _last_readers(groups: Sequence[Group]) -> dict[Buffer, int]:
     last: dict[Buffer, int] = {}
     for position, group in enumerate(groups):
         for node in group.nodes:
-            last.update([(buffer, position) for buffer, _ in node.reads()])
+            last.update([(buffer, position) for buffer, _ in node.reads])
     return last
 
 
@@ -168,7 +194,7 @@ def reads_in_place(group: Group, node: Node, layout: TensorType, buffer: Buffer)
     if node.scatter is not None or any(len(member.axes) != group.outer_rank for member in group.nodes):
         return False
     for member in group.nodes:
-        for read, indices in member.reads():
+        for read, indices in member.reads:
             if read is buffer and (
                 member.sizes != node.sizes
                 or as_size(linear_offset(indices, buffer.type.strides)) != _offset(layout, member.axes)
