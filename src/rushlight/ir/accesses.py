@@ -151,7 +151,7 @@ def buffer_of(word: object) -> Buffer | None:
 def given_buffers(
     buffers: Sequence[Buffer], words: Sequence[object], given: Mapping[Buffer, Buffer]
 ) -> dict[Buffer, Buffer]:
-    """What a launch gives for the buffers of its kernel; in a band, what that is given."""
+    """The buffers that a launch passes to its kernel; `given` maps a row block's own buffers."""
     found: dict[Buffer, Buffer] = {}
     for buffer, word in zip(buffers, words, strict=False):
         outer = buffer_of(word)

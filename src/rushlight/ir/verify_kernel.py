@@ -260,7 +260,7 @@ def _verify_words(plan: Plan, launch: Launch, name: str) -> None:
         if len(words) != 3 + len(kernel.buffers) + len(kernel.sizes) + 2 * len(kernel.loops):
             broken(name, "the number of arguments is not the kernel's", words=len(words), kernel=kernel.name)
         for inner in kernel.launches:
-            _verify_words(plan, inner, f"{name} in bands")
+            _verify_words(plan, inner, f"{name} in row blocks")
         return
     if isinstance(kernel, Kernel):
         _verify_given(kernel, kernel.buffers, words, len(kernel.sizes), name)

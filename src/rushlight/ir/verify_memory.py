@@ -1,12 +1,12 @@
 """Whether a plan reads only memory that has been written: a proof for all sizes, made for every plan.
 
-Launches are looked at in their order. A buffer is *whole* once the caller or a launch has written all its elements,
-which `ir.coverage` decides from the offsets of stores. Reads of others are allowed where the same kernel has stored the
-elements before, or where earlier launches have written the very elements that are read. Values that are needed at the
-same time lie in different memory.
+The verifier visits launches in order. A buffer is *whole* once the caller or launches have written all its elements;
+`ir.coverage` decides that from the offsets of stores. A kernel may read a buffer that is not whole only if it has
+stored the same elements before, or if earlier launches have written exactly these elements. Values with overlapping
+lifetimes must lie in different memory.
 
-What cannot be decided, because offsets, conditions or loops depend on data, or by lack of a rule, is `Undecided`: such
-memory is to be filled first. `undecided_writes` looks only at memory that is written where data says, which is quick.
+A write is `Undecided` if its offsets, conditions or loops depend on data, or if the proof lacks a rule. Such memory
+must be filled first. `undecided_writes` checks only memory with data-dependent stores, which is quick.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from rushlight.sym import (
 
 @frozen
 class Undecided:
-    """A buffer of which a launch writes unknown elements; `filled` says whether all were written before."""
+    """A launch that writes unknown elements of a buffer; `filled` tells whether all were written before."""
 
     buffer: Buffer
     launch: int
@@ -49,78 +49,78 @@ class Undecided:
 
 
 def verify_memory(plan: Plan, *, strict: bool = True) -> tuple[Undecided, ...]:
-    """Checks a plan's reads and writes; returns the writes that cannot be decided, all to filled memory. Errors: C015.
+    """Checks the reads and writes of a plan; returns the undecided writes. Errors: C015.
 
-    If not `strict`, those to memory that is not filled are returned as well, and those of bands that may not lie apart,
-    instead of being errors.
+    If `strict`, an undecided write to memory that is not filled is an error, and so are values of a row block that may
+    overlap in scratch memory. Otherwise both are returned as well.
     """
     panels = _panels(plan)
-    found: list[Undecided] = []
+    undecided: list[Undecided] = []
     for part in (plan,) if plan.once is None else (plan.once, plan):
-        found += _Verifier(part, panels, strict).run()
+        undecided += _Verifier(part, panels, strict).run()
         _verify_lifetimes(part)
-        found += _undecided_places(part, strict)
-    return tuple(found)
+        undecided += _overlaps_in_scratch(part, strict)
+    return tuple(undecided)
 
 
 def undecided_writes(plan: Plan) -> tuple[Undecided, ...]:
-    """The writes that cannot be decided to buffers that some launch writes where data says. Errors: C015.
+    """The undecided writes to buffers with data-dependent stores. Errors: C015.
 
-    Launches without these buffers are passed over, and what is made once is not looked at.
+    Launches without these buffers are skipped, and so is the plan that runs once.
     """
     written = _written_by_data(plan)
     return _Verifier(plan, {}, False, written).run() if written else ()
 
 
 def _written_by_data(plan: Plan) -> set[Buffer]:
-    """The buffers of a plan that some launch writes where data says."""
-    found: set[Buffer] = set()
+    """The buffers of a plan that some launch writes at offsets that depend on data."""
+    written: set[Buffer] = set()
     by_data = [_by_data(kernel) for kernel in plan.kernels]
     for launch in plan.launches:
         kernel = plan.kernels[launch.kernel]
         for inner in _inner(kernel):
             given = kernel.operands_of(launch) if isinstance(kernel, RowBlockKernel) else {}
             named = _named(plan.kernels[inner.kernel], inner, by_data[inner.kernel])
-            found.update([given[buffer] for buffer in named if buffer in given])
-        found.update(_named(kernel, launch, by_data[launch.kernel]))
-    return found - set(plan.inputs)
+            written.update([given[buffer] for buffer in named if buffer in given])
+        written.update(_named(kernel, launch, by_data[launch.kernel]))
+    return written - set(plan.inputs)
 
 
 def _by_data(kernel: AnyKernel) -> set[Buffer]:
-    """Which of its own buffers a kernel writes where data says."""
+    """The parameters of a kernel that it writes at offsets that depend on data."""
     if isinstance(kernel, GemmKernel):
         return set() if kernel.epilogue is None else _by_data(kernel.epilogue)
     return data_written(kernel) if isinstance(kernel, Kernel) else set()
 
 
 def _named(kernel: AnyKernel, launch: Launch, own: set[Buffer]) -> list[Buffer]:
-    """What a launch gives for a kernel's own buffers."""
+    """The buffers that a launch passes for some parameters of a kernel."""
     if not own or isinstance(kernel, RowBlockKernel):
         return []
     if isinstance(kernel, Kernel):
         given = given_buffers(kernel.buffers, launch.arguments, {})
     else:
         epilogue = kernel.attached[0]
-        words = launch.arguments[epilogue.first_arg : epilogue.first_arg + epilogue.buffers]
-        given = given_buffers(epilogue.kernel.buffers[1:], words, {})
+        arguments = launch.arguments[epilogue.first_arg : epilogue.first_arg + epilogue.buffers]
+        given = given_buffers(epilogue.kernel.buffers[1:], arguments, {})
     return [given[buffer] for buffer in own if buffer in given]
 
 
 def _panels(plan: Plan) -> dict[Buffer, int]:
-    """The buffers that products read in panels, by the width of these."""
-    found: dict[Buffer, int] = {}
+    """The packed operands of matrix products, and the width of their panels."""
+    widths: dict[Buffer, int] = {}
     for launch in [*plan.launches, *[inner for kernel in plan.kernels for inner in _inner(kernel)]]:
         kernel = plan.kernels[launch.kernel]
         if isinstance(kernel, GemmKernel):
             tile = kernel.tile
-            for word, packed, width in (
+            for argument, packed, width in (
                 (launch.arguments[0], tile.a_packed, BLOCK if tile.a_format == "row" else tile.mr),
                 (launch.arguments[1], tile.b_packed, tile.nr),
             ):
-                buffer = buffer_of(word)
+                buffer = buffer_of(argument)
                 if packed and buffer is not None:
-                    found[buffer] = width
-    return found
+                    widths[buffer] = width
+    return widths
 
 
 def _inner(kernel: AnyKernel) -> tuple[Launch, ...]:
@@ -129,16 +129,16 @@ def _inner(kernel: AnyKernel) -> tuple[Launch, ...]:
 
 @frozen
 class _Blocks:
-    """An axis that is walked in blocks: a symbol for where one starts, one for its length, and the axis itself."""
+    """An axis in blocks: the symbols of a block's start and length, and the whole axis."""
 
     start: SizeExpr
     length: SizeExpr | None
     axis: SizeExpr
 
     def images(self, piece: Piece) -> dict[SizeExpr, Size] | None:
-        """What to substitute for the start and the inner axis of a block, so that a piece spans all blocks.
+        """Substitutions for a block's start and inner axis that extend a piece over all blocks.
 
-        None if the blocks do not follow one another.
+        None if the blocks are not adjacent.
         """
         if not depends_on(piece.offset, self.start):
             once = {axis: 0 for axis, extent in piece.axes if extent is self.length and axis_size(self.axis) == 1}
@@ -155,12 +155,12 @@ class _Blocks:
 
 
 def _is_of_sum(offset: Size, start: SizeExpr, axis: SizeExpr, total: SizeExpr) -> bool:
-    """Whether an offset depends on a block's start and the index in it by their sum."""
+    """Whether an offset depends on a block's start and the index in the block only by their sum."""
     return substitute(offset, {start: 0, axis: total}) == substitute(offset, {start: 1, axis: total - 1})
 
 
 class _Verifier:
-    """The state of memory between the launches of a plan; of the buffers of `only`, where that is given."""
+    """The state of memory between the launches of a plan, or only that of the buffers in `only`."""
 
     def __init__(self, plan: Plan, panels: Mapping[Buffer, int], strict: bool, only: set[Buffer] | None = None) -> None:
         self.plan = plan
@@ -181,7 +181,7 @@ class _Verifier:
         self.number = 0
 
     def run(self) -> tuple[Undecided, ...]:
-        """Looks at all launches, then at the outputs."""
+        """Checks all launches, then that the outputs are written."""
         for number, launch in enumerate(self.plan.launches):
             self.number = number
             if self.only is None or not self.only.isdisjoint(launch.buffers):
@@ -192,7 +192,7 @@ class _Verifier:
         return tuple(self.undecided)
 
     def launch(self, launch: Launch, given: Mapping[Buffer, Buffer], blocks: tuple[_Blocks, ...]) -> None:
-        """One launch, in a band with `blocks`, whose buffers are `given`."""
+        """Checks a launch; in a row block with loops `blocks`, `given` are the buffers of its parameters."""
         kernel = self.plan.kernels[launch.kernel]
         if isinstance(kernel, RowBlockKernel):
             self.row_block(kernel, launch)
@@ -212,7 +212,7 @@ class _Verifier:
         blocks: tuple[_Blocks, ...],
         images: Mapping[SizeExpr, Size],
     ) -> None:
-        """A loop nest: reads, then writes."""
+        """Checks the reads of a loop nest, then records its writes."""
         accesses = self.accesses.get(id(kernel))
         if accesses is None:
             accesses = self.accesses[id(kernel)] = KernelAccesses(kernel)
@@ -244,31 +244,31 @@ class _Verifier:
     def product(
         self, kernel: GemmKernel, launch: Launch, given: Mapping[Buffer, Buffer], blocks: tuple[_Blocks, ...]
     ) -> None:
-        """A matrix product: its operands, then what it, or its epilogue, writes."""
-        words = launch.arguments
-        for word, name in zip(words[:2], "ab", strict=True):
-            buffer = buffer_of(word)
+        """Checks the operands of a matrix product, then records what it, or its epilogue, writes."""
+        arguments = launch.arguments
+        for argument, name in zip(arguments[:2], "ab", strict=True):
+            buffer = buffer_of(argument)
             if buffer is not None and given.get(buffer, buffer) not in self.whole:
                 self.read_matrix(given.get(buffer, buffer), product_piece(kernel, launch, name))
-        m, n = words[3:5]
+        m, n = arguments[3:5]
         for inner in kernel.attached:
-            mine = words[inner.first_arg : inner.first_arg + inner.buffers + inner.sizes]
+            mine = arguments[inner.first_arg : inner.first_arg + inner.buffers + inner.sizes]
             around = (*_tile_blocks(inner, m, n, launch.count), *blocks) if inner.role == "epilogue" else blocks
             own = given_buffers(inner.kernel.buffers[1:], mine, given)
             self.kernel(inner.kernel, own, around, _sizes(inner.kernel, mine[inner.buffers :], len(inner.args)))
-        target = buffer_of(words[TASK_ARGS.index("c")])
+        target = buffer_of(arguments[TASK_ARGS.index("c")])
         if target is not None:
             outer = given.get(target, target)
             piece = None if outer in self.whole else product_piece(kernel, launch, "c")
             if piece is not None:
                 self.write(outer, piece, blocks, kernel.name)
                 self.finish(outer)
-        sums = buffer_of(words[TASK_ARGS.index("sums")])
+        sums = buffer_of(arguments[TASK_ARGS.index("sums")])
         if sums is not None:
-            self.whole.add(sums)  # the product's own, counters and all
+            self.whole.add(sums)  # The product writes its partial sums and counters before it reads them.
 
     def row_block(self, kernel: RowBlockKernel, launch: Launch) -> None:
-        """Launches for each band, over memory in which nothing is written at first."""
+        """Checks the launches of a row block, whose scratch memory holds nothing at first."""
         given = kernel.operands_of(launch)
         own = {buffer for buffer, _ in kernel.offsets if self.only is None or buffer in self.only}
         for buffer in own:
@@ -285,7 +285,7 @@ class _Verifier:
             self.whole.discard(buffer)
 
     def read_matrix(self, buffer: Buffer, piece: Piece | None) -> None:
-        """A product's operand."""
+        """Checks the read of a product's operand."""
         if piece is None or not self.wrote(buffer, [piece]):
             self.unwritten(buffer)
 
@@ -295,14 +295,14 @@ class _Verifier:
         return bool(written) and all(walked(piece) in written for piece in pieces)
 
     def write(self, buffer: Buffer, piece: Piece, blocks: tuple[_Blocks, ...], kernel: str) -> None:
-        """A piece is written, over all blocks that it is a part of."""
+        """Records that all blocks write a piece of a buffer."""
         images: dict[SizeExpr, Size] = {}
         for block in blocks:
-            found = block.images(piece)
-            if found is None:
+            extended = block.images(piece)
+            if extended is None:
                 self.note(buffer, kernel, "it is not known what all blocks of a buffer write together")
                 return
-            images.update(found)
+            images.update(extended)
         if images:
             totals = [image for image in images.values() if isinstance(image, SizeExpr)]
             piece = piece.over(images, [(axis, axis_size(axis)) for axis in totals])
@@ -310,7 +310,7 @@ class _Verifier:
         self.pieces.setdefault(buffer, []).append(piece)
 
     def finish(self, buffer: Buffer | None) -> None:
-        """Looks whether all of a buffer is written by now."""
+        """Marks a buffer as whole if all its elements are written by now."""
         if buffer is None or buffer in self.whole or buffer not in self.pieces:
             return
         type_ = buffer.type
@@ -319,28 +319,28 @@ class _Verifier:
             self.whole.add(buffer)
 
     def is_padded(self, buffer: Buffer) -> bool:
-        """Whether the panels in a buffer may not be full."""
+        """Whether the last panel of a buffer may be padded."""
         return not covers(self.pieces.get(buffer, ()), self.runs_of(buffer))
 
     def runs_of(self, buffer: Buffer) -> tuple[Run, ...]:
-        """The elements of a buffer, as kernels count them."""
-        found = self.runs.get(buffer)
-        if found is None:
-            found = self.runs[buffer] = runs_of(buffer.type, buffer.type.dtype.is_complex)
-        return found
+        """The elements of a buffer, as kernels address them."""
+        runs = self.runs.get(buffer)
+        if runs is None:
+            runs = self.runs[buffer] = runs_of(buffer.type, buffer.type.dtype.is_complex)
+        return runs
 
     def note(self, buffer: Buffer, kernel: str, reason: str) -> None:
-        """Remembers a write that cannot be decided."""
+        """Records an undecided write."""
         filled = buffer in self.whole
         if not filled and self.strict:
             self.fail(f"{reason}, and it was not filled before", buffer)
-        found = Undecided(buffer, self.writers.setdefault(buffer, self.number), kernel, reason, filled)
-        self.undecided.append(found)
+        launch = self.writers.setdefault(buffer, self.number)
+        self.undecided.append(Undecided(buffer, launch, kernel, reason, filled))
         if not filled:
             self.open.add(buffer)
 
     def unwritten(self, buffer: Buffer, where: str = "a buffer is read that is") -> None:
-        """A read of what may not have been written."""
+        """Handles a read of elements that may not be written: an error if none of the buffer is."""
         if buffer in self.open or _is_empty(buffer):
             return
         if buffer not in self.pieces:
@@ -356,31 +356,32 @@ def _is_empty(buffer: Buffer) -> bool:
     return product(buffer.type.shape) == 0
 
 
-def _sizes(kernel: Kernel, words: Iterable[Any], first: int = 0) -> dict[SizeExpr, Size]:
-    """What a launch gives for a kernel's sizes, where that is not their own value."""
-    return {size: word for size, word in zip(kernel.sizes[first:], words, strict=False) if size is not word}
+def _sizes(kernel: Kernel, arguments: Iterable[Any], first: int = 0) -> dict[SizeExpr, Size]:
+    """The values that a launch passes for sizes of a kernel, unless they are the sizes themselves."""
+    passed = zip(kernel.sizes[first:], arguments, strict=False)
+    return {size: argument for size, argument in passed if size is not argument}
 
 
 def _tile_blocks(inner: Attached, m: Any, n: Any, batches: Size) -> tuple[_Blocks, ...]:
-    """What an epilogue is given of its tile: tiles make up the product."""
-    words = dict(zip(TILE_ARGS, inner.kernel.sizes, strict=False))
+    """The blocks that an epilogue's tiles form: rows, columns and batches of the product."""
+    sizes = dict(zip(TILE_ARGS, inner.kernel.sizes, strict=False))
     return (
-        _Blocks(words["row"], words["rows"], axis_symbol(m, "m")),
-        _Blocks(words["column"], words["columns"], axis_symbol(n, "n")),
-        _Blocks(words["batch"], None, axis_symbol(batches, "batch")),
+        _Blocks(sizes["row"], sizes["rows"], axis_symbol(m, "m")),
+        _Blocks(sizes["column"], sizes["columns"], axis_symbol(n, "n")),
+        _Blocks(sizes["batch"], None, axis_symbol(batches, "batch")),
     )
 
 
 def _row_block_loops(loop: RowBlockLoop) -> _Blocks:
-    """What a band is given of a loop over bands; steps of one are no blocks."""
+    """The blocks of a loop over row blocks; a step of one row has no length."""
     return _Blocks(loop.start, None if loop.step == 1 else loop.length, axis_symbol(loop.extent, "all"))
 
 
 def _verify_lifetimes(plan: Plan) -> None:
-    """Values that are needed at the same time lie in different memory, whatever the sizes.
+    """Checks that arena values with overlapping lifetimes lie apart, for all sizes. Errors: C015.
 
-    Of two of them in one memory one begins where the other has ended. Values in an output are needed no more when that
-    is first used. A band's own values lie apart for the largest sizes.
+    Two such values in one memory lie apart if the slot of one begins after the end of the other's. Values that lie in
+    an output must not be used once the output is. `_overlaps_in_scratch` checks the values of row blocks.
     """
     first: dict[Buffer, int] = {}
     last: dict[Buffer, int] = {}
@@ -395,8 +396,8 @@ def _verify_lifetimes(plan: Plan) -> None:
         if slot.size_bytes != product(slot.buffer.type.shape) * slot.buffer.type.dtype.itemsize:
             broken("arena", "a value's place has another size than the value", value=slot.buffer.name)
         mask = 0
-        for place in slot.after:
-            mask |= below[place] | 1 << place
+        for index in slot.after:
+            mask |= below[index] | 1 << index
         below.append(mask)
     for step, number in starts:
         slot = plan.slots[number]
@@ -410,18 +411,19 @@ def _verify_lifetimes(plan: Plan) -> None:
         living[slot.within] = [*others, number]
 
 
-def _undecided_places(plan: Plan, strict: bool) -> list[Undecided]:
-    """Bands' values that may not lie apart in scratch memory for some sizes. Errors: C015 if `strict`."""
+def _overlaps_in_scratch(plan: Plan, strict: bool) -> list[Undecided]:
+    """The values of row blocks that may overlap in scratch memory. Errors: C015 if `strict`."""
     undecided: list[Undecided] = []
     for kernel in plan.kernels:
-        for buffer, reason in _band_places(kernel) if isinstance(kernel, RowBlockKernel) else ():
+        for buffer, reason in _row_block_overlaps(kernel) if isinstance(kernel, RowBlockKernel) else ():
             if strict:
                 broken(kernel.name, reason, value=buffer.name)
             undecided.append(Undecided(buffer, 0, kernel.name, reason, filled=False))
     return undecided
 
 
-def _band_places(kernel: RowBlockKernel) -> Iterator[tuple[Buffer, str]]:
+def _row_block_overlaps(kernel: RowBlockKernel) -> Iterator[tuple[Buffer, str]]:
+    """The values of a row block that may overlap, and the reasons, for the largest sizes that it may have."""
     spans: dict[Buffer, tuple[int, int]] = {}
     for step, launch in enumerate(kernel.launches):
         for buffer in launch.buffers:
@@ -434,11 +436,11 @@ def _band_places(kernel: RowBlockKernel) -> Iterator[tuple[Buffer, str]]:
         + ceildiv(substitute(product(buffer.type.shape), most) * buffer.type.dtype.itemsize, ALIGNMENT) * ALIGNMENT
         for buffer, start in kernel.offsets
     }
-    places = [(buffer, start) for buffer, start in kernel.offsets if buffer in spans]
-    for number, (buffer, start) in enumerate(places):
+    offsets = [(buffer, start) for buffer, start in kernel.offsets if buffer in spans]
+    for number, (buffer, start) in enumerate(offsets):
         if not statically_known(le(ends[buffer], kernel.slot_bytes)):
-            yield buffer, "a band's value reaches beyond its scratch memory"
-        for other, other_start in places[:number]:
+            yield buffer, "a value of a row block reaches beyond its scratch memory"
+        for other, other_start in offsets[:number]:
             (begin, end), (other_begin, other_end) = spans[buffer], spans[other]
             apart = statically_known(le(ends[other], start)) or statically_known(le(ends[buffer], other_start))
             if begin <= other_end and other_begin <= end and not apart:
