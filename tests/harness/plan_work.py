@@ -26,15 +26,17 @@ def _work_of_launch(plan: Plan, launch: Launch, sizes: Sizes) -> int:
     if isinstance(kernel, GemmKernel):
         rows, columns, steps = (_value(words[TASK_ARGS.index(word)], sizes) for word in ("m", "n", "k"))
         return rows * columns * (steps + 1) * _value(launch.count, sizes)
-    first = len(kernel.buffers) + isinstance(kernel, RowBlockKernel)  # bands have scratch memory before their buffers
+    first = len(kernel.buffers) + isinstance(
+        kernel, RowBlockKernel
+    )  # row blocks have scratch memory before their buffers
     given = {symbol: _value(word, sizes) for symbol, word in zip(kernel.sizes, words[first:], strict=False)}
     if isinstance(kernel, Kernel):
         return _KernelWork(kernel, given).count()
-    return _work_of_bands(plan, kernel, {**sizes, **given})
+    return _work_of_row_blocks(plan, kernel, {**sizes, **given})
 
 
-def _work_of_bands(plan: Plan, kernel: RowBlockKernel, sizes: Sizes) -> int:
-    """The band half-way, as often as there are bands."""
+def _work_of_row_blocks(plan: Plan, kernel: RowBlockKernel, sizes: Sizes) -> int:
+    """The row block half-way, as often as there are row blocks."""
     known, row_blocks = dict(sizes), 1
     for loop in kernel.loops:
         step, extent = max(1, evaluate(loop.step, known)), evaluate(loop.extent, known)

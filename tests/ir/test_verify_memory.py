@@ -59,7 +59,7 @@ PROGRAMS = {
   %3 = matmul(%2, %v) : f32[s0, s1, s2, 64]
   return %3
 }""",
-    "scatter and bands": """g(%x: f32[s0, s1], %at: i64[1], %other: i64[1], %g: f32[1]) {
+    "scatter and row blocks": """g(%x: f32[s0, s1], %at: i64[1], %other: i64[1], %g: f32[1]) {
   %0 = full(0) {size=[`s0`], dtype=f32, device=device cpu -1} : f32[s0]
   %1 = scatter_add(%0, %at, %g) {dim=0} : f32[s0]
   %2 = scatter_add(%0, %other, %g) {dim=0} : f32[s0]
@@ -246,36 +246,38 @@ def test_values_that_share_memory_at_the_same_time_are_found() -> None:
     )
 
 
-def in_bands(plan: Plan, change: Callable[[RowBlockKernel], RowBlockKernel]) -> Plan:
-    """The plan with another kernel of bands."""
+def with_row_blocks(plan: Plan, change: Callable[[RowBlockKernel], RowBlockKernel]) -> Plan:
+    """The plan with another kernel of row blocks."""
     return replace(
         plan,
         kernels=tuple([change(kernel) if isinstance(kernel, RowBlockKernel) else kernel for kernel in plan.kernels]),
     )
 
 
-@pytest.mark.parametrize("name", ["attention", "scatter and bands"])
+@pytest.mark.parametrize("name", ["attention", "scatter and row blocks"])
 def test_what_is_missing_in_a_band_is_found(name: str) -> None:
     plan = planned(name)
     (row_blocks,) = (kernel for kernel in plan.kernels if isinstance(kernel, RowBlockKernel))
     for number in range(len(row_blocks.launches)):
         rest = row_blocks.launches[:number] + row_blocks.launches[number + 1 :]
-        assert "before" in message_of(in_bands(plan, lambda kernel, rest=rest: replace(kernel, launches=rest)))
-    backwards = in_bands(plan, lambda kernel: replace(kernel, launches=kernel.launches[::-1]))
+        assert "before" in message_of(with_row_blocks(plan, lambda kernel, rest=rest: replace(kernel, launches=rest)))
+    backwards = with_row_blocks(plan, lambda kernel: replace(kernel, launches=kernel.launches[::-1]))
     assert "before" in message_of(backwards)
-    small = in_bands(plan, lambda kernel: replace(kernel, slot_bytes=1))
+    small = with_row_blocks(plan, lambda kernel: replace(kernel, slot_bytes=1))
     assert "beyond its scratch memory" in message_of(small)
 
 
-def test_a_bands_values_in_one_place_are_found() -> None:
+def test_values_of_a_row_block_at_one_offset_are_found() -> None:
     plan = planned("attention")
-    there = in_bands(plan, lambda kernel: replace(kernel, offsets=tuple([(one, 0) for one, _ in kernel.offsets])))
+    there = with_row_blocks(
+        plan, lambda kernel: replace(kernel, offsets=tuple([(one, 0) for one, _ in kernel.offsets]))
+    )
     assert "share memory" in message_of(there)
 
 
-def test_a_bands_memory_is_new_in_each_launch(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_memory_of_a_row_block_is_new_in_each_launch(monkeypatch: pytest.MonkeyPatch) -> None:
     """A value of the program that a chain takes for memory of its own: nobody has written it there."""
-    graph = merge_equal_calls(to_primitives(parse_graph(PROGRAMS["scatter and bands"], OPERATORS)))
+    graph = merge_equal_calls(to_primitives(parse_graph(PROGRAMS["scatter and row blocks"], OPERATORS)))
 
     def band_launch_without(name: str, local: Any, launches: Any, outside: set[Buffer]) -> Any:
         return row_block_launch(name, local, launches, {buffer for buffer in outside if buffer.name != "v1"})
@@ -289,7 +291,7 @@ def test_a_bands_memory_is_new_in_each_launch(monkeypatch: pytest.MonkeyPatch) -
 
 def without_zeros() -> Plan:
     """A program that has lost the zeros that a scatter starts from, which stores rather than adds."""
-    plan = planned("scatter and bands")
+    plan = planned("scatter and row blocks")
     scattered = next(launch for launch in plan.launches if launch.count == 1 and len(launch.buffers) == 3)
     kernel = plan.kernels[scattered.kernel]
     assert isinstance(kernel, Kernel)
@@ -313,12 +315,12 @@ def test_what_lacks_a_proof_is_filled_first() -> None:
 @pytest.mark.parametrize("verify", [True, False])
 def test_every_compilation_fills_what_data_writes(monkeypatch: pytest.MonkeyPatch, verify: bool) -> None:
     """Whether passes are verified or not; and says what was left open."""
-    graph = parse_graph(PROGRAMS["scatter and bands"], OPERATORS)
+    graph = parse_graph(PROGRAMS["scatter and row blocks"], OPERATORS)
     before = events.count("undecided_write")
     with settings.override(verify=verify):
         plan = run_passes(graph, TARGET, until="07-tiled.ir")
         assert events.count("undecided_write") == before + 2
-        assert len(plan.launches) == len(planned("scatter and bands").launches)
+        assert len(plan.launches) == len(planned("scatter and row blocks").launches)
         unfilled = without_zeros()
         monkeypatch.setattr(pipeline, "tile", lambda _: unfilled)
         filled = run_passes(graph, TARGET, until="07-tiled.ir")

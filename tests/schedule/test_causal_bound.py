@@ -1,4 +1,4 @@
-"""Bands of causal attention leave out what is zero, and nobody can tell."""
+"""Row blocks of causal attention leave out what is zero, and nobody can tell."""
 
 from collections.abc import Callable
 from typing import Any
@@ -30,7 +30,7 @@ CAUSAL = ATTENTION + "  return RESULTS\n}"
 
 
 def row_blocks(results: str) -> tuple[Any, RowBlockKernel]:
-    """The plan of causal attention that returns some of its values, and its bands."""
+    """The plan of causal attention that returns some of its values, and its row blocks."""
     plan = run_passes(parse_graph(CAUSAL.replace("RESULTS", results), OPERATORS), TARGET, until="07-tiled.ir")
     (found,) = (kernel for kernel in plan.kernels if isinstance(kernel, RowBlockKernel))
     return plan, found
@@ -103,7 +103,7 @@ def test_products_that_underflow_do_not_tell():
 
 
 def kept(q: Any, k: Any, v: Any) -> tuple[Any, ...]:
-    """Weights that others read: an output, and the bands of a gradient that waits for all of the result."""
+    """Weights that others read: an output, and the row blocks of a gradient that waits for all of the result."""
     weights = causal_softmax(q @ k.mT)
     result = weights @ v
     slope = ((result + result.sum()) @ v.mT).tril()
@@ -134,7 +134,7 @@ KEPT = (
 )
 
 
-def test_zeros_that_other_bands_have_written_are_known():
+def test_zeros_that_other_row_blocks_have_written_are_known():
     plan = run_passes(parse_graph(KEPT, OPERATORS), TARGET, until="07-tiled.ir")
     first, second = (kernel for kernel in plan.kernels if isinstance(kernel, RowBlockKernel))
     assert first.causal_bound is not None

@@ -1,4 +1,4 @@
-"""Bands that come in order add up to what whole products are, bit for bit."""
+"""Row blocks that come in order add up to what whole products are, bit for bit."""
 
 from collections.abc import Callable
 from typing import Any
@@ -38,7 +38,7 @@ def planned(softmax: str, results: str) -> Plan:
 
 
 def row_blocks(plan: Plan) -> RowBlockKernel:
-    """Its bands."""
+    """Its row blocks."""
     (found,) = (kernel for kernel in plan.kernels if isinstance(kernel, RowBlockKernel))
     return found
 
@@ -53,7 +53,7 @@ def test_a_sum_ends_at_the_reach():
     found = row_blocks(planned("causal_softmax(%1)", "%4"))
     assert found.causal_bound is not None
     assert all(found.causal_bound.symbol in launch.arguments for launch in found.launches[:2])
-    assert found.causal_bound.symbol in found.launches[3].arguments, "beyond, a band has nothing to add"
+    assert found.causal_bound.symbol in found.launches[3].arguments, "beyond, a row block has nothing to add"
 
 
 def test_without_a_condition_there_is_no_reach():
@@ -62,7 +62,7 @@ def test_without_a_condition_there_is_no_reach():
     assert found.causal_bound is None
 
 
-def test_what_is_made_of_a_sum_runs_after_all_bands():
+def test_what_is_made_of_a_sum_runs_after_all_row_blocks():
     text = GRADIENTS.replace("SOFTMAX", "softmax(%1) {dim=-1}")
     text = text.replace("return RESULTS", "%5 = exp(%4) : f32[s0, s2, 64]\n  return %5")
     plan = run_passes(parse_graph(text, OPERATORS), TARGET, until="07-tiled.ir")

@@ -47,7 +47,7 @@ def arena_bytes(plan: Plan, heads: int, tokens: int) -> int:
     return found
 
 
-def test_attention_is_one_launch_of_bands(golden: Callable[[str, str], None]):
+def test_attention_is_one_launch_of_row_blocks(golden: Callable[[str, str], None]):
     golden("attention.txt", f"{ATTENTION.replace('RESULTS', '%3')}\n\n{plan_outline(planned('%3'))}")
 
 
