@@ -70,7 +70,7 @@ def takes_self(op: Operator) -> bool:
     return bool(op.schema.parameters) and op.schema.parameters[0].type == "Tensor"
 
 
-def imports(body: str) -> list[str]:
+def imports(body: str, *more: str) -> list[str]:
     """The import block of a module whose code is `body`."""
     names = sorted({name for name in CONVERTERS.values() if re.search(rf"\b{name}\b", body)} | _extra(body))
     lines = ["from __future__ import annotations", "", "from typing import Any", ""]
@@ -79,6 +79,7 @@ def imports(body: str) -> list[str]:
     lines += [
         "from rushlight.eager.dispatch import " + ", ".join(n for n in ("call_function", "dispatch") if f"{n}(" in body)
     ]
+    lines += more
     forms = [name for name in ("in_place", "out_form") if f"{name}(" in body]
     if forms:
         lines.append(f"from rushlight.eager.mutation import {', '.join(forms)}")
@@ -108,10 +109,10 @@ def method_lines() -> Iterator[str]:
         body += ["    @property", f"    def {op.name}(self) -> Any:{reason}", *doc_lines(op.doc, "        "), text, ""]
     body += special_methods(records)
     yield HEADER + '\n"""Tensor\'s methods that are operators."""\n'
-    yield from imports("\n".join([*records.values(), *body]))
+    yield from imports("\n".join([*records.values(), *body]), "from rushlight.eager.handle import Handle")
     yield ""
     yield from [f"{name} = {text}" for name, text in records.items()]
-    yield "\n\nclass GeneratedMethods:"
+    yield "\n\nclass GeneratedMethods(Handle):"
     yield '    """Methods, in-place methods, properties and special methods that call one operator."""\n'
     yield "    __slots__ = ()"
     yield "    __hash__ = object.__hash__  # `==` is elementwise\n"

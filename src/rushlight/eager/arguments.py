@@ -17,14 +17,14 @@ from rushlight.ir.type import CPU, Device
 from rushlight.ops.record import OPERATORS
 from rushlight.support.errors import error, fail
 from rushlight.support.provenance import called_name
-from rushlight.sym import SizeExpr
+from rushlight.sym import Size, SizeExpr
 
 _INT = frozenset([int])
 _PLAIN = (float, int, bool, complex)
 _default_dtype: list[DType] = [float32]
 
 
-def operand(value: Any) -> Any:
+def operand(value: object) -> Any:
     """A tensor or a number as an operand; NotImplemented for anything else."""
     if isinstance(value, Handle) or value.__class__ in _PLAIN:
         return value
@@ -39,7 +39,7 @@ def operand(value: Any) -> Any:
     return NotImplemented
 
 
-def required_operand(value: Any) -> Any:
+def required_operand(value: Any) -> Handle | complex:
     """`operand`, or A001."""
     if isinstance(value, Handle) or value.__class__ in _PLAIN:
         return value
@@ -50,19 +50,19 @@ def required_operand(value: Any) -> Any:
     return found
 
 
-def required_tensor(value: Any) -> Any:
+def required_tensor(value: object) -> Any:
     """The value, which must be a tensor: A001 for anything else, numbers too."""
     if not isinstance(value, Handle):
         fail("A001", f"{called_name()}: a tensor is expected", value=value)
     return value
 
 
-def optional_operand(value: Any) -> Any:
+def optional_operand(value: object) -> Handle | complex | None:
     """`required_operand`, and None passes."""
     return None if value is None else required_operand(value)
 
 
-def operands(values: Any) -> tuple[Any, ...]:
+def operands(values: Any) -> tuple[Handle | complex, ...]:
     """A list of tensors."""
     if not isinstance(values, (list, tuple)):
         given = values
@@ -96,15 +96,15 @@ def integer(value: Any) -> Any:
         raise error("A001", f"{called_name()}: an int is expected", value=value) from cause
 
 
-def distance(value: Any, tensor: Any) -> Any:
-    """A place in a tensor's storage as the distance from the tensor's first element; None passes."""
-    value = integer(value)
-    if value is None or not isinstance(tensor, Handle):
-        return value
-    return value - (tensor.offset if STATE.tracer is None else STATE.tracer.offset(tensor))
+def distance(value: object, tensor: object) -> Size | None:
+    """A storage offset as the distance from the tensor's first element; None passes."""
+    offset = integer(value)
+    if offset is None or not isinstance(tensor, Handle):
+        return offset
+    return offset - (tensor.offset if STATE.tracer is None else STATE.tracer.offset(tensor))
 
 
-def integers(value: Any) -> Any:
+def integers(value: object) -> tuple[Any, ...] | None:
     """Ints or sizes as a tuple; one alone counts as a list of one; None passes."""
     if value is None:
         return None
@@ -113,7 +113,7 @@ def integers(value: Any) -> Any:
     return (integer(value),)
 
 
-def fixed_integer(value: Any) -> Any:
+def fixed_integer(value: object) -> Any:
     """`integer`, of which a program relies on the value: a size or a traced number is fixed to it."""
     if value.__class__ is int or value is None:
         return value
@@ -121,7 +121,7 @@ def fixed_integer(value: Any) -> Any:
     return int(SymInt(value)) if isinstance(value, SizeExpr) else value
 
 
-def fixed_integers(value: Any) -> Any:
+def fixed_integers(value: object) -> tuple[int, ...] | None:
     """`integers`, each fixed to its value."""
     if value is None:
         return None
@@ -130,14 +130,14 @@ def fixed_integers(value: Any) -> Any:
     return (fixed_integer(value),)
 
 
-def varied(values: tuple[Any, ...], convert: Callable[[Any], Any] = integer) -> tuple[Any, ...]:
+def varied(values: tuple[Any, ...], convert: Callable[[object], object] = integer) -> tuple[Any, ...]:
     """Ints given one by one or as one sequence: `x.view(2, 3)`, `x.view((2, 3))`."""
     if len(values) == 1 and isinstance(values[0], (tuple, list)):
         values = tuple(values[0])
     return values if _INT.issuperset(map(type, values)) else tuple([convert(item) for item in values])
 
 
-def flag(value: Any) -> bool:
+def flag(value: object) -> bool:
     """A bool, of Python's or numpy's; A001 for anything else."""
     if not isinstance(value, (bool, np.bool_, SymBool)):
         fail("A001", f"{called_name()}: a bool is expected", value=value)
@@ -184,10 +184,12 @@ def element_type(value: Any) -> DType | None:
     return found
 
 
-def place(value: Any) -> Device | None:
+def place(value: object) -> Device | None:
     """A device, also from its name; None passes; V001 for devices that do not exist."""
-    if value is None or value is CPU:
-        return value
+    if value is None:
+        return None
+    if value is CPU:
+        return CPU
     if isinstance(value, (str, Device)):
         found = Device(value)
         backend_key(found.type)
@@ -207,7 +209,7 @@ def set_default_dtype(dtype: DType) -> None:
     _default_dtype[0] = dtype
 
 
-def shape_of(values: Sequence[Any]) -> tuple[Any, ...]:
+def shape_of(values: Sequence[object]) -> tuple[Size, ...]:
     """A shape given as one sequence, or as the sizes one by one."""
     sizes = varied(tuple(values))
     for size in sizes:

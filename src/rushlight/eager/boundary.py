@@ -29,9 +29,10 @@ from rushlight.ops.record import Operator
 from rushlight.ops.schema import Parameter
 from rushlight.support.errors import RushlightError, error
 from rushlight.sym import SizeExpr
+from rushlight.term import Op
 
-F = TypeVar("F", bound=Callable[..., Any])
-C = TypeVar("C", bound=type[Any])
+F = TypeVar("F", bound=Callable[..., object])
+C = TypeVar("C", bound=type[Handle])
 
 _SYMBOLS = (SymInt, SymFloat, SizeExpr)
 
@@ -40,7 +41,7 @@ class Kind(NamedTuple):
     """What an argument may be: in words, and as a test."""
 
     words: str
-    fits: Callable[[Any], bool]
+    fits: Callable[[object], bool]
 
 
 def _is_int(value: Any) -> bool:
@@ -54,13 +55,13 @@ def _is_int(value: Any) -> bool:
     return isinstance(value, (int, np.integer)) and -(1 << 63) <= int(value) < 1 << 63
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: object) -> bool:
     if isinstance(value, Handle):
         return value.form.numel == 1
     return isinstance(value, (int, float, complex, np.number, np.bool_, *_SYMBOLS))
 
 
-def _is_real(value: Any) -> bool:
+def _is_real(value: object) -> bool:
     return _is_number(value) and not isinstance(value, complex)
 
 
@@ -77,11 +78,11 @@ def _iterates(element: Kind, value: Any) -> bool:
     return _all(element.fits)(value) if isinstance(value, (tuple, list)) else _begins(value)
 
 
-def _is_operand(value: Any) -> bool:
+def _is_operand(value: object) -> bool:
     return isinstance(value, Value) or _is_number(value)
 
 
-def _all(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
+def _all(fits: Callable[[object], bool]) -> Callable[[object], bool]:
     return lambda value: isinstance(value, (tuple, list)) and all(fits(item) for item in value)
 
 
@@ -130,7 +131,7 @@ _NAMES: Mapping[Kind, str] = {
     _ITERABLE: "parameters values modules",
 }
 _BY_NAME: Mapping[str, Kind] = {name: kind for kind, names in _NAMES.items() for name in names.split()}
-"""Parameters that PyTorch names so are of these kinds where an annotation says `Any`."""
+"""Parameters that PyTorch names so are of these kinds where an annotation says `object`."""
 
 _SCHEMA: Mapping[str, Kind] = {
     "Tensor": _OPERAND,
@@ -148,11 +149,11 @@ _SCHEMA: Mapping[str, Kind] = {
 }
 
 
-def _is_of(value: Any, name: str) -> bool:
+def _is_of(value: object, name: str) -> bool:
     return any(cls.__name__ == name for cls in type(value).__mro__)
 
 
-def _fits(kind: Kind, value: Any) -> bool:
+def _fits(kind: Kind, value: object) -> bool:
     """Whether a value is of a kind; one that fails when it is asked is not."""
     try:
         return kind.fits(value)
@@ -189,7 +190,7 @@ def _parts(annotation: str) -> Iterator[str]:
     yield annotation[start:].strip()
 
 
-def _unfit(name: str, argument: str, kinds: Sequence[Kind], value: Any) -> RushlightError | None:
+def _unfit(name: str, argument: str, kinds: Sequence[Kind], value: object) -> RushlightError | None:
     """The error for an argument that is of none of the kinds, else None; None also if `kinds` is empty."""
     if not kinds or any(_fits(kind, value) for kind in kinds):
         return None
@@ -201,8 +202,17 @@ def _unfit(name: str, argument: str, kinds: Sequence[Kind], value: Any) -> Rushl
     return error(code, f"{name}: {argument} must be {expected}", **given)
 
 
-def misuse(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], name: str) -> Any:
-    """The error of the first argument that does not fit its annotation in a function; None where all fit."""
+def misuse(
+    function: Callable[..., object],
+    args: tuple[object, ...],
+    kwargs: Mapping[str, object],
+    name: str,
+    of_tensor: bool = False,
+) -> RushlightError | None:
+    """The error for the first argument that does not fit its annotation in a function; None if all fit.
+
+    The `self` of a method `of_tensor` has to be a tensor.
+    """
     try:
         given = inspect.signature(function).bind_partial(*args, **kwargs).arguments
     except TypeError:
@@ -211,24 +221,26 @@ def misuse(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[
     for argument, value in given.items():
         parameter = parameters[argument]
         kinds = _kinds_of(str(parameter.annotation))
-        if not kinds and argument in _BY_NAME and (argument != "self" or parameter.annotation == "Any"):
+        if not kinds and argument in _BY_NAME and (argument != "self" or of_tensor):
             kinds = [_BY_NAME[argument]]
         if value is parameter.default:
             continue
         many = parameter.kind is inspect.Parameter.VAR_POSITIONAL
-        for item in cast(tuple[Any, ...], value) if many else (value,):
+        for item in cast(tuple[object, ...], value) if many else (value,):
             report = _unfit(name, "input" if argument == "self" else argument, kinds, item)
             if report is not None:
                 return report
     return None
 
 
-def misuse_of(method: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], name: str) -> Any:
+def misuse_of(
+    method: Callable[..., object], args: tuple[object, ...], kwargs: Mapping[str, object], name: str
+) -> RushlightError | None:
     """`misuse` of a method that may be a user's own: then None, since what its arguments are is not known here."""
     return misuse(method, args, kwargs, name) if str(method.__module__).startswith("rushlight.") else None
 
 
-def explained(op: Any, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> RushlightError | None:
+def explained(op: Op, operands: tuple[object, ...], attrs: Mapping[str, object]) -> RushlightError | None:
     """The error for the first argument that does not fit its type in the schema; None if all fit."""
     base = op.base if isinstance(op, Mutation) else op
     targets = ()
@@ -242,7 +254,10 @@ def explained(op: Any, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> R
     if not isinstance(base, Operator):
         return None
     listed = zip(base.schema.operands, operands, strict=False)
-    pairs: list[tuple[Parameter, Any]] = [*listed, *[(item, attrs.get(item.name)) for item in base.schema.attributes]]
+    pairs: list[tuple[Parameter, object]] = [
+        *listed,
+        *[(item, attrs.get(item.name)) for item in base.schema.attributes],
+    ]
     for parameter, value in pairs:
         kind = _SCHEMA.get(parameter.type.rstrip("?")) or _BY_NAME.get(parameter.name)
         optional = parameter.type.endswith("?") or value is parameter.default
@@ -256,7 +271,7 @@ def explained(op: Any, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> R
     return _refusal(base, operands, attrs)
 
 
-def _refusal(base: Operator, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> RushlightError | None:
+def _refusal(base: Operator, operands: tuple[object, ...], attrs: Mapping[str, object]) -> RushlightError | None:
     """The error that the operator's typing rule reports for these operands; None if it accepts them.
 
     Called when something else has failed before the rule ran.
@@ -270,21 +285,21 @@ def _refusal(base: Operator, operands: tuple[Any, ...], attrs: Mapping[str, Any]
     return None
 
 
-def checked(function: F) -> F:
-    """Lets a function's failures be explained by its annotations.
+def checked(function: F, of_tensor: bool = False) -> F:
+    """Lets a function's failures be explained by its annotations; see `misuse`.
 
-    For what is written in several operators, since it costs a call: the failures of one operator are explained anyway.
+    For functions that call several operators, since it costs a call: failures of one operator are explained anyway.
     """
 
     @functools.wraps(function)
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: object, **kwargs: object) -> Any:
         try:
             return function(*args, **kwargs)
         except RushlightError:
             raise
         except Exception as problem:
             own = type(args[0]).__name__ if function.__name__ == "__init__" and args else function.__name__
-            report = misuse(function, args, kwargs, own)
+            report = misuse(function, args, kwargs, own, of_tensor)
             if report is None:
                 raise
             raise report from problem
@@ -295,10 +310,10 @@ def checked(function: F) -> F:
 
 
 def checked_methods(cls: C) -> C:
-    """Makes all public methods of a class `checked`."""
+    """Makes all public methods of a class of tensors `checked`."""
     for name, value in vars(cls).items():
         if isinstance(value, FunctionType) and (not name.startswith("_") or name == "__init__"):
-            setattr(cls, name, checked(value))
+            setattr(cls, name, checked(value, of_tensor=True))
     return cls
 
 
@@ -307,7 +322,7 @@ class Constructed:
 
     __slots__ = ()
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
+    def __init_subclass__(cls, **kwargs: object) -> None:
         super().__init_subclass__(**kwargs)
         made = vars(cls).get("__init__")
         if isinstance(made, FunctionType) and made.__module__.startswith("rushlight."):

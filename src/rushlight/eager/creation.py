@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rushlight.eager.arguments import (
     default_dtype,
@@ -31,11 +32,16 @@ from rushlight.ir.type import CPU, Device
 from rushlight.ops import OPERATORS
 from rushlight.ops.record import set_creation_handler
 from rushlight.support.errors import RushlightError, error, fail, require
+from rushlight.term import Op
 
-Array = Any
+if TYPE_CHECKING:
+    from rushlight.eager.tensor import Tensor
+
+Array = NDArray[Any]
+T = TypeVar("T", bound=Handle)
 
 
-def require_gradient(tensor: Any, wanted: bool = True) -> Any:
+def require_gradient(tensor: T, wanted: bool = True) -> T:
     """Makes a leaf require gradients, or not; D005 for dtypes without them."""
     if flag(wanted):
         require(differentiable(tensor), "D005", "requires_grad: the dtype has no gradients", tensor=tensor)
@@ -48,12 +54,12 @@ def require_gradient(tensor: Any, wanted: bool = True) -> Any:
     return tensor
 
 
-def with_gradient(tensor: Any, wanted: Any) -> Any:
+def with_gradient(tensor: T, wanted: object) -> T:
     """A new tensor, which requires gradients where that is wanted."""
     return tensor if wanted is False or not flag(wanted) else require_gradient(tensor)
 
 
-def _inferred_dtype(array: Array, given: Any) -> DType:
+def _inferred_dtype(array: Array, given: object) -> DType:
     """The dtype of data that says none: numpy's for arrays, else bool, int64, the default float or its complex."""
     if isinstance(given, (np.ndarray, np.generic)):
         found = from_numpy_dtype(array.dtype)
@@ -68,7 +74,7 @@ def _inferred_dtype(array: Array, given: Any) -> DType:
     return kinds[array.dtype.kind]
 
 
-def _array(data: Any) -> Array:
+def _array(data: object) -> Array:
     """Nested sequences of numbers and tensors as an array; A005 when they are ragged."""
     try:
         if isinstance(data, (list, tuple)) and _has_tensor(data):
@@ -95,19 +101,19 @@ def _array(data: Any) -> Array:
     return array
 
 
-def _has_tensor(data: Any) -> bool:
+def _has_tensor(data: object) -> bool:
     return isinstance(data, Handle) or (isinstance(data, (list, tuple)) and any(_has_tensor(item) for item in data))
 
 
-def _plain(data: Any) -> Any:
+def _plain(data: object) -> object:
     if isinstance(data, Handle):
         return data.tolist()  # pyright: ignore[reportAttributeAccessIssue] - public tensors have it
     return [_plain(item) for item in data] if isinstance(data, (list, tuple)) else data
 
 
 def tensor(
-    data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False
-) -> Any:
+    data: object, *, dtype: object = None, device: object = None, requires_grad: bool = False, pin_memory: bool = False
+) -> Tensor:
     """A tensor with a copy of `data`: numbers, nested sequences of them, arrays, or another tensor."""
     wanted = element_type(dtype)
     if isinstance(data, Handle):
@@ -127,7 +133,7 @@ def _check_range(array: Array, dtype: DType) -> None:
         require(fits, "D007", f"tensor: a number does not fit {dtype.name}")
 
 
-def _moved(result: Any, device: Device | None) -> Any:
+def _moved(result: Handle, device: Device | None) -> Any:
     if device is None or device == CPU:
         return result
     form = form_of(tuple(result.form.shape), result.dtype, device)
@@ -136,7 +142,7 @@ def _moved(result: Any, device: Device | None) -> Any:
     return allocate(form)
 
 
-def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Any:
+def as_tensor(data: object, dtype: object = None, device: object = None) -> Any:
     """`data` as a tensor, sharing memory with an array or a tensor where nothing has to be converted."""
     wanted = element_type(dtype)
     if isinstance(data, Handle):
@@ -148,21 +154,21 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Any:
 
 @checked
 def asarray(
-    obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | None = None, requires_grad: bool = False
-) -> Any:
+    obj: object, *, dtype: object = None, device: object = None, copy: bool | None = None, requires_grad: bool = False
+) -> Tensor:
     """`obj` as a tensor; `copy` forces or forbids a copy."""
     result = tensor(obj, dtype=dtype, device=device) if copy else as_tensor(obj, dtype, device)
     return require_gradient(result, requires_grad) if requires_grad else result
 
 
-def from_numpy(array: Array) -> Any:
+def from_numpy(array: Array) -> Tensor:
     """A tensor that shares an array's memory."""
     if not isinstance(array, np.ndarray):
         fail("A001", "from_numpy: not a numpy array", array=array)
     return tensor_of(array)
 
 
-def from_dlpack(source: Any) -> Any:
+def from_dlpack(source: Any) -> Tensor:
     """A tensor that shares the memory of an object with the DLPack protocol, on the CPU."""
     try:
         array = np.from_dlpack(source)
@@ -174,7 +180,7 @@ def from_dlpack(source: Any) -> Any:
     return tensor_of(array, allow_readonly=True)
 
 
-def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: bool = False) -> Any:
+def frombuffer(buffer: Any, *, dtype: object, count: int = -1, offset: int = 0, requires_grad: bool = False) -> Tensor:
     """A 1-d tensor that shares the memory of an object with the buffer protocol."""
     found = element_type(dtype)
     require(found is not None, "D004", "frombuffer: a dtype is expected")
@@ -192,8 +198,8 @@ OPTIONS = ("dtype", "device", "requires_grad")
 
 
 def _filled(
-    name: str, size: tuple[Any, ...], dtype: Any, device: Any, requires_grad: bool, rest: dict[str, Any]
-) -> Any:
+    name: str, size: tuple[object, ...], dtype: object, device: object, requires_grad: bool, rest: dict[str, object]
+) -> Tensor:
     if rest:
         size = named_size(size, rest, OPTIONS)
     attrs = {"size": shape_of(size), "dtype": element_type(dtype) or default_dtype(), "device": place(device)}
@@ -201,24 +207,36 @@ def _filled(
     return with_gradient(result, requires_grad)
 
 
-def empty(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, **rest: Any) -> Any:
+def empty(
+    *size: object, dtype: object = None, device: object = None, requires_grad: bool = False, **rest: object
+) -> Tensor:
     """A tensor with undefined contents, of sizes given one by one, as one sequence, or as `size=`."""
     return _filled("empty", size, dtype, device, requires_grad, rest)
 
 
-def zeros(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, **rest: Any) -> Any:
+def zeros(
+    *size: object, dtype: object = None, device: object = None, requires_grad: bool = False, **rest: object
+) -> Tensor:
     """Zeros, of sizes given one by one, as one sequence, or as `size=`."""
     return _filled("zeros", size, dtype, device, requires_grad, rest)
 
 
-def ones(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, **rest: Any) -> Any:
+def ones(
+    *size: object, dtype: object = None, device: object = None, requires_grad: bool = False, **rest: object
+) -> Tensor:
     """Ones, of sizes given one by one, as one sequence, or as `size=`."""
     return _filled("ones", size, dtype, device, requires_grad, rest)
 
 
 def full(
-    size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, **rest: Any
-) -> Any:
+    size: object,
+    fill_value: object,
+    *,
+    dtype: object = None,
+    device: object = None,
+    requires_grad: bool = False,
+    **rest: object,
+) -> Tensor:
     """One value everywhere."""
     if rest:
         no_more(rest, OPTIONS)
@@ -229,14 +247,14 @@ def full(
     return with_gradient(result, requires_grad)
 
 
-def _fill_value(value: Any, op: str) -> Any:
+def _fill_value(value: object, op: str) -> Handle | complex:
     value = required_operand(value)
     if isinstance(value, Handle):
         require(not value.form.shape, "S002", f"{op}: fill_value must have no dims", fill_value=value)
     return value
 
 
-def _value_dtype(value: Any, dtype: Any) -> DType:
+def _value_dtype(value: object, dtype: object) -> DType:
     found = element_type(dtype)
     if found is not None:
         return found
@@ -250,12 +268,12 @@ def _value_dtype(value: Any, dtype: Any) -> DType:
 def _like(
     name: str,
     like: Handle,
-    values: tuple[Any, ...],
-    dtype: Any,
-    device: Any,
+    values: tuple[object, ...],
+    dtype: object,
+    device: object,
     requires_grad: bool,
-    rest: Mapping[str, Any],
-) -> Any:
+    rest: Mapping[str, object],
+) -> Tensor:
     if rest:
         no_more(rest, OPTIONS)
     attrs = {"dtype": element_type(dtype), "device": place(device)}
@@ -263,7 +281,9 @@ def _like(
     return with_gradient(result, requires_grad)
 
 
-def empty_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, **rest: Any) -> Any:
+def empty_like(
+    input: object, *, dtype: object = None, device: object = None, requires_grad: bool = False, **rest: object
+) -> Tensor:
     """Undefined contents in the shape of another tensor."""
     like = required_tensor(input)
     if like.storage is not None and dtype is None and device is None and not rest:
@@ -272,19 +292,29 @@ def empty_like(input: Any, *, dtype: Any = None, device: Any = None, requires_gr
     return _like("empty_like", like, (), dtype, device, requires_grad, rest)
 
 
-def zeros_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, **rest: Any) -> Any:
+def zeros_like(
+    input: object, *, dtype: object = None, device: object = None, requires_grad: bool = False, **rest: object
+) -> Tensor:
     """Zeros in the shape of another tensor."""
     return _like("zeros_like", required_tensor(input), (), dtype, device, requires_grad, rest)
 
 
-def ones_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, **rest: Any) -> Any:
+def ones_like(
+    input: object, *, dtype: object = None, device: object = None, requires_grad: bool = False, **rest: object
+) -> Tensor:
     """Ones in the shape of another tensor."""
     return _like("ones_like", required_tensor(input), (), dtype, device, requires_grad, rest)
 
 
 def full_like(
-    input: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, **rest: Any
-) -> Any:
+    input: object,
+    fill_value: object,
+    *,
+    dtype: object = None,
+    device: object = None,
+    requires_grad: bool = False,
+    **rest: object,
+) -> Tensor:
     """One value in the shape of another tensor."""
     like = required_tensor(input)
     return _like("full_like", like, (_fill_value(fill_value, "full_like"),), dtype, device, requires_grad, rest)
@@ -298,15 +328,15 @@ def _range_count(first: float, last: float, step: float) -> int:
 
 
 def arange(
-    start: Any,
-    end: Any = None,
-    step: Any = 1,
+    start: object,
+    end: object = None,
+    step: object = 1,
     *,
-    dtype: Any = None,
-    device: Any = None,
+    dtype: object = None,
+    device: object = None,
     requires_grad: bool = False,
-    **rest: Any,
-) -> Any:
+    **rest: object,
+) -> Tensor:
     """start, start + step, ... before end; from 0 when only the end is given."""
     if rest:
         no_more(rest, OPTIONS)
@@ -332,15 +362,15 @@ def arange(
 
 
 def linspace(
-    start: Any,
-    end: Any,
-    steps: Any,
+    start: object,
+    end: object,
+    steps: object,
     *,
-    dtype: Any = None,
-    device: Any = None,
+    dtype: object = None,
+    device: object = None,
     requires_grad: bool = False,
-    **rest: Any,
-) -> Any:
+    **rest: object,
+) -> Tensor:
     """Evenly spaced numbers, both ends included."""
     if rest:
         no_more(rest, OPTIONS)
@@ -351,8 +381,14 @@ def linspace(
 
 
 def eye(
-    n: Any, m: Any = None, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, **rest: Any
-) -> Any:
+    n: object,
+    m: object = None,
+    *,
+    dtype: object = None,
+    device: object = None,
+    requires_grad: bool = False,
+    **rest: object,
+) -> Tensor:
     """Ones on the diagonal."""
     if rest:
         no_more(rest, OPTIONS)
@@ -361,14 +397,16 @@ def eye(
     return with_gradient(result, requires_grad)
 
 
-def scalar_tensor(s: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, **rest: Any) -> Any:
+def scalar_tensor(
+    s: object, *, dtype: object = None, device: object = None, requires_grad: bool = False, **rest: object
+) -> Tensor:
     """A tensor without dims, of the default dtype unless another is given."""
     return full(
         (), s, dtype=default_dtype() if dtype is None else dtype, device=device, requires_grad=requires_grad, **rest
     )
 
 
-def _empty_on_cpu(op: Any, active: int, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
+def _empty_on_cpu(op: Op, active: int, operands: tuple[object, ...], attrs: Mapping[str, Any]) -> Tensor:
     return allocate(form_of(attrs["size"], attrs["dtype"] or default_dtype(), attrs["device"] or CPU))
 
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 from rushlight.eager.dispatch import BACKENDS, STATE, Dispatched, Key, bit, dispatch
 from rushlight.eager.tensor_meta import Size, TensorMeta
 from rushlight.ir.dtype import DType
 from rushlight.ir.type import Device
+from rushlight.ops.record import Operator
 from rushlight.runtime.allocator import Storage
 from rushlight.support.errors import fail
+from rushlight.sym import Size as SymbolicSize
+from rushlight.term import Op
 
 AUTOGRAD = bit(Key.AUTOGRAD)
 META = bit(Key.META)
@@ -58,7 +61,7 @@ def hidden_writes(version: Version) -> Version:
     return found
 
 
-Step = tuple[Any, tuple[Any, ...], Mapping[str, Any]]
+Step = tuple[Operator, tuple[object, ...], Mapping[str, object]]
 
 
 class View:
@@ -88,8 +91,10 @@ class Gradient:
         self.node: Any = None
         self.output = 0
         self.rebases = 0  # how often a write through a view, or to a base of views, rewrote the history
-        self.hooks: dict[int, Any] | None = None  # of a leaf; those of other tensors are on their node
-        self.accumulated: dict[int, Any] | None = None  # hooks after accumulation, of a leaf
+        self.hooks: dict[int, Callable[..., object]] | None = (
+            None  # of a leaf; those of other tensors are on their node
+        )
+        self.accumulated: dict[int, Callable[..., object]] | None = None  # hooks after accumulation, of a leaf
         self.retained = False
         self.sink: Any = None  # weak reference to the step that accumulates into `grad`
 
@@ -176,7 +181,7 @@ class Handle(Dispatched):
     gradient: Gradient | None
     node: Any
 
-    def apply(self, op: Any, args: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
+    def apply(self, op: Op, args: tuple[object, ...], attrs: Mapping[str, object]) -> Any:
         """Dispatches an operator call; one without tensors, such as `full`, goes to this tensor's device."""
         return dispatch(op, args, attrs, self.keys & BACKENDS)
 
@@ -249,7 +254,7 @@ def move(tensor: Handle, of: Handle) -> None:
     _moves[0] += 1
 
 
-def make(storage: Storage | None, form: TensorMeta, offset: Any = 0, cls: type[Handle] | None = None) -> Any:
+def make(storage: Storage | None, form: TensorMeta, offset: SymbolicSize = 0, cls: type[Handle] | None = None) -> Any:
     """A new tensor that is no view and has no history."""
     cls = cls or _public[0]
     self = cls.__new__(cls) if cls.__new__ is object.__new__ else object.__new__(cls)
@@ -264,7 +269,7 @@ def make(storage: Storage | None, form: TensorMeta, offset: Any = 0, cls: type[H
     return self
 
 
-def make_view(base: Handle, form: TensorMeta, offset: Any) -> Any:
+def make_view(base: Handle, form: TensorMeta, offset: SymbolicSize) -> Any:
     """A new tensor on the same storage and version counter; says nothing of how it is related."""
     cls = _public[0]
     self = object.__new__(cls)

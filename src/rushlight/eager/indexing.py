@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from rushlight.eager.dispatch import called, dispatch
 from rushlight.eager.handle import Handle
 from rushlight.eager.memory import copied
 from rushlight.eager.mutation import COPY, in_place
+from rushlight.eager.overloads import ConversionOverloads
 from rushlight.eager.symbols import SymInt, wrap_size
 from rushlight.eager.tracing.number import TracedNumber
 from rushlight.ir.dtype import Kind, bool_, int64
@@ -20,6 +21,9 @@ from rushlight.ops import OPERATORS
 from rushlight.ops.dims import same_shape
 from rushlight.support.errors import error, fail, require
 from rushlight.sym import Size, eq, required
+
+if TYPE_CHECKING:
+    from rushlight.eager.tensor import Tensor
 
 _SELECT, _SLICE, _UNSQUEEZE = OPERATORS["select"], OPERATORS["slice"], OPERATORS["unsqueeze"]
 _RESHAPE, _FLATNONZERO = OPERATORS["reshape"], OPERATORS["flatnonzero"]
@@ -29,19 +33,19 @@ _INDEX, _INDEX_PUT, _MASKED_FILL = OPERATORS["index"], OPERATORS["index_put"], O
 class Selection(NamedTuple):
     """The view that the basic indices make, and the dims of it that tensors index."""
 
-    view: Any
+    view: Handle
     dims: tuple[int, ...]
-    indices: tuple[Any, ...]
+    indices: tuple[Handle, ...]
 
 
-def _listed(index: Any) -> list[Any]:
+def _listed(index: object) -> list[object]:
     return list(index) if isinstance(index, tuple) else [index]
 
 
-def _as_tensor(item: Any) -> Any:
+def _as_tensor(item: Any) -> Tensor:
     """A list or array index as a tensor of integers or bools."""
     try:
-        array = np.asarray(item) if not _holds_tensors(item) else np.asarray([int(part) for part in item])
+        array = np.asarray([int(part) for part in item] if _holds_tensors(item) else item)
     except Exception as cause:
         raise error("I004", "this cannot be an index", index=item) from cause
     if array.size == 0:
@@ -51,18 +55,18 @@ def _as_tensor(item: Any) -> Any:
     return copied(array, bool_ if array.dtype.kind == "b" else int64)
 
 
-def _holds_tensors(item: Any) -> bool:
+def _holds_tensors(item: object) -> bool:
     return isinstance(item, (list, tuple)) and any(isinstance(part, Handle) for part in item)
 
 
-def _dims_taken(item: Any) -> int:
+def _dims_taken(item: object) -> int:
     """How many of the tensor's dims an index uses up."""
     if item is None or item is True or item is False:
         return 0
     return item.ndim if isinstance(item, Handle) and item.dtype.kind is Kind.BOOL else 1
 
 
-def _normal(index: Any, ndim: int) -> list[Any]:
+def _normal(index: object, ndim: int) -> list[Any]:
     """The indices with lists as tensors and the ellipsis written out.
 
     Errors: I003 if there are too many, I004 for an object that is no index.
@@ -90,7 +94,7 @@ def _normal(index: Any, ndim: int) -> list[Any]:
     return [*items[:at], *[slice(None)] * (ndim - taken), *items[at + 1 :]]
 
 
-def _is_place(item: Any) -> bool:
+def _is_place(item: object) -> bool:
     """Whether an index is one integer: an int, or a tensor of one with data and without dims."""
     if isinstance(item, TracedNumber):
         return item.is_integer
@@ -99,12 +103,12 @@ def _is_place(item: Any) -> bool:
     return isinstance(item, (int, SymInt)) and not isinstance(item, bool)
 
 
-def select(tensor: Handle, index: Any) -> Selection:
+def select(tensor: Handle, index: object) -> Selection:
     """Applies the basic indices as views and collects the others."""
-    result: Any = tensor
+    result = tensor
     dim = 0
     dims: list[int] = []
-    indices: list[Any] = []
+    indices: list[Handle] = []
     for item in _normal(index, tensor.ndim):
         if _is_place(item):
             result = dispatch(_SELECT, (result,), {"dim": dim, "index": integer(item)})
@@ -130,7 +134,7 @@ def select(tensor: Handle, index: Any) -> Selection:
     return Selection(result, tuple(dims), tuple(indices))
 
 
-def _sliced(tensor: Any, dim: int, item: slice) -> Any:
+def _sliced(tensor: Handle, dim: int, item: slice) -> Tensor:
     step = 1 if item.step is None else integer(item.step)
     if isinstance(step, int):
         require(step > 0, "I008", "a slice's step must be positive", step=step)
@@ -140,10 +144,10 @@ def _sliced(tensor: Any, dim: int, item: slice) -> Any:
     return dispatch(_SLICE, (tensor,), attrs)
 
 
-def _places(selection: Selection) -> tuple[tuple[int, ...], tuple[Any, ...]]:
+def _places(selection: Selection) -> tuple[tuple[int, ...], tuple[Handle, ...]]:
     """Integer tensors and their dims; a bool mask becomes one integer tensor per dim that it covers."""
     dims: list[int] = []
-    indices: list[Any] = []
+    indices: list[Handle] = []
     for dim, item in zip(selection.dims, selection.indices, strict=True):
         if item.dtype.kind is not Kind.BOOL:
             dims.append(dim)
@@ -162,17 +166,17 @@ def _require_fit(view: Handle, dim: int, mask: Handle) -> None:
     require(fits, "I005", "a mask does not fit what it selects from", mask=mask)
 
 
-def nonzero_places(mask: Handle) -> list[Any]:
+def nonzero_places(mask: Handle) -> list[Tensor]:
     """For each dim the indices of the elements that are true, in row-major order, as int64 tensors."""
     places = _FLATNONZERO(_RESHAPE(mask, (-1,)))
-    found: list[Any] = []
+    found: list[Tensor] = []
     for size in mask.form.shape[:0:-1]:
         found.append(places % wrap_size(size))
         places = places // wrap_size(size)
     return [places, *reversed(found)]
 
 
-def get(tensor: Handle, index: Any) -> Any:
+def get(tensor: Handle, index: object) -> Any:
     """`tensor[index]`."""
     if index.__class__ is int and tensor.form.shape:  # by far the most frequent, and one view whatever else holds
         return dispatch(_SELECT, (tensor,), {"dim": 0, "index": index})
@@ -183,7 +187,7 @@ def get(tensor: Handle, index: Any) -> Any:
     return dispatch(_INDEX, (selection.view, indices), {"dims": dims})
 
 
-def put(tensor: Handle, index: Any, value: Any) -> None:
+def put(tensor: Handle, index: object, value: object) -> None:
     """`tensor[index] = value`."""
     if not isinstance(value, Handle) and isinstance(value, (list, tuple, np.ndarray)):
         value = make_tensor(value, dtype=tensor.dtype)
@@ -206,28 +210,29 @@ def put(tensor: Handle, index: Any, value: Any) -> None:
     dispatch(in_place(_INDEX_PUT), (view, indices, value), {"dims": dims, "accumulate": False})
 
 
-def put_at(tensor: Handle, indices: Any, values: Any, accumulate: bool) -> None:
+def put_at(tensor: Handle, indices: object, values: object, accumulate: bool) -> None:
     """`tensor[indices] = values`, or `+=`, where values at repeated indices add up.
 
     None among the indices selects a whole dim. Errors: D002 for values of another dtype, and those of an assignment.
     """
-    require(isinstance(indices, (tuple, list)), "A001", "indices are expected as a tuple", indices=indices)
-    values = required_tensor(values)
-    require(values.dtype is tensor.dtype, "D002", "the values have another dtype", values=values, input=tensor)
+    if not isinstance(indices, (tuple, list)):
+        fail("A001", "indices are expected as a tuple", indices=indices)
+    source = required_tensor(values)
+    require(source.dtype is tensor.dtype, "D002", "the values have another dtype", values=source, input=tensor)
     selection = select(tensor, tuple([slice(None) if item is None else required_tensor(item) for item in indices]))
     if not selection.dims:
-        dispatch(in_place(OPERATORS["add"]) if accumulate else COPY, (selection.view, values), {})
+        dispatch(in_place(OPERATORS["add"]) if accumulate else COPY, (selection.view, source), {})
         return
-    dims, places = _places(selection)
-    dispatch(in_place(_INDEX_PUT), (selection.view, places, values), {"dims": dims, "accumulate": accumulate})
+    dims, positions = _places(selection)
+    dispatch(in_place(_INDEX_PUT), (selection.view, positions, source), {"dims": dims, "accumulate": accumulate})
 
 
-def _is_mask_fill(index: Any, value: Any) -> bool:
+def _is_mask_fill(index: Handle, value: object) -> bool:
     single = not isinstance(value, Handle) or value.ndim == 0
     return single and index.dtype.kind is Kind.BOOL
 
 
-def _squeezed(value: Any, view: Handle) -> Any:
+def _squeezed(value: object, view: Handle) -> Any:
     """A value without leading dims of size 1 that its target lacks, as PyTorch allows in assignments."""
     while isinstance(value, Handle) and value.ndim > view.ndim and is_extra(value.form.shape[0]):
         value = dispatch(_SELECT, (value,), {"dim": 0, "index": 0})
@@ -240,12 +245,12 @@ def is_extra(size: Size) -> bool:
 
 
 @checked_methods
-class IndexMethods:
+class IndexMethods(ConversionOverloads):
     """Writing at places by a method."""
 
     __slots__ = ()
 
-    def index_put_(self: Any, indices: Any, values: Any, accumulate: Any = False) -> Any:
+    def index_put_(self, indices: object, values: object, accumulate: object = False) -> Self:
         """Writes values at the positions that index tensors name, as an assignment does, or adds them.
 
         Where a position is repeated, all its values are added. None among the indices selects a whole dim. Errors: D002
@@ -255,7 +260,7 @@ class IndexMethods:
             put_at(self, indices, values, flag(accumulate))
         return self
 
-    def index_put(self: Any, indices: Any, values: Any, accumulate: Any = False) -> Any:
+    def index_put(self, indices: object, values: object, accumulate: object = False) -> Tensor:
         """A copy with values written at, or added to, the places of index tensors, as `index_put_` does."""
         with called("index_put"):
             return self.clone().index_put_(indices, values, accumulate)

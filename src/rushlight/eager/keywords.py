@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from rushlight.support.errors import fail, require
 from rushlight.support.names import did_you_mean
@@ -11,7 +10,7 @@ from rushlight.support.provenance import called_name
 
 # Keywords of PyTorch's that change nothing here. There is one layout; memory is not pinned, because there is no device
 # that would read it; no copy is asynchronous.
-_WITHOUT_EFFECT: Mapping[str, tuple[Any, ...]] = {
+_WITHOUT_EFFECT: Mapping[str, tuple[object, ...]] = {
     "layout": (None,),
     "memory_format": (None,),
     "names": (None,),
@@ -22,7 +21,9 @@ _WITHOUT_EFFECT: Mapping[str, tuple[Any, ...]] = {
 
 
 def no_more(
-    keywords: Mapping[str, Any], known: Iterable[str], without_effect: Mapping[str, tuple[Any, ...]] = _WITHOUT_EFFECT
+    keywords: Mapping[str, object],
+    known: Iterable[str],
+    without_effect: Mapping[str, tuple[object, ...]] = _WITHOUT_EFFECT,
 ) -> None:
     """Refuses keywords that a function does not take.
 
@@ -38,12 +39,12 @@ def no_more(
             fail("A006", f"{called_name()}: {name} is not supported", value=value)
 
 
-def plain_format(memory_format: Any) -> None:
+def plain_format(memory_format: object) -> None:
     """A006 for a memory format: layouts are said by strides alone."""
     require(memory_format is None, "A006", f"{called_name()}: memory_format is not supported", value=memory_format)
 
 
-def named_size(sizes: tuple[Any, ...], keywords: dict[str, Any], known: Iterable[str]) -> tuple[Any, ...]:
+def named_size(sizes: tuple[object, ...], keywords: dict[str, object], known: Iterable[str]) -> tuple[object, ...]:
     """The sizes of a creation function, given by position or as `size=`.
 
     Other keywords are refused as by `no_more`.

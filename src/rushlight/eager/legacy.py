@@ -57,7 +57,7 @@ class LegacyType(type):
 
     dtype: DType
 
-    def __call__(cls, *args: Any, device: Any = None) -> Any:
+    def __call__(cls, *args: object, device: object = None) -> Any:
         """A tensor of the dtype: from data, or undefined in a shape."""
         return made(args, cls.dtype, device)
 
@@ -80,7 +80,7 @@ def type_name(dtype: DType, device: Device) -> str:
     return f"torch.{'' if device.type == 'cpu' else device.type + '.'}{_NAMES[dtype]}"
 
 
-def named_type(given: Any) -> DType | None:
+def named_type(given: object) -> DType | None:
     """The dtype that `x.type(given)` asks for: a dtype, FloatTensor or its like, or such a name.
 
     A002 for a text that is no such name, V001 where it is that of another device.
@@ -100,7 +100,7 @@ def named_type(given: Any) -> DType | None:
     )
 
 
-def made(args: Sequence[Any], dtype: DType | None, device: Any) -> Any:
+def made(args: Sequence[Any], dtype: DType | None, device: object) -> Any:
     """The tensor that a legacy constructor makes, such as Tensor or FloatTensor.
 
     The arguments are nothing, sizes one by one, a `Size`, a sequence or array of data, or a tensor, which is returned

@@ -21,6 +21,7 @@ from rushlight.eager.arguments import (
     varied,
 )
 from rushlight.eager.dispatch import dispatch
+from rushlight.eager.handle import Handle
 from rushlight.eager.mutation import in_place
 from rushlight.ops import OPERATORS
 
@@ -273,7 +274,7 @@ _t_property = OPERATORS["T"]
 _mt_property = OPERATORS["mT"]
 
 
-class GeneratedMethods:
+class GeneratedMethods(Handle):
     """Methods, in-place methods, properties and special methods that call one operator."""
 
     __slots__ = ()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from rushlight.eager.dispatch import dispatch
 from rushlight.ir.dtype import DType, Kind
@@ -14,6 +14,8 @@ from rushlight.ops.record import OPERATORS, Operator
 from rushlight.support.errors import fail, require
 from rushlight.sym import Size, broadcast_sizes, eq, required
 from rushlight.term import Op
+
+T = TypeVar("T")
 
 
 class Mutation(Op):
@@ -36,7 +38,7 @@ class Mutation(Op):
         self.out = out
         self.fills = fills
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         """Binds the arguments as the base does, and dispatches; `out` is given by name."""
         if self.base is None:
             return dispatch(self, args, kwargs)
@@ -44,11 +46,11 @@ class Mutation(Op):
         operands, attrs = self.base.bind(args, kwargs)
         return dispatch(self, (*operands, *target), attrs)
 
-    def target_of(self, operands: Sequence[Any]) -> Any:
+    def target_of(self, operands: Sequence[T]) -> T:
         """The tensor that is written to."""
         return operands[-1] if self.out else operands[0]
 
-    def base_operands(self, operands: tuple[Any, ...]) -> tuple[Any, ...]:
+    def base_operands(self, operands: tuple[T, ...]) -> tuple[T, ...]:
         """What the value is computed from."""
         if self.out:
             return operands[:-1]
@@ -87,7 +89,7 @@ def _becomes(x: Size, y: Size) -> bool:
 
 
 def computed_value(
-    builder: GraphBuilder, mutation: Mutation, operands: tuple[Any, ...], attrs: Mapping[str, Any]
+    builder: GraphBuilder, mutation: Mutation, operands: tuple[Node, ...], attrs: Mapping[str, object]
 ) -> Node:
     """In a graph: what a mutation computes. Operands are nodes."""
     return operands[0] if mutation.base is None else builder.apply(mutation.base, operands, attrs)

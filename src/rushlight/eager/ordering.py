@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rushlight.eager.arguments import fixed_integer, integer
 from rushlight.eager.boundary import checked_methods
 from rushlight.eager.functions import broadcast_to, cat, full, gather, index_select, stack, where
 from rushlight.eager.handle import Handle
 from rushlight.eager.indexing import nonzero_places
+from rushlight.eager.overloads import ConversionOverloads
 from rushlight.eager.symbols import SymBool, check, unwrap_size, wrap_size
 from rushlight.eager.tracing.number import TracedNumber
 from rushlight.ir.dtype import Kind, bool_, float32, float64, int64
@@ -18,6 +19,9 @@ from rushlight.ops.dims import wrap_dim
 from rushlight.ops.promote import broadcast
 from rushlight.support.errors import fail, require
 from rushlight.sym import eq, guard_or_false
+
+if TYPE_CHECKING:
+    from rushlight.eager.tensor import Tensor
 
 _ARGSORT, _DISTINCT = OPERATORS["argsort"], OPERATORS["distinct"]
 _REPEAT, _REPEAT_INDICES = OPERATORS["repeat_interleave"], OPERATORS["repeat_interleave_indices"]
@@ -31,7 +35,9 @@ class Ordered(NamedTuple):
     indices: Any
 
 
-def _ordered(tensor: Any, dim: int, descending: bool, op: str, part: tuple[Any, Any] | None = None) -> Ordered:
+def _ordered(
+    tensor: ConversionOverloads, dim: int, descending: bool, op: str, part: tuple[object, object] | None = None
+) -> Ordered:
     """The elements ordered along a dim, or those of a `part` of them: its first place, and how many."""
     dim = wrap_dim(dim, tensor.ndim, op)
     if tensor.ndim == 0:
@@ -46,42 +52,43 @@ def _without(found: Ordered, dim: int, keepdim: bool) -> Ordered:
     return found if keepdim or found.values.ndim == 0 else Ordered(*[item.squeeze(dim) for item in found])
 
 
-def _length(tensor: Any, dim: Any, op: str) -> Any:
-    dim = wrap_dim(fixed_integer(dim), tensor.ndim, op)
-    return tensor.shape[dim] if tensor.ndim else 1
+def _length(tensor: Handle, dim: object, op: str) -> Any:
+    along = wrap_dim(fixed_integer(dim), tensor.ndim, op)
+    return tensor.shape[along] if tensor.ndim else 1
 
 
 @checked_methods
-class OrderMethods:
+class OrderMethods(ConversionOverloads):
     """Sorting, selecting by rank or mask, and counting."""
 
     __slots__ = ()
 
-    def sort(self: Any, dim: Any = -1, descending: bool = False, *, stable: bool = True) -> Ordered:
+    def sort(self, dim: object = -1, descending: bool = False, *, stable: bool = True) -> Ordered:
         """The elements in order along a dim, and their indices; NaN is the largest, ties keep their order."""
         return _ordered(self, fixed_integer(dim), bool(descending), "sort")
 
-    def argsort(self: Any, dim: Any = -1, descending: bool = False, *, stable: bool = True) -> Any:
+    def argsort(self, dim: object = -1, descending: bool = False, *, stable: bool = True) -> Tensor:
         """Where the elements stand once ordered along a dim."""
         return OrderMethods.sort(self, dim, descending).indices
 
-    def msort(self: Any) -> Any:
+    def msort(self) -> Tensor:
         """The elements in order along the first dim."""
         return OrderMethods.sort(self, 0).values
 
-    def topk(self: Any, k: Any, dim: Any = -1, largest: bool = True, sorted: bool = True) -> Ordered:
+    def topk(self, k: object, dim: object = -1, largest: bool = True, sorted: bool = True) -> Ordered:
         """The `k` largest, or smallest, elements along a dim, in order."""
-        count, k = _length(self, dim, "topk"), wrap_size(integer(k))
-        require(0 <= k <= count, "A002", f"topk: k is {k}, and there are {count} elements", tensor=self)
-        return _ordered(self, fixed_integer(dim), bool(largest), "topk", (0, k))
+        count, rank = _length(self, dim, "topk"), wrap_size(integer(k))
+        require(0 <= rank <= count, "A002", f"topk: k is {rank}, and there are {count} elements", tensor=self)
+        return _ordered(self, fixed_integer(dim), bool(largest), "topk", (0, rank))
 
-    def kthvalue(self: Any, k: Any, dim: Any = -1, keepdim: bool = False) -> Ordered:
+    def kthvalue(self, k: object, dim: object = -1, keepdim: bool = False) -> Ordered:
         """The `k`-th smallest element along a dim, counted from 1."""
-        count, k = _length(self, dim, "kthvalue"), wrap_size(integer(k))
-        require(1 <= k <= count, "A002", f"kthvalue: k is {k}, and there are {count} elements", tensor=self)
-        return _without(_ordered(self, fixed_integer(dim), False, "kthvalue", (k - 1, 1)), dim, keepdim)
+        count, rank = _length(self, dim, "kthvalue"), wrap_size(integer(k))
+        require(1 <= rank <= count, "A002", f"kthvalue: k is {rank}, and there are {count} elements", tensor=self)
+        along = fixed_integer(dim)
+        return _without(_ordered(self, along, False, "kthvalue", (rank - 1, 1)), along, keepdim)
 
-    def median(self: Any, dim: Any = None, keepdim: bool = False) -> Any:
+    def median(self, dim: object = None, keepdim: bool = False) -> Any:
         """The lower of the two middle elements; with a dim, values and indices along it. NaN where there is one."""
         flat = self.reshape(-1) if dim is None else self
         along = 0 if dim is None else fixed_integer(dim)
@@ -100,7 +107,7 @@ class OrderMethods:
         found = _without(middle, along, keepdim and dim is not None)
         return found.values if dim is None else found
 
-    def quantile(self: Any, q: Any, dim: Any = None, keepdim: bool = False, *, interpolation: str = "linear") -> Any:
+    def quantile(self, q: Any, dim: object = None, keepdim: bool = False, *, interpolation: str = "linear") -> Any:
         """The `q`-quantile of the elements, by linear interpolation between the two nearest ones."""
         q = q.item() if isinstance(q, TracedNumber) else q
         if interpolation != "linear" or isinstance(q, Handle):
@@ -116,13 +123,13 @@ class OrderMethods:
         found = where(last.isnan(), last, low.lerp(high, place - math.floor(place)))  # a NaN is last
         return found if keepdim and dim is not None and self.ndim else found.squeeze(along)
 
-    def unique(self: Any, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False) -> Any:
+    def unique(self, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False) -> Any:
         """The distinct elements in order; on request each element's index among them, and their counts."""
         values, inverse, counts = _DISTINCT(self)
         found = [values, *([inverse] if return_inverse else []), *([counts] if return_counts else [])]
         return found[0] if len(found) == 1 else tuple(found)
 
-    def bincount(self: Any, weights: Any = None, minlength: Any = 0) -> Any:
+    def bincount(self, weights: Any = None, minlength: object = 0) -> Tensor:
         """How often each number from 0 on occurs in a vector of them, or the sum of their weights."""
         fits = self.ndim == 1 and self.dtype.kind is Kind.INT
         require(fits, "A002", "bincount: a vector of integers from 0 on is expected", tensor=self)
@@ -132,7 +139,7 @@ class OrderMethods:
         counts = full((padded.amax().item() + 1,), 0, dtype=dtype)
         return counts.scatter_add(0, self.to(int64), full(self.shape, 1) if weights is None else weights.to(dtype))
 
-    def repeat_interleave(self: Any, repeats: Any, dim: Any = None, *, output_size: int | None = None) -> Any:
+    def repeat_interleave(self, repeats: object, dim: object = None, *, output_size: int | None = None) -> Any:
         """Each element, or slice of a dim, repeated in its place: so often each, or each so often as a vector says.
 
         `output_size`, if given, must be the size of the result along the dim.
@@ -143,7 +150,7 @@ class OrderMethods:
             check(SymBool(fits), "repeat_interleave: output_size is the size of the result along the dim")
         return found
 
-    def _repeated(self: Any, repeats: Any, dim: int | None) -> Any:
+    def _repeated(self, repeats: object, dim: int | None) -> Any:
         if not isinstance(repeats, Handle) or isinstance(repeats, TracedNumber):
             return _REPEAT(self, integer(repeats), dim)
         if dim is None:
@@ -156,18 +163,18 @@ class OrderMethods:
         check(SymBool(fits), "repeat_interleave: there are as many repeats as elements along the dim")
         return index_select(self, dim, _REPEAT_INDICES(repeats))
 
-    def nonzero(self: Any, *, as_tuple: bool = False) -> Any:
+    def nonzero(self, *, as_tuple: bool = False) -> Any:
         """The indices of all elements that are not 0: a row for each, or a tensor for each dim."""
         places = nonzero_places(self != 0)
         if as_tuple:
             return tuple(places)
         return stack(places, 1) if self.ndim else full((places[0].shape[0], 0), 0, dtype=int64)
 
-    def argwhere(self: Any) -> Any:
+    def argwhere(self) -> Tensor:
         """The indices of all elements that are not 0, a row for each."""
         return OrderMethods.nonzero(self)
 
-    def masked_select(self: Any, mask: Any) -> Any:
+    def masked_select(self, mask: Any) -> Tensor:
         """The elements where a bool mask holds, as a vector."""
         require(mask.dtype is bool_, "D001", "masked_select: the mask must be bool", mask=mask)
         shape = broadcast(self.form.shape, mask.form.shape)

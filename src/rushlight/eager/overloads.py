@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from rushlight.eager.arguments import (
     element_type,
@@ -31,24 +31,27 @@ from rushlight.ops import OPERATORS
 from rushlight.ops.dims import own_dim
 from rushlight.support.errors import fail, require
 
+if TYPE_CHECKING:
+    from rushlight.eager.tensor import Tensor
+
 _TO, _CLONE, _VIEW, _EXPAND = OPERATORS["to_dtype"], OPERATORS["clone"], OPERATORS["view"], OPERATORS["expand"]
 
 
-class ExtremeOverloads:
+class ExtremeOverloads(GeneratedMethods):
     """Extrema of one or two tensors or along a dim."""
 
     __slots__ = ()
 
-    def max(self, dim: Any = None, keepdim: bool = False) -> Any:
+    def max(self, dim: object = None, keepdim: bool = False) -> Any:
         """The largest element; with a dim, values and indices along it; with a tensor, the pairwise maximum."""
         return _extreme(self, "max", "maximum", dim, keepdim)
 
-    def min(self, dim: Any = None, keepdim: bool = False) -> Any:
+    def min(self, dim: object = None, keepdim: bool = False) -> Any:
         """The smallest element; with a dim, values and indices along it; with a tensor, the pairwise minimum."""
         return _extreme(self, "min", "minimum", dim, keepdim)
 
 
-def _extreme(tensor: Any, name: str, pairwise: str, dim: Any, keepdim: bool) -> Any:
+def _extreme(tensor: object, name: str, pairwise: str, dim: object, keepdim: bool) -> Any:
     if dim is None:
         return dispatch(OPERATORS[name], (tensor,), {})
     if isinstance(dim, Handle) and not isinstance(dim, TracedNumber):
@@ -57,25 +60,25 @@ def _extreme(tensor: Any, name: str, pairwise: str, dim: Any, keepdim: bool) -> 
     return named_results(op, dispatch(op, (tensor,), {"dim": fixed_integer(dim), "keepdim": flag(keepdim)}))
 
 
-class SpreadOverloads:
+class SpreadOverloads(GeneratedMethods):
     """Variance and standard deviation, with PyTorch's older argument for the correction."""
 
     __slots__ = ()
 
     def var(
-        self, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: Any = None
-    ) -> Any:
+        self, dim: object = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: object = None
+    ) -> Tensor:
         """Variance: squared distances from the mean, summed and divided by their number less `correction`, or 1."""
         return dispatch(OPERATORS["var"], (self,), spread_attributes(dim, unbiased, keepdim, correction))
 
     def std(
-        self, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: Any = None
-    ) -> Any:
+        self, dim: object = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: object = None
+    ) -> Tensor:
         """Standard deviation: the square root of the variance."""
         return dispatch(OPERATORS["std"], (self,), spread_attributes(dim, unbiased, keepdim, correction))
 
 
-def spread_attributes(dim: Any, unbiased: bool | None, keepdim: bool, correction: Any) -> dict[str, Any]:
+def spread_attributes(dim: object, unbiased: bool | None, keepdim: bool, correction: object) -> dict[str, object]:
     """The attributes of `var` and its like: `unbiased` is a correction of 1 or 0, also where it is given alone."""
     if isinstance(dim, bool):
         dim, unbiased = None, dim
@@ -84,7 +87,7 @@ def spread_attributes(dim: Any, unbiased: bool | None, keepdim: bool, correction
     return {"dim": fixed_integers(dim), "correction": number(correction), "keepdim": flag(keepdim)}
 
 
-class SecondNames:
+class SecondNames(GeneratedMethods):
     """PyTorch's second names of methods."""
 
     __slots__ = ()
@@ -107,70 +110,72 @@ class SecondNames:
     negative, negative_ = GeneratedMethods.neg, GeneratedMethods.neg_
     subtract, subtract_ = GeneratedMethods.sub, GeneratedMethods.sub_
 
-    def allclose(self, other: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> bool:
+    def allclose(self, other: object, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> bool:
         """Whether all elements are close: `|self - other| <= atol + rtol * |other|`."""
         attrs = {"rtol": rtol, "atol": atol, "equal_nan": equal_nan}
         return bool(dispatch(OPERATORS["isclose"], (self, required_operand(other)), attrs).all())
 
-    def where(self, condition: Any, other: Any) -> Any:
+    def where(self, condition: object, other: object) -> Tensor:
         """These elements where a condition holds, another tensor's elsewhere."""
         return dispatch(OPERATORS["where"], (required_operand(condition), self, required_operand(other)), {})
 
-    def ndimension(self: Any) -> int:
+    def ndimension(self) -> int:
         """The number of dims."""
         return len(self.form.shape)
 
 
-class ShapeOverloads:
+class ShapeOverloads(GeneratedMethods):
     """Methods about shapes that take sizes in several ways."""
 
     __slots__ = ()
 
-    def view(self, *shape: Any) -> Any:
+    def view(self, *shape: object) -> Tensor:
         """The same storage in another shape, or its bytes as another dtype of the same width."""
         if len(shape) == 1 and isinstance(shape[0], DType):
             with called("view"):
                 return dispatch(OPERATORS["view_dtype"], (self,), {"dtype": shape[0]})
         return dispatch(_VIEW, (self,), {"size": varied(shape)})
 
-    def expand(self, *sizes: Any) -> Any:
+    def expand(self, *sizes: object) -> Tensor:
         """Dims of size 1 repeated without a copy; -1 keeps a size."""
         return dispatch(_EXPAND, (self,), {"size": varied(sizes)})
 
-    def size(self, dim: Any = None) -> Any:
+    def size(self, dim: object = None) -> Any:
         """The shape, or the size of one dim."""
-        shape = self.shape  # pyright: ignore[reportAttributeAccessIssue] - tensors have it
+        shape = self.shape
         return shape if dim is None else shape[own_dim(fixed_integer(dim), shape, "size")]
 
-    def stride(self, dim: Any = None) -> Any:
+    def stride(self, dim: object = None) -> Any:
         """The strides in elements, or that of one dim."""
-        strides = self.form.strides  # pyright: ignore[reportAttributeAccessIssue] - tensors have it
+        strides = self.form.strides
         return strides if dim is None else strides[own_dim(fixed_integer(dim), strides, "stride")]
 
-    def squeeze(self, dim: Any = None) -> Any:
+    def squeeze(self, dim: object = None) -> Tensor:
         """Dims of size 1 dropped: all, or those named."""
         return dispatch(OPERATORS["squeeze"], (self,), {"dim": fixed_integers(dim)})
 
-    def contiguous(self, memory_format: Any = None) -> Any:
+    def contiguous(self, memory_format: object = None) -> Any:
         """Itself if its elements lie row-major, else a copy that does."""
         if memory_format is not None:
             plain_format(memory_format)
         settled = STATE.tracer is None or not STATE.tracer.in_doubt(self)
         return self if settled and self.is_contiguous() else dispatch(OPERATORS["contiguous"], (self,), {})
 
-    def is_contiguous(self, memory_format: Any = None) -> bool:
+    def is_contiguous(self, memory_format: object = None) -> bool:
         """Whether its elements lie row-major without gaps."""
         if memory_format is not None:
             plain_format(memory_format)
-        return self.form.is_contiguous  # pyright: ignore[reportAttributeAccessIssue] - tensors have it
+        return self.form.is_contiguous
 
 
-class ConversionOverloads:
+class ConversionOverloads(GeneratedMethods):
     """Other dtypes, devices and copies."""
 
     __slots__ = ()
 
-    def to(self, *args: Any, dtype: Any = None, device: Any = None, copy: bool = False, **rest: Any) -> Any:
+    def to(
+        self, *args: object, dtype: object = None, device: object = None, copy: bool = False, **rest: object
+    ) -> Tensor:
         """The tensor with another dtype or on another device: itself where nothing changes.
 
         By position: a dtype, a device, a device and a dtype, or a tensor to be like; then `non_blocking` and `copy`.
@@ -179,78 +184,78 @@ class ConversionOverloads:
             args = _of_other(args, rest)
         return converted(self, args, dtype, device, copy)
 
-    def type(self, dtype: Any = None, non_blocking: bool = False) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride] - PyTorch's name
+    def type(self, dtype: object = None, non_blocking: bool = False) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride] - PyTorch's name
         """The tensor with another dtype, also by PyTorch's older names; without one, that name of its own.
 
         `ones(2).type()` is "torch.FloatTensor", as programs compare it with.
         """
         if dtype is None:
-            return type_name(_dtype(self, None), _device(self, None))
+            return type_name(self.dtype, self.device)
         return converted(self, (), named_type(dtype), None, False)
 
-    def type_as(self, other: Any) -> Any:
+    def type_as(self, other: object) -> Tensor:
         """The tensor with the dtype of another one."""
         return converted(self, (required_tensor(other).dtype,), None, None, False)
 
-    def float(self) -> Any:
+    def float(self) -> Tensor:
         """As float32."""
         return converted(self, (float32,), None, None, False)
 
-    def double(self) -> Any:
+    def double(self) -> Tensor:
         """As float64."""
         return converted(self, (float64,), None, None, False)
 
-    def half(self) -> Any:
+    def half(self) -> Tensor:
         """As float16."""
         return converted(self, (float16,), None, None, False)
 
-    def bfloat16(self) -> Any:
+    def bfloat16(self) -> Tensor:
         """As bfloat16."""
         return converted(self, (bfloat16,), None, None, False)
 
-    def long(self) -> Any:
+    def long(self) -> Tensor:
         """As int64."""
         return converted(self, (int64,), None, None, False)
 
-    def int(self) -> Any:
+    def int(self) -> Tensor:
         """As int32."""
         return converted(self, (int32,), None, None, False)
 
-    def short(self) -> Any:
+    def short(self) -> Tensor:
         """As int16."""
         return converted(self, (int16,), None, None, False)
 
-    def char(self) -> Any:
+    def char(self) -> Tensor:
         """As int8."""
         return converted(self, (int8,), None, None, False)
 
-    def byte(self) -> Any:
+    def byte(self) -> Tensor:
         """As uint8."""
         return converted(self, (uint8,), None, None, False)
 
-    def bool(self) -> Any:
+    def bool(self) -> Tensor:
         """As bool."""
         return converted(self, (bool_,), None, None, False)
 
-    def cpu(self) -> Any:
+    def cpu(self) -> Tensor:
         """On the CPU."""
         return converted(self, (), None, "cpu", False)
 
-    def cuda(self, device: Any = None, non_blocking: bool = False, memory_format: Any = None) -> Any:
+    def cuda(self, device: object = None, non_blocking: bool = False, memory_format: object = None) -> NoReturn:
         """Nothing but the error that there is no such device: V001."""
         fail("V001", "cuda: there is no device cuda", hint="devices: cpu, meta; ask rl.cuda.is_available() first")
 
-    def clone(self, *, memory_format: Any = None) -> Any:
+    def clone(self, *, memory_format: object = None) -> Tensor:
         """A copy with a storage of its own."""
         if memory_format is not None:
             plain_format(memory_format)
         return dispatch(_CLONE, (self,), {})
 
-    def copy_(self, src: Any, non_blocking: Any = False) -> Any:
+    def copy_(self, src: object, non_blocking: object = False) -> Tensor:
         """Overwrites the elements with those of another tensor, converted and broadcast."""
         return dispatch(COPY, (self, required_operand(src)), {})
 
-    def fill_(self, value: Any) -> Any:
+    def fill_(self, value: object) -> Tensor:
         """Overwrites all elements with one value."""
         with called("fill_"):
             value = required_operand(value)
@@ -258,41 +263,71 @@ class ConversionOverloads:
             require(single, "S009", "fill_: one value is expected", target=self, value=value)
             return dispatch(FILL, (self, value), {})
 
-    def zero_(self) -> Any:
+    def zero_(self) -> Tensor:
         """Overwrites all elements with 0."""
         with called("zero_"):
             return dispatch(FILL, (self, 0), {})
 
-    def new_tensor(self, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: Any = False) -> Any:
+    def new_tensor(
+        self, data: object, *, dtype: object = None, device: object = None, requires_grad: bool = False
+    ) -> Tensor:
         """A tensor of `data`, of this one's dtype unless one is given."""
         return make_tensor(data, dtype=_dtype(self, dtype), device=device, requires_grad=requires_grad)
 
-    def new_zeros(self, *size: Any, dtype: Any = None, device: Any = None, **options: Any) -> Any:
+    def new_zeros(
+        self, *size: object, dtype: object = None, device: object = None, requires_grad: bool = False, **options: object
+    ) -> Tensor:
         """Zeros of this tensor's dtype and device."""
-        return zeros(*size, dtype=_dtype(self, dtype), device=_device(self, device), **options)
+        return zeros(
+            *size, dtype=_dtype(self, dtype), device=_device(self, device), requires_grad=requires_grad, **options
+        )
 
-    def new_ones(self, *size: Any, dtype: Any = None, device: Any = None, **options: Any) -> Any:
+    def new_ones(
+        self, *size: object, dtype: object = None, device: object = None, requires_grad: bool = False, **options: object
+    ) -> Tensor:
         """Ones of this tensor's dtype and device."""
-        return ones(*size, dtype=_dtype(self, dtype), device=_device(self, device), **options)
+        return ones(
+            *size, dtype=_dtype(self, dtype), device=_device(self, device), requires_grad=requires_grad, **options
+        )
 
-    def new_empty(self, *size: Any, dtype: Any = None, device: Any = None, **options: Any) -> Any:
+    def new_empty(
+        self, *size: object, dtype: object = None, device: object = None, requires_grad: bool = False, **options: object
+    ) -> Tensor:
         """Undefined contents, of this tensor's dtype and device."""
-        return empty(*size, dtype=_dtype(self, dtype), device=_device(self, device), **options)
+        return empty(
+            *size, dtype=_dtype(self, dtype), device=_device(self, device), requires_grad=requires_grad, **options
+        )
 
-    def new_full(self, size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, **options: Any) -> Any:
+    def new_full(
+        self,
+        size: object,
+        fill_value: object,
+        *,
+        dtype: object = None,
+        device: object = None,
+        requires_grad: bool = False,
+        **options: object,
+    ) -> Tensor:
         """One value everywhere, of this tensor's dtype and device."""
-        return full(size, fill_value, dtype=_dtype(self, dtype), device=_device(self, device), **options)
+        return full(
+            size,
+            fill_value,
+            dtype=_dtype(self, dtype),
+            device=_device(self, device),
+            requires_grad=requires_grad,
+            **options,
+        )
 
 
-def _dtype(tensor: Any, given: Any) -> Any:
+def _dtype(tensor: Handle, given: object) -> object:
     return tensor.dtype if given is None else given
 
 
-def _device(tensor: Any, given: Any) -> Any:
+def _device(tensor: Handle, given: object) -> object:
     return tensor.device if given is None else given
 
 
-def _of_other(args: tuple[Any, ...], rest: dict[str, Any]) -> tuple[Any, ...]:
+def _of_other(args: tuple[object, ...], rest: dict[str, object]) -> tuple[object, ...]:
     """The positional arguments of `to`, with the tensor that is named `other`.
 
     Other keywords are refused as by `no_more`.
@@ -302,7 +337,7 @@ def _of_other(args: tuple[Any, ...], rest: dict[str, Any]) -> tuple[Any, ...]:
     return (*args, *other)
 
 
-def converted(tensor: Any, args: tuple[Any, ...], dtype: Any, device: Any, copy: bool) -> Any:
+def converted(tensor: Handle, args: tuple[object, ...], dtype: object, device: object, copy: bool) -> Any:
     """What `Tensor.to` gives for a dtype, a device, both, or another tensor."""
     wanted, where = element_type(dtype), place(device)
     switches = 0
@@ -324,7 +359,7 @@ def converted(tensor: Any, args: tuple[Any, ...], dtype: Any, device: Any, copy:
     return dispatch(_CLONE, (tensor,), {}) if copy else tensor
 
 
-def moved(tensor: Any, device: Device, dtype: DType | None) -> Any:
+def moved(tensor: Handle, device: Device, dtype: DType | None) -> Tensor:
     """A copy on another device: only to meta yet, where nothing is copied."""
     if device.type != "meta":
         fail("V003" if tensor.storage is None else "A006", f"to: cannot copy from {tensor.device} to {device}")

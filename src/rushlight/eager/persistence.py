@@ -36,14 +36,14 @@ def state_of(tensor: Handle) -> State:
 
 
 def rebuild_tensor(
-    cls: type[Any],
+    cls: type[Handle],
     content: bytes | None,
     dtype: str,
     shape: tuple[int, ...],
     strides: tuple[int, ...],
     device: str,
     requires_grad: bool,
-    attributes: dict[str, Any],
+    attributes: dict[str, object],
 ) -> Any:
     """The tensor of a state that `state_of` gave."""
     kind, _, index = device.partition(":")

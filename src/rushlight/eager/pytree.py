@@ -29,13 +29,13 @@ Structure = Leaf | Branches
 _LEAF = Leaf()
 
 
-def flatten_tree(value: Any) -> tuple[list[Any], Structure]:
+def flatten_tree(value: object) -> tuple[list[Any], Structure]:
     """The leaves of a value in order, and what says how to put them together."""
     leaves: list[Any] = []
     return leaves, _flatten(value, leaves)
 
 
-def _flatten(value: Any, leaves: list[Any]) -> Structure:
+def _flatten(value: object, leaves: list[object]) -> Structure:
     if isinstance(value, dict):
         return Branches(type(value), tuple([_flatten(item, leaves) for item in value.values()]), tuple(value))
     if isinstance(value, (tuple, list)):
@@ -44,12 +44,12 @@ def _flatten(value: Any, leaves: list[Any]) -> Structure:
     return _LEAF
 
 
-def unflatten_tree(structure: Structure, leaves: Sequence[Any]) -> Any:
+def unflatten_tree(structure: Structure, leaves: Sequence[object]) -> Any:
     """The value of a structure with these leaves."""
     return _built(structure, iter(leaves))
 
 
-def _built(structure: Structure, leaves: Iterator[Any]) -> Any:
+def _built(structure: Structure, leaves: Iterator[object]) -> Any:
     if isinstance(structure, Leaf):
         return next(leaves)
     parts = [_built(part, leaves) for part in structure.parts]
@@ -78,7 +78,7 @@ def leaves_like(value: Any, structure: Structure) -> list[Any] | None:
     return leaves
 
 
-def map_tree(function: Callable[[Any], Any], value: Any) -> Any:
+def map_tree(function: Callable[[Any], object], value: object) -> Any:
     """The value with `function` of each leaf."""
     leaves, structure = flatten_tree(value)
     return unflatten_tree(structure, [function(leaf) for leaf in leaves])

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from collections.abc import Generator as Iteration
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,33 +24,38 @@ from rushlight.eager.arguments import (
 )
 from rushlight.eager.boundary import checked, checked_methods
 from rushlight.eager.creation import OPTIONS, with_gradient
-from rushlight.eager.dispatch import BACKENDS, STATE, Key, bit, call_function, register_preparation
+from rushlight.eager.dispatch import BACKENDS, STATE, Key, Preparation, bit, call_function, register_preparation
 from rushlight.eager.handle import Handle
 from rushlight.eager.keywords import named_size, no_more
 from rushlight.eager.memory import array_of, copied
 from rushlight.eager.mutation import Mutation, in_place
+from rushlight.eager.overloads import ConversionOverloads
 from rushlight.ir.dtype import int64, uint64
 from rushlight.ops import OPERATORS
 from rushlight.ops.record import Fact, Operator
 from rushlight.runtime.generator import Generator, default_generator
-from rushlight.support.errors import require
+from rushlight.support.errors import fail, require
 from rushlight.term import Op
+
+if TYPE_CHECKING:
+    from rushlight.eager.tensor import Tensor
 
 _HALF, _WHOLE = 1 << 63, 1 << 64
 _DRAWS = bit(Key.TRACING) | BACKENDS & ~bit(Key.META)
 
 
-def random_state(generator: Generator | None = None, count: int = 1) -> tuple[Any, Any]:
+def random_state(generator: object = None, count: int = 1) -> tuple[object, object]:
     """Seed and ordinal of the next random call, as operators take them: signed 64-bit integers.
 
     While a program is traced its tracer may say what stands for them, since they are known only when it runs.
     """
-    fits = generator is None or isinstance(generator, Generator)
-    require(fits, "A001", "a generator is expected", generator=generator)
-    ask: Callable[..., Any] | None = getattr(STATE.tracer, "random_state", None)
+    stream = default_generator if generator is None else generator
+    if not isinstance(stream, Generator):
+        fail("A001", "a generator is expected", generator=generator)
+    ask: Callable[..., tuple[object, object]] | None = getattr(STATE.tracer, "random_state", None)
     if ask is not None:
-        return ask(generator or default_generator, count)
-    seed, ordinal = (generator or default_generator).next_ordinal(count)
+        return ask(stream, count)
+    seed, ordinal = stream.next_ordinal(count)
     return _signed(seed), _signed(ordinal)
 
 
@@ -58,14 +63,14 @@ def _signed(value: int) -> int:
     return value - _WHOLE if value >= _HALF else value
 
 
-def _preparation(op: Op) -> Callable[[tuple[Any, ...], int], tuple[Any, ...]] | None:
+def _preparation(op: Op) -> Preparation | None:
     base = op.base if isinstance(op, Mutation) else op
     if not isinstance(base, Operator) or Fact.RANDOM not in base.facts:
         return None
     names = [parameter.name for parameter in base.schema.operands]
     seed, ordinal = names.index("seed"), names.index("ordinal")
 
-    def fill(operands: tuple[Any, ...], active: int) -> tuple[Any, ...]:
+    def fill(operands: tuple[object, ...], active: int) -> tuple[object, ...]:
         if operands[seed] is not None:
             require(operands[ordinal] is not None, "A003", f"{base.name}: seed is given without ordinal")
             return operands
@@ -81,14 +86,20 @@ def _preparation(op: Op) -> Callable[[tuple[Any, ...], int], tuple[Any, ...]] | 
 register_preparation(_preparation)
 
 
-def _given(generator: Generator | None) -> tuple[Any, Any]:
+def _given(generator: object) -> tuple[object, object]:
     """The state of a generator that was named; without one it is filled in when the call begins."""
     return (None, None) if generator is None else random_state(generator)
 
 
 def _drawn(
-    name: str, operands: tuple[Any, ...], size: tuple[Any, ...], dtype: Any, device: Any, generator: Any, wanted: bool
-) -> Any:
+    name: str,
+    operands: tuple[object, ...],
+    size: tuple[object, ...],
+    dtype: object,
+    device: object,
+    generator: object,
+    wanted: bool,
+) -> Tensor:
     seed, ordinal = _given(generator)
     attrs = {"size": shape_of(size), "dtype": dtype, "device": place(device)}
     result = call_function(OPERATORS[name], (*operands, seed, ordinal), attrs)
@@ -100,13 +111,13 @@ _OPTIONS = ("generator", *OPTIONS)
 
 @checked
 def rand(
-    *size: Any,
-    generator: Any = None,
-    dtype: Any = None,
-    device: Any = None,
+    *size: object,
+    generator: object = None,
+    dtype: object = None,
+    device: object = None,
     requires_grad: bool = False,
-    **rest: Any,
-) -> Any:
+    **rest: object,
+) -> Tensor:
     """Uniform numbers of [0, 1)."""
     if rest:
         size = named_size(size, rest, _OPTIONS)
@@ -115,13 +126,13 @@ def rand(
 
 @checked
 def randn(
-    *size: Any,
-    generator: Any = None,
-    dtype: Any = None,
-    device: Any = None,
+    *size: object,
+    generator: object = None,
+    dtype: object = None,
+    device: object = None,
     requires_grad: bool = False,
-    **rest: Any,
-) -> Any:
+    **rest: object,
+) -> Tensor:
     """Normally distributed numbers of mean 0 and variance 1."""
     if rest:
         size = named_size(size, rest, _OPTIONS)
@@ -130,13 +141,13 @@ def randn(
 
 @checked
 def randint(
-    *args: Any,
-    generator: Any = None,
-    dtype: Any = None,
-    device: Any = None,
+    *args: object,
+    generator: object = None,
+    dtype: object = None,
+    device: object = None,
     requires_grad: bool = False,
-    **named: Any,
-) -> Any:
+    **named: object,
+) -> Tensor:
     """Integers of [low, high): `randint(high, size)` or `randint(low, high, size)`, by position or by name."""
     low, high, size = _range_and_size(args, named)
     bounds = (required_operand(low), required_operand(high))
@@ -145,7 +156,7 @@ def randint(
     return _drawn("randint", bounds, (size,), element_type(dtype) or int64, device, generator, requires_grad)
 
 
-def _range_and_size(args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, Any, Any]:
+def _range_and_size(args: tuple[object, ...], named: dict[str, object]) -> tuple[object, object, object]:
     """low, high and size of `randint`; A003 unless each but low is given, once."""
     names = ("low", "high", "size")
     given = [name for name in names if name in named]
@@ -164,12 +175,12 @@ def _range_and_size(args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, 
 def randperm(
     n: int,
     *,
-    generator: Any = None,
-    dtype: Any = None,
-    device: Any = None,
+    generator: object = None,
+    dtype: object = None,
+    device: object = None,
     requires_grad: bool = False,
-    **rest: Any,
-) -> Any:
+    **rest: object,
+) -> Tensor:
     """The integers from 0 to n - 1 in random order."""
     if rest:
         no_more(rest, _OPTIONS)
@@ -179,8 +190,14 @@ def randperm(
 
 
 def _like(
-    name: str, like: Any, dtype: Any, device: Any, generator: Any, requires_grad: bool, rest: dict[str, Any]
-) -> Any:
+    name: str,
+    like: object,
+    dtype: object,
+    device: object,
+    generator: object,
+    requires_grad: bool,
+    rest: dict[str, object],
+) -> Tensor:
     if rest:
         no_more(rest, _OPTIONS)
     found = required_tensor(like)
@@ -191,34 +208,34 @@ def _like(
 
 @checked
 def rand_like(
-    input: Any,
+    input: object,
     *,
-    generator: Any = None,
-    dtype: Any = None,
-    device: Any = None,
+    generator: object = None,
+    dtype: object = None,
+    device: object = None,
     requires_grad: bool = False,
-    **rest: Any,
-) -> Any:
+    **rest: object,
+) -> Tensor:
     """Uniform numbers of [0, 1) in the shape of another tensor."""
     return _like("rand_like", input, dtype, device, generator, requires_grad, rest)
 
 
 @checked
 def randn_like(
-    input: Any,
+    input: object,
     *,
-    generator: Any = None,
-    dtype: Any = None,
-    device: Any = None,
+    generator: object = None,
+    dtype: object = None,
+    device: object = None,
     requires_grad: bool = False,
-    **rest: Any,
-) -> Any:
+    **rest: object,
+) -> Tensor:
     """Normally distributed numbers in the shape of another tensor."""
     return _like("randn_like", input, dtype, device, generator, requires_grad, rest)
 
 
 @checked
-def normal(mean: Any, std: Any = 1.0, size: Any = None, *, generator: Any = None, dtype: Any = None) -> Any:
+def normal(mean: Any, std: Any = 1.0, size: object = None, *, generator: object = None, dtype: object = None) -> Tensor:
     """Normally distributed numbers, one for each pair of mean and standard deviation, or of a size."""
     if size is not None:
         return randn(size, generator=generator, dtype=dtype) * std + mean
@@ -228,43 +245,43 @@ def normal(mean: Any, std: Any = 1.0, size: Any = None, *, generator: Any = None
 
 
 @checked
-def bernoulli(input: Any, *, generator: Any = None) -> Any:
+def bernoulli(input: object, *, generator: object = None) -> Tensor:
     """1 with the chance that each element says, else 0."""
     return call_function(OPERATORS["bernoulli"], (input, *_given(generator)), {})
 
 
 @checked
-def multinomial(input: Any, num_samples: int, replacement: bool = False, *, generator: Any = None) -> Any:
+def multinomial(input: object, num_samples: int, replacement: bool = False, *, generator: object = None) -> Tensor:
     """Indices along the last dim, each with a chance in proportion to its element."""
     attrs = {"num_samples": num_samples, "replacement": replacement}
     return call_function(OPERATORS["multinomial"], (input, *_given(generator)), attrs)
 
 
 @checked_methods
-class RandomMethods:
+class RandomMethods(ConversionOverloads):
     """In-place methods that fill a tensor with random numbers."""
 
     __slots__ = ()
 
-    def uniform_(self, from_: Any = 0.0, to: Any = 1.0, *, generator: Any = None) -> Any:
+    def uniform_(self, from_: object = 0.0, to: object = 1.0, *, generator: object = None) -> Tensor:
         """Fills with uniform numbers of [from, to)."""
         return in_place(OPERATORS["uniform"])(self, from_, to, **_named(generator))
 
-    def normal_(self, mean: Any = 0.0, std: Any = 1.0, *, generator: Any = None) -> Any:
+    def normal_(self, mean: object = 0.0, std: object = 1.0, *, generator: object = None) -> Tensor:
         """Fills with normally distributed numbers."""
         return in_place(OPERATORS["normal"])(self, mean, std, **_named(generator))
 
-    def random_(self: Any, from_: int = 0, to: int | None = None, *, generator: Any = None) -> Any:
+    def random_(self, from_: int = 0, to: int | None = None, *, generator: object = None) -> Tensor:
         """Fills with integers of [from, to)."""
         low, high = (from_, to) if to is not None else (0, from_ or 1 << 24)
         return self.copy_(randint(low, high, tuple(self.shape), generator=generator))
 
-    def bernoulli_(self: Any, p: Any = 0.5, *, generator: Any = None) -> Any:
+    def bernoulli_(self, p: object = 0.5, *, generator: object = None) -> Tensor:
         """Fills with 1 with chance p, else 0."""
         return self.copy_(rand(*self.shape, generator=generator) < p)
 
 
-def _named(generator: Any) -> dict[str, Any]:
+def _named(generator: object) -> dict[str, object]:
     seed, ordinal = _given(generator)
     return {"seed": seed, "ordinal": ordinal}
 
@@ -285,7 +302,7 @@ def initial_seed() -> int:
     return default_generator.initial_seed()
 
 
-def get_rng_state() -> Any:
+def get_rng_state() -> Tensor:
     """The default stream's state: seed and ordinal, as a tensor."""
     seed_now, ordinal = default_generator.get_state()
     return copied(np.array([_signed(seed_now), ordinal], np.int64), int64)

@@ -9,7 +9,7 @@ from rushlight.ops.record import Operator
 _types: dict[Operator, type[Any]] = {}
 
 
-def named_results(op: Operator, results: tuple[Any, ...]) -> Any:
+def named_results(op: Operator, results: tuple[object, ...]) -> Any:
     """The results under the names that the schema gives them."""
     found = _types.get(op)
     if found is None:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 import operator
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from rushlight.support.errors import RushlightError, error
 from rushlight.sym import (
@@ -32,14 +33,16 @@ from rushlight.sym import (
 from rushlight.sym import check as check_condition
 
 Size = int | SizeExpr
+Binary = Callable[..., Any]  # an operator of Python's, of two numbers
+N = TypeVar("N", int, float)
 
 
-def wrap_size(size: Any) -> Any:
+def wrap_size(size: Size) -> Any:
     """A size as the user sees it: an int, or a SymInt."""
     return SymInt(size) if isinstance(size, SizeExpr) else size
 
 
-def unwrap_size(value: Any) -> Any:
+def unwrap_size(value: object) -> Any:
     """A user's integer as a size; other values pass."""
     return value.expr if isinstance(value, SymInt) else value
 
@@ -55,10 +58,10 @@ class SymBool:
     def __bool__(self) -> bool:
         return guard(self.condition)
 
-    def __and__(self, other: Any) -> Any:
+    def __and__(self, other: object) -> bool:
         return bool(self) and bool(other)
 
-    def __or__(self, other: Any) -> Any:
+    def __or__(self, other: object) -> bool:
         return bool(self) or bool(other)
 
     def __eq__(self, other: object) -> bool:
@@ -71,7 +74,7 @@ class SymBool:
         return str(self.condition)
 
 
-def _decided(condition: bool | Condition) -> Any:
+def _decided(condition: bool | Condition) -> bool | SymBool:
     return condition if isinstance(condition, bool) else SymBool(condition)
 
 
@@ -85,7 +88,7 @@ class SymInt:
     def __init__(self, expr: SizeExpr) -> None:
         self.expr = expr
 
-    def _with(self, other: Any, function: Any, floating: Any, swapped: bool = False) -> Any:
+    def _with(self, other: object, function: Binary, floating: Binary, swapped: bool = False) -> Any:
         if isinstance(other, float):
             value = SymFloat(self)
             return floating(other, value) if swapped else floating(value, other)
@@ -94,58 +97,58 @@ class SymInt:
             return NotImplemented
         return wrap_size(function(size, self.expr) if swapped else function(self.expr, size))
 
-    def __add__(self, other: Any) -> Any:
+    def __add__(self, other: object) -> Number:
         return self._with(other, operator.add, operator.add)
 
     __radd__ = __add__
 
-    def __sub__(self, other: Any) -> Any:
+    def __sub__(self, other: object) -> Number:
         return self._with(other, operator.sub, operator.sub)
 
-    def __rsub__(self, other: Any) -> Any:
+    def __rsub__(self, other: object) -> Number:
         return self._with(other, operator.sub, operator.sub, True)
 
-    def __mul__(self, other: Any) -> Any:
+    def __mul__(self, other: object) -> Number:
         return self._with(other, operator.mul, operator.mul)
 
     __rmul__ = __mul__
 
-    def __floordiv__(self, other: Any) -> Any:
+    def __floordiv__(self, other: object) -> Number:
         return self._with(other, floordiv, operator.floordiv)
 
-    def __rfloordiv__(self, other: Any) -> Any:
+    def __rfloordiv__(self, other: object) -> Number:
         return self._with(other, floordiv, operator.floordiv, True)
 
-    def __mod__(self, other: Any) -> Any:
+    def __mod__(self, other: object) -> Number:
         return self._with(other, mod, operator.mod)
 
-    def __rmod__(self, other: Any) -> Any:
+    def __rmod__(self, other: object) -> Number:
         return self._with(other, mod, operator.mod, True)
 
-    def __truediv__(self, other: Any) -> Any:
+    def __truediv__(self, other: object) -> float:
         return SymFloat(self) / other
 
-    def __rtruediv__(self, other: Any) -> Any:
+    def __rtruediv__(self, other: float) -> float:
         return other / SymFloat(self)
 
-    def __pow__(self, other: Any) -> Any:
+    def __pow__(self, other: Any) -> Number:
         if other.__class__ is int and 0 <= other <= 8:
             return wrap_size(math.prod([self.expr] * other))
         return int(self) ** other
 
-    def __rpow__(self, other: Any) -> Any:
+    def __rpow__(self, other: Any) -> Number:
         return other ** int(self)
 
-    def __neg__(self) -> Any:
+    def __neg__(self) -> int | SymInt:
         return wrap_size(-self.expr)
 
-    def __pos__(self) -> Any:
+    def __pos__(self) -> SymInt:
         return self
 
-    def __abs__(self) -> Any:
+    def __abs__(self) -> int | SymInt:
         return wrap_size(maximum(self.expr, -self.expr))
 
-    def _compare(self, other: Any, relation: Any, plain: Any) -> Any:
+    def _compare(self, other: object, relation: Binary, plain: Binary) -> Any:
         size = unwrap_size(other)
         if isinstance(size, float):
             return plain(int(self), size)
@@ -157,16 +160,16 @@ class SymInt:
     def __ne__(self, other: object) -> Any:
         return self._compare(other, ne, operator.ne)
 
-    def __lt__(self, other: Any) -> Any:
+    def __lt__(self, other: object) -> bool | SymBool:
         return self._compare(other, lt, operator.lt)
 
-    def __le__(self, other: Any) -> Any:
+    def __le__(self, other: object) -> bool | SymBool:
         return self._compare(other, le, operator.le)
 
-    def __gt__(self, other: Any) -> Any:
+    def __gt__(self, other: object) -> bool | SymBool:
         return self._compare(other, gt, operator.gt)
 
-    def __ge__(self, other: Any) -> Any:
+    def __ge__(self, other: object) -> bool | SymBool:
         return self._compare(other, ge, operator.ge)
 
     def __hash__(self) -> int:
@@ -185,7 +188,7 @@ class SymInt:
     def __float__(self) -> float:
         return float(int(self))
 
-    def __round__(self, digits: int | None = None) -> Any:
+    def __round__(self, digits: int | None = None) -> SymInt:
         return self
 
     def __repr__(self) -> str:
@@ -213,47 +216,47 @@ class SymFloat:
     def __bool__(self) -> bool:
         return bool(float(self))
 
-    def __add__(self, other: Any) -> Any:
+    def __add__(self, other: object) -> float:
         return float(self) + _as_float(other)
 
     __radd__ = __add__
 
-    def __sub__(self, other: Any) -> Any:
+    def __sub__(self, other: object) -> float:
         return float(self) - _as_float(other)
 
-    def __rsub__(self, other: Any) -> Any:
+    def __rsub__(self, other: object) -> float:
         return _as_float(other) - float(self)
 
-    def __mul__(self, other: Any) -> Any:
+    def __mul__(self, other: object) -> float:
         return float(self) * _as_float(other)
 
     __rmul__ = __mul__
 
-    def __truediv__(self, other: Any) -> Any:
+    def __truediv__(self, other: object) -> float:
         return float(self) / _as_float(other)
 
-    def __rtruediv__(self, other: Any) -> Any:
+    def __rtruediv__(self, other: object) -> float:
         return _as_float(other) / float(self)
 
-    def __pow__(self, other: Any) -> Any:
+    def __pow__(self, other: object) -> float:
         return float(self) ** _as_float(other)
 
-    def __rpow__(self, other: Any) -> Any:
+    def __rpow__(self, other: object) -> float:
         return _as_float(other) ** float(self)
 
     def __eq__(self, other: object) -> bool:
         return float(self) == other
 
-    def __lt__(self, other: Any) -> bool:
+    def __lt__(self, other: object) -> bool:
         return float(self) < _as_float(other)
 
-    def __le__(self, other: Any) -> bool:
+    def __le__(self, other: object) -> bool:
         return float(self) <= _as_float(other)
 
-    def __gt__(self, other: Any) -> bool:
+    def __gt__(self, other: object) -> bool:
         return float(self) > _as_float(other)
 
-    def __ge__(self, other: Any) -> bool:
+    def __ge__(self, other: object) -> bool:
         return float(self) >= _as_float(other)
 
     def __hash__(self) -> int:
@@ -263,13 +266,16 @@ class SymFloat:
         return f"float({self._numerator})" if self._scale == 1.0 else f"{self._scale} * float({self._numerator})"
 
 
-def _as_float(value: Any) -> float:
+Number = int | float | SymInt | SymFloat
+
+
+def _as_float(value: object) -> float:
     if isinstance(value, (int, float, SymInt, SymFloat)):
         return float(value)
     raise error("A001", "a number is expected", value=value)
 
 
-def check(condition: Any, message: Any = "") -> None:
+def check(condition: object, message: object = "") -> None:
     """Promises a condition on sizes, or on values that `item()` gave: what is compiled may rely on it.
 
     Where it is not known while tracing it is checked at each run, before anything is written. `message`, a text or a
@@ -282,7 +288,7 @@ def check(condition: Any, message: Any = "") -> None:
     check_condition(promise if isinstance(promise, Condition) else _truth(promise), str(said))
 
 
-def _truth(condition: Any) -> bool:
+def _truth(condition: object) -> bool:
     try:
         return bool(condition)
     except RushlightError:
@@ -291,29 +297,29 @@ def _truth(condition: Any) -> bool:
         raise error("A001", "check: a condition is expected", condition=condition) from cause
 
 
-def holds(condition: Any, message: str = "") -> bool:
+def holds(condition: object, message: str = "") -> bool:
     """Whether what a function needs of sizes holds: known, guarded, or asserted at run time. See `sym.required`."""
     return required(condition.condition, message) if isinstance(condition, SymBool) else bool(condition)
 
 
-def sym_max(a: Any, b: Any) -> Any:
+def sym_max(a: object, b: object) -> int | SymInt:
     """The larger of two sizes, without asking which it is."""
     return wrap_size(maximum(_size(a, "sym_max"), _size(b, "sym_max")))
 
 
-def sym_min(a: Any, b: Any) -> Any:
+def sym_min(a: object, b: object) -> int | SymInt:
     """The smaller of two sizes, without asking which it is."""
     return wrap_size(minimum(_size(a, "sym_min"), _size(b, "sym_min")))
 
 
-def _size(value: Any, op: str) -> Size:
+def _size(value: object, op: str) -> Size:
     found = unwrap_size(value)
     if not isinstance(found, (int, SizeExpr)) or isinstance(found, bool):
         raise error("A001", f"{op}: a size is expected", value=value)
     return found
 
 
-def _converted(value: Any, kind: type[Any], op: str) -> Any:
+def _converted(value: object, kind: Callable[[Any], N], op: str) -> N:
     try:
         return kind(value)
     except RushlightError:
@@ -322,16 +328,16 @@ def _converted(value: Any, kind: type[Any], op: str) -> Any:
         raise error("A001", f"{op}: a number is expected", value=value) from cause
 
 
-def sym_float(value: Any) -> Any:
+def sym_float(value: object) -> float | SymFloat:
     """A size as a float."""
     return SymFloat(value) if isinstance(value, SymInt) else _converted(value, float, "sym_float")
 
 
-def sym_int(value: Any) -> Any:
+def sym_int(value: object) -> int | SymInt:
     """A number as an integer; SymInts pass."""
     return value if isinstance(value, SymInt) else _converted(value, int, "sym_int")
 
 
-def sym_not(value: Any) -> bool:
+def sym_not(value: object) -> bool:
     """`not value`."""
     return not _truth(value)

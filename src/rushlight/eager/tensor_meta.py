@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, SupportsIndex
 
 from rushlight.eager.dispatch import Key, Memo, backend_key, bit
 from rushlight.ir.dtype import DType
@@ -24,7 +24,7 @@ class Size(tuple[Any, ...]):
 
     def numel(self) -> Any:
         """The product of the sizes."""
-        count: Any = 1
+        count = 1
         for size in self:
             count = count * size
         return count
@@ -32,14 +32,14 @@ class Size(tuple[Any, ...]):
     def __repr__(self) -> str:
         return f"rushlight.Size([{', '.join([str(size) for size in self])}])"
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: SupportsIndex | slice) -> Any:
         item = tuple.__getitem__(self, index)
         return Size(item) if isinstance(index, slice) else item
 
-    def __add__(self, other: Iterable[Any]) -> Size:  # pyright: ignore[reportIncompatibleMethodOverride] - torch.Size's
+    def __add__(self, other: Iterable[object]) -> Size:  # pyright: ignore[reportIncompatibleMethodOverride] - torch.Size's
         return Size(tuple.__add__(self, tuple(other)))
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[type[Size], tuple[tuple[object, ...]]]:
         return Size, (tuple(self),)
 
 

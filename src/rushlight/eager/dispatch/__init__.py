@@ -23,6 +23,7 @@ from rushlight.eager.dispatch.state import (
 )
 from rushlight.eager.dispatch.table import (
     FALLTHROUGH,
+    Preparation,
     Registration,
     backend_key,
     register,
@@ -41,6 +42,7 @@ __all__ = [
     "Dispatched",
     "Key",
     "Memo",
+    "Preparation",
     "Registration",
     "Scope",
     "State",

@@ -32,7 +32,7 @@ class Dispatched(Value):
     keys: int
 
 
-def keys_of(operands: tuple[Any, ...]) -> int:
+def keys_of(operands: tuple[object, ...]) -> int:
     """The union of the operands' keys, members of tensor lists included."""
     keys = 0
     for operand in operands:
@@ -45,7 +45,7 @@ def keys_of(operands: tuple[Any, ...]) -> int:
     return keys
 
 
-def dispatch(op: Any, operands: tuple[Any, ...], attrs: Mapping[str, Any], keys: int = 0) -> Any:
+def dispatch(op: Op, operands: tuple[Any, ...], attrs: Mapping[str, object], keys: int = 0) -> Any:
     """Calls an operator on its operands.
 
     If there is no tensor among them, as for `full`, `keys` are the keys of the operands. Errors from below name this
@@ -71,7 +71,7 @@ def dispatch(op: Any, operands: tuple[Any, ...], attrs: Mapping[str, Any], keys:
         raise report from problem
 
 
-Explanation = Callable[[Any, tuple[Any, ...], Mapping[str, Any]], RushlightError | None]
+Explanation = Callable[[Op, tuple[object, ...], Mapping[str, object]], RushlightError | None]
 _explanation: list[Explanation] = [lambda op, operands, attrs: None]
 
 
@@ -100,13 +100,13 @@ def name_operation(report: RushlightError, name: str) -> None:
         report.args = (report.message,)
 
 
-def call_function(op: Any, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
+def call_function(op: Op, operands: tuple[object, ...], attrs: Mapping[str, Any]) -> Any:
     """Calls an operator that may have no tensor operand: then its `device` attribute says who answers, or the CPU."""
     device = attrs.get("device") if attrs else None
     return dispatch(op, operands, attrs, _CPU if device is None else bit(backend_key(device.type)))
 
 
-def call_below(limit: int, op: Any, active: int, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
+def call_below(limit: int, op: Op, active: int, operands: tuple[object, ...], attrs: Mapping[str, object]) -> Any:
     """Asks the active keys below `limit`, highest first: how boxed kernels redispatch, from their own key."""
     entries = tables.get(op)
     if entries is None or tables_generation[0] != record.generation:
@@ -130,7 +130,7 @@ def call_below(limit: int, op: Any, active: int, operands: tuple[Any, ...], attr
 
 
 @contextmanager
-def running(op: Any, key: Key) -> Generator[None]:
+def running(op: Op, key: Key) -> Generator[None]:
     """Notes that a kernel of `op` at `key` is calling operators, so that endless recursion is named."""
     state = STATE
     before = state.running
@@ -144,7 +144,7 @@ def running(op: Any, key: Key) -> Generator[None]:
 
 
 def _run(
-    kernel: Kernel, key: Key, limit: int, op: Any, active: int, operands: tuple[Any, ...], attrs: Mapping[str, Any]
+    kernel: Kernel, key: Key, limit: int, op: Op, active: int, operands: tuple[object, ...], attrs: Mapping[str, object]
 ) -> Any:
     """Runs a kernel that may call operators: from the top, without this key and the one redispatching."""
     state = STATE

@@ -6,10 +6,12 @@ This is the only module that holds such state.
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
 
 from rushlight.eager.dispatch.keys import Key, bit
+from rushlight.term import Op
 
 
 class State(threading.local):
@@ -22,8 +24,10 @@ class State(threading.local):
     modes: tuple[Any, ...] = ()  # active dispatch modes, outermost first
     tracer: Any = None  # answers `call(op, operands, attrs)` for the TRACING key
     builder: Any = None  # the GraphBuilder on which a rule runs right now
-    saving: tuple[tuple[Any, Any], ...] = ()  # (pack, unpack) hooks for saved tensors, innermost last
-    running: tuple[tuple[Any, Key], ...] = ()  # operators whose kernels redispatch, outermost first
+    saving: tuple[
+        tuple[Callable[..., object], Callable[..., object]], ...
+    ] = ()  # (pack, unpack) hooks for saved tensors, innermost last
+    running: tuple[tuple[Op, Key], ...] = ()  # operators whose kernels redispatch, outermost first
     anomaly: bool = False
     engaged: Any = None  # the backward pass that this thread is in
 
@@ -39,9 +43,9 @@ class Scope:
 
     __slots__ = ("_before", "_values")
 
-    def __init__(self, **values: Any) -> None:
+    def __init__(self, **values: object) -> None:
         self._values = values
-        self._before: list[dict[str, Any]] = []
+        self._before: list[dict[str, object]] = []
 
     def __enter__(self) -> Self:
         self._before.append({name: getattr(STATE, name) for name in self._values})

@@ -8,8 +8,8 @@ keys fall through.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, NoReturn
 
 from rushlight.eager.dispatch.keys import BACKENDS, IMPLICIT, Alias, Key, bit
 from rushlight.ops import record
@@ -18,7 +18,7 @@ from rushlight.support.frozen import frozen
 from rushlight.term import Op
 
 # A boxed kernel takes (op, active keys, operands, attributes); a plain one takes operands and named attributes.
-Boxed = Callable[[Any, int, tuple[Any, ...], Any], Any]
+Boxed = Callable[[Op, int, tuple[Any, ...], Mapping[str, Any]], object]
 
 
 @frozen
@@ -28,7 +28,7 @@ class Kernel:
     `reenters`: its own key stays active while it runs.
     """
 
-    function: Callable[..., Any]
+    function: Callable[..., object]
     boxed: bool = False
     leaf: bool = False
     reenters: bool = False
@@ -49,14 +49,14 @@ class Registration:
             _forget_tables()
 
 
-def _fall_through(*args: Any, **kwargs: Any) -> Any:
+def _fall_through(*args: object, **kwargs: object) -> NoReturn:
     raise AssertionError("fallthrough is not a kernel")
 
 
 FALLTHROUGH = _fall_through
 """Register this where a key should let calls pass to the next key, whatever its fallback says."""
 
-Preparation = Callable[[tuple[Any, ...], int], tuple[Any, ...]]  # of the operands and the active keys
+Preparation = Callable[[tuple[object, ...], int], tuple[object, ...]]  # of the operands and the active keys
 
 
 @frozen
@@ -96,7 +96,7 @@ def _add(slot: tuple[Op | None, Key | Alias], kernel: Kernel) -> Registration:
 def register(
     op: Op,
     key: Key | Alias,
-    function: Callable[..., Any],
+    function: Callable[..., object],
     *,
     boxed: bool = False,
     leaf: bool = False,
