@@ -395,8 +395,9 @@ def _check_numbers(operands: tuple[Any, ...], fitting: DType | None) -> None:
         dtype = fitting or (int64 if item.__class__ is int else None)
         if dtype is not None and item.__class__ in (int, float, complex) and not dtype.holds(item):
             unfit(item, dtype.name)
-        asked = fitting is not None and fitting.is_integer and isinstance(item, TracedNumber)
-        if asked and not (item.is_integer and fitting.bits == 64) and not fitting.holds(item):
+        if fitting is None or not fitting.is_integer or item.__class__ is not TracedNumber:
+            continue
+        if not (item.is_integer and fitting.bits == 64) and not fitting.holds(item):
             unfit(item.value, fitting.name)
 
 
