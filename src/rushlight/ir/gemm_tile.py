@@ -12,23 +12,23 @@ A product is `c[m, n] = sum over k of a[m, k] * b[k, n]`. An operand is packed u
 | b       | row    | no     | `k * b_ld + n`                                  |                           |
 | b       | column | no     | `n * b_ld + k`                                  |                           |
 
-Any code that can write `packed[address(m, k)] = a[m, k]` for all m and k packs an operand; elements of the storage that
-no address names are padding, which is never read. "row" suits an `a` whose rows are contiguous: a panel's rows lie 256
-elements apart, so the inner kernel addresses all of them from one register; the layout does not depend on the tile.
-"column" suits an `a` whose columns are contiguous, and one that is packed but once: rows side by side fill the lanes of
-vectors where a panel's last vector of columns has only a few (`gemm_narrow`). Plain matrices need not be packed up
-front: the core packs an `a` by blocks of `mc` x 256, and a `b` by panels of 256 x `nr`, on its stack, and 256 groups of
-int8. That costs less than a pass over memory unless a transposed `b` ("column") meets many rows.
+An operand is packed by any code that writes `packed[address(m, k)] = a[m, k]` for all m and k. Elements of the storage
+without an address are padding, which is never read. "row" suits an `a` whose rows are contiguous: the rows of a panel
+are 256 elements apart, so the micro-kernel addresses all of them from one register, and the layout does not depend on
+the tile. "column" suits an `a` whose columns are contiguous, and one that is packed once and used often: adjacent rows
+fill the lanes of vectors when a panel's last vector has only a few columns (`codegen.llvm.gemm.narrow`). Operands need
+not be packed up front: the core packs `a` in blocks of `mc` x 256, and `b` in panels of 256 x `nr`, on its stack; of
+int8 it packs 256 groups. That costs less than a pass over memory, unless a transposed `b` ("column") meets many rows.
 
-A `b` that does not lie in memory is *made*: a function writes what the core asks for, one panel at a time, into the
-core's own memory, as a plain matrix of 256 x `nr`, whose rows ("row") or columns ("column") it can write in one piece.
-By rows it may write a few more than it is asked for, before and after, since a window's columns are written out. So the
-shifted pixels that a convolution multiplies are never in memory together.
+A `b` that is not in memory is *made*: for each panel the core calls a function, which writes a plain matrix of 256 x
+`nr` into the core's own memory, row by row ("row") or column by column ("column"). By rows it may write up to
+`MADE_AROUND` rows before and after the requested ones, because it writes whole columns of a window. The shifted pixels
+that a convolution multiplies thus never exist in memory together.
 
-Where one instruction multiplies a `group` of elements along k for each sum, operands are never packed up front, and the
-core packs groups: they take the place of elements above, and a last group is filled up with zeros. The instruction for
-groups of four int8 takes an unsigned factor: 128 is added to each element of `a`, and sums start at minus what that
-adds. Vectors of less than 64 bytes have one for pairs of int16: elements are widened to these where they are packed.
+If one instruction multiplies a `group` of elements along k for each sum, operands are never packed up front. The core
+packs groups, which take the place of the elements above, and fills the last group with zeros. The instruction for
+groups of four int8 takes an unsigned factor: the core adds 128 to each element of `a`, and sums start at minus what
+that adds. With vectors of less than 64 bytes the instruction takes pairs of int16: packing widens elements to these.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ from rushlight.ir.target import Target
 Format = Literal["row", "column"]
 
 BLOCK = 256
-# How operands of a dtype are multiplied: the LLVM type and bytes of a sum, those of an operand's element, and how many
-# elements along k one instruction multiplies for each sum.
+# By dtype of the operands: LLVM type and bytes of a sum, LLVM type and bytes of an operand's element, and the number of
+# elements along k that one instruction multiplies for each sum.
 _SUMS = {"float32": ("float", 4), "float64": ("double", 8), "bfloat16": ("float", 4), "int8": ("i32", 4)}
 _SOURCES = {"float32": ("float", 4), "float64": ("double", 8), "bfloat16": ("i16", 2), "int8": ("i8", 1)}
 _GROUPS = {"float32": 1, "float64": 1, "bfloat16": 2, "int8": 4}
 _GROUPS_OF_SHORT_VECTORS = {"int8": 2}
-# Sums of integers are the same in blocks of any size: a block has as many groups as others have elements, so that sums,
-# which are larger than what they are made of, are stored and read again less often.
+# Sums of integers do not depend on the size of blocks. A block has 256 groups instead of 256 elements, so that sums,
+# which are wider than the operands, are stored and read again less often.
 _ANY_ORDER = frozenset({"int8"})
 _FEATURES = {"bfloat16": "+avx512bf16", "int8": "+avx512vnni"}
-# Rows and vectors of columns whose sums fill the registers, best first, by the bytes of a vector.
+# Register tiles by the bytes of a vector, best first: rows and vectors of columns whose sums fill the registers.
 _MICRO_SHAPES = {64: ((12, 2), (8, 3)), 32: ((6, 2),), 16: ((8, 3),)}
 # Dtypes with one shape: on a Zen 4 8 x 3 takes 4 % less for int8 of 1,024 and 2,048 square, 2 to 8 % more for bf16.
 _MICRO_SHAPES_OF = {("int8", 64): ((8, 3),), ("bfloat16", 64): ((12, 2),)}
@@ -60,11 +60,11 @@ _SCRATCH_BYTES = 384 << 10
 _A_BLOCK_BYTES = 384 << 10
 _ROW_BYTES = 4 << 10
 SMALLEST_TASK = 1 << 18
-# Parts of k for each thread, at most, where results are few.
+# The most parts of k for each thread in split-K.
 PARTS_PER_THREAD = 4
-# Steps along k that take as long as to store the sums of a block apart, and to add them up.
+# Steps along k that take as long as storing and adding up the partial sums of a block.
 ADD_UP_STEPS = 4
-# How many steps along k before and after those that it is asked for a function that makes `b` by rows may write.
+# Steps along k that a function which makes `b` by rows may write before and after the requested ones.
 MADE_AROUND = 8
 
 
@@ -98,7 +98,7 @@ class GemmTile:
 
     @property
     def element(self) -> str:
-        """The LLVM type of a sum, and of as many elements of a packed operand as `group` says."""
+        """The LLVM type of a sum, and of one group of elements of a packed operand."""
         return _SUMS[self.dtype][0]
 
     @property
@@ -129,7 +129,7 @@ class GemmTile:
 
     @property
     def member_bytes(self) -> int:
-        """Bytes of a `member`: an element of a plain operand may be shorter, and is widened."""
+        """Bytes of a `member`; packing widens elements that are shorter."""
         return self.itemsize // self.group
 
     @property
@@ -152,22 +152,22 @@ class GemmTile:
 
     @property
     def makes_packed(self) -> bool:
-        """Whether a panel of `b` is made as the inner kernels read it."""
+        """Whether a panel of `b` is made in the layout that micro-kernels read."""
         return self.b_made and self.b_format == "row" and self.group == 1
 
     @property
     def rows_before(self) -> int:
-        """How many rows take as long as what each macro tile does to its columns first: it makes or packs panels."""
+        """The number of rows that take as long as making or packing the panels of a macro tile."""
         return 2 * self.mr if self.b_made else 0 if self.b_packed else self.mr // 4
 
     @property
     def columns_before(self) -> int:
-        """How many columns take as long as what each macro tile does to its rows first: it packs blocks of `a`."""
+        """The number of columns that take as long as packing the blocks of `a` of a macro tile."""
         return 0 if self.a_packed else self.lanes // 4
 
     @property
     def block_steps(self) -> int:
-        """Steps of the inner kernels along a block of k."""
+        """Steps of the micro-kernels in a block of k."""
         return self.kc // self.group
 
     @property
@@ -192,12 +192,12 @@ class GemmTile:
 
     @property
     def has_parts(self) -> bool:
-        """Whether a block of k can be done apart: operands that are packed by panels need all of k."""
+        """Whether a block of k can be computed apart: operands that are packed by panels need all of k."""
         return not (self.b_packed or (self.a_packed and self.a_format == "column"))
 
     @property
     def suffix(self) -> str:
-        """The vector type as the names of intrinsics spell it."""
+        """The vector type in the names of intrinsics."""
         return f"v{self.lanes}f{8 * self.itemsize}"
 
     @property
@@ -223,11 +223,11 @@ def choose_tile(
     """The tile for a dtype on a machine with vectors of 16, 32 or 64 bytes.
 
     The dtype is float32, float64 or one of `narrow_products`. A block of a packed `b`, 256 x `nc`, fills half of the
-    cache. A plain `b` is packed again for each macro tile, and only a panel of it need stay in the cache: such a tile
-    is larger. A task needs less than 1 MiB of stack: up to 384 KiB for a block of a plain `a`, and as much for a macro
-    tile that waits for its epilogue. A `b` that is made is not packed. Where all products have as many `rows`, sums in
-    registers are of a shape that leaves few of them over: 64 rows are eight times 8, but five times 12 and 4, which are
-    slower, and two threads have 32 each.
+    second-level cache. A plain `b` is packed again for each macro tile, and only a panel of it must stay in the cache,
+    so such tiles are larger. A task needs less than 1 MiB of stack: up to 384 KiB for a block of a plain `a`, and as
+    much for a macro tile that awaits its epilogue. If all products have the same number of `rows`, the register tile
+    leaves as few of them over as possible: 64 rows are eight times 8, but five times 12 and a slower edge of 4, and two
+    threads have 32 each.
     """
     itemsize = _SUMS[dtype][1]
     shapes = _MICRO_SHAPES_OF.get((dtype, vector_bytes), _MICRO_SHAPES[vector_bytes])
@@ -245,7 +245,7 @@ def choose_tile(
 
 
 def narrow_products(target: Target) -> frozenset[str]:
-    """The narrow dtypes whose products a machine has instructions for; others are widened first."""
+    """The narrow dtypes that a machine has multiply instructions for; others are widened first."""
     if target.vector_bytes < 64:
         return frozenset(_GROUPS_OF_SHORT_VECTORS if target.architecture == "x86_64" else ())
     features = target.features.split(",")
@@ -253,7 +253,7 @@ def narrow_products(target: Target) -> frozenset[str]:
 
 
 class Tasks(NamedTuple):
-    """How a product is divided: the rows and columns of a macro tile, the parts of k, and the steps of each part."""
+    """Rows and columns of a macro tile, the number of parts of k, and the steps of each part."""
 
     rows: int
     columns: int
@@ -264,11 +264,11 @@ class Tasks(NamedTuple):
 def plan_tiles(
     tile: GemmTile, m: int, n: int, k: int, batches: int, threads: int, *, scratch: bool = False, split_k: bool = False
 ) -> Tasks:
-    """How a product is divided among threads: what `emit_plan`'s function computes, for reading and tests.
+    """Divides a product among threads, as the function of `emit_plan` does; for reading and tests.
 
-    Tiles start as large as the cache allows. Their rows or columns are halved, whichever costs less, until `threads`
-    shares waste at most a sixteenth of the time, or a tile would be too little work for a task; the best is taken. Or
-    tiles stay large, and with `split_k` k is parted for as many shares, where that costs less.
+    Tiles start as large as the cache allows. Rows or columns are halved, whichever costs less, until `threads` shares
+    waste at most a sixteenth of the time, or a tile would be too little work for a task; the best size wins. With
+    `split_k`, tiles stay large and k is split instead, if that costs less.
     """
     rows = _even(m, tile.mc, tile.mr)
     columns = _even(n, tile.scratch_nc if scratch else tile.nc, tile.nr)
@@ -286,20 +286,18 @@ def plan_tiles(
         by_rows, by_columns = cost(fewer_rows, columns), cost(rows, fewer_columns)
         prefers_columns = by_columns < by_rows or (by_columns == by_rows and columns >= 2 * rows)
         if columns > tile.nr and (rows <= tile.mr or prefers_columns):
-            columns, found = fewer_columns, by_columns
+            columns, share = fewer_columns, by_columns
         elif rows > tile.mr:
-            rows, found = fewer_rows, by_rows
+            rows, share = fewer_rows, by_rows
         else:
             break
-        if found <= least:
-            best, least = (rows, columns), found
-    parted, parted_work = _in_parts(tile, (m, n, k), batches, threads, large)
+        if share <= least:
+            best, least = (rows, columns), share
+    parted, parted_work = _split_k(tile, (m, n, k), batches, threads, large)
     return parted if split_k and parted_work < least * k else Tasks(*best)
 
 
-def _in_parts(
-    tile: GemmTile, size: tuple[int, int, int], batches: int, threads: int, large: Tasks
-) -> tuple[Tasks, int]:
+def _split_k(tile: GemmTile, size: tuple[int, int, int], batches: int, threads: int, large: Tasks) -> tuple[Tasks, int]:
     """Splits k between tasks of large tiles (split-K); returns the tasks and their cost.
 
     The cost includes the stores of the partial sums and the additions that join them.
@@ -318,9 +316,9 @@ def _in_parts(
 
 
 def _share(tile: GemmTile, size: tuple[int, int], batches: int, threads: int, part: tuple[int, int]) -> int:
-    """The largest share of a thread: rows by columns of its macro tiles, with what comes before each of them.
+    """The largest share of a thread: rows by columns of its macro tiles, and the packing before each of them.
 
-    Threads take tiles in turns. Where the last turn has one only, that may be a narrow one.
+    Threads take tiles in turns. If the last turn has only one tile, that may be a narrow one.
     """
     (m, n), (rows, columns) = size, part
     n_tiles = -(-n // columns)

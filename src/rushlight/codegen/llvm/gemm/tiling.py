@@ -49,7 +49,7 @@ def _ceildiv(code: FunctionBuilder, name: str, result: str, size: int | str, par
 
 
 def _emit_share(tile: GemmTile, name: str) -> str:
-    """Emits the largest share of a thread: rows by columns of its macro tiles, with what precedes each of them.
+    """Emits the largest share of a thread: rows by columns of its macro tiles, and the packing before each of them.
 
     Threads take tiles in turns. If one thread alone has a tile in the last turn, that may be a narrow tile.
     """
