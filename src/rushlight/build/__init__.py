@@ -1,7 +1,7 @@
 """From a graph to an executable: passes, schedule, code, cache.
 
-What it takes to find code in the cache is loaded when a graph is first compiled, and the passes and code generators
-when the cache lacks it: importing Rushlight needs neither.
+The cache is loaded when a graph is first compiled; the passes and code generators are loaded when the cache lacks the
+code. Importing Rushlight needs neither.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ class PrimitiveBuilder(GraphBuilder):
 
 
 def to_primitives(graph: Graph) -> Graph:
-    """The same graph in primitives, every size resolved by what its scope has learnt. Results keep their strides."""
+    """The same graph in primitives, with every size resolved by its scope's facts. Results keep their strides."""
     builder = PrimitiveBuilder(graph.name)
     images: dict[int, Any] = {}
     for call in graph.parameters:

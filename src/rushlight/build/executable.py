@@ -77,7 +77,7 @@ class Summary:
 
 
 class Executable(ABC):
-    """What runs one graph: immutable and re-entrant.
+    """Runs one graph; immutable and re-entrant.
 
     `launch` takes the addresses of descriptors, inputs then outputs. `infer_outputs` gives the outputs' shapes and
     strides for concrete shapes of the inputs. `cached` says that nothing was compiled for it.
@@ -100,11 +100,14 @@ class Executable(ABC):
         self._infer: Callable[[Shapes], Layouts] | None = None
 
     def launcher(self, work: int) -> Callable[[descriptor.ArgumentBlock], None]:
-        """What launches it on the sheets of one plan, whose calls are all so much `work`."""
+        """Return the launcher for argument blocks of one plan; each call is an amount `work` of work."""
         return lambda sheet: self.launch(sheet.addresses, work)
 
     def committer(self, work: int) -> Callable[[descriptor.ArgumentBlock, Commit], None]:
-        """What launches it on a sheet with a commit, which is made with the writes to inputs: all of them or none."""
+        """Return the launcher for an argument block and a commit.
+
+        The commit is made with the writes to inputs: all of them or none.
+        """
         return lambda sheet, commit: self.launch(sheet.addresses, work, (commit,))
 
     @abstractmethod
@@ -181,7 +184,7 @@ class NativeExecutable(Executable):
 
     @staticmethod
     def of_graph(graph: Graph, module: LoadedModule, summary: Summary, cached: bool) -> NativeExecutable:
-        """The executable of a graph, with what runs once before it."""
+        """The executable of a graph, with the executable that runs once before it."""
         inputs, outputs = types_of(graph)
         once = summary.once
         if once is None:
@@ -199,7 +202,7 @@ class NativeExecutable(Executable):
             self._fail(status)
 
     def launcher(self, work: int) -> Callable[[descriptor.ArgumentBlock], None]:
-        """What launches it on the sheets of one plan: short calls take the shortest way."""
+        """Return the launcher for argument blocks of one plan; short calls take the shortest way."""
         entry = self._entry
         if work >= context.RELEASE_ABOVE_WORK:
 
@@ -225,7 +228,7 @@ class NativeExecutable(Executable):
         return launch_short
 
     def committer(self, work: int) -> Callable[[descriptor.ArgumentBlock, Commit], None]:
-        """What launches it on a sheet with a commit."""
+        """Return the launcher for an argument block and a commit."""
         entry = self._entry
 
         def launch(sheet: descriptor.ArgumentBlock, commit: Commit) -> None:

@@ -34,7 +34,7 @@ class Chooser(Protocol):
     """Chooses the tiles of matrix products."""
 
     def key(self, graph: Graph) -> str | None:
-        """What the choices for a graph depend on besides the graph; None for code that is not cached."""
+        """Return the facts besides the graph that choices depend on; None for code that is not cached."""
         ...
 
     def choose(self, product: Product) -> GemmTile:

@@ -51,7 +51,7 @@ class Code:
 
 @frozen
 class PassContext:
-    """What passes depend on besides the stage before: a target, and who chooses the tiles of matrix products."""
+    """Inputs of passes besides the stage before: the target, and the chooser of tiles of matrix products."""
 
     target: Target
     choose: Choose
@@ -160,7 +160,7 @@ def _graph_text(graph: Graph) -> str:
 
 
 def _read_graph(text: str, graph: Graph) -> Graph:
-    """An edited graph; its inputs and results must be those of the original."""
+    """Return an edited graph; its inputs and results must equal the original's."""
     edited = parse_graph(text, OPERATORS)
     for role, after, before in (
         ("inputs", _kinds(edited.parameters), _kinds(graph.parameters)),

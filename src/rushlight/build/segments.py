@@ -232,7 +232,7 @@ def _sizes_shown(call: Call) -> tuple[tuple[SizeExpr, int, int], ...]:
 
 
 class _SegmentMaker:
-    """Builds the graph of one wave: the calls that its results need, with parameters for what it reads."""
+    """Builds the graph of one wave: the calls that its results need, with parameters for values from elsewhere."""
 
     def __init__(self, cutter: _Cutter, number: int) -> None:
         self.cutter = cutter

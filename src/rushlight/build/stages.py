@@ -30,7 +30,7 @@ class Stages:
 
     @property
     def lacking(self) -> bool:
-        """Whether the stages are to be dumped and have not been: what a cache holds has no stages."""
+        """Whether the stages must be dumped and are not yet: code from a cache has no stages."""
         return self._dumped is not None and not self._dumped.exists()
 
     def edited(self, name: str) -> str | None:

@@ -27,7 +27,7 @@ Symbols = Mapping[SizeExpr, int]
 
 @dataclass(slots=True)
 class Value:
-    """A tensor at run time: its first element's address, its layout, and what keeps its memory."""
+    """A tensor at run time: its first element's address, its layout, and the owner of its memory."""
 
     address: int
     shape: tuple[int, ...]
@@ -37,7 +37,9 @@ class Value:
 
 @frozen
 class Step:
-    """One executable: it reads the values of `operands` and makes those of `results`; a copy has none of its own.
+    """One executable: it reads the values of `operands` and makes the values of `results`.
+
+    A copy writes to given memory and has no results.
 
     `symbols` are sizes that no operand shows: they travel as the shape of one more operand without elements.
     """
@@ -113,7 +115,7 @@ class StepExecutable(Executable):
         step.run(values, symbols)
 
     def launch(self, addresses: Sequence[int], work: int, commit: tuple[Commit, ...] = ()) -> None:
-        """Runs the steps, then writes the outputs, then what overwrites inputs."""
+        """Runs the steps, then writes the outputs, then the overwritten inputs."""
         symbols: dict[SizeExpr, int] = {}
         types = (*self.input_types, *self.output_types)
         given = [

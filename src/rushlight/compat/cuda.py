@@ -1,4 +1,4 @@
-"""What scripts ask of `torch.cuda` before they settle for the CPU: there are no such devices here."""
+"""`torch.cuda` for scripts that ask for devices before they use the CPU: there are none here."""
 
 from rushlight.support.peer_names import absent_name
 

@@ -93,7 +93,7 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
 
 @checked
 def atleast_1d(*tensors: Any) -> Any:
-    """Return a tensor with at least one dim; a tuple for several tensors, or a list of them."""
+    """Return a tensor with at least one dim; for several tensors, or a list of them, a tuple."""
     return _of_each(tensors, lambda tensor: tensor if tensor.ndim else tensor.reshape(1))
 
 

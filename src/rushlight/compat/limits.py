@@ -1,4 +1,4 @@
-"""finfo and iinfo: what the numbers of a dtype can hold."""
+"""finfo and iinfo: the ranges and precisions of dtypes."""
 
 from __future__ import annotations
 

@@ -131,9 +131,9 @@ def load(f: Path | BinaryIO, map_location: MapLocation = None, *, weights_only: 
 
 
 def shared_view(owner: Tensor, view: Any) -> Tensor:
-    """A tensor of its own on the storage of a loaded one: all of it, or what `[offset, sizes, strides]` says.
+    """Return a new tensor on the storage of a loaded one, or a view `[offset, sizes, strides]` of it.
 
-    ValueError where that reaches beyond the elements.
+    ValueError where the view reaches beyond the elements.
     """
     form, start = owner.form, 0
     if view is not None:
@@ -206,12 +206,12 @@ _LEFT_SECONDS = 60.0
 
 
 def _host() -> str:
-    """This machine in eight letters: a process number means nothing on another one that shares the folder."""
+    """Return this machine's name as eight letters: process numbers of other machines mean nothing here."""
     return f"{zlib.crc32(os.uname().nodename.encode()):08x}" if hasattr(os, "uname") else "00000000"
 
 
 def _remove_left(folder: str) -> None:
-    """Remove what processes that were killed while they saved have left in a folder: unfinished files of ours."""
+    """Remove unfinished files from a folder that processes left when they were killed while saving."""
     with contextlib.suppress(OSError), os.scandir(folder or ".") as entries:
         for entry in entries:
             found = _LEFT.match(entry.name) if entry.name.endswith(".tmp") else None

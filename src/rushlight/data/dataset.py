@@ -1,4 +1,4 @@
-"""Datasets: what can be indexed, what can only be iterated, and ways to combine them."""
+"""Datasets: samples by index or by iteration, and ways to combine them."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Indexable(Protocol):
 
 
 class StackDataset(Dataset[Any]):
-    """Samples of several datasets side by side: tuples from positional ones, dicts from named ones."""
+    """Samples of several datasets side by side: tuples of positional datasets, dicts of named ones."""
 
     datasets: tuple[Indexable, ...] | dict[str, Indexable]
 
@@ -168,7 +168,7 @@ def random_split(
 
 
 def _sizes_of_fractions(total: int, fractions: Sequence[float]) -> list[int]:
-    """Rounded down, and what is left over is dealt out from the front, as in PyTorch."""
+    """Round sizes down and give the remainder to the first parts, one each, as in PyTorch."""
     wrong = [fraction for fraction in fractions if not 0 <= fraction <= 1]
     require(not wrong, "A002", "random_split: a fraction is not between 0 and 1", fractions=wrong)
     sizes = [math.floor(total * fraction) for fraction in fractions]

@@ -134,7 +134,7 @@ class DataLoader(Generic[T]):
         return order
 
     def tasks(self) -> Iterator[object]:
-        """Yield what makes one batch each: a list of indices, an index, or None for the next samples in turn."""
+        """Yield one task a batch: a list of indices, an index, or None for the next samples in turn."""
         if self.is_iterable:
             return _ENDLESS
         return iter(self._order())

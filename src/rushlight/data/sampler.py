@@ -23,7 +23,10 @@ T = TypeVar("T", covariant=True)
 
 
 class Sampler(Constructed, Generic[T]):
-    """An order of indices (or of lists of them). Subclasses define `__iter__`, and `__len__` where it is known."""
+    """An order of indices, or of lists of indices.
+
+    Subclasses define `__iter__`, and `__len__` where the length is known.
+    """
 
     def __iter__(self) -> Iterator[T]:
         fail("A006", f"{type(self).__name__}: a Sampler defines __iter__")

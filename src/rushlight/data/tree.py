@@ -1,4 +1,4 @@
-"""What a checkpoint may hold, as JSON: numbers, text, None, lists, tuples, dicts, dtypes, devices, sizes, tensors.
+"""Checkpoints as JSON: numbers, text, None, lists, tuples, dicts, dtypes, devices, sizes and tensors.
 
 JSON's own kinds stand for themselves; everything else is an object of one key, its tag:
 
@@ -31,14 +31,14 @@ _DEEPEST = 200  # containers within containers before it must be a cycle
 
 
 class Encoder:
-    """Turns an object into JSON; `tensors` collects what it refers to, by name."""
+    """Turns an object into JSON; `tensors` collects its tensors by name."""
 
     def __init__(self) -> None:
         self.tensors: dict[str, Handle] = {}
         self._met: list[tuple[dict[str, object], Handle, str]] = []
 
     def encode(self, value: object, path: tuple[str, ...] = ()) -> object:
-        """Return the JSON of a value; P006 for what a checkpoint cannot hold."""
+        """Return the JSON of a value; P006 if a checkpoint cannot hold it."""
         if value is None or isinstance(value, bool | str):
             return value
         if isinstance(value, np.generic):
@@ -85,7 +85,7 @@ class Encoder:
         return entry
 
     def settle(self) -> None:
-        """Gives all tensors that were met their names: the widest ones their own, what lies in these a view of them."""
+        """Name all tensors: a tensor that lies within another one becomes a view of it, the others get names."""
         owners: dict[int, list[Handle]] = {}
         owner_of: list[Handle] = []
         for _, tensor, _ in sorted(self._met, key=_width):
@@ -116,7 +116,7 @@ class Encoder:
 
 
 def _width(met: tuple[dict[str, object], Handle, str]) -> tuple[int, bool]:
-    """By which tensors are put in order: the widest first, of these the contiguous ones."""
+    """Sort key of tensors: the largest in bytes first, and contiguous ones before others."""
     return -met[1].form.nbytes, not met[1].form.is_contiguous
 
 
@@ -138,7 +138,10 @@ def to_text(encoded: object) -> str:
 
 
 def decode(encoded: object, tensor: Callable[[str, bool, Any], object]) -> object:
-    """Return the value that `Encoder` encoded; `tensor` gives those it names. ValueError where the JSON is not ours."""
+    """Return the value that `Encoder` encoded; `tensor` returns a tensor by name.
+
+    ValueError where the JSON is not ours.
+    """
     if isinstance(encoded, list):
         return [decode(member, tensor) for member in encoded]
     if not isinstance(encoded, dict):

@@ -19,7 +19,7 @@ from rushlight.support.errors import fail
 
 @dataclass(frozen=True)
 class WorkerInfo:
-    """Who a worker is: `id` from 0 to `num_workers` - 1, a `seed` of its own, and the dataset."""
+    """Facts about a worker: `id` from 0 to `num_workers` - 1, a `seed` of its own, and the dataset."""
 
     id: int
     num_workers: int
@@ -35,7 +35,7 @@ _local = _Local()
 
 
 def get_worker_info() -> WorkerInfo | None:
-    """Return who the current worker thread is; None outside a DataLoader's workers."""
+    """Return the current worker thread's facts; None outside a DataLoader's workers."""
     return _local.info
 
 
@@ -44,7 +44,7 @@ Fetch = Callable[[Any], object]
 
 
 class Outcome(NamedTuple):
-    """What became of a task: its value, or the error that stopped it."""
+    """The outcome of a task: its value, or the error that stopped it."""
 
     value: object
     error: BaseException | None
@@ -94,7 +94,7 @@ class Worker:
             del raised  # the traceback refers to this frame
 
     def stop(self) -> None:
-        """Let the thread end after the task that it is at; nothing waits for it."""
+        """Let the thread end after its current task, without waiting for it."""
         while not self._tasks.empty():
             try:
                 self._tasks.get_nowait()
@@ -115,7 +115,7 @@ def _serve(
     tasks: SimpleQueue[object],
     outcomes: SimpleQueue[Outcome],
 ) -> None:
-    """The thread's loop. Every task gets an outcome: also when the start failed, so that nobody waits in vain."""
+    """The thread's loop. Every task gets an outcome, also when the start failed, so that no caller hangs."""
     _local.info = info
     run: Fetch | None = None
     while (task := tasks.get()) is not _STOP and owner() is not None:

@@ -1,4 +1,4 @@
-"""What a run is: the model's shape, the plan of training, and the way it is computed."""
+"""Configs of runs: the model's shape, the plan of training, and the way it is computed."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class Corpus:
         return windows_at(self.held_out, self.held_out_starts(count, length), length)
 
     def held_out_starts(self, count: int, length: int) -> NDArray[np.int64]:
-        """Where those windows start."""
+        """The start positions of those windows."""
         return np.linspace(0, len(self.held_out) - length, count).astype(np.int64)
 
 

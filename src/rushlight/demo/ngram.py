@@ -1,4 +1,4 @@
-"""What counting alone achieves: an interpolated 4-gram model of bytes, to compare the network with.
+"""An interpolated 4-gram model of bytes: the loss that counting alone achieves, beside the network's.
 
 Probabilities are interpolated as Witten and Bell (1991, method C) do:
 
@@ -48,7 +48,7 @@ class NGram:
     orders: tuple[Counts, ...]
 
     def loss(self, text: NDArray[np.uint8], positions: NDArray[np.int64]) -> float:
-        """Mean nats per byte of predicting the bytes of a text at some positions from those just before them."""
+        """Mean nats per byte of predicting a text's bytes at some positions from the bytes before each."""
         padded = np.concatenate([np.zeros(len(self.orders) - 1, np.uint8), text])
         probability = np.full(len(positions), 1 / 256)
         for length, counts in enumerate(self.orders, 1):

@@ -62,7 +62,7 @@ class RunFolder:
         rl.save({**head, **state}, self.checkpoint)
 
     def lines(self) -> list[dict[str, float]]:
-        """The log's whole lines; what a crash cut short is left out."""
+        """The log's whole lines, without a line that a crash cut short."""
         return list(_read_lines(self.log)) if self.log.exists() else []
 
     @contextmanager

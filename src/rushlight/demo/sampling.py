@@ -1,4 +1,4 @@
-"""Writing on: bytes drawn one by one from what the model expects next."""
+"""Continues a text: bytes drawn one by one from the model's predictions."""
 
 from __future__ import annotations
 
@@ -49,6 +49,6 @@ def draw(logits: Logits, generator: np.random.Generator, temperature: float, top
 
 
 def to_text(data: bytes) -> str:
-    """Bytes as text; what is no UTF-8 shows as a replacement sign, control characters are left out."""
+    """Bytes as text; invalid UTF-8 becomes a replacement sign, control characters are left out."""
     text = data.decode(errors="replace")
     return "".join([sign for sign in text if sign.isprintable() or sign in "\n\t"])

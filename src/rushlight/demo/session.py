@@ -63,7 +63,7 @@ def resume_demo(path: Path, way: Way, console: Console, out: Path | None = None,
 
 
 def continue_prompt(path: Path, prompt: str, length: int, seed: int, temperature: float, top_k: int) -> str:
-    """What a run's model writes after a prompt; the prompt is not repeated."""
+    """The text that a run's model writes after a prompt, without the prompt."""
     config, step, state = load_checkpoint(find_run(path))
     trainer = Trainer(config, Way())
     trainer.restore(step, state)
@@ -156,7 +156,7 @@ def _draw(run: RunFolder, result: Result) -> list[str]:
 
 
 def _account(trainer: Trainer) -> list[str]:
-    """Five lines on what the compiler did."""
+    """Five lines about the compiler's work."""
     if not any(rl.compiler.is_compiled(function) for function in trainer.functions.values()):
         return ["compiler       not used for whole steps (--eager): each operator ran as a kernel of its own"]
     report = rl.compiler.report(*trainer.functions.values())

@@ -26,7 +26,7 @@ Tokens = NDArray[np.int64]
 
 
 class Watcher(Protocol):
-    """Who is told how training goes."""
+    """Is told how training goes."""
 
     def stepped(self, step: int, loss: float, tokens_per_second: float) -> None:
         """After each step, counted from 1."""
@@ -109,7 +109,7 @@ class Interrupts:
 
 @contextmanager
 def watch_interrupts() -> Generator[Interrupts]:
-    """Takes over Ctrl-C within, where this thread may; what was there before is put back."""
+    """Takes over Ctrl-C inside the scope, where this thread may, and restores the old handler."""
     interrupts = Interrupts()
     if threading.current_thread() is not threading.main_thread():
         yield interrupts

@@ -33,7 +33,7 @@ class _Boundary(Function):
 
 
 class BackwardHooks:
-    """One call of a module with backward hooks: gradients of its outputs come first, those of its inputs last."""
+    """Runs the backward hooks of one call of a module: first on its outputs' gradients, then on its inputs'."""
 
     def __init__(self, module: object, hooks: Mapping[int, Any], pre_hooks: Mapping[int, Any]) -> None:
         self._module = module

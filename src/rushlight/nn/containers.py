@@ -46,7 +46,7 @@ class _Numbered(Module):
 
 
 class Sequential(Module):
-    """Modules called one after the other, each with what the one before returned."""
+    """Modules called one after the other, each with the result of the one before."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__()

@@ -16,7 +16,7 @@ PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
 
 
 class Convolution(Module):
-    """What the convolutions of all ranks share; `_dims` is how many spatial dims there are."""
+    """Base of the convolutions; `_dims` is the number of spatial dims."""
 
     _dims = 0
     _transposed = False
@@ -93,7 +93,7 @@ class Convolution(Module):
         return tuple(sides)
 
     def extra_repr(self) -> str:
-        """Return sizes, and what differs from the defaults."""
+        """Return the sizes, and the arguments that differ from their defaults."""
         nothing, ones = (0,) * self._dims, (1,) * self._dims
         text = f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}"
         text += f", padding={self.padding}" if self.padding != nothing else ""
@@ -123,7 +123,7 @@ class Conv3d(Convolution):
 
 
 class TransposedConvolution(Convolution):
-    """What the transposed convolutions of all ranks share: the gradient of a convolution, as a layer."""
+    """Base of the transposed convolutions: the gradient of a convolution, as a layer."""
 
     _transposed = True
 

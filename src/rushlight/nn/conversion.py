@@ -19,7 +19,7 @@ class ModuleConversion(ModuleState):
     """A module whose parameters and buffers are replaced all at once."""
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
-        """Replace the data of every parameter, gradient and buffer by what a function makes of it.
+        """Replace the data of every parameter, gradient and buffer by `fn` of it.
 
         Parameters stay the same objects, so that optimizers and tied layers keep them.
         """

@@ -144,7 +144,7 @@ def _row(padding_idx: int | None, rows: int, name: str) -> int | None:
 def _table(
     module: Embedding | EmbeddingBag, given: Tensor | None, learns: bool, device: object, dtype: object
 ) -> Parameter:
-    """The table of a module: the one that is given, or one without values."""
+    """Return a module's table: the given one, or one without values."""
     shape = (module.num_embeddings, module.embedding_dim)
     if given is None:
         return Parameter(empty(shape, device=device, dtype=dtype), requires_grad=learns)

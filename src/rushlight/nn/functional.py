@@ -213,7 +213,7 @@ def scaled_dot_product_attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Any:
-    """Return softmax(query @ key.mT * scale + mask) @ value; a bool mask says what takes part."""
+    """Return softmax(query @ key.mT * scale + mask) @ value; a bool mask is True for keys that take part."""
     if dropout_p == 0.0:
         return ops.scaled_dot_product_attention(
             query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
@@ -275,7 +275,7 @@ def embedding_bag(
 ) -> Tensor:
     """Return rows of `weight` combined in bags by "sum", "mean" or "max".
 
-    A bag is a row of the input or, where that has 1 dim, what begins at one of `offsets` and ends at the next. Rows of
+    A bag is a row of the input. In an input of 1 dim, a bag begins at one of `offsets` and ends at the next. Rows of
     `padding_idx` are left out; an empty bag gives 0.
     """
     if max_norm is not None or scale_grad_by_freq or sparse:

@@ -35,7 +35,7 @@ def interpolate(
     recompute_scale_factor: bool | None = None,
     antialias: bool = False,
 ) -> Tensor:
-    """Return (n, channels, *space) with space of another size: one that is given, or so many times as large."""
+    """Resize the spatial dims of (n, channels, *space) to `size`, or by `scale_factor`."""
     dims = input.ndim - 2
     _require_mode(input, mode, dims, align_corners, antialias)
     require((size is None) != (scale_factor is None), "A002", "interpolate: give either size or scale_factor")
@@ -70,7 +70,7 @@ def _listed(counts: tuple[int, ...]) -> str:
 
 
 def _for_each(value: PerDim[T], dims: int, name: str) -> tuple[T, ...]:
-    """A number for each spatial dim; one alone is for all of them."""
+    """Return a number for each spatial dim; a single number is for all of them."""
     values = per_dim(value, dims)
     require(
         len(values) == dims, "A004", f"interpolate: {name} has a number for each of {dims} spatial dims", given=value

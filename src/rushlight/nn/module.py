@@ -1,4 +1,4 @@
-"""Module: what layers and models are made of."""
+"""Module: the base class of layers and models, with its call and its hooks."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ class Module(ModuleConversion):
         return self._add_hook("_backward_hooks", Hook(hook), prepend)
 
     def extra_repr(self) -> str:
-        """Return what the printed form says of this module besides its submodules."""
+        """Return the arguments that the printed form shows beside the submodules."""
         return ""
 
     def _get_name(self) -> str:

@@ -12,7 +12,7 @@ from rushlight.support.errors import require
 
 
 class LayerNorm(Module):
-    """Normalises over the last dims, those of `normalized_shape`, then scales and shifts."""
+    """Normalises over the last dims, whose sizes are `normalized_shape`, then scales and shifts."""
 
     def __init__(
         self,

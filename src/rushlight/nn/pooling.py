@@ -9,7 +9,7 @@ from rushlight.nn.spatial import PerDim
 
 
 class MaxPooling(Module):
-    """What max pools of all ranks share."""
+    """Base of the max pools."""
 
     _dims = 0
 
@@ -127,7 +127,7 @@ class AvgPool2d(Module):
 
 
 class AdaptivePooling(Module):
-    """What adaptive pools of all ranks share."""
+    """Base of the adaptive pools."""
 
     def __init__(self, output_size: PerDim[int | None]) -> None:
         super().__init__()
@@ -139,7 +139,7 @@ class AdaptivePooling(Module):
 
 
 class AdaptiveAvgPool1d(AdaptivePooling):
-    """Means over windows that cover one spatial dim in as many steps as asked for."""
+    """Means over windows that cover one spatial dim in `output_size` steps."""
 
     def forward(self, input: Tensor) -> Tensor:
         """Return the means."""
@@ -147,7 +147,7 @@ class AdaptiveAvgPool1d(AdaptivePooling):
 
 
 class AdaptiveAvgPool2d(AdaptivePooling):
-    """Means over windows that cover two spatial dims in as many steps as asked for; None keeps a size."""
+    """Means over windows that cover two spatial dims in `output_size` steps; None keeps a size."""
 
     def forward(self, input: Tensor) -> Tensor:
         """Return the means."""

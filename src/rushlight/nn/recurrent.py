@@ -139,7 +139,7 @@ class Recurrent(Module):
         return getattr(self, name + suffix) if self.bias or not name.startswith("bias") else None
 
     def _run(self, input: Tensor, given: State | None) -> tuple[Tensor, State]:
-        """(The last layer's outputs, the state at the end) for what a user gives."""
+        """Return (the last layer's outputs, the last state) for an input in the user's layout."""
         name, batched = type(self).__name__, input.ndim == 3
         require(input.ndim in (2, 3), "A002", f"{name}: Expected input to be 2D or 3D, got {input.ndim}D", input=input)
         x = (input.transpose(0, 1) if self.batch_first else input) if batched else input.unsqueeze(1)
@@ -187,7 +187,7 @@ class Recurrent(Module):
         return outputs, last
 
     def extra_repr(self) -> str:
-        """Return the sizes, and what differs from the defaults."""
+        """Return the sizes, and the arguments that differ from their defaults."""
         defaults = {
             "proj_size": 0,
             "num_layers": 1,
@@ -326,7 +326,7 @@ class Cell(Module):
         return step(state, projected, self.weight_hh, self.bias_hh, *more)
 
     def extra_repr(self) -> str:
-        """Return the sizes, and what differs from the defaults."""
+        """Return the sizes, and the arguments that differ from their defaults."""
         return f"{self.input_size}, {self.hidden_size}{'' if self.bias else ', bias=False'}"
 
 
@@ -351,7 +351,7 @@ class RNNCell(Cell):
         return self._next(_elman_step, input, None if hx is None else (hx,), self.nonlinearity)[0]
 
     def extra_repr(self) -> str:
-        """Return the sizes, and what differs from the defaults."""
+        """Return the sizes, and the arguments that differ from their defaults."""
         other = "" if self.nonlinearity == "tanh" else f", nonlinearity={self.nonlinearity}"
         return super().extra_repr() + other
 

@@ -11,5 +11,5 @@ PerDim = T | tuple[T, ...] | list[T]
 
 
 def per_dim(value: PerDim[T], dims: int) -> tuple[T, ...]:
-    """Return a value for each spatial dim; one alone is for all of them."""
+    """Return a value for each spatial dim; a single value is for all of them."""
     return tuple(value) if isinstance(value, tuple | list) else (value,) * dims

@@ -27,7 +27,7 @@ class StateDict(OrderedDict[str, Any]):
 
 
 class IncompatibleKeys(NamedTuple):
-    """What `load_state_dict` did not find, and what it did not use."""
+    """The keys that `load_state_dict` did not find, and those that it did not use."""
 
     missing_keys: list[str]
     unexpected_keys: list[str]
@@ -69,7 +69,7 @@ class ModuleState(ModuleTree):
         return entries
 
     def _save_to_state_dict(self, destination: StateDict, prefix: str, keep_vars: bool) -> None:
-        """Put this module's own entries into a state dict; those of submodules are not its business."""
+        """Put this module's own entries into a state dict, without those of submodules."""
         for name, tensor in self._own_state():
             if tensor is not None:
                 destination[prefix + name] = tensor if keep_vars else tensor.detach()
@@ -82,11 +82,11 @@ class ModuleState(ModuleTree):
         return [*self._parameters.items(), *kept]
 
     def get_extra_state(self) -> Any:
-        """Return what else belongs into the state dict; override it together with set_extra_state."""
+        """Return further state for the state dict; override it together with set_extra_state."""
         fail("A006", f"{type(self).__name__}: get_extra_state is not written")
 
     def set_extra_state(self, state: Any) -> None:
-        """Take back what get_extra_state returned."""
+        """Restore the state that get_extra_state returned."""
         fail("A006", f"{type(self).__name__}: set_extra_state is not written", state=type(state).__name__)
 
     def load_state_dict(
@@ -183,7 +183,7 @@ class ModuleState(ModuleTree):
 
 
 class _Loading:
-    """One call of load_state_dict: what each module said."""
+    """One call of load_state_dict: it visits all modules and collects problems and assignments."""
 
     def __init__(
         self, given: dict[str, object], metadata: Mapping[str, Mapping[str, object]], strict: bool, assign: bool
@@ -210,7 +210,7 @@ class _Loading:
         self.visited.append((module, prefix))
 
     def key_problems(self) -> list[str]:
-        """What is wrong with the keys, in PyTorch's words."""
+        """Return the missing and the unexpected keys, in PyTorch's words."""
         lists = (("Unexpected", self.unexpected), ("Missing", self.missing))
         return [
             f"{kind} key(s) in state_dict: {', '.join([f'{chr(34)}{key}{chr(34)}' for key in keys])}."

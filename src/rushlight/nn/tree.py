@@ -15,7 +15,7 @@ Named = Iterator[tuple[str, T]]
 
 
 class ModuleTree(Registry):
-    """A registry whose entries, and those of all registries below it, can be visited by dotted name."""
+    """A registry that visits its own entries, and those below it, by dotted name."""
 
     def named_children(self) -> Named[Any]:
         """Yield direct submodules with their names, each once."""
@@ -51,7 +51,7 @@ class ModuleTree(Registry):
     def named_parameters(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Named[Parameter]:
-        """Yield parameters with their dotted names; one that is shared comes once, under its first name."""
+        """Yield parameters with their dotted names; a shared one comes once, under its first name."""
         return self._named_members("_parameters", prefix, recurse, remove_duplicate)
 
     def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
@@ -59,7 +59,7 @@ class ModuleTree(Registry):
         return (param for _, param in self.named_parameters(recurse=recurse))
 
     def named_buffers(self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True) -> Named[Tensor]:
-        """Yield buffers with their dotted names; one that is shared comes once, under its first name."""
+        """Yield buffers with their dotted names; a shared one comes once, under its first name."""
         return self._named_members("_buffers", prefix, recurse, remove_duplicate)
 
     def buffers(self, recurse: bool = True) -> Iterator[Tensor]:

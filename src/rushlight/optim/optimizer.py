@@ -21,10 +21,10 @@ State = dict[str, Any]
 
 
 class Optimizer(Constructed):
-    """Base of optimizers: a subclass defines `init_state` and `update_param`, or `step` where it needs more than that.
+    """Base of optimizers: a subclass defines `init_state` and `update_param`, or overrides `step`.
 
-    Hyperparameters live in `param_groups`, one dict a group, and are read from there at each step, as schedulers change
-    them. `switches` are those whose operations are left out when they are exactly 0 (see `ParamGroup`).
+    Hyperparameters live in `param_groups`, one dict a group. Each step reads them from there, because schedulers change
+    them. The operations of a hyperparameter in `switches` are left out when it is exactly 0 (see `ParamGroup`).
     """
 
     __rushlight_state__ = "runtime"  # numbers in the groups and the state feed arithmetic only
@@ -51,7 +51,7 @@ class Optimizer(Constructed):
 
     @checked
     def add_param_group(self, param_group: Mapping[str, Any]) -> None:
-        """Add parameters with hyperparameters of their own; those it does not name are the defaults."""
+        """Add parameters with hyperparameters of their own; the defaults fill the missing ones."""
         fits = isinstance(param_group, Mapping)
         require(fits, "A001", f"a param_group is a dict, not {type(param_group).__name__}")
         require("params" in param_group, "A007", "add_param_group: the group has no params", keys=list(param_group))
@@ -87,7 +87,7 @@ class Optimizer(Constructed):
     def __rushlight_prepare__(self, undo: list[Callable[[], None]]) -> None:
         """Make the state of all parameters, so that a compiled step finds the same entries each time.
 
-        What takes away again what it made is added to `undo`, for a step that fails: what no step has changed since.
+        Adds to `undo` a function for steps that fail: it removes the new entries that no step has changed since.
         """
         made: list[tuple[Tensor, State, list[tuple[str, int, int]]]] = []
 

@@ -1,4 +1,4 @@
-"""Learning rate schedules. Each one computes the next rates from the last ones, as PyTorch does, so that they chain."""
+"""Learning rate schedules. Each computes the next rates from the last ones, as in PyTorch, so that they chain."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class LRScheduler(Constructed):
     """Base of schedules: a subclass defines `get_lr`, the groups' rates at `last_epoch`.
 
     Making one takes the first step; `step()` is called after each epoch, or after each batch. Rates are written to
-    `optimizer.param_groups[i]["lr"]`; `base_lrs` are those that the groups began with.
+    `optimizer.param_groups[i]["lr"]`; `base_lrs` are the groups' first rates.
     """
 
     __rushlight_state__ = "runtime"
@@ -60,7 +60,7 @@ class LRScheduler(Constructed):
         return self._last_lr
 
     def get_lr(self) -> list[float]:
-        """Return the groups' rates at `last_epoch`, from those that they have now."""
+        """Return the groups' rates at `last_epoch`, computed from the present ones."""
         fail("A006", f"{type(self).__name__}: an LRScheduler defines get_lr")
 
     def closed_form(self) -> list[float] | None:
@@ -68,7 +68,7 @@ class LRScheduler(Constructed):
         return None
 
     def step(self, epoch: int | None = None) -> None:
-        """Set the next rates; with `epoch`, those of that epoch."""
+        """Set the next rates, or the rates of `epoch`."""
         self._step_count += 1
         if epoch is None:
             self.last_epoch += 1
@@ -110,7 +110,7 @@ class LambdaLR(LRScheduler):
         return {**state, "lr_lambdas": [_attributes(function) for function in self.lr_lambdas]}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take back a state dict; the functions stay those that the constructor was given."""
+        """Restore a state dict; the functions stay those of the constructor."""
         self.__dict__.update({name: value for name, value in state_dict.items() if name != "lr_lambdas"})
         for function, attributes in zip(self.lr_lambdas, state_dict["lr_lambdas"], strict=True):
             if attributes is not None:
@@ -302,7 +302,7 @@ class SequentialLR(LRScheduler):
         self._last_lr = self._schedulers[0].get_last_lr()
 
     def undo(self) -> None:
-        """Forget the last step, and so those of the schedules."""
+        """Forget the last step, also in the schedules."""
         super().undo()
         for one in self._schedulers:
             one.undo()

@@ -1,4 +1,4 @@
-"""Where the time of a compilation goes: CPU time by stage, without that of the stages inside it.
+"""CPU time of a compilation by stage, each without the stages inside it.
 
     with clock.stage("schedule"):
         ...

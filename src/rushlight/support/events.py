@@ -1,4 +1,4 @@
-"""What happened, counted: fallbacks, cache hits and misses, recompiles, graph breaks, missed fusions.
+"""Counted events: fallbacks, cache hits and misses, recompiles, graph breaks, missed fusions.
 
 The last events are kept in a ring; the counters know all of them. `rushlight explain` prints both.
 """
@@ -48,7 +48,7 @@ _LISTENERS: dict[str, Topic] = {
 
 
 class Event:
-    """One thing that happened: its kind and code, why, the user's line, and what would change it."""
+    """One event: its kind and code, the reason, the user's line, and a remedy."""
 
     __slots__ = ("code", "frame", "hint", "kind", "reason")
 

@@ -1,4 +1,4 @@
-"""Reading files of a folder that others may write to: regular ones alone, and without waiting for anyone."""
+"""Reads files of a folder that others may write to: only regular files, and never blocking."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ import stat
 def regular_bytes(path: str | os.PathLike[str]) -> tuple[bytes, float]:
     """Return a regular file's bytes and the time of its last change in seconds since the epoch.
 
-    A pipe under the name would let who opens it wait for a writer, for ever. OSError (EINVAL) for what is no regular
-    file.
+    Opening a pipe would wait for a writer, for ever. OSError (EINVAL) if the file is not a regular one.
     """
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
     with os.fdopen(descriptor, "rb") as file:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def uncollected() -> Generator[None]:
-    """A scope without automatic collections: what is traced or compiled lives on, so looking for cycles is in vain."""
+    """A scope without automatic collections: traced and compiled objects live on, so a search is wasted."""
     enabled = gc.isenabled()
     gc.disable()
     try:

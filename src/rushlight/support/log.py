@@ -1,4 +1,4 @@
-"""What Rushlight says while it works: one logger per topic, quiet unless asked for, on standard error.
+"""Logs: one logger per topic, on standard error, quiet unless asked for.
 
 `RUSHLIGHT_LOG=guards,fusion` turns topics on. They are loggers of the standard library named `rushlight.<topic>`, so a
 program may also set their level and handlers itself.
@@ -24,7 +24,7 @@ class Topic:
 
     @property
     def enabled(self) -> bool:
-        """Whether anybody listens: ask before working out what to say."""
+        """Return whether a topic is on: ask before computing an expensive message."""
         if self.name in settings.get().log:
             return True
         # A program that set the level of a logger has imported `logging`; without it nobody can be listening.

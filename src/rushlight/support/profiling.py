@@ -1,4 +1,4 @@
-"""Where the time of tracing, exporting and compiling goes, by line of Python: samples of the stack, for a flame graph.
+"""Samples the stack while tracing, exporting and compiling, for a flame graph by line of Python.
 
 With `RUSHLIGHT_COMPILE_PROFILE=folder` each trace, export and compilation leaves two files there: one that speedscope
 and its kin show, and one that lists the functions that took the most time themselves. A thread looks at the stack about
@@ -28,7 +28,7 @@ Place = tuple[str, str, int]  # a function's name, its file, and its first line
 
 @contextmanager
 def profiled(name: str) -> Generator[None]:
-    """Profiles what this thread does inside, if the settings say so."""
+    """Profiles this thread inside the scope, if the settings ask for it."""
     folder = settings.get().compile_profile
     if not folder or not _busy.acquire(blocking=False):
         yield
@@ -100,7 +100,7 @@ def _write(folder: str, name: str, sampler: _Sampler) -> None:
 
 
 def _summary(name: str, sampler: _Sampler) -> str:
-    """The functions in which most of the time was spent, without what they called."""
+    """Return the functions with the most time, without the time of their callees."""
     total = sum([spent for _, spent in sampler.samples])
     alone: dict[Place, float] = {}
     for stack, spent in sampler.samples:

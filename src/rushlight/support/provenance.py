@@ -77,7 +77,7 @@ _replayed = _Replayed()
 
 @contextmanager
 def replayed(frames: tuple[Frame, ...]) -> Generator[None]:
-    """While inside, these are the user's frames: those of the calls that a stored program holds."""
+    """Inside the scope, the user's frames are these, which a stored program holds."""
     before, _replayed.frames = _replayed.frames, frames
     try:
         yield
@@ -88,7 +88,7 @@ def replayed(frames: tuple[Frame, ...]) -> Generator[None]:
 def user_frame(ours: int = 0) -> Frame | None:
     """Return the innermost frame outside the package, or None when there is none.
 
-    So many of the innermost frames are known to be `ours`: looking at a frame makes an object of it.
+    The innermost `ours` frames are known to be the package's; they are skipped, since each look makes an object.
     """
     if _replayed.frames:
         return _replayed.frames[0]
@@ -156,7 +156,7 @@ def _lines(frame: FrameType | None, base: FrameType | None = None, below: Sequen
 
 
 def called_name() -> str:
-    """Return the name of what the user's line called: the outermost of our functions above it."""
+    """Return the name that the user's line called: the outermost function of the package above it."""
     ours = sys._getframe(1)
     while (caller := ours.f_back) is not None and not _is_users.get(
         caller.f_code.co_filename, _classify(caller.f_code.co_filename)

@@ -1,4 +1,4 @@
-"""What values settings may have: each kind checks a Python value or parses the text of an environment variable."""
+"""Kinds of settings: each checks a Python value or parses the text of an environment variable."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class Kind(Generic[T]):
-    """What values a setting may have: `allowed` in words, and `read`, which checks a value or parses its text."""
+    """A kind of setting: `allowed` in words, and `read`, which checks a value or parses its text."""
 
     __slots__ = ("allowed", "read")
 
@@ -76,7 +76,7 @@ def flag() -> Kind[bool]:
 
 
 def text(allowed: str) -> Kind[str]:
-    """Any text; `allowed` says what it means."""
+    """Any text; `allowed` describes it."""
 
     def read(value: object) -> str:
         if not isinstance(value, str):

@@ -15,7 +15,7 @@ Attrs = tuple[tuple[str, Any], ...]
 
 
 class Op:
-    """What a Term applies. Languages subclass it with their rules; here it is only a name.
+    """The operator of a Term. Languages subclass it with their rules; here it is only a name.
 
     Ops are compared by identity; a language holds one object per name.
     """
@@ -27,7 +27,7 @@ class Op:
 
     @property
     def unbacked_outputs(self) -> tuple[str, ...]:
-        """The attributes that name what is known only once it was applied."""
+        """The attributes that name symbols known only after the operator has run."""
         return ()
 
     def __repr__(self) -> str:
@@ -73,7 +73,7 @@ class Term:
 
 
 def slot_setter(cls: type, name: str) -> Callable[[object, object], None]:
-    """What sets the slot `name` of an instance that refuses assignment: three times as fast as object.__setattr__."""
+    """Return the setter of a slot, for immutable classes: three times as fast as object.__setattr__."""
     return cls.__dict__[name].__set__
 
 
@@ -117,7 +117,7 @@ _bury = _dead.append
 
 
 def forget_dead() -> None:
-    """Drops the entries of terms that died, and with them what their keys hold."""
+    """Drops the entries of dead terms, and with them the objects in their keys."""
     while _dead:
         try:
             ref = _dead.pop()
@@ -141,7 +141,7 @@ def interned(cls: type[T], op: Op, operands: tuple[object, ...], attrs: Attrs, t
 
 
 def interned_at(key: object, cls: type[T], op: Op, operands: tuple[object, ...], attrs: Attrs, type: object) -> T:
-    """`interned` for a language that has a shorter key: one that tells its terms, and those of others, apart.
+    """`interned` for a language that has a shorter key, which must be unique among all languages' terms.
 
     `dict.setdefault` is the single atomic step: two threads that race get the same object.
     """

@@ -25,7 +25,7 @@ class TermSyntaxError(ValueError):
 
 
 class FormatsAtoms(Protocol):
-    """What prints the values of a language."""
+    """Prints the values of a language."""
 
     def format_atom(self, value: object) -> str | None:
         """Text of an attribute value or a type that is not a plain literal; None if unknown.
@@ -36,7 +36,7 @@ class FormatsAtoms(Protocol):
 
 
 class ReadsAtoms(Protocol):
-    """What reads the values of a language."""
+    """Reads the values of a language."""
 
     def parse_atom(self, word: str, reader: Reader) -> object:
         """The value of the atom that starts with `word`; may read on from `reader`."""
@@ -44,7 +44,7 @@ class ReadsAtoms(Protocol):
 
 
 class Language(FormatsAtoms, ReadsAtoms, Protocol):
-    """What the printer and the parser of whole terms need to know of a language."""
+    """A language for the printer and the parser of whole terms."""
 
     def make(self, op: str, operands: tuple[Term, ...], attrs: Attrs, type: object) -> Term:
         """The term of op `op`."""

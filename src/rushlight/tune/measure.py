@@ -109,7 +109,7 @@ class _Always:
 
 
 class _Runner:
-    """One tile's code on the operands; `result` is what the first run gave."""
+    """One tile's code on the operands; `result` is the result of the first run."""
 
     def __init__(self, graph: Graph, operands: Sequence[Array], tile: GemmTile) -> None:
         self._executable = compile_native(graph, _Always(tile))

@@ -28,7 +28,7 @@ _MOST_STACK_BYTES = 512 << 10  # for a block of a plain `a`
 
 @frozen
 class Record:
-    """The tile for a product on a machine, and what was measured, for people."""
+    """The tile for a product on a machine, and the measurement as text."""
 
     machine: str
     product: str
@@ -52,7 +52,7 @@ class Records:
                 self._known[record.machine, record.product] = record
 
     def get(self, machine: str, product: str) -> Record | None:
-        """What is known of a product on a machine."""
+        """Return the record of a product on a machine, or None."""
         return self._known.get((machine, product))
 
     def all(self) -> tuple[Record, ...]:

@@ -24,7 +24,7 @@ _ROWS_BY_VECTORS = ((12, 2), (6, 4), (8, 3), (14, 2), (10, 2), (16, 1), (24, 1),
 
 @frozen
 class Trial:
-    """One tile that was tried: its seconds, and those of the best so far in the same rounds.
+    """One tile's trial: its seconds, and the seconds of the best tile so far in the same rounds.
 
     `seconds` is None where its result differs, which is a defect: such a tile is not taken.
     """
@@ -60,7 +60,7 @@ class Tuner:
         self.tell = tell
 
     def key(self, graph: Graph) -> str:
-        """What choices for a graph depend on: the machine, and the ranges that its sizes' hints are in."""
+        """Return the key of the choices for a graph: the machine, and the ranges of its sizes' hints."""
         sizes = [size for call in graph.parameters for size in (*call.type.shape, *call.type.strides)]
         symbols = dict.fromkeys([symbol for size in sizes for symbol in free_symbols(size)])
         return " ".join([self.machine, *[str(up_to(optimization_hint(symbol))) for symbol in symbols]])
@@ -78,7 +78,7 @@ class Tuner:
         return best
 
     def search(self, problem: Problem) -> tuple[GemmTile, str]:
-        """The best tile that was found in time, and what was measured.
+        """Return the best tile found in time, and its measurement.
 
         In the end it must beat the model's once more.
         """
@@ -114,12 +114,12 @@ def neighbours(tile: GemmTile) -> Iterator[GemmTile]:
 
 
 def resized(tile: GemmTile, mr: int, nr: int, mc: int, nc: int) -> GemmTile:
-    """A tile of other sizes; those of the macro tile become the nearest multiples."""
+    """Return a tile of other sizes; the sizes of the macro tile become the nearest multiples."""
     return replace(tile, mr=mr, nr=nr, mc=max(1, round(mc / mr)) * mr, nc=max(1, round(nc / nr)) * nr)
 
 
 def tuner_here(tell: Callable[[Problem, Trial], None] | None = None) -> Tuner:
-    """The tuner of this machine, with as many threads and seconds as the settings say."""
+    """Return this machine's tuner, with the threads and seconds of the settings."""
     target = llvm.target_named(settings.get().target)
     machine = f"{target.cpu} {8 * target.vector_bytes} bits"
     return Tuner(shared_records(), machine, pool.get_num_threads(), settings.get().tuning_s, tell)

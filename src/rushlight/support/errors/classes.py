@@ -10,7 +10,7 @@ from rushlight.support.provenance import Frame
 
 
 class Report(BaseException):
-    """What errors and warnings have in common: code, message, values, the user's line and a hint.
+    """Base of errors and warnings: code, message, values, the user's line and a hint.
 
     `operation` is the part of the message before its first colon. `values` maps names to printed values.
     """

@@ -1,4 +1,4 @@
-"""What a call got wrong: shapes, dtypes, indexing, arguments, names."""
+"""Codes of wrong calls: shapes, dtypes, indexing, arguments, names."""
 
 from rushlight.support.errors.classes import (
     ArgumentRuntimeError,

@@ -1,4 +1,4 @@
-"""What goes wrong around programs: compilation, cache, checkpoints, settings, and our own rules."""
+"""Codes of failures around programs: compilation, cache, checkpoints, settings, and our own rules."""
 
 from rushlight.support.errors.classes import (
     ArgumentTypeError,

@@ -1,4 +1,4 @@
-"""What goes wrong while a program runs: gradients, memory, devices, kernels."""
+"""Codes of failures while a program runs: gradients, memory, devices, kernels."""
 
 from rushlight.support.errors.classes import (
     ArgumentTypeError,

@@ -30,7 +30,7 @@ FAMILIES: Mapping[str, str] = MappingProxyType(
 
 
 class Code:
-    """What is known of one code. `remedy` is the hint when the place that raises gives none."""
+    """One code's entry. `remedy` is the hint when the call that raises gives none."""
 
     __slots__ = ("code", "explanation", "remedy", "report", "title")
 
