@@ -89,6 +89,9 @@ FOUND = {
         "vector()[true(), slice_huge()]",
         "compiled(scalar(), meta())",
         "compiled(meta())",
+        "F.leaky_relu(square(), negative_slope=complex_number())",
+        "nn.utils.vector_to_parameters(far_indices(), objects())",
+        "nn.ModuleList(modules=texts())",
         "halves().sub_(int63(), alpha=leaf())",
         "vector().bernoulli(seed=ints(), ordinal=scalar())",
         "torch.broadcast_tensors(inner(), [matrix(), matrix()])",
@@ -99,6 +102,7 @@ FOUND = {
     "value": (
         "vector().type()",
         "F.leaky_relu(square(), negative_slope=int_scalar())",
+        "optim.lr_scheduler.OneCycleLR(optim.SGD([parameter()], lr=0.1), numpy_int(), total_steps=60)",
         "torch.broadcast_shapes(fair_index())",
         "torch.split(matrix(), fair_index())",
         "vector().round(decimals=sixty() * 6)",

@@ -129,7 +129,7 @@ class ModuleList(_Numbered):
 
     def __init__(self, modules: Iterable[Module] | None = None) -> None:
         super().__init__()
-        self.extend(modules or ())
+        self.extend(() if modules is None else modules)
 
     @overload
     def __getitem__(self, index: slice) -> Self: ...
@@ -255,7 +255,7 @@ class ParameterList(_Numbered):
 
     def __init__(self, values: Iterable[Tensor] | None = None) -> None:
         super().__init__()
-        self.extend(values or ())
+        self.extend(() if values is None else values)
 
     @overload
     def __getitem__(self, index: slice) -> Self: ...

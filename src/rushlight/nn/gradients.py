@@ -94,6 +94,7 @@ def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
         fail("A001", f"expected a Tensor, but got {type(vec).__name__}")
     begin = 0
     for param in parameters:
+        require(isinstance(param, Tensor), "A001", "vector_to_parameters: a tensor is expected", parameter=param)
         end = begin + param.numel()
         require(end <= vec.numel(), "S014", "vector_to_parameters: the vector is too short", vector=vec)
         param.data = vec[begin:end].reshape(param.shape).data

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from numbers import Real
 from typing import Any, NamedTuple
 
 from rushlight.optim.optimizer import Optimizer
@@ -136,7 +137,7 @@ def _phases(rising: float, total: int, three_phase: bool) -> tuple[Phase, ...]:
 
 def _per_group(optimizer: Optimizer, value: float | Sequence[float], name: str) -> list[float]:
     count = len(optimizer.param_groups)
-    if isinstance(value, float | int):
+    if isinstance(value, Real):
         return [value] * count
     require(len(value) == count, "A002", f"{name} must have the same length as optimizer.param_groups: {count}")
     return list(value)
