@@ -240,3 +240,24 @@ def test_real_tensors_are_their_own_conjugate_and_real_part(compiled):
     z = rl.ones(3, dtype=rl.complex64)
     z.conj().add_(1)
     assert z.tolist() == [1.0, 1.0, 1.0]
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_running_sums_and_products_of_float32_are_folded_in_float64(compiled):
+    total, product = (lambda x: x.cumsum(0)[-1]), (lambda x: x.cumprod(0))
+    if compiled:
+        total, product = rl.compile(total), rl.compile(product)
+    assert total(rl.full((100_000,), 0.1)).item() == 10000.0  # PyTorch's; a chain in float32 gives 9998.56
+    assert product(rl.tensor([1e30, 1e30, 1e-30])).tolist() == [1.0000000150474662e30, math.inf, 1.0000000150474662e30]
+
+
+@pytest.mark.parametrize("pads", [(-1, 2), (2, -1)])
+def test_no_more_is_cropped_than_there_is(pads):
+    with refused("S007"):
+        F.pad(rl.zeros(0), pads)
+    assert F.pad(rl.tensor([1, 2, 3]), (-1, -1), value=NAN).tolist() == [2]
+
+
+def test_group_norm_needs_several_values_per_group():
+    with refused("A002"):
+        F.group_norm(rl.ones(1, 2, 1), 2)

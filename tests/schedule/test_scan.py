@@ -27,11 +27,11 @@ def elements(*shape: int, dtype: str = "float32") -> Array:
 
 
 def chain(array: Array, dim: int, function: Any = np.cumsum) -> Array:
-    """Its elements folded one after the other: in float32 for less, integers in int64."""
+    """Its elements folded one after the other: float32 in float64, float16 in float32, integers in int64."""
     dtype = array.dtype
     if dtype.kind in "bi":
         return function(array, dim, dtype=np.int64)
-    return function(array.astype(np.float32 if dtype == np.float16 else dtype), dim).astype(dtype)
+    return function(array.astype(np.float32 if dtype == np.float16 else np.float64), dim).astype(dtype)
 
 
 def both(function: Callable[..., Any], *arrays: Array) -> list[Array]:

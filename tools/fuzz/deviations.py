@@ -107,8 +107,8 @@ def _tied(difference: Difference) -> bool:
         return False
     if len(actual) != len(expected) or not actual or actual[-1].dtype != "int64":
         return False
-    if len(actual) == 2:
-        return same_bits(actual[0].array, expected[0].array)
+    if len(actual) == 2:  # 0.0 and -0.0 are equal
+        return _equal_or_nan(actual[0].array, expected[0].array)
     operand = difference.program.inputs[0].array
     return actual[0].shape == expected[0].shape and _same_taken(operand, actual[0].array, expected[0].array)
 
@@ -176,7 +176,8 @@ def _infinite_taps(difference: Difference) -> bool:
 
 def _overflowing_norm(difference: Difference) -> bool:
     names = ("layer_norm", "group_norm", "batch_norm", "instance_norm", "rms_norm", "var_mean")
-    squared = _called(difference, "cosine_similarity") and _extreme(difference, 1e15)
+    lengths = ("cosine_similarity", "norm", "normalize", "linalg_vector_norm")
+    squared = _called(difference, *lengths, *names) and _extreme(difference, 1e15)
     return squared or (_called(difference, *names) and _extreme(difference, 1e4) and _apart_at_infinity(difference))
 
 
@@ -201,9 +202,8 @@ def _unlike_elements(difference: Difference) -> list[tuple[Array, Array]]:
 def _overflowing_sum(difference: Difference) -> bool:
     """Sums or products which may overflow in one order and not in another, in float64, where no wider type tells."""
     names = ("sum", "mm", "mv", "dot", "matmul", "bmm", "linear", "std", "var", "einsum", "cumsum", "norm", "mean")
-    called = (
-        _called(difference, *names, "prod", "cumprod", "baddbmm", "addmm") or " @ " in difference.program.statements[-1]
-    )
+    names = (*names, "prod", "cumprod", "baddbmm", "addmm", r"conv\w*")
+    called = _called(difference, *names) or " @ " in difference.program.statements[-1]
     pairs = zip(difference.actual.values, difference.expected.values, strict=False)
     unlike = [(a.array, b.array) for a, b in pairs if not same_bits(a.array, b.array)]
     huge = _extreme(difference, 1e150)
@@ -253,6 +253,20 @@ def _infinite_powers(difference: Difference) -> bool:
     return half and _extreme(difference, float("inf"))
 
 
+def _read_before(difference: Difference) -> bool:
+    return difference.actual.error is None and "refer to a single memory location" in difference.expected.message
+
+
+def _logs_of_no_dims(difference: Difference) -> bool:
+    refused = "doesn't match the broadcast shape" in difference.expected.message
+    return _called(difference, "logsumexp") and refused and difference.actual.error is None
+
+
+def _indices_of_nothing(difference: Difference) -> bool:
+    nothing = any(given.dtype in FLOATS and not given.array.size for given in difference.program.inputs)
+    return difference.actual.code == "I004" and nothing
+
+
 def _refused_factor(difference: Difference) -> bool:
     return difference.actual.code == "A004" and "of a higher kind" in difference.actual.message
 
@@ -290,9 +304,14 @@ _REFUSED_DTYPES = (
     "In-place abs is not supported",
     "not supported for",
     "is not supported",
+    "does not support",
+    "no longer supported",
+    "source and destination dtypes match",
+    "must be float, not complex",
 )
 
 OPERATOR_RULES: tuple[Rule, ...] = (
+    Rule("an operand that overlaps what is written to", _read_before),
     Rule("arguments that are missing", _missing_arguments),
     Rule("attention to nothing", _masked_rows),
     Rule("attention over infinities", _infinite_scores),
@@ -309,9 +328,11 @@ OPERATOR_RULES: tuple[Rule, ...] = (
     Rule("dtypes that are missing", _missing_dtypes),
     Rule("dtypes that PyTorch refuses", _further_dtypes),
     Rule("indices of equal elements", _tied),
+    Rule("indices of nothing", _indices_of_nothing),
     Rule("indices out of range", _out_of_bounds),
     Rule("integer division by zero", _divided_by_zero),
     Rule("`linspace` of 16-bit floats", _rounded_steps),
+    Rule("`logsumexp` over no dims", _logs_of_no_dims),
     Rule("`mT` without dims", _without_matrix),
     Rule("negative powers of integers", _negative_powers),
     Rule("norms of huge numbers", _overflowing_norm),

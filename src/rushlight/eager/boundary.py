@@ -171,6 +171,8 @@ def _kinds_of(annotation: str) -> list[Kind]:
             if element is None:
                 return []
             found.append(Kind(f"a sequence, each {element.words}", _all(element.fits)))
+        elif name == "PerDim" and element is not None:
+            found += [element, Kind("several of them", _all(element.fits))]
         elif name == "Iterable" and element is not None:
             found.append(Kind(f"iterable, each {element.words}", functools.partial(_iterates, element)))
         elif name in KINDS:

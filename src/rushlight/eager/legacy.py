@@ -115,6 +115,6 @@ def made(args: Sequence[Any], dtype: DType | None, device: object) -> Any:
         return tensor(given, dtype=wanted, device=device)
     sizes = given if isinstance(given, Size) else (tuple(args) or (0,))
     for size in sizes:
-        if isinstance(size, bool) or not hasattr(size, "__index__"):
+        if isinstance(size, bool) or not hasattr(type(size), "__index__"):
             fail("A001", "Tensor: sizes, or a sequence of data, is expected", given=size, hint="use rl.tensor(data)")
     return empty(sizes, dtype=wanted, device=device)

@@ -16,6 +16,7 @@ import numpy as np
 from rushlight.eager.arguments import (
     default_dtype,
     element_type,
+    fixed_integer,
     integer,
     place,
     required_operand,
@@ -253,7 +254,7 @@ def bernoulli(input: object, *, generator: object = None) -> Tensor:
 @checked
 def multinomial(input: object, num_samples: int, replacement: bool = False, *, generator: object = None) -> Tensor:
     """Indices along the last dim, each with a chance in proportion to its element."""
-    attrs = {"num_samples": num_samples, "replacement": replacement}
+    attrs = {"num_samples": fixed_integer(num_samples), "replacement": replacement}
     return call_function(OPERATORS["multinomial"], (input, *_given(generator)), attrs)
 
 

@@ -21,7 +21,6 @@ from rushlight.eager.functions import (
     conv_transpose2d,
     conv_transpose3d,
     gelu,
-    group_norm,
     layer_norm,
     linear,
     logsigmoid,
@@ -322,6 +321,16 @@ def batch_norm(
         running_mean.copy_(mean)
         running_var.copy_(variance)
     return output
+
+
+@checked
+def group_norm(
+    input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
+) -> Tensor:
+    """Normalise over groups of channels and all dims after them."""
+    message = "Expected more than 1 value per channel when training"
+    require(holds(input.numel() != num_groups, message), "A002", message, input=input)
+    return ops.group_norm(input, num_groups, weight, bias, eps)
 
 
 @checked

@@ -216,7 +216,7 @@ class BatchNorm3d(ChannelNorm):
 
 
 def _shape(shape: PerDim[int]) -> tuple[int, ...]:
-    return (shape,) if isinstance(shape, int) else tuple(shape)
+    return tuple(shape) if isinstance(shape, tuple | list) else (shape,)
 
 
 def _register_affine(module: Module, channels: int, weight: bool, bias: bool, device: object, dtype: object) -> None:

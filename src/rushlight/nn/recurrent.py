@@ -51,6 +51,7 @@ def _require_nonlinearity(name: str) -> None:
 
 
 def _draw(module: Module, hidden_size: int) -> None:
+    require(hidden_size > 0, "A002", f"{type(module).__name__}: hidden_size must be positive", hidden_size=hidden_size)
     for parameter in module.parameters():
         init.uniform_(parameter, -1 / math.sqrt(hidden_size), 1 / math.sqrt(hidden_size))
 

@@ -173,11 +173,15 @@ def _pad_pairs(ndim: int, pad: Shape) -> list[tuple[Size, Size]]:
 
 @constant_pad_nd.meta
 def constant_pad_nd_meta(input: TensorType, pad: Shape, value: float) -> TensorType:
-    require(input.dtype.holds(value), "D007", f"pad: the number does not fit {input.dtype.name}", value=value)
+    crops = all(isinstance(size, int) and size <= 0 for size in pad)
+    fits = crops or input.dtype.holds(value)
+    require(fits, "D007", f"pad: the number does not fit {input.dtype.name}", value=value)
     pairs = _pad_pairs(input.ndim, pad)
+    for size, (before, after) in zip(input.shape, pairs, strict=True):
+        known = isinstance(before, int) and isinstance(after, int)
+        left = size + min(before, 0) + min(after, 0) if known else size + before + after
+        require(required(ge(left, 0)), "S007", "pad: more is cropped than there is", input=input, pad=pad)
     shape = tuple([size + before + after for size, (before, after) in zip(input.shape, pairs, strict=True)])
-    for size in shape:
-        require(required(ge(size, 0)), "S007", "pad: a size would be negative", input=input, pad=pad)
     return TensorType(shape, input.dtype, input.device)
 
 
@@ -196,7 +200,7 @@ def constant_pad_nd_lower(at: At, input: Operand, pad: Shape, value: float) -> S
     pairs = _pad_pairs(len(at), pad)
     places = tuple([axis - before for axis, (before, _) in zip(at, pairs, strict=True)])
     conditions = [item for place, size in zip(places, input.shape, strict=True) for item in within(place, size)]
-    return guarded(conditions, input[places], constant(value, input.dtype))
+    return guarded(conditions, input[places], constant(value if input.dtype.holds(value) else 0, input.dtype))
 
 
 @constant_pad_nd.vjp

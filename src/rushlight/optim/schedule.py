@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, cast
 
+from rushlight.eager.arguments import integer
 from rushlight.eager.boundary import Constructed
 from rushlight.eager.tensor import Tensor
 from rushlight.optim.optimizer import Optimizer
@@ -151,7 +152,7 @@ class MultiStepLR(LRScheduler):
     def __init__(
         self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1, last_epoch: int = -1
     ) -> None:
-        self.milestones = Counter(list(milestones))
+        self.milestones = Counter([integer(item) for item in list(milestones)])
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)
 

@@ -12,6 +12,7 @@ from rushlight.eager.execution.operands import NUMBER_FORMS, number_class
 from rushlight.eager.handle import META, Handle, Version
 from rushlight.eager.symbols import SymFloat, SymInt
 from rushlight.ir.value import SYNTAX
+from rushlight.support.errors import require
 from rushlight.sym import SizeExpr
 
 _OPERANDS = (Handle, SymInt, SymFloat, SizeExpr, complex, np.generic)  # beside ints and floats
@@ -154,6 +155,7 @@ class TracedNumber(Handle):
         return int(self._fixed())
 
     def __index__(self) -> int:
+        require(self.is_integer, "A001", "a whole number is expected", value=self.value)
         return operator.index(self._fixed())
 
     def __float__(self) -> float:

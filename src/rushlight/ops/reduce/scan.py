@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from rushlight.ir.dtype import DType, compute_dtype
+from rushlight.ir.dtype import DType, compute_dtype, float32, float64
 from rushlight.ir.loops import Operand
 from rushlight.ir.scalar import SEQUENTIAL, Scalar, cast, reduce
 from rushlight.ir.type import TensorType
 from rushlight.ir.value import Value
-from rushlight.ops.dims import Array, At, compute_array, convert, normal, replaced, wrap_dim
+from rushlight.ops.dims import Array, At, convert, normal, replaced, wrap_dim
 from rushlight.ops.join import flip
 from rushlight.ops.pointwise.comparison import eq
 from rushlight.ops.pointwise.definition import array_type
@@ -41,19 +41,25 @@ def _prefix_meta(input: TensorType, dim: int, dtype: DType | None, op: str) -> T
     return TensorType(input.shape, dtype or promote_sum(input.dtype), input.device)
 
 
+def _running_dtype(found: DType) -> DType:
+    """What a result of float32 is folded in: a chain of a million terms would lose four of its digits in float32."""
+    return float64 if found is float32 else compute_dtype(found)
+
+
 def _prefix_lower(kind: str, at: At, input: Operand, dim: int, dtype: DType | None) -> Scalar:
     found = dtype or promote_sum(input.dtype)
     if not at:
         return cast(input[()], found)
     place = wrap_dim(dim, len(at), "cumsum")
     k = axis_symbol(at[place] + 1, "k")
-    body = cast(cast(input[replaced(at, place, k)], found), compute_dtype(found))
+    body = cast(cast(input[replaced(at, place, k)], found), _running_dtype(found))
     return cast(reduce(kind, (k,), body, SEQUENTIAL), found)
 
 
 def _prefix_ref(function: Any, input: Array, dim: int, dtype: DType | None) -> Array:
-    found = (dtype or promote_sum(array_type(input).dtype)).numpy
-    return function(compute_array(input.astype(found)), dim if input.ndim else None).astype(found).reshape(input.shape)
+    found = dtype or promote_sum(array_type(input).dtype)
+    wide = input.astype(found.numpy).astype(_running_dtype(found).numpy)
+    return function(wide, dim if input.ndim else None).astype(found.numpy).reshape(input.shape)
 
 
 @cumsum.meta
