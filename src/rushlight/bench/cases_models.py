@@ -70,7 +70,7 @@ def norm_weights(rng: np.random.Generator, name: str, width: int) -> Inputs:
 
 
 def gpt_step(name: str, model: Transformer, batch: int, length: int, rate: float) -> Case:
-    """A training step: loss, gradients, their norm clipped, AdamW. What is returned is the loss and the norm."""
+    """A training step: loss, gradients, clipping by norm, AdamW. It returns the loss and the norm."""
     return Case(
         name,
         "models",
@@ -100,7 +100,7 @@ def gpt_forward(name: str, model: Transformer, length: int) -> Case:
 
 
 def gpt_lengths(name: str, model: Transformer, lengths: Sequence[int], times: int) -> Case:
-    """Logits of the last token of a prompt of each length, so many times one after the other."""
+    """Logits of the last token of a prompt of each length, each `times` times in a row."""
     return Case(
         name,
         "lengths",
@@ -114,7 +114,7 @@ def gpt_lengths(name: str, model: Transformer, lengths: Sequence[int], times: in
 
 
 def gpt_decode(name: str, model: Transformer, cached: int) -> Case:
-    """Logits of one token after `cached` ones whose keys and values are there; its own are returned."""
+    """Logits of one token after `cached` ones, and its own keys and values."""
     shape = (model.layers, 1, model.heads, cached, model.width // model.heads)
     return Case(
         name,
@@ -133,7 +133,7 @@ def gpt_decode(name: str, model: Transformer, cached: int) -> Case:
 
 
 def mlp_step(sizes: tuple[int, int, int], batch: int, rate: float) -> Case:
-    """A training step of two layers with stochastic gradient descent. What is returned is the loss."""
+    """A training step of two layers with stochastic gradient descent. It returns the loss."""
     inner, hidden, classes = sizes
 
     def make(rng: np.random.Generator) -> Inputs:

@@ -159,7 +159,10 @@ def sum_rows(rows: int, columns: int) -> Case:
 
 
 def convolution(channels: int, size: int, groups: int = 1) -> Case:
-    """A 3x3 convolution, padding 1, batch 1, as many channels out as in. "depthwise" has a group for each channel."""
+    """A 3x3 convolution, padding 1, batch 1, equal channels in and out.
+
+    "depthwise" has a group for each channel.
+    """
     kind = "" if groups == 1 else "-depthwise" if groups == channels else f"-groups-{groups}"
     deep = channels // groups
     return Case(

@@ -1,4 +1,4 @@
-"""Calls on next to nothing: what is measured is the way to the kernel and back."""
+"""Calls on tiny tensors: they measure the overhead of a call, not its kernel."""
 
 from __future__ import annotations
 

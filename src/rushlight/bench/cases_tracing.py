@@ -1,4 +1,4 @@
-"""Programs with many sizes that only values tell: what is measured is how long it takes to trace them."""
+"""Programs with many data-dependent sizes: they measure the time of tracing."""
 
 from __future__ import annotations
 

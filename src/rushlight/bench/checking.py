@@ -1,4 +1,4 @@
-"""Is what a contestant computed right? Its results are compared with numpy's in float64 before any time is taken."""
+"""Checks of contestants' results: they are compared with numpy's in float64 before any time is taken."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def numpy_work(case: Case, inputs: Inputs) -> Work:
 
 
 def flat(result: object) -> list[Array]:
-    """The arrays of a result: one, or nested lists of them."""
+    """The arrays of a result, which is an array or nested lists of arrays."""
     if isinstance(result, list | tuple):
         return [array for one in result for array in flat(one)]
     return [np.asarray(result)]

@@ -1,4 +1,4 @@
-"""Who is measured: a process for each contestant, in whichever interpreter has the framework, asked over pipes."""
+"""Contestants: a process each, in an interpreter that has the framework, driven over pipes."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Field(NamedTuple):
 
 
 def find(pythons: Sequence[Path], wanted: Sequence[str] | None) -> Field:
-    """Who can be measured: the first interpreter that has a framework is the one that is used."""
+    """The contestants that can run; each uses the first interpreter that has its framework."""
     names = [kind.name for kind in KINDS]
     for name in wanted or ():
         if name not in names:
@@ -87,7 +87,7 @@ def find(pythons: Sequence[Path], wanted: Sequence[str] | None) -> Field:
 
 
 class Contestant:
-    """A worker, started when it is first asked and again after it has died. What it prints goes to `folder`."""
+    """A worker, started when it is first asked and again after it has died. Its output goes to `folder`."""
 
     def __init__(self, kind: Kind, python: str, threads: int, limit: float, folder: Path) -> None:
         self.kind = kind

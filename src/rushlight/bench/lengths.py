@@ -1,4 +1,4 @@
-"""What many sizes of an input cost: the first call of each, and later ones, in a process for each contestant."""
+"""The cost of many input sizes: the first call of each and later ones, in a process for each contestant."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def measure_lengths(
 
 
 def first_and_later(seconds: Sequence[float], times: int) -> tuple[float, float]:
-    """The sum over all sizes of the first call, and that of the median of those right after it."""
+    """The sums over all sizes of the first call's seconds, and of the median of the calls right after it."""
     turns = [seconds[start : start + times] for start in range(0, len(seconds), times)]
     return sum([turn[0] for turn in turns]), sum([statistics.median(turn[1:]) for turn in turns])
 

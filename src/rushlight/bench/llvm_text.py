@@ -1,4 +1,4 @@
-"""What a module of LLVM text computes, without its names and numbers: two that do the same are equal line by line.
+"""LLVM text in a normal form without names and numbers: modules that compute the same are equal by line.
 
 In kernels and tables only names are replaced. The entry point, whose asserts differ with what is guarded before the
 call, is written anew: without asserts, each value once, just before its first use.
@@ -74,7 +74,7 @@ def _renamed(lines: Sequence[str]) -> Iterator[str]:
 
 
 def _without_asserts(lines: Sequence[str]) -> tuple[list[str], int]:
-    """The lines without the branches to asserts' returns, without these, and the number of them."""
+    """The lines without asserts (branches and their returns), and the number of asserts."""
     failing = {
         f"%{label[1]}": int(leaves[1]) >= FIRST_ASSERT
         for line, after in itertools.pairwise(lines)
@@ -97,7 +97,7 @@ def _without_asserts(lines: Sequence[str]) -> tuple[list[str], int]:
 
 
 class Rewriting:
-    """A function's lines in a form that depends on what they compute alone: pure values where they are first used."""
+    """A function's lines in a normal form: each pure value stands just before its first use."""
 
     def __init__(self, lines: Sequence[str]) -> None:
         self._lines = lines
@@ -123,7 +123,7 @@ class Rewriting:
         return self._names.setdefault(local, f"%{len(self._names)}")
 
     def _need(self, local: str) -> None:
-        """Writes a pure value, after those it is made of."""
+        """Writes a pure value, after its operands."""
         stack = [local]
         while stack:
             one = stack[-1]

@@ -1,7 +1,7 @@
-"""Does a size that nobody knows cost anything? Each small model with backed, unbacked and constant sizes.
+"""The cost of unknown sizes: each small model with backed, unbacked and constant sizes.
 
-The code for backed and for unbacked sizes is to be the same but for names, and asserts where there are guards. The
-artifact for all sizes is timed beside one for the example's sizes alone.
+The code for backed and for unbacked sizes must be equal except for names, and asserts in place of guards. The artifact
+for all sizes is timed beside one for the example's sizes alone.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ PRESETS: Mapping[str, Mapping[str, tuple[int, ...]]] = {
 
 
 class Code(NamedTuple):
-    """What two compilations have in common: the first difference as lines of text, if any; and their asserts."""
+    """Two compilations compared: the first difference as lines of text, if any, and the numbers of asserts."""
 
     functions: int
     difference: tuple[str, ...]
@@ -69,7 +69,7 @@ class Times(NamedTuple):
 
 
 class Parity(NamedTuple):
-    """What was found for a model. `graphs` were made for the example's sizes, the least ones, and two others."""
+    """The findings for a model. `graphs` counts those for the example's sizes, the least ones, and two others."""
 
     model: str
     code: Code
@@ -84,7 +84,7 @@ class Parity(NamedTuple):
 
 
 class Artifact:
-    """A compiled model and its inputs, as somebody who can be asked for samples."""
+    """A compiled model and its inputs as an entrant that gives samples."""
 
     def __init__(self, name: str, work: Work) -> None:
         self.name = name
@@ -121,7 +121,7 @@ class Compiled:
         return made
 
     def __call__(self, inputs: Sequence[object]) -> object:
-        """What the model gives, compiled."""
+        """The compiled model's result."""
         with rl.no_grad():
             return self._compiled(*inputs)
 

@@ -1,6 +1,6 @@
-"""What the processor could do at most: fused multiply-adds that never leave the registers, measured in the same run.
+"""The processor's peak: fused multiply-adds that never leave the registers, measured in the same run.
 
-This is the one benchmark that is written in LLVM's words and not in ours: a ceiling must not depend on what it is for.
+This is the one benchmark in LLVM text: a ceiling must not depend on the compiler that is measured against it.
 """
 
 from __future__ import annotations

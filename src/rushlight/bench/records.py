@@ -1,4 +1,4 @@
-"""What a benchmark is: inputs, what to do with them, and how much that computes and moves."""
+"""Benchmark cases: inputs, a program, and the operations and bytes of one call."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ TOLERANCES: dict[str, float] = {"float32": 1e-4, "bfloat16": 1e-2, "int8": 0.0}
 class Case:
     """One thing to measure.
 
-    `program` names what each framework has under that name in its table of programs; `make` draws the inputs, which
-    are the same for all; floating inputs are handed over in `dtype`. `flops` and `bytes` are those of one call, with
-    each operand and result moved once. A program with state is checked by the results of its first `calls` calls.
-    `tolerance` is the largest difference allowed, as a share of the largest value expected, where the dtype's is not.
-    Where first calls are measured, `later` ones are timed after them.
+    `program` is a name in each framework's table of programs. `make` draws the inputs, the same for all frameworks;
+    floating inputs are passed in `dtype`. `flops` and `bytes` are per call, with each operand and result moved once. A
+    program with state is checked by the results of its first `calls` calls. `tolerance`, by default that of the dtype,
+    is the largest difference allowed as a share of the largest value expected. Where first calls are measured, `later`
+    more calls are timed after them.
     """
 
     name: str
@@ -52,7 +52,7 @@ class Case:
         return TOLERANCES[self.dtype] if self.tolerance is None else self.tolerance
 
     def inputs(self) -> Inputs:
-        """The arrays that every contestant gets: float32 ones are rounded to what `dtype` can represent."""
+        """The arrays that every contestant gets; float32 arrays are rounded to values of `dtype`."""
         made = self.make(np.random.default_rng(SEED))
         return {name: rounded(value) if self.dtype == "bfloat16" else value for name, value in made.items()}
 

@@ -1,4 +1,4 @@
-"""What a run found, as a record of plain values: it is what the JSON file has, and all that reports look at."""
+"""A run's results as a record of plain values: the JSON file's content, and the only input of reports."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CEILING_SECONDS = 0.01  # that a sample of a ceiling takes, about
 
 
 class Ceiling:
-    """What the machine could do at most: it takes turns with the contestants, and does a case's work and no more.
+    """A limit of the machine. It takes turns with the contestants, on the amount of a case's work.
 
     `rate(amount)` is in thousands of millions a second, of operations or bytes.
     """
@@ -65,7 +65,7 @@ def measure(
     budget: float,
     say: Callable[[str], None],
 ) -> Record:
-    """Prepares and checks everyone, then times those whose results are right, in turns with the ceilings."""
+    """Prepares and checks all contestants, then times the correct ones in turns with the ceilings."""
     say(f"{case.name}:")
     inputs = case.inputs()
     about = {name: f"{value.dtype}{list(value.shape)}" for name, value in inputs.items()}
@@ -97,7 +97,7 @@ def store(path: Path, arrays: Mapping[str, Array]) -> None:
 def to_record(
     case: Case, about: Mapping[str, str], entries: Mapping[str, Record], seconds: Mapping[str, Sequence[float]]
 ) -> Record:
-    """A case's results: medians, rates, the ratios of our times to those of others, and our shares of the ceilings."""
+    """A case's results: medians, rates, the ratios of our times to the peers', our shares of the ceilings."""
     shares: dict[str, float] = {}
     if "rushlight" in seconds:
         shares = {name: ratio(seconds[name], seconds["rushlight"]) for name in Ceilings._fields if name in seconds}

@@ -23,7 +23,7 @@ SHORT = 0.1  # seconds: shorter calls are called again before their time is esti
 
 
 class Absent(Exception):
-    """The framework cannot do this, or nobody has written it for the framework."""
+    """The framework cannot do this, or there is no program for it."""
 
 
 class Host(Protocol):
@@ -36,7 +36,7 @@ class Host(Protocol):
         ...
 
     def arrays(self, result: object) -> list[Array]:
-        """What a call returned, in numpy's arrays."""
+        """A call's results as numpy arrays."""
         ...
 
 
@@ -74,7 +74,7 @@ class Server:
         return caught.answer
 
     def hello(self) -> Record:
-        """Who this is."""
+        """The framework's version."""
         return {"version": self.host.version}
 
     def prepare(self, case: str, folder: str) -> Record:
@@ -94,7 +94,7 @@ class Server:
         return {**answer, "call_s": estimate(work)}
 
     def sample(self, repeat: int, warm: bool) -> Record:
-        """Seconds of one call, as the mean of `repeat` calls; where `warm`, after one that is not timed."""
+        """Seconds of one call, as the mean of `repeat` calls; if `warm`, after an untimed call."""
         assert self.work is not None
         if warm:
             self.work()

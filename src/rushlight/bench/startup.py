@@ -57,7 +57,7 @@ def measure_starts(
 
 
 def begin(kind: Kind, python: str, case: Case, entry: Record, folder: str, threads: int, limit: float) -> Record:
-    """One run in each state of the cache, added to the entry; the answer of one that failed."""
+    """Add one run in each state of the cache to the entry; return the answer of a failed run."""
     with tempfile.TemporaryDirectory(prefix="rushlight-bench-cache-") as cache:
         for state in STATES:
             place = f"{cache}/{'off' if state == 'off' else 'on'}"
@@ -79,7 +79,7 @@ def begin(kind: Kind, python: str, case: Case, entry: Record, folder: str, threa
 
 
 def first_call(line: list[str], limit: float) -> Record:
-    """Runs a worker for one call. Processor seconds are those of all its processes, without those before its clock."""
+    """Runs a worker for one call. Processor seconds count all its processes from the start of its clock."""
     before = processor_seconds()
     try:
         done = subprocess.run(

@@ -1,4 +1,4 @@
-"""Samples of time, taken in turns so that what else the machine does falls on all contestants alike."""
+"""Samples of time, taken in turns so that other load on the machine affects all contestants alike."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FEWEST_ROUNDS = 3
 
 
 class Entrant(Protocol):
-    """Somebody who can be asked for samples."""
+    """A contestant or ceiling that answers questions."""
 
     name: str
 
@@ -28,7 +28,7 @@ class Entrant(Protocol):
 
 
 class Turn(NamedTuple):
-    """Somebody ready for a case, and the seconds that a call takes, about."""
+    """An entrant ready for a case, and the approximate seconds of a call."""
 
     entrant: Entrant
     call_s: float
@@ -77,7 +77,7 @@ def take_turns(turns: Sequence[Turn], rounds: int) -> tuple[dict[str, list[float
 
 
 class Spread(NamedTuple):
-    """The middle of samples, and where a tenth of them lies below and above."""
+    """The median of samples, and their 10th and 90th percentiles."""
 
     median: float
     low: float

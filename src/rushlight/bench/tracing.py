@@ -76,7 +76,7 @@ def exponent(counts: Sequence[int], seconds: Sequence[float]) -> float:
 
 
 def as_table(found: Sequence[Runs]) -> Table:
-    """Medians: of a whole call on the clock and of the processor's, and what of the latter was tracing."""
+    """Medians of a call's seconds on the clock and of the processor, and the part spent tracing."""
     rows = [["program", "sizes", "call", "cpu", "tracing", "of ours"]]
     ours = next((one.stages()["capture"] / 1e3 for one in found if one.kind is OURS and one.answers), None)
     notes: list[str] = []

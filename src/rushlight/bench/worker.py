@@ -71,7 +71,7 @@ HOSTS: dict[str, Callable[[], ModuleType]] = {
 
 
 def import_framework(name: str) -> None:
-    """The framework, and under Rushlight's name what our programs need."""
+    """Imports the framework, and gives our programs its API under Rushlight's name."""
     del sys.path[0]  # this script's folder: its modules are not top-level ones
     if name == "rushlight":
         sys.path.insert(0, str(PACKAGE.parent))
@@ -81,7 +81,7 @@ def import_framework(name: str) -> None:
 
 
 def keep_processors(count: int) -> None:
-    """Leaves this process `count` of its processors: what every library takes as the number of threads."""
+    """Leaves this process `count` processors: every library takes their number as its number of threads."""
     if sys.platform == "linux":
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:count])
 
@@ -100,7 +100,7 @@ def first_call(framework: str, mode: str, threads: int, case: str, folder: str) 
 
 
 def end_with_the_harness() -> None:
-    """Ends this process when nobody is left to ask: its work would disturb what is measured next."""
+    """Ends this process when the harness is gone: its work would disturb the next measurement."""
     if hasattr(select, "poll"):
         gone = select.poll()
         gone.register(sys.stdin.fileno(), 0)  # the end of the pipe is told without being asked for
@@ -109,7 +109,7 @@ def end_with_the_harness() -> None:
 
 
 def main() -> None:
-    """Serves a framework, or lists those that are here."""
+    """Serves a framework, or lists the frameworks of this interpreter."""
     if len(sys.argv) == 1:
         sys.stdout.write(json.dumps(found()) + "\n")
         return

@@ -10,7 +10,7 @@ from rushlight.bench.serving import Absent
 
 
 class Jax:
-    """It takes as many threads as this process has processors."""
+    """JAX uses one thread for each of this process's processors."""
 
     def __init__(self) -> None:
         self.version: str = jax.__version__

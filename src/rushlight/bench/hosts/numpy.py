@@ -11,7 +11,7 @@ from rushlight.bench.serving import Absent
 
 
 class Numpy:
-    """It has no threads of its own: its matrix library has as many as there are processors."""
+    """numpy has no threads of its own; its matrix library uses one for each processor."""
 
     version = np.__version__
 

@@ -43,7 +43,7 @@ class OnnxRuntime:
         self.options.inter_op_num_threads = 1
 
     def prepare(self, case: Case, inputs: Inputs) -> Work:
-        """See `Host`. What a model calls its weights become constants of the graph."""
+        """See `Host`. A model's weights become constants of the graph."""
         if case.dtype == "bfloat16":
             raise Absent("ONNX Runtime has no bfloat16 on the CPU")
         if case.program in onnx_models.MODELS:

@@ -25,7 +25,7 @@ def as_is(function: Function) -> Function:
 
 
 def make_modes(framework: str, mode: str) -> Modes:
-    """What to compile."""
+    """The functions that a mode compiles."""
     if mode == "eager":
         return Modes(as_is, as_is, as_is, as_is, as_is)
     if mode == "traced":
@@ -38,7 +38,7 @@ def make_modes(framework: str, mode: str) -> Modes:
 
 
 def traced(framework: str) -> Function:
-    """What traces functions, after it has traced one: what it loads first is loaded."""
+    """Return the function that traces functions. It has traced one before, so that its modules are loaded."""
     trace = functools.partial(rl.compile, backend="reference") if framework == "rushlight" else exported
     trace(lambda x: x + 1)(rl.ones(2))
     return trace

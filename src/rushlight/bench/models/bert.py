@@ -54,7 +54,7 @@ class Bert(nn.Module):
 
 
 def inputs(batch: int, length: int, seed: int = 0) -> tuple[rl.Tensor, ...]:
-    """Tokens, each row's number of them at random, and where the second sentence is."""
+    """Tokens in random numbers for each row, their mask, and the types that mark the second sentence."""
     rng = np.random.default_rng(seed)
     counts = rng.integers(1, length + 1, (batch, 1))
     mask = (np.arange(length) < counts).astype(np.int64)

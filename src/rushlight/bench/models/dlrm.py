@@ -35,7 +35,7 @@ class DLRM(nn.Module):
 
 
 def inputs(batch: int, first: int, second: int, third: int, seed: int = 0) -> tuple[rl.Tensor, ...]:
-    """Numbers; bags that share `first`, `second` and `third` categories among them, some of them empty."""
+    """Numbers, and bags of `first`, `second` and `third` categories in all; some bags are empty."""
     rng = np.random.default_rng(seed)
     numbers = rng.standard_normal((batch, NUMBERS), dtype=np.float32)
     counts = (first, second, third)

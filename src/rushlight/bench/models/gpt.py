@@ -1,4 +1,4 @@
-"""A decoder: the demo's GPT over bytes, two layers of it."""
+"""A decoder: the demo's GPT over bytes with two layers."""
 
 from __future__ import annotations
 

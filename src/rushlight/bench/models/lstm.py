@@ -13,7 +13,7 @@ VOCABULARY = 1000
 
 
 class LanguageModel(nn.Module):
-    """Tokens to logits of the next ones."""
+    """Tokens to logits of the next tokens."""
 
     def __init__(self, width: int = 128) -> None:
         super().__init__()

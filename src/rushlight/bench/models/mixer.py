@@ -43,7 +43,7 @@ class Mixing(nn.Module):
 
 
 class Mixer(nn.Module):
-    """Patches of an image, averaged to as many places as the weights are for, to logits."""
+    """Patches of an image, averaged to a fixed grid, to logits."""
 
     def __init__(self, grid: int = 8, width: int = 128, layers: int = 4) -> None:
         super().__init__()

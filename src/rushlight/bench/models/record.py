@@ -1,4 +1,4 @@
-"""What a small model is to those who compile it: how it is made, what it takes, and which sizes that may have."""
+"""The record of a small model: its maker, its inputs, and the ranges of their sizes."""
 
 from __future__ import annotations
 

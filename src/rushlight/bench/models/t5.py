@@ -15,9 +15,9 @@ VOCABULARY = 1000
 
 
 def bucket(distance: rl.Tensor, both: bool, buckets: int, farthest: int) -> rl.Tensor:
-    """The number of a distance's bucket: near ones have one each, far ones share by their logarithm.
+    """The number of a distance's bucket: near distances have one each, far ones share by their logarithm.
 
-    `both` keeps half of the buckets for what lies ahead; else that is all in the first.
+    `both` keeps half of the buckets for positions ahead; otherwise these are all in the first.
     """
     found = rl.zeros_like(distance)
     if both:
@@ -44,7 +44,7 @@ class Distances(nn.Module):
         self.bias = nn.Embedding(buckets, heads)
 
     def forward(self, length: int) -> rl.Tensor:
-        """[1, heads, length, length]; what lies ahead is -inf unless both directions are looked at."""
+        """[1, heads, length, length]; positions ahead are -inf unless `both`."""
         places = rl.arange(length)
         distance = places[None, :] - places[:, None]
         found = self.bias(bucket(distance, self.both, self.buckets, self.farthest)).permute(2, 0, 1)[None]

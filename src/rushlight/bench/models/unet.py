@@ -22,7 +22,10 @@ class Twice(nn.Sequential):
 
 
 class UNet(nn.Module):
-    """Images halved twice and brought back beside what they were: once learned, once by interpolation."""
+    """Images are halved twice and enlarged twice, with skip connections.
+
+    One enlargement is learned, the other interpolates.
+    """
 
     def __init__(self, width: int = 16) -> None:
         super().__init__()

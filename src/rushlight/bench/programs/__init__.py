@@ -1,1 +1,1 @@
-"""The cases' programs, written for each framework. A table for each: the program's name, and what prepares it."""
+"""The cases' programs, written for each framework. Each has a table from names to functions that prepare them."""

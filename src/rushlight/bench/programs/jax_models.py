@@ -35,7 +35,7 @@ def split(weights: Arrays, name: str, x: JaxArray, heads: int) -> Sequence[JaxAr
 
 
 def added(weights: Arrays, name: str, x: JaxArray, seen: JaxArray, gelu: str) -> JaxArray:
-    """What attention has seen, and then the MLP's result, added to x."""
+    """x plus the projected attention, plus the MLP of that."""
     x = x + linear(weights, f"{name}.project", seen.reshape(x.shape))
     wide = linear(weights, f"{name}.widen", norm(weights, f"{name}.norm2", x))
     return x + linear(weights, f"{name}.narrow", jax.nn.gelu(wide, approximate=gelu == "tanh"))

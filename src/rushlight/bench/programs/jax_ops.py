@@ -82,7 +82,7 @@ def sum_rows(x: JaxArray) -> JaxArray:
 
 
 def convolution(x: JaxArray, w: JaxArray, stride: int = 1) -> JaxArray:
-    """With a border that keeps the size, in as many groups as the weights say."""
+    """A convolution that pads to the same size; the weights' shape gives the number of groups."""
     border = (w.shape[-1] // 2,) * 2
     groups = x.shape[1] // w.shape[1]
     return jax.lax.conv_general_dilated(x, w, (stride, stride), (border, border), feature_group_count=groups)

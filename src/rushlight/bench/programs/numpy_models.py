@@ -1,7 +1,7 @@
 """Models in numpy, for whatever dtype the inputs have, with their derivatives written out.
 
-A layer returns its result, and a function from the result's gradient to that of its input; what that function learns
-of parameters on the way goes into a dict.
+A layer returns its result, and a function from the result's gradient to the input's gradient, which puts the gradients
+of parameters into a dict.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def split_heads(x: Array, parts: int, heads: int) -> Array:
 
 
 def join_heads(x: Array) -> Array:
-    """What `split_heads` did, undone."""
+    """The inverse of `split_heads`."""
     parts, batch, heads, length, width = x.shape
     return x.transpose(1, 3, 0, 2, 4).reshape(batch, length, parts * heads * width)
 
@@ -126,7 +126,7 @@ def blocks_of(weights: Inputs) -> list[str]:
 
 
 def gpt(weights: Inputs, tokens: Array, heads: int, curve: str) -> tuple[Array, Callable[[Array], Inputs]]:
-    """Logits, and a function from their gradient to those of all parameters."""
+    """Logits, and a function from their gradient to the gradients of all parameters."""
     token, position = weights["token.weight"], weights["position.weight"]
     x = token[tokens] + position[: tokens.shape[1]]
     backs: list[Back] = []
@@ -164,7 +164,7 @@ def forward_alone(inputs: Inputs, heads: int, curve: str) -> Array:
 
 
 def gpt_decode(inputs: Inputs, heads: int, gelu: str) -> Work:
-    """Logits of one token after those whose keys and values are there, and its own keys and values."""
+    """Logits of one token after cached ones, and its own keys and values."""
     bend = GELUS[gelu][0]
 
     def decode() -> tuple[Array, ...]:

@@ -1,4 +1,4 @@
-"""Operators in numpy, for whatever dtype the inputs have: in float64 they are what everyone is checked against."""
+"""Operators in numpy, in the inputs' dtype; in float64 they are the reference for all contestants."""
 
 from __future__ import annotations
 

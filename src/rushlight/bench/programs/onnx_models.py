@@ -40,7 +40,7 @@ class Weights:
         return [drawing.call("Transpose", drawing.call("Reshape", one, shape), perm=[0, 2, 1, 3]) for one in parts]
 
     def added(self, name: str, x: str, seen: str, gelu: str) -> str:
-        """What attention has seen, and then the MLP's result, added to x."""
+        """x plus the projected attention, plus the MLP of that."""
         drawing = self.drawing
         joined = drawing.call("Reshape", drawing.call("Transpose", seen, perm=[0, 2, 1, 3]), drawing.integers(0, 0, -1))
         x = drawing.call("Add", x, self.linear(f"{name}.project", joined))

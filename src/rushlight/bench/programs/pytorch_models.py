@@ -37,7 +37,7 @@ class Block(nn.Module):
         return self.add(x, F.scaled_dot_product_attention(query, key, value, is_causal=True))
 
     def decode(self, x: rl.Tensor, keys: rl.Tensor, values: rl.Tensor) -> tuple[rl.Tensor, rl.Tensor, rl.Tensor]:
-        """One position [batch, 1, width] after those whose keys and values are given; with its own."""
+        """One position [batch, 1, width] after the cached ones; its own key and value too."""
         query, key, value = self.split(x)
         keys, values = rl.cat([keys, key], -2), rl.cat([values, value], -2)
         return self.add(x, F.scaled_dot_product_attention(query, keys, values)), key, value
@@ -49,7 +49,7 @@ class Block(nn.Module):
         return split.permute(2, 0, 3, 1, 4).unbind(0)
 
     def add(self, x: rl.Tensor, seen: rl.Tensor) -> rl.Tensor:
-        """What attention has seen, and then the MLP's result, added to x."""
+        """x plus the projected attention, plus the MLP of that."""
         x = x + self.project(seen.transpose(1, 2).reshape(x.shape))
         return x + self.narrow(F.gelu(self.widen(self.norm2(x)), approximate="tanh"))
 
@@ -123,7 +123,7 @@ def gpt_forward(modes: Modes, tensors: Tensors, heads: int, gelu: str) -> Work:
 
 
 def gpt_lengths(modes: Modes, tensors: Tensors, heads: int, gelu: str, lengths: Sequence[int], times: int) -> Work:
-    """Logits of the last token of a prompt: each length so many times before the next one."""
+    """Logits of the last token of a prompt; each length runs `times` times before the next one."""
     model = make_gpt(tensors, heads, gelu).eval()
     function, tokens = without_gradients(modes.open(model)), tensors["tokens"]
     turns = itertools.cycle([tokens[:, :length].clone() for length in lengths for _ in range(times)])

@@ -77,7 +77,7 @@ def sum_rows(x: rl.Tensor) -> rl.Tensor:
 
 
 def convolution(x: rl.Tensor, w: rl.Tensor) -> rl.Tensor:
-    """3x3 with a border of one, in as many groups as the weights say."""
+    """3x3 with a border of one; the weights' shape gives the number of groups."""
     return F.conv2d(x, w, padding=1, groups=x.shape[1] // w.shape[1])
 
 

@@ -54,7 +54,7 @@ def chart(case: Record) -> str:
 
 
 def bar(name: str, entry: Record, top: int, longest: float) -> Iterator[str]:
-    """A contestant's name, bar and time, or what became of it."""
+    """A contestant's name, bar and time, or its status."""
     baseline, middle = top + BAR - 1, top + (BAR + 2) / 2
     yield f'<text x="{LABELS - 6}" y="{baseline}" text-anchor="end">{escape(name)}</text>'
     if "median_s" not in entry:

@@ -1,4 +1,4 @@
-"""A run as a table: a row for each case, a column for each contestant, and notes on who has no number."""
+"""A run as a table: a row for each case, a column for each contestant, and notes on missing numbers."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def cell(entry: Record, notes: Notes) -> str:
 
 
 def contestants(record: Record) -> list[str]:
-    """The names of those who were measured, in their order."""
+    """The contestants' names, in their order."""
     return list(record["contestants"])
 
 
@@ -99,7 +99,7 @@ def starts_table(record: Record) -> Table:
 
 
 def start_cell(entry: Record, state: str, notes: Notes) -> str:
-    """Seconds, and those of the processor; or why there are none."""
+    """Seconds on the clock and of the processor, or the reason for their absence."""
     if entry["status"] != "ready":
         return cell(entry, notes)
     times = entry["states"].get(state)
@@ -110,12 +110,12 @@ def start_cell(entry: Record, state: str, notes: Notes) -> str:
 
 
 def missing(record: Record) -> list[str]:
-    """Who is not there at all, and why."""
+    """The missing contestants, and why they are missing."""
     return [f"{name} was not measured: {reason}" for name, reason in record["missing"].items()]
 
 
 def machine_line(record: Record) -> str:
-    """Where and with what this was measured."""
+    """The machine and the versions of a run."""
     machine = record["machine"]
     versions = ", ".join([f"{name} {one['version']}" for name, one in record["contestants"].items() if one["version"]])
     ceilings = record.get("ceilings")
