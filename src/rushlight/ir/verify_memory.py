@@ -423,7 +423,7 @@ def _overlaps_in_scratch(plan: Plan, strict: bool) -> list[Undecided]:
 
 
 def _row_block_overlaps(kernel: RowBlockKernel) -> Iterator[tuple[Buffer, str]]:
-    """The values of a row block that may overlap, and the reasons, for the largest sizes that it may have."""
+    """The values of a row block that may overlap at its largest sizes, and the reasons."""
     spans: dict[Buffer, tuple[int, int]] = {}
     for step, launch in enumerate(kernel.launches):
         for buffer in launch.buffers:

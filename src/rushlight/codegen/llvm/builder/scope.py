@@ -256,31 +256,31 @@ class Context:
 
     def base(self, buffer: Buffer) -> str:
         """The address of a buffer's first element."""
-        known = self.entry.sizes.get(buffer)
-        if known is None:
+        address = self.entry.sizes.get(buffer)
+        if address is None:
             if buffer in self.kernel.buffers:
                 at = self.argument(self.kernel.buffers.index(buffer))
-                known = self.entry.let(f"load ptr, ptr {at}, align 8")
+                address = self.entry.let(f"load ptr, ptr {at}, align 8")
             elif buffer.scope == "local":
                 elements = 1
                 for size in buffer.type.shape:
                     assert isinstance(size, int), f"local buffer {buffer.name} has no fixed size"
                     elements *= size
-                known = self.allocate("i8", max(elements, 1) * buffer.type.dtype.itemsize)
+                address = self.allocate("i8", max(elements, 1) * buffer.type.dtype.itemsize)
             else:
                 raise KeyError(f"kernel {self.kernel.name} has no buffer {buffer.name}")
-            self.entry.sizes[buffer] = known
-        return known
+            self.entry.sizes[buffer] = address
+        return address
 
     def size_symbol(self, symbol: SizeExpr) -> str:
         """The value of a size that is an argument of the kernel."""
-        known = self.entry.sizes.get(symbol)
-        if known is None:
+        text = self.entry.sizes.get(symbol)
+        if text is None:
             if symbol not in self.kernel.sizes:
                 raise KeyError(f"kernel {self.kernel.name} has no value for {symbol!r}")
             at = self.argument(len(self.kernel.buffers) + self.kernel.sizes.index(symbol))
-            known = self.entry.sizes[symbol] = self.entry.let(f"load i64, ptr {at}, align 8")
-        return known
+            text = self.entry.sizes[symbol] = self.entry.let(f"load i64, ptr {at}, align 8")
+        return text
 
     def argument(self, index: int) -> str:
         """The address of one 64-bit word of the arguments."""
@@ -293,10 +293,10 @@ def widen(value: Value, shape: Shape) -> str:
         return value.text
     if value.scope is None:
         return shape.splat(value.text)
-    known = value.wide.get(shape.lanes)
-    if known is None:
-        known = value.wide[shape.lanes] = splat(value.scope, shape.type, shape.scalar, value.text, shape.lanes)
-    return known
+    text = value.wide.get(shape.lanes)
+    if text is None:
+        text = value.wide[shape.lanes] = splat(value.scope, shape.type, shape.scalar, value.text, shape.lanes)
+    return text
 
 
 def splat(scope: Scope, vector: str, scalar: str, text: str, lanes: int) -> str:

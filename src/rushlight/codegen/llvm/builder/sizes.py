@@ -120,9 +120,9 @@ def atom_text(ctx: Context, atom: SizeExpr, scope: Scope) -> str:
     """The value of a symbol, a floor division, a minimum or a maximum."""
     outer: Scope | None = scope
     while outer is not None:
-        known = outer.sizes.get(atom)
-        if known is not None:
-            return known
+        text = outer.sizes.get(atom)
+        if text is not None:
+            return text
         outer = outer.parent
     if atom.op.name == "symbol":
         return ctx.size_symbol(atom)
@@ -286,10 +286,10 @@ def splat_i64(scope: Scope, text: str, width: int) -> str:
     if text.lstrip("-").isdigit():
         return f"splat (i64 {text})"
     key = (text, width)
-    known = scope.sizes.get(key)
-    if known is None:
-        known = scope.sizes[key] = splat(scope, f"<{width} x i64>", "i64", text, width)
-    return known
+    vector = scope.sizes.get(key)
+    if vector is None:
+        vector = scope.sizes[key] = splat(scope, f"<{width} x i64>", "i64", text, width)
+    return vector
 
 
 def _part_lanes(ctx: Context, part: Part, scope: Scope) -> str:
@@ -313,10 +313,10 @@ def _size_lanes(ctx: Context, size: Size, scope: Scope) -> str:
     if isinstance(size, int):
         return splat_i64(scope, str(size), scope.vector.width)
     key = (size, "lanes")
-    known = scope.sizes.get(key)
-    if known is None:
-        known = scope.sizes[key] = lanes_text(ctx, parts(size), scope)
-    return known
+    text = scope.sizes.get(key)
+    if text is None:
+        text = scope.sizes[key] = lanes_text(ctx, parts(size), scope)
+    return text
 
 
 def _atom_lanes(ctx: Context, atom: SizeExpr, scope: Scope) -> str:
@@ -325,20 +325,20 @@ def _atom_lanes(ctx: Context, atom: SizeExpr, scope: Scope) -> str:
     if atom.op.name == "symbol":
         return lanes_text(ctx, ((1, (atom,)),), scope)
     key = (atom, "lanes")
-    known = scope.sizes.get(key)
-    if known is None:
+    text = scope.sizes.get(key)
+    if text is None:
         divisor = atom.operands[-1]
-        known, *rest = [_size_lanes(ctx, operand, scope) for operand in atom.operands]
+        text, *rest = [_size_lanes(ctx, operand, scope) for operand in atom.operands]
         if atom.op.name == "floordiv" and isinstance(divisor, int) and divisor.bit_count() == 1:
-            known = scope.let(f"ashr <{lanes.width} x i64> {known}, splat (i64 {divisor.bit_length() - 1})")
+            text = scope.let(f"ashr <{lanes.width} x i64> {text}, splat (i64 {divisor.bit_length() - 1})")
         elif atom.op.name == "floordiv":
-            known = _floordiv_lanes(scope, known, rest[0], lanes.width)
+            text = _floordiv_lanes(scope, text, rest[0], lanes.width)
         else:
             vector, name = f"<{lanes.width} x i64>", f"@llvm.s{atom.op.name}.v{lanes.width}i64"
-            for item in rest:
-                known = scope.let(f"call {vector} {name}({vector} {known}, {vector} {item})")
-        scope.sizes[key] = known
-    return known
+            for operand in rest:
+                text = scope.let(f"call {vector} {name}({vector} {text}, {vector} {operand})")
+        scope.sizes[key] = text
+    return text
 
 
 def _floordiv_lanes(scope: Scope, a: str, b: str, width: int) -> str:

@@ -58,7 +58,7 @@ class Fold:
     def step(self, ctx: Context, scope: Scope, mask: Mask | None, shape: Shape, accumulator: str) -> str:
         """The accumulator with the current element folded in."""
         values = shape_of(self.element, shape.lanes)
-        texts = [operand(ctx, item, scope, mask, values) for item in self.term.operands]
+        texts = [operand(ctx, element, scope, mask, values) for element in self.term.operands]
         if len(texts) == 2:
             return arithmetic.fma(scope, shape, texts[0], texts[1], accumulator)
         if self.encoded is not None:

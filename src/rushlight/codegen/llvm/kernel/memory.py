@@ -55,18 +55,18 @@ def locate(
     extra, repeats = affine.extra, affine.repeats
     steps: dict[Scope, list[str]] = {}
     for factor, term in split.data:
-        item = value(ctx, term, scope, mask)
-        if item.lanes > 1:
+        index = value(ctx, term, scope, mask)
+        if index.lanes > 1:
             assert lanes is not None
             repeats = 0
-            text = item.text
+            text = index.text
             vector = vector_type(lanes.width, "i64")
             if factor != 1:
                 text = scope.let(f"mul {vector} {text}, splat (i64 {factor})")
             extra = text if extra is None else scope.let(f"add {vector} {extra}, {text}")
         else:
-            home = item.scope or scope
-            text = item.text if factor == 1 else home.let(f"mul i64 {item.text}, {factor}")
+            home = index.scope or scope
+            text = index.text if factor == 1 else home.let(f"mul i64 {index.text}, {factor}")
             steps.setdefault(home, []).append(text)
     address, base = ctx.base(buffer), affine.base
     bit = cached_bit(ctx, buffer) if spilled else None
@@ -155,8 +155,8 @@ def emit_load(ctx: Context, term: Scalar, scope: Scope, mask: Mask | None) -> Va
     return loaded
 
 
-def _load_key(place: LaneAddresses, mask: Mask | None, moving: bool) -> tuple[object, ...]:
-    return ("load", place.pointer, place.stride, place.extra, None if mask is None else mask.key, moving)
+def _load_key(access: LaneAddresses, mask: Mask | None, moving: bool) -> tuple[object, ...]:
+    return ("load", access.pointer, access.stride, access.extra, None if mask is None else mask.key, moving)
 
 
 def _pin(ctx: Context, buffer: Buffer, scope: Scope, key: tuple[object, ...]) -> None:
@@ -166,14 +166,14 @@ def _pin(ctx: Context, buffer: Buffer, scope: Scope, key: tuple[object, ...]) ->
         scope.pinned[key] = written
 
 
-def _is_strided(place: LaneAddresses, mask: Mask | None) -> bool:
+def _is_strided(access: LaneAddresses, mask: Mask | None) -> bool:
     """Whether lanes have a constant stride, and the active lanes are the first ones."""
-    return place.extra is None and mask is None
+    return access.extra is None and mask is None
 
 
-def _is_transposed_load(place: LaneAddresses, mask: Mask | None, lanes: Lanes) -> bool:
-    plain = place.stride in (-1, 0, 1) or place.repeats
-    return _is_strided(place, mask) and not plain and lanes.width % Target.TRANSPOSED_SIDE == 0
+def _is_transposed_load(access: LaneAddresses, mask: Mask | None, lanes: Lanes) -> bool:
+    plain = access.stride in (-1, 0, 1) or access.repeats
+    return _is_strided(access, mask) and not plain and lanes.width % Target.TRANSPOSED_SIDE == 0
 
 
 def _load_transposed_group(ctx: Context, square: Sequence[Scalar], scope: Scope) -> None:
@@ -182,42 +182,42 @@ def _load_transposed_group(ctx: Context, square: Sequence[Scalar], scope: Scope)
     buffer: Buffer = square[0].attr("buffer")
     width = scope.vector.width
     shape = shape_of(buffer.type.dtype, width)
-    places = [locate(ctx, buffer, term.operands[0], scope, None) for term in square]
+    neighbours = [locate(ctx, buffer, term.operands[0], scope, None) for term in square]
     active = active_lanes(scope, None, width)
-    pointers = lane_pointers(scope, shape, places[0].pointer, places[0].stride, active)
-    for place, raw in zip(places, load_transposed(scope, shape, pointers), strict=True):
-        key = _load_key(place, None, True)
+    pointers = lane_pointers(scope, shape, neighbours[0].pointer, neighbours[0].stride, active)
+    for access, raw in zip(neighbours, load_transposed(scope, shape, pointers), strict=True):
+        key = _load_key(access, None, True)
         scope.memo[key] = Value(from_memory(scope, shape, raw), width, scope)
         _pin(ctx, buffer, scope, key)
 
 
-def _load(ctx: Context, buffer: Buffer, place: LaneAddresses, scope: Scope, mask: Mask | None, moving: bool) -> Value:
+def _load(ctx: Context, buffer: Buffer, access: LaneAddresses, scope: Scope, mask: Mask | None, moving: bool) -> Value:
     lanes = scope.vector
-    if not moving or lanes is None or (place.extra is None and place.stride == 0):
-        return _load_scalar(ctx, buffer, place.pointer, scope, mask)
+    if not moving or lanes is None or (access.extra is None and access.stride == 0):
+        return _load_scalar(ctx, buffer, access.pointer, scope, mask)
     shape = shape_of(buffer.type.dtype, lanes.width)
-    if not place.repeats and _is_spread(ctx, shape, place):
-        return Value(from_memory(scope, shape, _load_spread(scope, shape, place, mask)), lanes.width, scope)
+    if not access.repeats and _is_spread(ctx, shape, access):
+        return Value(from_memory(scope, shape, _load_spread(scope, shape, access, mask)), lanes.width, scope)
     active = active_lanes(scope, mask, lanes.width)
-    if place.extra is None and place.stride == 1:
-        pointer = place.pointer
+    if access.extra is None and access.stride == 1:
+        pointer = access.pointer
         if mask is not None and active is not None and _is_whole(ctx, shape, lanes, mask):
             pointer = scope.let(f"select i1 {mask.text}, ptr {pointer}, ptr {ctx.zeros_address(shape.memory_type)}")
             active = None
         raw = load_run(ctx, scope, shape, pointer, active)
-    elif place.extra is None and place.stride == -1 and active is None:
-        last = scope.let(f"getelementptr {shape.memory}, ptr {place.pointer}, i64 {1 - lanes.width}")
+    elif access.extra is None and access.stride == -1 and active is None:
+        last = scope.let(f"getelementptr {shape.memory}, ptr {access.pointer}, i64 {1 - lanes.width}")
         run = load_run(ctx, scope, shape, last, None)
         order = ", ".join([f"i32 {lanes.width - 1 - lane}" for lane in range(lanes.width)])
         raw = scope.let(
             f"shufflevector {shape.memory_type} {run}, {shape.memory_type} poison, <{lanes.width} x i32> <{order}>"
         )
-    elif place.repeats:
-        raw = _load_repeated(ctx, scope, shape, place, active)
-    elif _is_strided(place, mask):
-        raw = load_strided(scope, shape, lane_pointers(scope, shape, place.pointer, place.stride, active))
+    elif access.repeats:
+        raw = _load_repeated(ctx, scope, shape, access, active)
+    elif _is_strided(access, mask):
+        raw = load_strided(scope, shape, lane_pointers(scope, shape, access.pointer, access.stride, active))
     else:
-        raw = _gather(ctx, scope, shape, _addresses(scope, shape, place), active)
+        raw = _gather(ctx, scope, shape, _addresses(scope, shape, access), active)
     return Value(from_memory(scope, shape, raw), lanes.width, scope)
 
 
@@ -251,11 +251,11 @@ def to_memory(scope: Scope, shape: Shape, text: str) -> str:
     return scope.let(f"zext {shape.type} {text} to {shape.memory_type}") if shape.is_bool else text
 
 
-def _addresses(scope: Scope, shape: Shape, place: LaneAddresses) -> str:
-    split = Affine([], place.stride, place.extra)
+def _addresses(scope: Scope, shape: Shape, access: LaneAddresses) -> str:
+    split = Affine([], access.stride, access.extra)
     width = shape.lanes
     offsets = sizes.add_steps(scope, "splat (i64 0)", split, width)
-    return scope.let(f"getelementptr {shape.memory}, ptr {place.pointer}, <{width} x i64> {offsets}")
+    return scope.let(f"getelementptr {shape.memory}, ptr {access.pointer}, <{width} x i64> {offsets}")
 
 
 def load_run(ctx: Context, scope: Scope, shape: Shape, pointer: str, active: str | None) -> str:
@@ -276,19 +276,19 @@ def _letters(shape: Shape) -> str:
     return {"float": "f32", "double": "f64"}.get(shape.memory, shape.memory)
 
 
-def _is_spread(ctx: Context, shape: Shape, place: LaneAddresses) -> bool:
+def _is_spread(ctx: Context, shape: Shape, access: LaneAddresses) -> bool:
     """Whether one wide load and a shuffle are faster than a gather: the stride is a small constant."""
-    near = place.extra is None and isinstance(place.stride, int) and 1 < place.stride <= Target.WIDE_LOAD_STRIDE
+    near = access.extra is None and isinstance(access.stride, int) and 1 < access.stride <= Target.WIDE_LOAD_STRIDE
     return near and shape.itemsize >= max(4, ctx.target.masked_bytes)
 
 
-def _load_spread(scope: Scope, shape: Shape, place: LaneAddresses, mask: Mask | None) -> str:
+def _load_spread(scope: Scope, shape: Shape, access: LaneAddresses, mask: Mask | None) -> str:
     """A wide masked load and a shuffle; reads nothing beyond the last element or of inactive lanes."""
-    stride, width = int(place.stride), shape.lanes
+    stride, width = int(access.stride), shape.lanes
     kind, flags = f"<{stride * width} x {shape.memory}>", f"<{stride * width} x i1>"
     active = _spread_lanes(scope, mask, width, stride)
     loaded = scope.let(
-        f"call {kind} @llvm.masked.load.v{stride * width}{_letters(shape)}.p0(ptr {place.pointer}, "
+        f"call {kind} @llvm.masked.load.v{stride * width}{_letters(shape)}.p0(ptr {access.pointer}, "
         f"i32 {shape.itemsize}, {flags} {active}, {kind} zeroinitializer)"
     )
     order = ", ".join(f"i32 {lane * stride}" for lane in range(width))
@@ -327,9 +327,9 @@ def _spread_lanes(scope: Scope, mask: Mask | None, width: int, stride: int) -> s
     return total
 
 
-def _load_repeated(ctx: Context, scope: Scope, shape: Shape, place: LaneAddresses, active: str | None) -> str:
+def _load_repeated(ctx: Context, scope: Scope, shape: Shape, access: LaneAddresses, active: str | None) -> str:
     """Loads each element once for several lanes; reads only elements of active lanes. 0 in inactive lanes."""
-    repeats, width = place.repeats, shape.lanes
+    repeats, width = access.repeats, shape.lanes
     few = shape_of(shape.dtype, width // repeats)
     any_active: str | None = None
     for first in range(repeats if active is not None else 0):
@@ -338,7 +338,7 @@ def _load_repeated(ctx: Context, scope: Scope, shape: Shape, place: LaneAddresse
             f"shufflevector {shape.mask_type} {active}, {shape.mask_type} poison, <{few.lanes} x i32> <{order}>"
         )
         any_active = part if any_active is None else scope.let(f"or {few.mask_type} {any_active}, {part}")
-    run = load_run(ctx, scope, few, place.pointer, any_active)
+    run = load_run(ctx, scope, few, access.pointer, any_active)
     kind, order = few.memory_type, ", ".join([f"i32 {lane // repeats}" for lane in range(width)])
     wide = scope.let(f"shufflevector {kind} {run}, {kind} poison, <{width} x i32> <{order}>")
     if active is None:
@@ -353,14 +353,14 @@ def _spread(scope: Scope, kind: str, text: str, width: int, stride: int) -> str:
     return scope.let(f"shufflevector {kind} {text}, {kind} zeroinitializer, <{stride * width} x i32> <{lanes}>")
 
 
-def _store_spread(scope: Scope, shape: Shape, place: LaneAddresses, text: str, active: str | None) -> None:
+def _store_spread(scope: Scope, shape: Shape, access: LaneAddresses, text: str, active: str | None) -> None:
     """Stores elements with a small constant stride by one wide masked store."""
-    stride, width = int(place.stride), shape.lanes
+    stride, width = int(access.stride), shape.lanes
     mask = _spread(scope, shape.mask_type, active or "splat (i1 true)", width, stride)
     apart = _spread(scope, shape.memory_type, text, width, stride)
     scope.do(
         f"call void @llvm.masked.store.v{stride * width}{_letters(shape)}.p0(<{stride * width} x {shape.memory}> "
-        f"{apart}, ptr {place.pointer}, i32 {shape.itemsize}, <{stride * width} x i1> {mask})"
+        f"{apart}, ptr {access.pointer}, i32 {shape.itemsize}, <{stride * width} x i1> {mask})"
     )
 
 
@@ -418,21 +418,21 @@ def _spill(ctx: Context, scope: Scope, llvm_type: str, text: str) -> str:
 def _load_by_lane(
     ctx: Context, scope: Scope, shape: Shape, active: str, pointer: str | None, addresses: str | None
 ) -> str:
-    kind, item = shape.memory_type, shape.memory
+    kind, element_type = shape.memory_type, shape.memory
     slot = _spill(ctx, scope, kind, "zeroinitializer")
     table = None if addresses is None else _spill(ctx, scope, f"<{shape.lanes} x ptr>", addresses)
     loop = _LaneLoop(ctx, scope, shape.lanes, active)
-    source = _lane_address(scope, item, pointer, table, loop.lane)
-    element = scope.let(f"load {item}, ptr {source}, align {shape.itemsize}")
-    target = scope.let(f"getelementptr {item}, ptr {slot}, i64 {loop.lane}")
-    scope.do(f"store {item} {element}, ptr {target}, align {shape.itemsize}")
+    source = _lane_address(scope, element_type, pointer, table, loop.lane)
+    element = scope.let(f"load {element_type}, ptr {source}, align {shape.itemsize}")
+    target = scope.let(f"getelementptr {element_type}, ptr {slot}, i64 {loop.lane}")
+    scope.do(f"store {element_type} {element}, ptr {target}, align {shape.itemsize}")
     loop.close()
     return scope.let(f"load {kind}, ptr {slot}, align 64")
 
 
-def _lane_address(scope: Scope, item: str, pointer: str | None, table: str | None, lane: str) -> str:
+def _lane_address(scope: Scope, element_type: str, pointer: str | None, table: str | None, lane: str) -> str:
     if table is None:
-        return scope.let(f"getelementptr {item}, ptr {pointer}, i64 {lane}")
+        return scope.let(f"getelementptr {element_type}, ptr {pointer}, i64 {lane}")
     at = scope.let(f"getelementptr ptr, ptr {table}, i64 {lane}")
     return scope.let(f"load ptr, ptr {at}, align 8")
 
@@ -445,31 +445,31 @@ def emit_stores(ctx: Context, stores: Sequence[Store], scope: Scope) -> None:
     if scope.vector is not None and len(stores) >= Target.TRANSPOSED_SIDE:
         ctx.transposed.update(find_transposed_loads([store.value for store in stores]))
     prepared = [_prepare(ctx, store, scope) for store in stores]
-    for store, (place, item, mask) in zip(stores, prepared, strict=True):
+    for store, (access, stored, mask) in zip(stores, prepared, strict=True):
         lanes = scope.vector
         if lanes is None:
-            _store_scalar(ctx, store, scope, place, item, mask)
+            _store_scalar(ctx, store, scope, access, stored, mask)
         else:
             shape = shape_of(store.buffer.type.dtype, lanes.width)
             active = active_lanes(scope, mask, lanes.width)
-            _store_lanes(ctx, store, scope, shape, place, widen(item, shape), active)
+            _store_lanes(ctx, store, scope, shape, access, widen(stored, shape), active)
         scope.forget(ctx.analysis.buffer_bits[store.buffer])
 
 
 def emit_spill(ctx: Context, term: Scalar, scope: Scope, mask: Mask | None) -> Value:
     """The value of a `keep`: it is spilled to memory as well, for a later loop over the same row."""
     spilled, offset = term.operands
-    item = value(ctx, spilled, scope, mask)
+    result = value(ctx, spilled, scope, mask)
     store = Store(term.attr("buffer"), offset, spilled)
     address = locate(ctx, store.buffer, offset, scope, None, spilled=True)
     shape = shape_of(spilled.type, 1 if scope.vector is None else scope.vector.width)
     if scope.vector is None:
-        _store_scalar(ctx, store, scope, address, item, mask)
+        _store_scalar(ctx, store, scope, address, result, mask)
     else:
         active = active_lanes(scope, mask, shape.lanes)
-        _store_lanes(ctx, store, scope, shape, address, widen(item, shape), active, is_last=False)
+        _store_lanes(ctx, store, scope, shape, address, widen(result, shape), active, is_last=False)
     scope.forget(ctx.analysis.buffer_bits[store.buffer])
-    return item
+    return result
 
 
 def _prepare(ctx: Context, store: Store, scope: Scope) -> tuple[LaneAddresses, Value, Mask | None]:
@@ -477,12 +477,12 @@ def _prepare(ctx: Context, store: Store, scope: Scope) -> tuple[LaneAddresses, V
     if store.where is not None:
         condition = value(ctx, store.where, scope)
         mask = Mask(condition.text, condition.lanes, condition.scope or scope, store.where)
-    item = value(ctx, store.value, scope)
-    return locate(ctx, store.buffer, store.offset, scope, None), item, mask
+    stored = value(ctx, store.value, scope)
+    return locate(ctx, store.buffer, store.offset, scope, None), stored, mask
 
 
 def _store_scalar(
-    ctx: Context, store: Store, scope: Scope, place: LaneAddresses, item: Value, mask: Mask | None
+    ctx: Context, store: Store, scope: Scope, access: LaneAddresses, stored: Value, mask: Mask | None
 ) -> None:
     shape = shape_of(store.buffer.type.dtype)
     after = scope.names.label()
@@ -490,7 +490,7 @@ def _store_scalar(
         inside = scope.names.label()
         scope.branch(mask.text, inside, after)
         scope.open(inside)
-    _combine_scalar(scope, shape, store.combine, place.pointer, item.text)
+    _combine_scalar(scope, shape, store.combine, access.pointer, stored.text)
     if mask is not None:
         scope.jump(after)
         scope.open(after)
@@ -517,29 +517,29 @@ def _store_lanes(
     store: Store,
     scope: Scope,
     shape: Shape,
-    place: LaneAddresses,
+    access: LaneAddresses,
     text: str,
     active: str | None,
     is_last: bool = True,
 ) -> None:
     """Stores all lanes of a scope. The store is nontemporal if that pays and it `is_last`: nothing reads them again."""
     combine = None if store.combine == "set" else store.combine
-    if place.extra is None and place.stride == 1:
+    if access.extra is None and access.stride == 1:
         if combine is not None:
-            old = from_memory(scope, shape, load_run(ctx, scope, shape, place.pointer, active))
+            old = from_memory(scope, shape, load_run(ctx, scope, shape, access.pointer, active))
             text = _combined(scope, shape, combine, old, text)
         text = to_memory(scope, shape, text)
         lines = active is None and combine is None and shape.lanes * shape.itemsize % Target.LINE_BYTES == 0
         bit = cached_bit(ctx, store.buffer) if lines and is_last else None
         if bit is None:
-            _store_run(ctx, scope, shape, place.pointer, text, active)
+            _store_run(ctx, scope, shape, access.pointer, text, active)
         else:
-            store_nontemporal(scope, shape, place.pointer, text, bit)
+            store_nontemporal(scope, shape, access.pointer, text, bit)
         return
-    if combine is None and _is_spread(ctx, shape, place):
-        _store_spread(scope, shape, place, to_memory(scope, shape, text), active)
+    if combine is None and _is_spread(ctx, shape, access):
+        _store_spread(scope, shape, access, to_memory(scope, shape, text), active)
         return
-    addresses = _addresses(scope, shape, place)
+    addresses = _addresses(scope, shape, access)
     if combine is None and shape.itemsize >= 4 and ctx.target.has_masks:
         width = shape.lanes
         # Lanes with equal addresses are stored in ascending order, so the last one stays.
@@ -575,12 +575,12 @@ def _store_by_lane(
     active: str | None,
 ) -> None:
     """Stores lane by lane in ascending order: lanes with one address then combine as iterations do."""
-    item = shape_of(shape.dtype)
+    scalar = shape_of(shape.dtype)
     slot = _spill(ctx, scope, shape.memory_type, text)
     table = None if addresses is None else _spill(ctx, scope, f"<{shape.lanes} x ptr>", addresses)
     loop = _LaneLoop(ctx, scope, shape.lanes, active)
-    at = scope.let(f"getelementptr {item.memory}, ptr {slot}, i64 {loop.lane}")
-    element = scope.let(f"load {item.memory}, ptr {at}, align {item.itemsize}")
-    target = _lane_address(scope, item.memory, pointer, table, loop.lane)
-    _combine_scalar(scope, item, combine, target, from_memory(scope, item, element))
+    at = scope.let(f"getelementptr {scalar.memory}, ptr {slot}, i64 {loop.lane}")
+    element = scope.let(f"load {scalar.memory}, ptr {at}, align {scalar.itemsize}")
+    target = _lane_address(scope, scalar.memory, pointer, table, loop.lane)
+    _combine_scalar(scope, scalar, combine, target, from_memory(scope, scalar, element))
     loop.close()

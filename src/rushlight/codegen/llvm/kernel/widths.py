@@ -40,8 +40,8 @@ def widest(dtypes: Iterable[DType]) -> int:
 def register_lanes(ctx: Context, terms: Iterable[Scalar], axes: int, dtypes: Iterable[DType] = ()) -> int:
     """The lanes of one vector register for the terms that depend on the axes."""
     free = ctx.analysis.free
-    found = [term.type for term in terms if free[term] & axes and term.op is not INDEX]
-    return min(ctx.target.vector_bytes // widest([*found, *dtypes]), Target.MOST_LANES)
+    dtypes_of_terms = [term.type for term in terms if free[term] & axes and term.op is not INDEX]
+    return min(ctx.target.vector_bytes // widest([*dtypes_of_terms, *dtypes]), Target.MOST_LANES)
 
 
 def work(ctx: Context, terms: Iterable[Scalar], axes: int) -> int:
@@ -93,18 +93,18 @@ def loop_lanes(
 
 def _most_repeated(ctx: Context, terms: list[Scalar], bit: int) -> list[Scalar]:
     """Selects the terms computed for each element of a reduction along an axis. It returns all if there are none."""
-    found: list[Scalar] = []
+    repeated: list[Scalar] = []
     for term in terms:
         if bound_axes(term) and ctx.analysis.free[term] & bit:
             own = sum([ctx.analysis.axis_bits[axis] for axis in bound_axes(term)])
-            found += [item for item in value_terms(term.operands) if ctx.analysis.free[item] & own]
-    return found or terms
+            repeated += [inner for inner in value_terms(term.operands) if ctx.analysis.free[inner] & own]
+    return repeated or terms
 
 
 def least_bytes(ctx: Context, statements: tuple[Statement, ...]) -> int:
     """The bytes of the narrowest element that is loaded or stored."""
     loaded = [term.type.itemsize for term in value_terms(statement_scalars(statements)) if term.op is LOAD]
-    stored = [item.buffer.type.dtype.itemsize for item in statements if isinstance(item, Store)]
+    stored = [statement.buffer.type.dtype.itemsize for statement in statements if isinstance(statement, Store)]
     return min([*loaded, *stored], default=1)
 
 
@@ -113,7 +113,7 @@ def _walks_by_one(ctx: Context, term: Scalar, bit: int, uniform: Collection[Size
         return True
     for operand in term.operands:
         split = Offset(operand)
-        if any(ctx.analysis.free[item] & bit for _, item in split.data):
+        if any(ctx.analysis.free[index] & bit for _, index in split.data):
             return False
         if operand.op is INDEX and lane_step(ctx, operand.attr("expr"), bit, uniform) != 1:
             return False

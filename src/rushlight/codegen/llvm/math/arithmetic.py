@@ -26,8 +26,8 @@ def _plain(integer: str, floating: str, boolean: str) -> Emit:
     return emit
 
 
-def _require(known: bool, shape: Shape) -> None:
-    if not known or shape.is_half:
+def _require(is_defined: bool, shape: Shape) -> None:
+    if not is_defined or shape.is_half:
         raise NotImplementedError(f"codegen: no such arithmetic on {shape.dtype.name}; cast to a wider type first")
 
 

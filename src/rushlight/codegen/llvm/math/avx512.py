@@ -24,7 +24,9 @@ def by_registers(scope: Scope, shape: Shape, name: str, operands: tuple[str, ...
     for start in range(0, shape.lanes, register):
         chosen = ", ".join([f"i32 {lane}" for lane in range(start, start + register)])
         pick = f"{vector_type(register, 'i32')} <{chosen}>"
-        parts = [scope.let(f"shufflevector {shape.type} {item}, {shape.type} poison, {pick}") for item in operands]
+        parts = [
+            scope.let(f"shufflevector {shape.type} {operand}, {shape.type} poison, {pick}") for operand in operands
+        ]
         registers.append(_call(scope, shape, name, tuple(parts), controls))
     lanes = register
     while len(registers) > 1:

@@ -23,7 +23,7 @@ def emit_minmax(ctx: Context, term: Scalar, scope: Scope, mask: Mask | None) -> 
     has_constant = any(operand.op is CONSTANT for operand in term.operands)
     if has_constant or term.type.kind is not Kind.FLOAT or not fills_registers(ctx, shape):
         return emit_operation(ctx, term, scope, mask)
-    a, b = (widen(value(ctx, item, scope, mask), shape) for item in term.operands)
+    a, b = (widen(value(ctx, operand, scope, mask), shape) for operand in term.operands)
     chosen = by_registers(scope, shape, "range", (a, b), _CHOICES[term.op.name])
     unordered = scope.let(f"fcmp uno {shape.type} {a}, {b}")
     nan = scope.let(f"fadd {shape.type} {a}, {b}")

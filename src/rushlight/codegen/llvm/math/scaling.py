@@ -18,7 +18,7 @@ _BIAS = {32: 127, 64: 1023}
 def emit_scale(ctx: Context, term: Scalar, scope: Scope, mask: Mask | None) -> Value:
     """The value of a `scale`."""
     shape = shape_of(term.type, lanes_of(ctx, term, scope))
-    x, n = (widen(value(ctx, item, scope, mask), shape) for item in term.operands)
+    x, n = (widen(value(ctx, operand, scope, mask), shape) for operand in term.operands)
     if fills_registers(ctx, shape):
         text = by_registers(scope, shape, "scalef", (x, n))
     else:

@@ -99,10 +99,10 @@ def operand(ctx: Context, term: Scalar, scope: Scope, mask: Mask | None, shape: 
 
 def emit_operation(ctx: Context, term: Scalar, scope: Scope, mask: Mask | None) -> Value:
     """The value of a term whose op is in the table of instructions."""
-    values = [value(ctx, item, scope, mask) for item in term.operands]
-    lanes = max([item.lanes for item in values])
+    values = [value(ctx, operand, scope, mask) for operand in term.operands]
+    lanes = max([operand_value.lanes for operand_value in values])
     shape = shape_of(term.operands[0].type, lanes)
-    texts = [widen(item, shape) for item in values]
+    texts = [widen(operand_value, shape) for operand_value in values]
     return Value(arithmetic.OPERATIONS[term.op.name](scope, shape, *texts), lanes, scope)
 
 
@@ -112,7 +112,7 @@ def _emit_order(ctx: Context, term: Scalar, scope: Scope, mask: Mask | None) -> 
     For indices with a constant stride, the mask comes from one count of lanes; with stride 0 it is one bit.
     """
     lanes = lanes_of(ctx, term, scope)
-    a, b = (_index_of(item) for item in term.operands)
+    a, b = (_index_of(operand) for operand in term.operands)
     if lanes > 1 and a is not None and b is not None:
         gap = b - a if term.op.name == "lt" else b - a + 1
         split = sizes.affine(ctx, parts(gap), scope)
@@ -138,7 +138,7 @@ def _index_of(term: Scalar) -> Size | None:
 def _emit_fma(ctx: Context, term: Scalar, scope: Scope, mask: Mask | None) -> Value:
     lanes = lanes_of(ctx, term, scope)
     shape = shape_of(term.type, lanes)
-    texts = [operand(ctx, item, scope, mask, shape) for item in term.operands]
+    texts = [operand(ctx, factor, scope, mask, shape) for factor in term.operands]
     return Value(arithmetic.fma(scope, shape, *texts), lanes, scope)
 
 
@@ -155,15 +155,15 @@ def _emit_index(ctx: Context, term: Scalar, scope: Scope, mask: Mask | None) -> 
 
 
 def _emit_cast(ctx: Context, term: Scalar, scope: Scope, mask: Mask | None) -> Value:
-    item = value(ctx, term.operands[0], scope, mask)
-    source, result = shape_of(term.operands[0].type, item.lanes), shape_of(term.type, item.lanes)
+    source_value = value(ctx, term.operands[0], scope, mask)
+    source, result = shape_of(term.operands[0].type, source_value.lanes), shape_of(term.type, source_value.lanes)
     convert = casts.cast if term.op.name == "cast" else casts.bitcast
-    text = widen(item, source)
-    return Value(convert(scope, source, result, text), item.lanes, scope)
+    text = widen(source_value, source)
+    return Value(convert(scope, source, result, text), source_value.lanes, scope)
 
 
 def _emit_select(ctx: Context, term: Scalar, scope: Scope, mask: Mask | None) -> Value:
-    condition, a, b = (value(ctx, item, scope, mask) for item in term.operands)
+    condition, a, b = (value(ctx, operand, scope, mask) for operand in term.operands)
     return select(scope, term, condition, a, b)
 
 
@@ -183,11 +183,11 @@ def _emit_guard(ctx: Context, term: Scalar, scope: Scope, mask: Mask | None) -> 
     if not ctx.analysis.touched[a] & ANY_LOAD:
         return select(scope, term, chosen, value(ctx, a, scope, mask), other)
     inner = narrow_mask(ctx, condition, chosen, scope, mask)
-    item = value(ctx, a, scope, inner)
+    guarded = value(ctx, a, scope, inner)
     # A masked load has zeros in inactive lanes already. The exception is a scalar load that is broadcast to lanes.
-    if a.op is LOAD and is_zero(b) and (item.lanes > 1 or chosen.lanes == 1):
-        return item
-    return select(scope, term, chosen, item, other)
+    if a.op is LOAD and is_zero(b) and (guarded.lanes > 1 or chosen.lanes == 1):
+        return guarded
+    return select(scope, term, chosen, guarded, other)
 
 
 def is_zero(term: Scalar) -> bool:
