@@ -75,11 +75,11 @@ def in_order(spec: object, value: Any) -> Any:
     return value
 
 
-def stand_in(opened: OpenSpec, recorder: Recorder, place: int, name: str, value: Any) -> object:
+def stand_in(opened: OpenSpec, recorder: Recorder, position: int, name: str, value: Any) -> object:
     """What stands for an argument while tracing for a specification."""
-    leaf = opened.leaves[place]
+    leaf = opened.leaves[position]
     if isinstance(leaf, TensorType):
-        return recorder.argument(place, value, leaf, apart=True)
+        return recorder.argument(position, value, leaf, apart=True)
     if isinstance(leaf, SizeExpr):
         recorder.numbers.sizes[name] = leaf
         return SymInt(leaf)

@@ -185,10 +185,10 @@ class CompiledFunction:
         numbers = ProgramNumbers(scope, written_arguments(self.function, arguments.unpack))
         recorder = Recorder(self.function, walk, names, frozen, numbers)
 
-        def stand_in(place: int, name: str, value: object) -> object:
+        def stand_in(position: int, name: str, value: object) -> object:
             if opened is None:
-                return self._stand_in(recorder, place, name, value)
-            return aot.stand_in(opened, recorder, place, name, value)
+                return self._stand_in(recorder, position, name, value)
+            return aot.stand_in(opened, recorder, position, name, value)
 
         program = record(recorder, arguments, stand_in, self.dynamic_numbers, unset)
         if opened is not None:
@@ -196,11 +196,11 @@ class CompiledFunction:
         reads.leave()
         return program
 
-    def _stand_in(self, recorder: Recorder, place: int, name: str, value: object) -> object:
+    def _stand_in(self, recorder: Recorder, position: int, name: str, value: object) -> object:
         """What stands for an argument while tracing."""
         if isinstance(value, Handle):
-            type_ = open_type(recorder, value, place) if self.options.dynamic else value.form.type
-            return recorder.argument(place, value, type_)
+            type_ = open_type(recorder, value, position) if self.options.dynamic else value.form.type
+            return recorder.argument(position, value, type_)
         return recorder.number(name, value) if type(value) is int or type(value) is float else value
 
 

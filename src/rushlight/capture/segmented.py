@@ -160,10 +160,10 @@ class InnerRunner:
         self._compile_graph = compile_graph
         self._runs: Runs | None = None
         self._shown: list[tuple[SizeExpr, int, int]] = []
-        for place, call in enumerate(inner.graph.parameters):
+        for position, call in enumerate(inner.graph.parameters):
             for dim, size in enumerate(call.type.shape):
                 if isinstance(size, SizeExpr) and is_symbol(size):
-                    self._shown.append((size, place, dim))
+                    self._shown.append((size, position, dim))
 
     def bound(self, inputs: Sequence[Any], sizes: Mapping[SizeExpr, int]) -> Body:
         """A function of inputs of these forms to the outputs. `sizes` are those of the graph around it."""
@@ -213,13 +213,13 @@ def _host_runner(step: HostStep, compile_graph: Compile) -> Runner:
         )
         given = {name: concrete(value, sizes) for name, value in attrs.items()}
         with no_grad():
-            found: Any = dispatch(op, operands, given) if driver is None else driver(*operands, **given)
-        results = found if several else (found,)
-        for symbol, place, dim in step.sizes:
-            sizes[symbol] = results[place].form.shape[dim]
-        for target, item in zip(step.results, results, strict=True):
+            result: Any = dispatch(op, operands, given) if driver is None else driver(*operands, **given)
+        results = result if several else (result,)
+        for symbol, position, dim in step.sizes:
+            sizes[symbol] = results[position].form.shape[dim]
+        for target, output in zip(step.results, results, strict=True):
             if target is not None:
-                values[id(target)] = item
+                values[id(target)] = output
 
     return run
 
@@ -249,7 +249,7 @@ def _asserts(graph: Graph) -> list[RuntimeAssert]:
 
 def check_asserts(asserts: Sequence[RuntimeAssert], sizes: Mapping[SizeExpr, int]) -> None:
     """R002 for the first assert that does not hold."""
-    for item in asserts:
-        if not item.condition.holds(sizes):
-            values: dict[str, Any] = {name.facts.name: sizes[name] for name in free_symbols(item.condition.expr)}
-            fail("R002", str(item), frame=item.frame, **values)
+    for check in asserts:
+        if not check.condition.holds(sizes):
+            values: dict[str, Any] = {name.facts.name: sizes[name] for name in free_symbols(check.condition.expr)}
+            fail("R002", str(check), frame=check.frame, **values)

@@ -36,13 +36,13 @@ def _code_of(function: object) -> tuple[CodeType | None, int]:
     return getattr(called, "__code__", None), int(hasattr(called, "__func__"))
 
 
-def _positional(code: CodeType, place: int) -> str:
-    if place < code.co_argcount:
-        return code.co_varnames[place]
+def _positional(code: CodeType, position: int) -> str:
+    if position < code.co_argcount:
+        return code.co_varnames[position]
     if not code.co_flags & CO_VARARGS:
         return ""
     rest = code.co_varnames[code.co_argcount + code.co_kwonlyargcount]
-    return f"{rest}[{place - code.co_argcount}]"
+    return f"{rest}[{position - code.co_argcount}]"
 
 
 def _keyword(code: CodeType, key: str) -> str:

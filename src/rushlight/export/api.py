@@ -83,12 +83,12 @@ def load(f: str | os.PathLike[str] | BinaryIO) -> ExportedProgram:
 
     Custom operators that it calls must be defined before (C009).
     """
-    found = load_tensors(f)
-    known = isinstance(found, dict) and found.get("format") == _FORMAT
-    require(known, "P005", "export.load: the file holds no exported program")
-    text, tensors, constants = found.get("text"), found.get("tensors"), found.get("constants")
+    contents = load_tensors(f)
+    is_program = isinstance(contents, dict) and contents.get("format") == _FORMAT
+    require(is_program, "P005", "export.load: the file holds no exported program")
+    text, tensors, constants = contents.get("text"), contents.get("tensors"), contents.get("constants")
     if not (isinstance(text, str) and isinstance(tensors, dict) and isinstance(constants, dict)):
-        fail("P002", "export.load: the file's structure is damaged", parts=list(found))
+        fail("P002", "export.load: the file's structure is damaged", parts=list(contents))
     return parse_program(text, tensors, constants)
 
 
@@ -182,21 +182,21 @@ def _without_unused_outputs(graph: Graph, result: Template) -> tuple[Graph, Temp
     """The graph with the outputs that the result is made of, in that order."""
     order: list[int] = []
 
-    def renamed(item: Template) -> Template:
-        if isinstance(item, Output):
-            if item.place not in order:
-                order.append(item.place)
-            return Output(order.index(item.place))
-        if isinstance(item, Container):
-            plain = item.kind in (tuple, list, dict)
+    def renamed(template: Template) -> Template:
+        if isinstance(template, Output):
+            if template.place not in order:
+                order.append(template.place)
+            return Output(order.index(template.place))
+        if isinstance(template, Container):
+            plain = template.kind in (tuple, list, dict)
             hint = "return tensors, numbers and text, in tuples, lists and dicts"
-            require(plain, "C034", f"export: a result is a {item.kind.__name__}", hint=hint)
-            return replace(item, items=tuple([renamed(part) for part in item.items]))
-        if isinstance(item, Constant):
-            plain = item.value is None or isinstance(item.value, (bool, int, float, str))
+            require(plain, "C034", f"export: a result is a {template.kind.__name__}", hint=hint)
+            return replace(template, items=tuple([renamed(part) for part in template.items]))
+        if isinstance(template, Constant):
+            plain = template.value is None or isinstance(template.value, (bool, int, float, str))
             hint = "return tensors, numbers and text, in tuples, lists and dicts"
-            require(plain, "C034", f"export: a result is a {type(item.value).__name__}", hint=hint)
-        return item
+            require(plain, "C034", f"export: a result is a {type(template.value).__name__}", hint=hint)
+        return template
 
     template = renamed(result)
     return replace(graph, outputs=tuple([graph.outputs[place] for place in order])), template

@@ -56,22 +56,22 @@ def _title(item: Input) -> str:
     return identifier(str(item.target)) if item.kind in ("parameter", "buffer") else item.kind
 
 
-def _rank(item: Input, use: int, state: list[str]) -> tuple[int, int]:
-    if item.kind in ("parameter", "buffer"):
-        return _ORDER.index(item.kind), state.index(str(item.target))
-    return _ORDER.index(item.kind), item.target if isinstance(item.target, int) else use
+def _rank(source: Input, use: int, state: list[str]) -> tuple[int, int]:
+    if source.kind in ("parameter", "buffer"):
+        return _ORDER.index(source.kind), state.index(str(source.target))
+    return _ORDER.index(source.kind), source.target if isinstance(source.target, int) else use
 
 
 def _first_uses(graph: Graph) -> dict[int, int]:
     """Where each parameter is read first, or returned, or written to; those that are not are left out."""
-    found: dict[int, int] = {}
+    uses: dict[int, int] = {}
     for place, call in enumerate(graph.calls):
         for item in call.inputs():
-            found.setdefault(id(item), place)
+            uses.setdefault(id(item), place)
     written = [graph.parameters[place] for place, _ in graph.mutations]
     for call in (*graph.results(), *written):
-        found.setdefault(id(call), len(graph.calls))
-    return found
+        uses.setdefault(id(call), len(graph.calls))
+    return uses
 
 
 def _with_inputs(graph: Graph, order: Sequence[int], names: Sequence[str]) -> Graph:

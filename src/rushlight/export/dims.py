@@ -55,21 +55,21 @@ class Given:
 
 def argument_names(function: Any, args: Sequence[object]) -> tuple[str, ...]:
     """The names of positional arguments, as the function has them; those of *args are numbered."""
-    known: tuple[str, ...] | None = getattr(function, "argument_names", None)
-    if known is not None and len(known) == len(args):
-        return known
+    given: tuple[str, ...] | None = getattr(function, "argument_names", None)
+    if given is not None and len(given) == len(args):
+        return given
     try:
         signature = inspect.signature(function.forward if hasattr(type(function), "forward") else function)
     except (TypeError, ValueError):
         return tuple([f"arg{place}" for place in range(len(args))])
-    found: list[str] = []
-    for item in signature.parameters.values():
-        if item.kind is item.VAR_POSITIONAL:
-            found += [f"{item.name}_{place}" for place in range(len(args) - len(found))]
-        elif item.kind in (item.POSITIONAL_ONLY, item.POSITIONAL_OR_KEYWORD):
-            found.append(item.name)
-    found += [f"arg{place}" for place in range(len(found), len(args))]
-    return tuple(found[: len(args)])
+    names: list[str] = []
+    for parameter in signature.parameters.values():
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            names += [f"{parameter.name}_{place}" for place in range(len(args) - len(names))]
+        elif parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
+            names.append(parameter.name)
+    names += [f"arg{place}" for place in range(len(names), len(args))]
+    return tuple(names[: len(args)])
 
 
 def specification(
@@ -170,11 +170,11 @@ class _Maker:
 
     def fresh(self, value: int, auto: bool, lower: int | None) -> ShapeVar:
         """A variable without a name of its own."""
-        found = ShapeVar(next(self.names), lower)
+        variable = ShapeVar(next(self.names), lower)
         if auto:
             self.asks = True
-            self.examples[found.name] = value
-        return found
+            self.examples[variable.name] = value
+        return variable
 
 
 def _variables(said: object) -> Iterator[ShapeVar]:

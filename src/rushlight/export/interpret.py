@@ -81,11 +81,11 @@ class Interpreter:
     def body(self, inner: Inner, operands: Sequence[Handle]) -> list[Handle]:
         """What a graph that a call holds makes of operands. They are all inputs of it, read or not."""
         if STATE.tracer is not None:
-            for item in operands:
-                STATE.tracer.binding(item)
+            for operand in operands:
+                STATE.tracer.binding(operand)
         sizes = dict(self.sizes)
-        for call, item in zip(inner.graph.parameters, operands, strict=True):
-            bind(call.type, item, sizes)
+        for call, operand in zip(inner.graph.parameters, operands, strict=True):
+            bind(call.type, operand, sizes)
         values = Interpreter(sizes, inner.branch.asserts).run(inner.graph, operands)
         return [values[id(call)] for call in inner.graph.outputs]
 
@@ -103,34 +103,34 @@ class Interpreter:
 
     def _check(self) -> None:
         later: list[RuntimeAssert] = []
-        for item in self.checks:
-            if all(symbol in self.sizes for symbol in free_symbols(item.condition.expr)):
-                self._ask(item)
+        for check in self.checks:
+            if all(symbol in self.sizes for symbol in free_symbols(check.condition.expr)):
+                self._ask(check)
             else:
-                later.append(item)
+                later.append(check)
         self.checks = later
 
-    def _ask(self, item: RuntimeAssert) -> None:
-        expr = item.condition.expr
-        found = normalized(item.condition.relation, self.size(expr))
-        if isinstance(found, Condition):
-            scope = scope_of(found.expr)
+    def _ask(self, check: RuntimeAssert) -> None:
+        expr = check.condition.expr
+        condition = normalized(check.condition.relation, self.size(expr))
+        if isinstance(condition, Condition):
+            scope = scope_of(condition.expr)
             assert scope is not None
-            with replayed(() if item.frame is None else (item.frame,)):
-                scope.check(found, item.message)
-        elif not found:
+            with replayed(() if check.frame is None else (check.frame,)):
+                scope.check(condition, check.message)
+        elif not condition:
             values: dict[str, Any] = {name.facts.name: self.sizes[name] for name in free_symbols(expr)}
-            fail("R002", str(item), frame=item.frame, **values)
+            fail("R002", str(check), frame=check.frame, **values)
 
 
 def bind(type_: TensorType, value: Handle, sizes: dict[SizeExpr, Size]) -> None:
     """Learns the symbols that a type shows from the tensor that has it."""
-    for size, found in zip(type_.shape, value.form.type.shape, strict=True):
+    for size, actual in zip(type_.shape, value.form.type.shape, strict=True):
         if isinstance(size, SizeExpr) and is_symbol(size):
-            sizes.setdefault(size, found)
-    for stride, found in zip(type_.strides, value.form.type.strides, strict=True):
+            sizes.setdefault(size, actual)
+    for stride, actual in zip(type_.strides, value.form.type.strides, strict=True):
         if isinstance(stride, SizeExpr) and is_symbol(stride):
-            sizes.setdefault(stride, found)
+            sizes.setdefault(stride, actual)
 
 
 def _cond(run: Interpreter, call: Call, operands: tuple[Any, ...]) -> object:

@@ -73,30 +73,30 @@ class ExportedModule(Module):
         feed = self._feed(leaves, names)
         run = Interpreter(sizes, program.checks)
         values = run.run(program.graph, feed)
-        for place, value in program.graph.mutations:
-            own = program.inputs[place].kind != "argument"
+        for position, value in program.graph.mutations:
+            own = program.inputs[position].kind != "argument"
             with replayed(value.frames), Scope(grad=STATE.grad and not own):
-                feed[place].copy_(values[id(value)])
+                feed[position].copy_(values[id(value)])
         outputs = [values[id(call)] for call in program.graph.outputs]
         return _Built(outputs, leaves, names, run).value(program.result)
 
     def _feed(self, leaves: Sequence[object], names: Mapping[str, object]) -> list[Any]:
         """What feeds the inputs of the graph."""
-        found: list[Any] = []
+        values: list[Any] = []
         draws = _Draws(self.program)
-        for item in self.program.inputs:
-            if item.kind == "argument":
-                found.append(leaves[int(item.target)])
-            elif item.kind == "constant":
-                found.append(self._constants[str(item.target)])
-            elif item.kind in ("parameter", "buffer"):
-                owner, key = self._places[str(item.target)]
-                found.append(getattr(owner, key))
-            elif item.kind == "number":
-                found.append(evaluated(str(item.target), names))
+        for source in self.program.inputs:
+            if source.kind == "argument":
+                values.append(leaves[int(source.target)])
+            elif source.kind == "constant":
+                values.append(self._constants[str(source.target)])
+            elif source.kind in ("parameter", "buffer"):
+                owner, key = self._places[str(source.target)]
+                values.append(getattr(owner, key))
+            elif source.kind == "number":
+                values.append(evaluated(str(source.target), names))
             else:
-                found.append(draws.seed if item.kind == "seed" else draws.ordinals[int(item.target)])
-        return found
+                values.append(draws.seed if source.kind == "seed" else draws.ordinals[int(source.target)])
+        return values
 
     def extra_repr(self) -> str:
         """The constraints on arguments."""
@@ -178,28 +178,28 @@ def _integer(leaf: object) -> Size:
 def _require_fit(opened: OpenSpec, leaves: Sequence[Any], sizes: Mapping[SizeExpr, Size]) -> None:
     """Makes the program that is being traced rely on what the specification says."""
     wanted: list[bool | Condition] = []
-    for place, (type_, leaf) in enumerate(zip(opened.leaves, leaves, strict=True)):
+    for position, (type_, leaf) in enumerate(zip(opened.leaves, leaves, strict=True)):
         if isinstance(type_, TensorType):
             form = leaf.form if isinstance(leaf, Handle) else None
             same = form is not None and form.dtype is type_.dtype and len(form.type.shape) == len(type_.shape)
-            _refuse_unless(same, opened, f"{opened.spec.paths[place]} is {leaf!r}")
+            _refuse_unless(same, opened, f"{opened.spec.paths[position]} is {leaf!r}")
             pairs = zip(type_.shape, leaf.form.type.shape, strict=True)
             wanted += [eq(substitute(size, sizes), found) for size, found in pairs]
         elif isinstance(type_, ConstSpec):
             value = leaf.item() if isinstance(leaf, TracedNumber) else leaf
-            _refuse_unless(type_.takes(value), opened, f"{opened.spec.paths[place]} is {value!r}")
+            _refuse_unless(type_.takes(value), opened, f"{opened.spec.paths[position]} is {value!r}")
         else:
             number = isinstance(leaf, TracedNumber) or unwrap_size(leaf) is not leaf
             kind = float if isinstance(type_, FloatSpec) else int
-            _refuse_unless(number or type(leaf) is kind, opened, f"{opened.spec.paths[place]} is {leaf!r}")
+            _refuse_unless(number or type(leaf) is kind, opened, f"{opened.spec.paths[position]} is {leaf!r}")
     for symbol in opened.symbols.values():
         value, facts = sizes[symbol], symbol.facts
         wanted += [] if facts.lower is None else [ge(value, facts.lower)]
         wanted += [] if facts.upper is None else [le(value, facts.upper)]
         wanted += [] if facts.multiple_of == 1 else [eq(mod(value, facts.multiple_of), 0)]
     wanted += [normalized(item.relation, substitute(item.expr, sizes)) for item in opened.conditions]
-    for item in wanted:
-        _refuse_unless(holds(SymBool(item), f"the arguments fit {opened.spec}"), opened, f"not {item}")
+    for condition in wanted:
+        _refuse_unless(holds(SymBool(condition), f"the arguments fit {opened.spec}"), opened, f"not {condition}")
 
 
 def _refuse_unless(fits: bool, opened: OpenSpec, reason: str | None) -> None:

@@ -21,11 +21,11 @@ def identifier(text: str) -> str:
 
 def unique(name: str, taken: set[str]) -> str:
     """The name, or one with a number that is not taken; it is from now on."""
-    found, count = name, 1
-    while found in taken:
-        found, count = f"{name}_{count}", count + 1
-    taken.add(found)
-    return found
+    candidate, count = name, 1
+    while candidate in taken:
+        candidate, count = f"{name}_{count}", count + 1
+    taken.add(candidate)
+    return candidate
 
 
 def ordinal_of(text: str) -> int | None:
@@ -42,8 +42,8 @@ def kinds_of(leaves: Sequence[object]) -> list[object]:
 def argument_titles(spec: ParamsSpec, names: Sequence[str]) -> list[str]:
     """Names for the leaves of arguments; `names` are those of positional ones."""
     places = {f"argument {place}": name for place, name in enumerate(names)}
-    found: list[str] = []
+    titles: list[str] = []
     for path in spec.paths:
         head, mark, rest = path.partition("[")
-        found.append(identifier(places.get(head, head) + mark + rest))
-    return found
+        titles.append(identifier(places.get(head, head) + mark + rest))
+    return titles

@@ -39,7 +39,7 @@ def _program(text: str, tensors: Mapping[str, Tensor], constants: Mapping[str, T
     lines = text.split("\n")
     require(lines[0] == MAGIC, "P005", "export: not an exported program of this version", start=lines[0][:40])
     reader = _HeaderReader()
-    for place, line in enumerate(lines[1:], 1):
+    for number, line in enumerate(lines[1:], 1):
         word, _, rest = line.partition(" ")
         rule = _RULES.get(word)
         if rule is None:
@@ -47,22 +47,22 @@ def _program(text: str, tensors: Mapping[str, Tensor], constants: Mapping[str, T
         try:
             rule(reader, rest)
         except (TermSyntaxError, ValueError, IndexError, TypeError) as cause:
-            raise error("C009", f"export: {cause} (line {place + 1})", text=line) from None
+            raise error("C009", f"export: {cause} (line {number + 1})", text=line) from None
     else:
         raise error("C009", "export: the text has no graph")
     opened, result, names = reader.opened, reader.result, reader.names
     if opened is None or result is None or names is None:
         raise error("C009", "export: the text has no spec, arguments or result")
     sizes = "\n".join(reader.sizes)
-    graph = parse_graph("\n".join([*([sizes] if sizes else []), *lines[place:]]), OPERATORS, opened.scope, reader.rows)
+    graph = parse_graph("\n".join([*([sizes] if sizes else []), *lines[number:]]), OPERATORS, opened.scope, reader.rows)
     kinds = reader.kinds
     lost = [name for name in kinds if name not in tensors]
     require(not lost, "P002", "export: the file lacks tensors", names=lost)
-    known = {name: _as_kind(tensors[name], kind) for name, kind in kinds.items()}
-    state = State(known, kinds, reader.ties, constants)
+    tensors_by_name = {name: _as_kind(tensors[name], kind) for name, kind in kinds.items()}
+    state = State(tensors_by_name, kinds, reader.ties, constants)
     template = reader.template(result)
     _require_parts(template, len(graph.outputs), len(opened.leaves))
-    _require_types(graph, reader.inputs, {**constants, **known})
+    _require_types(graph, reader.inputs, {**constants, **tensors_by_name})
     return ExportedProgram(graph, opened, names, reader.inputs, template, reader.draws, state)
 
 
@@ -72,28 +72,28 @@ def _as_kind(tensor: Tensor, kind: str) -> Tensor:
 
 def _require_parts(template: Template, outputs: int, leaves: int) -> None:
     """C009 where a result is made of other outputs than the graph has."""
-    found: list[int] = []
+    used: list[int] = []
     stack = [template]
     while stack:
-        item = stack.pop()
-        if isinstance(item, Container):
-            stack.extend(item.items)
-        elif isinstance(item, Output):
-            found.append(item.place)
-        elif isinstance(item, InputRef) and isinstance(item.source, ArgumentSource):
-            require(item.source.position < leaves, "C009", "export: there is no such argument", result=str(item))
-    fits = sorted(set(found)) == list(range(outputs))
+        part = stack.pop()
+        if isinstance(part, Container):
+            stack.extend(part.items)
+        elif isinstance(part, Output):
+            used.append(part.place)
+        elif isinstance(part, InputRef) and isinstance(part.source, ArgumentSource):
+            require(part.source.position < leaves, "C009", "export: there is no such argument", result=str(part))
+    fits = sorted(set(used)) == list(range(outputs))
     require(fits, "C009", "export: the result is of other outputs", outputs=outputs)
 
 
 def _require_types(graph: Graph, inputs: Sequence[Input], tensors: Mapping[str, Tensor]) -> None:
     """P002 where a tensor is not what the graph takes."""
     require(len(inputs) == len(graph.parameters), "C009", "export: the graph has other inputs", inputs=len(inputs))
-    for item, call in zip(inputs, graph.parameters, strict=True):
-        if item.kind in ("parameter", "buffer", "constant"):
-            form = tensors[str(item.target)].form if item.target in tensors else None
+    for source, call in zip(inputs, graph.parameters, strict=True):
+        if source.kind in ("parameter", "buffer", "constant"):
+            form = tensors[str(source.target)].form if source.target in tensors else None
             same = form is not None and form.dtype is call.type.dtype and tuple(form.shape) == call.type.shape
-            require(same, "P002", f"export: {item.target} is not the tensor that the graph takes", type=call.type)
+            require(same, "P002", f"export: {source.target} is not the tensor that the graph takes", type=call.type)
 
 
 class _HeaderReader:
@@ -164,10 +164,10 @@ class _HeaderReader:
         """What a run returns."""
         assert self.opened is not None
         reader = Reader(text, _Atoms(self.opened.scope))
-        found = _template(reader)
+        template = _template(reader)
         if reader.peek():
             raise error("C009", f"export: unexpected {reader.peek()!r} at the end of the line", text=text)
-        return found
+        return template
 
 
 _RULES: Mapping[str, Callable[[_HeaderReader, str], None]] = MappingProxyType(

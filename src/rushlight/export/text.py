@@ -62,11 +62,11 @@ class Lines:
 
     def text(self) -> list[str]:
         """The lines, then the rows."""
-        found = [
+        lines = [
             f"line {place} {_quoted(frame.filename)} {frame.line} {_quoted(frame.function)} {_quoted(frame.source)}"
             for frame, place in self.frames.items()
         ]
-        return [*found, *[f"lines {at} = {[self.frames[frame] for frame in row]}" for row, at in self.rows.items()]]
+        return [*lines, *[f"lines {at} = {[self.frames[frame] for frame in row]}" for row, at in self.rows.items()]]
 
 
 class ProgramPrinter(GraphPrinter):
@@ -121,29 +121,29 @@ def program_text(program: Parts) -> str:
 def result_text(template: Template, printer: ProgramPrinter) -> str:
     """The text of what a run returns."""
 
-    def text(item: Template) -> str:
-        if isinstance(item, Output):
-            return f"output {item.place}"
-        if isinstance(item, InputRef):
-            assert isinstance(item.source, ArgumentSource)
-            return f"argument {item.source.position}"
-        if isinstance(item, Number):
-            return f"number {_quoted(item.text)}"
-        if isinstance(item, SizeOf):
-            return f"`{printer.size(item.expr)}`"
-        if isinstance(item, Constant):
-            return format_value(item.value, printer)
-        assert isinstance(item, Container), "an exported program makes the containers that it returns"
-        return _container(item, [text(part) for part in item.items], printer)
+    def text(template: Template) -> str:
+        if isinstance(template, Output):
+            return f"output {template.place}"
+        if isinstance(template, InputRef):
+            assert isinstance(template.source, ArgumentSource)
+            return f"argument {template.source.position}"
+        if isinstance(template, Number):
+            return f"number {_quoted(template.text)}"
+        if isinstance(template, SizeOf):
+            return f"`{printer.size(template.expr)}`"
+        if isinstance(template, Constant):
+            return format_value(template.value, printer)
+        assert isinstance(template, Container), "an exported program makes the containers that it returns"
+        return _container(template, [text(part) for part in template.items], printer)
 
     return text(template)
 
 
-def _container(item: Container, parts: list[str], printer: ProgramPrinter) -> str:
-    if item.kind is dict:
-        entries = [f"{format_value(key, printer)}: {part}" for key, part in zip(item.keys, parts, strict=True)]
+def _container(container: Container, parts: list[str], printer: ProgramPrinter) -> str:
+    if container.kind is dict:
+        entries = [f"{format_value(key, printer)}: {part}" for key, part in zip(container.keys, parts, strict=True)]
         return f"{{{', '.join(entries)}}}"
-    opening, closing = ("(", ")") if item.kind is tuple else ("[", "]")
+    opening, closing = ("(", ")") if container.kind is tuple else ("[", "]")
     return opening + ", ".join(parts) + closing
 
 

@@ -57,12 +57,12 @@ class KernelAccesses:
 
     def _loads(self, buffer: Buffer) -> Iterator[tuple[int, Size | None]]:
         """By the number of a store, what is read for it."""
-        for place, (store, _) in enumerate(self._walks):
+        for number, (store, _) in enumerate(self._walks):
             for term in postorder(_roots(store)):
                 if term.op is _LOAD and term.attr("buffer") is buffer:
-                    yield place, _as_size(term.operands[0])
+                    yield number, _as_size(term.operands[0])
             if store.combine is not None and store.buffer is buffer:
-                yield place, _as_size(store.offset)
+                yield number, _as_size(store.offset)
 
     def _keeps(self, buffer: Buffer) -> Iterator[Size]:
         """Where reductions keep elements in a buffer."""
@@ -72,15 +72,15 @@ class KernelAccesses:
                 if offset is not None:
                     yield offset
 
-    def _is_stored(self, buffer: Buffer, place: int, offset: Size | None) -> bool:
+    def _is_stored(self, buffer: Buffer, number: int, offset: Size | None) -> bool:
         if offset is None:
             return False
-        around = dict(self._walks[place][1] or ())
+        around = dict(self._walks[number][1] or ())
         read = {**dict(axes_in(offset)), **around}
         for kept in self._keeps(buffer):
             if _same_elements(offset, read, kept, {**dict(axes_in(kept)), **around}):
                 return True
-        for store, walks in self._walks[:place]:
+        for store, walks in self._walks[:number]:
             stored = _as_size(store.offset)
             plain = store.buffer is buffer and store.combine is None and store.where is None
             if plain and stored is not None and walks is not None and _same_elements(offset, read, stored, dict(walks)):
@@ -152,12 +152,12 @@ def given_buffers(
     buffers: Sequence[Buffer], words: Sequence[object], given: Mapping[Buffer, Buffer]
 ) -> dict[Buffer, Buffer]:
     """The buffers that a launch passes to its kernel; `given` maps a row block's own buffers."""
-    found: dict[Buffer, Buffer] = {}
+    outers: dict[Buffer, Buffer] = {}
     for buffer, word in zip(buffers, words, strict=False):
         outer = buffer_of(word)
         if outer is not None:
-            found[buffer] = given.get(outer, outer)
-    return found
+            outers[buffer] = given.get(outer, outer)
+    return outers
 
 
 def product_piece(kernel: GemmKernel, launch: Launch, name: str) -> Piece | None:

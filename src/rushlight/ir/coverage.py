@@ -269,11 +269,11 @@ class _Growth:
             return None
         members, extents = [first], [walk[1]]
         for remainder in range(1, count):
-            found = _at_remainder(first, walk, near * remainder, pieces)
-            if found is None:
+            member = _at_remainder(first, walk, near * remainder, pieces)
+            if member is None:
                 return None
-            members.append(found[0])
-            extents.append(found[1])
+            members.append(member[0])
+            extents.append(member[1])
         total = _divided(extents, count)
         if total is None or any(ceildiv(total - place, count) != extent for place, extent in enumerate(extents)):
             return None
@@ -358,12 +358,12 @@ def _parted(piece: Piece) -> Piece:
 
 def _divisors(offset: Size, axis: SizeExpr) -> list[Size]:
     """What an offset divides an axis by."""
-    found: list[Size] = []
+    divisors: list[Size] = []
     for _, atoms in parts(offset) if isinstance(offset, SizeExpr) else ():
         for atom in atoms:
             if atom.op.name == "floordiv" and depends_on(atom.operands[0], axis):
-                found.append(atom.operands[1])
-    return found
+                divisors.append(atom.operands[1])
+    return divisors
 
 
 def axes_in(size: Size) -> list[Walk]:

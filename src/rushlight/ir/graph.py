@@ -55,10 +55,12 @@ class Call(Term):
 
     def unbacked_symbols(self) -> list[SizeExpr]:
         """The symbols whose values it makes known."""
-        found: list[SizeExpr] = []
+        symbols: list[SizeExpr] = []
         for value in [self.attr(name) for name in self.op.unbacked_outputs]:
-            found += [item for item in (value if isinstance(value, tuple) else (value,)) if isinstance(item, SizeExpr)]
-        return found
+            symbols += [
+                item for item in (value if isinstance(value, tuple) else (value,)) if isinstance(item, SizeExpr)
+            ]
+        return symbols
 
 
 _set_frames, _set_region = slot_setter(Call, "frames"), slot_setter(Call, "region")
@@ -167,13 +169,13 @@ class Inner(Mentions):
 
 def inner_of(call: Call) -> list[Inner]:
     """The graphs among a call's attributes."""
-    found: list[Inner] = []
+    graphs: list[Inner] = []
     for _, value in call.attrs:
         if isinstance(value, Inner):
-            found.append(value)
+            graphs.append(value)
         elif isinstance(value, tuple):
-            found += [item for item in value if isinstance(item, Inner)]
-    return found
+            graphs += [item for item in value if isinstance(item, Inner)]
+    return graphs
 
 
 def _values(call: Call) -> list[object]:
@@ -187,11 +189,11 @@ def unbacked_outputs_of(calls: Iterable[Call]) -> dict[SizeExpr, Call]:
 
 def _asked(graph: Graph, unbacked_outputs: Mapping[SizeExpr, Call]) -> set[SizeExpr]:
     """The born symbols that somebody but calls asks for: the caller, and the asserts of their scopes."""
-    found = {symbol for symbol in graph.sizes if symbol in unbacked_outputs}
+    symbols = {symbol for symbol in graph.sizes if symbol in unbacked_outputs}
     for scope in scopes_of(unbacked_outputs):
         for item in scope.asserts:
-            found.update([symbol for symbol in free_symbols(item.condition.expr) if symbol in unbacked_outputs])
-    return found
+            symbols.update([symbol for symbol in free_symbols(item.condition.expr) if symbol in unbacked_outputs])
+    return symbols
 
 
 def with_dense_outputs(graph: Graph) -> Graph:
@@ -288,13 +290,13 @@ class GraphBuilder:
         """The type of a call; calls that are alike, as those of a model's layers, are asked about once."""
         key = (op, types, *[(name, attr_key(value)) for name, value in attrs.items()])
         try:
-            found = self._types.get(key)
+            inferred = self._types.get(key)
         except TypeError:  # an attribute that cannot be hashed
             return op.infer(types, attrs)
-        if found is None:
+        if inferred is None:
             result = op.infer(types, attrs)
-            found = self._types[key] = self._types.setdefault(result, result)  # equal types are one object
-        return found
+            inferred = self._types[key] = self._types.setdefault(result, result)  # equal types are one object
+        return inferred
 
     def operand(self, arg: object) -> Any:
         """The call behind an argument."""

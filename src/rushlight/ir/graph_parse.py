@@ -95,15 +95,15 @@ def parse_graph(
     lines = [(place, line.strip()) for place, line in enumerate(text.splitlines(), 1)]
     lines = [(place, line) for place, line in lines if line and not line.startswith("#")]
     # What is known of a symbol is part of it from its birth, so sizes come before the types that mention them.
-    for place, line in sorted(lines, key=lambda item: not item[1].startswith("size ")):
+    for line_number, line in sorted(lines, key=lambda item: not item[1].startswith("size ")):
         try:
             reader.line(line)
         except RushlightError as cause:
             if cause.code != "C009":
                 raise
-            raise _error(f"{cause.message}", place, line) from None
+            raise _error(f"{cause.message}", line_number, line) from None
         except (TermSyntaxError, ValueError, KeyError) as cause:
-            raise _error(f"graph: {cause}", place, line) from None
+            raise _error(f"graph: {cause}", line_number, line) from None
     if not reader.closed:
         raise error("C009", "graph: the text ends before the closing brace", text=text[-40:])
     return reader.graph()
@@ -183,8 +183,8 @@ class TypeReader:
             return slice(*_items(reader, "[", "]"))
         raise TermSyntaxError(f"unknown word {word!r}")
 
-    def _inner(self, place: int) -> object:
-        raise TermSyntaxError(f"there is no graph @{place} here")
+    def _inner(self, number: int) -> object:
+        raise TermSyntaxError(f"there is no graph @{number} here")
 
 
 class GraphReader(TypeReader):
@@ -249,10 +249,10 @@ class GraphReader(TypeReader):
             self.inner.append(Inner(reader.graph(), branch))
             self.opened = None
 
-    def _inner(self, place: int) -> Inner:
-        if place >= len(self.inner):
-            _fail(f"there is no graph @{place} here")
-        return self.inner[place]
+    def _inner(self, number: int) -> Inner:
+        if number >= len(self.inner):
+            _fail(f"there is no graph @{number} here")
+        return self.inner[number]
 
     def _program_line(self, reader: Reader) -> None:
         word = reader.peek()
@@ -287,26 +287,26 @@ class GraphReader(TypeReader):
         reader.expect("{")
 
     def _facts(self, line: str) -> None:
-        found = _FACTS.match(line)
-        if found is None:
+        match = _FACTS.match(line)
+        if match is None:
             _fail("expected `size NAME = HINT from LOWER to UPPER step MULTIPLE`")
-        facts = _facts_of(found)
-        if found["kind"] is not None:
-            kind = OriginKind[found["kind"].upper()]
-            facts["source"] = Origin(lazy.json.loads(found["what"]), kind, self._frame_at(found["place"]))
-        if found["name"] not in self.scope.symbols:
-            self.scope.symbol(found["name"], **facts)
+        facts = _facts_of(match)
+        if match["kind"] is not None:
+            kind = OriginKind[match["kind"].upper()]
+            facts["source"] = Origin(lazy.json.loads(match["what"]), kind, self._frame_at(match["place"]))
+        if match["name"] not in self.scope.symbols:
+            self.scope.symbol(match["name"], **facts)
 
     def _condition(self, line: str) -> None:
-        found = _CONDITION.match(line)
-        if found is None:
+        match = _CONDITION.match(line)
+        if match is None:
             _fail("expected `given SIZE == 0`, with ==, !=, <= or >=")
-        condition = _RELATIONS[found["relation"]](self._size(found["size"]), 0)
+        condition = _RELATIONS[match["relation"]](self._size(match["size"]), 0)
         if isinstance(condition, bool):
             return  # it holds, or fails, for all values
-        if found["word"] == "check":
-            said = "" if found["said"] is None else lazy.json.loads(found["said"])
-            self.scope.asserts.append(RuntimeAssert(condition, self._frame_at(found["place"]), said))
+        if match["word"] == "check":
+            said = "" if match["said"] is None else lazy.json.loads(match["said"])
+            self.scope.asserts.append(RuntimeAssert(condition, self._frame_at(match["place"]), said))
         else:
             self.scope.guards.append(Guard(condition, None, "given"))
         self.scope.learn(condition)
@@ -330,10 +330,10 @@ class GraphReader(TypeReader):
         self._define(name, call)
         self.calls.append(call)
 
-    def _frames_at(self, place: int) -> tuple[Frame, ...]:
-        if place >= len(self.frames):
-            _fail(f"there is no line {place} of a user's program here")
-        return self.frames[place]
+    def _frames_at(self, number: int) -> tuple[Frame, ...]:
+        if number >= len(self.frames):
+            _fail(f"there is no line {number} of a user's program here")
+        return self.frames[number]
 
     def _frame_at(self, place: str | None) -> Frame | None:
         return None if place is None else next(iter(self._frames_at(int(place))), None)
@@ -381,30 +381,30 @@ class GraphReader(TypeReader):
         self.values[name] = call
 
     def _value(self, name: str) -> Call:
-        found = self.values.get(name)
-        if found is None:
+        call = self.values.get(name)
+        if call is None:
             _fail(f"{name} is used before it is defined")
-        return found
+        return call
 
     def _value_at(self, token: str, reader: Reader) -> Call:
         """The value that a token stands for: an earlier one by its name, or a Python number."""
         if token.startswith("%"):
             return self._value(token)
         reader.position -= 1
-        found = reader.value()
-        if not isinstance(found, (bool, int, float, complex)):
+        value = reader.value()
+        if not isinstance(value, (bool, int, float, complex)):
             _fail(f"{token} is used before it is defined")
-        key = (type(found), repr(found))
+        key = (type(value), repr(value))
         if key not in self.numbers:
-            self.numbers[key] = number(found)
+            self.numbers[key] = number(value)
             self.calls.append(self.numbers[key])
         return self.numbers[key]
 
     def _op(self, name: str) -> Op:
-        found = _OWN_OPS.get(name) or self.operators.get(name)
-        if found is None:
+        op = _OWN_OPS.get(name) or self.operators.get(name)
+        if op is None:
             _fail(f"there is no operator {name!r}")
-        return found
+        return op
 
     def _operands(self, reader: Reader, close: str) -> tuple[object, ...]:
         operands: list[object] = []

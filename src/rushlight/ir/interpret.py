@@ -68,12 +68,12 @@ def interpret(
     result_types = results if isinstance(results, tuple) else (results,)
     axes = axes_of(result_types[0].shape)
     bodies = rule(axes, *operands, **(attrs or {}))
-    found: list[Array] = []
+    defined: list[Array] = []
     for body, type_ in zip(bodies if isinstance(bodies, tuple) else (bodies,), result_types, strict=True):
         out = Buffer("out", type_)
         definition = ScatterDefinition(out, axes, body) if isinstance(body, Scatter) else Definition(out, axes, body)
-        found.append(evaluate_definition(definition, buffers, sizes))
-    return tuple(found) if several else found[0]
+        defined.append(evaluate_definition(definition, buffers, sizes))
+    return tuple(defined) if several else defined[0]
 
 
 def _operand(type_: Any, array: Any, buffers: dict[Buffer, Array]) -> object:
@@ -111,11 +111,11 @@ def evaluate_definition(
         if not isinstance(given, Scalar) and not fits.all():
             raise IndexError(f"write to {definition.buffer} outside a dim of size {size}")
         inside &= fits
-    place = tuple([item[inside] for item in index])
+    written = tuple([item[inside] for item in index])
     if scatter.combine == "set":
-        result[place] = value[inside]
+        result[written] = value[inside]
     else:
-        _SCATTERS[scatter.combine].at(result, place, value[inside])
+        _SCATTERS[scatter.combine].at(result, written, value[inside])
     return result
 
 
@@ -214,14 +214,14 @@ class _Grid:
         array = self.buffers[term.attr("buffer")]
         if not operands:
             return array.reshape((1,) * len(self.dims))
-        place: list[Array] = []
+        position: list[Array] = []
         for operand, size in zip(operands, array.shape, strict=True):
             if term not in self.guarded and operand.size and (operand.min() < 0 or operand.max() >= size):
                 raise IndexError(f"load from {term.attr('buffer')} outside a dim of size {size}")
-            place.append(np.clip(operand, 0, max(size - 1, 0)))
+            position.append(np.clip(operand, 0, max(size - 1, 0)))
         if array.size == 0:
-            return np.zeros(np.broadcast_shapes(*[item.shape for item in place]), array.dtype)
-        return array[tuple(place)]
+            return np.zeros(np.broadcast_shapes(*[item.shape for item in position]), array.dtype)
+        return array[tuple(position)]
 
     def _reduce(self, term: Scalar, operands: list[Array]) -> Array:
         dims = [self.dims[axis] for axis in bound_axes(term)]

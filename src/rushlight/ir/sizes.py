@@ -17,11 +17,11 @@ def hidden_symbols(graph: Graph) -> tuple[SizeExpr, ...]:
     Known equalities count. A size that equals an expression in others is that expression: `f32[s0]` does not show `s0`
     where it is `2*s1`.
     """
-    known = {simplify(size) for call in graph.parameters for size in (*call.type.shape, *call.type.strides)}
+    shown = {simplify(size) for call in graph.parameters for size in (*call.type.shape, *call.type.strides)}
     parts = [part for call in graph.calls for part in (call.type, *[value for _, value in call.attrs])]
-    found = symbols_in([*[call.type for call in (*graph.parameters, *graph.outputs)], *parts])
-    needed = dict.fromkeys([symbol for item in found for symbol in free_symbols(simplify(item))])
-    return tuple([symbol for symbol in needed if symbol not in known])
+    sizes = symbols_in([*[call.type for call in (*graph.parameters, *graph.outputs)], *parts])
+    needed = dict.fromkeys([symbol for item in sizes for symbol in free_symbols(simplify(item))])
+    return tuple([symbol for symbol in needed if symbol not in shown])
 
 
 def with_hidden_sizes(graph: Graph) -> tuple[Graph, tuple[SizeExpr, ...]]:

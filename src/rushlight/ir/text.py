@@ -64,10 +64,10 @@ class GraphPrinter:
 
     def type(self, type_: TensorType) -> str:
         """`f32[s0, 4]`, with strides and device only where they are not the default ones."""
-        found = self.types.get(type_)
-        if found is None:
-            found = self.types[type_] = self._type(type_)
-        return found
+        text = self.types.get(type_)
+        if text is None:
+            text = self.types[type_] = self._type(type_)
+        return text
 
     def _type(self, type_: TensorType) -> str:
         text = f"{SHORT_NAMES[type_.dtype]}[{', '.join([self.size(size) for size in type_.shape])}]"
@@ -167,24 +167,24 @@ class GraphPrinter:
 
 
 def _symbol_line(symbol: SizeExpr, name: str) -> str:
-    known = symbol.facts
+    declared = symbol.facts
     text = f"size {name}"
-    if known.hint is not None:
-        text += f" = {known.hint}"
-    elif known.preferred is not None:
-        text += f" about {known.preferred}"
+    if declared.hint is not None:
+        text += f" = {declared.hint}"
+    elif declared.preferred is not None:
+        text += f" about {declared.preferred}"
     return text + _bounds_text(symbol)
 
 
 def _bounds_text(symbol: SizeExpr, name: str = "") -> str:
-    known = symbol.facts
+    declared = symbol.facts
     text = ""
-    if known.lower != 0:
-        text += f" from {'-inf' if known.lower is None else known.lower}"
-    if known.upper is not None:
-        text += f" to {known.upper}"
-    if known.multiple_of != 1:
-        text += f" step {known.multiple_of}"
+    if declared.lower != 0:
+        text += f" from {'-inf' if declared.lower is None else declared.lower}"
+    if declared.upper is not None:
+        text += f" to {declared.upper}"
+    if declared.multiple_of != 1:
+        text += f" step {declared.multiple_of}"
     return name + text if text else ""
 
 

@@ -80,10 +80,10 @@ def _chain(shape: tuple[Size, ...], strides: tuple[Size, ...]) -> list[int]:
     order: list[int] = []
     step: Size = 1
     while waiting:
-        found = next((dim for dim in reversed(waiting) if strides[dim] == step), waiting[-1])
-        waiting.remove(found)
-        order.insert(0, found)
-        step = step * (1 if shape[found] == 0 else shape[found])
+        inner = next((dim for dim in reversed(waiting) if strides[dim] == step), waiting[-1])
+        waiting.remove(inner)
+        order.insert(0, inner)
+        step = step * (1 if shape[inner] == 0 else shape[inner])
     for dim in reversed(range(len(shape))):
         if dim not in order:
             after = next((order.index(other) for other in range(dim + 1, len(shape)) if other in order), len(order))
@@ -169,17 +169,17 @@ class Mentions:
 
 def symbols_in(parts: Iterable[object]) -> list[SizeExpr]:
     """The symbols in types, sizes and attribute values, each once, in order of appearance."""
-    found: dict[SizeExpr, None] = {}
+    symbols: dict[SizeExpr, None] = {}
     seen: set[SizeExpr] = set()
     stack = list(parts)[::-1]
     while stack:
-        item = stack.pop()
-        if isinstance(item, SizeExpr):
-            found.update(dict.fromkeys(free_symbols(item, seen)))
-        elif isinstance(item, TensorType):
-            stack.extend((*reversed(item.strides), *reversed(item.shape)))
-        elif isinstance(item, tuple):
-            stack.extend(reversed(item))
-        elif isinstance(item, Mentions):
-            found.update(dict.fromkeys(item.mentioned))
-    return list(found)
+        part = stack.pop()
+        if isinstance(part, SizeExpr):
+            symbols.update(dict.fromkeys(free_symbols(part, seen)))
+        elif isinstance(part, TensorType):
+            stack.extend((*reversed(part.strides), *reversed(part.shape)))
+        elif isinstance(part, tuple):
+            stack.extend(reversed(part))
+        elif isinstance(part, Mentions):
+            symbols.update(dict.fromkeys(part.mentioned))
+    return list(symbols)

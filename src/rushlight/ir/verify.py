@@ -34,10 +34,10 @@ class _Verifier:
     def run(self) -> None:
         """Checks everything, in the order of the text."""
         names: set[str] = set()
-        for place, call in enumerate(self.graph.parameters):
+        for position, call in enumerate(self.graph.parameters):
             name = call.attr("name") if call.op is PARAMETER else None
             if name is None or name in names:
-                self.fail(f"parameter {place} is none, or a second one of its name", parameter=name)
+                self.fail(f"parameter {position} is none, or a second one of its name", parameter=name)
             if not isinstance(call.type, TensorType):
                 self.fail(f"parameter {name} has no tensor type")
             names.add(name)
@@ -132,10 +132,10 @@ class _Verifier:
                 self.fail("an output is a view of what is not there", view=self.printer.view(view))
 
 
-def broken(where: str, what: str, /, **values: object) -> NoReturn:
+def broken(where: str, problem: str, /, **values: object) -> NoReturn:
     """Raises C015: a rule of the IR does not hold."""
     shown: dict[str, Any] = {name: value if isinstance(value, int) else str(value) for name, value in values.items()}
-    fail("C015", f"{where}: {what}", **shown)
+    fail("C015", f"{where}: {problem}", **shown)
 
 
 def difference_of(one: TensorType, other: TensorType) -> str:

@@ -38,12 +38,12 @@ def verify_kernel(kernel: AnyKernel) -> None:
 
 def _verify_row_blocks(kernel: RowBlockKernel) -> None:
     symbols = {symbol for loop in kernel.loops for symbol in (loop.start, loop.length)}
-    known = {*kernel.sizes, *symbols}
+    available = {*kernel.sizes, *symbols}
     causal_bound = kernel.causal_bound
     if causal_bound is not None:
         for size in (causal_bound.at, causal_bound.near, causal_bound.far):
-            _known(size, known, kernel.name)
-        known.add(causal_bound.symbol)
+            _known(size, available, kernel.name)
+        available.add(causal_bound.symbol)
     placed = {*kernel.buffers, *[buffer for buffer, _ in kernel.offsets]}
     for launch in kernel.launches:
         for buffer in launch.buffers:
@@ -51,9 +51,9 @@ def _verify_row_blocks(kernel: RowBlockKernel) -> None:
                 broken(kernel.name, "a buffer is neither an argument nor in the scratch memory", buffer=buffer.name)
         for word in (*launch.arguments, launch.count):
             if not isinstance(word, Buffer):
-                _known(word.offset if isinstance(word, Address) else word, known, kernel.name)
+                _known(word.offset if isinstance(word, Address) else word, available, kernel.name)
     for _, place in kernel.offsets:
-        _known(place, known - symbols, kernel.name)
+        _known(place, available - symbols, kernel.name)
 
 
 class _KernelVerifier:
@@ -220,7 +220,7 @@ def verify_plan(plan: Plan) -> None:
             broken("plan", "what is made once is no input")
     for kernel in plan.kernels:
         verify_kernel(kernel)
-    known = {THREADS, *[source.symbol for source in plan.symbols]}
+    available = {THREADS, *[source.symbol for source in plan.symbols]}
     count = len(plan.inputs) + len(plan.outputs)
     for source in plan.symbols:
         if not 0 <= source.descriptor < count or source.field not in ("size", "stride"):
@@ -236,14 +236,14 @@ def verify_plan(plan: Plan) -> None:
         _verify_words(plan, launch, name)
         for word in (*launch.arguments, launch.count, launch.grain):
             if isinstance(word, Address):
-                _known(word.offset, known, name)
+                _known(word.offset, available, name)
             elif not isinstance(word, Buffer):
-                _known(word, known, name)
+                _known(word, available, name)
     for slot in plan.slots:
-        _known(slot.size_bytes, known, "arena")
+        _known(slot.size_bytes, available, "arena")
     for assertion in plan.assertions:
-        _known(assertion.left, known, "assertion")
-        _known(assertion.right, known, "assertion")
+        _known(assertion.left, available, "assertion")
+        _known(assertion.right, available, "assertion")
 
 
 def _known(size: Size, known: set[SizeExpr], where: str) -> None:

@@ -470,11 +470,14 @@ def eye_ref(n: int, m: int | None, dtype: DType | None, device: Device | None) -
 
 @eye.lower
 def eye_lower(at: At, n: Size, m: Size | None, dtype: DType | None, device: Device | None) -> Scalar:
-    found = dtype or DEFAULT_FLOAT
+    chosen = dtype or DEFAULT_FLOAT
     on_diagonal = index(at[0]).equals(index(at[1]))
-    if found.kind is Kind.COMPLEX:
+    if chosen.kind is Kind.COMPLEX:
         fail("D006", "eye: complex results are not supported")
-    return cast(select(on_diagonal, constant(1, compute_dtype(found)), constant(0, compute_dtype(found))), found)
+    return cast(
+        select(on_diagonal, constant(1, compute_dtype(chosen)), constant(0, compute_dtype(chosen))),
+        chosen,
+    )
 
 
 @eye.samples

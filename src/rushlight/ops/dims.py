@@ -89,16 +89,16 @@ def check_index(position: Size, size: Size, op: str) -> Size:
         if not -size <= position < size:
             fail("I001", f"{op}: index {position} is out of range for a dim of size {size}")
         return position + size if position < 0 else position
-    found = position + size if isinstance(position, int) and position < 0 else position
+    wrapped = position + size if isinstance(position, int) and position < 0 else position
     message = f"{op}: an index is out of range"
     try:
-        if not is_nonnegative(found):
-            check(le(0, found), message)
-        check(lt(found, size), message)
+        if not is_nonnegative(wrapped):
+            check(le(0, wrapped), message)
+        check(lt(wrapped, size), message)
     except ExecutionError:  # it does not hold for the example either
         text = f"index {optimization_hint(position)} is out of range for a dim of size {optimization_hint(size)}"
         fail("I001", f"{op}: {text}")
-    return found
+    return wrapped
 
 
 # Conditions on indices inside lowerings.
@@ -126,10 +126,10 @@ def divisible(position: Size, step: Size) -> list[Scalar]:
 
 def guarded(conditions: Iterable[Scalar], value: Scalar, other: Scalar) -> Scalar:
     """`value`, evaluated where all conditions hold, else `other`."""
-    found: Scalar | None = None
+    condition_of_all: Scalar | None = None
     for condition in conditions:
-        found = condition if found is None else found & condition
-    return value if found is None else guarded_scalar(found, value, other)
+        condition_of_all = condition if condition_of_all is None else condition_of_all & condition
+    return value if condition_of_all is None else guarded_scalar(condition_of_all, value, other)
 
 
 def zero(dtype: DType) -> Scalar:

@@ -118,10 +118,10 @@ def _require_bags(
 def _bags(input: Value, flat: Value, offsets: Value | None, include_last_offset: bool) -> tuple[Value, Size]:
     """(The bag of each element of the flattened input, how many bags there are)."""
     if offsets is None:
-        place = positions(input, flat.shape[0])
+        numbers = positions(input, flat.shape[0])
         # A row without elements has none whose bag is asked for.
-        length = count_of(place, maximum(input.shape[1], 1))
-        return floor_divide(place, length), input.shape[0]
+        length = count_of(numbers, maximum(input.shape[1], 1))
+        return floor_divide(numbers, length), input.shape[0]
     # One place more: for bags that begin after the last element.
     members = flat.shape[0]
     starts = rounding.minimum(offsets, count_of(offsets, members))
@@ -187,11 +187,11 @@ def embedding_bag_ref(
     padding_idx: int | None,
 ) -> Array:
     flat = input.reshape(-1)
-    place = np.arange(len(flat))
+    numbers = np.arange(len(flat))
     if offsets is None:
-        bags, count = place // max(input.shape[1], 1), input.shape[0]
+        bags, count = numbers // max(input.shape[1], 1), input.shape[0]
     else:
-        bags, count = np.sum(offsets[:, None] <= place, 0) - 1, len(offsets) - include_last_offset
+        bags, count = np.sum(offsets[:, None] <= numbers, 0) - 1, len(offsets) - include_last_offset
     rows = weight[flat]
     if per_sample_weights is not None:
         rows = rows * per_sample_weights.reshape(-1, 1).astype(weight.dtype)

@@ -55,17 +55,21 @@ def _joined(shapes: Sequence[Shape], dim: int) -> tuple[int, list[int]]:
 @cat.meta
 def cat_meta(tensors: tuple[TensorType, ...], dim: int) -> TensorType:
     require(tensors, "A002", "cat: at least one tensor is needed")
-    place, parts = _joined([item.shape for item in tensors], dim)
+    along, parts = _joined([item.shape for item in tensors], dim)
     first = tensors[parts[0]]
     require(first.shape, "S002", "cat: 0-d tensors cannot be joined", hint="use stack")
     for position in parts[1:]:
         other = tensors[position]
-        fits = other.ndim == first.ndim and same_shape(replaced(first.shape, place), replaced(other.shape, place))
+        fits = other.ndim == first.ndim and same_shape(replaced(first.shape, along), replaced(other.shape, along))
         require(
-            fits, "S005", f"cat: tensor {position} differs from the first in a dim other than {place}", a=first, b=other
+            fits,
+            "S005",
+            f"cat: tensor {position} differs from the first in a dim other than {along}",
+            a=first,
+            b=other,
         )
-    size = total([tensors[position].shape[place] for position in parts])
-    return TensorType(replaced(first.shape, place, size), promote(*tensors), device_of(*tensors))
+    size = total([tensors[position].shape[along] for position in parts])
+    return TensorType(replaced(first.shape, along, size), promote(*tensors), device_of(*tensors))
 
 
 @cat.ref
@@ -77,27 +81,27 @@ def cat_ref(tensors: tuple[Array, ...], dim: int) -> Array:
 
 @cat.lower
 def cat_lower(at: At, tensors: tuple[Operand, ...], dim: int) -> Scalar:
-    place, parts = _joined([item.shape for item in tensors], dim)
+    along, parts = _joined([item.shape for item in tensors], dim)
     dtype = promote(*[item.type for item in tensors])
-    found = zero(dtype)
+    value = zero(dtype)
     start: Size = 0
     for position in parts:
         tensor = tensors[position]
-        offset = at[place] - start
-        found = guarded(within(offset, tensor.shape[place]), cast(tensor[replaced(at, place, offset)], dtype), found)
-        start = start + tensor.shape[place]
-    return found
+        offset = at[along] - start
+        value = guarded(within(offset, tensor.shape[along]), cast(tensor[replaced(at, along, offset)], dtype), value)
+        start = start + tensor.shape[along]
+    return value
 
 
 @cat.vjp(types=("tensors",))
 def cat_vjp(g: Value, tensors: tuple[TensorType, ...], dim: int) -> tuple[Gradients]:
-    place, parts = _joined([item.shape for item in tensors], dim)
+    along, parts = _joined([item.shape for item in tensors], dim)
     grads: list[Any] = []
     start: Size = 0
     for position, tensor in enumerate(tensors):
         if position in parts:
-            end = start + tensor.shape[place]
-            grads.append(convert(slice_(g, place, start, end), tensor.dtype))
+            end = start + tensor.shape[along]
+            grads.append(convert(slice_(g, along, start, end), tensor.dtype))
             start = end
         else:  # an empty one that takes no part
             grads.append(zeros_of(g, tensor.shape, tensor.dtype))
@@ -377,13 +381,13 @@ def roll_dim_ref(input: Array, shift: int, dim: int) -> Array:
 
 @roll_dim.lower
 def roll_dim_lower(at: At, input: Operand, shift: Size, dim: int) -> Scalar:
-    place = wrap_dim(dim, len(at), "roll")
+    wrapped_dim = wrap_dim(dim, len(at), "roll")
     if not at:
         return input[()]
-    size = input.shape[place]
+    size = input.shape[wrapped_dim]
     if isinstance(size, int) and size == 0:
         return zero(input.dtype)
-    return input[replaced(at, place, mod(at[place] - shift, size))]
+    return input[replaced(at, wrapped_dim, mod(at[wrapped_dim] - shift, size))]
 
 
 @roll_dim.vjp
@@ -450,10 +454,10 @@ repeat_interleave = define(
 @repeat_interleave.decompose
 def repeat_interleave_decompose(input: Value, repeats: Size, dim: int | None) -> Value:
     input = reshape(input, (-1,)) if dim is None else input
-    place = 0 if dim is None else wrap_dim(dim, input.ndim, "repeat_interleave")
-    wide = unsqueeze(input, place + 1)
-    wide = expand(wide, replaced(wide.shape, place + 1, repeats))
-    return reshape(wide, replaced(input.shape, place, input.shape[place] * repeats))
+    wrapped_dim = 0 if dim is None else wrap_dim(dim, input.ndim, "repeat_interleave")
+    wide = unsqueeze(input, wrapped_dim + 1)
+    wide = expand(wide, replaced(wide.shape, wrapped_dim + 1, repeats))
+    return reshape(wide, replaced(input.shape, wrapped_dim, input.shape[wrapped_dim] * repeats))
 
 
 @repeat_interleave.ref

@@ -59,12 +59,12 @@ def layer_norm_decompose(
 ) -> Value:
     dims = _normalised_dims(input.shape, normalized_shape, "layer_norm")
     _require_like("layer_norm", normalized_shape, weight=weight, bias=bias)
-    found, _ = standardised(widened(input), dims, eps)
+    result, _ = standardised(widened(input), dims, eps)
     if weight is not None:
-        found = found * widened(weight)
+        result = result * widened(weight)
     if bias is not None:
-        found = found + widened(bias)
-    return convert(found, input.dtype)
+        result = result + widened(bias)
+    return convert(result, input.dtype)
 
 
 @layer_norm.ref
@@ -254,12 +254,12 @@ def batch_norm_decompose(
         assert running_var is not None
         middle, spread = _per_channel(widened(running_mean), x.ndim), _per_channel(widened(running_var), x.ndim)
         new_mean, new_var = detach(running_mean), detach(running_var)
-    found = (x - middle) * rsqrt(spread + eps)
+    result = (x - middle) * rsqrt(spread + eps)
     if weight is not None:
-        found = found * _per_channel(widened(weight), x.ndim)
+        result = result * _per_channel(widened(weight), x.ndim)
     if bias is not None:
-        found = found + _per_channel(widened(bias), x.ndim)
-    return convert(found, input.dtype), new_mean, new_var
+        result = result + _per_channel(widened(bias), x.ndim)
+    return convert(result, input.dtype), new_mean, new_var
 
 
 def _blended(running: Value | None, batch: Value, momentum: float) -> Value:
@@ -293,11 +293,11 @@ def batch_norm_ref(
         assert running_var is not None
         middle, spread = compute_array(running_mean), compute_array(running_var)
         new_mean, new_var = running_mean, running_var
-    found = (x - middle.reshape(shape)) / np.sqrt(spread.reshape(shape) + x.dtype.type(eps))
-    found = found if weight is None else found * compute_array(weight).reshape(shape)
-    found = found if bias is None else found + compute_array(bias).reshape(shape)
+    result = (x - middle.reshape(shape)) / np.sqrt(spread.reshape(shape) + x.dtype.type(eps))
+    result = result if weight is None else result * compute_array(weight).reshape(shape)
+    result = result if bias is None else result + compute_array(bias).reshape(shape)
     mean_dtype = x.dtype if running_mean is None else running_mean.dtype
-    return found.astype(input.dtype), new_mean.astype(mean_dtype), new_var.astype(mean_dtype)
+    return result.astype(input.dtype), new_mean.astype(mean_dtype), new_var.astype(mean_dtype)
 
 
 @batch_norm.samples
@@ -327,12 +327,12 @@ def group_norm_decompose(input: Value, num_groups: int, weight: Value | None, bi
     require(divides, "A002", "group_norm: num_groups must divide the number of channels", input=input.shape)
     grouped = reshape(widened(input), (input.shape[0], num_groups, per_group * product(input.shape[2:])))
     unit, _ = standardised(grouped, (2,), eps)
-    found = reshape(unit, input.shape)
+    result = reshape(unit, input.shape)
     if weight is not None:
-        found = found * _per_channel(widened(weight), input.ndim)
+        result = result * _per_channel(widened(weight), input.ndim)
     if bias is not None:
-        found = found + _per_channel(widened(bias), input.ndim)
-    return convert(found, input.dtype)
+        result = result + _per_channel(widened(bias), input.ndim)
+    return convert(result, input.dtype)
 
 
 @group_norm.ref

@@ -64,10 +64,10 @@ _PAIRS: dict[tuple[DType, DType], DType | None] = {
 
 def promote_dtypes(a: DType, b: DType) -> DType:
     """The dtype that both dtypes convert to, as `torch.promote_types`; D001 where PyTorch has none."""
-    found = _PAIRS[a, b]
-    if found is None:
+    promoted = _PAIRS[a, b]
+    if promoted is None:
         fail("D001", f"there is no common dtype of {a.name} and {b.name}", hint="convert one operand with .to(dtype)")
-    return found
+    return promoted
 
 
 def _join(a: DType | None, b: DType | None) -> DType | None:
@@ -131,15 +131,19 @@ def promote_sum(dtype: DType) -> DType:
 
 def device_of(*types: TensorType | None) -> Device:
     """The one device of the operands; 0-d operands on the CPU go along with any other."""
-    found: Device | None = None
+    only: Device | None = None
     for type_ in types:
         if type_ is None or type_.weak or (not type_.shape and type_.device == CPU):
             continue
         require(
-            found is None or found == type_.device, "V002", "operands are on different devices", a=found, b=type_.device
+            only is None or only == type_.device,
+            "V002",
+            "operands are on different devices",
+            a=only,
+            b=type_.device,
         )
-        found = type_.device
-    return found if found is not None else CPU
+        only = type_.device
+    return only if only is not None else CPU
 
 
 def is_one(size: Size) -> bool:

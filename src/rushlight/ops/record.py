@@ -116,10 +116,10 @@ class Operator(Op):
     @property
     def schema(self) -> Schema:
         """The parsed schema."""
-        found = self._schema
-        if isinstance(found, str):
-            found = self._schema = parse_schema(found)
-        return found
+        schema = self._schema
+        if isinstance(schema, str):
+            schema = self._schema = parse_schema(schema)
+        return schema
 
     # Attaching rules. Each returns the function unchanged, so the rule stays a plain module-level name.
 
@@ -262,12 +262,12 @@ class Operator(Op):
     @property
     def unbacked_outputs(self) -> tuple[str, ...]:
         """The attributes that are unbacked sizes: a run of the call tells their values."""
-        found = self._births
-        if found is None:
+        names = self._births
+        if names is None:
             tells = Fact.DATA_DEPENDENT in self.facts
-            found = tuple([item.name for item in self.schema.attributes if item.type in UNBACKED]) if tells else ()
-            self._births = found
-        return found
+            names = tuple([item.name for item in self.schema.attributes if item.type in UNBACKED]) if tells else ()
+            self._births = names
+        return names
 
     def check_family(self, operands: tuple[Any, ...]) -> None:
         """D001, or D006 for complex ones, unless the first tensor's dtype is of the accepted family."""

@@ -67,12 +67,12 @@ def _nearest_taps(world: Value, before: Size, after: Size, scale: float | None, 
 
 
 def _source(world: Value, before: Size, after: Size, scale: float | None, align_corners: bool, dtype: DType) -> Value:
-    place = convert(positions(world, after), dtype)
+    points = convert(positions(world, after), dtype)
     if align_corners:
         # Alone, an element is at 0 whatever the step.
         gaps = maximum(_number(world, after - 1, dtype), 1.0)
-        return place * div(_number(world, before - 1, dtype), gaps)
-    return (place + 0.5) * _step(world, before, after, scale, dtype) - 0.5
+        return points * div(_number(world, before - 1, dtype), gaps)
+    return (points + 0.5) * _step(world, before, after, scale, dtype) - 0.5
 
 
 def _held(place: Value, before: Size) -> Value:
@@ -116,25 +116,25 @@ def _require_dims(op: str, input: Value, size: Shape, scales: Scales) -> list[tu
 
 @resize_nearest.decompose
 def resize_nearest_decompose(input: Value, size: Shape, scales: Scales, exact: bool) -> Value:
-    found = input
+    result = input
     for dim, after, scale in _require_dims("resize_nearest", input, size, scales):
-        found = index_select(found, dim, _nearest_taps(input, input.shape[dim], after, scale, exact))
-    return found
+        result = index_select(result, dim, _nearest_taps(input, input.shape[dim], after, scale, exact))
+    return result
 
 
 def _resized(
     op: str, input: Value, size: Shape, scales: Scales, align_corners: bool, taps: Callable[[Any, Size], list[Tap]]
 ) -> Value:
-    found = widened(input)
+    result = widened(input)
     for dim, after, scale in _require_dims(op, input, size, scales):
         before = input.shape[dim]
-        source = _source(input, before, after, scale, align_corners, found.dtype)
+        source = _source(input, before, after, scale, align_corners, result.dtype)
         column = (-1, *(1,) * (input.ndim - 1 - dim))
-        parts = [index_select(found, dim, place) * reshape(weight, column) for place, weight in taps(source, before)]
-        found = parts[0]
+        parts = [index_select(result, dim, place) * reshape(weight, column) for place, weight in taps(source, before)]
+        result = parts[0]
         for part in parts[1:]:
-            found = found + part
-    return convert(found, input.dtype)
+            result = result + part
+    return convert(result, input.dtype)
 
 
 @resize_linear.decompose
@@ -148,10 +148,10 @@ def resize_cubic_decompose(input: Value, size: Shape, scales: Scales, align_corn
 
 
 def _source_array(before: int, after: int, scale: float | None, align_corners: bool, dtype: Any) -> Array:
-    place = np.arange(after).astype(dtype)
+    points = np.arange(after).astype(dtype)
     if align_corners:
-        return place * (dtype(before - 1) / dtype(max(after - 1, 1)))
-    return (place + dtype(0.5)) * (dtype(before) / dtype(after) if scale is None else dtype(1 / scale)) - dtype(0.5)
+        return points * (dtype(before - 1) / dtype(max(after - 1, 1)))
+    return (points + dtype(0.5)) * (dtype(before) / dtype(after) if scale is None else dtype(1 / scale)) - dtype(0.5)
 
 
 def _weighted(
@@ -164,31 +164,31 @@ def _weighted(
 ) -> Array:
     """The result for a kernel of distances that is 0 beyond `reach`."""
     lead = input.ndim - len(size)
-    found = compute_array(input)
+    result = compute_array(input)
     for at, after in enumerate(size):
         before = input.shape[lead + at]
         scale = None if scales is None else scales[at]
-        source = _source_array(before, after, scale, align_corners, np.dtype(found.dtype).type)
+        source = _source_array(before, after, scale, align_corners, np.dtype(result.dtype).type)
         source = np.clip(source, 0, None) if reach == 1 else source
         column = (-1, *(1,) * (len(size) - 1 - at))
         near = np.floor(source) + np.arange(1 - reach, reach + 1)[:, None]
         places = np.clip(near, 0, before - 1).astype(int)
-        weights = kernel(np.abs(source - near)).astype(found.dtype)
+        weights = kernel(np.abs(source - near)).astype(result.dtype)
         taps = zip(places, weights, strict=True)
-        parts = [np.take(found, place, lead + at) * weight.reshape(column) for place, weight in taps]
-        found = np.sum(parts, 0)
-    return found.astype(input.dtype)
+        parts = [np.take(result, place, lead + at) * weight.reshape(column) for place, weight in taps]
+        result = np.sum(parts, 0)
+    return result.astype(input.dtype)
 
 
 @resize_nearest.ref
 def resize_nearest_ref(input: Array, size: tuple[int, ...], scales: Scales, exact: bool) -> Array:
-    lead, found = input.ndim - len(size), input
+    lead, result = input.ndim - len(size), input
     for at, after in enumerate(size):
         before = input.shape[lead + at]
         step = np.float32(before) / np.float32(after) if scales is None else np.float32(1 / scales[at])
         place = np.floor((np.arange(after).astype(np.float32) + np.float32(0.5 * exact)) * step).astype(int)
-        found = np.take(found, np.minimum(place, before - 1), lead + at)
-    return found
+        result = np.take(result, np.minimum(place, before - 1), lead + at)
+    return result
 
 
 @resize_linear.ref

@@ -72,10 +72,10 @@ class Schema:
 
 
 def _alias(text: str) -> tuple[str, str | None, bool]:
-    found = re.match(r"^(\w+)\((\w+)(!?)\)(.*)$", text)
-    if found is None:
+    match = re.match(r"^(\w+)\((\w+)(!?)\)(.*)$", text)
+    if match is None:
         return text, None, False
-    return found[1] + found[4], found[2], found[3] == "!"
+    return match[1] + match[4], match[2], match[3] == "!"
 
 
 def _split(text: str) -> list[str]:
@@ -92,12 +92,12 @@ def _split(text: str) -> list[str]:
 
 def parse_schema(text: str) -> Schema:
     """The schema written in `text`; ValueError when it is malformed."""
-    found = _SCHEMA.match(text.strip())
-    if found is None:
+    match = _SCHEMA.match(text.strip())
+    if match is None:
         raise ValueError(f"malformed schema: {text!r}")
     parameters: list[Parameter] = []
     keyword_only = False
-    for part in _split(found["parameters"]):
+    for part in _split(match["parameters"]):
         if part == "*":
             keyword_only = True
             continue
@@ -107,7 +107,7 @@ def parse_schema(text: str) -> Schema:
         type_, alias, written = _alias(piece["type"])
         default = REQUIRED if piece["default"] is None else ast.literal_eval(piece["default"])
         parameters.append(Parameter(piece["name"], type_, default, keyword_only, alias, written))
-    returns = found["returns"].strip()
+    returns = match["returns"].strip()
     inner = _split(returns[1:-1]) if returns.startswith("(") else [returns]
     results: list[Result] = []
     for position, part in enumerate(inner):
@@ -115,7 +115,7 @@ def parse_schema(text: str) -> Schema:
         type_, alias, _ = _alias(words[0])
         name = words[1] if len(words) > 1 else ("out" if len(inner) == 1 else f"out{position}")
         results.append(Result(name, type_, alias))
-    return Schema(found["name"], tuple(parameters), tuple(results), text.strip())
+    return Schema(match["name"], tuple(parameters), tuple(results), text.strip())
 
 
 class Signature(NamedTuple):

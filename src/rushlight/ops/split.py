@@ -87,12 +87,12 @@ narrow = define(
 
 @narrow.decompose
 def narrow_decompose(input: Value, dim: int, start: Size, length: Size) -> Value:
-    place = own_dim(dim, input.shape, "narrow")
-    size = input.shape[place]
+    wrapped_dim = own_dim(dim, input.shape, "narrow")
+    size = input.shape[wrapped_dim]
     first = start + size if isinstance(start, int) and start < 0 else start
     fits = required(ge(first, 0)) and required(ge(length, 0)) and required(le(first + length, size))
     require(fits, "I001", "narrow: the range leaves the dim", start=start, length=length, size=size)
-    return part(input, place, first, length)
+    return part(input, wrapped_dim, first, length)
 
 
 @narrow.ref
@@ -141,11 +141,11 @@ def split_sizes(size: Size, sections: Sections) -> tuple[Size, ...]:
 @split.decompose
 def split_decompose(tensor: Value, split_size_or_sections: Sections, dim: int) -> tuple[Value, ...]:
     require(tensor.ndim, "S002", "split: a tensor with dims is expected", tensor=tensor.shape)
-    place = own_dim(dim, tensor.shape, "split")
+    wrapped_dim = own_dim(dim, tensor.shape, "split")
     parts: list[Value] = []
     start: Size = 0
-    for size in split_sizes(tensor.shape[place], split_size_or_sections):
-        parts.append(part(tensor, place, start, size))
+    for size in split_sizes(tensor.shape[wrapped_dim], split_size_or_sections):
+        parts.append(part(tensor, wrapped_dim, start, size))
         start = start + size
     return tuple(parts)
 
@@ -212,13 +212,13 @@ unbind = define("unbind(Tensor(a) input, int dim=0) -> Tensor(a)[]", "The slices
 
 @unbind.decompose
 def unbind_decompose(input: Value, dim: int) -> tuple[Value, ...]:
-    place = own_dim(dim, input.shape, "unbind")
-    size = input.shape[place]
+    wrapped_dim = own_dim(dim, input.shape, "unbind")
+    size = input.shape[wrapped_dim]
     if isinstance(size, SizeExpr):
-        found = guarding_hint_or_throw(size)
-        guard(eq(size, found))
-        size = found
-    return tuple([select(input, place, position) for position in range(size)])
+        count = guarding_hint_or_throw(size)
+        guard(eq(size, count))
+        size = count
+    return tuple([select(input, wrapped_dim, position) for position in range(size)])
 
 
 @unbind.ref

@@ -187,10 +187,10 @@ def weighted_sum(items: Iterable[tuple[Size, int]], constant: int = 0) -> Size:
 
 def total(sizes: Iterable[Size]) -> Size:
     """The sum of all sizes; 0 for none."""
-    found = [need_size(size) for size in sizes]
-    if len(found) == 2:  # shares the parts of a long sum, as joining piece after piece makes
-        return add(found[0], found[1])
-    return weighted_sum([(size, 1) for size in found])
+    checked = [need_size(size) for size in sizes]
+    if len(checked) == 2:  # shares the parts of a long sum, as joining piece after piece makes
+        return add(checked[0], checked[1])
+    return weighted_sum([(size, 1) for size in checked])
 
 
 def product(sizes: Iterable[Size]) -> Size:

@@ -42,8 +42,8 @@ def uncovered(domain: Sequence[Fact], parts: Sequence[Sequence[Fact]]) -> dict[S
     if not all(avoided):
         return None
     problem = _Problem()
-    for item in [*asked, *[item for part in avoided for item in part]]:
-        problem.introduce(item.expr)
+    for condition in [*asked, *[item for part in avoided for item in part]]:
+        problem.introduce(condition.expr)
     clauses = [*[problem.holds(item) for item in asked], *[problem.fails(part) for part in avoided]]
     values = _search(problem, clauses)
     return None if values is None else {symbol: values[place] for symbol, place in problem.symbols.items()}
@@ -58,10 +58,10 @@ def _search(problem: _Problem, clauses: Sequence[Clause]) -> list[int] | None:
         forms, choices = pending.pop()
         linked, links = problem.linked(forms)
         zero = [form for relation, form in linked if relation == "=="]
-        found = solve(zero, [form for relation, form in linked if relation == ">="], effort)
-        if found is None:
+        point = solve(zero, [form for relation, form in linked if relation == ">="], effort)
+        if point is None:
             continue
-        guess = [found.get(variable, 0) for variable in range(problem.count)]
+        guess = [point.get(variable, 0) for variable in range(problem.count)]
         truth = problem.values(guess)
         broken = next((clause for clause in links if not _satisfied(clause, guess)), None)
         broken = broken or next((clause for clause in choices if not _satisfied(clause, truth)), None)
@@ -110,16 +110,16 @@ class _Problem:
 
     def linked(self, forms: Case) -> tuple[Case, list[Clause]]:
         """The forms with the facts of symbols and of the atoms that they mention, and the atoms' choices."""
-        found: dict[int, None] = {}
+        linked: dict[int, None] = {}
         pending = list(forms)
         result = [*forms, *self._born]
         while pending:
             for variable, _ in pending.pop()[1].coefficients:
-                if variable in self._definitions and variable not in found:
-                    found[variable] = None
+                if variable in self._definitions and variable not in linked:
+                    linked[variable] = None
                     pending.extend(self._definitions[variable])
                     result.extend(self._definitions[variable])
-        return tuple(result), [self._links[variable] for variable in found if variable in self._links]
+        return tuple(result), [self._links[variable] for variable in linked if variable in self._links]
 
     def values(self, found: Sequence[int]) -> list[int]:
         """The values of all variables, given those of the symbols."""
@@ -165,23 +165,23 @@ class _Problem:
             return Linear((), e)
         return linear({self._variables[product]: scale for product, scale in terms(e)}, constant_of(e))
 
-    def holds(self, item: Condition) -> Clause:
+    def holds(self, condition: Condition) -> Clause:
         """What a condition says."""
-        form = self._form(item.expr)
-        return _apart(form) if item.relation == "!=" else ((_compared(form, item.relation),),)
+        form = self._form(condition.expr)
+        return _apart(form) if condition.relation == "!=" else ((_compared(form, condition.relation),),)
 
     def fails(self, part: Sequence[Condition]) -> Clause:
         """That one condition fails while those before it hold."""
         cases: list[Case] = []
         before: Case = ()
-        for item in part:
-            form = self._form(item.expr)
-            if item.relation == "==":
+        for condition in part:
+            form = self._form(condition.expr)
+            if condition.relation == "==":
                 cases.extend([(*before, *case) for case in _apart(form)])
             else:
-                cases.append((*before, _failed(form, item.relation)))
-            if item.relation != "!=":
-                before = (*before, _compared(form, item.relation))
+                cases.append((*before, _failed(form, condition.relation)))
+            if condition.relation != "!=":
+                before = (*before, _compared(form, condition.relation))
         return tuple(cases)
 
 

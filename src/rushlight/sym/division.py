@@ -106,14 +106,14 @@ def _floordiv(a: Size, b: Size) -> Size:
     while True:
         whole, rest = _split(rest, divisor)
         quotient = add(quotient, whole)
-        known = _known_quotient(rest, divisor)
-        if known is None and isinstance(divisor, int) and isinstance(rest, SizeExpr):
+        simple = _known_quotient(rest, divisor)
+        if simple is None and isinstance(divisor, int) and isinstance(rest, SizeExpr):
             carry, constant = divmod(constant_of(rest), divisor)
             if carry:
                 quotient, rest = add(quotient, carry), with_constant(rest, constant)
-                known = _known_quotient(rest, divisor)
-        if known is not None:
-            return add(quotient, known)
+                simple = _known_quotient(rest, divisor)
+        if simple is not None:
+            return add(quotient, simple)
         smaller = _without_common_factor(rest, divisor) or _without_low_digits(rest, divisor)
         smaller = smaller or _without_inner_division(rest, divisor)
         if smaller is None:

@@ -174,10 +174,10 @@ class Solver:
             return constant_of(e) + sum([scale * values[product] for product, scale in terms(e)])
         except KeyError:  # not a sum of symbols alone
             pass
-        known = dict(values)
-        for node in bottom_up(e, known=known):
-            known[node] = value_of_node(node, known.__getitem__)
-        return known[e]
+        node_values = dict(values)
+        for node in bottom_up(e, known=node_values):
+            node_values[node] = value_of_node(node, node_values.__getitem__)
+        return node_values[e]
 
     def _repair(self, fact: Condition) -> None:
         """Makes the move that leaves the fewest facts broken, and among those mends this one best."""

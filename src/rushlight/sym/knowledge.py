@@ -89,18 +89,18 @@ class Knowledge:
         if e.op is SYMBOL and e.facts.size is None:
             return self._symbol_interval(e, self._look_up)
         if _is_short_and_linear(e):
-            found = interval_of_parts(terms(e), constant_of(e), self._interval_of_scoped_symbol)
+            interval = interval_of_parts(terms(e), constant_of(e), self._interval_of_scoped_symbol)
             if e.count == 1:
-                return found
+                return interval
         else:
-            found = fold_bounds(e, self._look_up, self._remember, self._symbol_interval)
+            interval = fold_bounds(e, self._look_up, self._remember, self._symbol_interval)
         form, sign, number = _form(e)
         learned = self._intervals.get(form)
         if learned is None:
-            return found
+            return interval
         constant = constant_of(e)
         ends = [None if end is None else sign * number * end + constant for end in learned[::sign]]
-        return meet(found, (ends[0], ends[1]))
+        return meet(interval, (ends[0], ends[1]))
 
     def _look_up(self, e: Size) -> Interval:
         return (e, e) if isinstance(e, int) else self._bounds[e]
@@ -202,12 +202,12 @@ class Knowledge:
 
         Bounds of single symbols are left out: `bounds` tells them.
         """
-        found: dict[Condition, None] = {}
+        facts: dict[Condition, None] = {}
         for fact in self._true:
             resolved = normalized(fact.relation, self.resolve(fact.expr))
             if not isinstance(resolved, bool) and not _is_bound(resolved):
-                found[resolved] = None
-        return list(found)
+                facts[resolved] = None
+        return list(facts)
 
     def learn(self, fact: Condition) -> None:
         """Takes a condition to be true from now on."""

@@ -102,12 +102,12 @@ def solve(zero: Iterable[Linear], nonnegative: Iterable[Linear], effort: Effort)
     """
     pending: list[_System | _Gap] = [_System(list(zero), list(nonnegative), None)]
     while pending:
-        item = pending.pop()
-        if isinstance(item, _Gap):
-            if _has_real_points(item.system, effort):
-                pending.extend(_splinters(item, effort))
+        task = pending.pop()
+        if isinstance(task, _Gap):
+            if _has_real_points(task.system, effort):
+                pending.extend(_splinters(task, effort))
             continue
-        system = _normalized(item, effort)
+        system = _normalized(task, effort)
         while system is not None and (system.zero or system.nonnegative):
             if not system.zero:
                 variable, exact = _cheapest(system.nonnegative)
@@ -263,13 +263,13 @@ def _splinters(gap: _Gap, effort: Effort) -> list[_System]:
     """The systems with the variable close above a lower bound, where the dark shadow misses points."""
     lower, upper, _ = _bounds_of(gap.variable, gap.system.nonnegative)
     most = max([scale for scale, _ in upper])
-    found: list[_System] = []
+    systems: list[_System] = []
     for scale, form in lower:
         for distance in range((most * scale - most - scale) // most + 1):
             effort.spend(1)
             equal = Linear(form.coefficients, form.constant - distance)
-            found.append(_System([equal], gap.system.nonnegative, gap.system.trail))
-    return found
+            systems.append(_System([equal], gap.system.nonnegative, gap.system.trail))
+    return systems
 
 
 def _values(trail: _Trail | None) -> dict[int, int]:

@@ -302,16 +302,16 @@ class _Proof:
         """Whether taking a multiple of one assumption off, so that a part goes, leaves something provable."""
         if depth >= _DEEPEST:
             return False
-        for known in self.positive:
-            for atoms, coefficient in known.items():
+        for assumption in self.positive:
+            for atoms, coefficient in assumption.items():
                 for monomial, part in polynomial.items() if atoms else ():
                     factor = without_atoms(monomial, atoms) if part * coefficient > 0 else None
                     if factor is None or not all(self._is_nonnegative(atom) for atom in factor):
                         continue
-                    # |coefficient| * polynomial - |part| * factor * (known - 1) no longer has the monomial.
+                    # |coefficient| * polynomial - |part| * factor * (assumption - 1) no longer has the monomial.
                     left: Polynomial = {}
                     _add(left, polynomial, abs(coefficient))
-                    _add_scaled(left, {factor: -abs(part)}, known)
+                    _add_scaled(left, {factor: -abs(part)}, assumption)
                     _add_scaled(left, {factor: abs(part)}, {(): 1})
                     if self.nonnegative(left, depth + 1):
                         return True
@@ -380,12 +380,12 @@ def without_atoms(monomial: Monomial, atoms: Monomial) -> Monomial | None:
     return tuple(left)
 
 
-def _sign_of_multiple(factor: Polynomial, known: Mapping[Monomial, int]) -> int:
-    """1 or -1 if `factor` is an integer multiple of the sum `known`, which is positive; else 0."""
-    if len(factor) != len(known):
+def _sign_of_multiple(factor: Polynomial, total: Mapping[Monomial, int]) -> int:
+    """1 or -1 if `factor` is an integer multiple of the sum `total`, which is positive; else 0."""
+    if len(factor) != len(total):
         return 0
     ratio = 0
-    for atoms, scale in known.items():
+    for atoms, scale in total.items():
         coefficient = factor.get(atoms, 0)
         if not coefficient or coefficient % scale or (ratio and coefficient // scale != ratio):
             return 0

@@ -67,7 +67,7 @@ def symbols_of(e: Size) -> frozenset[SizeExpr]:
         return e.memo_symbols
     except AttributeError:
         pass
-    found: set[SizeExpr] = set()
+    symbols: set[SizeExpr] = set()
     seen: set[SizeExpr] = set()
     stack = [e]
     while stack:
@@ -75,14 +75,14 @@ def symbols_of(e: Size) -> frozenset[SizeExpr]:
         if node in seen:
             continue
         seen.add(node)
-        known = getattr(node, "memo_symbols", None)
-        if known is not None:
-            found |= known
+        remembered = getattr(node, "memo_symbols", None)
+        if remembered is not None:
+            symbols |= remembered
         elif node.op is SYMBOL:
-            found.add(node)
+            symbols.add(node)
         else:
             stack.extend(below(node))
-    result = frozenset(found)
+    result = frozenset(symbols)
     if len(result) <= 2 * _RANKED:
         set_memo_symbols(e, result)
     return result
@@ -98,7 +98,7 @@ def free_symbols(e: Size, seen: set[SizeExpr] | None = None) -> tuple[SizeExpr, 
 
 
 def _unseen_symbols(e: SizeExpr, seen: set[SizeExpr]) -> list[SizeExpr]:
-    found: list[SizeExpr] = []
+    symbols: list[SizeExpr] = []
     stack = [e]
     while stack:
         node = stack.pop()
@@ -106,10 +106,10 @@ def _unseen_symbols(e: SizeExpr, seen: set[SizeExpr]) -> list[SizeExpr]:
             continue
         seen.add(node)
         if node.op is SYMBOL:
-            found.append(node)
+            symbols.append(node)
         else:
             stack.extend(below(node))
-    return found
+    return symbols
 
 
 def depends_on(e: Size, symbol: SizeExpr) -> bool:
@@ -165,21 +165,21 @@ def substitute(e: Size, images: Mapping[SizeExpr, Size]) -> Size:
         return e
     if symbols_of(e).isdisjoint(images):
         return e
-    known: dict[SizeExpr, Size] = {symbol: need_size(image) for symbol, image in images.items()}
-    for node in bottom_up(e, known):
-        same = all(operand in known and known[operand] is operand for operand in below(node))
-        known[node] = node if same else rebuild(node, known.__getitem__)
-    return known[e]
+    rebuilt: dict[SizeExpr, Size] = {symbol: need_size(image) for symbol, image in images.items()}
+    for node in bottom_up(e, rebuilt):
+        same = all(operand in rebuilt and rebuilt[operand] is operand for operand in below(node))
+        rebuilt[node] = node if same else rebuild(node, rebuilt.__getitem__)
+    return rebuilt[e]
 
 
 def evaluate(e: Size, values: Mapping[SizeExpr, int]) -> int:
     """The value of `e` for given values of its symbols; KeyError for a symbol without one."""
     if isinstance(e, int):
         return e
-    known: dict[SizeExpr, int] = dict(values)
-    for node in bottom_up(e, known):
-        known[node] = evaluate_node(node, known.__getitem__)
-    return known[e]
+    node_values: dict[SizeExpr, int] = dict(values)
+    for node in bottom_up(e, node_values):
+        node_values[node] = evaluate_node(node, node_values.__getitem__)
+    return node_values[e]
 
 
 def evaluate_node(e: SizeExpr, value: Callable[[SizeExpr], int]) -> int:
@@ -202,12 +202,12 @@ def parts(e: Size) -> tuple[Part, ...]:
     The constant, if not 0, has no atoms. The order depends on the structure and on the relative age of symbols only, so
     it is the same in every process that creates its symbols in the same order.
     """
-    found = [(scale, _ordered_atoms(product)) for product, scale in terms(e)]
-    if len(found) > 1:
-        found.sort(key=_part_order)
+    pairs = [(scale, _ordered_atoms(product)) for product, scale in terms(e)]
+    if len(pairs) > 1:
+        pairs.sort(key=_part_order)
     if constant := constant_of(e):
-        found.append((constant, ()))
-    return tuple(found)
+        pairs.append((constant, ()))
+    return tuple(pairs)
 
 
 def _part_order(part: Part) -> tuple[int, list[tuple[int, ...]]]:

@@ -215,18 +215,18 @@ class Scope(SymbolOwner):
         """Notes that a rule took its general path because nobody knows the condition."""
         if not self._notes:
             return
-        found = self.undecided.get(condition)
-        if found is None:
-            found = self.undecided[condition] = Undecided(unlocking, called_name(), self._locate(), reason)
-        found.count += 1
+        undecided = self.undecided.get(condition)
+        if undecided is None:
+            undecided = self.undecided[condition] = Undecided(unlocking, called_name(), self._locate(), reason)
+        undecided.count += 1
 
     def check(self, condition: bool | Condition, message: str = "") -> None:
         """Makes the condition a run-time assert, and relies on it from now on."""
-        known = self.knowledge.known(condition)
-        if known is True:
+        holds = self.knowledge.known(condition)
+        if holds is True:
             return
         frame = self._locate()
-        if known is False or isinstance(condition, bool):
+        if holds is False or isinstance(condition, bool):
             fail("R002", f"check: {message or condition} does not hold for any value", frame=frame)
         value = self.hint_or_none(condition.expr)
         if value is not None and not compares(condition.relation, value):
@@ -444,14 +444,14 @@ def broadcast_sizes(a: Size, b: Size) -> Size:
 
 
 def _broadcast(scope: Scope, a: Size, b: Size, equal: bool | Condition) -> Size:
-    known = scope.known(equal)
-    if known:
+    equality = scope.known(equal)
+    if equality:
         return scope.resolve(a)
     for size, other in ((a, b), (b, a)):
         if scope.known(eq(size, 1)):
             return scope.resolve(other)
     a_hint, b_hint = scope.hint_or_none(a), scope.hint_or_none(b)
-    if known is not False and not isinstance(equal, bool):
+    if equality is not False and not isinstance(equal, bool):
         if a_hint is not None and a_hint == b_hint:
             scope.guard(equal, "broadcast: equal sizes")
             return scope.resolve(a)

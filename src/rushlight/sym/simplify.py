@@ -18,16 +18,16 @@ def simplify(e: Size) -> Size:
     e = e if scope is None else scope.resolve(e)
     if isinstance(e, int) or all(atom.op is SYMBOL for product, _ in terms(e) for atom in atoms_of(product)):
         return e
-    found: dict[SizeExpr, Size] = {}
+    simplified: dict[SizeExpr, Size] = {}
     for node in bottom_up(e):
-        image: Size = node if node.op is SYMBOL else rebuilt(node, found.__getitem__)
+        image: Size = node if node.op is SYMBOL else rebuilt(node, simplified.__getitem__)
         while isinstance(image, SizeExpr) and image.op in (MINIMUM, MAXIMUM):
             kept = _without_redundant(image)
             if kept is image:
                 break
             image = kept
-        found[node] = image
-    return found[e]
+        simplified[node] = image
+    return simplified[e]
 
 
 def _without_redundant(e: SizeExpr) -> Size:

@@ -210,11 +210,11 @@ class _Parser:
         wants_value = True
         position, end = 0, len(self.text.rstrip())
         while position < end:
-            found = _TOKEN.match(self.text, position)
-            if found is None:
+            match = _TOKEN.match(self.text, position)
+            if match is None:
                 raise self._error("unexpected text", position)
-            position = found.end()
-            token, kind = found.group(found.lastgroup or 0), found.lastgroup
+            position = match.end()
+            token, kind = match.group(match.lastgroup or 0), match.lastgroup
             if not wants_value:
                 wants_value = self._after_value(token, position)
             elif kind == "number":

@@ -189,11 +189,11 @@ class StateWalk:
                 items = self._opened(value, path, ".{}", self.objects)
             else:
                 continue
-            for key, item, place in items:
+            for key, entry, entry_path in items:
                 if isinstance(value, (dict, list)):
-                    self.leaves.append(Leaf(value, key, item, place, runtime))
-                if type(item) not in PLAIN and (id(value), key) not in self.skipped:
-                    stack.append((item, place, runtime))
+                    self.leaves.append(Leaf(value, key, entry, entry_path, runtime))
+                if type(entry) not in PLAIN and (id(value), key) not in self.skipped:
+                    stack.append((entry, entry_path, runtime))
 
     def _opened(
         self, container: _Opened, path: str, form: str, kind: list[tuple[_Opened, str]]
@@ -207,10 +207,10 @@ class StateWalk:
                 yield key, item, path + form.format(key if form == ".{}" else _key_text(key))
 
     def _of_tuple(self, value: tuple[object, ...], path: str) -> Iterator[tuple[object, object, str]]:
-        for index, item in enumerate(value):
-            if isinstance(item, Handle):
-                self.tensors.append(item)
-            yield index, item, f"{path}[{index}]"
+        for index, entry in enumerate(value):
+            if isinstance(entry, Handle):
+                self.tensors.append(entry)
+            yield index, entry, f"{path}[{index}]"
 
 
 def entries_of(container: Any) -> dict[object, object]:

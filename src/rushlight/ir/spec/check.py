@@ -99,31 +99,31 @@ class Check:
         return self._wrong_size(sizes) or self._wrong_value(sizes) or self._wrong_relation(sizes)
 
     def _wrong_size(self, sizes: Sequence[int]) -> str | None:
-        for place, form in enumerate(self._forms):
+        for position, form in enumerate(self._forms):
             first = self._first(form)
-            if isinstance(form, int) and sizes[place] != form:
-                return f"{self._said(place)} is {sizes[place]}, not {form}"
-            if first is not None and sizes[place] != sizes[first]:
-                one, other = f"{sizes[first]} as {self._said(first)}", f"{sizes[place]} as {self._said(place)}"
+            if isinstance(form, int) and sizes[position] != form:
+                return f"{self._said(position)} is {sizes[position]}, not {form}"
+            if first is not None and sizes[position] != sizes[first]:
+                one, other = f"{sizes[first]} as {self._said(first)}", f"{sizes[position]} as {self._said(position)}"
                 return f"{form} is {one} and {other}"
-        for place, value in self._derived:
-            form = self._forms[place]
-            if sizes[place] != value(sizes) and isinstance(form, SizeExpr):
-                where = self._values_of(form, sizes, without=place)
+        for position, value in self._derived:
+            form = self._forms[position]
+            if sizes[position] != value(sizes) and isinstance(form, SizeExpr):
+                where = self._values_of(form, sizes, without=position)
                 no = f", where {where}" if where else f": no {format_size(free_symbols(form)[0])} makes it that"
-                return f"{self._said(place)} is {sizes[place]}, not {format_size(form)}{no}"
+                return f"{self._said(position)} is {sizes[position]}, not {format_size(form)}{no}"
         return None
 
     def _wrong_value(self, sizes: Sequence[int]) -> str | None:
         for (value, lower, upper, step), name in zip(self._ranges, self._variables, strict=True):
-            found = value(sizes)
-            place = f"{name} is {found} ({self._said(self._bound[name])})"
-            if lower is not None and found < lower:
-                return f"{place}, but {name} >= {lower}"
-            if upper is not None and found > upper:
-                return f"{place}, but {name} <= {upper}"
-            if found % step:
-                return f"{place}, but {name} % {step} == 0"
+            actual = value(sizes)
+            said = f"{name} is {actual} ({self._said(self._bound[name])})"
+            if lower is not None and actual < lower:
+                return f"{said}, but {name} >= {lower}"
+            if upper is not None and actual > upper:
+                return f"{said}, but {name} <= {upper}"
+            if actual % step:
+                return f"{said}, but {name} % {step} == 0"
         return None
 
     def _wrong_relation(self, sizes: Sequence[int]) -> str | None:
@@ -141,11 +141,11 @@ class Check:
         leaf, dim = self._places[place]
         return self._paths[leaf] if dim is None else f"dim {dim} of {self._paths[leaf]}"
 
-    def _form(self, place: tuple[int, int | None]) -> Size | None:
-        leaf = self._leaves[place[0]]
+    def _form(self, position: tuple[int, int | None]) -> Size | None:
+        leaf = self._leaves[position[0]]
         if isinstance(leaf, IntSpec):
             return None if leaf.variable is None else leaf.variable.size
-        size = leaf.shape[place[1]] if isinstance(leaf, TensorSpec) and place[1] is not None else None
+        size = leaf.shape[position[1]] if isinstance(leaf, TensorSpec) and position[1] is not None else None
         return size.size if isinstance(size, ShapeExpr) else size
 
     def _first(self, form: Size | None) -> int | None:
@@ -153,10 +153,10 @@ class Check:
         return self._bound[form.facts.name] if isinstance(form, SizeExpr) and is_symbol(form) else None
 
     def _value(self, name: str, binding: Binding) -> _Value:
-        place = self._bound[name]
+        position = self._bound[name]
         if (binding.scale, binding.offset) == (1, 0):
-            return itemgetter(place)
-        return lambda sizes: binding.value(sizes[place])
+            return itemgetter(position)
+        return lambda sizes: binding.value(sizes[position])
 
     def _compiled(self, e: Size | None) -> _Value:
         """What computes an expression of variables from the sizes."""
@@ -237,7 +237,7 @@ def _misfit(spec: LeafSpec, path: str, leaf: Any) -> str:
         kind = type(leaf).__name__
         said = f"{leaf!r} ({kind})" if isinstance(leaf, bool | int | float | str) else kind
         return f"{path} is {said}, not {spec}"
-    found = f"{SHORT_NAMES[leaf.dtype]}{list(leaf.shape)}"
+    actual = f"{SHORT_NAMES[leaf.dtype]}{list(leaf.shape)}"
     if isinstance(spec, TensorSpec) and leaf.dtype is spec.dtype and len(leaf.shape) == len(spec.shape):
         return f"{path} has strides {list(leaf.strides)}, and {spec} is row-major"
-    return f"{path} is {found}, not {spec}"
+    return f"{path} is {actual}, not {spec}"

@@ -56,10 +56,10 @@ def _shape(spec: ParamsSpec) -> object:
     return spec.paths, _nesting(spec.args), {name: _nesting(item) for name, item in spec.kwargs.items()}
 
 
-def _nesting(item: object) -> object:
-    if isinstance(item, tuple | list):
-        return type(item), [_nesting(part) for part in item]
-    return {key: _nesting(part) for key, part in item.items()} if isinstance(item, dict) else None
+def _nesting(argument: object) -> object:
+    if isinstance(argument, tuple | list):
+        return type(argument), [_nesting(part) for part in argument]
+    return {key: _nesting(part) for key, part in argument.items()} if isinstance(argument, dict) else None
 
 
 def _takes_kinds(domain: ParamsSpec, part: ParamsSpec) -> bool:

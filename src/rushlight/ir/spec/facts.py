@@ -57,11 +57,11 @@ class _Facts:
         if lower is not None and upper is not None:
             said = f"{lower} <= {self.name} <= {upper}" + (f", {self.name} % {step} == 0" if step > 1 else "")
             require(-(-lower // step) * step <= upper, "C019", f"spec: no value satisfies {said}")
-        found = ShapeVar(self.name, lower, upper, step, self.hint)
+        variable = ShapeVar(self.name, lower, upper, step, self.hint)
         if self.hint is not None:
             inside = (lower is None or lower <= self.hint) and (upper is None or self.hint <= upper)
             require(inside and not self.hint % step, "C019", f"spec: the hint {self.hint} is no value of {self.name}")
-        return found
+        return variable
 
 
 def assumed(
@@ -106,10 +106,10 @@ def _not_implied(conditions: Iterable[Condition], variables: Mapping[str, ShapeV
     for name, lower, upper, step, _ in [variable.facts for variable in variables.values()]:
         least, most = None if lower is None else -(-lower // step), None if upper is None else upper // step
         images[symbol_named(name)] = step * new_symbol(SymbolFacts(name, least, most))
-    known = {item: condition(item.relation, substitute(item.expr, images)) for item in conditions}
-    for item, holds in known.items():
+    decided = {item: condition(item.relation, substitute(item.expr, images)) for item in conditions}
+    for item, holds in decided.items():
         require(holds is not False, "C019", f"spec: {item} is false of all sizes that are within their bounds")
-    return [item for item, holds in known.items() if not isinstance(holds, bool)]
+    return [item for item, holds in decided.items() if not isinstance(holds, bool)]
 
 
 def own_facts(variable: ShapeVar, value: Size) -> list[bool | Condition]:
@@ -145,22 +145,22 @@ def _variables_of(leaf: LeafSpec) -> tuple[ShapeVar, ...]:
     return leaf.variables if isinstance(leaf, TensorSpec) else ()
 
 
-def _is_about_one(item: Condition, facts: Mapping[str, _Facts]) -> bool:
+def _is_about_one(fact: Condition, facts: Mapping[str, _Facts]) -> bool:
     """Takes a bound or a divisor of one variable into what is known of it; False for other conditions."""
-    e = item.expr
+    e = fact.expr
     symbols = free_symbols(e)
     if len(symbols) != 1:
         return False
     about = facts[symbols[0].facts.name]
     table = dict(terms(e))
-    if table == {symbols[0]: 1} and item.relation != "!=":
-        if item.relation != "<=":
+    if table == {symbols[0]: 1} and fact.relation != "!=":
+        if fact.relation != "<=":
             about.raise_lower(-constant_of(e))
-        if item.relation != ">=":
+        if fact.relation != ">=":
             about.reduce_upper(-constant_of(e))
         return True
     divisors = [atom.operands[1] for atom in table if atom.op is FLOORDIV]
-    if item.relation != "==" or len(divisors) != 1 or normalized("==", mod(symbols[0], divisors[0])) != item:
+    if fact.relation != "==" or len(divisors) != 1 or normalized("==", mod(symbols[0], divisors[0])) != fact:
         return False
     about.step = lcm(about.step, divisors[0])
     return True

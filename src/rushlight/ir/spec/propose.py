@@ -45,12 +45,12 @@ def propose(traces: Sequence[Observed]) -> list[ParamsSpec]:
     Guards of equality become equal or fixed sizes, and those that others show to be true are left out. A guard that no
     specification can express (on a stride, on a quotient of sizes) is left out too: compiling will ask for it anew.
     """
-    found: list[ParamsSpec] = []
+    specs: list[ParamsSpec] = []
     for trace in traces:
         spec = _Proposal(trace).spec()
-        if not any(_takes(other, spec) for other in found):
-            found = [*[other for other in found if not _takes(spec, other)], spec]
-    return found
+        if not any(_takes(other, spec) for other in specs):
+            specs = [*[other for other in specs if not _takes(spec, other)], spec]
+    return specs
 
 
 def _takes(spec: ParamsSpec, other: ParamsSpec) -> bool:
@@ -94,15 +94,15 @@ class _Proposal:
         assumptions = [said for item in _simplified(facts) for said in self._said(item)]
         return ParamsSpec(*args, assumptions=[*assumptions, *self.equal], **kwargs)
 
-    def _introduce(self, item: object) -> None:
+    def _introduce(self, argument: object) -> None:
         """Gives the sizes in an argument symbols of the proposal."""
-        if isinstance(item, TensorType):
-            for size in item.shape:
+        if isinstance(argument, TensorType):
+            for size in argument.shape:
                 self._introduce_size(size, 0)
-        elif isinstance(item, SizeExpr):
-            self._introduce_size(item, None)
-        elif isinstance(item, tuple | list | dict):
-            parts: Iterable[object] = item.values() if isinstance(item, dict) else item
+        elif isinstance(argument, SizeExpr):
+            self._introduce_size(argument, None)
+        elif isinstance(argument, tuple | list | dict):
+            parts: Iterable[object] = argument.values() if isinstance(argument, dict) else argument
             for part in parts:
                 self._introduce(part)
 
@@ -136,18 +136,18 @@ class _Proposal:
         variable = ShapeVar(name, min=None, hint=self.hints.get(symbol))
         self.names[symbol], self.variables[symbol] = variable.size, variable
 
-    def _item(self, item: object) -> object:
-        if isinstance(item, TensorType):
-            strides = "contiguous" if item.is_contiguous else "any"
-            return TensorSpec(item.dtype, [self._dim(size) for size in item.shape], strides)
-        if isinstance(item, SizeExpr):
-            return self._integer(item)
-        if isinstance(item, tuple | list):
-            parts = [self._item(part) for part in cast(Iterable[object], item)]
-            return tuple(parts) if isinstance(item, tuple) else parts
-        if isinstance(item, dict):
-            return {key: self._item(part) for key, part in cast(dict[object, object], item).items()}
-        return item if isinstance(item, FloatSpec | IntSpec) else ConstSpec(item)
+    def _item(self, argument: object) -> object:
+        if isinstance(argument, TensorType):
+            strides = "contiguous" if argument.is_contiguous else "any"
+            return TensorSpec(argument.dtype, [self._dim(size) for size in argument.shape], strides)
+        if isinstance(argument, SizeExpr):
+            return self._integer(argument)
+        if isinstance(argument, tuple | list):
+            parts = [self._item(part) for part in cast(Iterable[object], argument)]
+            return tuple(parts) if isinstance(argument, tuple) else parts
+        if isinstance(argument, dict):
+            return {key: self._item(part) for key, part in cast(dict[object, object], argument).items()}
+        return argument if isinstance(argument, FloatSpec | IntSpec) else ConstSpec(argument)
 
     def _integer(self, item: SizeExpr) -> IntSpec | ConstSpec:
         size = self._dim(item)
@@ -175,14 +175,14 @@ class _Proposal:
     def _variables_in(self, e: SizeExpr) -> list[ShapeVar]:
         return [self.variables[symbol] for symbol in free_symbols(e)]
 
-    def _said(self, item: Condition) -> list[Assumption]:
+    def _said(self, condition: Condition) -> list[Assumption]:
         """The condition as an assumption, if the language has it."""
         try:
-            variables = self._variables_in(item.expr)
-            expression = ShapeExpr(cast(SizeExpr, substitute(item.expr, self.names)), variables)
+            variables = self._variables_in(condition.expr)
+            expression = ShapeExpr(cast(SizeExpr, substitute(condition.expr, self.names)), variables)
         except RushlightError:
             return []
-        return [Assumption(normalized(item.relation, expression.size), variables)]
+        return [Assumption(normalized(condition.relation, expression.size), variables)]
 
 
 def _simplified(facts: Sequence[Condition]) -> list[Condition]:
@@ -199,31 +199,31 @@ def _simplified(facts: Sequence[Condition]) -> list[Condition]:
     return list(left)
 
 
-def _evident(item: Condition, others: Sequence[Condition]) -> bool:
+def _evident(condition: Condition, others: Sequence[Condition]) -> bool:
     """Whether a trace that assumes the others knows it: what takes a proof would have to be asked for anew."""
     knowledge = Knowledge()
     for other in others:
         knowledge.learn(other)
-    return knowledge.known(item) is True
+    return knowledge.known(condition) is True
 
 
 def _raised(facts: Sequence[Condition]) -> list[Condition]:
     """Lower bounds that follow from what single sizes are not."""
     least: dict[SizeExpr, int] = {}
     unlike: dict[SizeExpr, set[int]] = {}
-    for item in facts:
-        ((product, scale), *more) = terms(item.expr)
+    for condition in facts:
+        ((product, scale), *more) = terms(condition.expr)
         if more or scale != 1 or not is_symbol(product):
             continue
-        value = -constant_of(item.expr)
-        if item.relation == ">=":
+        value = -constant_of(condition.expr)
+        if condition.relation == ">=":
             least[product] = max(value, least.get(product, value))
-        elif item.relation == "!=":
+        elif condition.relation == "!=":
             unlike.setdefault(product, set()).add(value)
-    found: list[Condition] = []
+    bounds: list[Condition] = []
     for symbol, value in least.items():
         while value in unlike.get(symbol, ()):
             value += 1
         fact = ge(symbol, value)
-        found.extend([fact] if isinstance(fact, Condition) else [])
-    return found
+        bounds.extend([fact] if isinstance(fact, Condition) else [])
+    return bounds

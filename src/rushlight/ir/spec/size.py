@@ -22,10 +22,10 @@ _symbols: dict[str, SizeExpr] = {}
 
 def symbol_named(name: str) -> SizeExpr:
     """The symbol that stands for a name in expressions and assumptions of specifications."""
-    found = _symbols.get(name)
-    if found is None:
-        found = _symbols.setdefault(name, new_symbol(SymbolFacts(name, lower=None)))
-    return found
+    symbol = _symbols.get(name)
+    if symbol is None:
+        symbol = _symbols.setdefault(name, new_symbol(SymbolFacts(name, lower=None)))
+    return symbol
 
 
 def divides_by_integers(size: SizeExpr) -> bool:

@@ -95,12 +95,12 @@ class ParamsSpec:
         """The leaves of a call's arguments, in the order of `leaves`; C022 if they are nested in another way."""
         _require_same(len(args) == len(self.args), "the call", f"{len(self.args)} positional arguments", len(args))
         _require_same(set(kwargs) == set(self.kwargs), "the call", f"keywords {list(self.kwargs)}", list(kwargs))
-        found: list[Any] = []
+        leaves: list[Any] = []
         for place, item in enumerate(self.args):
-            _flatten(item, args[place], f"argument {place}", found)
+            _flatten(item, args[place], f"argument {place}", leaves)
         for name, item in self.kwargs.items():
-            _flatten(item, kwargs[name], name, found)
-        return found
+            _flatten(item, kwargs[name], name, leaves)
+        return leaves
 
     def fits(self, leaves: Sequence[object]) -> bool:
         """Whether a call fits; `leaves` as for `violation`."""
@@ -129,30 +129,30 @@ class ParamsSpec:
         return ParamsSpec.parse, (self._text,)
 
 
-def _nested(item: Any) -> object:
-    if isinstance(item, _LEAVES):
-        return item
-    if type(item) in (tuple, list):
-        return type(item)([_nested(part) for part in item])
-    if type(item) is dict:
-        return {key: _nested(part) for key, part in cast(dict[object, object], item).items()}
-    plain = item is None or isinstance(item, bool | int | float | str)
+def _nested(argument: Any) -> object:
+    if isinstance(argument, _LEAVES):
+        return argument
+    if type(argument) in (tuple, list):
+        return type(argument)([_nested(part) for part in argument])
+    if type(argument) is dict:
+        return {key: _nested(part) for key, part in cast(dict[object, object], argument).items()}
+    plain = argument is None or isinstance(argument, bool | int | float | str)
     hint = "hold a value fixed with ConstSpec"
-    require(plain, "A001", f"ParamsSpec: {type(item).__name__} specifies no argument", hint=hint)
-    return ConstSpec(item)
+    require(plain, "A001", f"ParamsSpec: {type(argument).__name__} specifies no argument", hint=hint)
+    return ConstSpec(argument)
 
 
-def _leaves(item: Any, path: str) -> Iterator[tuple[str, LeafSpec]]:
-    if isinstance(item, _LEAVES):
-        yield path, item
+def _leaves(argument: Any, path: str) -> Iterator[tuple[str, LeafSpec]]:
+    if isinstance(argument, _LEAVES):
+        yield path, argument
         return
-    for key, part in item.items() if isinstance(item, dict) else enumerate(item):
+    for key, part in argument.items() if isinstance(argument, dict) else enumerate(argument):
         yield from _leaves(part, f"{path}[{key!r}]")
 
 
-def _flatten(spec: Any, value: Any, path: str, found: list[Any]) -> None:
+def _flatten(spec: Any, value: Any, path: str, leaves: list[Any]) -> None:
     if isinstance(spec, _LEAVES):
-        found.append(value)
+        leaves.append(value)
         return
     _require_same(type(value) is type(spec), path, f"a {type(spec).__name__}", type(value).__name__)
     if isinstance(spec, dict):
@@ -160,22 +160,22 @@ def _flatten(spec: Any, value: Any, path: str, found: list[Any]) -> None:
     else:
         _require_same(len(value) == len(spec), path, f"{len(spec)} entries", len(value))
     for key, part in spec.items() if isinstance(spec, dict) else enumerate(spec):
-        _flatten(part, value[key], f"{path}[{key!r}]", found)
+        _flatten(part, value[key], f"{path}[{key!r}]", leaves)
 
 
 def _require_same(same: bool, path: str, wanted: str, found: object) -> None:
     require(same, "C022", f"spec: {path} has {found} where the specification has {wanted}")
 
 
-def _facts_of(item: Assumption | str) -> list[Assumption]:
-    if isinstance(item, str):
-        reader = SpecReader(item, MAKERS)
-        found = reader.facts()
+def _facts_of(fact: Assumption | str) -> list[Assumption]:
+    if isinstance(fact, str):
+        reader = SpecReader(fact, MAKERS)
+        facts = reader.facts()
         reader.finish()
-        return found
-    if not isinstance(item, Assumption):
-        fail("A001", f"ParamsSpec: {item!r} is no assumption", hint="compare expressions of ShapeVars, or write text")
-    return [item]
+        return facts
+    if not isinstance(fact, Assumption):
+        fail("A001", f"ParamsSpec: {fact!r} is no assumption", hint="compare expressions of ShapeVars, or write text")
+    return [fact]
 
 
 def _text(spec: ParamsSpec) -> str:
@@ -202,16 +202,16 @@ def _facts_text(variable: ShapeVar, usual: int | None) -> list[str]:
     return [*said, f"{name} % {step} == 0"] if step > 1 else said
 
 
-def _item_text(item: object) -> str:
-    if isinstance(item, tuple):
-        parts = [_item_text(part) for part in cast(tuple[object, ...], item)]
+def _item_text(argument: object) -> str:
+    if isinstance(argument, tuple):
+        parts = [_item_text(part) for part in cast(tuple[object, ...], argument)]
         return f"({parts[0]},)" if len(parts) == 1 else f"({', '.join(parts)})"
-    if isinstance(item, list):
-        return f"[{', '.join([_item_text(part) for part in cast(list[object], item)])}]"
-    if isinstance(item, dict):
-        items = cast(dict[object, object], item).items()
+    if isinstance(argument, list):
+        return f"[{', '.join([_item_text(part) for part in cast(list[object], argument)])}]"
+    if isinstance(argument, dict):
+        items = cast(dict[object, object], argument).items()
         return f"{{{', '.join([f'{_key_text(key)}: {_item_text(part)}' for key, part in items])}}}"
-    return str(item)
+    return str(argument)
 
 
 def _key_text(key: object) -> str:

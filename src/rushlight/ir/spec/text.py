@@ -84,24 +84,24 @@ class SpecReader:
         while not self._at_end() and not self._at_word("where"):
             if args or kwargs:
                 self._expect(",")
-            found = _ASSIGNED.match(self.text, self.position)
-            if found is None:
+            assigned = _ASSIGNED.match(self.text, self.position)
+            if assigned is None:
                 self._refuse(bool(kwargs), "an argument without name follows one with a name")
                 args.append(self.item())
                 continue
-            self._refuse(found[1] in kwargs, f"a second argument {found[1]}")
-            self._move(found.end())
-            kwargs[found[1]] = self.item()
+            self._refuse(assigned[1] in kwargs, f"a second argument {assigned[1]}")
+            self._move(assigned.end())
+            kwargs[assigned[1]] = self.item()
         assumptions = self.facts() if self._took_word("where") else []
         self.finish()
         return SpecText(tuple(args), kwargs, tuple(assumptions))
 
     def facts(self) -> list[Assumption]:
         """Facts separated by commas or `and`."""
-        found = self._fact()
+        facts = self._fact()
         while self._took(",") or self._took_word("and"):
-            found.extend(self._fact())
-        return found
+            facts.extend(self._fact())
+        return facts
 
     def item(self) -> object:
         """One argument, or a part of one."""
@@ -126,10 +126,10 @@ class SpecReader:
         self._refuse(not self._at_end(), "unexpected text")
 
     def _leaf(self) -> object:
-        found = _QUOTED.match(self.text, self.position) or _NUMBER.match(self.text, self.position)
-        if found is not None:
-            self._move(found.end())
-            return self.makers.constant(_literal(found[0]))
+        match = _QUOTED.match(self.text, self.position) or _NUMBER.match(self.text, self.position)
+        if match is not None:
+            self._move(match.end())
+            return self.makers.constant(_literal(match[0]))
         name = self._name("an argument")
         if name in _WORDS:
             return self.makers.constant(_WORDS[name])
@@ -137,8 +137,8 @@ class SpecReader:
             return self.makers.number()
         if name != "int":
             return self._tensor(name)
-        found = _NAME.match(self.text, self.position)
-        named = found is not None and found[0] not in ("where", "and")
+        match = _NAME.match(self.text, self.position)
+        named = match is not None and match[0] not in ("where", "and")
         return self.makers.integer(self._variable() if named else None)
 
     def _tensor(self, name: str) -> Any:
@@ -185,29 +185,29 @@ class SpecReader:
         return items
 
     def _key(self) -> object:
-        found = _QUOTED.match(self.text, self.position) or _INTEGER.match(self.text, self.position)
-        if found is None:
+        match = _QUOTED.match(self.text, self.position) or _INTEGER.match(self.text, self.position)
+        if match is None:
             return self._name("a key")
-        self._move(found.end())
-        return _literal(found[0])
+        self._move(match.end())
+        return _literal(match[0])
 
     def _fact(self) -> list[Assumption]:
         if self._took_word("hint"):
             name = self._variable().name
             self._expect("=")
-            found = _INTEGER.match(self.text, self.position)
-            if found is None:
+            match = _INTEGER.match(self.text, self.position)
+            if match is None:
                 raise self._error("an integer is missing")
-            self._move(found.end())
-            return [Assumption(True, [ShapeVar(name, min=None, hint=int(found[0]))])]
+            self._move(match.end())
+            return [Assumption(True, [ShapeVar(name, min=None, hint=int(match[0]))])]
         left = self._expression()
         facts: list[Assumption] = []
-        while (found := _RELATION.match(self.text, self.position)) is not None:
-            self._move(found.end())
+        while (match := _RELATION.match(self.text, self.position)) is not None:
+            self._move(match.end())
             right = self._expression()
             sizes = [side.size if isinstance(side, ShapeExpr) else side for side in (left, right)]
             variables = [*_variables_of(left), *_variables_of(right)]
-            facts.append(Assumption(_RELATIONS[found[0]](*sizes), variables))
+            facts.append(Assumption(_RELATIONS[match[0]](*sizes), variables))
             left = right
         self._refuse(not facts, "a relation is missing: < <= > >= == or !=")
         return facts
@@ -220,14 +220,14 @@ class SpecReader:
             self._refuse(name in RESERVED, f"{name} cannot be the name of a variable")
         try:
             size = parse_size(piece, {name: symbol_named(name) for name in names})
-            found = expression(size, [ShapeVar(name, min=None) for name in names])
+            result = expression(size, [ShapeVar(name, min=None) for name in names])
         except ZeroDivisionError as cause:
             raise self._error("a division by 0", start) from cause
         except RushlightError as cause:
             message = re.sub(r" at column \d+$", "", cause.message.partition(": ")[2])
             raise self._error(message, start) from cause
         self._move(end)
-        return found
+        return result
 
     def _end_of_expression(self) -> int:
         depth, position = 0, self.position
@@ -249,12 +249,12 @@ class SpecReader:
             raise self._error(f"{name} cannot be the name of a variable", start)
         return ShapeVar(name, min=None)
 
-    def _name(self, what: str) -> str:
-        found = _NAME.match(self.text, self.position)
-        if found is None:
-            raise self._error(f"{what} is missing")
-        self._move(found.end())
-        return found[0]
+    def _name(self, wanted: str) -> str:
+        match = _NAME.match(self.text, self.position)
+        if match is None:
+            raise self._error(f"{wanted} is missing")
+        self._move(match.end())
+        return match[0]
 
     def _at_end(self) -> bool:
         return self.position >= len(self.text)

@@ -140,18 +140,18 @@ def _matched(a: Labelled, b: Labelled) -> Labelled:
 def einsum_decompose(equation: str, operands: tuple[Value, ...]) -> Value:
     spelled, output = parsed(equation, [item.ndim for item in operands])
     for label in output:
-        known = any(label in part for part in spelled) and output.count(label) == 1
-        require(known, "A002", f"einsum: {label!r} of the result must be one of the operands' letters, once")
+        is_letter = any(label in part for part in spelled) and output.count(label) == 1
+        require(is_letter, "A002", f"einsum: {label!r} of the result must be one of the operands' letters, once")
     left = [_without_repeats(Labelled(*pair)) for pair in zip(operands, spelled, strict=True)]
     for chosen in _path(left, output):
         picked = [left.pop(position) for position in sorted(chosen, reverse=True)]
         kept = set(output).union(*[item.labels for item in left])
-        found = picked.pop()
+        joined = picked.pop()
         while picked:
-            found = _product(found, picked.pop(), kept)
-        left.append(found)
-    found = left[0].summed([label for label in left[0].labels if label not in output])
-    return found.ordered(output)
+            joined = _product(joined, picked.pop(), kept)
+        left.append(joined)
+    joined = left[0].summed([label for label in left[0].labels if label not in output])
+    return joined.ordered(output)
 
 
 _ANY_SIZE = 64
@@ -170,10 +170,10 @@ def _path(operands: Sequence[Labelled], output: str) -> Any:
 
 @einsum.ref
 def einsum_ref(equation: str, operands: tuple[Array, ...]) -> Array:
-    found = np.einsum(equation, *[compute_array(item) for item in operands])
+    result = np.einsum(equation, *[compute_array(item) for item in operands])
     # A sum over labels of one operand is one of `sum`, which widens integers.
     type_ = einsum.infer((tuple([array_type(item) for item in operands]),), {"equation": equation})
-    return np.asarray(found).astype(type_.dtype.numpy)
+    return np.asarray(result).astype(type_.dtype.numpy)
 
 
 @einsum.samples

@@ -391,10 +391,10 @@ def linear_ref(input: Array, weight: Array, bias: Array | None) -> Array:
 @linear.lower
 def linear_lower(at: At, input: Operand, weight: Operand, bias: Operand | None) -> Scalar:
     k = axis_symbol(input.shape[-1], "k")
-    found = wide_contract((k,), input[(*at[:-1], k)], weight[at[-1], k])
+    product_sum = wide_contract((k,), input[(*at[:-1], k)], weight[at[-1], k])
     if bias is not None:
-        found = found + cast(bias[at[-1]], found.type)
-    return cast(found, input.dtype)
+        product_sum = product_sum + cast(bias[at[-1]], product_sum.type)
+    return cast(product_sum, input.dtype)
 
 
 @linear.vjp(types=("bias",))

@@ -138,12 +138,12 @@ def _transposed(dims: int) -> Operator:
         rule = _rule(stride, padding, dilation, dims, name)
         extra = per_dim(output_padding, dims, "output_padding", name)
         space = _transposed_space(batched.shape[2:], weight.shape[2:], *rule, extra)
-        found = convolution_input(batched, weight, space, *rule, groups)
+        result = convolution_input(batched, weight, space, *rule, groups)
         if bias is not None:
-            fits = bias.ndim == 1 and same_size(bias.shape[0], found.shape[1])
+            fits = bias.ndim == 1 and same_size(bias.shape[0], result.shape[1])
             require(fits, "S014", f"{name}: the bias does not fit the weight", bias=bias.shape, weight=weight.shape)
-            found = found + reshape(bias, (bias.shape[0], *(1,) * dims))
-        return found if input.ndim == dims + 2 else squeeze(found, 0)
+            result = result + reshape(bias, (bias.shape[0], *(1,) * dims))
+        return result if input.ndim == dims + 2 else squeeze(result, 0)
 
     @op.ref
     def conv_transpose_ref(
@@ -160,11 +160,11 @@ def _transposed(dims: int) -> Operator:
         rule = _rule(stride, padding, dilation, dims, name)
         extra = per_dim(output_padding, dims, "output_padding", name)
         space: Any = _transposed_space(batched.shape[2:], weight.shape[2:], *rule, extra)
-        found = compute_array(convolution_input_ref(batched, weight, space, *rule, groups))
+        result = compute_array(convolution_input_ref(batched, weight, space, *rule, groups))
         if bias is not None:
-            found = found + compute_array(bias).reshape(-1, *(1,) * dims)
-        found = found.astype(input.dtype)
-        return found if input.ndim == dims + 2 else found[0]
+            result = result + compute_array(bias).reshape(-1, *(1,) * dims)
+        result = result.astype(input.dtype)
+        return result if input.ndim == dims + 2 else result[0]
 
     @op.samples
     def conv_transpose_samples(rng: np.random.Generator) -> Iterator[Sample]:

@@ -200,10 +200,10 @@ def convolution_ref(
         np.tensordot(w[g * width : (g + 1) * width], windows[:, g : g + 1], ([*range(1, space + 2)], axes))
         for g in range(groups)
     ]
-    found = np.moveaxis(np.concatenate(parts).reshape(w.shape[0], batch, *out), 0, 1)
+    result = np.moveaxis(np.concatenate(parts).reshape(w.shape[0], batch, *out), 0, 1)
     if bias is not None:
-        found = found + compute_array(bias).reshape(-1, *(1,) * space)
-    return np.ascontiguousarray(found).astype(input.dtype)
+        result = result + compute_array(bias).reshape(-1, *(1,) * space)
+    return np.ascontiguousarray(result).astype(input.dtype)
 
 
 def _divisor(width: Size) -> Size:
@@ -310,7 +310,7 @@ def convolution_input_ref(
     g, w = compute_array(grad), compute_array(weight)
     batch, width, deep = g.shape[0], w.shape[0] // groups, w.shape[1]
     shape = (batch, deep * groups, *[size + 2 * pad for size, pad in zip(input_space, padding, strict=True)])
-    found = np.zeros(shape, g.dtype)
+    gradient = np.zeros(shape, g.dtype)
     for group in range(groups):
         part = g[:, group * width : (group + 1) * width]
         for inner in np.ndindex(*w.shape[2:]):
@@ -322,9 +322,9 @@ def convolution_input_ref(
             )
             kernel = w[(slice(group * width, (group + 1) * width), slice(None), *inner)]
             added = np.moveaxis(np.tensordot(kernel, part, ([0], [1])), 0, 1)
-            found[(slice(None), slice(group * deep, (group + 1) * deep), *window)] += added
+            gradient[(slice(None), slice(group * deep, (group + 1) * deep), *window)] += added
     inside = tuple([slice(pad, pad + size) for size, pad in zip(input_space, padding, strict=True)])
-    return np.ascontiguousarray(found[(slice(None), slice(None), *inside)]).astype(grad.dtype)
+    return np.ascontiguousarray(gradient[(slice(None), slice(None), *inside)]).astype(grad.dtype)
 
 
 @convolution_input.lower
@@ -338,10 +338,10 @@ def convolution_input_lower(
     dilation: Ints,
     groups: int,
 ) -> Scalar:
-    n, c, *place = at
+    n, c, *position = at
     width, deep = weight.shape[0] // groups, weight.shape[1]
     o, k = axis_symbol(width, "o"), kernel_axes(weight.shape[2:])
-    windows, conditions = windows_over(place, k, grad.shape[2:], stride, padding, dilation)
+    windows, conditions = windows_over(position, k, grad.shape[2:], stride, padding, dilation)
     out = _channel(c, o, deep, width, groups)
     inner = c if groups == 1 else c % _divisor(deep)
     g = guarded(conditions, grad[(n, out, *windows)], zero(grad.dtype))
@@ -357,15 +357,15 @@ def convolution_input_vjp(
     return _cut(convolution(g, weight, None, *rule), grad), convolution_weight(grad, g, weight.shape[2:], *rule)
 
 
-def _cut(found: Value, like: Value) -> Value:
-    """Cut the spatial dims of a convolution's result `found` to the sizes of `like`.
+def _cut(result: Value, like: Value) -> Value:
+    """Cut the spatial dims of a convolution's `result` to the sizes of `like`.
 
     It has more places where the other operand has space for further windows, as output padding adds.
     """
     for dim in range(2, like.ndim):
-        if not same_known(found.shape[dim], like.shape[dim]):
-            found = narrow(found, dim, 0, like.shape[dim])
-    return found
+        if not same_known(result.shape[dim], like.shape[dim]):
+            result = narrow(result, dim, 0, like.shape[dim])
+    return result
 
 
 @convolution_input.samples

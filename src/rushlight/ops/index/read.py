@@ -118,10 +118,10 @@ def take_along_dim_decompose(input: Value, indices: Value, dim: int | None) -> V
         return gather(reshape(input, (-1,)), 0, reshape(indices, (-1,)))
     same = input.ndim == indices.ndim
     require(same, "S002", "take_along_dim: input and indices have one number of dims", input=input, indices=indices)
-    place = own_dim(dim, input.shape, "take_along_dim")
-    shape = broadcast(replaced(input.shape, place, 1), replaced(indices.shape, place, 1))
-    wide = expand(input, replaced(shape, place, input.shape[place]))
-    return gather(wide, place, expand(indices, replaced(shape, place, indices.shape[place])))
+    wrapped_dim = own_dim(dim, input.shape, "take_along_dim")
+    shape = broadcast(replaced(input.shape, wrapped_dim, 1), replaced(indices.shape, wrapped_dim, 1))
+    wide = expand(input, replaced(shape, wrapped_dim, input.shape[wrapped_dim]))
+    return gather(wide, wrapped_dim, expand(indices, replaced(shape, wrapped_dim, indices.shape[wrapped_dim])))
 
 
 @take_along_dim.ref
@@ -200,16 +200,16 @@ def indexed_places(
     """
     shape, place = indexed_shape(input, [item.shape for item in indices], dims)
     own, rest = at[place : place + len(shape)], iter((*at[:place], *at[place + len(shape) :]))
-    found: list[Scalar | Size] = []
+    indices_of_input: list[Scalar | Size] = []
     conditions: list[Scalar] = []
     for dim, size in enumerate(input):
         if dim in dims:
             position = wrapped(element(indices[dims.index(dim)], own), size)
             conditions += within(position, size)
-            found.append(position)
+            indices_of_input.append(position)
         else:
-            found.append(next(rest))
-    return tuple(found), conditions
+            indices_of_input.append(next(rest))
+    return tuple(indices_of_input), conditions
 
 
 index = define(

@@ -82,10 +82,10 @@ def _source_array(src: ArrayLike, index: Array, dtype: np.dtype[Any]) -> Array:
 def _source_gradient(g: Value, dim: int, index: Value, src: object) -> Value | None:
     if not isinstance(src, Value):
         return None
-    found = gather(g, dim, index)
+    gathered = gather(g, dim, index)
     if not src.shape:
-        return convert(unbroadcast(found, src), src.dtype)
-    return _padded_behind(found, src.shape)
+        return convert(unbroadcast(gathered, src), src.dtype)
+    return _padded_behind(gathered, src.shape)
 
 
 def _padded_behind(value: Value, shape: Shape) -> Value:
@@ -195,14 +195,14 @@ def index_add_ref(input: Array, dim: int, index: Array, source: Array, alpha: fl
 
 @index_add.lower
 def index_add_lower(at: At, input: Operand, dim: int, index: Operand, source: Operand, alpha: float) -> Scatter:
-    place = wrap_dim(dim, len(input.shape), "index_add")
+    wrapped_dim = wrap_dim(dim, len(input.shape), "index_add")
     axes = axes_of(source.shape, "s")
     value = source[axes]
     if alpha != 1:
         wide = compute_dtype(source.dtype)
         value = cast(cast(value, wide) * constant(alpha, wide), source.dtype)
-    position = wrapped(index[axes[place]], input.shape[place])
-    return Scatter(input[at], axes, replaced(axes, place, position), value, "sum")
+    position = wrapped(index[axes[wrapped_dim]], input.shape[wrapped_dim])
+    return Scatter(input[at], axes, replaced(axes, wrapped_dim, position), value, "sum")
 
 
 @index_add.vjp
@@ -355,11 +355,11 @@ def embedding_backward_lower(
 
 @embedding_backward.vjp
 def embedding_backward_vjp(g: Value, indices: Value, padding_idx: int | None) -> Gradients:
-    found = embedding(indices, g, padding_idx)
+    gradient = embedding(indices, g, padding_idx)
     if padding_idx is None:
-        return found, None
+        return gradient, None
     padded = unsqueeze(comparison.eq(indices, padding_idx), -1)
-    return where(padded, zeros_of(g, ()), found), None
+    return where(padded, zeros_of(g, ()), gradient), None
 
 
 @embedding_backward.samples

@@ -31,14 +31,14 @@ def _class_dim(shape: Shape, op: str) -> int:
 
 
 def _check_target(input: Value, target: Value, weight: Value | None, op: str) -> int:
-    place = _class_dim(input.shape, op)
-    fits = same_shape(replaced(input.shape, place), target.shape)
+    class_dim = _class_dim(input.shape, op)
+    fits = same_shape(replaced(input.shape, class_dim), target.shape)
     require(fits, "S014", f"{op}: the target does not fit the input", input=input.shape, target=target.shape)
     require(target.dtype.kind is Kind.INT, "D001", f"{op}: class targets must be integers", target=target.shape)
     if weight is not None:
-        fits = same_shape(weight.shape, (input.shape[place],))
+        fits = same_shape(weight.shape, (input.shape[class_dim],))
         require(fits, "S014", f"{op}: one weight for each class is needed", input=input.shape, weight=weight.shape)
-    return place
+    return class_dim
 
 
 class Targets:
@@ -100,14 +100,14 @@ def nll_loss_ref(input: Array, target: Array, weight: Array | None, ignore_index
 def _losses_of_log(
     logs: Array, target: Array, weight: Array | None, ignore_index: int, reduction: str, label_smoothing: float
 ) -> Array:
-    place = min(1, logs.ndim - 1)
+    class_dim = min(1, logs.ndim - 1)
     kept = target != ignore_index
     safe = np.where(kept, target, 0)
-    weights = np.ones(logs.shape[place], logs.dtype) if weight is None else compute_array(weight)
-    picked = -np.take_along_axis(logs, np.expand_dims(safe, place), place).squeeze(place) * weights[safe]
+    weights = np.ones(logs.shape[class_dim], logs.dtype) if weight is None else compute_array(weight)
+    picked = -np.take_along_axis(logs, np.expand_dims(safe, class_dim), class_dim).squeeze(class_dim) * weights[safe]
     if label_smoothing:
-        shape = [-1 if dim == place else 1 for dim in range(logs.ndim)]
-        smooth = -np.sum(logs * weights.reshape(shape), place) / logs.shape[place]
+        shape = [-1 if dim == class_dim else 1 for dim in range(logs.ndim)]
+        smooth = -np.sum(logs * weights.reshape(shape), class_dim) / logs.shape[class_dim]
         picked = (1 - label_smoothing) * picked + label_smoothing * smooth
     loss = np.where(kept, picked, 0)
     with np.errstate(all="ignore"):
@@ -152,16 +152,16 @@ def _soft_cross_entropy(
 ) -> Value:
     fits = same_shape(input.shape, target.shape)
     require(fits, "S014", "cross_entropy: input and target differ in shape", input=input.shape, target=target.shape)
-    x, y, place = widened(input), widened(target), _class_dim(input.shape, "cross_entropy")
-    classes = input.shape[place]
+    x, y, class_dim = widened(input), widened(target), _class_dim(input.shape, "cross_entropy")
+    classes = input.shape[class_dim]
     if label_smoothing:
         y = y * (1.0 - label_smoothing) + label_smoothing / count_of(y, maximum(classes, 1))
-    terms = log_softmax(x, place) * y
+    terms = log_softmax(x, class_dim) * y
     if weight is not None:
-        terms = terms * _per_class(widened(weight), x.ndim, place)
-    loss = -sum_(terms, place)
+        terms = terms * _per_class(widened(weight), x.ndim, class_dim)
+    loss = -sum_(terms, class_dim)
     if reduction == "mean":
-        loss = sum_(loss) / count_of(loss, product(replaced(input.shape, place)))
+        loss = sum_(loss) / count_of(loss, product(replaced(input.shape, class_dim)))
     return convert(sum_(loss) if reduction == "sum" else loss, input.dtype)
 
 
@@ -174,17 +174,17 @@ def _per_class(value: Value, ndim: int, place: int) -> Value:
 def cross_entropy_ref(
     input: Array, target: Array, weight: Array | None, ignore_index: int, reduction: str, label_smoothing: float
 ) -> Array:
-    x, place = compute_array(input), min(1, input.ndim - 1)
-    shifted = x - np.max(x, place, keepdims=True)
-    logs = shifted - np.log(np.sum(np.exp(shifted), place, keepdims=True))
+    x, class_dim = compute_array(input), min(1, input.ndim - 1)
+    shifted = x - np.max(x, class_dim, keepdims=True)
+    logs = shifted - np.log(np.sum(np.exp(shifted), class_dim, keepdims=True))
     if target.dtype.kind in "iu":
         return _losses_of_log(logs, target, weight, ignore_index, reduction, label_smoothing).astype(input.dtype)
-    y = compute_array(target) * (1 - label_smoothing) + label_smoothing / max(x.shape[place], 1)
-    shape = [-1 if dim == place else 1 for dim in range(x.ndim)]
+    y = compute_array(target) * (1 - label_smoothing) + label_smoothing / max(x.shape[class_dim], 1)
+    shape = [-1 if dim == class_dim else 1 for dim in range(x.ndim)]
     weights = 1 if weight is None else compute_array(weight).reshape(shape)
-    loss = -np.sum(logs * y * weights, place)
-    found = loss if reduction == "none" else np.sum(loss) / (max(loss.size, 1) if reduction == "mean" else 1)
-    return np.asarray(found).astype(input.dtype)
+    loss = -np.sum(logs * y * weights, class_dim)
+    reduced = loss if reduction == "none" else np.sum(loss) / (max(loss.size, 1) if reduction == "mean" else 1)
+    return np.asarray(reduced).astype(input.dtype)
 
 
 @cross_entropy.samples
@@ -224,10 +224,10 @@ def class_cross_entropy_decompose(
     return convert(_reduced(targets.masked(loss), targets, reduction), input.dtype)
 
 
-def _log_partition(x: Value, place: int) -> tuple[Value, Value]:
+def _log_partition(x: Value, dim: int) -> tuple[Value, Value]:
     """(The largest element m, log of the sum of exp(x - m)) over a dim, kept at size 1."""
-    top = amax(x, place, True)
-    return top, log(sum_(exp(x - top), place, True))
+    top = amax(x, dim, True)
+    return top, log(sum_(exp(x - top), dim, True))
 
 
 @class_cross_entropy.ref
@@ -247,33 +247,33 @@ def class_cross_entropy_vjp(
     reduction: str,
     label_smoothing: float,
 ) -> Gradients:
-    found = cross_entropy_backward(g, input, target, weight, ignore_index, reduction, label_smoothing)
+    gradient = cross_entropy_backward(g, input, target, weight, ignore_index, reduction, label_smoothing)
     if weight is None:
-        return found, None, None
+        return gradient, None, None
     loss = class_cross_entropy(input, target, weight, ignore_index, reduction, label_smoothing)
     targets = Targets(input, target, weight, ignore_index, "cross_entropy")
-    return found, None, _weight_gradient(g, loss, input, targets, reduction, label_smoothing)
+    return gradient, None, _weight_gradient(g, loss, input, targets, reduction, label_smoothing)
 
 
 def _weight_gradient(
     g: Value, loss: Value, input: Value, targets: Targets, reduction: str, label_smoothing: float
 ) -> Value:
     """The gradient of class weights: what each class adds to the loss, and to what a mean is divided by."""
-    x, place = widened(input), targets.place
-    others = tuple([dim for dim in range(x.ndim) if dim != place])
-    top, logs = _log_partition(x, place)
+    x, class_dim = widened(input), targets.place
+    others = tuple([dim for dim in range(x.ndim) if dim != class_dim])
+    top, logs = _log_partition(x, class_dim)
     losses = logs - (x - top)
-    classes = reshape(positions(x, x.shape[place]), tuple([-1 if dim == place else 1 for dim in range(x.ndim)]))
+    classes = reshape(positions(x, x.shape[class_dim]), tuple([-1 if dim == class_dim else 1 for dim in range(x.ndim)]))
     hit = logical_and(eq(classes, targets.safe), targets.kept)
     mixed = where(hit, losses * (1.0 - label_smoothing), 0.0)
     if label_smoothing:
-        mixed = mixed + targets.masked(losses * (label_smoothing / count_of(x, maximum(x.shape[place], 1))))
-    g = unsqueeze(widened(g), place) if reduction == "none" else widened(g)
+        mixed = mixed + targets.masked(losses * (label_smoothing / count_of(x, maximum(x.shape[class_dim], 1))))
+    g = unsqueeze(widened(g), class_dim) if reduction == "none" else widened(g)
     if reduction == "mean":
         g = g / targets.total()
         mixed = mixed - where(hit, widened(loss), 0.0)
-    found = mixed * g
-    return convert(sum_(found, others) if others else found, input.dtype)
+    gradient = mixed * g
+    return convert(sum_(gradient, others) if others else gradient, input.dtype)
 
 
 @class_cross_entropy.samples
@@ -311,13 +311,13 @@ def cross_entropy_backward_decompose(
     classes = positions(x, x.shape[targets.place])
     classes = reshape(classes, tuple([-1 if dim == targets.place else 1 for dim in range(x.ndim)]))
     hit = eq(classes, targets.safe)
-    found = chance * own - where(hit, own, 0.0)
+    gradient = chance * own - where(hit, own, 0.0)
     if label_smoothing:
         share = g * (label_smoothing / count_of(x, maximum(x.shape[targets.place], 1)))
         each = 1.0 if weight is None else _per_class(widened(weight), x.ndim, targets.place)
         total = count_of(x, x.shape[targets.place]) if weight is None else sum_(widened(weight))
-        found = found + chance * (share * total) - share * each
-    return convert(found, input.dtype)
+        gradient = gradient + chance * (share * total) - share * each
+    return convert(gradient, input.dtype)
 
 
 @cross_entropy_backward.ref
@@ -330,19 +330,19 @@ def cross_entropy_backward_ref(
     reduction: str,
     label_smoothing: float,
 ) -> Array:
-    x, place = compute_array(input), min(1, input.ndim - 1)
-    kept = np.expand_dims(target != ignore_index, place)
-    safe = np.where(kept, np.expand_dims(target, place), 0)
-    shape = [-1 if dim == place else 1 for dim in range(x.ndim)]
-    weights = np.ones(x.shape[place], x.dtype) if weight is None else compute_array(weight)
-    g = compute_array(grad) if reduction != "none" else np.expand_dims(compute_array(grad), place)
+    x, class_dim = compute_array(input), min(1, input.ndim - 1)
+    kept = np.expand_dims(target != ignore_index, class_dim)
+    safe = np.where(kept, np.expand_dims(target, class_dim), 0)
+    shape = [-1 if dim == class_dim else 1 for dim in range(x.ndim)]
+    weights = np.ones(x.shape[class_dim], x.dtype) if weight is None else compute_array(weight)
+    g = compute_array(grad) if reduction != "none" else np.expand_dims(compute_array(grad), class_dim)
     with np.errstate(all="ignore"):
         g = np.where(kept, g / np.sum(np.where(kept, weights[safe], 0)) if reduction == "mean" else g, 0)
-    chance = np.exp(x - np.max(x, place, keepdims=True))
-    chance = chance / np.sum(chance, place, keepdims=True)
-    mixed = (1 - label_smoothing) * weights[safe] * (np.arange(x.shape[place]).reshape(shape) == safe)
-    mixed = mixed + label_smoothing / x.shape[place] * weights.reshape(shape)
-    return (g * (chance * np.sum(mixed, place, keepdims=True) - mixed)).astype(input.dtype)
+    chance = np.exp(x - np.max(x, class_dim, keepdims=True))
+    chance = chance / np.sum(chance, class_dim, keepdims=True)
+    mixed = (1 - label_smoothing) * weights[safe] * (np.arange(x.shape[class_dim]).reshape(shape) == safe)
+    mixed = mixed + label_smoothing / x.shape[class_dim] * weights.reshape(shape)
+    return (g * (chance * np.sum(mixed, class_dim, keepdims=True) - mixed)).astype(input.dtype)
 
 
 @cross_entropy_backward.samples

@@ -553,11 +553,11 @@ glu = define(
 @glu.decompose
 def glu_decompose(input: Value, dim: int) -> Value:
     require(input.ndim, "S002", "glu: a tensor with dims is expected", input=input.shape)
-    place = own_dim(dim, input.shape, "glu")
-    half = floordiv(input.shape[place], 2)
-    even = same_size(half * 2, input.shape[place])
+    wrapped_dim = own_dim(dim, input.shape, "glu")
+    half = floordiv(input.shape[wrapped_dim], 2)
+    even = same_size(half * 2, input.shape[wrapped_dim])
     require(even, "S010", f"glu: the size of dim {dim} must be even", input=input.shape)
-    first, second = OPERATORS["split"](input, (half, half), place)
+    first, second = OPERATORS["split"](input, (half, half), wrapped_dim)
     return first * sigmoid(second)
 
 

@@ -93,10 +93,11 @@ def typed_result(
 def scaled_result(op: Operator, types: Sequence[TensorType], **factor: TensorType | None) -> TensorType:
     """`typed_result` of the operands without the one that scales some of them: S002, A004 where that is no number."""
     result = typed_result(op, types)
+    shown: dict[str, Any] = {**factor}
     for name, type_ in factor.items():
-        require(type_ is None or not type_.shape, "S002", f"{op.name}: {name} must have no dims", **factor)
+        require(type_ is None or not type_.shape, "S002", f"{op.name}: {name} must have no dims", **shown)
         fits = type_ is None or type_.dtype.kind <= max(result.dtype.kind, Kind.INT)
-        require(fits, "A004", f"{op.name}: {name} is of a higher kind than the result", result=result, **factor)
+        require(fits, "A004", f"{op.name}: {name} is of a higher kind than the result", result=result, **shown)
     return result
 
 

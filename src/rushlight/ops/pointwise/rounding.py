@@ -177,10 +177,10 @@ def _ignoring_nan(word: str) -> Callable[[Scalar, Scalar], Scalar]:
     def scalar(a: Scalar, b: Scalar) -> Scalar:
         if a.type.kind is Kind.BOOL:
             return a | b if word == "maximum" else a & b
-        found = apply(word, a, b)
+        chosen = apply(word, a, b)
         if a.type.kind is not Kind.FLOAT:
-            return found
-        return select(is_nan(a), b, select(is_nan(b), a, found))
+            return chosen
+        return select(is_nan(a), b, select(is_nan(b), a, chosen))
 
     return scalar
 

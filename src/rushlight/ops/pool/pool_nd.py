@@ -177,13 +177,13 @@ adaptive_avg_pool = define(
 )
 
 
-def _window(place: Size, size: Size, count: Size) -> tuple[Size, Size]:
-    """Return the start and end of the input range that window `place` of `count` covers.
+def _window(number: Size, size: Size, count: Size) -> tuple[Size, Size]:
+    """Return the start and end of the input range that window `number` of `count` covers.
 
-    With the sizes exchanged, it is the range of the windows that cover input place `place`.
+    With the sizes exchanged, it is the range of the windows that cover input element `number`.
     """
     count = _divisor(count)
-    return (place * size) // count, ceildiv((place + 1) * size, count)
+    return (number * size) // count, ceildiv((number + 1) * size, count)
 
 
 def _divisor(size: Size) -> Size:
@@ -204,10 +204,10 @@ def _widest(size: Size, count: Size) -> Size:
 
 def _elements(at: Sequence[Size], sizes: Shape, counts: Shape, dtype: DType) -> Scalar:
     """How many elements windows have: a product of numbers, of which each stays in the loop of its own dim."""
-    found = lift(1, dtype)
+    count = lift(1, dtype)
     for start, end in map(_window, at, sizes, counts):
-        found = found * lift(end - start, dtype)
-    return found
+        count = count * lift(end - start, dtype)
+    return count
 
 
 def _covered(at: Sequence[Size], sizes: Shape, counts: Shape) -> tuple[tuple[SizeExpr, ...], list[Size], list[Scalar]]:
@@ -241,11 +241,11 @@ def adaptive_avg_pool_meta(input: TensorType, output_size: Shape) -> TensorType:
 def adaptive_avg_pool_ref(input: Array, output_size: Ints) -> Array:
     x = compute_array(input)
     lead = x.ndim - len(output_size)
-    found = np.zeros((*x.shape[:lead], *output_size), x.dtype)
-    for place in np.ndindex(*output_size):
-        window: list[slice] = [slice(*_window(*item)) for item in zip(place, x.shape[lead:], output_size, strict=True)]
-        found[(..., *place)] = np.mean(x[(..., *window)], tuple(range(lead, x.ndim)))
-    return found.astype(input.dtype)
+    means = np.zeros((*x.shape[:lead], *output_size), x.dtype)
+    for output in np.ndindex(*output_size):
+        window: list[slice] = [slice(*_window(*item)) for item in zip(output, x.shape[lead:], output_size, strict=True)]
+        means[(..., *output)] = np.mean(x[(..., *window)], tuple(range(lead, x.ndim)))
+    return means.astype(input.dtype)
 
 
 @adaptive_avg_pool.lower
@@ -290,12 +290,14 @@ def adaptive_avg_pool_backward_meta(grad: TensorType, input_space: Shape) -> Ten
 def adaptive_avg_pool_backward_ref(grad: Array, input_space: Ints) -> Array:
     g = compute_array(grad)
     lead = g.ndim - len(input_space)
-    found = np.zeros((*g.shape[:lead], *input_space), g.dtype)
-    for place in np.ndindex(*g.shape[lead:]):
-        window: list[slice] = [slice(*_window(*item)) for item in zip(place, input_space, g.shape[lead:], strict=True)]
+    gradient = np.zeros((*g.shape[:lead], *input_space), g.dtype)
+    for output in np.ndindex(*g.shape[lead:]):
+        window: list[slice] = [slice(*_window(*item)) for item in zip(output, input_space, g.shape[lead:], strict=True)]
         count = np.prod([part.stop - part.start for part in window])
-        found[(..., *window)] += (g[(..., *place)] / g.dtype.type(count)).reshape(*g.shape[:lead], *(1,) * len(place))
-    return found.astype(grad.dtype)
+        gradient[(..., *window)] += (g[(..., *output)] / g.dtype.type(count)).reshape(
+            *g.shape[:lead], *(1,) * len(output)
+        )
+    return gradient.astype(grad.dtype)
 
 
 @adaptive_avg_pool_backward.lower

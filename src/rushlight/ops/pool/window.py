@@ -345,16 +345,16 @@ def avg_pool_backward_ref(
 ) -> Array:
     g = compute_array(grad)
     lead = g.shape[: g.ndim - len(kernel_size)]
-    found = np.zeros((*lead, *input_space), g.dtype)
+    gradient = np.zeros((*lead, *input_space), g.dtype)
     rule: Any = (input_space, kernel_size, stride, padding, count_include_pad, divisor_override)
-    for place in np.ndindex(*g.shape[len(lead) :]):
-        pairs = zip(place, stride, padding, kernel_size, strict=True)
+    for output in np.ndindex(*g.shape[len(lead) :]):
+        pairs = zip(output, stride, padding, kernel_size, strict=True)
         window = tuple(
             [slice(max(out * step - pad, 0), max(out * step - pad + width, 0)) for out, step, pad, width in pairs]
         )
-        share = g[(..., *place)] / g.dtype.type(_divisor(place, *rule))
-        found[(..., *window)] += share.reshape(*lead, *(1,) * len(place))
-    return found.astype(grad.dtype)
+        share = g[(..., *output)] / g.dtype.type(_divisor(output, *rule))
+        gradient[(..., *window)] += share.reshape(*lead, *(1,) * len(output))
+    return gradient.astype(grad.dtype)
 
 
 @avg_pool_backward.lower

@@ -252,11 +252,11 @@ min_dim = define(
 )
 
 
-def _minmax_along(place: Operator, input: Value, dim: int, keepdim: bool) -> tuple[Value, Value]:
-    wrap_dim(dim, input.ndim, "max" if place is argmax else "min")
+def _minmax_along(index_operator: Operator, input: Value, dim: int, keepdim: bool) -> tuple[Value, Value]:
+    wrap_dim(dim, input.ndim, "max" if index_operator is argmax else "min")
     if input.ndim == 0:
-        return alias(input), place(input)
-    indices = place(input, dim, True)
+        return alias(input), index_operator(input)
+    indices = index_operator(input, dim, True)
     values = gather(input, dim, indices)
     if keepdim:
         return values, indices

@@ -136,18 +136,18 @@ def vector_norm_decompose(input: Value, ord: float, dim: Dims, keepdim: bool, dt
     magnitude = abs_(widened(input if dtype is None else convert(input, dtype)))
     result = dtype or input.dtype
     if ord == float("inf"):
-        found = amax(magnitude, () if dim is None else dim, keepdim)
+        norm = amax(magnitude, () if dim is None else dim, keepdim)
     elif ord == float("-inf"):
-        found = amin(magnitude, () if dim is None else dim, keepdim)
+        norm = amin(magnitude, () if dim is None else dim, keepdim)
     elif ord == 0:
-        found = sum_(convert(ne(magnitude, 0), magnitude.dtype), dim, keepdim)
+        norm = sum_(convert(ne(magnitude, 0), magnitude.dtype), dim, keepdim)
     elif ord == 1:
-        found = sum_(magnitude, dim, keepdim)
+        norm = sum_(magnitude, dim, keepdim)
     elif ord == 2:
-        found = sqrt(sum_(magnitude * magnitude, dim, keepdim))
+        norm = sqrt(sum_(magnitude * magnitude, dim, keepdim))
     else:
-        found = sum_(magnitude ** float(ord), dim, keepdim) ** (1.0 / ord)
-    return convert(found, result)
+        norm = sum_(magnitude ** float(ord), dim, keepdim) ** (1.0 / ord)
+    return convert(norm, result)
 
 
 @vector_norm.ref
@@ -157,12 +157,12 @@ def vector_norm_ref(input: Array, ord: float, dim: Dims, keepdim: bool, dtype: D
     axes = wrap_dims(dim, input.ndim, "norm")
     with np.errstate(all="ignore"):
         if np.isinf(ord):
-            found = (np.max if ord > 0 else np.min)(magnitude, axes, keepdims=keepdim)
+            norm = (np.max if ord > 0 else np.min)(magnitude, axes, keepdims=keepdim)
         elif ord == 0:
-            found = np.sum(magnitude != 0, axes, keepdims=keepdim)
+            norm = np.sum(magnitude != 0, axes, keepdims=keepdim)
         else:
-            found = np.sum(magnitude**ord, axes, keepdims=keepdim) ** (1.0 / ord)
-    return np.asarray(found).astype(result)
+            norm = np.sum(magnitude**ord, axes, keepdims=keepdim) ** (1.0 / ord)
+    return np.asarray(norm).astype(result)
 
 
 @vector_norm.vjp

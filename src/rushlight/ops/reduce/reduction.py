@@ -245,21 +245,21 @@ def mean_meta(input: TensorType, dim: Dims, keepdim: bool, dtype: DType | None) 
 
 @mean.ref
 def mean_ref(input: Array, dim: Dims, keepdim: bool, dtype: DType | None) -> Array:
-    found = dtype.numpy if dtype else input.dtype
-    wide = compute_array(input.astype(found))
+    result_dtype = dtype.numpy if dtype else input.dtype
+    wide = compute_array(input.astype(result_dtype))
     axes = axes_tuple(input, dim, "mean")
     count = wide.dtype.type(np.prod([input.shape[axis] for axis in axes], dtype=np.float64))
     with np.errstate(all="ignore"):
-        return (np.sum(wide, axes, keepdims=keepdim) / count).astype(found)
+        return (np.sum(wide, axes, keepdims=keepdim) / count).astype(result_dtype)
 
 
 @mean.lower
 def mean_lower(at: At, input: Operand, dim: Dims, keepdim: bool, dtype: DType | None) -> Scalar:
     frame = Reduced(at, input.shape, dim, keepdim, "mean")
-    found = dtype or input.dtype
-    compute = compute_dtype(found)
-    total = sum_scalar(frame, cast(cast(input[frame.index], found), compute))
-    return cast(_quotient(total, reduced_count(input.shape, dim, "mean"), 0, compute), found)
+    result_dtype = dtype or input.dtype
+    compute = compute_dtype(result_dtype)
+    total = sum_scalar(frame, cast(cast(input[frame.index], result_dtype), compute))
+    return cast(_quotient(total, reduced_count(input.shape, dim, "mean"), 0, compute), result_dtype)
 
 
 def _quotient(total: Scalar, count: Size, correction: float, dtype: DType) -> Scalar:

@@ -41,25 +41,25 @@ def _prefix_meta(input: TensorType, dim: int, dtype: DType | None, op: str) -> T
     return TensorType(input.shape, dtype or promote_sum(input.dtype), input.device)
 
 
-def _running_dtype(found: DType) -> DType:
+def _running_dtype(result: DType) -> DType:
     """What a result of float32 is folded in: a chain of a million terms would lose four of its digits in float32."""
-    return float64 if found is float32 else compute_dtype(found)
+    return float64 if result is float32 else compute_dtype(result)
 
 
 def _prefix_lower(kind: str, at: At, input: Operand, dim: int, dtype: DType | None) -> Scalar:
-    found = dtype or promote_sum(input.dtype)
+    result = dtype or promote_sum(input.dtype)
     if not at:
-        return cast(input[()], found)
-    place = wrap_dim(dim, len(at), "cumsum")
-    k = axis_symbol(at[place] + 1, "k")
-    body = cast(cast(input[replaced(at, place, k)], found), _running_dtype(found))
-    return cast(reduce(kind, (k,), body, SEQUENTIAL), found)
+        return cast(input[()], result)
+    wrapped_dim = wrap_dim(dim, len(at), "cumsum")
+    k = axis_symbol(at[wrapped_dim] + 1, "k")
+    body = cast(cast(input[replaced(at, wrapped_dim, k)], result), _running_dtype(result))
+    return cast(reduce(kind, (k,), body, SEQUENTIAL), result)
 
 
 def _prefix_ref(function: Any, input: Array, dim: int, dtype: DType | None) -> Array:
-    found = dtype or promote_sum(array_type(input).dtype)
-    wide = input.astype(found.numpy).astype(_running_dtype(found).numpy)
-    return function(wide, dim if input.ndim else None).astype(found.numpy).reshape(input.shape)
+    result = dtype or promote_sum(array_type(input).dtype)
+    wide = input.astype(result.numpy).astype(_running_dtype(result).numpy)
+    return function(wide, dim if input.ndim else None).astype(result.numpy).reshape(input.shape)
 
 
 @cumsum.meta

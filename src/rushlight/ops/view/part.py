@@ -48,10 +48,10 @@ select = define("select(Tensor(a) input, int dim, Size index) -> Tensor(a)", "On
 
 @select.view
 def select_view(input: Layout, dim: int, index: Size) -> Layout:
-    place = _selected_dim(input.shape, dim)
-    position = check_index(index, input.shape[place], "select")
-    offset = input.offset + position * input.strides[place]
-    return Layout(replaced(input.shape, place), replaced(input.strides, place), offset)
+    wrapped_dim = _selected_dim(input.shape, dim)
+    position = check_index(index, input.shape[wrapped_dim], "select")
+    offset = input.offset + position * input.strides[wrapped_dim]
+    return Layout(replaced(input.shape, wrapped_dim), replaced(input.strides, wrapped_dim), offset)
 
 
 def _selected_dim(shape: Shape, dim: int) -> int:
@@ -192,14 +192,14 @@ def _clamped(position: Size, size: Size) -> Size:
 
 @slice_.view
 def slice_view(input: Layout, dim: int, start: Size | None, end: Size | None, step: Size) -> Layout:
-    place = own_dim(dim, input.shape, "slice")
-    first, count = slice_range(input.shape[place], start, end, step)
-    stride = input.strides[place]
+    wrapped_dim = own_dim(dim, input.shape, "slice")
+    first, count = slice_range(input.shape[wrapped_dim], start, end, step)
+    stride = input.strides[wrapped_dim]
     wide = stride * step
     require(not isinstance(wide, int) or wide <= _FAR, "I008", "slice: the step is too large", step=step)
     return Layout(
-        replaced(input.shape, place, count),
-        replaced(input.strides, place, wide),
+        replaced(input.shape, wrapped_dim, count),
+        replaced(input.strides, wrapped_dim, wide),
         input.offset + first * stride,
     )
 
@@ -268,13 +268,13 @@ def slice_backward_lower(
 def _sliced(
     at: At, source: Operand, shape: Shape, dim: int, cut: tuple[Size | None, Size | None, Size], other: Scalar
 ) -> Scalar:
-    place = own_dim(dim, shape, "slice")
+    wrapped_dim = own_dim(dim, shape, "slice")
     start, end, step = cut
-    first, count = slice_range(shape[place], start, end, step)
-    offset = at[place] - first
+    first, count = slice_range(shape[wrapped_dim], start, end, step)
+    offset = at[wrapped_dim] - first
     position = offset // step
     conditions = [*within(position, count), *divisible(offset, step)]
-    return guarded(conditions, cast(source[replaced(at, place, position)], other.type), other)
+    return guarded(conditions, cast(source[replaced(at, wrapped_dim, position)], other.type), other)
 
 
 @slice_backward.vjp

@@ -32,13 +32,13 @@ def completed_shape(old: Shape, new: Shape, op: str) -> Shape:
         if not same_size(count, product(new)):
             fail("S004", f"{op}: the new shape has another number of elements", input=old, shape=new)
         return new
-    known = product([size for dim, size in enumerate(new) if dim != open_dims[0]])
-    if not required(ne(known, 0), f"{op}: -1 is not ambiguous"):
+    others = product([size for dim, size in enumerate(new) if dim != open_dims[0]])
+    if not required(ne(others, 0), f"{op}: -1 is not ambiguous"):
         fail("S004", f"{op}: -1 is ambiguous beside a size of 0", input=old, shape=new)
-    found = count // known
-    if not same_size(found * known, count):
+    open_size = count // others
+    if not same_size(open_size * others, count):
         fail("S004", f"{op}: the new shape has another number of elements", input=old, shape=new)
-    return replaced(new, open_dims[0], found)
+    return replaced(new, open_dims[0], open_size)
 
 
 def view_layout(layout: Layout, shape: Shape, equal: Callable[[Size, Size], bool] = same_known) -> Layout | None:
@@ -162,10 +162,10 @@ view = define(
 @view.view
 def view_view(input: Layout, size: Shape) -> Layout:
     shape = completed_shape(input.shape, size, "view")
-    found = view_layout(input, shape, _decided) or _demanded(input, shape)
-    if found is None:
+    layout = view_layout(input, shape, _decided) or _demanded(input, shape)
+    if layout is None:
         fail("S006", "view: the strides do not allow this shape", input=input.shape, strides=input.strides, size=size)
-    return found
+    return layout
 
 
 def _decided(a: Size, b: Size) -> bool:
@@ -208,10 +208,10 @@ def _lie_as_asked(dims: Sequence[Dim]) -> bool:
 
 def _together(layout: Layout, dims: Sequence[int]) -> list[Dim]:
     """What neighbours among dims with several indices have to be for these to lie dense."""
-    some = minimum(product(layout.shape), 1)
+    not_empty = minimum(product(layout.shape), 1)
     return [
         (
-            some * minimum(layout.shape[outer] - 1, 1) * minimum(layout.shape[inner] - 1, 1),
+            not_empty * minimum(layout.shape[outer] - 1, 1) * minimum(layout.shape[inner] - 1, 1),
             layout.strides[outer],
             layout.strides[inner] * layout.shape[inner],
         )

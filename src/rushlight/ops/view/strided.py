@@ -90,12 +90,12 @@ def as_strided_vjp(g: Value, input: TensorType, stride: Shape, storage_offset: S
     first, second = maximum(-1 * distance, 0), maximum(distance, 0)
     count = maximum(first + _reach(input.shape, input.strides), second + _reach(g.shape, stride))
     memory = as_strided_backward(g, (count,), stride, second)
-    found = as_strided(memory, input.shape, input.strides, first)
+    gradient = as_strided(memory, input.shape, input.strides, first)
     if dense_order(input.shape, input.strides) is not None:
-        return found
+        return gradient
     # Elements of the input that are one place in memory share its gradient, as in PyTorch.
     sharing = as_strided_backward(filled(g, input.shape, 1), (count,), input.strides, first)
-    return found / as_strided(sharing, input.shape, input.strides, first)
+    return gradient / as_strided(sharing, input.shape, input.strides, first)
 
 
 def _holds(input: TensorType, size: Shape, stride: Shape, distance: Size) -> bool:
