@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from numbers import Real
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from rushlight.optim.optimizer import Optimizer
 from rushlight.optim.schedule import LRScheduler
@@ -137,7 +137,7 @@ def _phases(rising: float, total: int, three_phase: bool) -> tuple[Phase, ...]:
 
 def _per_group(optimizer: Optimizer, value: float | Sequence[float], name: str) -> list[float]:
     count = len(optimizer.param_groups)
-    if isinstance(value, Real):
-        return [value] * count
+    if isinstance(value, float | int | Real):  # numpy's scalars are Real, which the type checker knows of no float
+        return [cast(float, value)] * count
     require(len(value) == count, "A002", f"{name} must have the same length as optimizer.param_groups: {count}")
     return list(value)
