@@ -89,6 +89,7 @@ FOUND = {
         "vector()[true(), slice_huge()]",
         "compiled(scalar(), meta())",
         "compiled(meta())",
+        "leaf().to(dtype=None, copy=texts())",
         "compiled([1], half())",
         "nn.Upsample(scale_factor=complex_number())",
         "nn.LSTM(2, 0)",

@@ -103,6 +103,8 @@ SUMMING = {
 """Operators that add terms which may cancel: their error is measured by the sum of the terms' magnitudes."""
 
 _NARROW = re.compile(r"torch\.(float16|bfloat16|float32)\b")
+_FACTOR = re.compile(r"\b(alpha|beta|value)=-")
+_DIFFERENCE = re.compile(r"\bsub(_?)\(")
 _NARROW_METHOD = re.compile(r"\.(half|bfloat16|float)\(\)")
 
 
@@ -226,6 +228,8 @@ def peer_truth(torch: Any) -> Truth:
                 return None
             scope[name] = flat.as_strided(view.shape, view.strides, view.offset)
         text = _NARROW_METHOD.sub(".double()", _NARROW.sub("torch.float64", step.statement))
+        if magnitudes:
+            text = _FACTOR.sub(r"\1=", _DIFFERENCE.sub(r"add\1(", text))
         try:
             exec(text, scope)  # noqa: S102 - the generator's own text
             results = [value for name in targets(step.statement) for value in values_of(scope[name])]

@@ -356,7 +356,7 @@ def converted(tensor: Handle, args: tuple[object, ...], dtype: object, device: o
         return moved(tensor, where, wanted)
     if wanted is not None and wanted is not tensor.dtype:
         return dispatch(_TO, (tensor,), {"dtype": wanted})
-    return dispatch(_CLONE, (tensor,), {}) if copy else tensor
+    return dispatch(_CLONE, (tensor,), {}) if copy is not False and flag(copy) else tensor
 
 
 def moved(tensor: Handle, device: Device, dtype: DType | None) -> Tensor:
