@@ -57,12 +57,17 @@ DOORS: dict[str, tuple[str, ...]] = {
     ),
     "rushlight.bench.peers": ("jax", "jax.numpy", "onnx.helper", "onnx.numpy_helper", "onnxruntime", "tinygrad"),
     "rushlight.demo.curve": ("matplotlib.figure",),
+    # The alias imports what a program's `import torch.nn` names.
+    "rushlight.torch.finder": ("a computed name",),
+    "rushlight.torch.targets": ("a computed name",),
 }
 # The one module that reads the environment.
 ENVIRONMENT = "rushlight.support.settings"
 VAGUE_NAMES = {"utils", "util", "helpers", "helper", "common", "misc"}
 # Façades whose names are PyTorch's.
 VAGUE_NAMES_OF_PYTORCH = {"rushlight.utils", "rushlight.nn.utils"}
+
+DYNAMIC_IMPORTS = {"importlib.import_module", "import_module", "__import__"}
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -126,11 +131,10 @@ def local_imports(module: Module) -> Iterator[str]:
                 if target not in DOORS.get(module.name, ()):
                     yield module.at(node, f"{target} is imported inside a function (declared doors: tools/budgets.py)")
     for node in module.nodes:
-        if isinstance(node, ast.Call) and dotted(node.func) in ("importlib.import_module", "__import__"):
-            target = ast.literal_eval(node.args[0]) if isinstance(node.args[0], ast.Constant) else None
+        if isinstance(node, ast.Call) and dotted(node.func) in DYNAMIC_IMPORTS:
+            target = ast.literal_eval(node.args[0]) if isinstance(node.args[0], ast.Constant) else "a computed name"
             if target not in DOORS.get(module.name, ()):
-                name = target or "a computed name"
-                yield module.at(node, f"dynamic import of {name} (declared doors: tools/budgets.py)")
+                yield module.at(node, f"dynamic import of {target} (declared doors: tools/budgets.py)")
 
 
 def dotted(node: ast.AST | None) -> str:

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from rushlight import __version__
-from rushlight.cli import benchmarks, caching, explaining, machine, training, tuning
+from rushlight.cli import benchmarks, caching, explaining, machine, programs, training, tuning
 from rushlight.support.errors import RushlightError
 
 app = typer.Typer(
@@ -26,6 +26,7 @@ app.command("info")(machine.info)
 app.command("doctor")(machine.doctor)
 _SCRIPT = {"allow_extra_args": True, "ignore_unknown_options": True, "allow_interspersed_args": False}
 app.command("explain", context_settings=_SCRIPT)(explaining.explain)
+app.command("run", context_settings={**_SCRIPT, "help_option_names": []})(programs.run)
 app.add_typer(caching.app, name="cache")
 app.add_typer(tuning.app, name="tune")
 app.add_typer(benchmarks.app, name="bench")

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import runpy
-import sys
-import traceback
 from collections import Counter
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,6 +14,7 @@ from rushlight.capture import api
 from rushlight.compiler import shape_report
 from rushlight.support import clock, events
 from rushlight.support.errors import require
+from rushlight.torch.program import run_script, show
 
 MOST_REASONS = 12
 TOLD: dict[events.Kind, str] = {
@@ -42,7 +40,7 @@ def explain(
     capture.reset()
     events.reset()
     clock.reset()
-    status, namespace = run_script(script, context.args)
+    status, namespace = _run(script, context.args)
     console = Console(stderr=True)
     for line in [*account(), *(sizes() if shapes else ())]:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
@@ -50,20 +48,15 @@ def explain(
     raise typer.Exit(status)
 
 
-def run_script(script: Path, arguments: list[str]) -> tuple[int, dict[str, Any]]:
+def _run(script: Path, arguments: list[str]) -> tuple[int, dict[str, Any]]:
     """Runs a script as Python would; its exit status and its globals."""
-    argv, path = sys.argv, sys.path[:]
-    sys.argv = [str(script), *arguments]
-    sys.path.insert(0, str(script.resolve().parent))
     try:
-        return 0, runpy.run_path(str(script), run_name="__main__")
+        return 0, run_script([str(script), *arguments])
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None), {}
-    except Exception:  # noqa: BLE001 - whatever the script raises is shown as Python would, and then what was compiled
-        traceback.print_exc()
+    except Exception as problem:  # noqa: BLE001 - shown as Python would, and then what was compiled
+        show(problem)
         return 1, {}
-    finally:
-        sys.argv, sys.path = argv, path
 
 
 def account() -> list[str]:

@@ -171,6 +171,11 @@ def called_name() -> str:
     return name.strip("_")
 
 
+def is_users(filename: str) -> bool:
+    """Return whether the frames of a file are the user's."""
+    return _is_users[filename] if filename in _is_users else _classify(filename)
+
+
 def _classify(filename: str) -> bool:
     ours = filename.startswith(_PACKAGE) and not filename.startswith(_PROGRAMS)
     # Code that we generate is compiled under the name `<rushlight ...>`.

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from types import CodeType, FunctionType, MethodType, ModuleType
 
-_OURS = frozenset({"rushlight", "numpy", "ml_dtypes", "llvmlite"}) | sys.stdlib_module_names
+_OURS = frozenset({"rushlight", "torch", "numpy", "ml_dtypes", "llvmlite"}) | sys.stdlib_module_names
 
 
 def names_in(code: CodeType) -> list[str]:

@@ -1,0 +1,62 @@
+"""Modules of PyTorch whose names Rushlight has in another module, by their path below `torch`."""
+
+from __future__ import annotations
+
+_LAYERS = (
+    "activation",
+    "adaptive",
+    "batchnorm",
+    "channelshuffle",
+    "container",
+    "conv",
+    "distance",
+    "dropout",
+    "flatten",
+    "fold",
+    "instancenorm",
+    "lazy",
+    "linear",
+    "loss",
+    "module",
+    "normalization",
+    "padding",
+    "pixelshuffle",
+    "pooling",
+    "rnn",
+    "sparse",
+    "transformer",
+    "upsampling",
+)
+_OPTIMIZERS = (
+    "adadelta",
+    "adagrad",
+    "adam",
+    "adamax",
+    "adamw",
+    "asgd",
+    "lbfgs",
+    "nadam",
+    "optimizer",
+    "radam",
+    "rmsprop",
+    "rprop",
+    "sgd",
+)
+
+ELSEWHERE: dict[str, str] = {
+    "_tensor": "rushlight",
+    "functional": "rushlight",
+    "random": "rushlight",
+    "serialization": "rushlight",
+    "types": "rushlight",
+    "autograd.function": "rushlight.autograd",
+    "autograd.functional": "rushlight.autograd",
+    "autograd.grad_mode": "rushlight.autograd",
+    "autograd.gradcheck": "rushlight.autograd",
+    "nn.modules": "rushlight.nn",
+    **{f"nn.modules.{layer}": "rushlight.nn" for layer in _LAYERS},
+    "nn.parameter": "rushlight.nn",
+    **{f"nn.utils.{name}": "rushlight.nn.utils" for name in ("clip_grad", "convert_parameters")},
+    **{f"optim.{optimizer}": "rushlight.optim" for optimizer in _OPTIMIZERS},
+    **{f"utils.data.{name}": "rushlight.utils.data" for name in ("dataloader", "dataset", "sampler")},
+}
