@@ -159,6 +159,8 @@ def number(value: Any, depth: int = 0) -> Any:
         return value.item()  # pyright: ignore[reportAttributeAccessIssue] - public tensors have it
     if isinstance(value, (np.floating, SymFloat)):
         return float(value)
+    if isinstance(value, np.bool_):
+        return bool(value)
     if isinstance(value, np.complexfloating):
         return complex(value)
     if isinstance(value, (SymInt, SizeExpr, float, complex)):

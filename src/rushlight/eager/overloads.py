@@ -112,7 +112,7 @@ class SecondNames(GeneratedMethods):
 
     def allclose(self, other: object, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> bool:
         """Whether all elements are close: `|self - other| <= atol + rtol * |other|`."""
-        attrs = {"rtol": rtol, "atol": atol, "equal_nan": equal_nan}
+        attrs = {"rtol": number(rtol), "atol": number(atol), "equal_nan": flag(equal_nan)}
         return bool(dispatch(OPERATORS["isclose"], (self, required_operand(other)), attrs).all())
 
     def where(self, condition: object, other: object) -> Tensor:

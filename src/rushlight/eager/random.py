@@ -242,7 +242,7 @@ def normal(mean: Any, std: Any = 1.0, size: object = None, *, generator: object 
         return randn(size, generator=generator, dtype=dtype) * std + mean
     either = mean + std
     require(isinstance(either, Handle), "A001", "normal: of two numbers a size is needed too", mean=mean, std=std)
-    return randn(*either.shape, generator=generator, dtype=dtype or either.dtype) * std + mean
+    return randn(*either.shape, generator=generator, dtype=either.dtype if dtype is None else dtype) * std + mean
 
 
 @checked

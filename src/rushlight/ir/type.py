@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from rushlight.ir.dtype import SHORT_NAMES, DType
-from rushlight.support.errors import require
+from rushlight.support.errors import fail, require
 from rushlight.support.frozen import frozen
 from rushlight.sym import Size, SizeExpr, format_size, free_symbols, optimization_hint
 from rushlight.term import slot_setter
@@ -19,6 +19,8 @@ class Device:
     index: int | None
 
     def __init__(self, type: str | Device, index: int | None = None) -> None:
+        if not isinstance(type, (str, Device)):
+            fail("V001", "not a device", value=type)
         kind, colon, number = str(type).partition(":")
         valid = kind.isidentifier() and (number.isdecimal() if colon else True) and not (colon and index is not None)
         require(valid, "V001", f"{type} is not a device", hint="devices are named type or type:index")

@@ -102,6 +102,8 @@ class ModuleState(ModuleTree):
             isinstance(state_dict, Mapping), "A001", "load_state_dict: takes a dict", given=type(state_dict).__name__
         )
         given = OrderedDict(state_dict)
+        odd = next((key for key in given if not isinstance(key, str)), "")
+        require(isinstance(odd, str), "A001", "load_state_dict: keys are texts", key=odd)
         metadata: dict[str, dict[str, object]] = getattr(state_dict, "_metadata", None) or {}
         loading = _Loading(given, metadata, strict, assign)
         loading.visit(self, "")

@@ -225,6 +225,8 @@ def randint_meta(
     device: Device | None,
 ) -> TensorType:
     _check_draw(randint, seed, ordinal)
+    fits = not low.shape and not high.shape
+    require(fits, "S002", "randint: low and high must have no dims", low=low, high=high)
     return TensorType(size, dtype or int64, device or CPU)
 
 
