@@ -53,7 +53,10 @@ class ArgumentNode(Node):
 
 
 def share_history(tensor: Handle, fake: Any) -> Gradient | None:
-    """Gives what stands for an argument a place in autograd like the argument's, a leaf's or another; returns that."""
+    """Gives an argument's stand-in the argument's place in autograd, and returns its record.
+
+    A leaf's stand-in is a leaf with the leaf's hooks; another's has a node before it.
+    """
     record = tensor.gradient if requires(tensor) else None
     if record is not None and record.node is not None:
         attach(fake, ArgumentNode(), 0)
@@ -166,10 +169,11 @@ def derived(
     since: int,
     sources: tuple[Callable[[Handle], Source], Callable[[Handle], Source | None]],
 ) -> Derived | None:
-    """Traces the backward pass from a graph's outputs (`handles`), views of inputs (`shown`), and inputs written to.
+    """Traces the backward pass from a graph's outputs and from its inputs.
 
-    Views of inputs that are written to are left out: they follow their base. `sources` are two functions that give the
-    source of an input; the second gives None for one that gets no gradient.
+    It starts from the outputs (`handles`), views of inputs (`shown`), and inputs that are written to. Views of inputs
+    that are written to are left out: they follow their base. `sources` are two functions that give the source of an
+    input; the second gives None for one that gets no gradient.
     """
     views = [pair for pair in shown.values() if not pair[0].node.cell.writes and has_history(pair[0])]
     written = [tensor for tensor in tracer.lifted if tensor.node.cell.writes and _is_rewritten(tensor, since)]

@@ -52,7 +52,7 @@ def cached_constants(items: Sequence[Dissected]) -> set[Buffer]:
 def cached_outputs(
     launches: Iterable[Launch], once: Iterable[Launch], inputs: Collection[Buffer]
 ) -> dict[Buffer, Buffer]:
-    """The buffers that launches need from the launches that run once, each with a global buffer in its place."""
+    """The buffers that launches need from those that run once, with a global buffer for each."""
     made = {buffer for launch in once for buffer in launch.buffers if buffer not in inputs}
     needed = dict.fromkeys([buffer for launch in launches for buffer in launch.buffers if buffer in made])
     return {buffer: replace(buffer, scope="global") for buffer in needed}
