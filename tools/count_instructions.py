@@ -25,6 +25,7 @@ from typing import Any
 import rushlight as rl
 from rushlight import build
 from rushlight.build.pipeline import PIPELINE, PassContext
+from rushlight.capture import api
 from rushlight.demo.model import GPT
 from rushlight.demo.training import make_optimizer, make_step
 from rushlight.ir.choice import by_model
@@ -64,12 +65,16 @@ class Stopped(Exception):
 
 
 class Captures:
-    """Makes captures stop at the graph of the step; what runs eagerly on the way is compiled as ever."""
+    """Makes captures stop at the graph of the step; what runs eagerly on the way is compiled as ever.
+
+    Then the graph is compiled, which a capture does before it ends: what was remembered of sizes is kept for that.
+    """
 
     def __init__(self) -> None:
         self.graph: Any = None
         self._compile_graph = build.compile_graph
         build.compile_graph = self.stop
+        api.forgetting = contextlib.nullcontext
 
     def stop(self, graph: Any, *others: Any) -> Any:
         """Stands in for `build.compile_graph`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 from rushlight.autodiff.cut import can_wait, is_cheap, is_view, minimum_cut
@@ -59,7 +59,7 @@ def _with_known_calls(
     What a derivative asks of the forward pass is so known to be what is `kept`, although it was asked again.
     """
     numbers: dict[int, int] = {}  # of calls, by identity: equal calls have the same
-    known: dict[Any, Call] = {}
+    known: dict[Hashable, Call] = {}
 
     made = {id(call) for call in kept}
     for call in joint.calls:
@@ -82,7 +82,7 @@ def _with_known_calls(
     return found, [images.get(id(call), call) for call in gradients]
 
 
-def _call_key(call: Call, operands: tuple[Any, ...], numbers: Mapping[int, int]) -> Any:
+def _call_key(call: Call, operands: tuple[Any, ...], numbers: Mapping[int, int]) -> Hashable | None:
     """What equal calls have in common; None of what cannot be compared."""
 
     def number(item: Any) -> int:

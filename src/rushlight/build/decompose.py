@@ -81,7 +81,7 @@ def resolve_attr(value: object) -> object:
 
 def merge_equal_calls(graph: Graph) -> Graph:
     """Common subexpressions: a call equal to an earlier one in the same region is replaced by it."""
-    seen: dict[object, Call] = {}
+    seen: dict[tuple[object, ...], Call] = {}
     images: dict[int, Call] = {}
     calls: list[Call] = []
 

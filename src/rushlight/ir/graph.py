@@ -254,8 +254,9 @@ class GraphBuilder:
     calls: list[Call] = field(default_factory=list)
     frames: tuple[Frame, ...] = ()
     region: int | None = None
-    _numbers: dict[object, Call] = field(default_factory=dict)
-    _types: dict[object, object] = field(default_factory=dict)
+    _numbers: dict[tuple[type, str], Call] = field(default_factory=dict)
+    _types: dict[tuple[object, ...], object] = field(default_factory=dict)
+    _equal_types: dict[object, object] = field(default_factory=dict)
 
     def parameter(self, name: str, type: TensorType) -> Node:
         """Adds an input."""
@@ -295,7 +296,7 @@ class GraphBuilder:
             return op.infer(types, attrs)
         if inferred is None:
             result = op.infer(types, attrs)
-            inferred = self._types[key] = self._types.setdefault(result, result)  # equal types are one object
+            inferred = self._types[key] = self._equal_types.setdefault(result, result)  # equal types are one object
         return inferred
 
     def operand(self, arg: object) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from rushlight.ir.dtype import SHORT_NAMES, DType
 from rushlight.support.errors import fail, require
@@ -37,12 +37,16 @@ META = Device("meta")
 
 def contiguous_strides(shape: tuple[Size, ...]) -> tuple[Size, ...]:
     """Row-major strides, in elements; a size of 0 counts as 1, as in PyTorch."""
-    strides: list[Size] = []
+    if len(shape) < 2:
+        return (1,) * len(shape)
+    strides: list[Size] = [1]
     step: Size = 1
-    for size in reversed(shape):
+    for size in shape[:0:-1]:
+        if size != 0:
+            step = step * size
         strides.append(step)
-        step = step * (1 if size == 0 else size)
-    return tuple(reversed(strides))
+    strides.reverse()
+    return tuple(strides)
 
 
 def dense_order(shape: tuple[Size, ...], strides: tuple[Size, ...]) -> tuple[int, ...] | None:
@@ -51,20 +55,24 @@ def dense_order(shape: tuple[Size, ...], strides: tuple[Size, ...]) -> tuple[int
     Dims of size 1 may have any stride and keep their place beside their neighbours; row-major is tried first.
     """
     plain = range(len(shape))
+    if _is_dense(shape, strides, plain):
+        return tuple(plain)
     known = all(isinstance(stride, int) for stride in strides)
     turned = sorted(plain, key=lambda dim: -optimization_hint(strides[dim])) if known else _chain(shape, strides)
-    for dims in (plain, turned):
-        step: Size = 1
-        for dim in reversed(dims):
-            size = shape[dim]
-            if isinstance(size, int) and size == 1:
-                continue
-            if strides[dim] != step:
-                break
-            step = step * (1 if size == 0 else size)
-        else:
-            return tuple(dims)
-    return None
+    return tuple(turned) if _is_dense(shape, strides, turned) else None
+
+
+def _is_dense(shape: tuple[Size, ...], strides: tuple[Size, ...], dims: Sequence[int]) -> bool:
+    """Whether each stride is the product of the sizes of the dims that follow in `dims`."""
+    step: Size = 1
+    for dim in reversed(dims):
+        size = shape[dim]
+        if isinstance(size, int) and size == 1:
+            continue
+        if strides[dim] != step:
+            return False
+        step = step * (1 if size == 0 else size)
+    return True
 
 
 def row_major(type_: TensorType) -> TensorType:

@@ -316,8 +316,9 @@ class Operator(Op):
 
 def _require_sizes(op: str, inferred: TensorType | tuple[TensorType, ...]) -> None:
     for type_ in inferred if isinstance(inferred, tuple) else (inferred,):
-        if any(isinstance(size, int) and size < 0 for size in type_.shape):
-            fail("S007", f"{op}: a size of the result would be negative", result=type_)
+        for size in type_.shape:
+            if isinstance(size, int) and size < 0:
+                fail("S007", f"{op}: a size of the result would be negative", result=type_)
 
 
 def _owned(type_: TensorType) -> TensorType:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from functools import wraps
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from rushlight.term import forget_dead
 
@@ -14,13 +14,13 @@ B = TypeVar("B")
 R = TypeVar("R")
 
 _LIMIT = 1 << 14
-_tables: list[dict[Any, Any]] = []
+_clears: list[Callable[[], None]] = []
 
 
 def forget() -> None:
     """Empties all tables, and so lets go of sizes that nothing else refers to."""
-    for table in _tables:
-        table.clear()
+    for clear in _clears:
+        clear()
     forget_dead()
 
 
@@ -39,7 +39,7 @@ def memo_of_two(compute: Callable[[A, B], R]) -> Callable[[A, B], R]:
     The table keeps its keys alive. Sizes hash by identity, so a look-up costs a tenth of a microsecond.
     """
     table: dict[tuple[A, B], R] = {}
-    _tables.append(table)
+    _clears.append(table.clear)
 
     @wraps(compute)
     def look_up(a: A, b: B) -> R:

@@ -105,10 +105,10 @@ class _InternedRef(weakref.ref[Term]):
 
     __slots__ = ("key",)
 
-    key: object
+    key: tuple[object, ...]
 
 
-_table: dict[object, _InternedRef] = {}
+_table: dict[tuple[object, ...], _InternedRef] = {}
 _table_lock = threading.RLock()  # a finaliser of the garbage collector may make terms inside
 # References to terms that died. A callback in Python would run anywhere, and lose an interrupt that arrives in it; this
 # one is a method of C, and the next new term drops the entries.
@@ -119,19 +119,23 @@ _bury = _dead.append
 def forget_dead() -> None:
     """Drops the entries of dead terms, and with them the objects in their keys."""
     while _dead:
+        refs: list[_InternedRef] = []
         try:
-            ref = _dead.pop()
+            while _dead:
+                refs.append(_dead.pop())
         except IndexError:  # another thread took the last one
-            return
-        _forget(ref)
-        del ref  # with its key, whose operands may die of it
+            pass
+        _forget(refs)
+        del refs  # with their keys, whose operands may die of it: outside the lock
 
 
-def _forget(ref: _InternedRef) -> None:
+def _forget(refs: Iterable[_InternedRef]) -> None:
     # A new term may already sit under the key of a dead one; only the dead reference itself is dropped.
     with _table_lock:
-        if _table.get(ref.key) is ref:
-            del _table[ref.key]
+        for ref in refs:
+            key = ref.key
+            if _table.get(key) is ref:
+                del _table[key]
 
 
 def interned(cls: type[T], op: Op, operands: tuple[object, ...], attrs: Attrs, type: object) -> T:
@@ -140,7 +144,9 @@ def interned(cls: type[T], op: Op, operands: tuple[object, ...], attrs: Attrs, t
     return interned_at(key, cls, op, operands, attrs, type)
 
 
-def interned_at(key: object, cls: type[T], op: Op, operands: tuple[object, ...], attrs: Attrs, type: object) -> T:
+def interned_at(
+    key: tuple[object, ...], cls: type[T], op: Op, operands: tuple[object, ...], attrs: Attrs, type: object
+) -> T:
     """`interned` for a language that has a shorter key, which must be unique among all languages' terms.
 
     `dict.setdefault` is the single atomic step: two threads that race get the same object.
@@ -161,7 +167,7 @@ def interned_at(key: object, cls: type[T], op: Op, operands: tuple[object, ...],
         found = winner()
         if found is not None:
             return found  # pyright: ignore[reportReturnType] - the key holds the class
-        _forget(winner)
+        _forget((winner,))
 
 
 def structural_digest(items: Iterable[str]) -> str:

@@ -50,7 +50,7 @@ def _copy_vjp(g: Any, source: Any) -> Any:
     return None, unbroadcast(g, source)
 
 
-_rules: dict[Any, Rule | None] = {}
+_rules: dict[Operator | Mutation, Rule | None] = {}
 
 
 def rule_of(op: Any) -> Rule | None:

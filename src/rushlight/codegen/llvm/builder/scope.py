@@ -8,6 +8,7 @@ before the loop: no second pass is needed.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeAlias
 
 from rushlight.codegen.llvm.builder.analysis import ANY_LOAD, Analysis, unguarded
 from rushlight.codegen.llvm.builder.target import CodeTarget
@@ -15,6 +16,11 @@ from rushlight.codegen.llvm.builder.vector_types import Shape
 from rushlight.ir.kernel import Kernel
 from rushlight.ir.scalar import Buffer, Scalar
 from rushlight.sym import SizeExpr
+
+TermKey: TypeAlias = Scalar | tuple[object, ...]
+"""A term; a term that loads with the key of its mask; or what says which memory a load reads, and how."""
+SizeKey: TypeAlias = SizeExpr | Buffer | tuple[object, ...]
+"""A size; a buffer, for its address; or texts with the operation on them."""
 
 
 class Value:
@@ -76,7 +82,7 @@ class Names:
 
     def __init__(self) -> None:
         self.count = 0
-        self.memos: list[dict[object, Value]] = []
+        self.memos: list[dict[TermKey, Value]] = []
 
     def value(self) -> str:
         """A name for a value."""
@@ -94,8 +100,8 @@ class Scope:
 
     `axes` are the axes that it binds: terms that depend on them cannot be hoisted out of it. `hold` are bits of
     `Analysis.touched` that forbid hoisting too: reads of buffers that the region stores to, and loads if the region may
-    run no iteration. `memo` maps terms, `sizes` maps sizes and addresses to values. `pinned` are the entries of `memo`
-    that a store to a buffer invalidates.
+    run no iteration. `memo` maps terms to values, `sizes` maps sizes and addresses to their texts. `pinned` are the
+    entries of `memo` that a store to a buffer invalidates.
     """
 
     __slots__ = (
@@ -130,9 +136,9 @@ class Scope:
         self.axes = axes
         self.hold = hold
         self.vector = vector
-        self.memo: dict[object, Value] = {}
-        self.pinned: dict[object, int] = {}
-        self.sizes: dict[object, str] = {}
+        self.memo: dict[TermKey, Value] = {}
+        self.pinned: dict[TermKey, int] = {}
+        self.sizes: dict[SizeKey, str] = {}
         names.memos.append(self.memo)
 
     def inner(self, label: str, axes: int = 0, hold: int = 0, vector: Lanes | None = None) -> Scope:
