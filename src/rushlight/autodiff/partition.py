@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
-from typing import Any
 
 from rushlight.autodiff.cut import can_wait, is_cheap, is_view, minimum_cut
 from rushlight.ir.graph import PARAMETER, RELAYOUT, Call, Graph, parameter, unbacked_outputs_of
@@ -82,10 +81,10 @@ def _with_known_calls(
     return found, [images.get(id(call), call) for call in gradients]
 
 
-def _call_key(call: Call, operands: tuple[Any, ...], numbers: Mapping[int, int]) -> Hashable | None:
+def _call_key(call: Call, operands: tuple[object, ...], numbers: Mapping[int, int]) -> Hashable | None:
     """What equal calls have in common; None of what cannot be compared."""
 
-    def number(item: Any) -> int:
+    def number(item: object) -> int:
         return numbers.get(id(item), id(item))
 
     parts = [tuple(map(number, item)) if isinstance(item, tuple) else number(item) for item in operands]

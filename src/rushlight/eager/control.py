@@ -43,7 +43,7 @@ class TogetherNode(Node):
         """As it is shown in errors."""
         return "ControlBackward"
 
-    def run(self, gradients: list[Any], create_graph: bool, owned: set[int]) -> Sequence[Any]:
+    def run(self, gradients: list[object], create_graph: bool, owned: set[int]) -> Sequence[Any]:
         """The gradients at the edges."""
         if self._tape is None:
             fail("G001", f"backward: {self.name()} was run before, and what it saved is freed", frame=self.frame)
@@ -62,7 +62,7 @@ class TogetherNode(Node):
         self._tape = None
 
 
-def together(function: Callable[..., Any], *arguments: Any) -> Any:
+def together(function: Callable[..., object], *arguments: object) -> Any:
     """What a function returns, with one node for all that it did."""
     if not STATE.grad:
         return function(*arguments)
@@ -80,14 +80,14 @@ def together(function: Callable[..., Any], *arguments: Any) -> Any:
     return unflatten_tree(structure, [shown.get(id(leaf), leaf) for leaf in leaves])
 
 
-def _was_made(leaf: Any, since: int) -> bool:
+def _was_made(leaf: object, since: int) -> bool:
     if not isinstance(leaf, Handle) or leaf.gradient is None or leaf.view_of is not None:
         return False
     return leaf.gradient.node is not None and leaf.gradient.node.sequence >= since
 
 
 @checked
-def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], operands: Any = ()) -> Any:
+def cond(pred: Handle, true_fn: Callable[..., object], false_fn: Callable[..., object], operands: Any = ()) -> Any:
     """`true_fn(*operands)` where `pred` is true, else `false_fn(*operands)`.
 
     `pred` is a bool, or a tensor of one bool. In a compiled function both are traced, and the one that is asked for
@@ -106,13 +106,13 @@ def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], o
     return together(true_fn if pred else false_fn, *operands)
 
 
-def _unfolded(found: Any) -> tuple[Any, Any]:
+def _unfolded(found: object) -> tuple[Any, Any]:
     if not isinstance(found, (tuple, list)) or len(found) != 2:
         fail("A001", "scan: the function returns what it carries, and an output", returned=type(found).__name__)
     return found[0], found[1]
 
 
-def _carried_leaves(op: str, value: Any, structure: Structure) -> list[Any]:
+def _carried_leaves(op: str, value: object, structure: Structure) -> list[Any]:
     leaves = leaves_like(value, structure)
     if leaves is None:
         refuse(
@@ -123,13 +123,13 @@ def _carried_leaves(op: str, value: Any, structure: Structure) -> list[Any]:
     return leaves
 
 
-def _require_tensors(op: str, leaves: Sequence[Any]) -> None:
+def _require_tensors(op: str, leaves: Sequence[object]) -> None:
     for leaf in leaves:
         require(isinstance(leaf, Handle), "A001", f"{op}: there is something that is no tensor", value=leaf)
 
 
 @checked
-def while_loop(cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried_inputs: Any) -> Any:
+def while_loop(cond_fn: Callable[..., object], body_fn: Callable[..., object], carried_inputs: Any) -> Any:
     """Replaces `carried_inputs` by `body_fn(*carried_inputs)` while `cond_fn(*carried_inputs)` is true.
 
     They are tensors and integers in tuples, lists and dicts; their structure, dtypes and shapes stay as they are. What
@@ -142,11 +142,11 @@ def while_loop(cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried
         fits = isinstance(leaf, (Handle, SymInt, int)) and not isinstance(leaf, bool)
         require(fits, "A001", "while_loop: what is carried is neither a tensor nor an integer", value=leaf)
 
-    def following(leaves: list[Any]) -> list[Any]:
+    def following(leaves: list[object]) -> list[Any]:
         found = body_fn(*unflatten_tree(structure, leaves))
         return _carried_leaves("while_loop", tuple(found) if isinstance(found, list) else found, structure)
 
-    def goes_on(leaves: list[Any]) -> Any:
+    def goes_on(leaves: list[object]) -> Any:
         return cond_fn(*unflatten_tree(structure, leaves))
 
     if STATE.tracer is not None:
@@ -166,7 +166,7 @@ def while_loop(cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried
 
 @checked
 def scan(
-    combine_fn: Callable[[Any, Any], Any], init: Any, xs: Any, *, dim: int = 0, reverse: bool = False
+    combine_fn: Callable[[object, object], object], init: object, xs: object, *, dim: int = 0, reverse: bool = False
 ) -> tuple[Any, Any]:
     """Carries a value along `xs`: `carry, y = combine_fn(carry, x)` for each slice x of `dim`, or `reverse`.
 
@@ -184,7 +184,7 @@ def scan(
     for x in inputs:
         require(agree(x.form.shape[0], length), "S014", "scan: the numbers of slices differ", one=inputs[0], other=x)
 
-    def step(carries: list[Any], parts: list[Any]) -> tuple[list[Any], Any]:
+    def step(carries: list[object], parts: list[object]) -> tuple[list[Any], Any]:
         found = combine_fn(unflatten_tree(structure, carries), unflatten_tree(slices, parts))
         following, outputs = _unfolded(found)
         return _carried_leaves("scan", following, structure), outputs
@@ -198,7 +198,7 @@ def scan(
 
 
 @checked
-def map(f: Callable[..., Any], xs: Any, *args: Any) -> Any:
+def map(f: Callable[..., object], xs: object, *args: object) -> Any:
     """`f(x, *args)` of each slice x of the first dim of `xs`, stacked: tensors in tuples, lists and dicts.
 
     In a compiled function `f` is traced once. What it may do is what the functions of `cond` may.
@@ -206,14 +206,14 @@ def map(f: Callable[..., Any], xs: Any, *args: Any) -> Any:
     return scan(lambda carry, x: (carry, f(x, *args)), (), xs)[1]
 
 
-def _moved(tensor: Any, source: int, target: int) -> Any:
+def _moved(tensor: object, source: int, target: int) -> Any:
     return tensor if source == target else OPERATORS["movedim"](tensor, source, target)
 
 
 def _python_scan(
-    combine: Callable[[Any, Any], Any],
+    combine: Callable[[object, object], object],
     carry: Any,
-    inputs: list[Any],
+    inputs: list[object],
     structures: tuple[Structure, Structure],
     reverse: bool,
 ) -> tuple[Any, Any]:
@@ -241,7 +241,7 @@ def _python_scan(
     return carry, unflatten_tree(structure, [OPERATORS["stack"](list(column)) for column in columns])
 
 
-def _first_outputs(output: Any, before: Structure | None) -> tuple[list[Any], Structure]:
+def _first_outputs(output: object, before: Structure | None) -> tuple[list[Any], Structure]:
     outputs, structure = flatten_tree(output)
     if before is not None:
         refuse("scan: an output has another structure than the one before", before=before, output=structure)
@@ -254,7 +254,7 @@ class PassedNode(Node):
 
     __slots__ = ()
 
-    def run(self, gradients: list[Any], create_graph: bool, owned: set[int]) -> Sequence[Any]:
+    def run(self, gradients: list[object], create_graph: bool, owned: set[int]) -> Sequence[Any]:
         """The gradient as it is."""
         return gradients
 
@@ -272,7 +272,11 @@ def _apart(outputs: list[Any], carries: list[Any]) -> list[Any]:
 
 
 def traced_or_empty(
-    step: Callable[[list[Any], list[Any]], Any], carries: list[Any], inputs: list[Any], length: Any, reverse: bool
+    step: Callable[[list[Any], list[Any]], Any],
+    carries: list[object],
+    inputs: list[object],
+    length: Any,
+    reverse: bool,
 ) -> tuple[list[Any], Any]:
     """The scan of a traced program, or an eager scan of no slices.
 

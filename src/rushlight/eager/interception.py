@@ -7,7 +7,7 @@ given.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, Self
 
@@ -19,6 +19,7 @@ from rushlight.eager.tensor_meta import form_of
 from rushlight.ir.dtype import DType
 from rushlight.ir.type import CPU, Device
 from rushlight.support.errors import fail
+from rushlight.term import Op
 
 PYTHON = bit(Key.PYTHON)
 
@@ -26,7 +27,13 @@ PYTHON = bit(Key.PYTHON)
 class TorchDispatchMode:
     """Base of modes: within `with mode:` every operator call below autograd comes to `__torch_dispatch__`."""
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(
+        self,
+        func: Callable[..., object],
+        types: Iterable[type],
+        args: tuple[object, ...] = (),
+        kwargs: dict[str, object] | None = None,
+    ) -> object:
         """Answers one call: `func(*args, **kwargs)` on tensors of `types`."""
         return func(*args, **(kwargs or {}))
 
@@ -45,17 +52,17 @@ class TorchDispatchMode:
 
 
 def arguments_of(
-    op: Any, operands: tuple[Any, ...], attrs: Mapping[str, Any]
-) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    op: Any, operands: tuple[object, ...], attrs: Mapping[str, object]
+) -> tuple[tuple[object, ...], dict[str, object]]:
     """Operands and attributes as the positional and keyword arguments of a call of the operator."""
     base = op.base if isinstance(op, Mutation) else op
     if base is None:
         return operands, dict(attrs)
-    kwargs: dict[str, Any] = {}
+    kwargs: dict[str, object] = {}
     if isinstance(op, Mutation) and op.out:
         operands, kwargs["out"] = operands[:-1], operands[-1]
     values = iter(operands)
-    args: list[Any] = []
+    args: list[object] = []
     for parameter in base.schema.parameters:
         value = next(values) if parameter.is_operand else attrs[parameter.name]
         if parameter.keyword_only:
@@ -65,9 +72,9 @@ def arguments_of(
     return tuple(args), kwargs
 
 
-def _classes(operands: tuple[Any, ...]) -> Iterator[type[Any]]:
+def _classes(operands: tuple[object, ...]) -> Iterator[type]:
     """The subclasses that intercept, each once, derived classes before their bases."""
-    found: list[type[Any]] = []
+    found: list[type] = []
     for item in flatten(operands):
         cls = type(item)
         if isinstance(item, Handle) and item.keys & PYTHON and cls not in found:
@@ -76,7 +83,7 @@ def _classes(operands: tuple[Any, ...]) -> Iterator[type[Any]]:
     yield from found
 
 
-def intercept(op: Any, active: int, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
+def intercept(op: Op, active: int, operands: tuple[object, ...], attrs: Mapping[str, object]) -> Any:
     """The boxed kernel that answers every operator at the PYTHON key."""
     if STATE.tracer is not None and STATE.tracer.refuses_python:
         asked = [type(mode).__name__ for mode in STATE.modes] or [cls.__name__ for cls in _classes(operands)]
@@ -104,7 +111,7 @@ def intercept(op: Any, active: int, operands: tuple[Any, ...], attrs: Mapping[st
         return call_below(Key.PYTHON, op, active, operands, attrs)
 
 
-def make_subclass(cls: type[Any], tensor: Handle, requires_grad: bool = False) -> Any:
+def make_subclass(cls: type[Handle], tensor: Handle, requires_grad: bool = False) -> Any:
     """A tensor of a subclass on the storage of another one."""
     result = make(tensor.storage, tensor.form, tensor.offset, cls)
     result.keys |= PYTHON if intercepts(cls) else 0
@@ -114,7 +121,7 @@ def make_subclass(cls: type[Any], tensor: Handle, requires_grad: bool = False) -
 
 
 def make_wrapper_subclass(
-    cls: type[Any],
+    cls: type[Handle],
     size: Any,
     *,
     strides: Any = None,
@@ -132,7 +139,7 @@ def make_wrapper_subclass(
     return result
 
 
-def intercepts(cls: type[Any]) -> bool:
+def intercepts(cls: type[Handle]) -> bool:
     """Whether a class has a `__torch_dispatch__` of its own."""
     return getattr(cls, "__torch_dispatch__", None) is not getattr(adopted(), "__torch_dispatch__", None)
 

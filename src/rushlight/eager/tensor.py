@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import FunctionType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rushlight.eager import functions, indexing
 from rushlight.eager.arguments import flag, required_operand, required_tensor
@@ -38,20 +39,23 @@ from rushlight.ir.dtype import Kind
 from rushlight.ops.dims import same_shape
 from rushlight.support.errors import RushlightError, fail, require, warn
 from rushlight.support.peer_names import absent_name
+from rushlight.term import Op
+
+H = TypeVar("H", bound=Handle)
 
 
-class Autograd:
+class Autograd(GeneratedMethods):
     """The side of a tensor that gradients see."""
 
     __slots__ = ()
 
     @property
-    def requires_grad(self: Any) -> bool:
+    def requires_grad(self) -> bool:
         """Whether gradients of it are wanted: as a leaf that asked, or because it was computed from one."""
         return requires(self)
 
     @requires_grad.setter
-    def requires_grad(self: Any, value: bool) -> None:
+    def requires_grad(self, value: bool) -> None:
         value = flag(value)
         if not self.is_leaf:
             if value:
@@ -59,30 +63,30 @@ class Autograd:
             fail("G011", "requires_grad: only of leaves can it be set", tensor=self)
         require_gradient(self, value)
 
-    def requires_grad_(self: Any, requires_grad: bool = True) -> Any:
+    def requires_grad_(self, requires_grad: bool = True) -> Self:
         """Sets `requires_grad` and returns the tensor."""
         self.requires_grad = requires_grad
         return self
 
     @property
-    def is_leaf(self: Any) -> bool:
+    def is_leaf(self) -> bool:
         """Whether it was made by the user, or requires no gradients."""
         requires(self)
         return self.gradient is None or self.gradient.node is None
 
     @property
-    def grad_fn(self: Any) -> Any:
+    def grad_fn(self) -> Any:
         """The node that made it, or None."""
         requires(self)
         return None if self.gradient is None else self.gradient.node
 
     @property
-    def output_nr(self: Any) -> int:
+    def output_nr(self) -> int:
         """Which output of its node it is."""
         return 0 if self.gradient is None else self.gradient.output
 
     @property
-    def grad(self: Any) -> Any:
+    def grad(self) -> Any:
         """What backward passes have accumulated, or None."""
         gradient = self.gradient
         if gradient is None:
@@ -92,7 +96,7 @@ class Autograd:
         return gradient.grad
 
     @grad.setter
-    def grad(self: Any, value: Any) -> None:
+    def grad(self, value: Handle | None) -> None:
         if value is not None:
             require(isinstance(value, Handle), "A001", "grad: not a tensor", value=value)
             same = value.dtype is self.dtype and same_shape(value.form.shape, self.form.shape)
@@ -100,42 +104,43 @@ class Autograd:
         gradient_of(self).grad = value
 
     @grad.deleter
-    def grad(self: Any) -> None:
+    def grad(self) -> None:
         gradient_of(self).grad = None
 
     def backward(
-        self: Any,
-        gradient: Any = None,
+        self,
+        gradient: object = None,
         retain_graph: bool | None = None,
         create_graph: bool = False,
-        inputs: Any = None,
+        inputs: object = None,
     ) -> None:
         """Accumulates the gradients of this tensor into the leaves that it depends on."""
         driver.backward((self,), (gradient,), retain_graph, create_graph, inputs)
 
-    def retain_grad(self: Any) -> None:
+    def retain_grad(self) -> None:
         """Keeps `grad` also of a tensor that is no leaf."""
         require(requires(self), "G005", "retain_grad: the tensor does not require gradients", tensor=self)
         if not self.is_leaf:
-            self.gradient.retained = True
-            self.gradient.node.retain(self.gradient.output, self)
+            gradient = gradient_of(self)
+            gradient.retained = True
+            gradient.node.retain(gradient.output, self)
 
     @property
-    def retains_grad(self: Any) -> bool:
+    def retains_grad(self) -> bool:
         """Whether `retain_grad` was called on it."""
         return self.gradient is not None and self.gradient.retained
 
-    def register_hook(self: Any, hook: Any) -> RemovableHandle:
+    def register_hook(self, hook: Callable[..., object]) -> RemovableHandle:
         """`hook(grad)` whenever its gradient is computed; what it returns, unless None, is used instead."""
         require(requires(self), "G005", "register_hook: the tensor does not require gradients", tensor=self)
         _refuse_outside(self)
-        gradient = self.gradient
+        gradient = gradient_of(self)
         if gradient.node is not None:
             return add_hook(gradient.node.hooks_of_output(gradient.output), hook)
         gradient.hooks = {} if gradient.hooks is None else gradient.hooks
         return add_hook(gradient.hooks, hook)
 
-    def register_post_accumulate_grad_hook(self: Any, hook: Any) -> RemovableHandle:
+    def register_post_accumulate_grad_hook(self, hook: Callable[..., object]) -> RemovableHandle:
         """`hook(tensor)` after its gradient was accumulated; for leaves."""
         require(self.is_leaf and requires(self), "G005", "the hook is for leaves that require gradients", tensor=self)
         _refuse_outside(self)
@@ -143,7 +148,7 @@ class Autograd:
         gradient.accumulated = {} if gradient.accumulated is None else gradient.accumulated
         return add_hook(gradient.accumulated, hook)
 
-    def detach_(self: Any) -> Any:
+    def detach_(self) -> Self:
         """Takes the tensor out of its graph, in place."""
         require(self.view_of is None, "G006", "detach_: a view cannot be detached in place", tensor=self)
         self.gradient = None
@@ -151,30 +156,30 @@ class Autograd:
         return self
 
     @property
-    def data(self: Any) -> Any:
+    def data(self) -> Tensor:
         """The same elements without history; writes to it are not seen by autograd."""
         return share(self, own_version=True)
 
     @data.setter
-    def data(self: Any, value: Any) -> None:
+    def data(self, value: Handle) -> None:
         require(isinstance(value, Handle), "A001", "data: not a tensor", value=value)
         move(self, value)
 
     @property
-    def _version(self: Any) -> int:
+    def _version(self) -> int:
         return self.version.value
 
     @property
-    def _base(self: Any) -> Any:
+    def _base(self) -> Handle | None:
         return None if self.view_of is None else self.view_of.base
 
 
-class Reading:
+class Reading(GeneratedMethods):
     """Elements as Python values, arrays and text."""
 
     __slots__ = ()
 
-    def item(self: Any) -> Any:
+    def item(self) -> Any:
         """The value of a tensor of one element, as a Python number."""
         if STATE.tracer is not None:
             return traced_item(self)
@@ -186,68 +191,68 @@ class Reading:
             else float(asked_array_of(self).reshape(-1)[0])
         )
 
-    def tolist(self: Any) -> Any:
+    def tolist(self) -> Any:
         """The elements as nested lists."""
         if STATE.tracer is not None:
             return traced_list(self) if self.form.shape else traced_item(self)
         array = asked_array_of(self)
         return (array.astype(np.float64) if array.dtype.kind == "V" else array).tolist()
 
-    def numpy(self: Any, *, force: bool = False) -> Any:
+    def numpy(self, *, force: bool = False) -> NDArray[Any]:
         """The elements as an array that shares the tensor's memory; G012 if it requires gradients."""
         if requires(self) and not force:
             fail("G012", "numpy: the tensor requires gradients", hint="call detach() first")
         return asked_array_of(self)
 
-    def __array__(self: Any, dtype: Any = None, copy: bool | None = None) -> Any:
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         array = self.numpy()
         return np.array(array, dtype=dtype, copy=bool(copy)) if copy or dtype is not None else array
 
-    def __dlpack__(self: Any, **options: Any) -> Any:
+    def __dlpack__(self, **options: Any) -> Any:
         """A capsule of the DLPack protocol on the tensor's memory."""
         if requires(self):
             fail("G012", "__dlpack__: the tensor requires gradients", hint="call detach() first")
         return asked_array_of(self).__dlpack__(**{name: value for name, value in options.items() if value is not None})
 
-    def __dlpack_device__(self: Any) -> tuple[int, int]:
+    def __dlpack_device__(self) -> tuple[int, int]:
         """The kind and index of its device in the DLPack protocol."""
         return (1, 0)
 
-    def __bool__(self: Any) -> bool:
+    def __bool__(self) -> bool:
         if self.form.numel != 1:
             fail("S015", "bool: the truth of several elements is ambiguous", tensor=self)
         return bool(needed_now(self))
 
-    def __int__(self: Any) -> int:
+    def __int__(self) -> int:
         return int(needed_now(self))
 
-    def __float__(self: Any) -> float:
+    def __float__(self) -> float:
         return float(needed_now(self))
 
-    def __complex__(self: Any) -> complex:
+    def __complex__(self) -> complex:
         return complex(needed_now(self))
 
-    def __index__(self: Any) -> int:
+    def __index__(self) -> int:
         require(self.dtype.kind in (Kind.BOOL, Kind.INT), "A001", "only integer tensors can be an index", tensor=self)
         return int(self.item())
 
-    def __len__(self: Any) -> int:
+    def __len__(self) -> int:
         if not self.form.shape:
             fail("A001", "len: a tensor without dims has no length")
         return int(self.shape[0])
 
-    def __iter__(self: Any) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Tensor]:
         if not self.form.shape:
             fail("A001", "iter: a tensor without dims cannot be iterated over")
         return iter(functions.unbind(self, 0))
 
-    def __contains__(self: Any, value: Any) -> bool:
+    def __contains__(self, value: object) -> bool:
         return bool((self == required_operand(value)).any())
 
-    def __repr__(self: Any) -> str:
+    def __repr__(self) -> str:
         return format_tensor(self)
 
-    def __format__(self: Any, spec: str) -> str:
+    def __format__(self, spec: str) -> str:
         if self.form.shape and spec:
             fail("A001", "format: a tensor with dims has no format", spec=spec, hint="format its item(), or its text")
         return format(self.item(), spec) if spec else repr(self)
@@ -272,7 +277,7 @@ class Tensor(
     __slots__ = ()
     __array_priority__ = 1000
 
-    def __new__(cls, *args: Any, device: Any = None) -> Any:
+    def __new__(cls, *args: object, device: object = None) -> Self:
         """Legacy constructor, as torch.Tensor: of the default dtype, from data, or undefined in a shape.
 
         `Tensor()` has no elements, `Tensor(2, 3)` and `Tensor(size)` have sizes, `Tensor([1, 2])` has data;
@@ -280,7 +285,7 @@ class Tensor(
         """
         return wrap(made(args, None, device), cls)
 
-    def apply(self, op: Any, args: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
+    def apply(self, op: Op, args: tuple[object, ...], attrs: Mapping[str, object]) -> Any:
         """Dispatches an operator call; SymInts among the attributes become sizes."""
         for value in attrs.values():
             if isinstance(value, (SymInt, tuple)):
@@ -340,36 +345,36 @@ class Tensor(
         return self.dtype.is_complex
 
     @property
-    def real(self) -> Any:
+    def real(self) -> Tensor:
         """The real parts, in storage of their own (PyTorch's share the tensor's)."""
         return functions.real(self)
 
     @property
-    def imag(self) -> Any:
+    def imag(self) -> Tensor:
         """The imaginary parts of a complex tensor, in storage of their own. Errors: D001."""
         return functions.imag(self)
 
     def __getattr__(self, name: str) -> Any:
         raise absent_name("rushlight.Tensor", name, dir(type(self)))
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: object) -> Tensor:
         try:
             return indexing.get(self, index)
         except RushlightError as report:
             name_operation(report, "indexing")
             raise
 
-    def __setitem__(self, index: Any, value: Any) -> None:
+    def __setitem__(self, index: object, value: object) -> None:
         with called("assignment"):
             indexing.put(self, index, value)
 
     _make_subclass = classmethod(make_subclass)
     _make_wrapper_subclass = classmethod(make_wrapper_subclass)
 
-    def __reduce_ex__(self, protocol: Any) -> Any:
+    def __reduce_ex__(self, protocol: object) -> Any:
         return rebuild_tensor, (type(self), *state_of(self), dict(self.__dict__))
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+    def __deepcopy__(self, memo: dict[int, object]) -> object:
         if id(self) in memo:
             return memo[id(self)]
         require(self.is_leaf, "G012", "deepcopy: only leaves can be copied with their history", tensor=self)
@@ -380,19 +385,19 @@ class Tensor(
         memo[id(self)] = result
         return result
 
-    def __copy__(self) -> Any:
+    def __copy__(self) -> Self:
         result = wrap(share(self), type(self))
         require_gradient(result, self.requires_grad and self.is_leaf)
         return result
 
 
-def _unwrapped(value: Any) -> Any:
+def _unwrapped(value: object) -> Any:
     if isinstance(value, SymInt):
         return value.expr
     return tuple([_unwrapped(item) for item in value]) if isinstance(value, tuple) else value
 
 
-def wrap(found: Any, cls: type[Any]) -> Any:
+def wrap(found: Handle, cls: type[H]) -> H:
     """A tensor as another class of tensors, on the same storage."""
     if type(found) is cls:
         return found
@@ -405,7 +410,7 @@ def wrap(found: Any, cls: type[Any]) -> Any:
 class Parameter(Tensor):
     """A tensor that is a module's parameter: it requires gradients by default."""
 
-    def __new__(cls, data: Any = None, requires_grad: bool = True) -> Self:
+    def __new__(cls, data: object = None, requires_grad: bool = True) -> Self:
         """On the storage of `data`."""
         base = tensor([]) if data is None else required_tensor(data)
         result = wrap(share(base, own_version=False), cls)
@@ -416,7 +421,7 @@ class Parameter(Tensor):
         return "Parameter containing:\n" + format_tensor(self)
 
 
-def _named_as(cls: type[Any], bases: Iterable[type[Any]]) -> None:
+def _named_as(cls: type, bases: Iterable[type]) -> None:
     """Lets Python's own errors say `Tensor.sum()` for methods that are written down in other classes."""
     for base in bases:
         for name, value in vars(base).items():
@@ -428,7 +433,7 @@ _named_as(Tensor, Tensor.__mro__[1:-1])
 adopt(Tensor)
 
 
-def _refuse_outside(tensor: Any) -> None:
+def _refuse_outside(tensor: Handle) -> None:
     """G016 for a hook that a traced function registers on what it did not make: each call would add another one."""
     tracer = STATE.tracer
     if tracer is not None and (tensor.storage is not None or tracer.binding(tensor).cell.source is tensor):

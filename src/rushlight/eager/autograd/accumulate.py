@@ -28,7 +28,7 @@ class AccumulateGrad(Node):
         self.sequence = SINK
         self.variable = variable
 
-    def prepare(self, gradients: list[Any], owned: set[int]) -> None:
+    def prepare(self, gradients: list[object], owned: set[int]) -> None:
         """Runs the leaf's hooks on what arrived."""
         record = gradient_of(self.variable)
         if STATE.tracer is not None:
@@ -37,7 +37,7 @@ class AccumulateGrad(Node):
             gradients[0] = run_tensor_hooks(record.hooks, gradients[0], owned)
         super().prepare(gradients, owned)
 
-    def run(self, gradients: list[Any], create_graph: bool, owned: set[int]) -> Sequence[Any]:
+    def run(self, gradients: list[Handle | None], create_graph: bool, owned: set[int]) -> Sequence[Any]:
         """Accumulates, then runs the hooks that come after accumulation."""
         record = gradient_of(self.variable)
         if gradients[0] is not None:
@@ -48,7 +48,7 @@ class AccumulateGrad(Node):
         return ()
 
 
-def accumulated(variable: Handle, before: Any, new: Any, create_graph: bool, owned: bool) -> Any:
+def accumulated(variable: Handle, before: object, new: Handle, create_graph: bool, owned: bool) -> Any:
     """A leaf's gradient with a new one added.
 
     The first one is taken as it is if nobody else has it and its layout is the leaf's; else it is copied into the
@@ -83,7 +83,7 @@ def _allocated(form: TensorMeta, variable: Handle, new: Handle) -> Any:
     return OPERATORS["full"](form.shape, 0, dtype=form.dtype)
 
 
-def sink_of(leaf: Any) -> Any:
+def sink_of(leaf: Handle) -> Any:
     """The node that accumulates into a leaf's `grad`; one per leaf while anything refers to it."""
     gradient = gradient_of(leaf)
     found = gradient.sink() if gradient.sink is not None else None
@@ -93,7 +93,7 @@ def sink_of(leaf: Any) -> Any:
     return found
 
 
-def edge_of(tensor: Any) -> tuple[Any, int] | None:
+def edge_of(tensor: Handle) -> tuple[Any, int] | None:
     """Where a tensor's gradient goes: the node that made it, its accumulation if it is a leaf, or None."""
     gradient: Gradient | None = tensor.gradient
     if gradient is None:

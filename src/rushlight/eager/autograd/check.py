@@ -20,12 +20,12 @@ from rushlight.support.errors import fail
 Function = Callable[..., Any]
 
 
-def _outputs(found: Any) -> list[Any]:
+def _outputs(found: object) -> list[Any]:
     listed = list(found) if isinstance(found, (tuple, list)) else [found]
     return [item for item in listed if isinstance(item, Handle) and item.dtype.kind is Kind.FLOAT]
 
 
-def _numeric(function: Function, inputs: Sequence[Any], position: int, eps: float) -> list[Any]:
+def _numeric(function: Function, inputs: Sequence[Handle], position: int, eps: float) -> list[Any]:
     """For each output its Jacobian by central differences, one row per element of the input."""
     array = array_of(inputs[position])
     flat = list(np.ndindex(array.shape))
@@ -44,7 +44,7 @@ def _numeric(function: Function, inputs: Sequence[Any], position: int, eps: floa
     return [np.stack([row[at] for row in rows]) for at in range(count)]
 
 
-def _analytic(output: Any, tensor: Any, shape: tuple[int, ...]) -> Any:
+def _analytic(output: Handle, tensor: Handle, shape: tuple[int, ...]) -> Any:
     """The Jacobian of an output by its derivative rules, one row per element of the input."""
     columns: list[Any] = []
     for index in np.ndindex(tuple(output.form.shape)):
@@ -65,7 +65,7 @@ _MISSING: Mapping[str, tuple[Any, ...]] = dict.fromkeys(
 @checked
 def gradcheck(
     func: Function,
-    inputs: Any,
+    inputs: object,
     *,
     eps: float = 1e-6,
     atol: float = 1e-5,
@@ -76,7 +76,7 @@ def gradcheck(
     check_grad_dtypes: bool = False,
     check_backward_ad: bool = True,
     fast_mode: bool = False,
-    **rest: Any,
+    **rest: object,
 ) -> bool:
     """Whether the gradients of `func` at `inputs` agree with finite differences. Inputs should be float64.
 
@@ -86,7 +86,7 @@ def gradcheck(
     no_more(rest, (), _MISSING)
     if not callable(func):
         fail("A001", "gradcheck: func must be a function", func=func)
-    listed = list(inputs) if isinstance(inputs, (tuple, list)) else [inputs]
+    listed: list[Any] = list(inputs) if isinstance(inputs, (tuple, list)) else [inputs]
     wanted = [at for at, item in enumerate(listed) if isinstance(item, Handle) and requires(item)]
     if not wanted:
         fail("G005", "gradcheck: none of the inputs requires gradients")
@@ -118,8 +118,8 @@ def gradcheck(
 @checked
 def gradgradcheck(
     func: Function,
-    inputs: Any,
-    grad_outputs: Any = None,
+    inputs: object,
+    grad_outputs: object = None,
     *,
     eps: float = 1e-6,
     atol: float = 1e-5,
@@ -128,7 +128,7 @@ def gradgradcheck(
     **rest: Any,
 ) -> bool:
     """`gradcheck` of the gradients of `func`, so of its second derivatives."""
-    listed = list(inputs) if isinstance(inputs, (tuple, list)) else [inputs]
+    listed: list[Any] = list(inputs) if isinstance(inputs, (tuple, list)) else [inputs]
     count = len(_outputs(func(*listed)))
     random = np.random.default_rng(0)
     if grad_outputs is None:
@@ -139,7 +139,7 @@ def gradgradcheck(
     else:
         given = list(grad_outputs) if isinstance(grad_outputs, (tuple, list)) else [grad_outputs]
 
-    def first(*args: Any) -> Any:
+    def first(*args: object) -> Any:
         arguments, seeds = args[: len(args) - count], args[len(args) - count :]
         wanted = [item for item in arguments if isinstance(item, Handle) and requires(item)]
         with Scope(grad=True):

@@ -46,7 +46,7 @@ class Rule(NamedTuple):
         return self._replace(results=tuple([f"out{place}" for place in range(count)])) if self.many else self
 
 
-def _copy_vjp(g: Any, source: Any) -> Any:
+def _copy_vjp(g: Any, source: object) -> Any:
     return None, unbroadcast(g, source)
 
 
@@ -75,7 +75,7 @@ def rule_of(op: Any) -> Rule | None:
 def trace_rule(
     rule: Rule,
     attrs: Mapping[str, Any],
-    structure: Any,
+    structure: object,
     needed: Needed,
     types: Sequence[Any],
     inputs: Any,
@@ -91,7 +91,12 @@ def trace_rule(
 
 
 def apply_rule(
-    rule: Rule, attrs: Mapping[str, Any], structure: Any, needed: Needed, values: Sequence[Any], builder: GraphBuilder
+    rule: Rule,
+    attrs: Mapping[str, object],
+    structure: Any,
+    needed: Needed,
+    values: Sequence[object],
+    builder: GraphBuilder,
 ) -> list[Any]:
     """Runs a rule on nodes: first the gradients of the results, then what it needs of tensors."""
     count = len(rule.results)
@@ -121,7 +126,7 @@ def _types(value: Any) -> Any:
     return None if value is None else value.type
 
 
-def _is_bare(result: tuple[Any, ...], structure: Any) -> bool:
+def _is_bare(result: tuple[object, ...], structure: Any) -> bool:
     """Whether a rule of one operand, a tensor list, gave the list's gradients themselves."""
     return (
         len(structure) == 1
@@ -131,7 +136,12 @@ def _is_bare(result: tuple[Any, ...], structure: Any) -> bool:
 
 
 def uses_data(
-    rule: Rule, attrs: Mapping[str, Any], structure: Any, needed: Needed, results: Sequence[TensorMeta], saved: Any
+    rule: Rule,
+    attrs: Mapping[str, object],
+    structure: object,
+    needed: Needed,
+    results: Sequence[TensorMeta],
+    saved: Any,
 ) -> tuple[bool, ...]:
     """For each saved tensor or number (flattened), whether the gradients read more than its type."""
     graph, _ = traced(rule, attrs, structure, needed, [*results, *saved])
@@ -177,7 +187,7 @@ _plans: dict[Hashable, DerivativePlan] = {}
 
 
 def derivative_plan(
-    rule: Rule, attrs: Mapping[str, Any], key: Hashable, structure: Any, needed: Needed, values: Sequence[Any]
+    rule: Rule, attrs: Mapping[str, object], key: Hashable, structure: object, needed: Needed, values: Sequence[object]
 ) -> DerivativePlan:
     """The plan for a rule on values of these forms: gradients of the results, then what the rule needs."""
     found = _plans.get(key)
@@ -193,7 +203,7 @@ _programs: Memo[tuple[Graph, list[Any]]] = Memo(_MOST_PLANS)
 
 
 def traced(
-    rule: Rule, attrs: Mapping[str, Any], structure: Any, needed: Needed, values: Sequence[Any]
+    rule: Rule, attrs: Mapping[str, object], structure: object, needed: Needed, values: Sequence[object]
 ) -> tuple[Graph, list[Any]]:
     """The rule as a graph of calls for operands of these forms.
 
@@ -214,7 +224,7 @@ def traced(
 
 
 def _make_plan(
-    rule: Rule, attrs: Mapping[str, Any], structure: Any, needed: Needed, values: Sequence[Any]
+    rule: Rule, attrs: Mapping[str, object], structure: object, needed: Needed, values: Sequence[object]
 ) -> DerivativePlan:
     graph, numbers = traced(rule, attrs, structure, needed, values)
     flat = flatten(values)
@@ -239,10 +249,10 @@ def _make_plan(
 
 def _kernel(
     rule: Rule,
-    attrs: Mapping[str, Any],
-    structure: Any,
+    attrs: Mapping[str, object],
+    structure: object,
     needed: Needed,
-    values: Sequence[Any],
+    values: Sequence[object],
     computed: Sequence[int],
     graph: Graph,
 ) -> KernelPlan:
@@ -255,7 +265,7 @@ def _kernel(
     of_sizes = isinstance(rule.owner, Operator)
     static, sizes = split_sizes(rule.owner, attrs) if of_sizes else (attribute_key(attrs), [])
 
-    def trace(builder: GraphBuilder, nodes: Sequence[Any], symbols: Sequence[Any]) -> Graph:
+    def trace(builder: GraphBuilder, nodes: Sequence[object], symbols: Sequence[object]) -> Graph:
         named = with_sizes(rule.owner, attrs, symbols) if of_sizes else attrs
         _learn_not_one(nodes)
         gradients = apply_rule(rule, named, structure, needed, unflatten(inputs, nodes), builder)
@@ -279,11 +289,11 @@ def _learn_not_one(nodes: Sequence[Any]) -> None:
             scope.learn(fact)
 
 
-def _opaque(op: Any) -> bool:
+def _opaque(op: object) -> bool:
     return isinstance(op, Operator) and op.lower_rule is None and op.decompose_rule is None
 
 
-def _alias(graph: Graph, call: Call, flat: Sequence[Any]) -> Any:
+def _alias(graph: Graph, call: Call, flat: Sequence[object]) -> Any:
     """(position of an input, view steps) where an output only shows an input in another shape; else None."""
     steps: list[tuple[Any, Mapping[str, Any]]] = []
     positions = {id(parameter): position for position, parameter in enumerate(graph.parameters)}

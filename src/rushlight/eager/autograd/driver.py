@@ -9,7 +9,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from rushlight.autodiff.backward import SINK, walk
+from rushlight.autodiff.backward import SINK, Edge, walk
 from rushlight.eager.autograd.accumulate import AccumulateGrad, accumulated, edge_of
 from rushlight.eager.autograd.history import requires
 from rushlight.eager.dispatch import Scope
@@ -58,7 +58,7 @@ class Pass:
             node.release()
         return results
 
-    def add(self, a: Any, b: Any) -> Any:
+    def add(self, a: object, b: object) -> Any:
         """The sum of two gradients that meet."""
         result = OPERATORS["add"](a, b)
         self.owned.difference_update((id(a), id(b)))
@@ -69,7 +69,7 @@ class Pass:
         """Runs the pass; returns the gradients at the targets by the node's identity and its output number."""
         found: dict[tuple[int, int], Any] = {}
 
-        def captured(edge: Any, gradient: Any) -> None:
+        def captured(edge: Edge, gradient: object) -> None:
             found[id(edge[0]), edge[1]] = gradient
 
         walk(roots, self.run, self.add, prepare=self.prepare, targets=targets, captured=captured, **how)
@@ -118,7 +118,7 @@ class Arrived:
         self.turn = 0
         self.total: Any = None
 
-    def add(self, gradient: Any, add: Callable[[Any, Any], Any]) -> Arrived:
+    def add(self, gradient: object, add: Callable[[object, object], object]) -> Arrived:
         """Takes one more."""
         self.parts.append(gradient)
         self.total = gradient if self.total is None else add(self.total, gradient)
@@ -130,7 +130,7 @@ class Tape:
 
     __slots__ = ("_part", "edges", "roots")
 
-    def __init__(self, results: Sequence[Any], since: int) -> None:
+    def __init__(self, results: Sequence[object], since: int) -> None:
         self.roots = [edge_of(item) if isinstance(item, Handle) and requires(item) else None for item in results]
         self._part: dict[int, Any] = {}
         found: dict[tuple[int, int], Any] = {}
@@ -146,7 +146,7 @@ class Tape:
         self.edges: tuple[Any, ...] = tuple(found.values())
 
     def gradients(
-        self, gradients: Sequence[Any], starts: Sequence[Any] = (), create_graph: bool = False, keep: bool = False
+        self, gradients: Sequence[object], starts: Sequence[object] = (), create_graph: bool = False, keep: bool = False
     ) -> tuple[list[Any], set[int]]:
         """Returns the gradients at `edges`, given those of the results.
 
@@ -169,23 +169,23 @@ class Tape:
         pairs = [*zip(self.edges, found, strict=True), *zip(self.roots, gradients, strict=True)]
         one = Pass(keep=True, create_graph=False)
 
-        def add(a: Any, b: Any) -> Any:
+        def add(a: object, b: object) -> Any:
             return a.add(b, one.add) if isinstance(a, Arrived) else one.add(a, b)
 
-        def prepare(node: Any, given: list[Any]) -> None:
+        def prepare(node: object, given: list[Any]) -> None:
             one.prepare(node, given)
             noted(given)
 
-        def run(node: Any, given: list[Any], begun: Sequence[int]) -> Sequence[Any]:
+        def run(node: object, given: list[Any], begun: Sequence[int]) -> Sequence[Any]:
             return noted(one.run(node, given, begun))
 
         turns = itertools.count()
 
-        def captured(edge: Any, gradient: Any) -> None:
+        def captured(edge: Edge, gradient: Any) -> None:
             if gradient is not None:
                 gradient.turn = next(turns)
 
-        def noted(items: Sequence[Any]) -> Sequence[Any]:
+        def noted(items: Sequence[object]) -> Sequence[Any]:
             for item in items:
                 if isinstance(item, Handle):
                     passed(item)
@@ -201,7 +201,7 @@ DRIVER: list[Callable[..., tuple[Any, ...]]] = [run_backward]
 """Who runs backward passes: compiled autograd puts itself here while it is on."""
 
 
-def _root(tensor: Any) -> tuple[Any, int]:
+def _root(tensor: Handle) -> tuple[Any, int]:
     require(isinstance(tensor, Handle), "A001", "backward: not a tensor", value=tensor)
     edge = edge_of(tensor) if requires(tensor) else None
     if edge is None:
@@ -209,20 +209,21 @@ def _root(tensor: Any) -> tuple[Any, int]:
     return edge
 
 
-def _start(tensor: Handle, gradient: Any) -> Any:
+def _start(tensor: Handle, gradient: object) -> Any:
     """The gradient to start from: 1 for a tensor of one element, unless one is given."""
     if gradient is None:
         if isinstance(tensor.form.numel, SizeExpr) or tensor.form.numel != 1:
             fail("G004", "backward: a tensor of several elements needs a gradient", tensor=tensor)
         with Scope(grad=False):
             return OPERATORS["full_like"](tensor, 1)
-    require(isinstance(gradient, Handle), "A001", "backward: a gradient must be a tensor", gradient=gradient)
+    if not isinstance(gradient, Handle):
+        fail("A001", "backward: a gradient must be a tensor", gradient=gradient)
     if gradient.form.dtype is not tensor.form.dtype or not same_shape(gradient.form.shape, tensor.form.shape):
         fail("G007", "backward: the gradient does not fit its tensor", tensor=tensor, gradient=gradient)
     return gradient
 
 
-def _accumulate(tensor: Any, edge: Any, gradient: Any, one: Pass) -> None:
+def _accumulate(tensor: Handle, edge: Edge, gradient: Handle | None, one: Pass) -> None:
     if gradient is None:
         return
     if isinstance(edge[0], AccumulateGrad):
@@ -232,23 +233,23 @@ def _accumulate(tensor: Any, edge: Any, gradient: Any, one: Pass) -> None:
         record.grad = accumulated(tensor, record.grad, gradient, one.create_graph, id(gradient) in one.owned)
 
 
-def _result(found: dict[tuple[int, int], Any], edge: Any, allow_unused: bool) -> Any:
+def _result(found: dict[tuple[int, int], object], edge: Any, allow_unused: bool) -> Any:
     gradient = found.get((id(edge[0]), edge[1]))
     if gradient is None and not allow_unused:
         fail("G009", "grad: one of the inputs was not used to compute the outputs")
     return gradient
 
 
-def _listed(value: Any) -> tuple[Any, ...]:
+def _listed(value: object) -> tuple[Any, ...]:
     return tuple(value) if isinstance(value, (tuple, list)) else (value,)
 
 
 def backward(
-    tensors: Any,
-    grad_tensors: Any = None,
+    tensors: object,
+    grad_tensors: object = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
-    inputs: Any = None,
+    inputs: object = None,
 ) -> None:
     """Accumulates gradients of `tensors` into the leaves they depend on, as torch.autograd.backward."""
     listed = _listed(tensors)
@@ -259,9 +260,9 @@ def backward(
 
 
 def grad(
-    outputs: Any,
-    inputs: Any,
-    grad_outputs: Any = None,
+    outputs: object,
+    inputs: object,
+    grad_outputs: object = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
     allow_unused: bool | None = None,

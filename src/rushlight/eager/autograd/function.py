@@ -51,15 +51,15 @@ class FunctionNode(Node):
         """PyTorch's name of the node."""
         return self._function.__name__ + "Backward"
 
-    def save_for_backward(self, *tensors: Any) -> None:
+    def save_for_backward(self, *tensors: object) -> None:
         """Keeps inputs or outputs for `saved_tensors` in backward."""
         self._to_save = tensors
 
-    def mark_dirty(self, *tensors: Any) -> None:
+    def mark_dirty(self, *tensors: object) -> None:
         """Says which inputs the forward changes in place and returns."""
         self._dirty = tensors
 
-    def mark_non_differentiable(self, *tensors: Any) -> None:
+    def mark_non_differentiable(self, *tensors: object) -> None:
         """Says which outputs have no gradient."""
         self._nondifferentiable = tensors
 
@@ -74,7 +74,7 @@ class FunctionNode(Node):
             fail("G001", f"backward: {self.name()} was run before, and what it saved is freed", frame=self.frame)
         return tuple([item.unpack(self, self.frame) if isinstance(item, SavedTensor) else item for item in self._saved])
 
-    def finish_forward(self, inputs: Sequence[Any], outputs: Sequence[Any], needed: Sequence[bool]) -> None:
+    def finish_forward(self, inputs: Sequence[Handle], outputs: Sequence[object], needed: Sequence[bool]) -> None:
         """Fixes the edges and what is saved, once the outputs are known."""
         self._positions = [at for at, item in enumerate(inputs) if isinstance(item, Handle)]
         self.edges = tuple([edge_of(inputs[at]) if needed[at] else None for at in self._positions])
@@ -85,7 +85,7 @@ class FunctionNode(Node):
             saved.append(SavedTensor(item, output) if isinstance(item, Handle) else item)
         self._saved, self._to_save = tuple(saved), ()
 
-    def run(self, gradients: list[Any], create_graph: bool, owned: set[int]) -> Sequence[Any]:
+    def run(self, gradients: list[object], create_graph: bool, owned: set[int]) -> Sequence[Any]:
         """Calls `backward`, and checks that it gives one gradient per argument of forward."""
         arrived = [*gradients, *[None] * (len(self._forms) - len(gradients))]
         if self._materialize:
@@ -119,22 +119,22 @@ class Function:
     """
 
     @staticmethod
-    def forward(*args: Any, **kwargs: Any) -> Any:
+    def forward(*args: object, **kwargs: object) -> Any:
         """Computes the outputs; nothing in it is recorded."""
         fail("A006", "Function: forward is not written")
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> Any:
+    def setup_context(ctx: object, inputs: tuple[object, ...], output: object) -> Any:
         """Saves for backward, where forward takes no ctx."""
         fail("A006", "Function: setup_context is not written")
 
     @staticmethod
-    def backward(ctx: Any, *grad_outputs: Any) -> Any:
+    def backward(ctx: object, *grad_outputs: object) -> Any:
         """Gradients of the inputs from those of the outputs."""
         fail("A006", "Function: backward is not written")
 
     @classmethod
-    def apply(cls, *args: Any) -> Any:
+    def apply(cls, *args: object) -> Any:
         """Runs forward and records backward."""
         node = FunctionNode(cls)
         needed = tuple([isinstance(item, Handle) and requires(item) for item in args])
@@ -150,7 +150,7 @@ class Function:
             _record(node, args, outputs, needed)
         return tuple(outputs) if isinstance(result, tuple) else outputs[0]
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
+    def __init_subclass__(cls, **kwargs: object) -> None:
         super().__init_subclass__(**kwargs)
 
 
@@ -174,11 +174,11 @@ def _record(node: FunctionNode, args: Sequence[Any], outputs: list[Any], needed:
             gradient_of(item).rebases += 1
 
 
-def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
+def once_differentiable(backward: Callable[..., object]) -> Callable[..., Any]:
     """For a backward that cannot itself be differentiated: doing so is error G008."""
 
     @functools.wraps(backward)
-    def run(ctx: Any, *grads: Any) -> Any:
+    def run(ctx: Any, *grads: object) -> Any:
         with Scope(grad=False):
             found = backward(ctx, *grads)
         if not STATE.grad:
@@ -201,6 +201,6 @@ class OnceDifferentiable(Node):
         super().__init__(())
         self._function = function
 
-    def run(self, gradients: list[Any], create_graph: bool, owned: set[int]) -> Sequence[Any]:
+    def run(self, gradients: list[object], create_graph: bool, owned: set[int]) -> Sequence[Any]:
         """Fails."""
         fail("G008", f"{self._function}: marked once_differentiable, and differentiated again", frame=self.frame)

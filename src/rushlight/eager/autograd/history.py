@@ -16,7 +16,7 @@ def differentiable(tensor: Handle) -> bool:
     return tensor.form.dtype.kind >= Kind.FLOAT
 
 
-def attach(tensor: Any, node: Any, output: int) -> None:
+def attach(tensor: Handle, node: object, output: int) -> None:
     """Makes the tensor the output of a node."""
     gradient = tensor.gradient
     if gradient is None:
@@ -37,7 +37,7 @@ def records() -> bool:
     return STATE.grad and not STATE.excluded & AUTOGRAD
 
 
-def requires(tensor: Any) -> bool:
+def requires(tensor: Handle) -> bool:
     """Whether gradients of the tensor are wanted; a view asks its base first."""
     if not tensor.keys & AUTOGRAD:
         return False
@@ -69,7 +69,7 @@ def follow(tensor: Any) -> None:
     gradient.output = 0 if fresh.gradient is None else fresh.gradient.output
 
 
-def replay(steps: Sequence[Step], base: Any) -> Any:
+def replay(steps: Sequence[Step], base: object) -> Any:
     """The view that these steps make of a tensor."""
     for op, others, attrs in steps:
         base = dispatch(op, (base, *others), attrs)

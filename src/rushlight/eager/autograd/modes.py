@@ -23,7 +23,7 @@ class GradMode(Scope):
         if inspect.isgeneratorfunction(function):
 
             @functools.wraps(function)
-            def generate(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
+            def generate(*args: object, **kwargs: object) -> Generator[Any, Any, Any]:
                 generator = function(*args, **kwargs)
                 sent: Any = None
                 while True:
@@ -37,7 +37,7 @@ class GradMode(Scope):
             return generate  # pyright: ignore[reportReturnType] - of the same signature
 
         @functools.wraps(function)
-        def run(*args: Any, **kwargs: Any) -> Any:
+        def run(*args: object, **kwargs: object) -> Any:
             with self:
                 return function(*args, **kwargs)
 
@@ -57,7 +57,7 @@ class no_grad(GradMode):  # noqa: N801 - PyTorch's name
             return self(function)
         return self
 
-    def __init__(self, function: Any = None) -> None:
+    def __init__(self, function: object = None) -> None:
         super().__init__(grad=False)
 
 
@@ -74,7 +74,7 @@ class enable_grad(GradMode):  # noqa: N801 - PyTorch's name
             return self(function)
         return self
 
-    def __init__(self, function: Any = None) -> None:
+    def __init__(self, function: object = None) -> None:
         super().__init__(grad=True)
 
 
@@ -101,7 +101,7 @@ class inference_mode(GradMode):  # noqa: N801 - PyTorch's name
 
     __slots__ = ()
 
-    def __new__(cls, mode: Any = True) -> Any:
+    def __new__(cls, mode: object = True) -> Any:
         """With a function, as the bare decorator `@inference_mode`."""
         self = super().__new__(cls)
         if callable(mode):
@@ -109,7 +109,7 @@ class inference_mode(GradMode):  # noqa: N801 - PyTorch's name
             return self(mode)
         return self
 
-    def __init__(self, mode: Any = True) -> None:
+    def __init__(self, mode: object = True) -> None:
         on = mode is not False
         super().__init__(**({"grad": False, "inference": True} if on else {"inference": False}))
 

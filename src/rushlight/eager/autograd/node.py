@@ -14,7 +14,7 @@ from rushlight.support.provenance import Frame, user_frame
 
 _sequence: Iterator[int] = itertools.count(1)
 _hook_numbers: Iterator[int] = itertools.count()
-Hooks = dict[int, Callable[..., Any]]
+Hooks = dict[int, Callable[..., object]]
 HOOK_CHANGES = [0]
 """How often a hook was added or removed, anywhere: programs that ran hooks while they were traced look at it."""
 
@@ -45,7 +45,7 @@ class RemovableHandle:
         self.remove()
 
 
-def add_hook(hooks: Hooks, hook: Callable[..., Any]) -> RemovableHandle:
+def add_hook(hooks: Hooks, hook: Callable[..., object]) -> RemovableHandle:
     """Adds a hook to a table of hooks, which run in order of registration."""
     require(callable(hook), "A001", "a hook must be a function", hook=hook)
     handle = RemovableHandle(hooks)
@@ -72,12 +72,12 @@ class Node:
         "sequence",
     )
 
-    edges: tuple[Any, ...]
+    edges: tuple[Edge | None, ...]
     folds: Sequence[int] = ()
     frame: Frame | None
     sequence: int
 
-    def __init__(self, edges: Sequence[Any], located: bool = True, ours: int = 1) -> None:
+    def __init__(self, edges: Sequence[Edge | None], located: bool = True, ours: int = 1) -> None:
         """A `located` node keeps the user's line.
 
         `ours` is the number of innermost frames, this one included, that belong to Rushlight.
@@ -85,17 +85,17 @@ class Node:
         self.edges = tuple(edges)
         self.sequence = next(_sequence)
         self.frame = user_frame(ours) if located else None
-        self.metadata: dict[str, Any] | None = None
+        self.metadata: dict[str, object] | None = None
         self._before: Hooks | None = None
         self._after: Hooks | None = None
         self._tensor_hooks: dict[int, Hooks] | None = None
-        self._retained: dict[int, weakref.ref[Any]] | None = None
+        self._retained: dict[int, weakref.ref[Handle]] | None = None
 
     def name(self) -> str:
         """PyTorch's name of the node."""
         return type(self).__name__
 
-    def run(self, gradients: list[Any], create_graph: bool, owned: set[int]) -> Sequence[Any]:
+    def run(self, gradients: list[Any], create_graph: bool, owned: set[int]) -> Sequence[object]:
         """Gradients of the inputs. `owned`: ids of gradients that nobody else refers to, and new ones are added."""
         raise NotImplementedError
 
@@ -108,16 +108,16 @@ class Node:
         return False
 
     @property
-    def next_functions(self) -> tuple[tuple[Any, int], ...]:
+    def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
         """The nodes that the gradients go to."""
         return tuple([(None, 0) if edge is None else edge for edge in self.edges])
 
-    def register_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+    def register_hook(self, hook: Callable[..., object]) -> RemovableHandle:
         """`hook(grad_inputs, grad_outputs)` after the node has run; a result but None replaces `grad_inputs`."""
         self._after = {} if self._after is None else self._after
         return add_hook(self._after, hook)
 
-    def register_prehook(self, hook: Callable[..., Any]) -> RemovableHandle:
+    def register_prehook(self, hook: Callable[..., object]) -> RemovableHandle:
         """`hook(grad_outputs)` before the node runs; a result that is not None replaces them."""
         self._before = {} if self._before is None else self._before
         return add_hook(self._before, hook)
@@ -132,7 +132,7 @@ class Node:
         self._retained = {} if self._retained is None else self._retained
         self._retained[output] = weakref.ref(tensor)
 
-    def prepare(self, gradients: list[Any], owned: set[int]) -> None:
+    def prepare(self, gradients: list[object], owned: set[int]) -> None:
         """Runs the hooks on arrived gradients, then keeps those that are to be retained."""
         for output, hooks in (self._tensor_hooks or {}).items():
             if output < len(gradients) and gradients[output] is not None:
@@ -148,7 +148,7 @@ class Node:
                 owned.discard(id(gradients[output]))
                 gradient_of(tensor).grad = gradients[output]
 
-    def finish(self, results: Sequence[Any], gradients: list[Any], owned: set[int]) -> Sequence[Any]:
+    def finish(self, results: Sequence[object], gradients: list[object], owned: set[int]) -> Sequence[object]:
         """Runs the hooks that come after the node."""
         for hook in tuple((self._after or {}).values()):
             found = hook(tuple(results), tuple(gradients))
@@ -161,7 +161,11 @@ class Node:
         return f"<{self.name()} object at {id(self):#x}>"
 
 
-def run_tensor_hooks(hooks: Hooks, gradient: Any, owned: set[int]) -> Any:
+Edge = tuple[Node, int]
+"""A node, and the number of one of its outputs."""
+
+
+def run_tensor_hooks(hooks: Hooks, gradient: object, owned: set[int]) -> object:
     """The gradient after a tensor's hooks, each of which may replace it."""
     for hook in tuple(hooks.values()):
         owned.discard(id(gradient))
@@ -172,7 +176,7 @@ def run_tensor_hooks(hooks: Hooks, gradient: Any, owned: set[int]) -> Any:
     return gradient
 
 
-def fitting(found: Any, before: Sequence[Any], whose: str) -> tuple[Any, ...]:
+def fitting(found: object, before: Sequence[Any], whose: str) -> tuple[Any, ...]:
     """The gradients that a hook returned, a tuple or a single one, to replace `before`. Errors: A001, G007."""
     results: tuple[Any, ...] = tuple(found) if isinstance(found, (tuple, list)) else (found,)
     if len(results) != len(before):

@@ -21,7 +21,7 @@ from rushlight.support.errors import fail
 _ALONE = bit(Key.CPU) | bit(Key.AUTOGRAD)
 
 
-def needed_of(flat: Sequence[Any]) -> tuple[bool, ...]:
+def needed_of(flat: Sequence[object]) -> tuple[bool, ...]:
     """For each tensor or number, whether a gradient is wanted."""
     needed: list[bool] = []
     for item in flat:
@@ -49,8 +49,8 @@ class Recipe:
     def __init__(
         self,
         rule: Rule,
-        operands: tuple[Any, ...],
-        attrs: Mapping[str, Any],
+        operands: tuple[object, ...],
+        attrs: Mapping[str, object],
         needed: tuple[bool, ...],
         forms: Sequence[TensorMeta],
     ) -> None:
@@ -89,10 +89,10 @@ _recipes: Memo[Recipe] = Memo(_MOST_RECIPES)
 
 
 def recipe_for(
-    op: Any,
+    op: object,
     rule: Rule,
-    operands: tuple[Any, ...],
-    attrs: Mapping[str, Any],
+    operands: tuple[object, ...],
+    attrs: Mapping[str, object],
     needed: tuple[bool, ...],
     results: Sequence[Handle],
 ) -> Recipe:
@@ -124,11 +124,11 @@ class OperatorNode(Node):
     def __init__(
         self,
         recipe: Recipe,
-        operands: tuple[Any, ...],
+        operands: tuple[object, ...],
         results: Sequence[Handle],
-        flat: Sequence[Any],
+        flat: Sequence[Handle],
         edges: Sequence[Any] | None = None,
-        replaced: Mapping[int, Any] | None = None,
+        replaced: Mapping[int, object] | None = None,
     ) -> None:
         """`flat` are the operands flattened, from which the `edges` follow.
 
@@ -164,10 +164,10 @@ class OperatorNode(Node):
             for part in self._saved
         ]
 
-    def _unpacked(self, item: Any) -> Any:
+    def _unpacked(self, item: object) -> Any:
         return item.unpack(self, self.frame) if isinstance(item, SavedTensor) else item
 
-    def run(self, gradients: list[Any], create_graph: bool, owned: set[int]) -> Sequence[Any]:
+    def run(self, gradients: list[object], create_graph: bool, owned: set[int]) -> Sequence[Any]:
         """Gradients of the operands: by one executable, or call by call where those calls are dispatched on."""
         recipe = self._recipe
         arrived = [*gradients, *[None] * (len(recipe.forms) - len(gradients))]
@@ -193,7 +193,7 @@ class OperatorNode(Node):
         self._released = True
 
 
-def _forms_of(value: Any, used: Any) -> Any:
+def _forms_of(value: object, used: Any) -> Any:
     """What is saved of something of which only forms are read; None for anything else."""
     if isinstance(value, tuple):
         forms = [_forms_of(item, one) for item, one in zip(value, used, strict=True)]
@@ -203,7 +203,7 @@ def _forms_of(value: Any, used: Any) -> Any:
     return None if used or not isinstance(value, Handle) else value.form
 
 
-def _saved(item: Any, used: Any, output: int | None) -> Any:
+def _saved(item: object, used: Any, output: int | None) -> Any:
     """What to keep of a tensor, a number or a list of them: all of it, or forms where only those are read."""
     if isinstance(item, tuple):
         return tuple([_saved(one, one_used, output) for one, one_used in zip(item, used, strict=True)])

@@ -18,9 +18,10 @@ from rushlight.eager.handle import AUTOGRAD
 from rushlight.eager.mutation import Mutation
 from rushlight.ops.record import Fact, Operator
 from rushlight.support.errors import fail
+from rushlight.term import Op
 
 
-def record(op: Any, active: int, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
+def record(op: Any, active: int, operands: tuple[object, ...], attrs: Mapping[str, object]) -> Any:
     """The boxed kernel that answers every operator at the AUTOGRAD key."""
     if not STATE.grad:
         return call_below(Key.AUTOGRAD, op, active, operands, attrs)
@@ -58,7 +59,7 @@ def _has_no_derivative(op: Operator) -> bool:
     return Fact.NONDIFFERENTIABLE in op.facts
 
 
-def _edges(operands: tuple[Any, ...], needed: Sequence[bool]) -> list[Any]:
+def _edges(operands: tuple[object, ...], needed: Sequence[bool]) -> list[Any]:
     return [item for item, wanted in zip(flatten(operands), needed, strict=True) if wanted]
 
 
@@ -67,7 +68,7 @@ class MissingRule(Node):
 
     __slots__ = ("_op",)
 
-    def __init__(self, op: Any, operands: Sequence[Any]) -> None:
+    def __init__(self, op: Op, operands: Sequence[object]) -> None:
         super().__init__([])
         self._op = op
 

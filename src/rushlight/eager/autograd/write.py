@@ -84,7 +84,7 @@ def _old_values(recipe: Recipe, operands: tuple[Any, ...], target: Handle) -> di
     return copies
 
 
-def _shares(operand: Any, target: Handle) -> bool:
+def _shares(operand: object, target: Handle) -> bool:
     """Whether an operand is a tensor on the target's storage, the target itself included."""
     return isinstance(operand, Handle) and operand.version is target.version
 
@@ -104,14 +104,14 @@ def write_decomposed(op: Mutation, operands: tuple[Any, ...], attrs: Mapping[str
     return dispatch(COPY, (target, run_decomposition(base, Key.AUTOGRAD, read, attrs)), {})
 
 
-def _ask_sizes(op: Mutation, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> None:
+def _ask_sizes(op: Mutation, operands: tuple[Any, ...], attrs: Mapping[str, object]) -> None:
     """Asks what the write asks of sizes, so that its derivative rule finds the answers: which dims are broadcast."""
     types = tuple([_type_of(item) for item in op.base_operands(operands)])
     value = types[0] if op.base is None else op.base.infer(types, attrs)
     op.check(op.target_of(operands).form.type, value)
 
 
-def _type_of(item: Any) -> Any:
+def _type_of(item: object) -> Any:
     if isinstance(item, (tuple, list)):
         return tuple([_type_of(part) for part in item])
     return None if item is None else form_of_operand(item).type
@@ -159,7 +159,7 @@ class Overwritten(Node):
     def __init__(self, node: Node, output: int) -> None:
         super().__init__((None, (node, output)))
 
-    def run(self, gradients: list[Any], create_graph: bool, owned: set[int]) -> Sequence[Any]:
+    def run(self, gradients: list[object], create_graph: bool, owned: set[int]) -> Sequence[Any]:
         """No gradient for what the view held before; the whole one for the output that replaces it."""
         return [None, gradients[0]]
 

@@ -12,7 +12,7 @@ RUN_TIME = object()
 """Stands for a size that the artifact takes at run time."""
 
 
-def split_sizes(op: Operator, attrs: Mapping[str, Any]) -> tuple[Any, list[int]]:
+def split_sizes(op: Operator, attrs: Mapping[str, object]) -> tuple[Any, list[int]]:
     """A hashable key of the static attributes, and the sizes that travel: 0 and from 2 on."""
     if not attrs:
         return (), []
@@ -28,7 +28,7 @@ def split_sizes(op: Operator, attrs: Mapping[str, Any]) -> tuple[Any, list[int]]
     return tuple(parts), sizes
 
 
-def with_sizes(op: Operator, attrs: Mapping[str, Any], sizes: Any) -> Mapping[str, Any]:
+def with_sizes(op: Operator, attrs: Mapping[str, object], sizes: Any) -> Mapping[str, Any]:
     """The attributes with the travelling sizes replaced, in the order of `split_sizes`."""
     if not sizes:
         return attrs
@@ -61,7 +61,7 @@ def _split(value: Any, sizes: list[int]) -> Any:
     return RUN_TIME
 
 
-def _join(value: Any, sizes: Iterator[Any]) -> Any:
+def _join(value: object, sizes: Iterator[object]) -> Any:
     if isinstance(value, tuple):
         return tuple([_join(item, sizes) for item in value])
     return next(sizes) if _travels(value) else value

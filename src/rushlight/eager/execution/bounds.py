@@ -100,7 +100,7 @@ class Check(NamedTuple):
     plan: KernelPlan
 
 
-def checks_of(op: Operator, operands: Sequence[Any], attrs: Mapping[str, Any]) -> list[Check]:
+def checks_of(op: Operator, operands: Sequence[Any], attrs: Mapping[str, object]) -> list[Check]:
     """What to check before a call of these forms; `operands` are tensors."""
     rule = RULES.get(op)
     if rule is None:
@@ -117,7 +117,7 @@ def checks_of(op: Operator, operands: Sequence[Any], attrs: Mapping[str, Any]) -
     return found
 
 
-def _type_of(operand: Any) -> Any:
+def _type_of(operand: object) -> Any:
     form = getattr(operand, "form", None)
     return form.type if form is not None else operand
 
@@ -127,7 +127,7 @@ def _plan(index: Handle, ignores: bool) -> KernelPlan:
     forms = [index.form, whole, whole, *([whole] if ignores else [])]
     call = {name: OPERATORS[name] for name in ("lt", "ge", "ne", "bitwise_or", "bitwise_and", "any")}
 
-    def trace(builder: GraphBuilder, nodes: Sequence[Node], sizes: Sequence[Any]) -> Graph:
+    def trace(builder: GraphBuilder, nodes: Sequence[Node], sizes: Sequence[object]) -> Graph:
         low, high = nodes[1:3]
         at = OPERATORS["to_dtype"](nodes[0], int64)  # an unsigned index would make -size a large number
         outside = call["bitwise_or"](call["lt"](at, low), call["ge"](at, high))

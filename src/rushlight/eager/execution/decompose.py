@@ -22,7 +22,7 @@ _MOST_TRACES = 4096
 _traces: Memo[tuple[Graph, bool]] = Memo(_MOST_TRACES)
 
 
-def run_decomposition(op: Operator, key: Any, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
+def run_decomposition(op: Operator, key: Any, operands: tuple[object, ...], attrs: Mapping[str, object]) -> Any:
     """The operator's decomposition, each call dispatched on its own. `key` is where it was decided to decompose."""
     graph, several = _traced(op, operands, attrs)
     with running(op, key):
@@ -30,7 +30,7 @@ def run_decomposition(op: Operator, key: Any, operands: tuple[Any, ...], attrs: 
     return tuple(results) if several else results[0]
 
 
-def single_view(op: Operator, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> Call | None:
+def single_view(op: Operator, operands: tuple[object, ...], attrs: Mapping[str, object]) -> Call | None:
     """The one call that a decomposition consists of, where that is a view of the first operand."""
     graph, several = _traced(op, operands, attrs)
     if several or len(graph.calls) != 1:
@@ -40,7 +40,7 @@ def single_view(op: Operator, operands: tuple[Any, ...], attrs: Mapping[str, Any
     return call if is_view and call is graph.outputs[0] and call.operands == graph.parameters[:1] else None
 
 
-def _traced(op: Operator, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> tuple[Graph, bool]:
+def _traced(op: Operator, operands: tuple[object, ...], attrs: Mapping[str, object]) -> tuple[Graph, bool]:
     forms = [form_of_operand(item) for item in flatten(operands)]
     trace_key = (op, attribute_key(attrs), *[form_key(operand) for operand in operands])
     found = _traces.get(trace_key)
@@ -57,12 +57,12 @@ def _traced(op: Operator, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -
     return found
 
 
-def as_node(builder: GraphBuilder, value: Any) -> Node:
+def as_node(builder: GraphBuilder, value: object) -> Node:
     """A rule's result as a node; a number becomes a constant."""
     return value if isinstance(value, Node) else Node(builder, builder.operand(value))
 
 
-def replay(graph: Graph, flat: Sequence[Any]) -> list[Any]:
+def replay(graph: Graph, flat: Sequence[object]) -> list[Any]:
     """Dispatches a graph's calls on tensors and numbers given for its parameters; its outputs."""
     values: dict[int, Any] = {id(call): value for call, value in zip(graph.parameters, flat, strict=True)}
     for call in graph.calls:
@@ -75,6 +75,6 @@ def replay(graph: Graph, flat: Sequence[Any]) -> list[Any]:
     return [values[id(call)] for call in graph.outputs]
 
 
-def _replayed(call: Call, values: dict[int, Any]) -> Any:
+def _replayed(call: Call, values: dict[int, object]) -> Any:
     operands = map_operands(call.operands, lambda operand: values[id(operand)])
     return call_function(call.op, operands, dict(call.attrs))

@@ -53,7 +53,7 @@ Run = Callable[[tuple[Any, ...]], Any]
 _plans: dict[Hashable, Run] = {}
 
 
-def run_on_cpu(op: Any, active: int, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
+def run_on_cpu(op: Any, active: int, operands: tuple[object, ...], attrs: Mapping[str, object]) -> Any:
     """The boxed kernel that answers every operator at the CPU key."""
     if op.__class__ is Mutation:
         return run_mutation(op, operands, attrs, run_on_cpu)
@@ -74,7 +74,7 @@ def run_on_cpu(op: Any, active: int, operands: tuple[Any, ...], attrs: Mapping[s
     return run(operands)
 
 
-def make_plan(op: Operator, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> Run:
+def make_plan(op: Operator, operands: tuple[Any, ...], attrs: Mapping[str, object]) -> Run:
     """Decides how a call of these forms runs."""
     found = view_plan(op, operands, attrs)
     if found is not None:
@@ -87,7 +87,7 @@ def make_plan(op: Operator, operands: tuple[Any, ...], attrs: Mapping[str, Any])
     return operator_plan(op, operands, attrs)
 
 
-def composite_plan(op: Operator, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> Run:
+def composite_plan(op: Operator, operands: tuple[object, ...], attrs: Mapping[str, object]) -> Run:
     """Runs the decomposition call by call, for composites whose result may be a view."""
     attrs = dict(attrs)
     view = single_view(op, operands, attrs)
@@ -102,11 +102,11 @@ class HostPlan:
 
     __slots__ = ("_attrs", "_op")
 
-    def __init__(self, op: Operator, attrs: Mapping[str, Any]) -> None:
+    def __init__(self, op: Operator, attrs: Mapping[str, object]) -> None:
         self._op = op
         self._attrs = dict(attrs)
 
-    def call(self, operands: tuple[Any, ...]) -> Any:
+    def call(self, operands: tuple[object, ...]) -> Any:
         """The result: tensors with copies of the arrays that the implementation returns."""
         rule = self._op.kernels.get("cpu") or self._op.ref_rule
         if rule is None:
@@ -120,7 +120,7 @@ def _copied(array: Any) -> Any:
     return copied(array, array_type(array).dtype)
 
 
-def operator_plan(op: Operator, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> Run:
+def operator_plan(op: Operator, operands: tuple[object, ...], attrs: Mapping[str, object]) -> Run:
     """One operator as one executable, composites included."""
     structure = structure_of(operands)
     forms = [form_of_operand(item) for item in flatten(operands)]
@@ -131,7 +131,7 @@ def operator_plan(op: Operator, operands: tuple[Any, ...], attrs: Mapping[str, A
     if not checks:
         return run
 
-    def checked(operands: tuple[Any, ...]) -> Any:
+    def checked(operands: tuple[object, ...]) -> Any:
         run_checks(op, checks, operands)
         return run(operands)
 
@@ -139,7 +139,7 @@ def operator_plan(op: Operator, operands: tuple[Any, ...], attrs: Mapping[str, A
 
 
 def kernel_plan(
-    op: Operator, attrs: Mapping[str, Any], operands: tuple[Any, ...], outputs: Sequence[TensorMeta], bare: bool
+    op: Operator, attrs: Mapping[str, object], operands: tuple[object, ...], outputs: Sequence[TensorMeta], bare: bool
 ) -> KernelPlan:
     """The plan of an operator's executable for such operands and results of these forms."""
     structure = structure_of(operands)
@@ -158,7 +158,7 @@ def kernel_plan(
     program = (op, static, structure)
 
     def tracer(layouts: Sequence[Layout]) -> Tracer:
-        def trace(builder: GraphBuilder, nodes: Sequence[Node], symbols: Sequence[Any]) -> Graph:
+        def trace(builder: GraphBuilder, nodes: Sequence[Node], symbols: Sequence[object]) -> Graph:
             result = builder.apply(op, unflatten(structure, nodes), with_sizes(op, attrs, symbols))
             return results_in(builder, result if isinstance(result, tuple) else (result,), layouts)
 

@@ -16,7 +16,7 @@ from rushlight.ir.value import map_operands
 from rushlight.ops.record import Operator
 
 
-def run_on_meta(op: Any, active: int, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
+def run_on_meta(op: Any, active: int, operands: tuple[Any, ...], attrs: Mapping[str, object]) -> Any:
     """The boxed kernel that answers every operator at the META key."""
     if op.__class__ is Mutation:
         target: Handle = op.target_of(operands)
@@ -33,7 +33,7 @@ def run_on_meta(op: Any, active: int, operands: tuple[Any, ...], attrs: Mapping[
     return typed_result(op, operands, attrs)
 
 
-def typed_result(op: Operator, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
+def typed_result(op: Operator, operands: tuple[object, ...], attrs: Mapping[str, object]) -> Any:
     """The result without data."""
     result = op.infer(types_of(operands), attrs)
     if isinstance(result, tuple):
@@ -41,7 +41,7 @@ def typed_result(op: Operator, operands: tuple[Any, ...], attrs: Mapping[str, An
     return make(None, form_of_type(result))
 
 
-def types_of(operands: tuple[Any, ...]) -> tuple[Any, ...]:
+def types_of(operands: tuple[object, ...]) -> tuple[Any, ...]:
     """The operands' types."""
     return map_operands(operands, lambda item: form_of_operand(item).type)
 

@@ -37,7 +37,7 @@ Write = Callable[[tuple[Any, ...]], Any]
 _plans: dict[Hashable, Write | None] = {}
 
 
-def run_mutation(op: Mutation, operands: tuple[Any, ...], attrs: Mapping[str, Any], run: Run) -> Any:
+def run_mutation(op: Mutation, operands: tuple[Any, ...], attrs: Mapping[str, object], run: Run) -> Any:
     """Computes and writes; counts the write; returns the target. `run` runs a functional operator on this device."""
     target: Handle = op.target_of(operands)
     _write(op, op.base_operands(operands), attrs, target, run)
@@ -122,7 +122,7 @@ def _is_zero(size: Size) -> bool:
     return size == 0 if isinstance(size, int) else optimization_hint(size) == 0 and guard_or_false(eq(size, 0))
 
 
-def _make_plan(op: Mutation, base: tuple[Any, ...], attrs: Mapping[str, Any], target: Handle) -> Write | None:
+def _make_plan(op: Mutation, base: tuple[object, ...], attrs: Mapping[str, object], target: Handle) -> Write | None:
     flat = flatten(base)
     types = unflatten(structure_of(base), [form_of_operand(item).type for item in flat])
     value = types[0] if op.base is None else op.base.infer(types, attrs)
@@ -141,7 +141,7 @@ def _make_plan(op: Mutation, base: tuple[Any, ...], attrs: Mapping[str, Any], ta
 
 
 def _direct(
-    op: Mutation, base: tuple[Any, ...], attrs: Mapping[str, Any], target: Handle, relations: Sequence[str]
+    op: Mutation, base: tuple[object, ...], attrs: Mapping[str, object], target: Handle, relations: Sequence[str]
 ) -> Write:
     structure = structure_of(base)
     forms = [form_of_operand(item) for item in flatten(base)]
@@ -153,7 +153,7 @@ def _direct(
     position = readers[0] if readers else len(forms)
     static, sizes = split_sizes(op.base, attrs) if op.base is not None else ((), [])
 
-    def trace(builder: GraphBuilder, nodes: Sequence[Node], symbols: Sequence[Any]) -> Graph:
+    def trace(builder: GraphBuilder, nodes: Sequence[Node], symbols: Sequence[object]) -> Graph:
         named = attrs if op.base is None else with_sizes(op.base, attrs, symbols)
         operands = unflatten(structure, nodes[: len(forms)])
         value = computed_value(builder, op, operands, named)

@@ -34,7 +34,7 @@ def flatten(operands: Sequence[Any]) -> list[Any]:
     return flat
 
 
-def structure_of(operands: Sequence[Any]) -> Structure:
+def structure_of(operands: Sequence[object]) -> Structure:
     """What `flatten` forgets: for each operand whether it is there, and how long a list is."""
     return tuple(
         [
@@ -44,7 +44,7 @@ def structure_of(operands: Sequence[Any]) -> Structure:
     )
 
 
-def unflatten(structure: Structure, flat: Sequence[Any]) -> tuple[Any, ...]:
+def unflatten(structure: Structure, flat: Sequence[object]) -> tuple[Any, ...]:
     """The operands that `flatten` and `structure_of` took apart, rebuilt from other items."""
     items: Iterator[Any] = iter(flat)
     return tuple(
@@ -73,7 +73,7 @@ def form_key(operand: Any) -> Any:
     return None if operand is None else number_class(operand)
 
 
-def number_class(value: Any) -> type:
+def number_class(value: object) -> type:
     """bool, int, float or complex, also for subclasses; A001 for anything else."""
     kind = value.__class__
     if kind in NUMBER_FORMS:

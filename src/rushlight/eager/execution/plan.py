@@ -60,7 +60,7 @@ class KernelPlan:
     def __init__(
         self,
         executable: Executable | None,
-        operands: Sequence[Any],
+        operands: Sequence[object],
         words: Sequence[tuple[int, ...]],
         outputs: Sequence[TensorMeta],
         structure: Structure | None = None,
@@ -142,7 +142,7 @@ def number_text(name: str, kind: type, slot: Slot) -> list[str]:
     return [f"{where}[{slot.at}] = {name}"]
 
 
-def fitting_text(flat: Sequence[Any], dtype: DType | None) -> list[str]:
+def fitting_text(flat: Sequence[object], dtype: DType | None) -> list[str]:
     """Code lines that refuse numbers which a dtype cannot hold.
 
     As in PyTorch, unsigned dtypes take negative numbers, which wrap.
@@ -167,7 +167,7 @@ def _fits(dtype: DType, class_: type) -> str | None:
     return within if dtype.is_integer else f"{{0}} - {{0}} != 0 or {within}"
 
 
-def unfit(value: Any, dtype: str) -> None:
+def unfit(value: object, dtype: str) -> None:
     """The error of a number that the result's dtype cannot hold."""
     fail("D007", f"the number does not fit {dtype}", value=value)
 
@@ -194,7 +194,7 @@ def result_text(name: str, storage: str, form: str, keys: int | str, cls: str = 
     ]
 
 
-def _operand_text(flat: Sequence[Any], sheets: ArgumentBlocks) -> list[str]:
+def _operand_text(flat: Sequence[object], sheets: ArgumentBlocks) -> list[str]:
     lines: list[str] = []
     slots = {slot.position: slot for slot in sheets.slots}
     for position, item in enumerate(flat):
@@ -210,13 +210,13 @@ def _pattern(structure: Structure) -> str:
     return _part(structure, count())
 
 
-def _part(part: Any, numbers: Iterator[int]) -> str:
+def _part(part: object, numbers: Iterator[int]) -> str:
     if isinstance(part, tuple):
         return f"({''.join([f'{_part(inner, numbers)}, ' for inner in part])})"
     return f"a{next(numbers)}" if part else "_"
 
 
-def refuse(flat: Sequence[Any]) -> None:
+def refuse(flat: Sequence[object]) -> None:
     """The error of an operand that could not be filled in: V003 and its like without data, D007 for a large int."""
     for item in flat:
         if isinstance(item, Handle) and item.storage is None:

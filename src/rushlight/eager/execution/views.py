@@ -81,7 +81,7 @@ def _viewed_by_strides(before: View, result: Handle) -> View:
     return View(base, steps, STATE.grad and before.recorded, before.rebases)
 
 
-def view_plan(op: Operator, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> ViewPlan | None:
+def view_plan(op: Operator, operands: tuple[Handle, ...], attrs: Mapping[str, object]) -> ViewPlan | None:
     """The plan of a call whose result shares the first operand's storage; None where it does not."""
     if op.view_rule is None:
         return None
@@ -97,7 +97,9 @@ def view_plan(op: Operator, operands: tuple[Any, ...], attrs: Mapping[str, Any])
     return ViewPlan((op, operands[1:], dict(attrs)), shown)
 
 
-def _what_is_shown(op: Operator, form: TensorMeta, types: tuple[Any, ...], attrs: Mapping[str, Any]) -> Shown | None:
+def _what_is_shown(
+    op: Operator, form: TensorMeta, types: tuple[object, ...], attrs: Mapping[str, object]
+) -> Shown | None:
     assert op.view_rule is not None
     layout: Any = op.view_rule(**op.named((Layout(form.type.shape, form.strides, 0, form.dtype), *types), attrs))
     if layout is None:

@@ -13,7 +13,7 @@ from rushlight.ops.record import Operator
 _PLAIN = frozenset((int, float, bool, str, type(None)))
 
 
-def settled(op: Any, attrs: Mapping[str, Any]) -> Mapping[str, Any]:
+def settled(op: Any, attrs: Mapping[str, object]) -> Mapping[str, Any]:
     """The attributes as a graph takes them: a number that is traced is a size where there can be one, else fixed."""
     if _PLAIN.issuperset(map(type, attrs.values())):
         return attrs
@@ -24,7 +24,7 @@ def settled(op: Any, attrs: Mapping[str, Any]) -> Mapping[str, Any]:
     return {name: _settled(value, types[name].startswith(("Size", "Offset"))) for name, value in attrs.items()}
 
 
-def _settled(value: Any, sized: bool) -> Any:
+def _settled(value: object, sized: bool) -> Any:
     if isinstance(value, (tuple, list)):
         return tuple([_settled(item, sized) for item in value])
     if isinstance(value, TracedNumber):

@@ -71,7 +71,7 @@ class BodyTracer(Tracer):
         return super()._write(op, operands, attrs)
 
 
-def refuse_random(generator: Any, count: int) -> NoReturn:
+def refuse_random(generator: object, count: int) -> NoReturn:
     """Raises C032."""
     hint = "draw the numbers before, for all steps at once, and pass them in"
     fail("C032", "random numbers are drawn in a branch or the body of a loop", hint=hint)
@@ -157,7 +157,7 @@ class Body:
         own = {id(item) for item in (*self.arguments, *self.tangents.values(), *self.starts.values())}
         return [item for item in self.tracer.lifted if id(item) not in own]
 
-    def edge_of(self, argument: Any) -> Edge:
+    def edge_of(self, argument: Handle) -> Edge:
         """Where the gradient of an argument goes."""
         return _key(edge_of(argument))
 
@@ -188,7 +188,7 @@ class Body:
         return {symbol for call in self.tracer.builder.calls for symbol in call.unbacked_symbols()}
 
 
-def dense_type(item: Any) -> TensorType:
+def dense_type(item: Handle) -> TensorType:
     """The type of a tensor as a parameter of a body; types pass."""
     type_: TensorType = item if isinstance(item, TensorType) else item.form.type
     return type_ if dense_order(type_.shape, type_.strides) is not None else row_major(type_)

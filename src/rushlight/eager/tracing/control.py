@@ -34,7 +34,7 @@ class ControlNode(Node):
     __slots__ = ("_backward", "_name", "_outputs")
 
     def __init__(
-        self, name: str, edges: Sequence[Any], outputs: int, backward: Callable[[list[Any]], Sequence[Any]]
+        self, name: str, edges: Sequence[Any], outputs: int, backward: Callable[[list[Any]], Sequence[object]]
     ) -> None:
         super().__init__(edges)
         self._name = name
@@ -45,7 +45,7 @@ class ControlNode(Node):
         """As it is shown in errors."""
         return self._name
 
-    def run(self, gradients: list[Any], create_graph: bool, owned: set[int]) -> Sequence[Any]:
+    def run(self, gradients: list[object], create_graph: bool, owned: set[int]) -> Sequence[Any]:
         """The gradients at the edges."""
         if create_graph:
             fail("G009", "a compiled function cannot be differentiated twice yet", hint="run it without compile")
@@ -56,7 +56,7 @@ class ControlNode(Node):
 # What functions take and return.
 
 
-def condition_tensor(value: Any) -> Any:
+def condition_tensor(value: object) -> Any:
     """A condition as a tensor of one bool."""
     if isinstance(value, SymBool):
         condition: Any = value.condition
@@ -69,12 +69,12 @@ def condition_tensor(value: Any) -> Any:
     return flat if value.form.dtype is bool_ else OPERATORS["ne"](flat, 0)
 
 
-def is_tensor_like(leaf: Any) -> bool:
+def is_tensor_like(leaf: object) -> bool:
     """Whether a value is a tensor, or an integer, which can become one."""
     return isinstance(leaf, (Handle, SymInt)) or (isinstance(leaf, int) and not isinstance(leaf, bool))
 
 
-def as_tensor(leaf: Any) -> Any:
+def as_tensor(leaf: object) -> Any:
     """A tensor, or an integer as one; None for other values."""
     if isinstance(leaf, SymInt):
         return OPERATORS["full"]((), OPERATORS["from_size"](leaf.expr), dtype=int64)
@@ -88,14 +88,14 @@ def operand(outer: Tracer, tensor: Handle, type_: TensorType | None = None) -> V
     return outer.builder.laid_out(outer.node(tensor), dense_type(tensor) if type_ is None else type_)
 
 
-def gradient_operand(outer: Tracer, gradient: Any, type_: TensorType) -> Value:
+def gradient_operand(outer: Tracer, gradient: Handle | None, type_: TensorType) -> Value:
     """A gradient's value, or what stands for none."""
     if gradient is None:
         return filled(outer.builder, type_)
     return operand(outer, gradient, row_major(gradient.form.type))
 
 
-def refuse(what: str, hint: str | None = None, **values: Any) -> NoReturn:
+def refuse(what: str, hint: str | None = None, **values: object) -> NoReturn:
     """Raises C033: what functions return does not fit together."""
     shown: dict[str, Any] = {name: item if isinstance(item, TensorType) else str(item) for name, item in values.items()}
     fail("C033", what, hint=hint, **shown)
@@ -104,7 +104,7 @@ def refuse(what: str, hint: str | None = None, **values: Any) -> NoReturn:
 # Branches.
 
 
-def traced_cond(predicate: Any, functions: Sequence[Callable[..., Any]], operands: Sequence[Any]) -> Any:
+def traced_cond(predicate: object, functions: Sequence[Callable[..., object]], operands: Sequence[object]) -> Any:
     """Records both branches, and the call that runs one of them."""
     outer: Tracer = STATE.tracer
     question = operand(outer, condition_tensor(predicate))
@@ -176,7 +176,11 @@ def _returned(outer: Tracer, bodies: Sequence[Body], results: Sequence[Any]) -> 
 
 
 def _attach_branches(
-    outer: Tracer, bodies: Sequence[Body], given: list[Handle], operands: tuple[Value, Any], results: Sequence[Any]
+    outer: Tracer,
+    bodies: Sequence[Body],
+    given: list[Handle],
+    operands: tuple[Value, Any],
+    results: Sequence[Handle],
 ) -> None:
     edges = {key: edge for body in bodies for key, edge in body.edges.items()}
     known = {key: type_ for body in bodies for key, type_ in body.types.items()}
@@ -190,7 +194,7 @@ def _attach_branches(
 
     tangent_types = [row_major(results[place].form.type) for place in places]  # the results hold the node
 
-    def backward(gradients: list[Any]) -> Sequence[Any]:
+    def backward(gradients: list[Handle | None]) -> Sequence[Any]:
         tangents = [
             gradient_operand(outer, gradients[place], type_) for place, type_ in zip(places, tangent_types, strict=True)
         ]

@@ -43,7 +43,7 @@ def fits(carried: TensorType, made: TensorType) -> bool:
     return same and all(agree(*pair) for pair in zip(carried.shape, made.shape, strict=True))
 
 
-def require_carried(op: str, carried: TensorType, made: Any) -> None:
+def require_carried(op: str, carried: TensorType, made: object) -> None:
     """Raises C033 unless a value may be carried on as the next of a type."""
     if not isinstance(made, TensorType) or not fits(carried, made):
         refuse(f"{op}: the body returns what it carries with another type", given=carried, returned=made)
@@ -79,7 +79,7 @@ class _Scan:
 
 
 def traced_scan(
-    function: Callable[[list[Any], list[Any]], tuple[list[Any], Any]],
+    function: Callable[[list[object], list[object]], tuple[list[object], object]],
     carries: list[Any],
     xs: list[Any],
     length: Size,
@@ -99,7 +99,7 @@ def traced_scan(
     ]
     made: list[Structure] = []
 
-    def run(arguments: list[Any]) -> Any:
+    def run(arguments: list[object]) -> Any:
         following, outputs = function(arguments[:count], arguments[count:])
         leaves, structure = flatten_tree(outputs)
         made.append(structure)
@@ -148,7 +148,7 @@ def _record_scan(scan: _Scan, count: int) -> Sequence[Any]:
     return results
 
 
-def _value_of(body: Body, argument: Any) -> Value:
+def _value_of(body: Body, argument: object) -> Value:
     place = next(place for place, item in enumerate(body.tracer.lifted) if item is argument)
     return Value(body.tracer.builder, body.tracer.builder.parameters[place])
 
@@ -183,7 +183,7 @@ class _Back:
         self.saved = [item for item in self.read if id(item) in own]
         self.inner = body.inner([*tangents, *starts, *self.read, *outputs, *body.captured], results, types)
 
-    def _gradient(self, argument: Any) -> Value | None:
+    def _gradient(self, argument: Handle) -> Value | None:
         return self.body.gradients.get(self.body.edge_of(argument))
 
     def attach(self, results: Sequence[Any], read: list[Value], captured: list[Value]) -> None:
@@ -197,7 +197,7 @@ class _Back:
 
         dense = [row_major(result.form.type) for result in results]  # the results hold the node
 
-        def backward(gradients: list[Any]) -> Sequence[Any]:
+        def backward(gradients: list[Handle | None]) -> Sequence[Any]:
             outer = scan.outer
             carried = [gradient_operand(outer, gradients[place], dense[place]) for place in self.places]
             sums = [filled(outer.builder, type_) for type_ in self.types[len(self.places) :]]
@@ -239,14 +239,14 @@ class EndlessNode(Node):
         """As it is shown in errors."""
         return "WhileLoopBackward"
 
-    def run(self, gradients: list[Any], create_graph: bool, owned: set[int]) -> Sequence[Any]:
+    def run(self, gradients: list[object], create_graph: bool, owned: set[int]) -> Sequence[Any]:
         """Fails."""
         hint = "run it under no_grad, detach what it is given, or use scan"
         fail("G014", "while_loop: there is no gradient of a loop of unknown length", frame=self.frame, hint=hint)
 
 
 def traced_while(
-    condition: Callable[[list[Any]], Any], function: Callable[[list[Any]], list[Any]], leaves: list[Any]
+    condition: Callable[[list[object]], object], function: Callable[[list[object]], list[object]], leaves: list[object]
 ) -> list[Any]:
     """Records both functions, and the call that runs them. Integers are carried as tensors, and sizes for functions."""
     outer: Tracer = STATE.tracer
@@ -259,7 +259,7 @@ def traced_while(
         pairs = zip(arguments, integers, strict=True)
         return [SymInt(tracer.size(item)) if integer else item for item, integer in pairs]
 
-    def step(arguments: list[Any]) -> list[Any]:
+    def step(arguments: list[object]) -> list[Any]:
         found = function(shown(arguments))
         for type_, item in zip(types, found, strict=True):
             made = as_tensor(item) if is_tensor_like(item) else item

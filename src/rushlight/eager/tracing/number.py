@@ -49,7 +49,7 @@ class TracedNumber(Handle):
     value: Any
     numbers: Numbers
 
-    def _make(self, text: str, value: Any) -> Any:
+    def _make(self, text: str, value: object) -> TracedNumber:
         return traced_number(text, value, self.numbers)
 
     def _fixed(self) -> Any:
@@ -65,7 +65,7 @@ class TracedNumber(Handle):
         """The integer as a size."""
         return self.numbers.size(self)
 
-    def _compare(self, other: Any, relation: Callable[[Any, Any], Any]) -> Any:
+    def _compare(self, other: object, relation: Callable[..., object]) -> Any:
         """Whether it holds; with a size, a condition, which nobody may ever ask for its truth."""
         if self.is_integer and isinstance(other, SymInt):
             return relation(SymInt(self.size()), other)
@@ -75,7 +75,7 @@ class TracedNumber(Handle):
             return bool(relation(SymInt(self.size()), other))
         return bool(relation(self._fixed(), _plain(other)))
 
-    def _binary(self, name: str, symbol: str, other: Any, swapped: bool) -> Any:
+    def _binary(self, name: str, symbol: str, other: object, swapped: bool) -> Any:
         if self.is_integer and isinstance(other, SymInt):
             mine = SymInt(self.size())
             return getattr(operator, name)(*((other, mine) if swapped else (mine, other)))
@@ -93,59 +93,59 @@ class TracedNumber(Handle):
             return self._make(f"({text} {symbol} {self.text})", function(value, self.value))
         return self._make(f"({self.text} {symbol} {text})", function(self.value, value))
 
-    def __add__(self, other: Any) -> Any:
+    def __add__(self, other: object) -> Any:
         return self._binary("add", "+", other, False)
 
-    def __radd__(self, other: Any) -> Any:
+    def __radd__(self, other: object) -> Any:
         return self._binary("add", "+", other, True)
 
-    def __sub__(self, other: Any) -> Any:
+    def __sub__(self, other: object) -> Any:
         return self._binary("sub", "-", other, False)
 
-    def __rsub__(self, other: Any) -> Any:
+    def __rsub__(self, other: object) -> Any:
         return self._binary("sub", "-", other, True)
 
-    def __mul__(self, other: Any) -> Any:
+    def __mul__(self, other: object) -> Any:
         return self._binary("mul", "*", other, False)
 
-    def __rmul__(self, other: Any) -> Any:
+    def __rmul__(self, other: object) -> Any:
         return self._binary("mul", "*", other, True)
 
-    def __truediv__(self, other: Any) -> Any:
+    def __truediv__(self, other: object) -> Any:
         return self._binary("truediv", "/", other, False)
 
-    def __rtruediv__(self, other: Any) -> Any:
+    def __rtruediv__(self, other: object) -> Any:
         return self._binary("truediv", "/", other, True)
 
-    def __floordiv__(self, other: Any) -> Any:
+    def __floordiv__(self, other: object) -> Any:
         return self._binary("floordiv", "//", other, False)
 
-    def __rfloordiv__(self, other: Any) -> Any:
+    def __rfloordiv__(self, other: object) -> Any:
         return self._binary("floordiv", "//", other, True)
 
-    def __mod__(self, other: Any) -> Any:
+    def __mod__(self, other: object) -> Any:
         return self._binary("mod", "%", other, False)
 
-    def __rmod__(self, other: Any) -> Any:
+    def __rmod__(self, other: object) -> Any:
         return self._binary("mod", "%", other, True)
 
-    def __pow__(self, other: Any) -> Any:
+    def __pow__(self, other: object) -> Any:
         return self._binary("pow", "**", other, False)
 
-    def __rpow__(self, other: Any) -> Any:
+    def __rpow__(self, other: object) -> Any:
         return self._binary("pow", "**", other, True)
 
-    def __neg__(self) -> Any:
+    def __neg__(self) -> TracedNumber:
         return self._make(f"(-{self.text})", -self.value)
 
-    def __abs__(self) -> Any:
+    def __abs__(self) -> TracedNumber:
         return self._make(f"abs({self.text})", abs(self.value))
 
     def item(self) -> Any:
         """The number itself, which is fixed by this."""
         return self._fixed()
 
-    def __round__(self, digits: int | None = None) -> Any:
+    def __round__(self, digits: int | None = None) -> float:
         return round(self._fixed(), digits)
 
     def __bool__(self) -> bool:
@@ -167,16 +167,16 @@ class TracedNumber(Handle):
     def __ne__(self, other: object) -> Any:
         return self._compare(other, operator.ne)
 
-    def __lt__(self, other: Any) -> Any:
+    def __lt__(self, other: object) -> Any:
         return self._compare(other, operator.lt)
 
-    def __le__(self, other: Any) -> Any:
+    def __le__(self, other: object) -> Any:
         return self._compare(other, operator.le)
 
-    def __gt__(self, other: Any) -> Any:
+    def __gt__(self, other: object) -> Any:
         return self._compare(other, operator.gt)
 
-    def __ge__(self, other: Any) -> Any:
+    def __ge__(self, other: object) -> Any:
         return self._compare(other, operator.ge)
 
     def __hash__(self) -> int:
@@ -189,11 +189,11 @@ class TracedNumber(Handle):
         return f"TracedNumber({self.text} = {self.value!r})"
 
 
-def _plain(other: Any) -> Any:
+def _plain(other: object) -> object:
     return other._fixed() if isinstance(other, TracedNumber) else other
 
 
-def traced_number(text: str, value: Any, numbers: Numbers) -> TracedNumber:
+def traced_number(text: str, value: object, numbers: Numbers) -> TracedNumber:
     """A number that `text` computes at run time, the same for the same text: a program takes it but once."""
     found = numbers.made.get(text)
     if found is not None:

@@ -24,7 +24,7 @@ def traced_item(tensor: Handle) -> Any:
     return OPERATORS["as_number"](flat) if kind is Kind.FLOAT else fail_without_data(tensor)
 
 
-def traced_list(tensor: Any) -> list[Any]:
+def traced_list(tensor: Handle) -> list[Any]:
     """The elements as nested lists of what `traced_item` gives; how many there are is guarded."""
     int(wrap_size(tensor.form.shape[0]))
     items = OPERATORS["unbind"](tensor, 0)

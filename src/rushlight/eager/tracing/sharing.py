@@ -26,7 +26,7 @@ class MaybeAlias:
 
     __slots__ = ("base", "result", "settled", "step", "view")
 
-    def __init__(self, base: Handle, step: Any, result: Handle) -> None:
+    def __init__(self, base: Handle, step: object, result: Handle) -> None:
         self.base = base
         self.step = step
         self.result = result

@@ -121,8 +121,8 @@ class Tracer:
         builder: GraphBuilder,
         scope: SizeScope,
         lift: Callable[[Handle], TensorType],
-        random_state: Callable[[Generator, int], tuple[Any, Any]],
-        offset_of: Callable[[Any], Any] = lambda source: 0,
+        random_state: Callable[[Generator, int], tuple[object, object]],
+        offset_of: Callable[[object], object] = lambda source: 0,
     ) -> None:
         self.builder = builder
         self.scope = scope
@@ -181,7 +181,7 @@ class Tracer:
         self.parameter(tensor, type_)
         return tensor
 
-    def call(self, op: Any, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
+    def call(self, op: Mutation, operands: tuple[Any, ...], attrs: Mapping[str, object]) -> Any:
         """Records one operator call; the result is a tensor without data."""
         self.builder.frames = self.frames(_OURS)
         attrs = settled(op, attrs)
@@ -190,7 +190,7 @@ class Tracer:
         result = self._recorded(op, operands, attrs)
         return self._detached(result) if self.detaches and not STATE.grad else result
 
-    def _recorded(self, op: Any, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
+    def _recorded(self, op: Any, operands: tuple[Handle, ...], attrs: Mapping[str, object]) -> Any:
         shares = op.shares_rule is not None
         plan = None if shares and self.in_doubt(operands[0]) else view_plan(op, operands, attrs)
         if plan is not None:
@@ -218,7 +218,7 @@ class Tracer:
                 self.binding(tensor).cell.doubts.append(doubt)
         return made
 
-    def record(self, op: Any, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> tuple[Any, ...]:
+    def record(self, op: object, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> tuple[Any, ...]:
         """Records a call on nodes and returns its results: tensors without data and without history."""
         self.builder.frames = self.frames()
         results = tuple([self.wrap(item) for item in self.builder.apply(op, operands, attrs)])
@@ -281,11 +281,11 @@ class Tracer:
         """The tensor's value now."""
         return self.binding(tensor).node
 
-    def _apply(self, op: Any, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
+    def _apply(self, op: object, operands: tuple[object, ...], attrs: Mapping[str, object]) -> Any:
         nodes = [self.binding(item).node if isinstance(item, Handle) else self._operand(item) for item in operands]
         return _fitting(op, operands, self.builder.apply(op, tuple(nodes), attrs))
 
-    def _operand(self, item: Any) -> Any:
+    def _operand(self, item: object) -> Any:
         if isinstance(item, Handle):
             return self.binding(item).node
         return tuple([self._operand(part) for part in item]) if isinstance(item, (tuple, list)) else item
@@ -332,7 +332,7 @@ class Tracer:
         """The tensors of the trace so far."""
         return iter(self._ties.tensors())
 
-    def _write(self, op: Mutation, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
+    def _write(self, op: Mutation, operands: tuple[Any, ...], attrs: Mapping[str, object]) -> Any:
         target: Handle = op.target_of(operands)
         self.resolve_alias(target)
         binding = self.binding(target)
@@ -380,16 +380,16 @@ def _layout_of(tensor: Handle, cell: Cell) -> Layout:
     return Layout(tuple(tensor.form.shape), tensor.form.strides, tensor.offset - start, tensor.form.dtype)
 
 
-def _refuse_more(*what: Any) -> NoReturn:
+def _refuse_more(*what: object) -> NoReturn:
     fail("G015", "backward: a hook or a Function's backward reads what the function did not read")
 
 
-def _fitting(op: Any, operands: tuple[Any, ...], result: Any) -> Any:
+def _fitting(op: Any, operands: tuple[object, ...], result: Any) -> Any:
     _check_numbers(operands, result.type.dtype if Fact.FITTING in op.facts else None)
     return result
 
 
-def _check_numbers(operands: tuple[Any, ...], fitting: DType | None) -> None:
+def _check_numbers(operands: tuple[object, ...], fitting: DType | None) -> None:
     """Refuses numbers that `fitting`, or int64, cannot hold, as plans do; guards run-time ones."""
     for item in flatten(operands):
         dtype = fitting or (int64 if item.__class__ is int else None)
@@ -401,11 +401,11 @@ def _check_numbers(operands: tuple[Any, ...], fitting: DType | None) -> None:
             unfit(item.value, fitting.name)
 
 
-def _is_number(item: Any) -> bool:
+def _is_number(item: object) -> bool:
     return isinstance(item, (bool, int, float, complex))
 
 
-def _record(op: Any, active: int, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
+def _record(op: object, active: int, operands: tuple[object, ...], attrs: Mapping[str, object]) -> Any:
     """The boxed kernel that answers every operator at the TRACING key."""
     return STATE.tracer.call(op, operands, attrs)
 
