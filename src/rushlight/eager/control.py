@@ -166,7 +166,7 @@ def while_loop(cond_fn: Callable[..., object], body_fn: Callable[..., object], c
 
 @checked
 def scan(
-    combine_fn: Callable[[object, object], object], init: object, xs: object, *, dim: int = 0, reverse: bool = False
+    combine_fn: Callable[[Any, Any], object], init: object, xs: object, *, dim: int = 0, reverse: bool = False
 ) -> tuple[Any, Any]:
     """Carries a value along `xs`: `carry, y = combine_fn(carry, x)` for each slice x of `dim`, or `reverse`.
 
@@ -211,7 +211,7 @@ def _moved(tensor: object, source: int, target: int) -> Any:
 
 
 def _python_scan(
-    combine: Callable[[object, object], object],
+    combine: Callable[[Any, Any], object],
     carry: Any,
     inputs: list[object],
     structures: tuple[Structure, Structure],

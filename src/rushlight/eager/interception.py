@@ -7,7 +7,7 @@ given.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from types import TracebackType
 from typing import Any, Self
 
@@ -27,13 +27,7 @@ PYTHON = bit(Key.PYTHON)
 class TorchDispatchMode:
     """Base of modes: within `with mode:` every operator call below autograd comes to `__torch_dispatch__`."""
 
-    def __torch_dispatch__(
-        self,
-        func: Callable[..., object],
-        types: Iterable[type],
-        args: tuple[object, ...] = (),
-        kwargs: dict[str, object] | None = None,
-    ) -> object:
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Answers one call: `func(*args, **kwargs)` on tensors of `types`."""
         return func(*args, **(kwargs or {}))
 

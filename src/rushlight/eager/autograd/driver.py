@@ -201,7 +201,7 @@ DRIVER: list[Callable[..., tuple[Any, ...]]] = [run_backward]
 """Who runs backward passes: compiled autograd puts itself here while it is on."""
 
 
-def _root(tensor: Handle) -> tuple[Any, int]:
+def _root(tensor: Any) -> tuple[Any, int]:
     require(isinstance(tensor, Handle), "A001", "backward: not a tensor", value=tensor)
     edge = edge_of(tensor) if requires(tensor) else None
     if edge is None:

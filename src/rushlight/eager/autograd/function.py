@@ -119,17 +119,17 @@ class Function:
     """
 
     @staticmethod
-    def forward(*args: object, **kwargs: object) -> Any:
+    def forward(*args: Any, **kwargs: Any) -> Any:
         """Computes the outputs; nothing in it is recorded."""
         fail("A006", "Function: forward is not written")
 
     @staticmethod
-    def setup_context(ctx: object, inputs: tuple[object, ...], output: object) -> Any:
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> Any:
         """Saves for backward, where forward takes no ctx."""
         fail("A006", "Function: setup_context is not written")
 
     @staticmethod
-    def backward(ctx: object, *grad_outputs: object) -> Any:
+    def backward(ctx: Any, *grad_outputs: Any) -> Any:
         """Gradients of the inputs from those of the outputs."""
         fail("A006", "Function: backward is not written")
 

@@ -16,7 +16,7 @@ class SavedTensorsHooks(Scope):
 
     __slots__ = ("_hooks",)
 
-    def __init__(self, pack_hook: Callable[[object], object], unpack_hook: Callable[[object], object]) -> None:
+    def __init__(self, pack_hook: Callable[[Any], object], unpack_hook: Callable[[Any], object]) -> None:
         super().__init__()
         self._hooks = (pack_hook, unpack_hook)
 

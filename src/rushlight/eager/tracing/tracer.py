@@ -122,7 +122,7 @@ class Tracer:
         scope: SizeScope,
         lift: Callable[[Handle], TensorType],
         random_state: Callable[[Generator, int], tuple[object, object]],
-        offset_of: Callable[[object], object] = lambda source: 0,
+        offset_of: Callable[[Any], object] = lambda source: 0,
     ) -> None:
         self.builder = builder
         self.scope = scope
@@ -181,7 +181,7 @@ class Tracer:
         self.parameter(tensor, type_)
         return tensor
 
-    def call(self, op: Mutation, operands: tuple[Any, ...], attrs: Mapping[str, object]) -> Any:
+    def call(self, op: Any, operands: tuple[Any, ...], attrs: Mapping[str, object]) -> Any:
         """Records one operator call; the result is a tensor without data."""
         self.builder.frames = self.frames(_OURS)
         attrs = settled(op, attrs)
@@ -190,7 +190,7 @@ class Tracer:
         result = self._recorded(op, operands, attrs)
         return self._detached(result) if self.detaches and not STATE.grad else result
 
-    def _recorded(self, op: Any, operands: tuple[Handle, ...], attrs: Mapping[str, object]) -> Any:
+    def _recorded(self, op: Any, operands: tuple[Any, ...], attrs: Mapping[str, object]) -> Any:
         shares = op.shares_rule is not None
         plan = None if shares and self.in_doubt(operands[0]) else view_plan(op, operands, attrs)
         if plan is not None:
