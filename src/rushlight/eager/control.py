@@ -43,7 +43,7 @@ class TogetherNode(Node):
         """As it is shown in errors."""
         return "ControlBackward"
 
-    def run(self, gradients: list[object], create_graph: bool, owned: set[int]) -> Sequence[Any]:
+    def run(self, gradients: list[object], create_graph: bool, owned: set[int]) -> Sequence[object]:
         """The gradients at the edges."""
         if self._tape is None:
             fail("G001", f"backward: {self.name()} was run before, and what it saved is freed", frame=self.frame)
@@ -87,7 +87,7 @@ def _was_made(leaf: object, since: int) -> bool:
 
 
 @checked
-def cond(pred: Handle, true_fn: Callable[..., object], false_fn: Callable[..., object], operands: Any = ()) -> Any:
+def cond(pred: Any, true_fn: Callable[..., object], false_fn: Callable[..., object], operands: Any = ()) -> Any:
     """`true_fn(*operands)` where `pred` is true, else `false_fn(*operands)`.
 
     `pred` is a bool, or a tensor of one bool. In a compiled function both are traced, and the one that is asked for
@@ -254,7 +254,7 @@ class PassedNode(Node):
 
     __slots__ = ()
 
-    def run(self, gradients: list[object], create_graph: bool, owned: set[int]) -> Sequence[Any]:
+    def run(self, gradients: list[object], create_graph: bool, owned: set[int]) -> Sequence[object]:
         """The gradient as it is."""
         return gradients
 

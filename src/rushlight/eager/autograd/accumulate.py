@@ -37,7 +37,7 @@ class AccumulateGrad(Node):
             gradients[0] = run_tensor_hooks(record.hooks, gradients[0], owned)
         super().prepare(gradients, owned)
 
-    def run(self, gradients: list[Handle | None], create_graph: bool, owned: set[int]) -> Sequence[Any]:
+    def run(self, gradients: list[Handle | None], create_graph: bool, owned: set[int]) -> Sequence[object]:
         """Accumulates, then runs the hooks that come after accumulation."""
         record = gradient_of(self.variable)
         if gradients[0] is not None:

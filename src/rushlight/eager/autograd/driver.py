@@ -29,7 +29,7 @@ class Pass:
         self.keep = keep
         self.create_graph = create_graph
         self.owned: set[int] = set()
-        self.callbacks: list[Callable[[], Any]] = []
+        self.callbacks: list[Callable[[], object]] = []
 
     def prepare(self, node: Any, gradients: list[Any]) -> None:
         """Runs the hooks on what arrived at a node."""
@@ -160,7 +160,7 @@ class Tape:
             found = one.walk(roots, self.edges, part=self._part)
         return [found.get((id(edge[0]), edge[1])) for edge in self.edges], one.owned
 
-    def arrived(self, gradients: Sequence[Any], passed: Callable[[Any], Any]) -> list[Arrived]:
+    def arrived(self, gradients: Sequence[Any], passed: Callable[[Any], object]) -> list[Arrived]:
         """What arrives at each of the `edges` from gradients of the results; the tape can be walked again.
 
         `passed` is called with each gradient that a step gives, and with each that a hook leaves.

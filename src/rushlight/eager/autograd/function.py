@@ -85,7 +85,7 @@ class FunctionNode(Node):
             saved.append(SavedTensor(item, output) if isinstance(item, Handle) else item)
         self._saved, self._to_save = tuple(saved), ()
 
-    def run(self, gradients: list[object], create_graph: bool, owned: set[int]) -> Sequence[Any]:
+    def run(self, gradients: list[object], create_graph: bool, owned: set[int]) -> Sequence[object]:
         """Calls `backward`, and checks that it gives one gradient per argument of forward."""
         arrived = [*gradients, *[None] * (len(self._forms) - len(gradients))]
         if self._materialize:
@@ -201,6 +201,6 @@ class OnceDifferentiable(Node):
         super().__init__(())
         self._function = function
 
-    def run(self, gradients: list[object], create_graph: bool, owned: set[int]) -> Sequence[Any]:
+    def run(self, gradients: list[object], create_graph: bool, owned: set[int]) -> Sequence[object]:
         """Fails."""
         fail("G008", f"{self._function}: marked once_differentiable, and differentiated again", frame=self.frame)

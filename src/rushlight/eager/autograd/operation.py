@@ -167,7 +167,7 @@ class OperatorNode(Node):
     def _unpacked(self, item: object) -> Any:
         return item.unpack(self, self.frame) if isinstance(item, SavedTensor) else item
 
-    def run(self, gradients: list[object], create_graph: bool, owned: set[int]) -> Sequence[Any]:
+    def run(self, gradients: list[object], create_graph: bool, owned: set[int]) -> Sequence[object]:
         """Gradients of the operands: by one executable, or call by call where those calls are dispatched on."""
         recipe = self._recipe
         arrived = [*gradients, *[None] * (len(recipe.forms) - len(gradients))]

@@ -76,7 +76,7 @@ class MissingRule(Node):
         """A name that says what is missing."""
         return title(self._op.name) + "WithoutDerivative"
 
-    def run(self, gradients: list[Any], create_graph: bool, owned: set[int]) -> Sequence[Any]:
+    def run(self, gradients: list[Any], create_graph: bool, owned: set[int]) -> Sequence[object]:
         """Fails."""
         fail("G008", f"{self._op.name}: there is no derivative rule", frame=self.frame)
 

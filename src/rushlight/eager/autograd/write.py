@@ -133,7 +133,7 @@ class CopySlices(Node):
         strides = None if shows_twice(base.form.type) else base.form.strides
         self._form = form_of(tuple(base.form.shape), base.form.dtype, base.form.device, strides)
 
-    def run(self, gradients: list[Any], create_graph: bool, owned: set[int]) -> Sequence[Any]:
+    def run(self, gradients: list[Any], create_graph: bool, owned: set[int]) -> Sequence[object]:
         """The base's gradient with the part of the view replaced, then those of the write's operands."""
         gradient = gradients[0]
         whole = allocate(self._form) if gradient.storage is not None else _without_data(self._form, gradient)
@@ -159,7 +159,7 @@ class Overwritten(Node):
     def __init__(self, node: Node, output: int) -> None:
         super().__init__((None, (node, output)))
 
-    def run(self, gradients: list[object], create_graph: bool, owned: set[int]) -> Sequence[Any]:
+    def run(self, gradients: list[object], create_graph: bool, owned: set[int]) -> Sequence[object]:
         """No gradient for what the view held before; the whole one for the output that replaces it."""
         return [None, gradients[0]]
 

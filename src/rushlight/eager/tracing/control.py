@@ -45,7 +45,7 @@ class ControlNode(Node):
         """As it is shown in errors."""
         return self._name
 
-    def run(self, gradients: list[object], create_graph: bool, owned: set[int]) -> Sequence[Any]:
+    def run(self, gradients: list[object], create_graph: bool, owned: set[int]) -> Sequence[object]:
         """The gradients at the edges."""
         if create_graph:
             fail("G009", "a compiled function cannot be differentiated twice yet", hint="run it without compile")
@@ -194,7 +194,7 @@ def _attach_branches(
 
     tangent_types = [row_major(results[place].form.type) for place in places]  # the results hold the node
 
-    def backward(gradients: list[Handle | None]) -> Sequence[Any]:
+    def backward(gradients: list[Handle | None]) -> Sequence[object]:
         tangents = [
             gradient_operand(outer, gradients[place], type_) for place, type_ in zip(places, tangent_types, strict=True)
         ]

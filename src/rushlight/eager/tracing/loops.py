@@ -197,7 +197,7 @@ class _Back:
 
         dense = [row_major(result.form.type) for result in results]  # the results hold the node
 
-        def backward(gradients: list[Handle | None]) -> Sequence[Any]:
+        def backward(gradients: list[Handle | None]) -> Sequence[object]:
             outer = scan.outer
             carried = [gradient_operand(outer, gradients[place], dense[place]) for place in self.places]
             sums = [filled(outer.builder, type_) for type_ in self.types[len(self.places) :]]
@@ -239,7 +239,7 @@ class EndlessNode(Node):
         """As it is shown in errors."""
         return "WhileLoopBackward"
 
-    def run(self, gradients: list[object], create_graph: bool, owned: set[int]) -> Sequence[Any]:
+    def run(self, gradients: list[object], create_graph: bool, owned: set[int]) -> Sequence[object]:
         """Fails."""
         hint = "run it under no_grad, detach what it is given, or use scan"
         fail("G014", "while_loop: there is no gradient of a loop of unknown length", frame=self.frame, hint=hint)
