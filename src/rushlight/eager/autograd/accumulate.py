@@ -93,7 +93,7 @@ def sink_of(leaf: Handle) -> Any:
     return found
 
 
-def edge_of(tensor: Handle) -> tuple[Any, int] | None:
+def edge_of(tensor: Any) -> tuple[Any, int] | None:
     """Where a tensor's gradient goes: the node that made it, its accumulation if it is a leaf, or None."""
     gradient: Gradient | None = tensor.gradient
     if gradient is None:

@@ -16,7 +16,7 @@ def differentiable(tensor: Handle) -> bool:
     return tensor.form.dtype.kind >= Kind.FLOAT
 
 
-def attach(tensor: Handle, node: object, output: int) -> None:
+def attach(tensor: Any, node: object, output: int) -> None:
     """Makes the tensor the output of a node."""
     gradient = tensor.gradient
     if gradient is None:

@@ -77,7 +77,7 @@ class Node:
     frame: Frame | None
     sequence: int
 
-    def __init__(self, edges: Sequence[Edge | None], located: bool = True, ours: int = 1) -> None:
+    def __init__(self, edges: Sequence[Any], located: bool = True, ours: int = 1) -> None:
         """A `located` node keeps the user's line.
 
         `ours` is the number of innermost frames, this one included, that belong to Rushlight.
