@@ -1,12 +1,16 @@
-"""Programs in processes of their own."""
+"""Programs in processes of their own, and the alias in this one."""
 
+import importlib
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
+
+import rushlight.torch as alias
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -28,3 +32,16 @@ def run(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
         )
 
     return run
+
+
+@pytest.fixture
+def torch() -> Generator[ModuleType]:
+    """`torch` as the alias gives it; another torch that is imported is put away and back."""
+    before = {name: module for name, module in sys.modules.items() if name.partition(".")[0] == "torch"}
+    for name in before:
+        del sys.modules[name]
+    alias.install()
+    yield importlib.import_module("torch")
+    alias.uninstall()
+    assert not [name for name in sys.modules if name.partition(".")[0] == "torch"]
+    sys.modules.update(before)

@@ -4,27 +4,12 @@ import importlib
 import importlib.metadata
 import importlib.util
 import sys
-from collections.abc import Generator
 from types import ModuleType
 
 import pytest
 
 import rushlight as rl
 import rushlight.torch as alias
-
-
-@pytest.fixture
-def torch() -> Generator[ModuleType]:
-    """`torch` as the alias gives it; another torch that is imported is put away and back."""
-    before = {name: module for name, module in sys.modules.items() if name.partition(".")[0] == "torch"}
-    for name in before:
-        del sys.modules[name]
-    alias.install()
-    yield importlib.import_module("torch")
-    alias.uninstall()
-    assert not [name for name in sys.modules if name.partition(".")[0] == "torch"]
-    sys.modules.update(before)
-
 
 SAME = [
     ("torch", "Tensor", rl.Tensor),

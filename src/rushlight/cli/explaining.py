@@ -25,6 +25,7 @@ TOLD: dict[events.Kind, str] = {
     "unproven_write": "writes not proven to be complete",
     "fallback": "slower ways taken",
     "specialization": "sizes or values fixed",
+    "pass_through": "accepted and passed through",
 }
 
 

@@ -2,7 +2,20 @@
 
 from rushlight.support.peer_names import absent_name
 
-__all__ = ["device_count", "is_available", "manual_seed", "manual_seed_all", "synchronize"]
+__all__ = [
+    "device_count",
+    "empty_cache",
+    "is_available",
+    "is_bf16_supported",
+    "is_initialized",
+    "manual_seed",
+    "manual_seed_all",
+    "max_memory_allocated",
+    "memory_allocated",
+    "memory_reserved",
+    "reset_peak_memory_stats",
+    "synchronize",
+]
 
 
 def is_available() -> bool:
@@ -13,6 +26,39 @@ def is_available() -> bool:
 def device_count() -> int:
     """Return 0."""
     return 0
+
+
+def is_initialized() -> bool:
+    """Return False."""
+    return False
+
+
+def is_bf16_supported(including_emulation: bool = True) -> bool:
+    """Return False: there is no device that could."""
+    return False
+
+
+def empty_cache() -> None:
+    """Do nothing: no device holds memory."""
+
+
+def memory_allocated(device: object = None) -> int:
+    """Return 0."""
+    return 0
+
+
+def max_memory_allocated(device: object = None) -> int:
+    """Return 0."""
+    return 0
+
+
+def memory_reserved(device: object = None) -> int:
+    """Return 0."""
+    return 0
+
+
+def reset_peak_memory_stats(device: object = None) -> None:
+    """Do nothing: no device holds memory."""
 
 
 def manual_seed(seed: int) -> None:

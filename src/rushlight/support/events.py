@@ -26,6 +26,7 @@ Kind = Literal[
     "undecided_write",
     "unproven_write",
     "specialization",
+    "pass_through",
     "tuning",
 ]
 
@@ -43,6 +44,7 @@ _LISTENERS: dict[str, Topic] = {
     "undecided_write": log.MEMORY,
     "unproven_write": log.MEMORY,
     "specialization": log.GUARDS,
+    "pass_through": log.DISPATCH,
     "tuning": log.TUNE,
 }
 

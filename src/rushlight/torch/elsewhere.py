@@ -48,7 +48,7 @@ ELSEWHERE: dict[str, str] = {
     "functional": "rushlight",
     "random": "rushlight",
     "serialization": "rushlight",
-    "types": "rushlight",
+    "multiprocessing": "multiprocessing",
     "autograd.function": "rushlight.autograd",
     "autograd.functional": "rushlight.autograd",
     "autograd.grad_mode": "rushlight.autograd",

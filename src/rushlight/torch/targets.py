@@ -32,7 +32,7 @@ def targets_of(name: str) -> tuple[Target, ...]:
 def _own(path: list[str]) -> Target | None:
     """The alias's own module: a file, or a `Submodule` in the file of a parent."""
     owner, depth = import_module(_OWN), 0
-    while depth < len(path) and _is_module(f"{owner.__name__}.{path[depth]}"):
+    while depth < len(path) and _has_module(owner, path[depth]):
         owner = import_module(f"{owner.__name__}.{path[depth]}")
         depth += 1
     target: object = owner
@@ -43,8 +43,8 @@ def _own(path: list[str]) -> Target | None:
     return target if isinstance(target, (ModuleType, Submodule)) else None
 
 
-def _is_module(name: str) -> bool:
-    return find_spec(name) is not None
+def _has_module(package: ModuleType, name: str) -> bool:
+    return hasattr(package, "__path__") and find_spec(f"{package.__name__}.{name}") is not None
 
 
 def _public(path: list[str]) -> ModuleType | None:

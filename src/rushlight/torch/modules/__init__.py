@@ -1,3 +1,58 @@
 """What the alias has beyond Rushlight: names of `torch` itself, and its modules that say what they cannot do."""
 
+from __future__ import annotations
+
+from rushlight.ir.type import Device
+from rushlight.torch.passing import refuse
+
+__all__ = [
+    "__version__",
+    "compiled_with_cxx11_abi",
+    "get_default_device",
+    "get_num_interop_threads",
+    "is_storage",
+    "set_default_device",
+    "set_num_interop_threads",
+    "typename",
+]
+
 __version__ = "2.13.0"
+
+
+def compiled_with_cxx11_abi() -> bool:
+    """Return True, as PyTorch's own builds do: there is no C++ here."""
+    return True
+
+
+def get_default_device() -> Device:
+    """Return the CPU."""
+    return Device("cpu")
+
+
+def set_default_device(device: object) -> None:
+    """Accept the CPU; A006 for other devices."""
+    if device is not None and str(device).partition(":")[0] != "cpu":
+        refuse("torch.set_default_device", f"there is no device {device} here")
+
+
+def get_num_interop_threads() -> int:
+    """Return 1: operations do not run beside each other."""
+    return 1
+
+
+def set_num_interop_threads(count: int) -> None:
+    """Do nothing: operations do not run beside each other."""
+
+
+def is_storage(value: object) -> bool:
+    """Return False: storages are not public here."""
+    return False
+
+
+def typename(value: object) -> str:
+    """Return the name of a value's type, as `torch.FloatTensor` for tensors."""
+    kind = getattr(value, "type", None)
+    if callable(kind) and hasattr(value, "dtype"):
+        return str(kind())
+    cls = type(value)
+    return f"{cls.__module__}.{cls.__qualname__}"

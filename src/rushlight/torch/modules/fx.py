@@ -1,0 +1,37 @@
+"""`torch.fx`: classes for `isinstance` alone. Rushlight's graphs are those of `rushlight.export`."""
+
+from __future__ import annotations
+
+from rushlight.torch.passing import Decorator, refuse
+
+__all__ = ["Graph", "GraphModule", "Node", "Proxy", "Tracer", "symbolic_trace", "wrap"]
+
+wrap = Decorator("torch.fx.wrap", "no function is traced by fx here")
+
+
+class Graph:
+    """A class for `isinstance`: nothing is an instance."""
+
+    def __init__(self, *args: object, **options: object) -> None:
+        refuse(f"torch.fx.{type(self).__name__}", "graphs are those of rushlight.export")
+
+
+class GraphModule(Graph):
+    """A class for `isinstance`: nothing is an instance."""
+
+
+class Node(Graph):
+    """A class for `isinstance`: nothing is an instance."""
+
+
+class Proxy(Graph):
+    """A class for `isinstance`: nothing is an instance."""
+
+
+class Tracer(Graph):
+    """A class for `isinstance`: nothing is an instance."""
+
+
+def symbolic_trace(root: object, *args: object, **options: object) -> object:
+    """Raise A006."""
+    refuse("torch.fx.symbolic_trace", "use export.export")
