@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 
+import rushlight as rl
 from opcheck import World, check_all_gradients, check_rules, names_in, refused, smooth_in
 from rushlight.ops import OPERATORS
 from rushlight.ops.loss import classification, elementwise
+from rushlight.support.errors import ShapeError
 
 MODULES = (
     elementwise,
@@ -79,3 +81,10 @@ def test_bad_operands_are_refused(name, args, code):
     world = World("decompose")
     with refused(code):
         OPERATORS[name](*[world.lift(item) if isinstance(item, (np.ndarray, np.generic)) else item for item in args])
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (3,)])
+def test_class_probabilities_take_one_weight_for_each_class(shape):
+    x = rl.rand(3, 4)
+    with pytest.raises(ShapeError, match="one weight for each class"):
+        rl.nn.functional.cross_entropy(x, x.softmax(1), weight=rl.ones(*shape))

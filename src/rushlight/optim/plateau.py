@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from numbers import Real
 from typing import Any
 
 from rushlight.optim.optimizer import Optimizer
@@ -37,7 +36,7 @@ class ReduceLROnPlateau(LRScheduler):
         require(mode in ("min", "max"), "A002", f"mode {mode} is unknown!")
         require(threshold_mode in ("rel", "abs"), "A002", f"threshold mode {threshold_mode} is unknown!")
         groups = len(optimizer.param_groups)
-        lowest = [min_lr] * groups if isinstance(min_lr, Real) else list(min_lr)
+        lowest = list(min_lr) if isinstance(min_lr, Sequence) else [min_lr] * groups
         require(len(lowest) == groups, "A002", f"expected {groups} min_lrs, got {len(lowest)}")
         self.optimizer = optimizer
         self.mode = mode

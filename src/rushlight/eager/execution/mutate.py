@@ -24,7 +24,7 @@ from rushlight.ir.graph import Graph, GraphBuilder, Node
 from rushlight.ir.type import TensorType, dense_order
 from rushlight.ops.record import OPERATORS, Fact
 from rushlight.support.errors import fail, require
-from rushlight.sym import Size, eq, guard_or_false, le, maximum, minimum, optimization_hint, required
+from rushlight.sym import Size, eq, guard_or_false, le, maximum, minimum, optimization_hint, product, required
 
 _MOST_PLANS = 1 << 13
 _SAME, _APART, _OVERLAP = "same", "apart", "overlap"
@@ -109,7 +109,7 @@ def shows_twice(type_: TensorType) -> bool:
                 reach = reach + before * step * maximum(count - 1, 0)
         several = minimum(maximum(size - 1, 0), 1)
         if not required(le(several * (reach + 1 - stride), 0), DISJOINT):
-            return True
+            return not required(eq(product(type_.shape), 0), DISJOINT)
     return False
 
 

@@ -30,14 +30,18 @@ def _class_dim(shape: Shape, op: str) -> int:
     return min(1, len(shape) - 1)
 
 
+def _check_weight(input: Value, weight: Value | None, class_dim: int, op: str) -> None:
+    if weight is not None:
+        fits = same_shape(weight.shape, (input.shape[class_dim],))
+        require(fits, "S014", f"{op}: one weight for each class is needed", input=input.shape, weight=weight.shape)
+
+
 def _check_target(input: Value, target: Value, weight: Value | None, op: str) -> int:
     class_dim = _class_dim(input.shape, op)
     fits = same_shape(replaced(input.shape, class_dim), target.shape)
     require(fits, "S014", f"{op}: the target does not fit the input", input=input.shape, target=target.shape)
     require(target.dtype.kind is Kind.INT, "D001", f"{op}: class targets must be integers", target=target.shape)
-    if weight is not None:
-        fits = same_shape(weight.shape, (input.shape[class_dim],))
-        require(fits, "S014", f"{op}: one weight for each class is needed", input=input.shape, weight=weight.shape)
+    _check_weight(input, weight, class_dim, op)
     return class_dim
 
 
@@ -153,6 +157,7 @@ def _soft_cross_entropy(
     fits = same_shape(input.shape, target.shape)
     require(fits, "S014", "cross_entropy: input and target differ in shape", input=input.shape, target=target.shape)
     x, y, class_dim = widened(input), widened(target), _class_dim(input.shape, "cross_entropy")
+    _check_weight(input, weight, class_dim, "cross_entropy")
     classes = input.shape[class_dim]
     if label_smoothing:
         y = y * (1.0 - label_smoothing) + label_smoothing / count_of(y, maximum(classes, 1))
