@@ -14,6 +14,14 @@ from rushlight.support.errors import RushlightError
 SOURCES = Path(rl.__file__).parent
 # Internal functions that are called through a signature which others of their kind need.
 INTERFACES = {"bench/results.py ask", "nn/backward_hooks.py forward"}
+# What the alias lets pass, as docs/torch-alias.md says: options have no meaning where nothing is compiled or saved.
+PASSING = {
+    "torch/modules/backends.py _flags",
+    "torch/modules/jit.py script",
+    "torch/modules/jit.py trace",
+    "torch/modules/utils/checkpoint.py checkpoint_sequential",
+    "torch/passing.py __call__",
+}
 X = rl.arange(6.0).reshape(2, 3)
 
 SIZED = {
@@ -143,7 +151,7 @@ def test_no_function_takes_keywords_and_drops_them():
             if name not in read and not only_raises:
                 dropped.append(f"{path.relative_to(SOURCES)} {node.name}")
     assert found > 20
-    assert set(dropped) == INTERFACES, dropped
+    assert set(dropped) == INTERFACES | PASSING, dropped
 
 
 def test_the_signatures_of_like_functions_name_their_tensor_as_pytorch_does():
