@@ -182,9 +182,7 @@ def constant_pad_nd_meta(input: TensorType, pad: Shape, value: float) -> TensorT
     require(fits, "D007", f"pad: the number does not fit {input.dtype.name}", value=value)
     pairs = _pad_pairs(input.ndim, pad)
     for size, (before, after) in zip(input.shape, pairs, strict=True):
-        left = size + before + after
-        if isinstance(before, int) and isinstance(after, int):
-            left = size + min(before, 0) + min(after, 0)
+        left = size + minimum(before, 0) + minimum(after, 0)
         require(required(ge(left, 0)), "S007", "pad: more is cropped than there is", input=input, pad=pad)
     shape = tuple([size + before + after for size, (before, after) in zip(input.shape, pairs, strict=True)])
     return TensorType(shape, input.dtype, input.device)
