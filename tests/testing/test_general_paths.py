@@ -9,7 +9,7 @@ import pytest
 from general_paths import plain, sites, watched
 from rushlight.eager.execution.mutate import shows_twice
 from rushlight.eager.indexing import is_extra
-from rushlight.eager.mutation import out_form
+from rushlight.eager.mutation import COPY, out_form
 from rushlight.eager.symbols import SymInt, holds
 from rushlight.eager.tracing.loops import agree
 from rushlight.ir.dtype import float32, float64, int64
@@ -119,6 +119,8 @@ CALLS = (
     bags_between_offsets,
     lambda world: infer("view", scattered(world), size=(-1,)),
     lambda world: shows_twice(scattered(world)),
+    lambda world: shows_twice(TensorType((world.size(), 4), float32, strides=(1, 0))),
+    lambda world: COPY.check(TensorType((1,), float32), world.node(1).type),
     settled,
     lambda world: agree(world.size(), world.size()),
     lambda world: holds(SymInt(world.size()) == SymInt(world.size())),

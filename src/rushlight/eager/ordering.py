@@ -11,14 +11,14 @@ from rushlight.eager.functions import broadcast_to, cat, full, gather, index_sel
 from rushlight.eager.handle import Handle
 from rushlight.eager.indexing import nonzero_places
 from rushlight.eager.overloads import ConversionOverloads
-from rushlight.eager.symbols import SymBool, check, unwrap_size, wrap_size
+from rushlight.eager.symbols import SymBool, check, wrap_size
 from rushlight.eager.tracing.number import TracedNumber
 from rushlight.ir.dtype import Kind, bool_, float32, float64, int64
 from rushlight.ops import OPERATORS
 from rushlight.ops.dims import wrap_dim
 from rushlight.ops.promote import broadcast
 from rushlight.support.errors import fail, require
-from rushlight.sym import eq, guard_or_false
+from rushlight.sym import eq
 
 if TYPE_CHECKING:
     from rushlight.eager.tensor import Tensor
@@ -93,7 +93,7 @@ class OrderMethods(ConversionOverloads):
         flat = self.reshape(-1) if dim is None else self
         along = 0 if dim is None else fixed_integer(dim)
         count = _length(flat, along, "median")
-        if dim is None and guard_or_false(eq(unwrap_size(count), 0)):
+        if dim is None and count == 0:
             if self.dtype.kind is Kind.FLOAT:
                 return self.sum() + math.nan  # so that it has a gradient
             least = -(1 << self.dtype.bits - 1) if self.dtype.signed else 0

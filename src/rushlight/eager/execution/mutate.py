@@ -24,7 +24,7 @@ from rushlight.ir.graph import Graph, GraphBuilder, Node
 from rushlight.ir.type import TensorType, dense_order
 from rushlight.ops.record import OPERATORS, Fact
 from rushlight.support.errors import fail, require
-from rushlight.sym import Size, eq, guard_or_false, le, maximum, minimum, optimization_hint, product, required
+from rushlight.sym import Size, eq, le, maximum, minimum, product, required
 
 _MOST_PLANS = 1 << 13
 _SAME, _APART, _OVERLAP = "same", "apart", "overlap"
@@ -98,7 +98,7 @@ def shows_twice(type_: TensorType) -> bool:
 
     In ascending order each stride has to be longer than all dims before it reach. An empty tensor has no places.
     """
-    if dense_order(type_.shape, type_.strides) is not None or any(_is_zero(size) for size in type_.shape):
+    if dense_order(type_.shape, type_.strides) is not None:
         return False
     rows = [(stride, size) for stride, size in zip(type_.strides, type_.shape, strict=True) if not _is_one(size)]
     for place, (stride, size) in enumerate(rows):
@@ -115,11 +115,6 @@ def shows_twice(type_: TensorType) -> bool:
 
 def _is_one(size: Size) -> bool:
     return isinstance(size, int) and size == 1
-
-
-def _is_zero(size: Size) -> bool:
-    """Whether a dim is empty; of a symbol that is asked only where its hint says so."""
-    return size == 0 if isinstance(size, int) else optimization_hint(size) == 0 and guard_or_false(eq(size, 0))
 
 
 def _make_plan(op: Mutation, base: tuple[object, ...], attrs: Mapping[str, object], target: Handle) -> Write | None:
