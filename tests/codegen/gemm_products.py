@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from rushlight.codegen.llvm.gemm.macro_tile import TASK_ARGS, choose_tile, emit_core, emit_task
+from rushlight.codegen.llvm.gemm.macro_tile import emit_core, emit_task
 from rushlight.codegen.llvm.gemm.tiling import emit_plan
-from rushlight.ir.gemm_tile import GemmTile
+from rushlight.ir.gemm_tile import GemmTile, choose_tile
+from rushlight.ir.kernel import TASK_ARGS
 from rushlight.runtime import llvm
 
 _ORACLE = """

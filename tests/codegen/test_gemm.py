@@ -30,12 +30,13 @@ from tests.codegen.gemm_products import (
 )
 from tests.codegen.guarded_memory import before_a_hole
 
-from rushlight.codegen.llvm.gemm.macro_tile import TASK_ARGS, choose_tile, emit_core, emit_task, plan_tiles
+from rushlight.codegen.llvm.gemm.macro_tile import emit_core, emit_task
 from rushlight.codegen.llvm.gemm.micro_kernel import edge_kernels, full_kernel, part_kernels
 from rushlight.codegen.llvm.gemm.narrow import most_narrow
 from rushlight.codegen.llvm.gemm.packing import emit_pack_b_panel
 from rushlight.codegen.llvm.gemm.tiling import emit_plan
-from rushlight.ir.gemm_tile import GemmTile, narrow_products
+from rushlight.ir.gemm_tile import GemmTile, choose_tile, narrow_products, plan_tiles
+from rushlight.ir.kernel import TASK_ARGS
 from rushlight.ir.scalar import dtype_named
 from rushlight.runtime import llvm
 

@@ -20,9 +20,9 @@ from tests.codegen.gemm_products import (
 )
 
 from rushlight.codegen.llvm.gemm import tiling
-from rushlight.codegen.llvm.gemm.macro_tile import choose_tile, emit_core, emit_task
+from rushlight.codegen.llvm.gemm.macro_tile import emit_core, emit_task
 from rushlight.codegen.llvm.gemm.tiling import emit_plan
-from rushlight.ir.gemm_tile import GemmTile
+from rushlight.ir.gemm_tile import GemmTile, choose_tile
 from rushlight.runtime import llvm
 
 

@@ -13,8 +13,10 @@ The builder tracks the current block, so that the phis of a loop name their pred
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import NamedTuple
+
+from rushlight.codegen.llvm.builder.blocks import BasicBlocks
 
 
 class Carried(NamedTuple):
@@ -25,7 +27,7 @@ class Carried(NamedTuple):
     start: str
 
 
-class FunctionBuilder:
+class FunctionBuilder(BasicBlocks):
     """The lines of one function; `label` is the current basic block.
 
     Names are given without `%`. A method that defines a value returns its text, with `%`. Integers are i64.
@@ -45,10 +47,6 @@ class FunctionBuilder:
         """Appends an instruction that defines a value."""
         self.lines.append(f"  %{name} = {instruction}")
         return f"%{name}"
-
-    def do(self, instruction: str) -> None:
-        """Appends an instruction without a result."""
-        self.lines.append(f"  {instruction}")
 
     def address(self, name: str, element: str, base: str, index: int | str) -> str:
         """The address of an element of an array."""
@@ -86,37 +84,23 @@ class FunctionBuilder:
         """A phi of (value, label) pairs; `kind` is its LLVM type."""
         return self.let(name, f"phi {kind} " + ", ".join([f"[ {value}, %{label} ]" for value, label in incoming]))
 
-    def block(self, label: str) -> None:
-        """Starts a basic block."""
-        self.lines.append(f"{label}:")
-        self.label = label
-
-    def jump(self, label: str) -> None:
-        """Ends the block with an unconditional branch."""
-        self.lines.append(f"  br label %{label}")
-
-    def branch(self, condition: str, yes: str, no: str) -> None:
-        """Ends the block with a conditional branch."""
-        self.lines.append(f"  br i1 {condition}, label %{yes}, label %{no}")
-
     def switch(self, value: str, default: str, labels: Mapping[int, str]) -> None:
         """Ends the block with a branch to the label of a number."""
         cases = [f"    i64 {number}, label %{label}" for number, label in labels.items()]
         self.lines += [f"  switch i64 {value}, label %{default} [", *cases, "  ]"]
 
-    @contextmanager
-    def when(self, condition: str, label: str, after: str) -> Generator[None]:
+    def when(self, condition: str, label: str, after: str) -> AbstractContextManager[None]:
         """A block `label` that runs if the condition holds, then the block `after`."""
         self.branch(condition, label, after)
-        self.block(label)
-        yield
-        self.jump(after)
-        self.block(after)
+        return self._before(label, after)
 
-    @contextmanager
-    def unless(self, skip: str, label: str, after: str) -> Generator[None]:
+    def unless(self, skip: str, label: str, after: str) -> AbstractContextManager[None]:
         """A block `label` that runs unless the condition `skip` holds; then the block `after`."""
         self.branch(skip, after, label)
+        return self._before(label, after)
+
+    @contextmanager
+    def _before(self, label: str, after: str) -> Generator[None]:
         self.block(label)
         yield
         self.jump(after)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from rushlight.codegen.llvm.builder.analysis import ANY_LOAD, Analysis, unguarded
+from rushlight.codegen.llvm.builder.blocks import BasicBlocks
 from rushlight.codegen.llvm.builder.target import CodeTarget
 from rushlight.codegen.llvm.builder.vector_types import Shape
 from rushlight.ir.kernel import Kernel
@@ -95,7 +96,7 @@ class Names:
         return f"b{self.count}"
 
 
-class Scope:
+class Scope(BasicBlocks):
     """A region of code: its lines, the label of its current basic block, and its computed values.
 
     `axes` are the axes that it binds: terms that depend on them cannot be hoisted out of it. `hold` are bits of
@@ -109,8 +110,6 @@ class Scope:
         "depth",
         "first",
         "hold",
-        "label",
-        "lines",
         "memo",
         "names",
         "parent",
@@ -152,23 +151,6 @@ class Scope:
         name = f"%v{names.count}"
         self.lines.append(f"  {name} = {instruction}")
         return name
-
-    def do(self, instruction: str) -> None:
-        """Appends an instruction without a result."""
-        self.lines.append("  " + instruction)
-
-    def open(self, label: str) -> None:
-        """Starts a basic block."""
-        self.lines.append(f"{label}:")
-        self.label = label
-
-    def jump(self, label: str) -> None:
-        """Ends the block with an unconditional branch."""
-        self.lines.append(f"  br label %{label}")
-
-    def branch(self, condition: str, yes: str, no: str) -> None:
-        """Ends the block with a conditional branch."""
-        self.lines.append(f"  br i1 {condition}, label %{yes}, label %{no}")
 
     def append(self, inner: Scope) -> None:
         """Appends the lines of a finished inner scope; neither its first label nor a jump is added."""

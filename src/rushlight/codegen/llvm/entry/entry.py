@@ -116,9 +116,9 @@ class _Entry(LaunchArguments):
         scope = self.scope
         leave, stay = scope.names.label(), scope.names.label()
         scope.branch(condition, stay, leave)
-        scope.open(leave)
+        scope.block(leave)
         scope.do(f"ret i64 {status}")
-        scope.open(stay)
+        scope.block(stay)
 
     def check(self, number: int, assertion: Assertion) -> None:
         """Emits one assertion."""
@@ -236,14 +236,14 @@ class _Entry(LaunchArguments):
         if not is_single:
             parallel_for = self.ctx_word(PARALLEL_FOR, "ptr")
             scope.branch(scope.let(f"icmp sle i64 {count}, {grain}"), direct, shared)
-            scope.open(shared)
+            scope.block(shared)
             scope.do(f"call void {parallel_for}(ptr %ctx, ptr {function}, ptr {arguments}, i64 {count}, i64 {grain})")
             scope.jump(after)
-            scope.open(direct)
+            scope.block(direct)
         scope.do(f"call void {function}(ptr {arguments}, i64 0, i64 {count})")
         if not is_single:
             scope.jump(after)
-            scope.open(after)
+            scope.block(after)
 
 
 def _written(plan: Plan, launch: Launch) -> list[Buffer]:

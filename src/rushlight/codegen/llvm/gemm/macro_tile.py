@@ -14,7 +14,6 @@ import functools
 from rushlight.codegen.llvm.builder.function_builder import FunctionBuilder
 from rushlight.codegen.llvm.gemm.gemv import branch_to_gemv, emit_gemv
 from rushlight.codegen.llvm.gemm.micro_kernel import (
-    LINE_BYTES,
     PARAMETERS,
     edge_kernels,
     edge_rows,
@@ -26,18 +25,9 @@ from rushlight.codegen.llvm.gemm.micro_kernel import (
 from rushlight.codegen.llvm.gemm.narrow import emit_narrow, most_narrow
 from rushlight.codegen.llvm.gemm.packing import emit_compensation, emit_pack_a_block, emit_pack_b_panel
 from rushlight.codegen.llvm.gemm.split_k import emit_reduce_partials, split_k_product
-from rushlight.ir.gemm_tile import MADE_AROUND, GemmTile, choose_tile, plan_tiles
+from rushlight.ir.gemm_tile import MADE_AROUND, GemmTile
 from rushlight.ir.kernel import TASK_ARGS
-
-__all__ = [
-    "TASK_ARGS",
-    "GemmTile",
-    "choose_tile",
-    "declare_core",
-    "emit_core",
-    "emit_task",
-    "plan_tiles",
-]
+from rushlight.ir.target import Target
 
 _CORE_TYPES = "ptr, ptr, ptr, i64, i64, i64, i64, i64, i64"
 # Arguments of a micro-kernel in an edge, after `a`, `b` and `c`.
@@ -239,7 +229,7 @@ class _Core:
             wants_a = code.is_zero("wants_a", "%j")
             a_next = code.row("a_next", tile.element, "%a_block", i_next, _a_per_m(tile))
             line = code.let("line_of_a", f"select i1 {wants_a}, ptr {a_next}, ptr {self.b_at}")
-            step = code.let("step_of_a", f"select i1 {wants_a}, i64 {LINE_BYTES}, i64 0")
+            step = code.let("step_of_a", f"select i1 {wants_a}, i64 {Target.LINE_BYTES}, i64 0")
         return (
             code.let("prefetch", f"select i1 {wants_b}, ptr %b_next, ptr {line}"),
             code.let("prefetch_step", f"select i1 {wants_b}, i64 %b_step_bytes, i64 {step}"),

@@ -28,12 +28,12 @@ from rushlight.codegen.llvm.gemm.vectors import (
     sum_vectors,
 )
 from rushlight.ir.gemm_tile import GemmTile
+from rushlight.ir.target import Target
 
 PARAMETERS = (
     "ptr noalias readonly %a, ptr noalias readonly %b, ptr noalias %c, i64 %b_stride, i64 %ldc, i64 %steps, i1 %first, "
     "ptr %prefetch, i64 %prefetch_step"
 )
-LINE_BYTES = 64
 # Rows of the larger edge kernel. With 32 vector registers 8 rows x 2 vectors fit, with 16 (AVX2) 4 x 2.
 _MOST_EDGE_ROWS = {64: 8, 32: 4, 16: 8}
 
@@ -201,7 +201,7 @@ def _prefetch_step(code: FunctionBuilder, tile: GemmTile, line: str, after: str)
         name = f"{line[1:]}_row{member}"
         distance = code.let(f"{name}_bytes", f"mul i64 %prefetch_step, {member}")
         row = code.address(name, "i8", line, distance)
-        for byte in range(LINE_BYTES - 1, tile.nr * tile.source_bytes, LINE_BYTES):
+        for byte in range(Target.LINE_BYTES - 1, tile.nr * tile.source_bytes, Target.LINE_BYTES):
             address = code.address(f"{name}_{byte}", "i8", row, byte)
             code.do(f"call void @llvm.prefetch.p0(ptr {address}, i32 0, i32 2, i32 1)")
     step = code.let(f"{after}_bytes", f"mul i64 %prefetch_step, {tile.group}")
@@ -236,7 +236,7 @@ def _a_step(tile: GemmTile) -> int:
 def _prefetch_c(code: FunctionBuilder, kernel: MicroKernel, rows: Sequence[str]) -> None:
     """Prefetches the lines of `c` for writing: they are needed when the loop over k ends."""
     for number, row in enumerate(rows):
-        for byte in range(0, kernel.vectors * kernel.tile.vector_bytes, LINE_BYTES):
+        for byte in range(0, kernel.vectors * kernel.tile.vector_bytes, Target.LINE_BYTES):
             address = code.address(f"c_line{number}_{byte}", "i8", row, byte)
             code.do(f"call void @llvm.prefetch.p0(ptr {address}, i32 1, i32 3, i32 1)")
 

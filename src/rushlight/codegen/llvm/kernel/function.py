@@ -118,7 +118,7 @@ def _emit_nested_parallel(
     emit_range(ctx, axes[-1].symbol, body, row, (low, high), True, None, in_lanes)
     before, after = scope.label, names.label()
     scope.jump(row.first)
-    scope.open(row.first)
+    scope.block(row.first)
     scope.do(f"{position} = phi i64 [ %begin, %{before} ], [ {following}, %{row.label} ]")
     for index, first, later in zip(indices, firsts, nexts, strict=True):
         scope.do(f"{index} = phi i64 [ {first}, %{before} ], [ {later}, %{row.label} ]")
@@ -126,7 +126,7 @@ def _emit_nested_parallel(
     scope.do(f"{following} = add i64 {position}, {length}")
     _increment(scope, indices[:-1], nexts, extents)
     scope.branch(scope.let(f"icmp slt i64 {following}, %end"), row.first, after)
-    scope.open(after)
+    scope.block(after)
 
 
 def _increment(scope: Scope, indices: list[str], nexts: list[str], extents: list[str]) -> None:

@@ -41,7 +41,7 @@ def close_loop(
     else:
         outer.branch(outer.let(f"icmp slt i64 {start}, {end}"), first, after)
     before = outer.label
-    outer.open(first)
+    outer.block(first)
     outer.do(f"{counter} = phi i64 [ {start}, %{before} ], [ {following}, %{body.label} ]")
     for carry in carries:
         outer.do(f"{carry.name} = phi {carry.type} [ {carry.start}, %{before} ], [ {carry.result}, %{body.label} ]")
@@ -49,7 +49,7 @@ def close_loop(
     last = outer.label
     outer.do(f"{following} = add i64 {counter}, {step}")
     outer.branch(outer.let(f"icmp slt i64 {following}, {end}"), first, after)
-    outer.open(after)
+    outer.block(after)
     if runs:
         return [carry.result for carry in carries]
     return [merge(outer, carry.type, (carry.start, before), (carry.result, last)) for carry in carries]

@@ -88,10 +88,10 @@ def emit_range(
         _scalar_loop(ctx, symbol, body, outer, bounds_)
     if not runs:
         scope.branch(scope.let(f"icmp slt i64 {bounds_[0]}, {bounds_[1]}"), outer.first, after)
-        scope.open(outer.first)
+        scope.block(outer.first)
         scope.append(outer)
         scope.jump(after)
-        scope.open(after)
+        scope.block(after)
 
 
 def _scalar_loop(
@@ -212,10 +212,10 @@ def _full_or_masked(
     scope.branch(is_full, full.first, masked.first)
     for inner in (full, masked):
         emit_statements(ctx, body, inner)
-        scope.open(inner.first)
+        scope.block(inner.first)
         scope.append(inner)
         scope.jump(after)
-    scope.open(after)
+    scope.block(after)
     return length
 
 

@@ -387,7 +387,7 @@ class _LaneLoop:
         bits = scope.let(f"bitcast <{width} x i1> {active} to i{width}") if active else None
         before = scope.label
         scope.jump(self.again)
-        scope.open(self.again)
+        scope.block(self.again)
         scope.do(f"{self.lane} = phi i64 [ 0, %{before} ], [ {self.following}, %{self.next} ]")
         if bits is None:
             scope.jump(self.hit)
@@ -395,17 +395,17 @@ class _LaneLoop:
             count = self.lane if width == 64 else scope.let(f"trunc i64 {self.lane} to i{width}")
             shifted = scope.let(f"lshr i{width} {bits}, {count}")
             scope.branch(scope.let(f"trunc i{width} {shifted} to i1"), self.hit, self.next)
-        scope.open(self.hit)
+        scope.block(self.hit)
 
     def close(self) -> None:
         """Ends the loop."""
         scope = self.scope
         scope.jump(self.next)
-        scope.open(self.next)
+        scope.block(self.next)
         scope.do(f"{self.following} = add i64 {self.lane}, 1")
         more = scope.let(f"icmp ult i64 {self.following}, {self.width}")
         scope.branch(more, self.again, self.after)
-        scope.open(self.after)
+        scope.block(self.after)
 
 
 def _spill(ctx: Context, scope: Scope, llvm_type: str, text: str) -> str:
@@ -489,11 +489,11 @@ def _store_scalar(
     if mask is not None:
         inside = scope.names.label()
         scope.branch(mask.text, inside, after)
-        scope.open(inside)
+        scope.block(inside)
     _combine_scalar(scope, shape, store.combine, access.pointer, stored.text)
     if mask is not None:
         scope.jump(after)
-        scope.open(after)
+        scope.block(after)
 
 
 def _combine_scalar(scope: Scope, shape: Shape, combine: str | None, pointer: str, text: str) -> None:

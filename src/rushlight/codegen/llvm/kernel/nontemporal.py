@@ -67,13 +67,13 @@ def store_nontemporal(scope: Scope, shape: Shape, pointer: str, text: str, bit: 
     address = scope.let(f"ptrtoint ptr {pointer} to i64")
     low = scope.let(f"and i64 {scope.let(f'or i64 {address}, {bit}')}, {Target.LINE_BYTES - 1}")
     scope.branch(scope.let(f"icmp eq i64 {low}, 0"), nontemporal, cached)
-    scope.open(nontemporal)
+    scope.block(nontemporal)
     scope.do(f"store {shape.memory_type} {text}, ptr {pointer}, align {Target.LINE_BYTES}, !nontemporal !{{i32 1}}")
     scope.jump(after)
-    scope.open(cached)
+    scope.block(cached)
     scope.do(f"store {shape.memory_type} {text}, ptr {pointer}, align {shape.itemsize}")
     scope.jump(after)
-    scope.open(after)
+    scope.block(after)
 
 
 def fence_nontemporal(ctx: Context) -> None:
@@ -85,7 +85,7 @@ def fence_nontemporal(ctx: Context) -> None:
         scope = ctx.entry
         fence, after = scope.names.label(), scope.names.label()
         scope.branch(scope.let(f"icmp eq i64 {bit}, 0"), fence, after)
-        scope.open(fence)
+        scope.block(fence)
         scope.do("call void @llvm.x86.sse.sfence()")
         scope.jump(after)
-        scope.open(after)
+        scope.block(after)

@@ -66,11 +66,11 @@ def close_guard(scope: Scope, inside: Scope, group: Group, texts: list[str], len
     """Appends a scope that runs only if there are elements; the results are the identities otherwise."""
     before, after = scope.label, scope.names.label()
     scope.branch(scope.let(f"icmp sgt i64 {length}, 0"), inside.first, after)
-    scope.open(inside.first)
+    scope.block(inside.first)
     scope.append(inside)
     last = scope.label
     scope.jump(after)
-    scope.open(after)
+    scope.block(after)
     results: list[Value] = []
     for number, (fold, text) in enumerate(zip(group.folds, list(texts), strict=True)):
         shape = fold.total_shape(lanes)
@@ -192,11 +192,11 @@ class _ChainReduction:
         ended = body.let(f"or i1 {full}, {body.let(f'icmp eq i64 {end}, {length}')}")
         before, after = body.label, body.names.label()
         body.branch(ended, inside.first, after)
-        body.open(inside.first)
+        body.block(inside.first)
         body.append(inside)
         last = body.label
         body.jump(after)
-        body.open(after)
+        body.block(after)
         for total, shape in zip(totals, shapes, strict=True):
             total.result = merge(body, shape.type, (total.name, before), (total.result, last))
         for carry in sums:
@@ -335,8 +335,8 @@ def _halve_table(scope: Scope, fold: Fold, shape: Shape, table: str, lanes: tupl
     close_loop(level, inner, lane, ("0", half), runs=True)
     before = scope.label
     scope.branch(scope.let(f"icmp sgt i64 {used}, {least}"), level.first, after)
-    scope.open(level.first)
+    scope.block(level.first)
     scope.do(f"{width} = phi i64 [ {used}, %{before} ], [ {half}, %{level.label} ]")
     scope.append(level)
     scope.branch(scope.let(f"icmp sgt i64 {half}, {least}"), level.first, after)
-    scope.open(after)
+    scope.block(after)

@@ -66,7 +66,7 @@ class Segments:
         starts = [carry.name for carry in self.carries] or ["0"] * len(self.indices)
         before, after = outer.label, names.label()
         outer.jump(run.first)
-        outer.open(run.first)
+        outer.block(run.first)
         outer.do(f"{self.flat} = phi i64 [ {self.first}, %{before} ], [ {following}, %{run.label} ]")
         for index, start, later in zip(self.indices, starts, nexts, strict=True):
             outer.do(f"{index} = phi i64 [ {start}, %{before} ], [ {later}, %{run.label} ]")
@@ -74,7 +74,7 @@ class Segments:
             outer.do(f"{carry.name} = phi {carry.type} [ {carry.start}, %{before} ], [ {text}, %{run.label} ]")
         outer.append(run)
         outer.branch(more, run.first, after)
-        outer.open(after)
+        outer.block(after)
         for carry, text in zip(self.carries, nexts, strict=False):
             carry.result = text
         return folded

@@ -146,7 +146,7 @@ def _truncated_remainder(out: Scope, shape: Shape, a: str, b: str) -> str:
     before, again, after = out.label, out.names.label(), out.names.label()
     rest, next_rest = out.names.value(), out.names.value()
     out.jump(again)
-    out.open(again)
+    out.block(again)
     out.do(f"{rest} = phi {doubles} [ {start}, %{before} ], [ {next_rest}, %{again} ]")
     scaled = divisor
     for _ in range(1 if single else 3):
@@ -175,7 +175,7 @@ def _truncated_remainder(out: Scope, shape: Shape, a: str, b: str) -> str:
         word = out.let(f"bitcast {mask} {still} to i{lanes}")
         still = out.let(f"icmp ne i{lanes} {word}, 0")
     out.branch(still, again, after)
-    out.open(after)
+    out.block(after)
     signed = call("copysign", next_rest, a_wide)
     result = out.let(f"fptrunc {doubles} {signed} to {shape.type}") if single else signed
     keep = out.let(f"fcmp uno {shape.type} {b}, {shape.constant(0.0)}")
