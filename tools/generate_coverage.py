@@ -3,7 +3,7 @@
 import importlib
 import textwrap
 from collections.abc import Iterator
-from types import MemberDescriptorType
+from types import MemberDescriptorType, ModuleType
 
 from rushlight.support.peer_names import peer_names
 
@@ -32,13 +32,19 @@ def covered(namespace: str) -> tuple[list[str], list[str]]:
     """Return the names of PyTorch's counterpart of a namespace: those that exist here, and those that are missing."""
     owner = named(namespace)
     names = sorted(peer_names(namespace))
-    here = [name for name in names if hasattr(owner, name) and not is_slot(owner, name)]
+    here = [name for name in names if hasattr(owner, name) and is_public(owner, name)]
     return here, [name for name in names if name not in set(here)]
 
 
-def is_slot(owner: object, name: str) -> bool:
-    """Return whether a name is only the place of one of our own attributes."""
-    return isinstance(getattr(owner, name), MemberDescriptorType)
+def is_public(owner: object, name: str) -> bool:
+    """Return whether a name is meant for users.
+
+    The place of one of our own attributes is not, nor is a submodule that is there once something has imported it.
+    """
+    value = getattr(owner, name)
+    if isinstance(value, ModuleType):
+        return name in getattr(owner, "__all__", ())
+    return not isinstance(value, MemberDescriptorType)
 
 
 def named(namespace: str) -> object:
