@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rushlight.eager.tensor import Tensor
 from rushlight.nn import functional
-from rushlight.nn.functional import reduction_of
+from rushlight.nn.functional.loss import reduction_of
 from rushlight.nn.module import Module
 
 
