@@ -18,7 +18,9 @@ def main():
     np.savez_compressed(HERE / "torch_optimizers.npz", **arrays)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        rates = {name: cases.run_schedule(torch, name) for name in (*cases.SCHEDULES, *cases.PLATEAUS)}
+        rates = {
+            name: cases.run_schedule(torch, name) for name in (*cases.SCHEDULES, *cases.AVERAGING, *cases.PLATEAUS)
+        }
     params = [torch.zeros(1, requires_grad=True)]
     texts = {name: repr(make(torch.optim, params * 1)) for name, make in cases.OPTIMIZERS.items() if name != "groups"}
     groups = {

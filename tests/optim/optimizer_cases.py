@@ -56,6 +56,11 @@ def _three(s, o):
     return s.SequentialLR(o, parts, milestones=[3, 8])
 
 
+def _chain_first(s, o):
+    chain = s.ChainedScheduler([s.LinearLR(o, start_factor=0.5, total_iters=4), s.StepLR(o, 3, 0.5)])
+    return s.SequentialLR(o, [chain, s.ExponentialLR(o, 0.9)], milestones=[7])
+
+
 SCHEDULES = {
     "step": lambda s, o: s.StepLR(o, step_size=3, gamma=0.3),
     "multi_step": lambda s, o: s.MultiStepLR(o, milestones=[2, 5, 5, 9], gamma=0.5),
@@ -70,7 +75,24 @@ SCHEDULES = {
     "sequential_three": _three,
     "one_cycle": lambda s, o: s.OneCycleLR(o, max_lr=[0.1, 0.2], total_steps=25),
     "one_cycle_linear": lambda s, o: s.OneCycleLR(o, 0.3, epochs=5, steps_per_epoch=5, anneal_strategy="linear"),
+    "multiplicative": lambda s, o: s.MultiplicativeLR(o, lambda epoch: 0.9 + epoch / 100),
+    "polynomial": lambda s, o: s.PolynomialLR(o, total_iters=9, power=1.5),
+    "chained": lambda s, o: s.ChainedScheduler(
+        [s.ConstantLR(o, factor=0.2, total_iters=3), s.ExponentialLR(o, 0.9)], o
+    ),
+    "sequential_chained": _chain_first,
+    "warm_restarts": lambda s, o: s.CosineAnnealingWarmRestarts(o, T_0=3, T_mult=2, eta_min=1e-3),
+    "cyclic": lambda s, o: s.CyclicLR(o, 0.01, 0.2, step_size_up=4, step_size_down=3),
+    "cyclic_half": lambda s, o: s.CyclicLR(o, [0.01, 0.1], [0.2, 0.3], 3, mode="triangular2", max_momentum=0.95),
+    "cyclic_range": lambda s, o: s.CyclicLR(o, 0.01, 0.2, 4, mode="exp_range", gamma=0.95, cycle_momentum=False),
+    "cyclic_own": lambda s, o: s.CyclicLR(o, 0.01, 0.2, 4, scale_fn=lambda x: 1 / (1 + x), scale_mode="iterations"),
     "one_cycle_three": lambda s, o: s.OneCycleLR(o, 0.1, total_steps=24, three_phase=True, pct_start=0.25),
+}
+
+AVERAGING = {
+    "swa_rate": {"swa_lr": 0.05, "anneal_epochs": 6},
+    "swa_rate_linear": {"swa_lr": [0.3, 0.001], "anneal_epochs": 5, "anneal_strategy": "linear"},
+    "swa_rate_at_once": {"swa_lr": 0.05, "anneal_epochs": 0},
 }
 
 METRICS = [1.0, 0.9, 0.9, 0.91, 0.9, 0.905, 0.5, 0.6, 0.6, 0.6, 0.4999, 0.6, 0.7, 0.8, 0.9, 1.0, 1.0, 1.0]
@@ -87,6 +109,8 @@ def run_schedule(lib, name):
     schedulers = lib.optim.lr_scheduler
     if name in PLATEAUS:
         schedule = schedulers.ReduceLROnPlateau(optimizer, **PLATEAUS[name])
+    elif name in AVERAGING:
+        schedule = lib.optim.swa_utils.SWALR(optimizer, **AVERAGING[name])
     else:
         schedule = SCHEDULES[name](schedulers, optimizer)
     rows = []

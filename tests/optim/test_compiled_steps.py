@@ -41,7 +41,9 @@ def train(make, compiled, schedule=True, between=None):
     state = optimizer.state_dict()["state"]
     tensors = {f"{at}.{key}": value for at, entry in state.items() for key, value in entry.items() if value is not None}
     tensors |= {f"param.{at}": param.detach() for at, param in enumerate(model.parameters())}
-    arrays = {key: np.asarray(value if isinstance(value, int) else value.numpy()) for key, value in tensors.items()}
+    arrays = {
+        key: np.asarray(value if isinstance(value, (int, float)) else value.numpy()) for key, value in tensors.items()
+    }
     return losses, arrays, rl.compiler.graph_count()
 
 

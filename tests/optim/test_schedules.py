@@ -10,10 +10,10 @@ import pytest
 from tests.optim import optimizer_cases as cases
 
 import rushlight as rl
-from rushlight.optim import SGD, lr_scheduler
+from rushlight.optim import SGD, Adagrad, lr_scheduler, swa_utils
 
 TABLE = json.loads((Path(__file__).parent / "torch_optim.json").read_text(encoding="utf-8"))
-NAMES = (*cases.SCHEDULES, *cases.PLATEAUS)
+NAMES = (*cases.SCHEDULES, *cases.AVERAGING, *cases.PLATEAUS)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -36,12 +36,16 @@ def sgd(lr=0.5):
     return SGD([rl.zeros(1, requires_grad=True)], lr=lr, momentum=0.9)
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name not in ("lambda_per_group", "one_cycle")])
+@pytest.mark.parametrize(
+    "name", [name for name in NAMES if name not in ("lambda_per_group", "one_cycle", "cyclic_half")]
+)
 def test_state_dict_continues_a_schedule(name):
     def make(optimizer):
         if name in cases.PLATEAUS:
             options = dict(cases.PLATEAUS[name], min_lr=0.01)
             return lr_scheduler.ReduceLROnPlateau(optimizer, **options)
+        if name in cases.AVERAGING:
+            return swa_utils.SWALR(optimizer, 0.05)
         return cases.SCHEDULES[name](lr_scheduler, optimizer)
 
     def advance(schedule, steps):
@@ -61,7 +65,7 @@ def test_state_dict_continues_a_schedule(name):
 
 
 def test_closed_forms_agree_with_the_steps():
-    for name in ("step", "multi_step", "exponential", "constant", "cosine", "linear"):
+    for name in ("step", "multi_step", "exponential", "constant", "cosine", "linear", "polynomial", "warm_restarts"):
         stepped, jumped = sgd(), sgd()
         one = cases.SCHEDULES[name](lr_scheduler, stepped)
         other = cases.SCHEDULES[name](lr_scheduler, jumped)
@@ -102,7 +106,15 @@ def test_plateau_starts_anew_at_infinity():
         (lambda: lr_scheduler.ReduceLROnPlateau(sgd(), factor=1.0), ValueError, "Factor should be < 1.0"),
         (lambda: lr_scheduler.ReduceLROnPlateau(sgd()).step(), TypeError, "takes the metric"),
         (lambda: lr_scheduler.SequentialLR(sgd(), [], []), ValueError, "at least one scheduler"),
-        (lambda: lr_scheduler.CyclicLR(sgd(), 0.1, 1), AttributeError, "has no CyclicLR yet"),
+        (lambda: lr_scheduler.ChainedScheduler([]), ValueError, "at least one scheduler"),
+        (lambda: lr_scheduler.ChainedScheduler([lr_scheduler.ReduceLROnPlateau(sgd())]), ValueError, "not support"),
+        (lambda: lr_scheduler.ChainedScheduler([_step(), _step()]), ValueError, "the same optimizer"),
+        (lambda: lr_scheduler.CyclicLR(sgd(), 0.1, 1, mode="round"), ValueError, "mode is invalid"),
+        (lambda: lr_scheduler.CyclicLR(adagrad(), 0.1, 1), ValueError, "must support momentum"),
+        (lambda: lr_scheduler.CosineAnnealingWarmRestarts(sgd(), 0), ValueError, "positive integer T_0"),
+        (lambda: swa_utils.SWALR(sgd(), 0.1, anneal_strategy="up"), ValueError, "'cos' or 'linear'"),
+        (lambda: swa_utils.get_ema_avg_fn(2.0), ValueError, "in [0,1] range"),
+        (lambda: lr_scheduler.EPOCH_DEPRECATION_WARNING, AttributeError, "has no EPOCH_DEPRECATION_WARNING yet"),
     ],
 )
 def test_mistakes_are_registered_errors(make, kind, text):
@@ -110,6 +122,14 @@ def test_mistakes_are_registered_errors(make, kind, text):
         make()
     assert isinstance(caught.value, rl.RushlightError)
     assert text in str(caught.value)
+
+
+def _step():
+    return lr_scheduler.StepLR(sgd(), 3)
+
+
+def adagrad():
+    return Adagrad([rl.zeros(1, requires_grad=True)])
 
 
 def _overrun():

@@ -6,7 +6,7 @@ from rushlight.eager.creation import zeros_like
 from rushlight.eager.tensor import Tensor
 from rushlight.ops.record import OPERATORS
 from rushlight.optim.groups import ParamGroup
-from rushlight.optim.optimizer import Hyperparameter, Optimizer, Params, State, require_hyperparameter
+from rushlight.optim.optimizer import Hyperparameter, Optimizer, Params, State, require_betas, require_rates
 from rushlight.support.errors import fail
 
 
@@ -36,13 +36,8 @@ class Adam(Optimizer):
         fused: bool | None = None,
         decoupled_weight_decay: bool = False,
     ) -> None:
-        require_hyperparameter(lr >= 0, f"Invalid learning rate: {lr}")
-        require_hyperparameter(eps >= 0, f"Invalid epsilon value: {eps}")
-        for index, beta in enumerate(betas):
-            require_hyperparameter(0 <= beta < 1, f"Invalid beta parameter at index {index}: {beta}")
-        require_hyperparameter(weight_decay >= 0, f"Invalid weight_decay value: {weight_decay}")
-        if differentiable:
-            fail("A006", f"{type(self).__name__}: differentiable=True is not supported yet")
+        require_rates(lr=lr, epsilon=eps, weight_decay=weight_decay)
+        require_betas(betas)
         defaults = {
             "lr": lr,
             "betas": betas,
@@ -85,6 +80,20 @@ class Adam(Optimizer):
             square = largest
         spread = square.sqrt() / root_of_correction2 + group["eps"]
         param.add_(mean * -(lr / correction1) / spread)
+
+
+class SparseAdam(Optimizer):
+    """Adam for sparse gradients, which do not exist here: making one is refused (A006)."""
+
+    def __init__(
+        self,
+        params: Params,
+        lr: Hyperparameter = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        maximize: bool = False,
+    ) -> None:
+        fail("A006", "SparseAdam is not supported: gradients are dense", hint="use Adam")
 
 
 class AdamW(Adam):

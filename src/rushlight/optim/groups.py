@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from numbers import Real
+from typing import Any, cast
 
 from rushlight.eager.tensor import Tensor
-from rushlight.support.errors import fail
+from rushlight.support.errors import fail, require
 
 
 class ParamGroup(dict[str, Any]):
@@ -51,3 +52,20 @@ def listed_params(params: Any) -> tuple[list[object], list[str]]:
     if listed and all(isinstance(entry, tuple) for entry in listed):
         return [param for _, param in listed], [name for name, _ in listed]
     return listed, []
+
+
+def per_group(groups: Sequence[ParamGroup], value: float | Sequence[float], name: str) -> list[float]:
+    """Return a value for each group, from one for all or several (A002 if their number is another)."""
+    count = len(groups)
+    if isinstance(value, float | int | Real):  # numpy's scalars are Real, which the type checker knows of no float
+        return [cast(float, value)] * count
+    require(len(value) == count, "A002", f"{name} must have the same length as optimizer.param_groups: {count}")
+    return list(value)
+
+
+def set_momentum(group: ParamGroup, momentum: float) -> None:
+    """Set the momentum of a group, or the first one of its betas."""
+    if "betas" in group:
+        group["betas"] = (momentum, *group["betas"][1:])
+    else:
+        group["momentum"] = momentum

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from numbers import Real
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple
 
+from rushlight.optim.groups import per_group, set_momentum
 from rushlight.optim.optimizer import Optimizer
 from rushlight.optim.schedule import LRScheduler
 from rushlight.support.errors import fail, require
@@ -68,12 +68,12 @@ class OneCycleLR(LRScheduler):
         self._anneal_func_type = anneal_strategy
         self.cycle_momentum = cycle_momentum
         self.use_beta1 = "betas" in optimizer.defaults
-        self._begin_rates(_per_group(optimizer, max_lr, "max_lr"), div_factor, final_div_factor, last_epoch)
+        self._begin_rates(per_group(optimizer.param_groups, max_lr, "max_lr"), div_factor, final_div_factor, last_epoch)
         if cycle_momentum:
             supported = self.use_beta1 or "momentum" in optimizer.defaults
             require(supported, "A002", "optimizer must support momentum or beta1 with `cycle_momentum` option enabled")
-            highest = _per_group(optimizer, max_momentum, "max_momentum")
-            self._begin_momenta(_per_group(optimizer, base_momentum, "base_momentum"), highest, last_epoch)
+            highest = per_group(optimizer.param_groups, max_momentum, "max_momentum")
+            self._begin_momenta(per_group(optimizer.param_groups, base_momentum, "base_momentum"), highest, last_epoch)
         super().__init__(optimizer, last_epoch)
 
     def _begin_rates(self, highest: list[float], div_factor: float, final_div_factor: float, last_epoch: int) -> None:
@@ -86,15 +86,9 @@ class OneCycleLR(LRScheduler):
     def _begin_momenta(self, lowest: list[float], highest: list[float], last_epoch: int) -> None:
         for group, low, high in zip(self.optimizer.param_groups, lowest, highest, strict=True):
             if last_epoch == -1:
-                self._set_momentum(group, high)
+                set_momentum(group, high)
                 group["max_momentum"] = high
                 group["base_momentum"] = low
-
-    def _set_momentum(self, group: dict[str, Any], momentum: float) -> None:
-        if self.use_beta1:
-            group["betas"] = (momentum, *group["betas"][1:])
-        else:
-            group["momentum"] = momentum
 
     def get_lr(self) -> list[float]:
         """Return the rates of the step, and set the momenta."""
@@ -112,7 +106,7 @@ class OneCycleLR(LRScheduler):
         for group in self.optimizer.param_groups:
             rates.append(anneal(group[phase.start_lr], group[phase.end_lr], part))
             if self.cycle_momentum:
-                self._set_momentum(group, anneal(group[phase.start_momentum], group[phase.end_momentum], part))
+                set_momentum(group, anneal(group[phase.start_momentum], group[phase.end_momentum], part))
         return rates
 
 
@@ -133,11 +127,3 @@ def _phases(rising: float, total: int, three_phase: bool) -> tuple[Phase, ...]:
         return up, Phase(total - 1, "max_lr", "min_lr", "base_momentum", "max_momentum")
     down = Phase(2 * rising - 2, "max_lr", "initial_lr", "base_momentum", "max_momentum")
     return up, down, Phase(total - 1, "initial_lr", "min_lr", "max_momentum", "max_momentum")
-
-
-def _per_group(optimizer: Optimizer, value: float | Sequence[float], name: str) -> list[float]:
-    count = len(optimizer.param_groups)
-    if isinstance(value, float | int | Real):  # numpy's scalars are Real, which the type checker knows of no float
-        return [cast(float, value)] * count
-    require(len(value) == count, "A002", f"{name} must have the same length as optimizer.param_groups: {count}")
-    return list(value)

@@ -9,10 +9,10 @@ from itertools import chain
 from typing import Any, cast
 
 from rushlight.eager.autograd.modes import enable_grad, no_grad
-from rushlight.eager.autograd.node import RemovableHandle, add_hook
-from rushlight.eager.boundary import Constructed, checked
+from rushlight.eager.boundary import checked
 from rushlight.eager.tensor import Tensor
 from rushlight.optim.groups import ParamGroup, listed_params
+from rushlight.optim.hooks import Hooked, chained
 from rushlight.support.errors import fail, require, warn
 
 Params = Iterable[Any]
@@ -20,7 +20,7 @@ Hyperparameter = float | Tensor  # a tensor has one element
 State = dict[str, Any]
 
 
-class Optimizer(Constructed):
+class Optimizer(Hooked):
     """Base of optimizers: a subclass defines `init_state` and `update_param`, or overrides `step`.
 
     Hyperparameters live in `param_groups`, one dict a group. Each step reads them from there, because schedulers change
@@ -29,6 +29,7 @@ class Optimizer(Constructed):
 
     __rushlight_state__ = "runtime"  # numbers in the groups and the state feed arithmetic only
     switches: tuple[str, ...] = ()
+    state_numbers: tuple[str, ...] = ()  # entries of the state, beside `step`, that are numbers; tensors in PyTorch
 
     state: defaultdict[Tensor, State]
     param_groups: list[ParamGroup]
@@ -36,12 +37,13 @@ class Optimizer(Constructed):
     def __init__(self, params: Params, defaults: dict[str, Any]) -> None:
         if isinstance(params, Tensor):
             fail("A001", "Optimizer: params is one tensor", hint="pass a list of tensors, or model.parameters()")
+        if defaults.get("differentiable"):
+            fail("A006", f"{type(self).__name__}: differentiable=True is not supported yet")
+        super().__init__()
         self.defaults = defaults
         self.state = defaultdict(dict)
         self.param_groups = []
         self._switches_off: list[dict[str, bool]] = []  # here too, for the guards of compiled steps
-        self._step_pre_hooks: dict[int, Callable[..., object]] = {}
-        self._step_post_hooks: dict[int, Callable[..., object]] = {}
         groups = list(params)
         require(bool(groups), "A002", "optimizer got an empty parameter list")
         if not isinstance(groups[0], dict):
@@ -114,8 +116,6 @@ class Optimizer(Constructed):
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Change the parameters by their gradients. `closure` computes the loss again, and its gradients, first."""
-        for hook in list(self._step_pre_hooks.values()):
-            hook(self, (), {})
         loss = None
         if closure is not None:
             require(callable(closure), "A001", "step: closure must be a function", closure=closure)
@@ -128,8 +128,6 @@ class Optimizer(Constructed):
                     if grad is not None:
                         grad = -grad if group.get("maximize") else grad
                         self.update_param(param, grad, self._state_of(param, group), group)
-        for hook in list(self._step_post_hooks.values()):
-            hook(self, (), {})
         return loss
 
     def zero_grad(self, set_to_none: bool = True) -> None:
@@ -146,6 +144,8 @@ class Optimizer(Constructed):
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state by the parameters' numbers, and the groups with numbers in the parameters' place."""
+        for hook in list(self._state_dict_pre_hooks.values()):
+            hook(self)
         numbers: dict[int, int] = {}
         for param in chain.from_iterable([group["params"] for group in self.param_groups]):
             numbers.setdefault(id(param), len(numbers))
@@ -156,12 +156,13 @@ class Optimizer(Constructed):
         state = {
             numbers[id(param)]: dict(entry) for param, entry in self.state.items() if id(param) in numbers and entry
         }
-        return {"state": state, "param_groups": groups}
+        return chained(self._state_dict_post_hooks, self, {"state": state, "param_groups": groups})
 
     @checked
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Take back a state dict, PyTorch's too; parameters are matched by their order."""
         require(isinstance(state_dict, Mapping), "A001", "load_state_dict: a dict is expected", given=state_dict)
+        state_dict = chained(self._load_state_dict_pre_hooks, self, dict(state_dict))
         for key in ("param_groups", "state"):
             require(key in state_dict, "A007", f"load_state_dict: there is no {key}", keys=list(state_dict))
         saved_groups = cast(list[dict[str, Any]], state_dict["param_groups"])
@@ -181,20 +182,30 @@ class Optimizer(Constructed):
         state: defaultdict[Tensor, State] = defaultdict(dict)
         for number, entry in state_dict["state"].items():
             if number in params:
-                state[params[number]] = {name: _fitted(name, value, params[number]) for name, value in entry.items()}
+                state[params[number]] = {
+                    name: self._fitted(name, value, params[number]) for name, value in entry.items()
+                }
         self.state = state
         self.param_groups, self._switches_off = [], []
         for group, saved in zip(groups, saved_groups, strict=True):
             values = {name: copy.deepcopy(value) for name, value in saved.items() if name != "params"}
             self._add(ParamGroup({"params": group["params"], **values}, self.switches))
+        for hook in list(self._load_state_dict_post_hooks.values()):
+            hook(self)
 
-    def register_step_pre_hook(self, hook: Callable[..., object]) -> RemovableHandle:
-        """Call `hook(optimizer, args, kwargs)` before each step."""
-        return add_hook(self._step_pre_hooks, hook)
-
-    def register_step_post_hook(self, hook: Callable[..., object]) -> RemovableHandle:
-        """Call `hook(optimizer, args, kwargs)` after each step."""
-        return add_hook(self._step_post_hooks, hook)
+    def _fitted(self, name: str, value: Any, param: Tensor) -> Any:
+        """Return a loaded state entry as this parameter's: of its dtype and device, and numbers as numbers."""
+        if name == "step":
+            return int(value)
+        if name in self.state_numbers:
+            return float(value)
+        if isinstance(value, Tensor):
+            return value.to(device=param.device, dtype=param.dtype if param.dtype.is_floating_point else None).clone()
+        if isinstance(value, Mapping):
+            return {key: self._fitted(str(key), entry, param) for key, entry in value.items()}
+        if isinstance(value, list):
+            return [self._fitted("", entry, param) for entry in value]
+        return copy.deepcopy(value)
 
     def __repr__(self) -> str:
         lines = [f"{type(self).__name__} ("]
@@ -218,12 +229,14 @@ def _numbered(group: ParamGroup, numbers: Mapping[int, int]) -> list[int]:
     return [numbers[id(param)] for param in group["params"]]
 
 
-def _fitted(name: str, value: Any, param: Tensor) -> Any:
-    """Return a loaded state entry as this parameter's: of its dtype and device, and the step count as an int."""
-    if name == "step":
-        return int(value)
-    if isinstance(value, Tensor):
-        return value.to(device=param.device, dtype=param.dtype if param.dtype.is_floating_point else None).clone()
-    if isinstance(value, Mapping):
-        return {key: _fitted(str(key), entry, param) for key, entry in value.items()}
-    return copy.deepcopy(value)
+def require_rates(**values: Hyperparameter) -> None:
+    """Raise A002 in PyTorch's words where a rate, or another hyperparameter of this name, is below 0."""
+    for name, value in values.items():
+        words = "learning rate" if name == "lr" else f"{name} value"
+        require(value >= 0, "A002", f"Invalid {words}: {value}")
+
+
+def require_betas(betas: tuple[Hyperparameter, Hyperparameter]) -> None:
+    """Raise A002 in PyTorch's words unless the factors of running means are in [0, 1)."""
+    for index, beta in enumerate(betas):
+        require(0 <= beta < 1, "A002", f"Invalid beta parameter at index {index}: {beta}")

@@ -108,7 +108,7 @@ class LambdaLR(LRScheduler):
     def state_dict(self) -> dict[str, Any]:
         """Return all but the optimizer and the functions, whose objects give their attributes."""
         state = {name: value for name, value in super().state_dict().items() if name != "lr_lambdas"}
-        return {**state, "lr_lambdas": [_attributes(function) for function in self.lr_lambdas]}
+        return {**state, "lr_lambdas": [attributes_of(function) for function in self.lr_lambdas]}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restore a state dict; the functions stay those of the constructor."""
@@ -123,8 +123,9 @@ class LambdaLR(LRScheduler):
         return [base * function(self.last_epoch) for function, base in pairs]
 
 
-def _attributes(function: object) -> dict[str, Any] | None:
-    return None if hasattr(function, "__code__") else dict(getattr(function, "__dict__", {}))
+def attributes_of(function: object) -> dict[str, Any] | None:
+    """Return the attributes of an object that is called as a function; None for functions."""
+    return None if function is None or hasattr(function, "__code__") else dict(getattr(function, "__dict__", {}))
 
 
 class StepLR(LRScheduler):
@@ -279,60 +280,33 @@ class CosineAnnealingLR(LRScheduler):
         return [self.eta_min + (base - self.eta_min) * height / 2 for base in self.base_lrs]
 
 
-class SequentialLR(LRScheduler):
-    """One schedule after the other; each of the milestones is the first epoch of the next one."""
+class MultiplicativeLR(LambdaLR):
+    """The last rate times a function of the epoch, one function for all groups or one for each."""
 
-    def __init__(
-        self, optimizer: Optimizer, schedulers: Sequence[LRScheduler], milestones: Sequence[int], last_epoch: int = -1
-    ) -> None:
-        require(bool(schedulers), "A002", "SequentialLR expects at least one scheduler")
-        same = all(one.optimizer is optimizer for one in schedulers)
-        require(same, "A002", "SequentialLR expects all schedulers to belong to its optimizer")
-        fits = len(milestones) == len(schedulers) - 1
-        require(fits, "A002", f"SequentialLR expects {len(schedulers) - 1} milestones, not {len(milestones)}")
-        self.optimizer = optimizer
-        self._schedulers = list(schedulers)
-        self._milestones = list(milestones)
-        self.last_epoch = last_epoch
-        # Making the schedules has stepped each of them: undo that, and begin with the first one alone.
-        for group in optimizer.param_groups:
-            group["lr"] = group["initial_lr"]
-        self.undo()
-        self.last_epoch = last_epoch + 1
-        self._schedulers[0].begin()
-        self._last_lr = self._schedulers[0].get_last_lr()
+    def get_lr(self) -> list[float]:
+        """Return the last rates times the functions' values."""
+        if self._is_initial:
+            return self._rates()
+        pairs = zip(self.lr_lambdas, self._rates(), strict=True)
+        return [rate * function(self.last_epoch) for function, rate in pairs]
 
-    def undo(self) -> None:
-        """Forget the last step, also in the schedules."""
-        super().undo()
-        for one in self._schedulers:
-            one.undo()
 
-    def begin(self) -> None:
-        """Take the first step of the first schedule."""
-        self._schedulers[0].begin()
+class PolynomialLR(LRScheduler):
+    """Lowers the rate to 0 over `total_iters` epochs, along a power of the part that is left."""
 
-    def step(self, epoch: int | None = None) -> None:
-        """Set the next rates."""
-        if epoch is not None:
-            fail("A006", "SequentialLR: step takes no epoch")
-        self.last_epoch += 1
-        index = bisect.bisect_right(self._milestones, self.last_epoch)
-        current = self._schedulers[index]
-        if index > 0 and self._milestones[index - 1] == self.last_epoch:
-            current.step(0)
-        else:
-            current.step()
-        self._last_lr = current.get_last_lr()
+    def __init__(self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1) -> None:
+        self.total_iters = total_iters
+        self.power = power
+        super().__init__(optimizer, last_epoch)
 
-    def state_dict(self) -> dict[str, Any]:
-        """Return all but the optimizer; of the schedules, their state dicts."""
-        hidden = ("optimizer", "_schedulers")
-        state = {name: value for name, value in self.__dict__.items() if name not in hidden}
-        return {**state, "_schedulers": [one.state_dict() for one in self._schedulers]}
+    def get_lr(self) -> list[float]:
+        """Return the last rates, times the ratio of neighbouring powers."""
+        if self._is_initial or self.last_epoch > self.total_iters:
+            return self._rates()
+        left, before = (1.0 - epoch / self.total_iters for epoch in (self.last_epoch, self.last_epoch - 1))
+        return [rate * (left / before) ** self.power for rate in self._rates()]
 
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take back a state dict."""
-        self.__dict__.update({name: value for name, value in state_dict.items() if name != "_schedulers"})
-        for one, state in zip(self._schedulers, state_dict["_schedulers"], strict=True):
-            one.load_state_dict(state)
+    def closed_form(self) -> list[float]:
+        """Return the rates at `last_epoch` by themselves."""
+        left = 1.0 - min(self.total_iters, self.last_epoch) / self.total_iters
+        return [base * left**self.power for base in self.base_lrs]

@@ -28,6 +28,8 @@ _LAYERS = (
     "upsampling",
 )
 _OPTIMIZERS = (
+    "_adafactor",
+    "_muon",
     "adadelta",
     "adagrad",
     "adam",
@@ -41,6 +43,7 @@ _OPTIMIZERS = (
     "rmsprop",
     "rprop",
     "sgd",
+    "sparse_adam",
 )
 
 ELSEWHERE: dict[str, str] = {
