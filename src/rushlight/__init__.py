@@ -308,6 +308,7 @@ __all__ = [
     "cuda",
     "default_generator",
     "device",
+    "distributions",
     "divide",
     "double",
     "dtype",
@@ -436,12 +437,12 @@ __all__ = [
 __all__ += _operators.__all__
 
 if _TYPE_CHECKING:
-    from rushlight import autograd, compiler, export, nn, optim, shapes, testing, utils
+    from rushlight import autograd, compiler, distributions, export, nn, optim, shapes, testing, utils
     from rushlight.capture import compile
     from rushlight.data import load, save
 
 # Loaded when first asked for, so that `import rushlight` is fast.
-_MODULES = ("autograd", "compiler", "export", "nn", "optim", "shapes", "testing", "utils")
+_MODULES = ("autograd", "compiler", "distributions", "export", "nn", "optim", "shapes", "testing", "utils")
 _ELSEWHERE = {"compile": "rushlight.capture", "load": "rushlight.data", "save": "rushlight.data"}
 
 
