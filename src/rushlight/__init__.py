@@ -201,6 +201,7 @@ from rushlight.support.errors import (
     GradientWarning,
     IndexRangeError,
     InternalError,
+    LinAlgError,
     MissingNameError,
     NotSupportedError,
     OutOfMemoryError,
@@ -254,6 +255,7 @@ __all__ = [
     "IndexRangeError",
     "IntTensor",
     "InternalError",
+    "LinAlgError",
     "LongTensor",
     "MissingNameError",
     "NotSupportedError",
@@ -357,6 +359,7 @@ __all__ = [
     "kthvalue",
     "less",
     "less_equal",
+    "linalg",
     "linspace",
     "load",
     "long",
@@ -437,12 +440,12 @@ __all__ = [
 __all__ += _operators.__all__
 
 if _TYPE_CHECKING:
-    from rushlight import autograd, compiler, distributions, export, nn, optim, shapes, testing, utils
+    from rushlight import autograd, compiler, distributions, export, linalg, nn, optim, shapes, testing, utils
     from rushlight.capture import compile
     from rushlight.data import load, save
 
 # Loaded when first asked for, so that `import rushlight` is fast.
-_MODULES = ("autograd", "compiler", "distributions", "export", "nn", "optim", "shapes", "testing", "utils")
+_MODULES = ("autograd", "compiler", "distributions", "export", "linalg", "nn", "optim", "shapes", "testing", "utils")
 _ELSEWHERE = {"compile": "rushlight.capture", "load": "rushlight.data", "save": "rushlight.data"}
 
 

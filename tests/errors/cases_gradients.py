@@ -192,3 +192,13 @@ def a_backward_pass_inside_reaches_what_computed_an_argument():
         (hidden * hidden).sum().backward()
 
     rl.compile(step)(rl.ones(3, requires_grad=True) * 2)
+
+
+@triggers("G018")
+def a_gradient_of_r_alone_is_asked():
+    rl.linalg.qr(leaf(3, 2), mode="r").R.sum().backward()
+
+
+@triggers("R007")
+def a_singular_matrix_is_inverted():
+    rl.linalg.inv(rl.zeros(2, 2))

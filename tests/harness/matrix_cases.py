@@ -346,10 +346,11 @@ def resized(op: Operator, arguments: Arguments, size: str) -> Arguments | None:
 
 def _has_meaning(op, arguments):
     """Whether changed sizes still go together, where attributes and values decide that typing does not see."""
-    if op.facts & (Fact.POINTWISE | Fact.VIEW) or not any(item.type != "bool" for item in op.schema.attributes):
+    decided = Fact.HOST in op.facts or any(item.type != "bool" for item in op.schema.attributes)
+    if op.facts & (Fact.POINTWISE | Fact.VIEW) or not decided:
         return True
     try:
-        reference(op, arguments)
+        reference(op, in_domain_of_matrices(arguments))
     except (ValueError, IndexError):
         return False
     return True
@@ -518,6 +519,9 @@ def materialise(case: Case) -> Arguments | None:
         arguments = with_special_values(op, arguments)
     if arguments is None:
         return None
+    if arguments.domain in MATRICES and case.layout in ("expanded", "overlapping"):
+        return None
+    arguments = in_domain_of_matrices(arguments)
     if case.layout != "contiguous" and not any(leaf.array.ndim for leaf in arguments.leaves()):
         return None
     found = map_arrays(arguments, lambda leaf: laid_out(leaf, case.layout))
@@ -525,6 +529,39 @@ def materialise(case: Case) -> Arguments | None:
     error = refusal(found, op) if changed else None
     # Attributes and layouts may not go together with every sample; a dtype of the family that is refused stays a case.
     return found if error is None or error.code in ("D001", "D006") else None
+
+
+# Domains of matrices: by what the square arrays among the data are replaced, of which all others are perturbations.
+MATRICES = {
+    "hermitian": lambda x: (x + np.conj(np.swapaxes(x, -1, -2))) / 2,
+    "definite": lambda x: (x @ np.conj(np.swapaxes(x, -1, -2))) / (1 + x.shape[-1]) + np.eye(x.shape[-1]),
+    "dominant": lambda x: x / (1 + x.shape[-1]) + 2 * np.eye(x.shape[-1]),
+    "full_rank": lambda x: (
+        x / (1 + x.shape[-1]) + np.diag(np.arange(2.0, 2 + max(x.shape[-2:])))[: x.shape[-2], : x.shape[-1]]
+    ),
+}
+
+
+def in_domain_of_matrices(arguments):
+    """The arguments with their arrays in a domain of matrices, where they have one."""
+    if arguments.domain not in MATRICES:
+        return arguments
+    return map_arrays(arguments, lambda leaf: as_matrices(leaf.array, arguments.domain))
+
+
+def as_matrices(array, domain):
+    """An array that is a batch of matrices, in a domain of matrices; any other as it is."""
+    square = array.ndim >= 2 and (array.shape[-1] == array.shape[-2] or domain == "full_rank")
+    if not square or array.dtype.kind in "biu":
+        return array
+    wide = array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
+    return MATRICES[domain](wide).astype(array.dtype)
+
+
+def direction_in(domain, direction):
+    """A direction in which matrices stay in their domain."""
+    square = direction.ndim >= 2 and direction.shape[-1] == direction.shape[-2]
+    return MATRICES["hermitian"](direction) if square and domain in ("hermitian", "definite") else direction
 
 
 def in_domain(arguments: Arguments, values: Any) -> Any:

@@ -17,7 +17,7 @@ from matrix_calls import (
     same_tensors,
     structure_of,
 )
-from matrix_cases import Case, map_arrays, materialise
+from matrix_cases import Case, direction_in, map_arrays, materialise
 from rushlight.autograd import grad
 from rushlight.eager.creation import from_numpy
 from rushlight.eager.memory import array_of
@@ -138,6 +138,7 @@ def _gradients(function, variables):
 def _check_directions(function, value, gradients, others=()):
     variables = [leaf for leaf in function.leaves if leaf.requires_grad] + list(others)
     found = gradients(function, variables)
+    count = len(variables) - len(others)
     rng = np.random.default_rng(17)
     for at, (variable, gradient) in enumerate(zip(variables, found, strict=True)):
         array = array_of(variable.detach())
@@ -147,6 +148,7 @@ def _check_directions(function, value, gradients, others=()):
             return f"gradient {at} has the shape {tuple(gradient.shape)}, its operand {array.shape}"
         origin = array.copy()
         direction = rng.standard_normal(array.shape)
+        direction = direction_in(function.arguments.domain, direction) if at < count else direction
         array[...] = origin + STEP * direction
         above = value(function)
         array[...] = origin - STEP * direction

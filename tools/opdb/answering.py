@@ -28,9 +28,8 @@ def attribute(path: str) -> Any:
 def path_of(name: str) -> str | None:
     """Where the function is that PyTorch calls `name`: at that path, or of its last part where these are synonyms."""
     namespace, _, last = name.rpartition(".")
-    if namespace not in SYNONYMS:
-        return None
-    for path in (name, last, f"nn.functional.{last}"):
+    paths = (name, last, f"nn.functional.{last}") if namespace in SYNONYMS else (name,)
+    for path in paths:
         found = attribute(path)
         if callable(found) and not isinstance(found, type):
             return path

@@ -202,6 +202,33 @@ _le_out = out_form(OPERATORS["le"])
 _leaky_relu = OPERATORS["leaky_relu"]
 _lerp = OPERATORS["lerp"]
 _lerp_out = out_form(OPERATORS["lerp"])
+_linalg_cholesky = OPERATORS["linalg_cholesky"]
+_linalg_cholesky_out = out_form(OPERATORS["linalg_cholesky"])
+_linalg_cholesky_ex = OPERATORS["linalg_cholesky_ex"]
+_linalg_det = OPERATORS["linalg_det"]
+_linalg_det_out = out_form(OPERATORS["linalg_det"])
+_linalg_eig = OPERATORS["linalg_eig"]
+_linalg_eigh = OPERATORS["linalg_eigh"]
+_linalg_eigvals = OPERATORS["linalg_eigvals"]
+_linalg_eigvals_out = out_form(OPERATORS["linalg_eigvals"])
+_linalg_eigvalsh = OPERATORS["linalg_eigvalsh"]
+_linalg_eigvalsh_out = out_form(OPERATORS["linalg_eigvalsh"])
+_linalg_inv = OPERATORS["linalg_inv"]
+_linalg_inv_out = out_form(OPERATORS["linalg_inv"])
+_linalg_inv_ex = OPERATORS["linalg_inv_ex"]
+_linalg_lu_factor_ex = OPERATORS["linalg_lu_factor_ex"]
+_linalg_lu_solve = OPERATORS["linalg_lu_solve"]
+_linalg_lu_solve_out = out_form(OPERATORS["linalg_lu_solve"])
+_linalg_qr = OPERATORS["linalg_qr"]
+_linalg_slogdet = OPERATORS["linalg_slogdet"]
+_linalg_solve = OPERATORS["linalg_solve"]
+_linalg_solve_out = out_form(OPERATORS["linalg_solve"])
+_linalg_solve_ex = OPERATORS["linalg_solve_ex"]
+_linalg_solve_triangular = OPERATORS["linalg_solve_triangular"]
+_linalg_solve_triangular_out = out_form(OPERATORS["linalg_solve_triangular"])
+_linalg_svd = OPERATORS["linalg_svd"]
+_linalg_svdvals = OPERATORS["linalg_svdvals"]
+_linalg_svdvals_out = out_form(OPERATORS["linalg_svdvals"])
 _linalg_vector_norm = OPERATORS["linalg_vector_norm"]
 _linear = OPERATORS["linear"]
 _linspace = OPERATORS["linspace"]
@@ -215,6 +242,7 @@ _log2 = OPERATORS["log2"]
 _log2_out = out_form(OPERATORS["log2"])
 _log_softmax = OPERATORS["log_softmax"]
 _log_softmax_backward = OPERATORS["log_softmax_backward"]
+_logdet = OPERATORS["logdet"]
 _logical_and = OPERATORS["logical_and"]
 _logical_and_out = out_form(OPERATORS["logical_and"])
 _logical_not = OPERATORS["logical_not"]
@@ -1518,6 +1546,218 @@ def lerp(input: Any, end: Any, weight: Any, *, out: Any = None) -> Any:
     return call_function(_lerp, (required_operand(input), required_operand(end), required_operand(weight)), {})
 
 
+def linalg_cholesky(A: Any, *, upper: Any = False, out: Any = None) -> Any:
+    """The Cholesky factor of Hermitian positive-definite matrices; error R007 for others."""
+    if out is not None:
+        return dispatch(
+            _linalg_cholesky_out,
+            (required_operand(A), out),
+            {"upper": upper if upper.__class__ is bool else flag(upper)},
+        )
+    return call_function(
+        _linalg_cholesky, (required_operand(A),), {"upper": upper if upper.__class__ is bool else flag(upper)}
+    )
+
+
+def linalg_cholesky_ex(A: Any, *, upper: Any = False, check_errors: Any = False) -> Any:
+    """See the operator's record.
+
+    The Cholesky factor of Hermitian positive-definite matrices, and for each the order of the leading minor
+    that is not positive-definite, or 0. With `check_errors` that is error R007.
+    """
+    return named_results(
+        _linalg_cholesky_ex,
+        call_function(
+            _linalg_cholesky_ex,
+            (required_operand(A),),
+            {
+                "upper": upper if upper.__class__ is bool else flag(upper),
+                "check_errors": check_errors if check_errors.__class__ is bool else flag(check_errors),
+            },
+        ),
+    )
+
+
+def linalg_det(A: Any, *, out: Any = None) -> Any:
+    """The determinants of square matrices."""
+    if out is not None:
+        return dispatch(_linalg_det_out, (required_operand(A), out), {})
+    return call_function(_linalg_det, (required_operand(A),), {})
+
+
+def linalg_eig(A: Any) -> Any:
+    """The complex eigenvalues of square matrices, and eigenvectors of length 1 as columns."""
+    return named_results(_linalg_eig, call_function(_linalg_eig, (required_operand(A),), {}))
+
+
+def linalg_eigh(A: Any, UPLO: Any = "L") -> Any:
+    """The eigenvalues of Hermitian matrices, ascending, and their eigenvectors as columns; one triangle is read."""
+    return named_results(_linalg_eigh, call_function(_linalg_eigh, (required_operand(A),), {"UPLO": UPLO}))
+
+
+def linalg_eigvals(A: Any, *, out: Any = None) -> Any:
+    """The complex eigenvalues of square matrices."""
+    if out is not None:
+        return dispatch(_linalg_eigvals_out, (required_operand(A), out), {})
+    return call_function(_linalg_eigvals, (required_operand(A),), {})
+
+
+def linalg_eigvalsh(A: Any, UPLO: Any = "L", *, out: Any = None) -> Any:
+    """The eigenvalues of Hermitian matrices, ascending; one triangle is read."""
+    if out is not None:
+        return dispatch(_linalg_eigvalsh_out, (required_operand(A), out), {"UPLO": UPLO})
+    return call_function(_linalg_eigvalsh, (required_operand(A),), {"UPLO": UPLO})
+
+
+def linalg_inv(A: Any, *, out: Any = None) -> Any:
+    """The inverse of square matrices; error R007 where one is singular."""
+    if out is not None:
+        return dispatch(_linalg_inv_out, (required_operand(A), out), {})
+    return call_function(_linalg_inv, (required_operand(A),), {})
+
+
+def linalg_inv_ex(A: Any, *, check_errors: Any = False) -> Any:
+    """The inverse of square matrices, and which pivot of each is 0, or 0. With `check_errors` that is error R007."""
+    return named_results(
+        _linalg_inv_ex,
+        call_function(
+            _linalg_inv_ex,
+            (required_operand(A),),
+            {"check_errors": check_errors if check_errors.__class__ is bool else flag(check_errors)},
+        ),
+    )
+
+
+def linalg_lu_factor_ex(A: Any, *, pivot: Any = True, check_errors: Any = False) -> Any:
+    """The factors of A = P L U in one matrix, the rows that were exchanged (from 1), and which pivot is 0, or 0."""
+    return named_results(
+        _linalg_lu_factor_ex,
+        call_function(
+            _linalg_lu_factor_ex,
+            (required_operand(A),),
+            {
+                "pivot": pivot if pivot.__class__ is bool else flag(pivot),
+                "check_errors": check_errors if check_errors.__class__ is bool else flag(check_errors),
+            },
+        ),
+    )
+
+
+def linalg_lu_solve(LU: Any, pivots: Any, B: Any, *, left: Any = True, adjoint: Any = False, out: Any = None) -> Any:
+    """X of A X = B, or of X A = B unless `left`, by the factors of A, or of its adjoint."""
+    if out is not None:
+        return dispatch(
+            _linalg_lu_solve_out,
+            (required_operand(LU), required_operand(pivots), required_operand(B), out),
+            {
+                "left": left if left.__class__ is bool else flag(left),
+                "adjoint": adjoint if adjoint.__class__ is bool else flag(adjoint),
+            },
+        )
+    return call_function(
+        _linalg_lu_solve,
+        (required_operand(LU), required_operand(pivots), required_operand(B)),
+        {
+            "left": left if left.__class__ is bool else flag(left),
+            "adjoint": adjoint if adjoint.__class__ is bool else flag(adjoint),
+        },
+    )
+
+
+def linalg_qr(A: Any, mode: Any = "reduced") -> Any:
+    """A unitary and an upper triangular matrix whose product is A.
+
+    The mode is 'reduced', 'complete', or 'r' for R alone and an empty Q.
+    """
+    return named_results(_linalg_qr, call_function(_linalg_qr, (required_operand(A),), {"mode": mode}))
+
+
+def linalg_slogdet(A: Any) -> Any:
+    """The signs of determinants, and the logarithms of their magnitudes."""
+    return named_results(_linalg_slogdet, call_function(_linalg_slogdet, (required_operand(A),), {}))
+
+
+def linalg_solve(A: Any, B: Any, *, left: Any = True, out: Any = None) -> Any:
+    """X of A X = B, or of X A = B unless `left`; error R007 where A is singular."""
+    if out is not None:
+        return dispatch(
+            _linalg_solve_out,
+            (required_operand(A), required_operand(B), out),
+            {"left": left if left.__class__ is bool else flag(left)},
+        )
+    return call_function(
+        _linalg_solve,
+        (required_operand(A), required_operand(B)),
+        {"left": left if left.__class__ is bool else flag(left)},
+    )
+
+
+def linalg_solve_ex(A: Any, B: Any, *, left: Any = True, check_errors: Any = False) -> Any:
+    """X of A X = B, or of X A = B unless `left`, for matrices or vectors B, and which pivot of each A is 0, or 0."""
+    return named_results(
+        _linalg_solve_ex,
+        call_function(
+            _linalg_solve_ex,
+            (required_operand(A), required_operand(B)),
+            {
+                "left": left if left.__class__ is bool else flag(left),
+                "check_errors": check_errors if check_errors.__class__ is bool else flag(check_errors),
+            },
+        ),
+    )
+
+
+def linalg_solve_triangular(
+    A: Any, B: Any, *, upper: Any, left: Any = True, unitriangular: Any = False, out: Any = None
+) -> Any:
+    """See the operator's record.
+
+    X of A X = B, or of X A = B unless `left`, for triangular A; the other triangle, and the diagonal if it is
+    unitriangular, are not read. Zeros on the diagonal give infinities and NaN.
+    """
+    if out is not None:
+        return dispatch(
+            _linalg_solve_triangular_out,
+            (required_operand(A), required_operand(B), out),
+            {
+                "upper": upper if upper.__class__ is bool else flag(upper),
+                "left": left if left.__class__ is bool else flag(left),
+                "unitriangular": unitriangular if unitriangular.__class__ is bool else flag(unitriangular),
+            },
+        )
+    return call_function(
+        _linalg_solve_triangular,
+        (required_operand(A), required_operand(B)),
+        {
+            "upper": upper if upper.__class__ is bool else flag(upper),
+            "left": left if left.__class__ is bool else flag(left),
+            "unitriangular": unitriangular if unitriangular.__class__ is bool else flag(unitriangular),
+        },
+    )
+
+
+def linalg_svd(A: Any, full_matrices: Any = True, *, driver: Any = None) -> Any:
+    """The singular values of matrices, descending, and their left and right vectors."""
+    return named_results(
+        _linalg_svd,
+        call_function(
+            _linalg_svd,
+            (required_operand(A),),
+            {
+                "full_matrices": full_matrices if full_matrices.__class__ is bool else flag(full_matrices),
+                "driver": driver,
+            },
+        ),
+    )
+
+
+def linalg_svdvals(A: Any, *, driver: Any = None, out: Any = None) -> Any:
+    """The singular values of matrices, descending."""
+    if out is not None:
+        return dispatch(_linalg_svdvals_out, (required_operand(A), out), {"driver": driver})
+    return call_function(_linalg_svdvals, (required_operand(A),), {"driver": driver})
+
+
 def linalg_vector_norm(input: Any, ord: Any = 2, dim: Any = None, keepdim: Any = False, *, dtype: Any = None) -> Any:
     """See the operator's record.
 
@@ -1590,6 +1830,11 @@ def log_softmax_backward(grad: Any, output: Any, dim: Any) -> Any:
     return call_function(
         _log_softmax_backward, (required_operand(grad), required_operand(output)), {"dim": fixed_integer(dim)}
     )
+
+
+def logdet(input: Any) -> Any:
+    """The logarithms of determinants; NaN of negative ones."""
+    return call_function(_logdet, (required_operand(input),), {})
 
 
 def logical_and(input: Any, other: Any, *, out: Any = None) -> Any:
@@ -2693,6 +2938,24 @@ __all__ = [
     "le",
     "leaky_relu",
     "lerp",
+    "linalg_cholesky",
+    "linalg_cholesky_ex",
+    "linalg_det",
+    "linalg_eig",
+    "linalg_eigh",
+    "linalg_eigvals",
+    "linalg_eigvalsh",
+    "linalg_inv",
+    "linalg_inv_ex",
+    "linalg_lu_factor_ex",
+    "linalg_lu_solve",
+    "linalg_qr",
+    "linalg_slogdet",
+    "linalg_solve",
+    "linalg_solve_ex",
+    "linalg_solve_triangular",
+    "linalg_svd",
+    "linalg_svdvals",
     "linalg_vector_norm",
     "linear",
     "linspace",
@@ -2702,6 +2965,7 @@ __all__ = [
     "log10",
     "log_softmax",
     "log_softmax_backward",
+    "logdet",
     "logical_and",
     "logical_not",
     "logical_or",

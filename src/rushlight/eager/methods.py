@@ -111,6 +111,7 @@ _log10 = OPERATORS["log10"]
 _log1p = OPERATORS["log1p"]
 _log2 = OPERATORS["log2"]
 _log_softmax = OPERATORS["log_softmax"]
+_logdet = OPERATORS["logdet"]
 _logical_and = OPERATORS["logical_and"]
 _logical_not = OPERATORS["logical_not"]
 _logical_or = OPERATORS["logical_or"]
@@ -689,6 +690,10 @@ class GeneratedMethods(Handle):
     def log_softmax(self, dim: Any, *, dtype: Any = None) -> Any:
         """The logarithm of softmax along a dim."""
         return dispatch(_log_softmax, (self,), {"dim": fixed_integer(dim), "dtype": element_type(dtype)})
+
+    def logdet(self) -> Any:
+        """The logarithms of determinants; NaN of negative ones."""
+        return dispatch(_logdet, (self,), {})
 
     def logical_and(self, other: Any) -> Any:
         """Whether both are nonzero."""

@@ -34,6 +34,7 @@ FAMILIES: dict[str, tuple[Kind, ...]] = {
     "number": (Kind.INT, Kind.FLOAT, Kind.COMPLEX),
     "ordered": (Kind.INT, Kind.FLOAT),
     "float": (Kind.FLOAT,),
+    "inexact": (Kind.FLOAT, Kind.COMPLEX),
     "int": (Kind.INT,),
     "complex": (Kind.COMPLEX,),
     "integral": (Kind.BOOL, Kind.INT),
@@ -54,7 +55,7 @@ class Fact(Flag):
     RANDOM = auto()  # takes seed and ordinal; never merged, never recomputed with another ordinal
     NONDIFFERENTIABLE = auto()  # its result has no gradient
     DATA_DEPENDENT = auto()  # sizes depend on values; its attributes of type `unbacked` hold their symbols
-    HOST = auto()  # an opaque call on the host: its `ref` on arrays, or its `kernel`
+    HOST = auto()  # an opaque call on the host: its `ref` on arrays, or its `kernel`; a composite that makes such calls
     FITTING = auto()  # Python numbers among its operands are taken in the result's dtype, and have to fit it
     PROMISED = auto()  # what it needs of its arguments is not asked where sizes are symbols: rules call it, not users
     REPEATING = auto()  # a view that may show one place of its operand's storage several times
@@ -346,7 +347,8 @@ def _as_attribute(type_: str, value: Any) -> Any:
 class Sample:
     """Arguments for one call: numpy arrays (or numbers) for operands, plain values for attributes.
 
-    `domain` names values the harness must keep away from: for example "positive" for log, "nonzero" for a divisor.
+    `domain` names values the harness must keep away from: for example "positive" for log, "nonzero" for a divisor,
+    "definite" for a matrix of which the Cholesky factor is asked.
     """
 
     __slots__ = ("args", "domain", "kwargs")
@@ -386,8 +388,8 @@ def define(
 ) -> Operator:
     """Registers an operator.
 
-    `dtypes` names the accepted family: all, real, float, int, integral (with bool), number, ordered
-    (numbers but complex ones).
+    `dtypes` names the accepted family: all, real, float, inexact (with complex), int, integral (with bool), number,
+    ordered (numbers but complex ones).
 
     `variants`: which forms are generated: function, method, inplace, out. `syntax` is the special method it stands for.
     `autocast`: "lower", "float32" or "widest".

@@ -290,7 +290,9 @@ def _learn_not_one(nodes: Sequence[Any]) -> None:
 
 
 def _opaque(op: object) -> bool:
-    return isinstance(op, Operator) and op.lower_rule is None and op.decompose_rule is None
+    if not isinstance(op, Operator):
+        return False
+    return Fact.HOST in op.facts or (op.lower_rule is None and op.decompose_rule is None)
 
 
 def _alias(graph: Graph, call: Call, flat: Sequence[object]) -> Any:

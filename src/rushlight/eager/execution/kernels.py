@@ -30,7 +30,7 @@ from rushlight.eager.execution.signature import (
     result_layouts,
     signature_of,
 )
-from rushlight.eager.execution.views import is_composite_view, view_plan
+from rushlight.eager.execution.views import runs_in_parts, view_plan
 from rushlight.eager.handle import Handle
 from rushlight.eager.memory import array_of, copied
 from rushlight.eager.mutation import Mutation
@@ -79,16 +79,20 @@ def make_plan(op: Operator, operands: tuple[Any, ...], attrs: Mapping[str, objec
     found = view_plan(op, operands, attrs)
     if found is not None:
         return found.call
-    if Fact.HOST in op.facts:
-        op.check_family(map_operands(operands, lambda operand: form_of_operand(operand).type))
-        return HostPlan(op, attrs).call
-    if is_composite_view(op):
+    if runs_in_parts(op):
         return composite_plan(op, operands, attrs)
+    if Fact.HOST in op.facts:
+        types = map_operands(operands, lambda operand: form_of_operand(operand).type)
+        if Fact.DATA_DEPENDENT in op.facts:
+            op.check_family(types)
+        else:
+            op.infer(types, attrs)
+        return HostPlan(op, attrs).call
     return operator_plan(op, operands, attrs)
 
 
 def composite_plan(op: Operator, operands: tuple[object, ...], attrs: Mapping[str, object]) -> Run:
-    """Runs the decomposition call by call, for composites whose result may be a view."""
+    """Runs the decomposition call by call, for composites that give views or call the host."""
     attrs = dict(attrs)
     view = single_view(op, operands, attrs)
     if view is None:

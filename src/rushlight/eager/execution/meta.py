@@ -8,7 +8,7 @@ from typing import Any
 from rushlight.eager.dispatch import Key, register_fallback
 from rushlight.eager.execution.decompose import run_decomposition
 from rushlight.eager.execution.operands import form_of_operand
-from rushlight.eager.execution.views import is_composite_view, view_plan
+from rushlight.eager.execution.views import runs_in_parts, view_plan
 from rushlight.eager.handle import Handle, make
 from rushlight.eager.mutation import Mutation
 from rushlight.eager.tensor_meta import form_of_type
@@ -28,7 +28,7 @@ def run_on_meta(op: Any, active: int, operands: tuple[Any, ...], attrs: Mapping[
     found = view_plan(op, operands, attrs)
     if found is not None:
         return found.call(operands)
-    if is_composite_view(op):
+    if runs_in_parts(op):
         return run_decomposition(op, Key.META, operands, attrs)
     return typed_result(op, operands, attrs)
 

@@ -111,6 +111,11 @@ def _what_is_shown(
     return Shown(found, distance, checked)
 
 
-def is_composite_view(op: Operator) -> bool:
-    """Whether the result may share storage, and only the decomposition says how."""
-    return op.view_rule is None and op.decompose_rule is not None and op.schema.results[0].alias is not None
+def runs_in_parts(op: Operator) -> bool:
+    """Whether a composite always runs call by call.
+
+    Its result may share storage, and only the decomposition says how, or the host runs some of its calls.
+    """
+    if op.view_rule is not None or op.decompose_rule is None:
+        return False
+    return Fact.HOST in op.facts or op.schema.results[0].alias is not None

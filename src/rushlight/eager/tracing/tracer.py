@@ -15,7 +15,7 @@ from rushlight.eager.dispatch import STATE, Key, Scope, bit, register_fallback
 from rushlight.eager.execution.decompose import run_decomposition
 from rushlight.eager.execution.operands import flatten
 from rushlight.eager.execution.plan import unfit
-from rushlight.eager.execution.views import is_composite_view, view_plan
+from rushlight.eager.execution.views import runs_in_parts, view_plan
 from rushlight.eager.handle import Handle, Histories, Version, make
 from rushlight.eager.mutation import Mutation, computed_value, written_value
 from rushlight.eager.tensor_meta import form_of_type
@@ -203,7 +203,7 @@ class Tracer:
             else:
                 self._bind(result, base.cell, steps, self._apply(op, (base.node, *operands[1:]), attrs))
             return result
-        if is_composite_view(op):
+        if runs_in_parts(op):
             return run_decomposition(op, Key.TRACING, operands, attrs)
         if op.unbacked_outputs:
             unbacked = [item for item in op.schema.attributes if item.type in UNBACKED]

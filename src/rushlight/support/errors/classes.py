@@ -154,6 +154,10 @@ class ExecutionError(RushlightError, RuntimeError):
     """Something failed while kernels ran."""
 
 
+class LinAlgError(RushlightError, RuntimeError):
+    """A matrix cannot be factored or inverted, or an iteration over it does not converge."""
+
+
 class FallbackError(RushlightError, RuntimeError):
     """A fallback happened while `rl.strict()` forbids fallbacks."""
 

@@ -7,6 +7,7 @@ from rushlight.support.errors.classes import (
     ExecutionError,
     FallbackError,
     GradientWarning,
+    LinAlgError,
     NotSupportedError,
     OutOfMemoryError,
 )
@@ -133,6 +134,14 @@ register_code(
 )
 
 register_code(
+    "G018",
+    AutogradError,
+    "A factorisation has no derivative in this mode",
+    "A part of the factors that the derivative needs is not computed, or is not determined by the matrix.",
+    "use the mode 'reduced', or full_matrices=False",
+)
+
+register_code(
     "M001",
     OutOfMemoryError,
     "An allocation is too large",
@@ -198,4 +207,11 @@ register_code(
     ExecutionError,
     "Training has gone astray",
     "A loss or a gradient is NaN or infinite, and so would all that follow be.",
+)
+register_code(
+    "R007",
+    LinAlgError,
+    "A matrix cannot be factored",
+    "It is singular, not positive-definite, or an iteration for its eigenvalues does not converge, as with NaN in it.",
+    "look at its condition number; the form with _ex returns info instead of failing",
 )
