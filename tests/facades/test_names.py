@@ -87,7 +87,7 @@ def test_threads_can_be_set():
         ("rushlight", "zeroes", "N002", "zeros"),
         ("rushlight.nn", "CTCLoss", "N001", None),
         ("rushlight.nn", "Conv2D", "N002", "Conv2d"),
-        ("rushlight.nn.functional", "grid_sample", "N001", None),
+        ("rushlight.nn.functional", "scaled_mm", "N001", None),
         ("rushlight.optim", "Adamax", "N001", None),
         ("rushlight.optim.lr_scheduler", "StepLr", "N002", "StepLR"),
         ("rushlight.utils.data", "DataLoaders", "N002", "DataLoader"),

@@ -128,7 +128,7 @@ def test_embedding_from_pretrained_is_frozen():
         (lambda: nn.RNNCell(3, 4, nonlinearity="sin"), ValueError, "Unknown nonlinearity 'sin'"),
         (lambda: nn.GRU(3, 4)(rl.zeros(3)), ValueError, "Expected input to be 2D or 3D"),
         (lambda: nn.GRU(3, 4)(rl.zeros(5, 2, 3), rl.zeros(1, 1, 4)), RuntimeError, "Expected hidden size (1, 2, 4)"),
-        (lambda: nn.Fold(3, 4), AttributeError, "nn has no Fold yet, which torch.nn has"),
+        (lambda: nn.CrossMapLRN2d(3), AttributeError, "nn has no CrossMapLRN2d yet, which torch.nn has"),
         (lambda: nn.functional.cross_entropie(), AttributeError, "did you mean cross_entropy?"),
         (lambda: nn.init.dirac_(rl.zeros(3, 3, 3)), AttributeError, "nn.init has no dirac_ yet"),
     ],

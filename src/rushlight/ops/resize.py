@@ -48,7 +48,8 @@ resize_cubic = define(
 )
 
 
-def _number(world: Value, size: Size, dtype: DType) -> Value:
+def number_of(world: Value, size: Size, dtype: DType) -> Value:
+    """A size as a number of a floating-point dtype, in the world of another value."""
     found = count_of(world, size)
     return filled(world, (), found, dtype) if isinstance(found, int) else convert(found, dtype)
 
@@ -57,7 +58,7 @@ def _step(world: Value, before: Size, after: Size, scale: float | None, dtype: D
     """How far elements of the result are from each other in the input."""
     if scale is not None:
         return filled(world, (), 1.0 / scale, dtype)
-    return div(_number(world, before, dtype), _number(world, after, dtype))
+    return div(number_of(world, before, dtype), number_of(world, after, dtype))
 
 
 def _nearest_taps(world: Value, before: Size, after: Size, scale: float | None, exact: bool) -> Value:
@@ -70,8 +71,8 @@ def _source(world: Value, before: Size, after: Size, scale: float | None, align_
     points = convert(positions(world, after), dtype)
     if align_corners:
         # Alone, an element is at 0 whatever the step.
-        gaps = maximum(_number(world, after - 1, dtype), 1.0)
-        return points * div(_number(world, before - 1, dtype), gaps)
+        gaps = maximum(number_of(world, after - 1, dtype), 1.0)
+        return points * div(number_of(world, before - 1, dtype), gaps)
     return (points + 0.5) * _step(world, before, after, scale, dtype) - 0.5
 
 
@@ -91,20 +92,22 @@ def _cubic_taps(source: Value, before: Size) -> list[Tap]:
     low = floor(source)
     after = source - low
     first = convert(low, int64) - 1
-    weights = [_cubic_far(after + 1.0), _cubic_near(after), _cubic_near(1.0 - after), _cubic_far(2.0 - after)]
+    weights = [cubic_far(after + 1.0), cubic_near(after), cubic_near(1.0 - after), cubic_far(2.0 - after)]
     return [(_held(first + place, before), weight) for place, weight in enumerate(weights)]
 
 
-def _cubic_near(x: Any) -> Any:
+def cubic_near(x: Any) -> Any:
+    """Cubic convolution at distances up to 1, of arrays or values."""
     return ((CUBIC + 2.0) * x - (CUBIC + 3.0)) * x * x + 1.0
 
 
-def _cubic_far(x: Any) -> Any:
+def cubic_far(x: Any) -> Any:
+    """Cubic convolution at distances from 1 to 2, of arrays or values."""
     return ((x - 5.0) * (CUBIC * x) + 8.0 * CUBIC) * x - 4.0 * CUBIC
 
 
-def _require_dims(op: str, input: Value, size: Shape, scales: Scales) -> list[tuple[int, Size, float | None]]:
-    """(Dim, its new size, how many times as large that is) for the dims to change, the last one first."""
+def require_sizes(op: str, input: Value, size: Shape, scales: Scales) -> list[tuple[int, Size, float | None]]:
+    """Return (dim, its new size, how many times as large that is) for the dims to change, the last one first."""
     require(len(size) <= input.ndim, "S002", f"{op}: more sizes than dims", input=input.shape, size=size)
     for one in size:
         require(required(gt(one, 0)), "A002", f"{op}: sizes must be greater than 0", size=size)
@@ -117,7 +120,7 @@ def _require_dims(op: str, input: Value, size: Shape, scales: Scales) -> list[tu
 @resize_nearest.decompose
 def resize_nearest_decompose(input: Value, size: Shape, scales: Scales, exact: bool) -> Value:
     result = input
-    for dim, after, scale in _require_dims("resize_nearest", input, size, scales):
+    for dim, after, scale in require_sizes("resize_nearest", input, size, scales):
         result = index_select(result, dim, _nearest_taps(input, input.shape[dim], after, scale, exact))
     return result
 
@@ -126,7 +129,7 @@ def _resized(
     op: str, input: Value, size: Shape, scales: Scales, align_corners: bool, taps: Callable[[Any, Size], list[Tap]]
 ) -> Value:
     result = widened(input)
-    for dim, after, scale in _require_dims(op, input, size, scales):
+    for dim, after, scale in require_sizes(op, input, size, scales):
         before = input.shape[dim]
         source = _source(input, before, after, scale, align_corners, result.dtype)
         column = (-1, *(1,) * (input.ndim - 1 - dim))
@@ -199,7 +202,7 @@ def resize_linear_ref(input: Array, size: tuple[int, ...], scales: Scales, align
 @resize_cubic.ref
 def resize_cubic_ref(input: Array, size: tuple[int, ...], scales: Scales, align_corners: bool) -> Array:
     def kernel(distance: Array) -> Array:
-        return np.where(distance <= 1, _cubic_near(distance), _cubic_far(distance))
+        return np.where(distance <= 1, cubic_near(distance), cubic_far(distance))
 
     return _weighted(input, size, scales, align_corners, 2, kernel)
 

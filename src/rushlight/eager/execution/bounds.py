@@ -64,6 +64,10 @@ def _in_table(named: Named) -> list[Range]:
     return [Range("input", 0, named["weight"].shape[0])]
 
 
+def _in_space(named: Named) -> list[Range]:
+    return [Range("indices", 0, prod(named["output_size"]))]
+
+
 def _classes(named: Named) -> list[Range]:
     shape, target = named["input"].shape, named["target"]
     number = isinstance(target, int | float | complex)  # which is refused
@@ -85,6 +89,7 @@ _RULES: dict[str, Rule] = {
     "index_put": _in_dims,
     "embedding": _in_table,
     "embedding_bag": _in_table,
+    "max_unpool": _in_space,
     "nll_loss": _classes,
     "cross_entropy": _classes,
     "class_cross_entropy": _classes,

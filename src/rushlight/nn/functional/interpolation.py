@@ -9,7 +9,7 @@ from rushlight.eager.boundary import checked
 from rushlight.eager.tensor import Tensor
 from rushlight.nn.spatial import PerDim, T, per_dim
 from rushlight.ops.record import OPERATORS
-from rushlight.support.errors import fail, require
+from rushlight.support.errors import require
 
 MODES: dict[str, tuple[int, ...]] = {
     "nearest": (1, 2, 3),
@@ -50,6 +50,9 @@ def interpolate(
     if mode == "area":
         pools = (ops.adaptive_avg_pool1d, ops.adaptive_avg_pool2d, ops.adaptive_avg_pool3d)
         return pools[dims - 1](input, sizes)
+    if antialias:
+        kernel = "cubic" if mode == "bicubic" else "linear"
+        return OPERATORS["resize_antialias"](input, sizes, kernel, scales, bool(align_corners))
     if mode in BY_CORNERS:
         name = "resize_cubic" if mode == "bicubic" else "resize_linear"
         return OPERATORS[name](input, sizes, scales, bool(align_corners))
@@ -61,8 +64,8 @@ def _require_mode(input: Tensor, mode: str, dims: int, align_corners: bool | Non
     require(dims in MODES[mode], "S002", f"interpolate: {mode} is for {_listed(MODES[mode])} spatial dims", input=input)
     fits = align_corners is None or mode in BY_CORNERS
     require(fits, "A002", f"interpolate: align_corners is for {', '.join(BY_CORNERS)}", mode=mode)
-    if antialias:
-        fail("A006", "interpolate: antialias is not supported yet")
+    fits = not antialias or mode in ("bilinear", "bicubic")
+    require(fits, "A002", "interpolate: antialias is for bilinear and bicubic", mode=mode)
 
 
 def _listed(counts: tuple[int, ...]) -> str:

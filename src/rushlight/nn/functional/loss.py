@@ -5,6 +5,7 @@ from __future__ import annotations
 from rushlight.eager import functions as ops
 from rushlight.eager.boundary import checked
 from rushlight.eager.tensor import Tensor
+from rushlight.support.errors import require
 
 
 def reduction_of(size_average: bool | None, reduce: bool | None, reduction: str) -> str:
@@ -146,3 +147,10 @@ def kl_div(
 ) -> Tensor:
     """Return the divergence of log probabilities from the target's probabilities, reduced."""
     return ops.kl_div(input, target, reduction_of(size_average, reduce, reduction), log_target)
+
+
+def reduced(losses: Tensor, reduction: str, op: str) -> Tensor:
+    """Return losses, or their mean or sum."""
+    known = reduction in ("none", "mean", "sum")
+    require(known, "A002", f"{op}: reduction is none, mean or sum", reduction=reduction)
+    return losses if reduction == "none" else losses.mean() if reduction == "mean" else losses.sum()

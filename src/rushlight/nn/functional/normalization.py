@@ -76,3 +76,18 @@ def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, o
     length = ops.linalg_vector_norm(input, p, dim, True)
     result = input / ops.maximum(length, eps)
     return result if out is None else out.copy_(result)
+
+
+@checked
+def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Tensor:
+    """Divide each element by a power of the mean square over `size` neighbouring channels."""
+    require(input.ndim >= 3, "S002", "local_response_norm: the input needs at least 3 dims", input=input)
+    require(size > 0, "A002", "local_response_norm: size must be positive", size=size)
+    return input / (_mean_squares(input, size // 2, (size - 1) // 2) * alpha + k) ** beta
+
+
+def _mean_squares(input: Tensor, before: int, after: int) -> Tensor:
+    """The mean square of channels from `before` an element to `after` it; those that are not there count as 0."""
+    squares = (input * input).flatten(2).unsqueeze(1)
+    padded = ops.pad(squares, (0, 0, before, after))
+    return ops.avg_pool2d(padded, (before + 1 + after, 1), 1).reshape(input.shape)

@@ -1,8 +1,9 @@
 """Pooling over windows."""
 
-from rushlight.ops.pool import pool_nd, window
+from rushlight.ops.pool import adaptive_max, pool_nd, window
 
 __all__ = [
+    "adaptive_max",
     "pool_nd",
     "window",
 ]

@@ -177,7 +177,7 @@ adaptive_avg_pool = define(
 )
 
 
-def _window(number: Size, size: Size, count: Size) -> tuple[Size, Size]:
+def window_range(number: Size, size: Size, count: Size) -> tuple[Size, Size]:
     """Return the start and end of the input range that window `number` of `count` covers.
 
     With the sizes exchanged, it is the range of the windows that cover input element `number`.
@@ -205,25 +205,26 @@ def _widest(size: Size, count: Size) -> Size:
 def _elements(at: Sequence[Size], sizes: Shape, counts: Shape, dtype: DType) -> Scalar:
     """How many elements windows have: a product of numbers, of which each stays in the loop of its own dim."""
     count = lift(1, dtype)
-    for start, end in map(_window, at, sizes, counts):
+    for start, end in map(window_range, at, sizes, counts):
         count = count * lift(end - start, dtype)
     return count
 
 
-def _covered(at: Sequence[Size], sizes: Shape, counts: Shape) -> tuple[tuple[SizeExpr, ...], list[Size], list[Scalar]]:
+def covered(at: Sequence[Size], sizes: Shape, counts: Shape) -> tuple[tuple[SizeExpr, ...], list[Size], list[Scalar]]:
     """The axes over windows `at` places, where they are in the input, and whether they end before."""
     axes: list[SizeExpr] = []
     places: list[Size] = []
     conditions: list[Scalar] = []
     for dim, (place, size, count) in enumerate(zip(at, sizes, counts, strict=True)):
-        start, end = _window(place, size, count)
+        start, end = window_range(place, size, count)
         axes.append(axis_symbol(_widest(size, count), f"k{dim}"))
         places.append(start + axes[-1])
         conditions.append(index(places[-1]) < index(end))
     return tuple(axes), places, conditions
 
 
-def _adaptive_space(input: Shape, output_size: Shape) -> tuple[Shape, Shape]:
+def adaptive_space(input: Shape, output_size: Shape) -> tuple[Shape, Shape]:
+    """Return the dims before space and those of space; S002 where there are no dims before it."""
     lead = len(input) - len(output_size)
     fits = 0 <= lead < len(input)
     require(fits, "S002", "adaptive_avg_pool: as many sizes as dims, or fewer", input=input, output_size=output_size)
@@ -233,7 +234,7 @@ def _adaptive_space(input: Shape, output_size: Shape) -> tuple[Shape, Shape]:
 @adaptive_avg_pool.meta
 def adaptive_avg_pool_meta(input: TensorType, output_size: Shape) -> TensorType:
     require_floating(input, "adaptive_avg_pool")
-    lead, _ = _adaptive_space(input.shape, output_size)
+    lead, _ = adaptive_space(input.shape, output_size)
     return TensorType((*lead, *output_size), input.dtype, input.device)
 
 
@@ -243,15 +244,17 @@ def adaptive_avg_pool_ref(input: Array, output_size: Ints) -> Array:
     lead = x.ndim - len(output_size)
     means = np.zeros((*x.shape[:lead], *output_size), x.dtype)
     for output in np.ndindex(*output_size):
-        window: list[slice] = [slice(*_window(*item)) for item in zip(output, x.shape[lead:], output_size, strict=True)]
+        window: list[slice] = [
+            slice(*window_range(*item)) for item in zip(output, x.shape[lead:], output_size, strict=True)
+        ]
         means[(..., *output)] = np.mean(x[(..., *window)], tuple(range(lead, x.ndim)))
     return means.astype(input.dtype)
 
 
 @adaptive_avg_pool.lower
 def adaptive_avg_pool_lower(at: At, input: Operand, output_size: Shape) -> Scalar:
-    lead, space = _adaptive_space(input.shape, output_size)
-    axes, places, conditions = _covered(at[len(lead) :], space, output_size)
+    lead, space = adaptive_space(input.shape, output_size)
+    axes, places, conditions = covered(at[len(lead) :], space, output_size)
     wide = compute_dtype(input.dtype)
     element = guarded(conditions, cast(input[(*at[: len(lead)], *places)], wide), zero(wide))
     count = _elements(at[len(lead) :], space, output_size, wide)
@@ -282,7 +285,7 @@ adaptive_avg_pool_backward = define(
 
 @adaptive_avg_pool_backward.meta
 def adaptive_avg_pool_backward_meta(grad: TensorType, input_space: Shape) -> TensorType:
-    lead, _ = _adaptive_space(grad.shape, input_space)
+    lead, _ = adaptive_space(grad.shape, input_space)
     return TensorType((*lead, *input_space), grad.dtype, grad.device)
 
 
@@ -292,7 +295,9 @@ def adaptive_avg_pool_backward_ref(grad: Array, input_space: Ints) -> Array:
     lead = g.ndim - len(input_space)
     gradient = np.zeros((*g.shape[:lead], *input_space), g.dtype)
     for output in np.ndindex(*g.shape[lead:]):
-        window: list[slice] = [slice(*_window(*item)) for item in zip(output, input_space, g.shape[lead:], strict=True)]
+        window: list[slice] = [
+            slice(*window_range(*item)) for item in zip(output, input_space, g.shape[lead:], strict=True)
+        ]
         count = np.prod([part.stop - part.start for part in window])
         gradient[(..., *window)] += (g[(..., *output)] / g.dtype.type(count)).reshape(
             *g.shape[:lead], *(1,) * len(output)
@@ -302,9 +307,9 @@ def adaptive_avg_pool_backward_ref(grad: Array, input_space: Ints) -> Array:
 
 @adaptive_avg_pool_backward.lower
 def adaptive_avg_pool_backward_lower(at: At, grad: Operand, input_space: Shape) -> Scalar:
-    lead, out = _adaptive_space(grad.shape, input_space)
+    lead, out = adaptive_space(grad.shape, input_space)
     # The windows that cover a place lie as a window of the places does, with the sizes changed about.
-    axes, windows, conditions = _covered(at[len(lead) :], out, input_space)
+    axes, windows, conditions = covered(at[len(lead) :], out, input_space)
     wide = compute_dtype(grad.dtype)
     share = cast(grad[(*at[: len(lead)], *windows)], wide) / _elements(windows, input_space, out, wide)
     return cast(reduce("sum", axes, guarded(conditions, share, zero(wide)), BLOCKED), grad.dtype)
@@ -331,11 +336,11 @@ def _adaptive(dims: int) -> Operator:
 
     @op.decompose
     def adaptive_decompose(input: Value, output_size: tuple[Size | None, ...]) -> Value:
-        return adaptive_avg_pool(input, _output_size(input.shape, output_size, dims, name))
+        return adaptive_avg_pool(input, output_size_of(input.shape, output_size, dims, name))
 
     @op.ref
     def adaptive_ref(input: Array, output_size: tuple[Size | None, ...]) -> Array:
-        sizes: Any = _output_size(input.shape, output_size, dims, name)
+        sizes: Any = output_size_of(input.shape, output_size, dims, name)
         return adaptive_avg_pool_ref(input, sizes)
 
     @op.samples
@@ -346,7 +351,8 @@ def _adaptive(dims: int) -> Operator:
     return op
 
 
-def _output_size(shape: Shape, output_size: tuple[Size | None, ...], dims: int, op: str) -> Shape:
+def output_size_of(shape: Shape, output_size: tuple[Size | None, ...], dims: int, op: str) -> Shape:
+    """Return the sizes asked for, one for each of the last dims; None keeps a size."""
     require(len(shape) > dims, "S002", f"{op}: a tensor of at least {dims + 1} dims is expected", input=shape)
     wanted = per_dim(output_size, dims, "output_size", op)
     return tuple([own if size is None else size for own, size in zip(shape[len(shape) - dims :], wanted, strict=True)])

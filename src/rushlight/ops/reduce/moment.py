@@ -9,6 +9,7 @@ import numpy as np
 from rushlight.ir.dtype import DType, float64
 from rushlight.ir.type import TensorType
 from rushlight.ir.value import Value
+from rushlight.ops.create import zeros_of
 from rushlight.ops.dims import Array, Dims, compute_array, convert, normal, require_floating, widened, wrap_dims
 from rushlight.ops.pointwise.arithmetic import sign
 from rushlight.ops.pointwise.comparison import eq, ne
@@ -166,11 +167,11 @@ def vector_norm_ref(input: Array, ord: float, dim: Dims, keepdim: bool, dtype: D
 
 
 @vector_norm.vjp
-def vector_norm_vjp(g: Value, out: Value, input: Value, ord: float, dim: Dims, keepdim: bool) -> Value | None:
+def vector_norm_vjp(g: Value, out: Value, input: Value, ord: float, dim: Dims, keepdim: bool) -> Value:
     g = convert(restored(g, input.shape, dim, keepdim, "norm"), input.dtype)
     total = convert(restored(out, input.shape, dim, keepdim, "norm"), input.dtype)
     if ord == 0:
-        return None
+        return zeros_of(g, input.shape)
     if ord == 1:
         return g * sign(input)
     if abs(ord) == float("inf"):

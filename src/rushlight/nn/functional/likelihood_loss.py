@@ -1,0 +1,114 @@
+"""Losses that are negative logarithms of likelihoods."""
+
+from __future__ import annotations
+
+import math
+
+from rushlight.eager import functions as ops
+from rushlight.eager.boundary import checked
+from rushlight.eager.dispatch import STATE
+from rushlight.eager.symbols import holds
+from rushlight.eager.tensor import Tensor
+from rushlight.nn.functional.loss import cross_entropy, reduced, reduction_of
+from rushlight.support.errors import require
+
+
+@checked
+def poisson_nll_loss(
+    input: Tensor,
+    target: Tensor,
+    log_input: bool = True,
+    full: bool = False,
+    size_average: bool | None = None,
+    eps: float = 1e-8,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """Return `rate - target * log(rate)`, reduced; the input is the rate or its logarithm.
+
+    `full` adds Stirling's approximation of `log(target!)`.
+    """
+    losses = ops.exp(input) - target * input if log_input else input - target * ops.log(input + eps)
+    if full:
+        several = target > 1
+        count = ops.where(several, target, 1)
+        stirling = count * ops.log(count) - count + 0.5 * ops.log(2 * math.pi * count)
+        losses = losses + ops.where(several, stirling, 0.0)
+    return reduced(losses, reduction_of(size_average, reduce, reduction), "poisson_nll_loss")
+
+
+def _variance(input: Tensor, var: Tensor | float) -> Tensor:
+    """The variance as a tensor that broadcasts against the input: of its shape, or one for each row."""
+    if not isinstance(var, Tensor):
+        require(var >= 0, "A002", "gaussian_nll_loss: var has negative entries", var=var)
+        return ops.full_like(input, var)
+    # A program that is traced does not read values.
+    valid = STATE.tracer is not None or not bool((var < 0).any())
+    require(valid, "A002", "gaussian_nll_loss: var has negative entries")
+    if tuple(var.shape) == tuple(input.shape):
+        return var
+    if tuple(var.shape) == tuple(input.shape[:-1]):
+        return var.unsqueeze(-1)
+    pairs = list(zip(input.shape, var.shape, strict=False))
+    fits = input.ndim == var.ndim and sum([other for own, other in pairs if own != other]) == 1
+    require(fits, "S014", "gaussian_nll_loss: var is of incorrect size", input=input, var=var)
+    return var
+
+
+@checked
+def gaussian_nll_loss(
+    input: Tensor,
+    target: Tensor,
+    var: Tensor | float,
+    full: bool = False,
+    eps: float = 1e-6,
+    reduction: str = "mean",
+) -> Tensor:
+    """Return `(log(var) + (input - target)² / var) / 2`, reduced; `full` adds the constant of the density.
+
+    Variances count as at least `eps`, which has no effect on their gradient.
+    """
+    given = _variance(input, var)
+    raised = ops.clamp_min(given.detach(), eps)
+    spread = raised + (given - given.detach())
+    losses = 0.5 * (ops.log(spread) + (input - target) ** 2 / spread)
+    losses = losses + 0.5 * math.log(2 * math.pi) if full else losses
+    return reduced(losses, reduction, "gaussian_nll_loss")
+
+
+@checked
+def linear_cross_entropy(
+    input: Tensor,
+    linear_weight: Tensor,
+    target: Tensor,
+    *,
+    linear_bias: Tensor | None = None,
+    weight: Tensor | None = None,
+    reduction: str = "mean",
+    ignore_index: int | None = None,
+    label_smoothing: float = 0.0,
+    options: object = None,
+) -> Tensor:
+    """Return `cross_entropy` of `linear` of the input; weights may have dims between classes and features."""
+    require(options is None, "A006", "linear_cross_entropy: options are not supported", options=options)
+    require(input.ndim in (1, 2), "S002", "linear_cross_entropy: the input has 1 or 2 dims", input=input)
+    require(
+        linear_weight.ndim >= 2, "S002", "linear_cross_entropy: the weight has 2 dims or more", weight=linear_weight
+    )
+    classes, *extra, features = linear_weight.shape
+    alike = holds(features == input.shape[-1], "linear_cross_entropy: the weight fits the input")
+    require(alike, "S003", "linear_cross_entropy: the weight does not fit", input=input, weight=linear_weight)
+    fits = linear_bias is None or tuple(linear_bias.shape) == (classes, *extra)
+    require(fits, "S014", "linear_cross_entropy: the bias does not fit the weight", bias=linear_bias)
+    batched = not extra or input.ndim == 2
+    require(batched, "S002", "linear_cross_entropy: a loss of several dims needs a batch", input=input)
+    rows = math.prod(extra, start=classes)
+    bias = linear_bias if linear_bias is None else linear_bias.reshape(rows)
+    logits = ops.linear(input, linear_weight.reshape(rows, features), bias)
+    logits = logits.reshape(*input.shape[:-1], classes, *extra)
+    classed = ignore_index is None or tuple(target.shape) != tuple(logits.shape)
+    require(classed, "A004", "linear_cross_entropy: ignore_index is for classes", ignore_index=ignore_index)
+    ignored = -100 if ignore_index is None else ignore_index
+    return cross_entropy(
+        logits, target, weight, ignore_index=ignored, reduction=reduction, label_smoothing=label_smoothing
+    )

@@ -1,0 +1,1 @@
+"""Layers that rearrange, pad and compare, most of them without parameters."""
