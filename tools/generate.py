@@ -5,6 +5,7 @@ A generator is a module with `outputs() -> dict[str, str]`, the text of each fil
 
 import importlib
 import importlib.util
+import subprocess
 import sys
 from pathlib import Path
 from typing import cast
@@ -18,9 +19,14 @@ def outputs() -> dict[str, str]:
     """Return the text of every generated file by its path in the repository."""
     texts: dict[str, str] = {}
     for name in GENERATORS:
-        if importlib.util.find_spec(name) is not None:
-            texts |= cast(dict[str, str], importlib.import_module(name).outputs())
+        texts |= outputs_of(name)
     return texts
+
+
+def outputs_of(name: str) -> dict[str, str]:
+    """Return the texts of one generator; none if it is not there."""
+    found = importlib.util.find_spec(name) is not None
+    return cast(dict[str, str], importlib.import_module(name).outputs()) if found else {}
 
 
 def stale() -> list[str]:
@@ -33,17 +39,26 @@ def is_fresh(path: Path, text: str) -> bool:
     return path.exists() and path.read_text(encoding="utf-8") == text
 
 
-def main(arguments: list[str]) -> int:
-    """Write the files that are stale; with `--check`, only name them and return 1 if there are any."""
-    texts = outputs()
+def written(texts: dict[str, str]) -> list[str]:
+    """Write the files that are stale, and return their paths."""
     paths = [path for path, text in texts.items() if not is_fresh(ROOT / path, text)]
-    if "--check" in arguments:
-        print(*(f"{path} is stale: run `make generate`" for path in paths), f"{len(texts)} generated files", sep="\n")
-        return 1 if paths else 0
     for path in paths:
         (ROOT / path).parent.mkdir(parents=True, exist_ok=True)
         (ROOT / path).write_text(texts[path], encoding="utf-8")
-        print(f"wrote {path}")
+        print(f"wrote {path}", flush=True)
+    return paths
+
+
+def main(arguments: list[str]) -> int:
+    """Write the files that are stale; with `--check`, only name them and return 1 if there are any."""
+    if "--check" in arguments:
+        paths = stale()
+        print(*(f"{path} is stale: run `make generate`" for path in paths), sep="\n")
+        return 1 if paths else 0
+    for name in GENERATORS:
+        if any(path.endswith(".py") for path in written(outputs_of(name))):
+            # Later generators import what was written, which this process has in its old form.
+            return subprocess.run([sys.executable, "-m", "tools.generate"], check=False).returncode
     return 0
 
 

@@ -112,11 +112,21 @@ CALLS = (
     lambda world: infer("zeros", size=(world.size(None),), dtype=float32, device=None),
     lambda world: infer("linspace", WEAK, WEAK, steps=world.size(None), dtype=float32, device=None),
     lambda world: infer("arange", start=0, end=world.size(), step=world.size(), dtype=int64, device=None),
+    lambda world: infer("slice", world.node(1).type, dim=0, start=0, end=None, step=world.size(None)),
     lambda world: infer("unfold", world.node(1).type, dimension=0, size=1, step=world.size()),
     lambda world: infer(
         "split", world.node(1).type, split_size_or_sections=(world.size(None), world.size(None)), dim=0
     ),
     bags_between_offsets,
+    lambda world: infer("adaptive_max_pool", world.node(3).type, output_size=(2,)),
+    lambda world: infer("fold_windows", world.node(2).type, output_size=(4,), stride=(1,), padding=(0,), dilation=(1,)),
+    lambda world: infer(
+        "grid_sample",
+        *(world.node(4).type, world.node(4).type),
+        mode="bilinear",
+        padding_mode="zeros",
+        align_corners=False,
+    ),
     lambda world: infer("view", scattered(world), size=(-1,)),
     lambda world: shows_twice(scattered(world)),
     lambda world: shows_twice(TensorType((world.size(), 4), float32, strides=(1, 0))),

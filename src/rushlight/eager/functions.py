@@ -69,6 +69,7 @@ _avg_pool3d = OPERATORS["avg_pool3d"]
 _baddbmm = OPERATORS["baddbmm"]
 _batch_norm = OPERATORS["batch_norm"]
 _bernoulli = OPERATORS["bernoulli"]
+_bilinear = OPERATORS["bilinear"]
 _binary_cross_entropy = OPERATORS["binary_cross_entropy"]
 _binary_cross_entropy_with_logits = OPERATORS["binary_cross_entropy_with_logits"]
 _bitwise_and = OPERATORS["bitwise_and"]
@@ -88,9 +89,11 @@ _broadcast_to = OPERATORS["broadcast_to"]
 _bucketize = OPERATORS["bucketize"]
 _cat = OPERATORS["cat"]
 _causal_softmax = OPERATORS["causal_softmax"]
+_cdist = OPERATORS["cdist"]
 _ceil = OPERATORS["ceil"]
 _ceil_out = out_form(OPERATORS["ceil"])
 _celu = OPERATORS["celu"]
+_channel_shuffle = OPERATORS["channel_shuffle"]
 _chunk = OPERATORS["chunk"]
 _clamp = OPERATORS["clamp"]
 _clamp_out = out_form(OPERATORS["clamp"])
@@ -116,6 +119,7 @@ _cos = OPERATORS["cos"]
 _cos_out = out_form(OPERATORS["cos"])
 _cosh = OPERATORS["cosh"]
 _cosh_out = out_form(OPERATORS["cosh"])
+_cosine_similarity = OPERATORS["cosine_similarity"]
 _count_nonzero = OPERATORS["count_nonzero"]
 _cross_entropy = OPERATORS["cross_entropy"]
 _cumprod = OPERATORS["cumprod"]
@@ -294,7 +298,11 @@ _ones = OPERATORS["ones"]
 _ones_like = OPERATORS["ones_like"]
 _outer = OPERATORS["outer"]
 _pad = OPERATORS["pad"]
+_pairwise_distance = OPERATORS["pairwise_distance"]
+_pdist = OPERATORS["pdist"]
 _permute = OPERATORS["permute"]
+_pixel_shuffle = OPERATORS["pixel_shuffle"]
+_pixel_unshuffle = OPERATORS["pixel_unshuffle"]
 _pow = OPERATORS["pow"]
 _pow_out = out_form(OPERATORS["pow"])
 _prelu = OPERATORS["prelu"]
@@ -750,6 +758,15 @@ def bernoulli(input: Any, *, seed: Any = None, ordinal: Any = None) -> Any:
     return call_function(_bernoulli, (required_operand(input), optional_operand(seed), optional_operand(ordinal)), {})
 
 
+def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Any:
+    """x1' W_k x2 + b_k for each matrix of weight (out, in1, in2), of vectors along the last dims."""
+    return call_function(
+        _bilinear,
+        (required_operand(input1), required_operand(input2), required_operand(weight), optional_operand(bias)),
+        {},
+    )
+
+
 def binary_cross_entropy(input: Any, target: Any, weight: Any = None, reduction: Any = "mean") -> Any:
     """-(target log input + (1 - target) log(1 - input)), with logarithms of at least -100, as in PyTorch."""
     return call_function(
@@ -844,6 +861,16 @@ def causal_softmax(input: Any) -> Any:
     return call_function(_causal_softmax, (required_operand(input),), {})
 
 
+def cdist(x1: Any, x2: Any, p: Any = 2.0, compute_mode: Any = "use_mm_for_euclid_dist_if_necessary") -> Any:
+    """The p-norm distance of each row of x1 (*, m, d) to each row of x2 (*, n, d): (*, m, n).
+
+    Differences are computed as they are in every mode, so that near rows keep their digits.
+    """
+    return call_function(
+        _cdist, (required_operand(x1), required_operand(x2)), {"p": number(p), "compute_mode": compute_mode}
+    )
+
+
 def ceil(input: Any, *, out: Any = None) -> Any:
     """The least integer not below."""
     if out is not None:
@@ -854,6 +881,11 @@ def ceil(input: Any, *, out: Any = None) -> Any:
 def celu(input: Any, alpha: Any = 1.0) -> Any:
     """elu with input / alpha in the exponential."""
     return call_function(_celu, (required_operand(input),), {"alpha": number(alpha)})
+
+
+def channel_shuffle(input: Any, groups: Any) -> Any:
+    """The channels of dim 1 dealt out: the first of each group, then the second of each, and so on."""
+    return call_function(_channel_shuffle, (required_operand(input),), {"groups": fixed_integer(groups)})
 
 
 def chunk(input: Any, chunks: Any, dim: Any = 0) -> Any:
@@ -1062,6 +1094,15 @@ def cosh(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         return dispatch(_cosh_out, (required_operand(input), out), {})
     return call_function(_cosh, (required_operand(input),), {})
+
+
+def cosine_similarity(x1: Any, x2: Any, dim: Any = 1, eps: Any = 1e-08) -> Any:
+    """The cosine of the angle between vectors along a dim; lengths count as at least eps."""
+    return call_function(
+        _cosine_similarity,
+        (required_operand(x1), required_operand(x2)),
+        {"dim": fixed_integer(dim), "eps": number(eps)},
+    )
 
 
 def count_nonzero(input: Any, dim: Any = None) -> Any:
@@ -2197,9 +2238,35 @@ def pad(input: Any, pad: Any, mode: Any = "constant", value: Any = None) -> Any:
     return call_function(_pad, (required_operand(input),), {"pad": integers(pad), "mode": mode, "value": number(value)})
 
 
+def pairwise_distance(x1: Any, x2: Any, p: Any = 2.0, eps: Any = 1e-06, keepdim: Any = False) -> Any:
+    """The p-norm of x1 - x2 + eps along the last dim."""
+    return call_function(
+        _pairwise_distance,
+        (required_operand(x1), required_operand(x2)),
+        {"p": number(p), "eps": number(eps), "keepdim": keepdim if keepdim.__class__ is bool else flag(keepdim)},
+    )
+
+
+def pdist(input: Any, p: Any = 2.0) -> Any:
+    """The p-norm distances of all pairs of rows of a matrix, each pair once, row after row."""
+    return call_function(_pdist, (required_operand(input),), {"p": number(p)})
+
+
 def permute(input: Any, dims: Any) -> Any:
     """Dims in another order."""
     return call_function(_permute, (required_operand(input),), {"dims": fixed_integers(dims)})
+
+
+def pixel_shuffle(input: Any, upscale_factor: Any) -> Any:
+    """Groups of channels as blocks of pixels: (*, c r², h, w) becomes (*, c, h r, w r)."""
+    return call_function(_pixel_shuffle, (required_operand(input),), {"upscale_factor": fixed_integer(upscale_factor)})
+
+
+def pixel_unshuffle(input: Any, downscale_factor: Any) -> Any:
+    """Blocks of pixels as groups of channels: (*, c, h r, w r) becomes (*, c r², h, w)."""
+    return call_function(
+        _pixel_unshuffle, (required_operand(input),), {"downscale_factor": fixed_integer(downscale_factor)}
+    )
 
 
 def pow(input: Any, other: Any, *, out: Any = None) -> Any:
@@ -2836,6 +2903,7 @@ __all__ = [
     "baddbmm",
     "batch_norm",
     "bernoulli",
+    "bilinear",
     "binary_cross_entropy",
     "binary_cross_entropy_with_logits",
     "bitwise_and",
@@ -2849,8 +2917,10 @@ __all__ = [
     "bucketize",
     "cat",
     "causal_softmax",
+    "cdist",
     "ceil",
     "celu",
+    "channel_shuffle",
     "chunk",
     "clamp",
     "clamp_max",
@@ -2870,6 +2940,7 @@ __all__ = [
     "copysign",
     "cos",
     "cosh",
+    "cosine_similarity",
     "count_nonzero",
     "cross_entropy",
     "cumprod",
@@ -3005,7 +3076,11 @@ __all__ = [
     "ones_like",
     "outer",
     "pad",
+    "pairwise_distance",
+    "pdist",
     "permute",
+    "pixel_shuffle",
+    "pixel_unshuffle",
     "pow",
     "prelu",
     "prod",

@@ -107,7 +107,7 @@ def cubic_far(x: Any) -> Any:
 
 
 def require_sizes(op: str, input: Value, size: Shape, scales: Scales) -> list[tuple[int, Size, float | None]]:
-    """Return (dim, its new size, how many times as large that is) for the dims to change, the last one first."""
+    """Return (dim, its new size, how many times as large) for each dim, the last one first."""
     require(len(size) <= input.ndim, "S002", f"{op}: more sizes than dims", input=input.shape, size=size)
     for one in size:
         require(required(gt(one, 0)), "A002", f"{op}: sizes must be greater than 0", size=size)

@@ -87,7 +87,7 @@ def _alpha(input: Tensor, shape: tuple[int, ...], p: float, training: bool, inpl
 
 @checked
 def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
-    """Return elements, or by chance selu's limit for them, so that mean and variance stay; for networks of selu."""
+    """Return elements, or by chance selu's limit for them, so that mean and variance stay."""
     return _alpha(input, tuple(input.shape), p, training, inplace)
 
 

@@ -18,7 +18,7 @@ def grid_sample(
     padding_mode: str = "zeros",
     align_corners: bool | None = None,
 ) -> Tensor:
-    """Return the elements of images at the places of a grid (n, *out, dims), each in [-1, 1] from edge to edge."""
+    """Return images at the places of a grid (n, *out, dims), each in [-1, 1] from edge to edge."""
     return OPERATORS["grid_sample"](input, grid, mode, padding_mode, bool(align_corners))
 
 

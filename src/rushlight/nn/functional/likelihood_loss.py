@@ -64,9 +64,9 @@ def gaussian_nll_loss(
     eps: float = 1e-6,
     reduction: str = "mean",
 ) -> Tensor:
-    """Return `(log(var) + (input - target)² / var) / 2`, reduced; `full` adds the constant of the density.
+    """Return `(log(var) + (input - target)² / var) / 2`, reduced.
 
-    Variances count as at least `eps`, which has no effect on their gradient.
+    `full` adds the constant of the density. Variances count as at least `eps`, which has no effect on their gradient.
     """
     given = _variance(input, var)
     raised = ops.clamp_min(given.detach(), eps)
@@ -89,7 +89,7 @@ def linear_cross_entropy(
     label_smoothing: float = 0.0,
     options: object = None,
 ) -> Tensor:
-    """Return `cross_entropy` of `linear` of the input; weights may have dims between classes and features."""
+    """Return `cross_entropy` of `linear`; the weight may have dims between classes and features."""
     require(options is None, "A006", "linear_cross_entropy: options are not supported", options=options)
     require(input.ndim in (1, 2), "S002", "linear_cross_entropy: the input has 1 or 2 dims", input=input)
     require(

@@ -87,7 +87,7 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
 
 
 def _mean_squares(input: Tensor, before: int, after: int) -> Tensor:
-    """The mean square of channels from `before` an element to `after` it; those that are not there count as 0."""
+    """The mean square of channels from `before` an element to `after` it, 0 where there is none."""
     squares = (input * input).flatten(2).unsqueeze(1)
     padded = ops.pad(squares, (0, 0, before, after))
     return ops.avg_pool2d(padded, (before + 1 + after, 1), 1).reshape(input.shape)

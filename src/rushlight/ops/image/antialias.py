@@ -61,7 +61,7 @@ def _step(world: Value, before: Size, after: Size, scale: float | None, align_co
 
 
 def _kernel_at(distance: Any, kernel: str) -> Any:
-    """The kernel at distances that are not negative, as a polynomial on each piece; the pieces, nearest first."""
+    """The pieces of the kernel, nearest first: polynomials of distances that are not negative."""
     if kernel == "linear":
         return (1.0 - distance,)
     near = ((SLOPE + 2.0) * distance - (SLOPE + 3.0)) * distance * distance + 1.0

@@ -30,7 +30,7 @@ from rushlight.ops.view.part import select
 from rushlight.ops.view.reorder import expand, unsqueeze
 from rushlight.ops.view.reshape import reshape
 from rushlight.support.errors import require
-from rushlight.sym import Size, product
+from rushlight.sym import Size, gt, product, required
 
 MODES = ("bilinear", "nearest", "bicubic")
 PADDINGS = ("zeros", "border", "reflection")
@@ -129,7 +129,7 @@ def _require_images(input: Value, grid: Value, mode: str, padding_mode: str) -> 
     require(fits, "S009", "grid_sample: the grid does not fit the input", input=input.shape, grid=grid.shape)
     same = grid.dtype is input.dtype
     require(same, "D002", "grid_sample: input and grid differ in dtype", input=input.dtype, grid=grid.dtype)
-    filled = all(not isinstance(size, int) or size > 0 for size in input.shape[2:])
+    filled = all(required(gt(size, 0)) for size in input.shape[2:])
     require(filled, "S010", "grid_sample: an image without pixels", input=input.shape)
     require(mode in MODES, "A002", f"grid_sample: mode is one of {', '.join(MODES)}", mode=mode)
     require(mode != "bicubic" or dims == 2, "S002", "grid_sample: bicubic is for 4 dims", input=input.shape)

@@ -16,6 +16,7 @@ from rushlight.ops.conv.convolution import Ints, check_windows, kernel_axes, out
 from rushlight.ops.dims import Array, At, Shape, compute_array, guarded, normal, same_size, zero
 from rushlight.ops.record import Fact, Sample, define
 from rushlight.support.errors import require
+from rushlight.sym import gt, required
 
 unfold_windows = define(
     "unfold_windows(Tensor input, int[] kernel_size, int[] stride, int[] padding, int[] dilation) -> Tensor",
@@ -32,7 +33,7 @@ fold_windows = define(
 
 
 def _require_kernel(op: str, kernel: Shape) -> None:
-    fits = all(not isinstance(size, int) or size > 0 for size in kernel)
+    fits = all(required(gt(size, 0)) for size in kernel)
     require(fits, "A002", f"{op}: the kernel must be positive", kernel_size=kernel)
 
 

@@ -1,4 +1,4 @@
-"""Largest elements of windows that cover the last dims in as many steps as asked for, and elements put back."""
+"""Largest elements of windows that cover the last dims, and elements put back."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from rushlight.ops.pool.window import lowest
 from rushlight.ops.record import Fact, Sample, define
 from rushlight.ops.view.reshape import reshape
 from rushlight.support.errors import require
-from rushlight.sym import Size, product
+from rushlight.sym import Size, gt, product, required
 
 adaptive_max_pool = define(
     "adaptive_max_pool(Tensor input, Size[] output_size) -> Tensor",
@@ -48,7 +48,7 @@ max_unpool = define(
 def adaptive_max_pool_meta(input: TensorType, output_size: Shape) -> TensorType:
     require_floating(input, "adaptive_max_pool")
     lead, space = adaptive_space(input.shape, output_size)
-    filled = all(not isinstance(size, int) or size > 0 for size in space)
+    filled = all(required(gt(size, 0)) for size in space)
     require(filled, "S010", "adaptive_max_pool: windows without elements", input=input, output_size=output_size)
     return TensorType((*lead, *output_size), input.dtype, input.device)
 
