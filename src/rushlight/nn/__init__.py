@@ -20,7 +20,14 @@ from rushlight.nn.activation import (
     Softplus,
     Tanh,
 )
-from rushlight.nn.attention import MultiheadAttention
+from rushlight.nn.attention.multihead import MultiheadAttention
+from rushlight.nn.attention.transformer import (
+    Transformer,
+    TransformerDecoder,
+    TransformerDecoderLayer,
+    TransformerEncoder,
+    TransformerEncoderLayer,
+)
 from rushlight.nn.containers import ModuleDict, ModuleList, ParameterDict, ParameterList, Sequential
 from rushlight.nn.conv import Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from rushlight.nn.embedding import Embedding, EmbeddingBag
@@ -255,6 +262,11 @@ __all__ = [
     "Tanh",
     "Tanhshrink",
     "Threshold",
+    "Transformer",
+    "TransformerDecoder",
+    "TransformerDecoderLayer",
+    "TransformerEncoder",
+    "TransformerEncoderLayer",
     "TripletMarginLoss",
     "TripletMarginWithDistanceLoss",
     "Unflatten",

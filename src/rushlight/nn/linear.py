@@ -53,6 +53,10 @@ class Linear(Module):
         return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
 
 
+class NonDynamicallyQuantizableLinear(Linear):
+    """A Linear under the name that the output of PyTorch's attention has."""
+
+
 def init_like_linear(weight: Tensor, bias: Tensor | None) -> None:
     """Draw a weight and a bias as PyTorch does for linear and convolution layers."""
     init.kaiming_uniform_(weight, a=math.sqrt(5))

@@ -127,6 +127,7 @@ from rushlight.nn.functional.margin_loss import (
     triplet_margin_loss,
     triplet_margin_with_distance_loss,
 )
+from rushlight.nn.functional.multi_head import multi_head_attention_forward
 from rushlight.nn.functional.norm_pooling import (
     lp_pool1d,
     lp_pool2d,
@@ -240,6 +241,7 @@ __all__ = [
     "max_unpool3d",
     "mish",
     "mse_loss",
+    "multi_head_attention_forward",
     "multi_margin_loss",
     "multilabel_margin_loss",
     "multilabel_soft_margin_loss",
