@@ -40,6 +40,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "rushlight.ir.dtype": ("ml_dtypes",),
     "rushlight.runtime.llvm": ("llvmlite.binding",),
     "rushlight.autodiff.cut": ("networkx",),
+    "rushlight.ops.record": ("a computed name",),  # the modules of deferred operators
     "rushlight.ops.contract.einsum": ("opt_einsum",),
     "rushlight.bench.worker": (
         "rushlight",

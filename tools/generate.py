@@ -12,7 +12,13 @@ from typing import cast
 
 ROOT = Path(__file__).resolve().parent.parent
 
-GENERATORS = ("tools.pages", "tools.generate_ops", "tools.generate_public", "tools.generate_coverage")
+GENERATORS = (
+    "tools.generate_deferred",
+    "tools.pages",
+    "tools.generate_ops",
+    "tools.generate_public",
+    "tools.generate_coverage",
+)
 
 
 def outputs() -> dict[str, str]:

@@ -1,53 +1,11 @@
-"""Every operator with every rule, and nothing else."""
+"""Every operator with every rule, and nothing else.
 
-from rushlight.ops import (
-    contract,
-    control,
-    conv,
-    create,
-    distance,
-    embedding_bag,
-    image,
-    index,
-    join,
-    linalg,
-    loss,
-    norm,
-    pointwise,
-    pool,
-    random,
-    reduce,
-    resize,
-    split,
-    triangle,
-    view,
-)
-from rushlight.ops.record import OPERATORS, Fact, Operator, Sample, define
+Modules that nothing imports at the start are loaded when a rule of one of their operators is first asked for.
+"""
 
-__all__ = [
-    "OPERATORS",
-    "Fact",
-    "Operator",
-    "Sample",
-    "contract",
-    "control",
-    "conv",
-    "create",
-    "define",
-    "distance",
-    "embedding_bag",
-    "image",
-    "index",
-    "join",
-    "linalg",
-    "loss",
-    "norm",
-    "pointwise",
-    "pool",
-    "random",
-    "reduce",
-    "resize",
-    "split",
-    "triangle",
-    "view",
-]
+from rushlight.ops.deferred import FAMILIES
+from rushlight.ops.record import OPERATORS, Fact, Operator, Sample, defer, define
+
+__all__ = ["OPERATORS", "Fact", "Operator", "Sample", "define"]
+
+defer(FAMILIES)

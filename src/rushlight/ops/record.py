@@ -11,15 +11,17 @@ they never test its name. Rules are called with keywords named as in the schema.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Flag, auto
-from typing import Any, TypeAlias, TypeVar, overload
+from importlib import import_module
+from typing import Any, NamedTuple, TypeAlias, TypeVar, overload
 
 from rushlight.ir.dtype import Kind
 from rushlight.ir.graph import GraphBuilder, Node
 from rushlight.ir.type import Layout, TensorType, dense_order, row_major
 from rushlight.ir.value import SYNTAX, Value
-from rushlight.ops.schema import REQUIRED, Parameter, Schema, parse_schema, signature_of
+from rushlight.ops.schema import Parameter, Schema, Signature, name_of, parse_schema, signature_of
 from rushlight.support.errors import fail
 from rushlight.term import Op
 
@@ -63,6 +65,35 @@ class Fact(Flag):
     CONTROL = auto()  # its attributes hold graphs, and it says which of them run and how often: for programs alone
 
 
+# What a rule is where a record has none, by the slot that holds it.
+_NO_RULES: Mapping[str, Any] = {
+    "decompose_rule": None,
+    "inverse_rule": None,
+    "kernels": {},
+    "lower_rule": None,
+    "meta_rule": None,
+    "ref_rule": None,
+    "samples_rule": None,
+    "shares_rule": None,
+    "view_rule": None,
+    "vjp_needs": (),
+    "vjp_rule": None,
+    "vjp_types": (),
+}
+
+
+class Declaration(NamedTuple):
+    """What is said of an operator before its rules; see `define`."""
+
+    schema: str
+    doc: str
+    facts: Fact
+    dtypes: str
+    autocast: str | None
+    variants: str
+    syntax: str | None = None
+
+
 class Operator(Op):
     """An operator: schema, doc, facts and rules. Calling it dispatches on its arguments."""
 
@@ -79,6 +110,7 @@ class Operator(Op):
         "kernels",
         "lower_rule",
         "meta_rule",
+        "module",
         "ref_rule",
         "samples_rule",
         "shares_rule",
@@ -90,29 +122,49 @@ class Operator(Op):
         "vjp_types",
     )
 
-    def __init__(self, schema: str, doc: str, facts: Fact, dtypes: str, autocast: str | None, variants: str) -> None:
-        self.signature = signature_of(schema)
-        super().__init__(self.signature.name)
-        self._schema: Schema | str = schema  # parsed when it is first asked for: most operators of a program never are
-        self.doc = doc
-        self.facts = facts
-        self.dtypes = dtypes
-        self.autocast = autocast
-        self.variants = frozenset(variants.split())
-        self.kernels: dict[str, Callable[..., Any]] = {}
-        self.meta_rule: Callable[..., Any] | None = None
-        self.ref_rule: Callable[..., Any] | None = None
-        self.lower_rule: Callable[..., Any] | None = None
-        self.decompose_rule: Callable[..., Any] | None = None
-        self.view_rule: Callable[..., Layout] | None = None
-        self.shares_rule: Callable[..., Layout | None] | None = None
-        self.inverse_rule: Callable[..., Any] | None = None
-        self.vjp_rule: Callable[..., Any] | None = None
-        self.vjp_needs: tuple[str, ...] = ()
-        self.vjp_types: tuple[str, ...] = ()
-        self.samples_rule: Callable[..., Iterator[Any]] | None = None
+    signature: Signature
+    kernels: dict[str, Callable[..., Any]]
+    meta_rule: Callable[..., Any] | None
+    ref_rule: Callable[..., Any] | None
+    lower_rule: Callable[..., Any] | None
+    decompose_rule: Callable[..., Any] | None
+    view_rule: Callable[..., Layout] | None
+    shares_rule: Callable[..., Layout | None] | None
+    inverse_rule: Callable[..., Any] | None
+    vjp_rule: Callable[..., Any] | None
+    vjp_needs: tuple[str, ...]
+    vjp_types: tuple[str, ...]
+    samples_rule: Callable[..., Iterator[Any]] | None
+
+    def __init__(self, declaration: Declaration, module: str) -> None:
+        super().__init__(name_of(declaration.schema))
+        self.module = module
+        self.declare(declaration)
+
+    def declare(self, declaration: Declaration) -> None:
+        """Set what is said of the operator before its rules."""
+        # The schema is parsed when it is first asked for: most operators of a program never are.
+        self._schema: Schema | str = declaration.schema
+        self.doc = declaration.doc
+        self.facts = declaration.facts
+        self.dtypes = declaration.dtypes
+        self.autocast = declaration.autocast
+        self.variants = frozenset(declaration.variants.split())
         self._operands: tuple[Parameter, ...] | None = None
         self._births: tuple[str, ...] | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        """A rule that is not attached: the record's module is loaded, if it was not yet, and is asked again."""
+        if name not in _NO_RULES:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        if self.module in _deferred_modules:
+            import_module(self.module)  # waits for the thread that loads it
+        for rule, nothing in _NO_RULES.items():
+            try:
+                object.__getattribute__(self, rule)
+            except AttributeError:
+                setattr(self, rule, nothing)
+        return object.__getattribute__(self, name)
 
     @property
     def schema(self) -> Schema:
@@ -217,31 +269,7 @@ class Operator(Op):
 
     def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Positional and keyword arguments as (operands, attributes), defaults filled in."""
-        values: dict[str, Any] = {}
-        parameters = self.schema.parameters
-        if len(args) > len(parameters):
-            fail("A001", f"{self.name} takes {len(parameters)} arguments, {len(args)} given", hint=self.schema.text)
-        for parameter, value in zip(parameters, args, strict=False):
-            if parameter.keyword_only:
-                fail("A001", f"{self.name}: {parameter.name} must be given by name", hint=self.schema.text)
-            values[parameter.name] = value
-        for name, value in kwargs.items():
-            if name in values:
-                fail("A001", f"{self.name}: {name} is given twice", hint=self.schema.text)
-            values[name] = value
-        operands: list[Any] = []
-        attrs: dict[str, Any] = {}
-        for parameter in parameters:
-            value = values.pop(parameter.name, parameter.default)
-            if value is REQUIRED:
-                fail("A001", f"{self.name}: {parameter.name} is missing", hint=self.schema.text)
-            if parameter.is_operand:
-                operands.append(tuple(value) if isinstance(value, list) else value)
-            else:
-                attrs[parameter.name] = _as_attribute(parameter.type, value)
-        if values:
-            fail("A001", f"{self.name} has no parameter {next(iter(values))}", hint=self.schema.text)
-        return tuple(operands), attrs
+        return self.schema.bind(args, kwargs)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Apply the operator in the world of its first tensor argument."""
@@ -337,13 +365,6 @@ def _parameters(builder: GraphBuilder, type_: Any, position: int) -> Any:
     return builder.parameter(f"p{position}", type_)
 
 
-def _as_attribute(type_: str, value: Any) -> Any:
-    # By its elements, since a subclass of list may tell another length.
-    if type_.endswith("[]"):
-        return (*value,) if isinstance(value, (list, tuple)) else (value,)
-    return (*value,) if isinstance(value, list) else value
-
-
 class Sample:
     """Arguments for one call: numpy arrays (or numbers) for operands, plain values for attributes.
 
@@ -362,6 +383,10 @@ class Sample:
 # The registry. `generation` grows with every change, so that caches built from it know they are stale.
 OPERATORS: dict[str, Operator] = {}
 generation = 0
+
+# Operators that are registered by `defer` and not yet defined, and the modules that define such ones.
+_deferred: set[str] = set()
+_deferred_modules: set[str] = set()
 
 
 def _no_world(op: Operator, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
@@ -395,20 +420,64 @@ def define(
     `autocast`: "lower", "float32" or "widest".
     """
     global generation
-    operator = Operator(schema, doc, facts, dtypes, autocast, variants)
-    if operator.name in OPERATORS:
+    declaration = Declaration(schema, doc, facts, dtypes, autocast, variants, syntax)
+    operator = Operator(declaration, _defining_module())
+    known = OPERATORS.get(operator.name)
+    if known is None:
+        _register(operator, declaration)
+        generation += 1
+    elif known.name in _deferred or known.module == operator.module in _deferred_modules:
+        # The second: the module's import was interrupted and begins again.
+        _deferred.discard(known.name)
+        known.module = operator.module
+        known.declare(declaration)
+        operator = known
+        _register(operator, declaration)
+    else:
         fail("X002", f"{operator.name}: the operator is defined twice")
-    OPERATORS[operator.name] = operator
-    generation += 1
-    if syntax is not None:
-        SYNTAX[syntax] = operator
+    operator.signature = signature_of(schema)
+    operator.kernels = {}
     return operator
+
+
+def _register(operator: Operator, declaration: Declaration) -> None:
+    OPERATORS[operator.name] = operator
+    if declaration.syntax is not None:
+        SYNTAX[declaration.syntax] = operator
+
+
+def _defining_module() -> str:
+    """The name of the module whose body defines an operator, be it through helpers; else of the caller."""
+    frame = caller = sys._getframe(2)
+    while frame is not None and frame.f_code.co_name != "<module>":
+        frame = frame.f_back
+    return (frame or caller).f_globals["__name__"]
+
+
+def defer(families: Iterable[tuple[str, tuple[Declaration, ...]]]) -> None:
+    """Registers operators whose modules are loaded when a rule of theirs is first asked for.
+
+    `families` are names of modules, each with what it declares; `tools/generate_deferred.py` writes them.
+    """
+    for module, declarations in families:
+        _deferred_modules.add(module)
+        for declaration in declarations:
+            operator = Operator(declaration, module)
+            if operator.name not in OPERATORS:
+                _register(operator, declaration)
+                _deferred.add(operator.name)
+
+
+def undefined() -> set[str]:
+    """The names of the operators that are registered and whose modules are not loaded."""
+    return set(_deferred)
 
 
 def undefine(name: str) -> None:
     """Removes an operator, for example a user's."""
     global generation
     del OPERATORS[name]
+    _deferred.discard(name)
     generation += 1
 
 

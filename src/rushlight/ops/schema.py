@@ -16,8 +16,10 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from rushlight.support.errors import fail
 from rushlight.support.frozen import frozen
 
 REQUIRED: Any = object()
@@ -69,6 +71,41 @@ class Schema:
     def attributes(self) -> tuple[Parameter, ...]:
         """The other parameters, in order."""
         return tuple([parameter for parameter in self.parameters if not parameter.is_operand])
+
+    def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Positional and keyword arguments as (operands, attributes), defaults filled in."""
+        values: dict[str, Any] = {}
+        parameters = self.parameters
+        if len(args) > len(parameters):
+            fail("A001", f"{self.name} takes {len(parameters)} arguments, {len(args)} given", hint=self.text)
+        for parameter, value in zip(parameters, args, strict=False):
+            if parameter.keyword_only:
+                fail("A001", f"{self.name}: {parameter.name} must be given by name", hint=self.text)
+            values[parameter.name] = value
+        for name, value in kwargs.items():
+            if name in values:
+                fail("A001", f"{self.name}: {name} is given twice", hint=self.text)
+            values[name] = value
+        operands: list[Any] = []
+        attrs: dict[str, Any] = {}
+        for parameter in parameters:
+            value = values.pop(parameter.name, parameter.default)
+            if value is REQUIRED:
+                fail("A001", f"{self.name}: {parameter.name} is missing", hint=self.text)
+            if parameter.is_operand:
+                operands.append(tuple(value) if isinstance(value, list) else value)
+            else:
+                attrs[parameter.name] = _as_attribute(parameter.type, value)
+        if values:
+            fail("A001", f"{self.name} has no parameter {next(iter(values))}", hint=self.text)
+        return tuple(operands), attrs
+
+
+def _as_attribute(type_: str, value: Any) -> Any:
+    # By its elements, since a subclass of list may tell another length.
+    if type_.endswith("[]"):
+        return (*value,) if isinstance(value, (list, tuple)) else (value,)
+    return (*value,) if isinstance(value, list) else value
 
 
 def _alias(text: str) -> tuple[str, str | None, bool]:
@@ -127,6 +164,11 @@ class Signature(NamedTuple):
 
 
 _DEFAULT = re.compile(r"""=\s*(?:\([^()]*\)|\[[^\[\]]*\]|'[^']*'|"[^"]*"|[^,()]*)""")
+
+
+def name_of(text: str) -> str:
+    """The operator's name in a schema."""
+    return text.partition("(")[0].strip()
 
 
 def signature_of(text: str) -> Signature:
