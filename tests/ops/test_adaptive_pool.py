@@ -13,7 +13,7 @@ from tests.harness.tensors import data, same
 import rushlight as rl
 from opcheck import refused
 from rushlight.nn import functional as F
-from rushlight.ops.pool.pool_nd import widest, window
+from rushlight.ops.pool.pool_nd import widest, window_range
 from rushlight.ops.record import OPERATORS
 
 OUTPUTS = [(1, 1), (7, 5), (3, 8), (20, 33), (0, 2)]
@@ -62,7 +62,7 @@ def test_means_and_gradients_are_products_with_shares(size: tuple[int, int], spa
 
 def test_loops_over_windows_are_as_long_as_the_widest() -> None:
     for size, count in itertools.product(range(40), range(1, 40)):
-        ranges = (window(place, size, count) for place in range(count))
+        ranges = (window_range(place, size, count) for place in range(count))
         assert widest(size, count) == max([end - start for start, end in ranges])
 
 

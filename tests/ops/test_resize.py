@@ -79,5 +79,5 @@ def test_mistakes_are_refused():
         F.interpolate(x, (3, 3, 3))
     with refused("S002"):
         F.interpolate(x, 3, mode="trilinear")
-    with refused("A006"):
-        F.interpolate(x, 3, mode="bilinear", antialias=True)
+    with refused("A002"):
+        F.interpolate(x, 3, antialias=True)

@@ -210,6 +210,21 @@ def _overflowing_sum(difference: Difference) -> bool:
     return called and huge and all(bool(np.all(_near(a, b) | ~np.isfinite(a) & ~np.isfinite(b))) for a, b in unlike)
 
 
+def _flushed_products(difference: Difference) -> bool:
+    """Products of bfloat16 with a denormal operand or result, which processors that multiply pairs take for zero."""
+    names = ("mm", "mv", "dot", "matmul", "bmm", "linear", "einsum", "baddbmm", "addmm", "scaled_dot_product_attention")
+    called = _called(difference, *names) or " @ " in difference.program.statements[-1]
+    arrays = [given.array for given in (*difference.program.inputs, *difference.expected.values)]
+    factors = [array.astype(np.float64) for array in arrays if array.dtype == DTYPES["bfloat16"]]
+    return called and any(bool(np.any((factor != 0) & (np.abs(factor) < 2.0**-126))) for factor in factors)
+
+
+def _widened_lengths(difference: Difference) -> bool:
+    """A cosine of float16 whose lengths overflow float16, in which PyTorch rounds them."""
+    half = any(given.dtype == "float16" for given in difference.program.inputs)
+    return _called(difference, "cosine_similarity") and half and _extreme(difference, 255.0)
+
+
 def _near(one: Array, other: Array) -> Array:
     return np.abs(one - other) <= 1e-6 * np.abs(other) + 1e-300
 
@@ -324,6 +339,7 @@ OPERATOR_RULES: tuple[Rule, ...] = (
     Rule("gradient of `as_strided_scatter`", _scattered_gradient),
     Rule("gradient of `bernoulli`, and of what `fill_` overwrites", _without_gradient),
     Rule("convolutions of infinities", _infinite_taps),
+    Rule("cosines of float16", _widened_lengths),
     Rule("dropout of NaN", _dropped_nan),
     Rule("dtypes that are missing", _missing_dtypes),
     Rule("dtypes that PyTorch refuses", _further_dtypes),
@@ -339,6 +355,7 @@ OPERATOR_RULES: tuple[Rule, ...] = (
     Rule("overflow within sums", _overflowing_sum),
     Rule("powers of minus infinity", _infinite_powers),
     Rule("probabilities of `binary_cross_entropy`", _checked_probabilities),
+    Rule("products of bfloat16 denormals", _flushed_products),
     Rule("`real` and `imag`", _copied_parts),
     Rule("random values", _drawn),
     Rule("`ravel`", _ravelled),
@@ -429,6 +446,11 @@ COMPILED_RULES = (
     Rule("writes to overlapping elements", _repeats),
 )
 """What a compiled function may do otherwise than an eager one."""
+
+RECORDED_RULES = tuple(
+    [rule for rule in OPERATOR_RULES if rule.name in ("cosines of float16", "products of bfloat16 denormals")]
+)
+"""What recorded calls may do otherwise: on some processors, or since they were recorded."""
 
 RULES = (*OPERATOR_RULES, *VIEW_RULES, *COMPILED_RULES)
 """All rules."""

@@ -19,9 +19,10 @@ from typing import Any
 import numpy as np
 
 import rushlight
-from tools.fuzz.judging import Truth, peer_truth, rounds, run_step, step_difference
+from tools.fuzz.deviations import RECORDED_RULES, Difference, explained
+from tools.fuzz.judging import Truth, outcome_of, peer_truth, rounds, run_step, step_difference
 from tools.fuzz.operators import generate, judge, peer
-from tools.fuzz.program import DTYPES, Array
+from tools.fuzz.program import DTYPES, Array, Program
 from tools.fuzz.running import Outcome, Value
 from tools.fuzz.stepping import Step, View, traced
 
@@ -134,7 +135,10 @@ def replay(recorded: Recorded, number: int) -> str | None:
             step, truth = recorded.step(data)
             actual, _ = run_step(step, rushlight)
             detail = step_difference(step, actual, truth)
-            if detail is not None:
+            if detail is None:
+                continue
+            program = step.program(Program(0, number, (), (), ()))
+            if explained(Difference(program, actual, outcome_of(step), detail), RECORDED_RULES) is None:
                 return f"{step.statement}: {detail}"
     return None
 

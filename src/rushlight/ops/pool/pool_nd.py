@@ -191,7 +191,7 @@ def _divisor(size: Size) -> Size:
     return max(size, 1) if isinstance(size, int) else size
 
 
-def _widest(size: Size, count: Size) -> Size:
+def widest(size: Size, count: Size) -> Size:
     """The most elements that one of `count` windows has: a size, for loops over any of them.
 
     A window is `size / count` long. Of a remainder it may hold a further place, and one more where it crosses an edge
@@ -217,7 +217,7 @@ def covered(at: Sequence[Size], sizes: Shape, counts: Shape) -> tuple[tuple[Size
     conditions: list[Scalar] = []
     for dim, (place, size, count) in enumerate(zip(at, sizes, counts, strict=True)):
         start, end = window_range(place, size, count)
-        axes.append(axis_symbol(_widest(size, count), f"k{dim}"))
+        axes.append(axis_symbol(widest(size, count), f"k{dim}"))
         places.append(start + axes[-1])
         conditions.append(index(places[-1]) < index(end))
     return tuple(axes), places, conditions
