@@ -37,11 +37,17 @@ _adaptive_avg_pool2d = OPERATORS["adaptive_avg_pool2d"]
 _adaptive_avg_pool3d = OPERATORS["adaptive_avg_pool3d"]
 _add = OPERATORS["add"]
 _add_out = out_form(OPERATORS["add"])
+_addbmm = OPERATORS["addbmm"]
+_addbmm_out = out_form(OPERATORS["addbmm"])
 _addcdiv = OPERATORS["addcdiv"]
 _addcdiv_out = out_form(OPERATORS["addcdiv"])
 _addcmul = OPERATORS["addcmul"]
 _addcmul_out = out_form(OPERATORS["addcmul"])
 _addmm = OPERATORS["addmm"]
+_addmv = OPERATORS["addmv"]
+_addmv_out = out_form(OPERATORS["addmv"])
+_addr = OPERATORS["addr"]
+_addr_out = out_form(OPERATORS["addr"])
 _alias = OPERATORS["alias"]
 _all = OPERATORS["all"]
 _amax = OPERATORS["amax"]
@@ -122,6 +128,8 @@ _cosh_out = out_form(OPERATORS["cosh"])
 _cosine_similarity = OPERATORS["cosine_similarity"]
 _count_nonzero = OPERATORS["count_nonzero"]
 _cross_entropy = OPERATORS["cross_entropy"]
+_cummax = OPERATORS["cummax"]
+_cummin = OPERATORS["cummin"]
 _cumprod = OPERATORS["cumprod"]
 _cumsum = OPERATORS["cumsum"]
 _detach = OPERATORS["detach"]
@@ -246,6 +254,8 @@ _log2 = OPERATORS["log2"]
 _log2_out = out_form(OPERATORS["log2"])
 _log_softmax = OPERATORS["log_softmax"]
 _log_softmax_backward = OPERATORS["log_softmax_backward"]
+_logcumsumexp = OPERATORS["logcumsumexp"]
+_logcumsumexp_out = out_form(OPERATORS["logcumsumexp"])
 _logdet = OPERATORS["logdet"]
 _logical_and = OPERATORS["logical_and"]
 _logical_and_out = out_form(OPERATORS["logical_and"])
@@ -333,6 +343,8 @@ _rsub = OPERATORS["rsub"]
 _scaled_dot_product_attention = OPERATORS["scaled_dot_product_attention"]
 _scatter = OPERATORS["scatter"]
 _scatter_add = OPERATORS["scatter_add"]
+_scatter_reduce = OPERATORS["scatter_reduce"]
+_scatter_reduce_out = out_form(OPERATORS["scatter_reduce"])
 _searchsorted = OPERATORS["searchsorted"]
 _select = OPERATORS["select"]
 _select_backward = OPERATORS["select_backward"]
@@ -448,6 +460,21 @@ def add(input: Any, other: Any, *, alpha: Any = None, out: Any = None) -> Any:
     return call_function(_add, (required_operand(input), required_operand(other), optional_operand(alpha)), {})
 
 
+def addbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1, out: Any = None) -> Any:
+    """beta * input + alpha * the sum of batch1 @ batch2 over the batch."""
+    if out is not None:
+        return dispatch(
+            _addbmm_out,
+            (required_operand(input), required_operand(batch1), required_operand(batch2), out),
+            {"beta": number(beta), "alpha": number(alpha)},
+        )
+    return call_function(
+        _addbmm,
+        (required_operand(input), required_operand(batch1), required_operand(batch2)),
+        {"beta": number(beta), "alpha": number(alpha)},
+    )
+
+
 def addcdiv(input: Any, tensor1: Any, tensor2: Any, *, value: Any = None, out: Any = None) -> Any:
     """input + value * tensor1 / tensor2."""
     if out is not None:
@@ -495,6 +522,36 @@ def addmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) ->
     return call_function(
         _addmm,
         (required_operand(input), required_operand(mat1), required_operand(mat2)),
+        {"beta": number(beta), "alpha": number(alpha)},
+    )
+
+
+def addmv(input: Any, mat: Any, vec: Any, *, beta: Any = 1, alpha: Any = 1, out: Any = None) -> Any:
+    """beta * input + alpha * (mat @ vec)."""
+    if out is not None:
+        return dispatch(
+            _addmv_out,
+            (required_operand(input), required_operand(mat), required_operand(vec), out),
+            {"beta": number(beta), "alpha": number(alpha)},
+        )
+    return call_function(
+        _addmv,
+        (required_operand(input), required_operand(mat), required_operand(vec)),
+        {"beta": number(beta), "alpha": number(alpha)},
+    )
+
+
+def addr(input: Any, vec1: Any, vec2: Any, *, beta: Any = 1, alpha: Any = 1, out: Any = None) -> Any:
+    """beta * input + alpha * the outer product of two vectors; of bools the products are `and`, the sum is `or`."""
+    if out is not None:
+        return dispatch(
+            _addr_out,
+            (required_operand(input), required_operand(vec1), required_operand(vec2), out),
+            {"beta": number(beta), "alpha": number(alpha)},
+        )
+    return call_function(
+        _addr,
+        (required_operand(input), required_operand(vec1), required_operand(vec2)),
         {"beta": number(beta), "alpha": number(alpha)},
     )
 
@@ -1128,6 +1185,16 @@ def cross_entropy(
             "label_smoothing": number(label_smoothing),
         },
     )
+
+
+def cummax(input: Any, dim: Any) -> Any:
+    """The largest element so far along a dim, and the last place where it stood."""
+    return named_results(_cummax, call_function(_cummax, (required_operand(input),), {"dim": fixed_integer(dim)}))
+
+
+def cummin(input: Any, dim: Any) -> Any:
+    """The smallest element so far along a dim, and the last place where it stood."""
+    return named_results(_cummin, call_function(_cummin, (required_operand(input),), {"dim": fixed_integer(dim)}))
 
 
 def cumprod(input: Any, dim: Any, *, dtype: Any = None) -> Any:
@@ -1873,6 +1940,13 @@ def log_softmax_backward(grad: Any, output: Any, dim: Any) -> Any:
     )
 
 
+def logcumsumexp(input: Any, dim: Any, *, out: Any = None) -> Any:
+    """The logarithm of running sums of exponentials along a dim. A host call, one step after the other."""
+    if out is not None:
+        return dispatch(_logcumsumexp_out, (required_operand(input), out), {"dim": fixed_integer(dim)})
+    return call_function(_logcumsumexp, (required_operand(input),), {"dim": fixed_integer(dim)})
+
+
 def logdet(input: Any) -> Any:
     """The logarithms of determinants; NaN of negative ones."""
     return call_function(_logdet, (required_operand(input),), {})
@@ -2466,6 +2540,35 @@ def scatter_add(input: Any, dim: Any, index: Any, src: Any) -> Any:
     )
 
 
+def scatter_reduce(
+    input: Any, dim: Any, index: Any, src: Any, reduce: Any, *, include_self: Any = True, out: Any = None
+) -> Any:
+    """See the operator's record.
+
+    The input with what the source has for each place along a dim reduced into it: sum, prod, mean, amax or
+    amin. Without `include_self` the input's elements at these places do not take part.
+    """
+    if out is not None:
+        return dispatch(
+            _scatter_reduce_out,
+            (required_operand(input), required_operand(index), required_operand(src), out),
+            {
+                "dim": fixed_integer(dim),
+                "reduce": reduce,
+                "include_self": include_self if include_self.__class__ is bool else flag(include_self),
+            },
+        )
+    return call_function(
+        _scatter_reduce,
+        (required_operand(input), required_operand(index), required_operand(src)),
+        {
+            "dim": fixed_integer(dim),
+            "reduce": reduce,
+            "include_self": include_self if include_self.__class__ is bool else flag(include_self),
+        },
+    )
+
+
 def searchsorted(
     sorted_sequence: Any,
     input: Any,
@@ -2878,9 +2981,12 @@ __all__ = [
     "adaptive_avg_pool2d",
     "adaptive_avg_pool3d",
     "add",
+    "addbmm",
     "addcdiv",
     "addcmul",
     "addmm",
+    "addmv",
+    "addr",
     "alias",
     "all",
     "amax",
@@ -2943,6 +3049,8 @@ __all__ = [
     "cosine_similarity",
     "count_nonzero",
     "cross_entropy",
+    "cummax",
+    "cummin",
     "cumprod",
     "cumsum",
     "detach",
@@ -3036,6 +3144,7 @@ __all__ = [
     "log10",
     "log_softmax",
     "log_softmax_backward",
+    "logcumsumexp",
     "logdet",
     "logical_and",
     "logical_not",
@@ -3106,6 +3215,7 @@ __all__ = [
     "scaled_dot_product_attention",
     "scatter",
     "scatter_add",
+    "scatter_reduce",
     "searchsorted",
     "select",
     "select_backward",

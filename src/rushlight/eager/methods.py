@@ -23,15 +23,19 @@ from rushlight.eager.arguments import (
 from rushlight.eager.dispatch import dispatch
 from rushlight.eager.handle import Handle
 from rushlight.eager.mutation import in_place
+from rushlight.eager.results import named_results
 from rushlight.ops import OPERATORS
 
 _abs = OPERATORS["abs"]
 _acos = OPERATORS["acos"]
 _acosh = OPERATORS["acosh"]
 _add = OPERATORS["add"]
+_addbmm = OPERATORS["addbmm"]
 _addcdiv = OPERATORS["addcdiv"]
 _addcmul = OPERATORS["addcmul"]
 _addmm = OPERATORS["addmm"]
+_addmv = OPERATORS["addmv"]
+_addr = OPERATORS["addr"]
 _alias = OPERATORS["alias"]
 _all = OPERATORS["all"]
 _amax = OPERATORS["amax"]
@@ -67,6 +71,8 @@ _copysign = OPERATORS["copysign"]
 _cos = OPERATORS["cos"]
 _cosh = OPERATORS["cosh"]
 _count_nonzero = OPERATORS["count_nonzero"]
+_cummax = OPERATORS["cummax"]
+_cummin = OPERATORS["cummin"]
 _cumprod = OPERATORS["cumprod"]
 _cumsum = OPERATORS["cumsum"]
 _detach = OPERATORS["detach"]
@@ -111,6 +117,7 @@ _log10 = OPERATORS["log10"]
 _log1p = OPERATORS["log1p"]
 _log2 = OPERATORS["log2"]
 _log_softmax = OPERATORS["log_softmax"]
+_logcumsumexp = OPERATORS["logcumsumexp"]
 _logdet = OPERATORS["logdet"]
 _logical_and = OPERATORS["logical_and"]
 _logical_not = OPERATORS["logical_not"]
@@ -154,6 +161,7 @@ _rsqrt = OPERATORS["rsqrt"]
 _rsub = OPERATORS["rsub"]
 _scatter = OPERATORS["scatter"]
 _scatter_add = OPERATORS["scatter_add"]
+_scatter_reduce = OPERATORS["scatter_reduce"]
 _select = OPERATORS["select"]
 _select_scatter = OPERATORS["select_scatter"]
 _selu = OPERATORS["selu"]
@@ -192,8 +200,11 @@ _abs_ = in_place(OPERATORS["abs"])
 _acos_ = in_place(OPERATORS["acos"])
 _acosh_ = in_place(OPERATORS["acosh"])
 _add_ = in_place(OPERATORS["add"])
+_addbmm_ = in_place(OPERATORS["addbmm"])
 _addcdiv_ = in_place(OPERATORS["addcdiv"])
 _addcmul_ = in_place(OPERATORS["addcmul"])
+_addmv_ = in_place(OPERATORS["addmv"])
+_addr_ = in_place(OPERATORS["addr"])
 _asin_ = in_place(OPERATORS["asin"])
 _asinh_ = in_place(OPERATORS["asinh"])
 _atan_ = in_place(OPERATORS["atan"])
@@ -236,6 +247,7 @@ _log_ = in_place(OPERATORS["log"])
 _log10_ = in_place(OPERATORS["log10"])
 _log1p_ = in_place(OPERATORS["log1p"])
 _log2_ = in_place(OPERATORS["log2"])
+_logcumsumexp_ = in_place(OPERATORS["logcumsumexp"])
 _logical_and_ = in_place(OPERATORS["logical_and"])
 _logical_not_ = in_place(OPERATORS["logical_not"])
 _logical_or_ = in_place(OPERATORS["logical_or"])
@@ -257,6 +269,7 @@ _round_ = in_place(OPERATORS["round"])
 _rsqrt_ = in_place(OPERATORS["rsqrt"])
 _scatter_ = in_place(OPERATORS["scatter"])
 _scatter_add_ = in_place(OPERATORS["scatter_add"])
+_scatter_reduce_ = in_place(OPERATORS["scatter_reduce"])
 _selu_ = in_place(OPERATORS["selu"])
 _sgn_ = in_place(OPERATORS["sgn"])
 _sigmoid_ = in_place(OPERATORS["sigmoid"])
@@ -297,6 +310,14 @@ class GeneratedMethods(Handle):
         """input + alpha * other."""
         return dispatch(_add, (self, required_operand(other), optional_operand(alpha)), {})
 
+    def addbmm(self, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+        """beta * input + alpha * the sum of batch1 @ batch2 over the batch."""
+        return dispatch(
+            _addbmm,
+            (self, required_operand(batch1), required_operand(batch2)),
+            {"beta": number(beta), "alpha": number(alpha)},
+        )
+
     def addcdiv(self, tensor1: Any, tensor2: Any, *, value: Any = None) -> Any:
         """input + value * tensor1 / tensor2."""
         return dispatch(
@@ -314,6 +335,20 @@ class GeneratedMethods(Handle):
         return dispatch(
             _addmm,
             (self, required_operand(mat1), required_operand(mat2)),
+            {"beta": number(beta), "alpha": number(alpha)},
+        )
+
+    def addmv(self, mat: Any, vec: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+        """beta * input + alpha * (mat @ vec)."""
+        return dispatch(
+            _addmv, (self, required_operand(mat), required_operand(vec)), {"beta": number(beta), "alpha": number(alpha)}
+        )
+
+    def addr(self, vec1: Any, vec2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+        """beta * input + alpha * the outer product of two vectors; of bools the products are `and`, the sum is `or`."""
+        return dispatch(
+            _addr,
+            (self, required_operand(vec1), required_operand(vec2)),
             {"beta": number(beta), "alpha": number(alpha)},
         )
 
@@ -494,6 +529,14 @@ class GeneratedMethods(Handle):
     def count_nonzero(self, dim: Any = None) -> Any:
         """The number of elements that are not 0."""
         return dispatch(_count_nonzero, (self,), {"dim": fixed_integers(dim)})
+
+    def cummax(self, dim: Any) -> Any:
+        """The largest element so far along a dim, and the last place where it stood."""
+        return named_results(_cummax, dispatch(_cummax, (self,), {"dim": fixed_integer(dim)}))
+
+    def cummin(self, dim: Any) -> Any:
+        """The smallest element so far along a dim, and the last place where it stood."""
+        return named_results(_cummin, dispatch(_cummin, (self,), {"dim": fixed_integer(dim)}))
 
     def cumprod(self, dim: Any, *, dtype: Any = None) -> Any:
         """Running products along a dim; ints and bools are multiplied as int64."""
@@ -690,6 +733,10 @@ class GeneratedMethods(Handle):
     def log_softmax(self, dim: Any, *, dtype: Any = None) -> Any:
         """The logarithm of softmax along a dim."""
         return dispatch(_log_softmax, (self,), {"dim": fixed_integer(dim), "dtype": element_type(dtype)})
+
+    def logcumsumexp(self, dim: Any) -> Any:
+        """The logarithm of running sums of exponentials along a dim. A host call, one step after the other."""
+        return dispatch(_logcumsumexp, (self,), {"dim": fixed_integer(dim)})
 
     def logdet(self) -> Any:
         """The logarithms of determinants; NaN of negative ones."""
@@ -918,6 +965,22 @@ class GeneratedMethods(Handle):
             _scatter_add, (self, required_operand(index), required_operand(src)), {"dim": fixed_integer(dim)}
         )
 
+    def scatter_reduce(self, dim: Any, index: Any, src: Any, reduce: Any, *, include_self: Any = True) -> Any:
+        """See the operator's record.
+
+        The input with what the source has for each place along a dim reduced into it: sum, prod, mean, amax or
+        amin. Without `include_self` the input's elements at these places do not take part.
+        """
+        return dispatch(
+            _scatter_reduce,
+            (self, required_operand(index), required_operand(src)),
+            {
+                "dim": fixed_integer(dim),
+                "reduce": reduce,
+                "include_self": include_self if include_self.__class__ is bool else flag(include_self),
+            },
+        )
+
     def select(self, dim: Any, index: Any) -> Any:
         """One index of a dim."""
         return dispatch(_select, (self,), {"dim": fixed_integer(dim), "index": integer(index)})
@@ -1088,6 +1151,14 @@ class GeneratedMethods(Handle):
         """input + alpha * other. In place."""
         return dispatch(_add_, (self, required_operand(other), optional_operand(alpha)), {})
 
+    def addbmm_(self, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+        """beta * input + alpha * the sum of batch1 @ batch2 over the batch. In place."""
+        return dispatch(
+            _addbmm_,
+            (self, required_operand(batch1), required_operand(batch2)),
+            {"beta": number(beta), "alpha": number(alpha)},
+        )
+
     def addcdiv_(self, tensor1: Any, tensor2: Any, *, value: Any = None) -> Any:
         """input + value * tensor1 / tensor2. In place."""
         return dispatch(
@@ -1098,6 +1169,26 @@ class GeneratedMethods(Handle):
         """input + value * tensor1 * tensor2. In place."""
         return dispatch(
             _addcmul_, (self, required_operand(tensor1), required_operand(tensor2), optional_operand(value)), {}
+        )
+
+    def addmv_(self, mat: Any, vec: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+        """beta * input + alpha * (mat @ vec). In place."""
+        return dispatch(
+            _addmv_,
+            (self, required_operand(mat), required_operand(vec)),
+            {"beta": number(beta), "alpha": number(alpha)},
+        )
+
+    def addr_(self, vec1: Any, vec2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+        """See the operator's record.
+
+        beta * input + alpha * the outer product of two vectors; of bools the products are `and`, the sum is `or`.
+        In place.
+        """
+        return dispatch(
+            _addr_,
+            (self, required_operand(vec1), required_operand(vec2)),
+            {"beta": number(beta), "alpha": number(alpha)},
         )
 
     def asin_(self) -> Any:
@@ -1275,6 +1366,13 @@ class GeneratedMethods(Handle):
         """Logarithm to base 2. In place."""
         return dispatch(_log2_, (self,), {})
 
+    def logcumsumexp_(self, dim: Any) -> Any:
+        """The logarithm of running sums of exponentials along a dim.
+
+        A host call, one step after the other. In place.
+        """
+        return dispatch(_logcumsumexp_, (self,), {"dim": fixed_integer(dim)})
+
     def logical_and_(self, other: Any) -> Any:
         """Whether both are nonzero. In place."""
         return dispatch(_logical_and_, (self, required_operand(other)), {})
@@ -1366,6 +1464,22 @@ class GeneratedMethods(Handle):
         """The input with the source's elements added at the places that `index` gives along a dim. In place."""
         return dispatch(
             _scatter_add_, (self, required_operand(index), required_operand(src)), {"dim": fixed_integer(dim)}
+        )
+
+    def scatter_reduce_(self, dim: Any, index: Any, src: Any, reduce: Any, *, include_self: Any = True) -> Any:
+        """See the operator's record.
+
+        The input with what the source has for each place along a dim reduced into it: sum, prod, mean, amax or
+        amin. Without `include_self` the input's elements at these places do not take part. In place.
+        """
+        return dispatch(
+            _scatter_reduce_,
+            (self, required_operand(index), required_operand(src)),
+            {
+                "dim": fixed_integer(dim),
+                "reduce": reduce,
+                "include_self": include_self if include_self.__class__ is bool else flag(include_self),
+            },
         )
 
     def selu_(self) -> Any:

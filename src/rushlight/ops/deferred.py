@@ -5,6 +5,35 @@ from rushlight.ops.record import Declaration, Fact
 
 FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
     (
+        "rushlight.ops.contract.accumulate",
+        (
+            Declaration(
+                "addbmm(Tensor input, Tensor batch1, Tensor batch2, *, float beta=1, float alpha=1) -> Tensor",
+                "beta * input + alpha * the sum of batch1 @ batch2 over the batch.",
+                Fact.NONE,
+                "number",
+                "lower",
+                "function inplace method out",
+            ),
+            Declaration(
+                "addmv(Tensor input, Tensor mat, Tensor vec, *, float beta=1, float alpha=1) -> Tensor",
+                "beta * input + alpha * (mat @ vec).",
+                Fact.NONE,
+                "number",
+                "lower",
+                "function inplace method out",
+            ),
+            Declaration(
+                "addr(Tensor input, Tensor vec1, Tensor vec2, *, float beta=1, float alpha=1) -> Tensor",
+                "beta * input + alpha * the outer product of two vectors; of bools the products are `and`, the sum is `or`.",
+                Fact.NONE,
+                "all",
+                None,
+                "function inplace method out",
+            ),
+        ),
+    ),
+    (
         "rushlight.ops.contract.attention",
         (
             Declaration(
@@ -475,6 +504,27 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
                 "all",
                 None,
                 "",
+            ),
+        ),
+    ),
+    (
+        "rushlight.ops.index.combine",
+        (
+            Declaration(
+                "scatter_combine(Tensor input, int dim, Tensor index, Tensor src, str kind) -> Tensor",
+                "The input with the source's elements multiplied into the places along a dim, or their extremes taken there.",
+                Fact.NONDIFFERENTIABLE,
+                "real",
+                None,
+                "",
+            ),
+            Declaration(
+                "scatter_reduce(Tensor input, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor",
+                "The input with what the source has for each place along a dim reduced into it: sum, prod, mean, amax or amin. Without `include_self` the input's elements at these places do not take part.",
+                Fact.NONE,
+                "all",
+                None,
+                "function inplace method out",
             ),
         ),
     ),
@@ -1592,6 +1642,51 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
                 "The sum over dims in which a value was repeated, which stay as dims of size 1: the gradient of the repetition. The sum of one element has its bits, that of none is -0.0. `along`: in the order of sums along the innermost dim; else in that of sums of columns. With a `share` of 0 the sum is of no elements, with 1 of all.",
                 Fact.REDUCTION,
                 "float",
+                None,
+                "",
+            ),
+        ),
+    ),
+    (
+        "rushlight.ops.reduce.running",
+        (
+            Declaration(
+                "cummax(Tensor input, int dim) -> (Tensor values, Tensor indices)",
+                "The largest element so far along a dim, and the last place where it stood.",
+                Fact.NONE,
+                "real",
+                None,
+                "function method",
+            ),
+            Declaration(
+                "cummin(Tensor input, int dim) -> (Tensor values, Tensor indices)",
+                "The smallest element so far along a dim, and the last place where it stood.",
+                Fact.NONE,
+                "real",
+                None,
+                "function method",
+            ),
+            Declaration(
+                "logcumsumexp(Tensor input, int dim) -> Tensor",
+                "The logarithm of running sums of exponentials along a dim. A host call, one step after the other.",
+                Fact.HOST,
+                "inexact",
+                "float32",
+                "function inplace method out",
+            ),
+            Declaration(
+                "relative_sums(Tensor values, Tensor input, Tensor total, int dim, bool backwards) -> Tensor",
+                "The running sums of values * exp(input) along a dim, times exp(-total), where total is logcumsumexp of the input. Backwards: the sums from behind of values * exp(-total), times exp(input). Neither overflows.",
+                Fact.HOST,
+                "inexact",
+                None,
+                "",
+            ),
+            Declaration(
+                "running_extreme(Tensor input, int dim, bool largest) -> Tensor",
+                "The largest or smallest element so far along a dim; NaN from the first NaN on.",
+                Fact.REDUCTION | Fact.NONDIFFERENTIABLE,
+                "real",
                 None,
                 "",
             ),

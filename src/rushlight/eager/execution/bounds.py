@@ -81,6 +81,7 @@ _RULES: dict[str, Rule] = {
     "gather": _along_dim,
     "scatter": _along_dim,
     "scatter_add": _along_dim,
+    "scatter_reduce": _along_dim,
     "index_select": _along_dim,
     "take_along_dim": _taken_along_dim,
     "searchsorted": _in_order,

@@ -301,10 +301,10 @@ addmm = define(
 )
 
 
-def _scaled_sum(input: Value, product: Value, beta: float, alpha: float) -> Value:
+def scaled_sum(input: Value, product: Value, beta: float, alpha: float) -> Value:
+    """`beta * input + alpha * product`; without `beta` the input is ignored, NaN included."""
     if product.dtype.kind <= Kind.INT:
         alpha, beta = _whole(alpha), _whole(beta)
-    # beta = 0 means that input is ignored, NaN included.
     scaled = product if alpha == 1 else product * alpha
     if beta == 0:
         return scaled
@@ -321,7 +321,7 @@ def _whole(factor: float) -> int:
 
 @addmm.decompose
 def addmm_decompose(input: Value, mat1: Value, mat2: Value, beta: float, alpha: float) -> Value:
-    return _scaled_sum(input, mm(mat1, mat2), beta, alpha)
+    return scaled_sum(input, mm(mat1, mat2), beta, alpha)
 
 
 @addmm.ref
@@ -347,7 +347,7 @@ baddbmm = define(
 
 @baddbmm.decompose
 def baddbmm_decompose(input: Value, batch1: Value, batch2: Value, beta: float, alpha: float) -> Value:
-    return _scaled_sum(input, bmm(batch1, batch2), beta, alpha)
+    return scaled_sum(input, bmm(batch1, batch2), beta, alpha)
 
 
 @baddbmm.ref

@@ -1,0 +1,32 @@
+"""Functions of this package that are methods of tensors too."""
+
+from __future__ import annotations
+
+from rushlight.eager.composite import places, statistics, structure
+from rushlight.eager.methods import GeneratedMethods
+
+
+class CompositeMethods(GeneratedMethods):
+    """Methods that are short programs of operators."""
+
+    __slots__ = ()
+
+    diag, diag_embed, diagflat, trace = structure.diag, structure.diag_embed, structure.diagflat, structure.trace
+    fill_diagonal_, sum_to_size = structure.fill_diagonal_, structure.sum_to_size
+    fliplr, flipud, rot90 = structure.fliplr, structure.flipud, structure.rot90
+    narrow_copy = structure.narrow_copy
+    tensor_split, split_with_sizes = structure.tensor_split, structure.split_with_sizes
+    hsplit, vsplit, dsplit = structure.hsplit, structure.vsplit, structure.dsplit
+    unsafe_chunk, unsafe_split = structure.unsafe_chunk, structure.unsafe_split
+    unsafe_split_with_sizes = structure.unsafe_split_with_sizes
+
+    index, nonzero_static = places.index, places.nonzero_static
+    index_copy, index_copy_ = places.index_copy, places.index_copy_
+    index_fill, index_fill_ = places.index_fill, places.index_fill_
+    index_reduce, index_reduce_ = places.index_reduce, places.index_reduce_
+    masked_scatter, masked_scatter_ = places.masked_scatter, places.masked_scatter_
+    put, put_, take = places.put, places.put_, places.take
+
+    aminmax, diff, histc = statistics.aminmax, statistics.diff, statistics.histc
+    nanmean, nanmedian, nansum = statistics.nanmean, statistics.nanmedian, statistics.nansum
+    renorm, renorm_ = statistics.renorm, statistics.renorm_

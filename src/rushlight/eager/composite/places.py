@@ -1,0 +1,184 @@
+"""Functions that read and write at places that tensors give."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from rushlight.eager import functions as ops
+from rushlight.eager.arguments import fixed_integer, flag, integer, integers, required_operand, required_tensor
+from rushlight.eager.boundary import checked
+from rushlight.eager.composite.forms import in_place, with_out
+from rushlight.eager.creation import full, zeros
+from rushlight.eager.handle import Handle
+from rushlight.eager.symbols import wrap_size
+from rushlight.ir.dtype import Kind, bool_, int64
+from rushlight.ops import OPERATORS
+from rushlight.ops.dims import same_shape, wrap_dim
+from rushlight.ops.promote import promote_dtypes
+from rushlight.support.errors import require
+
+if TYPE_CHECKING:
+    from rushlight.eager.tensor import Tensor
+
+_INDEX, _INDEX_PUT = OPERATORS["index"], OPERATORS["index_put"]
+
+
+def _require_index(name: str, index: Handle) -> None:
+    require(index.dtype.kind is Kind.INT, "I004", f"{name}: indices must be integers", index=index)
+
+
+@with_out
+def take(input: Tensor, index: Any) -> Tensor:
+    """Return the elements at places of the flattened tensor, in the shape of the index."""
+    _require_index("take", required_tensor(index))
+    return _INDEX(input.reshape(-1), (index,), (0,))
+
+
+@checked
+def put(input: Tensor, index: Any, source: Any, accumulate: bool = False) -> Tensor:
+    """Return a copy with the source's elements written at, or added to, places of the flattened tensor."""
+    _require_index("put", required_tensor(index))
+    values = required_tensor(source)
+    require(values.dtype is input.dtype, "D002", "put: input and source differ in dtype", input=input, source=values)
+    fits = index.numel() == values.numel()
+    require(fits, "S014", "put: index and source differ in their number of elements", index=index, source=values)
+    flat = _INDEX_PUT(input.reshape(-1), (index.reshape(-1),), values.reshape(-1), (0,), flag(accumulate))
+    return flat.reshape(input.shape)
+
+
+put_ = in_place(put)
+
+
+def _vector(name: str, index: Any) -> Any:
+    """An index of slices as a vector."""
+    _require_index(name, required_tensor(index))
+    require(index.ndim <= 1, "S002", f"{name}: the index must have 1 dim", index=index)
+    return index if index.ndim else index.reshape(1)
+
+
+@with_out
+def index_copy(input: Tensor, dim: int, index: Any, source: Any) -> Tensor:
+    """Return a copy with slices of the source at the places of a 1-D index. Of equal places the last counts."""
+    places, values = _vector("index_copy", index), required_tensor(source)
+    along = wrap_dim(fixed_integer(dim), input.ndim, "index_copy")
+    same = values.dtype is input.dtype
+    require(same, "D002", "index_copy: input and source differ in dtype", input=input, source=values)
+    if not input.ndim or not values.ndim:
+        one = input.ndim <= 1 and values.numel() == 1 and places.shape[0] == 1
+        require(one, "S014", "index_copy: the source does not fit", input=input, index=places, source=values)
+        return _INDEX_PUT(input.reshape(-1), (places,), values.reshape(-1), (0,)).reshape(input.shape)
+    shape = (*input.shape[:along], places.shape[0], *input.shape[along + 1 :])
+    fits = same_shape([integer(size) for size in shape], values.form.shape)
+    require(fits, "S014", "index_copy: the source does not fit", input=input, index=places, source=values)
+    return _INDEX_PUT(input, (places,), values, (along,))
+
+
+index_copy_ = in_place(index_copy)
+
+
+@checked
+def index_fill(input: Tensor, dim: int, index: Any, value: Any) -> Tensor:
+    """Return a copy with one value in the slices at the places of a 1-D index."""
+    places, filling = _vector("index_fill", index), required_operand(value)
+    along = wrap_dim(fixed_integer(dim), input.ndim, "index_fill")
+    if isinstance(filling, Handle):
+        require(filling.ndim == 0, "S002", "index_fill: the value must have no dims", value=filling)
+        whole = input if input.ndim else input.reshape(1)
+        chosen = _INDEX_PUT(zeros(whole.shape[along], dtype=bool_, device=input.device), (places,), True, (0,))
+        column = chosen.reshape([-1 if at == along else 1 for at in range(whole.ndim)])
+        # A place that is named twice is filled once, which the gradient of the value has to know.
+        return ops.where(column, OPERATORS["to_dtype"](filling, input.dtype), whole).reshape(input.shape)
+    if not isinstance(filling, complex) and input.dtype.kind is not Kind.FLOAT and not input.dtype.is_complex:
+        filling = bool(filling) if input.dtype is bool_ else int(filling)
+    if not input.ndim:
+        return _INDEX_PUT(input.reshape(1), (places,), filling, (0,)).reshape(())
+    return _INDEX_PUT(input, (places,), filling, (along,))
+
+
+index_fill_ = in_place(index_fill)
+
+
+@with_out
+def index_reduce(input: Tensor, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True) -> Tensor:
+    """Return the input with slices of the source reduced into the places of a 1-D index: prod, mean, amax or amin."""
+    names = ("prod", "mean", "amax", "amin")
+    require(reduce in names, "A002", f"index_reduce: reduce is one of {', '.join(names)}", given=reduce)
+    places, values = _vector("index_reduce", index), required_tensor(source)
+    along = wrap_dim(fixed_integer(dim), input.ndim, "index_reduce")
+    one, other = (input, values) if input.ndim else (input.reshape(1), values.reshape(-1))
+    shape = (*one.shape[:along], places.shape[0], *one.shape[along + 1 :])
+    fits = same_shape([integer(size) for size in shape], other.form.shape)
+    require(fits, "S014", "index_reduce: the source does not fit", input=input, index=places, source=values)
+    spread = places.reshape([-1 if at == along else 1 for at in range(one.ndim)]).expand(shape)
+    found = ops.scatter_reduce(one, along, spread, other, reduce, include_self=flag(include_self))
+    return found if input.ndim else found.reshape(())
+
+
+index_reduce_ = in_place(index_reduce)
+
+
+@checked
+def masked_scatter(input: Tensor, mask: Any, source: Any) -> Tensor:
+    """Return a copy with the source's elements, in order, where a bool mask holds. Errors: I001 where they run out."""
+    where, values = required_tensor(mask), required_tensor(source)
+    require(where.dtype is bool_, "D001", "masked_scatter: the mask must be bool", mask=where)
+    require(values.dtype is input.dtype, "D002", "masked_scatter: dtypes differ", input=input, source=values)
+    flags = where if same_shape(where.form.shape, input.form.shape) else (where | ops.zeros_like(input, dtype=bool_))
+    ranks = ops.cumsum(flags.reshape(-1), 0).reshape(flags.shape) * flags  # from 1 on; 0 where nothing is taken
+    given = ops.cat((zeros(1, dtype=values.dtype, device=values.device), values.reshape(-1)))
+    return ops.where(flags, _INDEX(given, (ranks,), (0,)), input)
+
+
+masked_scatter_ = in_place(masked_scatter)
+
+
+@with_out
+def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
+    """Return the indices of the first `size` elements that are not 0, in rows. Missing rows are filled."""
+    count = wrap_size(integer(size))
+    require(count >= 0, "A002", "nonzero_static: size must not be negative", size=size)
+    rest = full((count, input.ndim), fixed_integer(fill_value), dtype=int64)
+    return ops.narrow(ops.cat((input.nonzero(), rest)), 0, 0, count)
+
+
+@checked
+def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
+    """Return for each dim of a shape the coordinates of flat indices into a tensor of that shape."""
+    _require_index("unravel_index", indices)
+    sizes = integers(shape) or ()
+    found: list[Tensor] = []
+    rest = indices
+    for size in reversed(sizes):
+        require(not isinstance(size, int) or size >= 0, "S007", "unravel_index: a size is negative", shape=sizes)
+        width = wrap_size(size)
+        found.append(ops.remainder(rest, width))
+        rest = ops.floor_divide(rest, width)
+    return tuple(reversed(found))
+
+
+@with_out
+def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False) -> Tensor:
+    """Return whether each element is among others; `assume_unique` changes nothing here."""
+    flag(assume_unique)
+    one, other = required_operand(elements), required_operand(test_elements)
+    tensors = [item for item in (one, other) if isinstance(item, Handle)]
+    require(tensors, "A001", "isin: one of the two must be a tensor", elements=elements, test_elements=test_elements)
+    values: Any = one if isinstance(one, Handle) else full((), one, dtype=_as_dtype(one, tensors[0]))
+    choices: Any = other if isinstance(other, Handle) else full((), other, dtype=_as_dtype(other, tensors[0]))
+    dtype = promote_dtypes(values.dtype, choices.dtype)
+    found = ops.any(ops.eq(values.to(dtype).unsqueeze(-1), choices.to(dtype).reshape(-1)), -1)
+    return ~found if flag(invert) else found
+
+
+def _as_dtype(number: complex, tensor: Handle) -> Any:
+    """The dtype of a Python number beside a tensor: the tensor's, but for a float beside integers."""
+    if isinstance(number, float) and tensor.dtype.kind < Kind.FLOAT:
+        return None
+    return int64 if tensor.dtype is bool_ and not isinstance(number, bool) else tensor.dtype
+
+
+@checked
+def index(input: Tensor, indices: Sequence[Any]) -> Tensor:
+    """Return `input[indices]`, where None stands for a whole dim."""
+    return input[tuple([slice(None) if item is None else item for item in indices])]

@@ -1,0 +1,207 @@
+"""Functions that summarise elements: with NaN left out, extremes, moments, histograms, differences, integrals."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rushlight.eager import functions as ops
+from rushlight.eager.arguments import fixed_integer, flag, number, required_tensor
+from rushlight.eager.boundary import checked
+from rushlight.eager.composite.forms import in_place, with_out
+from rushlight.eager.dispatch import dispatch
+from rushlight.eager.overloads import spread_attributes
+from rushlight.ir.dtype import Kind, bool_, int64
+from rushlight.ops import OPERATORS
+from rushlight.ops.dims import own_dim, wrap_dim
+from rushlight.support.errors import require
+
+if TYPE_CHECKING:
+    from rushlight.eager.tensor import Tensor
+
+
+# NaN left out.
+
+
+def _without_nan(input: Tensor) -> Tensor:
+    return ops.where(ops.isnan(input), 0, input) if input.dtype.kind >= Kind.FLOAT else input
+
+
+@with_out
+def nansum(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: object = None) -> Tensor:
+    """Return the sum of the elements that are not NaN."""
+    require(not input.dtype.is_complex, "D006", "nansum: complex operands are not supported", input=input)
+    return ops.sum(_without_nan(input), dim, keepdim, dtype=dtype)
+
+
+@with_out
+def nanmean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: object = None) -> Tensor:
+    """Return the mean of the elements that are not NaN; NaN where there are none."""
+    inexact = input.dtype.kind >= Kind.FLOAT
+    require(inexact, "D001", "nanmean: the dtype must be floating-point", input=input)
+    total = ops.sum(_without_nan(input), dim, keepdim, dtype=dtype)
+    return total / ops.sum(~ops.isnan(input), dim, keepdim)
+
+
+class Ranked(NamedTuple):
+    """A value of a rank along a dim, and where it stood."""
+
+    values: Any
+    indices: Any
+
+
+@checked
+def nanmedian(input: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
+    """Return the lower middle element of those that are not NaN; with a dim, values and indices along it."""
+    if input.dtype.kind is not Kind.FLOAT or input.numel() == 0:
+        return input.median(dim, keepdim) if dim is not None else input.median()
+    flat = input.reshape(-1) if dim is None or input.ndim == 0 else input
+    along = 0 if dim is None else wrap_dim(fixed_integer(dim), flat.ndim, "nanmedian")
+    ordered = flat.sort(along)
+    count = ops.sum(~ops.isnan(flat), along, True)
+    middle = ops.clamp((count - 1) // 2, 0)
+    found = Ranked(ops.gather(ordered.values, along, middle), ops.gather(ordered.indices, along, middle))
+    keep = flag(keepdim) and dim is not None and input.ndim > 0
+    result = found if keep else Ranked(*[item.squeeze(along) for item in found])
+    return result.values if dim is None else result
+
+
+# Extremes and moments.
+
+
+class Extremes(NamedTuple):
+    """The smallest and the largest elements."""
+
+    min: Any
+    max: Any
+
+
+@with_out
+def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> Extremes:
+    """Return the smallest and the largest elements, of all or along a dim."""
+    if dim is None:
+        return Extremes(ops.amin(input, (), keepdim), ops.amax(input, (), keepdim))
+    return Extremes(ops.amin(input, dim, keepdim), ops.amax(input, dim, keepdim))
+
+
+@checked
+def std_mean(
+    input: Tensor, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: Any = None
+) -> tuple[Tensor, Tensor]:
+    """Return the standard deviation, as `std`, and the mean."""
+    found = dispatch(OPERATORS["var_mean"], (input,), spread_attributes(dim, unbiased, keepdim, correction))
+    return ops.sqrt(found[0]), found[1]
+
+
+@with_out
+def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
+    """Return the slices of a dim, those whose `p`-norm is above `maxnorm` scaled down to it."""
+    require(input.dtype.kind >= Kind.FLOAT, "D001", "renorm: the dtype must be floating-point", input=input)
+    require(input.ndim > 1, "S002", "renorm: the tensor needs at least 2 dims", input=input)
+    along = wrap_dim(fixed_integer(dim), input.ndim, "renorm")
+    power, most = number(p), number(maxnorm)
+    require(power > 0, "A002", "renorm: p must be positive", p=power)
+    require(most >= 0, "A002", "renorm: maxnorm must not be negative", maxnorm=most)
+    others = [place for place in range(input.ndim) if place != along]
+    length = ops.linalg_vector_norm(input, power, others, True)
+    return input * ops.where(length > most, most / (length + 1e-7), 1.0).to(input.dtype)
+
+
+renorm_ = in_place(renorm)
+
+
+# Histograms.
+
+
+@with_out
+def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
+    """Return how many elements lie in each of equal bins from `min` to `max`, both 0: from least to greatest."""
+    require(not input.dtype.is_complex and input.dtype is not bool_, "D001", "histc: not for this dtype", input=input)
+    count = fixed_integer(bins)
+    require(count > 0, "A002", "histc: there must be a bin", bins=bins)
+    low, high = _range_of(input, number(min), number(max), "histc")
+    values = input.reshape(-1).double()
+    inside = (values >= low) & (values <= high)
+    places = ops.clamp(ops.floor((values - low) * (count / (high - low))), 0, count - 1)
+    places = ops.where(inside, places, 0.0).to(int64)
+    zeros = ops.zeros((count,), dtype=input.dtype, device=input.device)
+    return ops.scatter_add(zeros, 0, places, inside.to(input.dtype))
+
+
+def _range_of(input: Tensor, low: Any, high: Any, name: str) -> tuple[float, float]:
+    """The ends of a histogram's range: those of the elements where both are equal, and one apart at least."""
+    require(low <= high, "A002", f"{name}: max must not be below min", min=low, max=high)
+    if low == high and input.numel():
+        low, high = [end.item() for end in aminmax(input)]
+    require(math.isfinite(low) and math.isfinite(high), "A002", f"{name}: the range is not finite", min=low, max=high)
+    return (low - 1, high + 1) if low == high else (low, high)
+
+
+# Differences and integrals.
+
+
+@with_out
+def diff(input: Tensor, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None) -> Tensor:
+    """Return the differences of neighbours along a dim, `n` times over, after joining what is given."""
+    along = own_dim(fixed_integer(dim), input.shape, "diff")
+    times = fixed_integer(n)
+    require(times >= 0, "A002", "diff: n must not be negative", n=times)
+    parts = [required_tensor(item) for item in (prepend, input, append) if item is not None]
+    found: Any = parts[0] if len(parts) == 1 else ops.cat(parts, along)
+    if times == 0:
+        return ops.clone(input)
+    for _ in range(times):
+        size = found.shape[along]
+        if size == 0:
+            return found
+        later, earlier = ops.narrow(found, along, 1, size - 1), ops.narrow(found, along, 0, size - 1)
+        found = ops.logical_xor(later, earlier) if found.dtype is bool_ else later - earlier
+    return found
+
+
+@checked
+def trapezoid(y: Tensor, x: Any = None, *, dx: Any = None, dim: int = -1) -> Tensor:
+    """Return the integral along a dim by the trapezoidal rule, at points `x` or ones `dx` apart."""
+    steps = _trapezoids(y, x, dx, dim, "trapezoid")
+    return ops.sum(steps, dim) if steps is not None else ops.sum(ops.narrow(y, dim, 0, 0), dim)
+
+
+trapz = trapezoid
+
+
+@checked
+def cumulative_trapezoid(y: Tensor, x: Any = None, *, dx: Any = None, dim: int = -1) -> Tensor:
+    """Return the running integral along a dim by the trapezoidal rule, at points `x` or ones `dx` apart."""
+    steps = _trapezoids(y, x, dx, dim, "cumulative_trapezoid")
+    return ops.cumsum(steps, dim) if steps is not None else ops.narrow(y, dim, 0, 0)
+
+
+def _trapezoids(y: Tensor, x: Any, dx: Any, dim: int, name: str) -> Tensor | None:
+    """The area between each two neighbours along a dim; None where there is no point."""
+    require(x is None or dx is None, "A003", f"{name}: x and dx are not given both", dx=dx)
+    along = own_dim(fixed_integer(dim), y.shape, name)
+    require(y.dtype is not bool_, "D001", f"{name}: not supported for bool", y=y)
+    size = y.shape[along]
+    if size == 0:
+        return None
+    heights = ops.narrow(y, along, 1, size - 1) + ops.narrow(y, along, 0, size - 1)
+    if x is None:
+        return heights * number(1 if dx is None else dx) / 2
+    points = required_tensor(x)
+    if points.ndim == 1 and y.ndim > 1:
+        require(points.shape[0] == size, "S014", f"{name}: there is one point for each element", x=points, y=y)
+        points = points.reshape([-1 if at == along else 1 for at in range(y.ndim)])
+    elif points.ndim < y.ndim:
+        points = points.reshape([1] * (y.ndim - points.ndim) + list(points.shape))
+    return heights * diff(points, dim=dim) / 2
+
+
+@with_out
+def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:  # noqa: N803 - PyTorch's name
+    """Return the matrix of a vector's powers from `N` - 1 down to 0, or from 0 up."""
+    require(x.ndim == 1, "S002", "vander: a vector is expected", x=x)
+    count = x.shape[0] if N is None else fixed_integer(N)
+    require(count >= 0, "A002", "vander: N must not be negative", N=N)
+    powers = ops.arange(0, count) if flag(increasing) else ops.flip(ops.arange(0, count), 0)
+    base = x if x.dtype.kind >= Kind.FLOAT else x.to(int64)
+    return ops.pow(base.unsqueeze(-1), powers)

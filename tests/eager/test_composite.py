@@ -1,0 +1,169 @@
+"""Functions that are short programs of operators, against values recorded from PyTorch 2.13."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import rushlight as rl
+from rushlight.support.errors import RushlightError
+
+NAN = float("nan")
+
+CASES: list[tuple[Callable[[Any], Any], Any]] = [
+    (lambda m: m.diag(m.tensor([1.0, 2.0]), 1), [[0.0, 1.0, 0.0], [0.0, 0.0, 2.0], [0.0, 0.0, 0.0]]),
+    (lambda m: m.diag(m.tensor([[1, 2, 3], [4, 5, 6]]), -1), [4]),
+    (
+        lambda m: m.diag_embed(m.tensor([[1, 2], [3, 4]]), 1, 0, 2),
+        [[[0, 1, 0], [0, 3, 0]], [[0, 0, 2], [0, 0, 4]], [[0, 0, 0], [0, 0, 0]]],
+    ),
+    (
+        lambda m: m.diagflat(m.tensor([[1, 2], [3, 4]]), -1),
+        [[0, 0, 0, 0, 0], [1, 0, 0, 0, 0], [0, 2, 0, 0, 0], [0, 0, 3, 0, 0], [0, 0, 0, 4, 0]],
+    ),
+    (lambda m: m.trace(m.tensor([[1, 2], [3, 4]], dtype=m.int32)), 5),
+    (
+        lambda m: m.zeros(7, 3).fill_diagonal_(2, wrap=True),
+        [
+            [2.0, 0.0, 0.0],
+            [0.0, 2.0, 0.0],
+            [0.0, 0.0, 2.0],
+            [0.0, 0.0, 0.0],
+            [2.0, 0.0, 0.0],
+            [0.0, 2.0, 0.0],
+            [0.0, 0.0, 2.0],
+        ],
+    ),
+    (lambda m: m.fliplr(m.tensor([[1, 2], [3, 4]])), [[2, 1], [4, 3]]),
+    (lambda m: m.flipud(m.tensor([[1, 2], [3, 4]])), [[3, 4], [1, 2]]),
+    (lambda m: m.rot90(m.tensor([[1, 2, 3], [4, 5, 6]]), 1), [[3, 6], [2, 5], [1, 4]]),
+    (lambda m: m.rot90(m.tensor([[1, 2, 3], [4, 5, 6]]), -1, (1, 0)), [[3, 6], [2, 5], [1, 4]]),
+    (lambda m: m.rot90(m.tensor([[1, 2, 3], [4, 5, 6]]), 2), [[6, 5, 4], [3, 2, 1]]),
+    (lambda m: m.ones(2, 3, 4).sum_to_size(3, 1), [[8.0], [8.0], [8.0]]),
+    (lambda m: m.tensor(True).sum_to_size(()), 1),
+    (lambda m: m.tensor_split(m.arange(7), 3), [[0, 1, 2], [3, 4], [5, 6]]),
+    (lambda m: m.tensor_split(m.arange(7), (2, 5, 9)), [[0, 1], [2, 3, 4], [5, 6], []]),
+    (lambda m: m.tensor_split(m.arange(6).reshape(2, 3), m.tensor([1]), -1), [[[0], [3]], [[1, 2], [4, 5]]]),
+    (lambda m: m.hsplit(m.arange(6).reshape(2, 3), 3), [[[0], [3]], [[1], [4]], [[2], [5]]]),
+    (lambda m: m.vsplit(m.arange(6).reshape(2, 3), [1]), [[[0, 1, 2]], [[3, 4, 5]]]),
+    (lambda m: m.dsplit(m.arange(6).reshape(1, 2, 3), [2]), [[[[0, 1], [3, 4]]], [[[2], [5]]]]),
+    (lambda m: m.split_with_sizes(m.arange(6), [1, 2, 3]), [[0], [1, 2], [3, 4, 5]]),
+    (lambda m: m.unsafe_split(m.arange(5), 2), [[0, 1], [2, 3], [4]]),
+    (lambda m: m.unsafe_split_with_sizes(m.arange(5), [4, 1]), [[0, 1, 2, 3], [4]]),
+    (lambda m: m.unsafe_chunk(m.arange(5), 2), [[0, 1, 2], [3, 4]]),
+    (lambda m: m.atleast_3d(m.tensor([1, 2]), m.tensor([[3], [4]])), [[[[1], [2]]], [[[3]], [[4]]]]),
+    (lambda m: m.column_stack((m.tensor([1, 2]), m.tensor([[3, 4], [5, 6]]))), [[1, 3, 4], [2, 5, 6]]),
+    (lambda m: m.dstack((m.tensor([1, 2]), m.tensor([3, 4]))), [[[1, 3], [2, 4]]]),
+    (
+        lambda m: m.block_diag(m.tensor([[1, 2]]), m.tensor(3.5), m.tensor([4])),
+        [[1.0, 2.0, 0.0, 0.0], [0.0, 0.0, 3.5, 0.0], [0.0, 0.0, 0.0, 4.0]],
+    ),
+    (
+        lambda m: m.cartesian_prod(m.tensor([1, 2]), m.tensor([3, 4, 5])),
+        [[1, 3], [1, 4], [1, 5], [2, 3], [2, 4], [2, 5]],
+    ),
+    (lambda m: m.combinations(m.tensor([1, 2, 3]), 2, True), [[1, 1], [1, 2], [1, 3], [2, 2], [2, 3], [3, 3]]),
+    (lambda m: m.take(m.tensor([[1, 2], [3, 4]]), m.tensor([[-1], [1]])), [[4], [2]]),
+    (
+        lambda m: m.tensor([[1, 2], [3, 4]]).put(m.tensor([1, -1]), m.tensor([8, 9]), accumulate=True),
+        [[1, 10], [3, 13]],
+    ),
+    (
+        lambda m: m.index_copy(m.zeros(3, 2), 0, m.tensor([2, 0]), m.tensor([[1.0, 2.0], [3.0, 4.0]])),
+        [[3.0, 4.0], [0.0, 0.0], [1.0, 2.0]],
+    ),
+    (lambda m: m.index_fill(m.zeros(2, 3), 1, m.tensor([2, 0, 2]), m.tensor(7.0)), [[7.0, 0.0, 7.0], [7.0, 0.0, 7.0]]),
+    (lambda m: m.index_fill(m.zeros(2, 3, dtype=m.int64), 0, m.tensor(1), 2.9), [[0, 0, 0], [2, 2, 2]]),
+    (
+        lambda m: m.index_reduce(m.ones(3) * 2, 0, m.tensor([0, 0, 2]), m.tensor([3.0, 4.0, 5.0]), "prod"),
+        [24.0, 2.0, 10.0],
+    ),
+    (
+        lambda m: m.index_reduce(
+            m.ones(3) * 2, 0, m.tensor([0, 0, 2]), m.tensor([3.0, 4.0, 5.0]), "mean", include_self=False
+        ),
+        [3.5, 2.0, 5.0],
+    ),
+    (
+        lambda m: m.masked_scatter(
+            m.zeros(2, 2), m.tensor([[True, False], [True, True]]), m.tensor([1.0, 2.0, 3.0, 4.0])
+        ),
+        [[1.0, 0.0], [2.0, 3.0]],
+    ),
+    (lambda m: m.nonzero_static(m.tensor([[0, 3], [1, 0]]), size=3), [[0, 1], [1, 0], [-1, -1]]),
+    (lambda m: m.nonzero_static(m.tensor([1, 1, 0, 1]), size=2, fill_value=9), [[0], [1]]),
+    (lambda m: m.unravel_index(m.tensor([5, 0]), (2, 3)), [[1, 0], [2, 0]]),
+    (lambda m: m.isin(m.tensor([[1, 2], [3, 4]]), m.tensor([2, 4, 9]), invert=True), [[True, False], [True, False]]),
+    (lambda m: m.isin(2.0, m.tensor([1, 2])), True),
+    (lambda m: m.nansum(m.tensor([[1.0, NAN], [NAN, NAN]]), 1), [1.0, 0.0]),
+    (lambda m: m.nanmean(m.tensor([[1.0, NAN, 3.0], [NAN, NAN, NAN]]), 1), [2.0, NAN]),
+    (lambda m: m.nanmedian(m.tensor([[1.0, NAN, 3.0], [NAN, NAN, NAN]]), -1), [[1.0, NAN], [0, 0]]),
+    (lambda m: m.nanmedian(m.tensor([4.0, NAN, 1.0, 3.0])), 3.0),
+    (lambda m: m.aminmax(m.tensor([[3, 1], [2, 5]]), dim=1, keepdim=True), [[[1], [2]], [[3], [5]]]),
+    (lambda m: m.std_mean(m.tensor([[1.0, 3.0], [2.0, 2.0]]), 1), [[1.4142135381698608, 0.0], [2.0, 2.0]]),
+    (lambda m: m.renorm(m.tensor([[3.0, 4.0], [0.5, 0.0]]), 2, 0, 2.5), [[1.5, 2.0], [0.5, 0.0]]),
+    (lambda m: m.histc(m.tensor([1.0, 2.0, 1.0, 4.0]), 3), [2.0, 1.0, 1.0]),
+    (lambda m: m.histc(m.tensor([1.0, 2.0, 1.0, 4.0]), bins=4, min=0, max=3), [0.0, 2.0, 1.0, 0.0]),
+    (lambda m: m.diff(m.tensor([1, 4, 9, 16]), 2), [2, 2]),
+    (lambda m: m.diff(m.tensor([1, 4]), prepend=m.tensor([0]), append=m.tensor([9])), [1, 3, 5]),
+    (lambda m: m.diff(m.tensor([True, False, False])), [True, False]),
+    (lambda m: m.trapezoid(m.tensor([1.0, 5.0, 10.0]), m.tensor([1.0, 3.0, 6.0])), 28.5),
+    (lambda m: m.trapz(m.tensor([[1, 5], [10, 2]]), dx=2, dim=0), [11.0, 7.0]),
+    (lambda m: m.cumulative_trapezoid(m.tensor([1.0, 5.0, 10.0])), [3.0, 10.5]),
+    (lambda m: m.vander(m.tensor([1, 2, 3]), 3), [[1, 1, 1], [4, 2, 1], [9, 3, 1]]),
+    (lambda m: m.vander(m.tensor([2.0, 3.0]), increasing=True), [[1.0, 2.0], [1.0, 3.0]]),
+    (lambda m: m.permute_copy(m.tensor([[1, 2], [3, 4]]), (1, 0)), [[1, 3], [2, 4]]),
+    (lambda m: m.view_copy(m.tensor([[1, 2], [3, 4]]), (4,)), [1, 2, 3, 4]),
+    (lambda m: m.unfold_copy(m.arange(5), 0, 3, 2), [[0, 1, 2], [2, 3, 4]]),
+]
+
+
+@pytest.mark.parametrize(("call", "wanted"), CASES)
+def test_value_is_that_of_pytorch(call: Callable[[Any], Any], wanted: Any) -> None:
+    assert repr(_plain(call(rl))) == repr(wanted)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, (tuple, list)):
+        return [_plain(item) for item in value]
+    return value.tolist() if isinstance(value, rl.Tensor) else value
+
+
+def test_out_is_written_and_returned() -> None:
+    out = rl.empty(2, dtype=rl.float64)
+    assert rl.take(rl.tensor([1.0, 2.0, 3.0]), rl.tensor([2, 0]), out=out) is out
+    assert out.tolist() == [3.0, 1.0]
+    low, high = rl.empty(()), rl.empty(())
+    assert rl.aminmax(rl.tensor([2.0, 1.0]), out=(low, high)).max is high
+    assert (low.item(), high.item()) == (1.0, 2.0)
+
+
+@pytest.mark.parametrize(
+    ("code", "call"),
+    [
+        ("S009", lambda: rl.take(rl.ones(3), rl.tensor([0]), out=rl.empty(2))),
+        ("D003", lambda: rl.take(rl.ones(3), rl.tensor([0]), out=rl.empty(1, dtype=rl.int64))),
+        ("A004", lambda: rl.aminmax(rl.ones(3), out=rl.empty(()))),
+        ("S014", lambda: rl.index_copy(rl.ones(3), 0, rl.tensor([0]), rl.ones(2))),
+        ("I004", lambda: rl.take(rl.ones(3), rl.tensor([0.5]))),
+        ("I006", lambda: rl.rot90(rl.ones(2, 2), 1, (0, 0))),
+        ("A003", lambda: rl.trapezoid(rl.ones(3), rl.ones(3), dx=1)),
+    ],
+)
+def test_error_has_its_code(code: str, call: Callable[[], object]) -> None:
+    with pytest.raises(RushlightError, match=code):
+        call()
+
+
+def test_in_place_form_keeps_what_the_gradient_needs() -> None:
+    x = rl.tensor([2.0, 3.0], requires_grad=True)
+    y = (x * 1).index_reduce_(0, rl.tensor([0]), rl.tensor([5.0]), "prod")
+    y.sum().backward()
+    assert y.tolist() == [10.0, 3.0]
+    assert x.grad.tolist() == [5.0, 1.0]
+
+
+def test_fill_of_a_place_named_twice_counts_once() -> None:
+    value = rl.tensor(7.0, requires_grad=True)
+    rl.index_fill(rl.zeros(3), 0, rl.tensor([1, 1]), value).sum().backward()
+    assert value.grad.item() == 1.0
