@@ -250,6 +250,7 @@ __all__ = [
     "FallbackError",
     "FloatTensor",
     "Generator",
+    "GradScaler",
     "GradientWarning",
     "HalfTensor",
     "IndexRangeError",
@@ -274,6 +275,7 @@ __all__ = [
     "__version__",
     "absolute",
     "allclose",
+    "amp",
     "arange",
     "arccos",
     "arccosh",
@@ -289,6 +291,9 @@ __all__ = [
     "asarray",
     "atleast_1d",
     "atleast_2d",
+    "autocast",
+    "autocast_decrement_nesting",
+    "autocast_increment_nesting",
     "autograd",
     "bernoulli",
     "bfloat16",
@@ -300,6 +305,7 @@ __all__ = [
     "cdouble",
     "cfloat",
     "check",
+    "clear_autocast_cache",
     "clip",
     "compile",
     "compiler",
@@ -332,6 +338,9 @@ __all__ = [
     "frombuffer",
     "full",
     "full_like",
+    "get_autocast_cpu_dtype",
+    "get_autocast_dtype",
+    "get_autocast_gpu_dtype",
     "get_default_dtype",
     "get_float32_matmul_precision",
     "get_num_threads",
@@ -351,6 +360,9 @@ __all__ = [
     "int16",
     "int32",
     "int64",
+    "is_autocast_cache_enabled",
+    "is_autocast_cpu_enabled",
+    "is_autocast_enabled",
     "is_complex",
     "is_floating_point",
     "is_grad_enabled",
@@ -401,6 +413,12 @@ __all__ = [
     "scalar_tensor",
     "scan",
     "seed",
+    "set_autocast_cache_enabled",
+    "set_autocast_cpu_dtype",
+    "set_autocast_cpu_enabled",
+    "set_autocast_dtype",
+    "set_autocast_enabled",
+    "set_autocast_gpu_dtype",
     "set_default_dtype",
     "set_float32_matmul_precision",
     "set_grad_enabled",
@@ -440,13 +458,80 @@ __all__ = [
 __all__ += _operators.__all__
 
 if _TYPE_CHECKING:
-    from rushlight import autograd, compiler, distributions, export, linalg, nn, optim, shapes, testing, utils
+    from rushlight import (
+        amp,
+        autograd,
+        compiler,
+        distributions,
+        export,
+        linalg,
+        nn,
+        optim,
+        shapes,
+        testing,
+        utils,
+    )
+    from rushlight.amp import GradScaler
+    from rushlight.amp.autocast_mode import (
+        autocast,
+        autocast_decrement_nesting,
+        autocast_increment_nesting,
+        clear_autocast_cache,
+        get_autocast_cpu_dtype,
+        get_autocast_dtype,
+        get_autocast_gpu_dtype,
+        is_autocast_cache_enabled,
+        is_autocast_cpu_enabled,
+        is_autocast_enabled,
+        set_autocast_cache_enabled,
+        set_autocast_cpu_dtype,
+        set_autocast_cpu_enabled,
+        set_autocast_dtype,
+        set_autocast_enabled,
+        set_autocast_gpu_dtype,
+    )
     from rushlight.capture import compile
     from rushlight.data import load, save
 
+_AUTOCAST = (
+    "autocast",
+    "autocast_decrement_nesting",
+    "autocast_increment_nesting",
+    "clear_autocast_cache",
+    "get_autocast_cpu_dtype",
+    "get_autocast_dtype",
+    "get_autocast_gpu_dtype",
+    "is_autocast_cache_enabled",
+    "is_autocast_cpu_enabled",
+    "is_autocast_enabled",
+    "set_autocast_cache_enabled",
+    "set_autocast_cpu_dtype",
+    "set_autocast_cpu_enabled",
+    "set_autocast_dtype",
+    "set_autocast_enabled",
+    "set_autocast_gpu_dtype",
+)
 # Loaded when first asked for, so that `import rushlight` is fast.
-_MODULES = ("autograd", "compiler", "distributions", "export", "linalg", "nn", "optim", "shapes", "testing", "utils")
-_ELSEWHERE = {"compile": "rushlight.capture", "load": "rushlight.data", "save": "rushlight.data"}
+_MODULES = (
+    "amp",
+    "autograd",
+    "compiler",
+    "distributions",
+    "export",
+    "linalg",
+    "nn",
+    "optim",
+    "shapes",
+    "testing",
+    "utils",
+)
+_ELSEWHERE = {
+    "compile": "rushlight.capture",
+    "load": "rushlight.data",
+    "save": "rushlight.data",
+    "GradScaler": "rushlight.amp",
+    **dict.fromkeys(_AUTOCAST, "rushlight.amp.autocast_mode"),
+}
 
 
 def __getattr__(name: str) -> _Any:

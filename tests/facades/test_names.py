@@ -88,7 +88,6 @@ def test_threads_can_be_set():
         ("rushlight.nn", "CTCLoss", "N001", None),
         ("rushlight.nn", "Conv2D", "N002", "Conv2d"),
         ("rushlight.nn.functional", "scaled_mm", "N001", None),
-        ("rushlight.optim", "Adamax", "N001", None),
         ("rushlight.optim.lr_scheduler", "StepLr", "N002", "StepLR"),
         ("rushlight.utils.data", "DataLoaders", "N002", "DataLoader"),
         ("rushlight.autograd", "Functional", "N002", "Function"),

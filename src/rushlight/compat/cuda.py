@@ -1,8 +1,15 @@
 """`torch.cuda` for scripts that ask for devices before they use the CPU: there are none here."""
 
+from importlib import import_module as _import_module
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+
 from rushlight.support.peer_names import absent_name
 
+if _TYPE_CHECKING:
+    from rushlight.compat import cuda_amp as amp
+
 __all__ = [
+    "amp",
     "device_count",
     "empty_cache",
     "is_available",
@@ -74,4 +81,6 @@ def synchronize(device: object = None) -> None:
 
 
 def __getattr__(name: str) -> object:
+    if name == "amp":
+        return _import_module("rushlight.compat.cuda_amp")
     raise absent_name("rushlight.cuda", name, __all__)

@@ -161,7 +161,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
                 "Matrix times vector.",
                 Fact.NONE,
                 "number",
-                "lower",
+                None,
                 "function method",
             ),
             Declaration(
@@ -1140,7 +1140,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
                 "Normalised over groups of channels (dim 1) and the dims after, then scaled and shifted per channel.",
                 Fact.NONE,
                 "float",
-                "float32",
+                None,
                 "function",
             ),
             Declaration(
@@ -1156,7 +1156,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
                 "Normalised over the last dims to mean 0 and variance 1, then scaled and shifted.",
                 Fact.NONE,
                 "float",
-                "float32",
+                None,
                 "function",
             ),
             Declaration(
@@ -1246,7 +1246,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
                 "adaptive_avg_pool over the last 3 dims; None keeps a size.",
                 Fact.NONE,
                 "float",
-                None,
+                "float32",
                 "function",
             ),
             Declaration(
@@ -1278,7 +1278,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
                 "The mean of each window over the last 3 dims.",
                 Fact.NONE,
                 "float",
-                None,
+                "float32",
                 "function",
             ),
             Declaration(
@@ -1541,7 +1541,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
                 "The `ord`-norm of elements; inf and -inf are the largest and smallest magnitude, 0 counts those that are not 0.",
                 Fact.NONE,
                 "float",
-                "float32",
+                None,
                 "function",
             ),
             Declaration(
@@ -1618,7 +1618,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
                 "The sum of elements divided by their number; NaN where there are none. Integers need a floating-point dtype.",
                 Fact.REDUCTION,
                 "float",
-                "float32",
+                None,
                 "function method",
             ),
             Declaration(
@@ -1634,7 +1634,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
                 "The sum of elements; ints and bools are summed as int64.",
                 Fact.REDUCTION,
                 "all",
-                "float32",
+                None,
                 "function method",
             ),
             Declaration(
@@ -1700,7 +1700,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
                 "Running products along a dim; ints and bools are multiplied as int64.",
                 Fact.REDUCTION,
                 "real",
-                "float32",
+                None,
                 "function method",
             ),
             Declaration(
@@ -1708,7 +1708,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
                 "Running sums along a dim; ints and bools are summed as int64.",
                 Fact.REDUCTION,
                 "all",
-                "float32",
+                None,
                 "function method",
             ),
         ),
@@ -1721,7 +1721,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
                 "The logarithm of softmax along a dim.",
                 Fact.NONE,
                 "float",
-                "float32",
+                None,
                 "function method",
             ),
             Declaration(
@@ -1737,7 +1737,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
                 "The logarithm of the sum of exponentials.",
                 Fact.NONE,
                 "float",
-                "float32",
+                None,
                 "function method",
             ),
             Declaration(
@@ -1745,7 +1745,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
                 "exp(input) divided by its sum along a dim.",
                 Fact.NONE,
                 "float",
-                "float32",
+                None,
                 "function method",
             ),
             Declaration(

@@ -48,7 +48,6 @@ layer_norm = define(
     "-> Tensor",
     "Normalised over the last dims to mean 0 and variance 1, then scaled and shifted.",
     dtypes="float",
-    autocast="float32",
     variants="function",
 )
 
@@ -84,8 +83,13 @@ def layer_norm_vjp(
 ) -> Gradients:
     grad = layer_norm_backward(g, input, normalized_shape, weight, eps)
     rows = tuple(range(input.ndim - len(normalized_shape)))
-    grad_weight = None if weight is None else layer_norm_backward_weight(g, input, normalized_shape, eps)
-    grad_bias = None if bias is None else (sum_(g, rows) if rows else g)
+    grad_weight = grad_bias = None
+    if weight is not None:  # of its own dtype, which under autocast is wider than the input's
+        wide, of = convert(g, weight.dtype), convert(input, weight.dtype)
+        grad_weight = layer_norm_backward_weight(wide, of, normalized_shape, eps)
+    if bias is not None:
+        wide = convert(g, bias.dtype)
+        grad_bias = sum_(wide, rows) if rows else wide
     return grad, grad_weight, grad_bias
 
 
@@ -312,7 +316,6 @@ group_norm = define(
     "group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1e-05) -> Tensor",
     "Normalised over groups of channels (dim 1) and the dims after, then scaled and shifted per channel.",
     dtypes="float",
-    autocast="float32",
     variants="function",
 )
 

@@ -417,7 +417,8 @@ def define(
     ordered (numbers but complex ones).
 
     `variants`: which forms are generated: function, method, inplace, out. `syntax` is the special method it stands for.
-    `autocast`: "lower", "float32" or "widest".
+    `autocast` says to what autocast casts operands, as PyTorch does on the CPU: "lower" to its dtype, "float32", or
+    None where it leaves them as they are.
     """
     global generation
     declaration = Declaration(schema, doc, facts, dtypes, autocast, variants, syntax)

@@ -237,6 +237,8 @@ class Writer(ValueTexts):
         self.guards = [*argument_guards(arguments, names), *state_guards(others, leaves, names)]
         self.guards += [*collection_guards(walk, names), *replaced_guards(walk.leaves, names)]
         self.guards.append(Guard("grad mode", "grad mode", str(STATE.grad), f"state.grad is not {STATE.grad}"))
+        setting = "None" if STATE.autocast is None else names(STATE.autocast)
+        self.guards.append(Guard("autocast", "autocast", "as it was", f"state.autocast is not {setting}"))
         fixed = program.inputs.fixed.items()
         self.guards += [Guard("number", text, repr(value), f"{text} != {names(value)}") for text, value in fixed]
         for source in program.inputs.sources:

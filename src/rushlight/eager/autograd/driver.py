@@ -12,7 +12,7 @@ from typing import Any
 from rushlight.autodiff.backward import SINK, Edge, walk
 from rushlight.eager.autograd.accumulate import AccumulateGrad, accumulated, edge_of
 from rushlight.eager.autograd.history import requires
-from rushlight.eager.dispatch import Scope
+from rushlight.eager.dispatch import STATE, Key, Scope, bit
 from rushlight.eager.handle import Handle, gradient_of
 from rushlight.ops.dims import same_shape
 from rushlight.ops.record import OPERATORS
@@ -76,6 +76,11 @@ class Pass:
         return found
 
 
+def _engaged(grad: bool, one: Pass) -> Scope:
+    """Within a pass derivative rules run as they are; only the backward of custom functions is autocast."""
+    return Scope(grad=grad, engaged=one, excluded=STATE.excluded | bit(Key.AUTOCAST))
+
+
 def run_backward(
     tensors: Sequence[Any],
     gradients: Sequence[Any],
@@ -95,7 +100,7 @@ def run_backward(
             fail("G005", "grad: one of the inputs does not require gradients", input=tensor)
         targets.append(edge)
     one = Pass(keep_graph, create_graph)
-    with Scope(grad=create_graph, engaged=one):
+    with _engaged(create_graph, one):
         found = one.walk(roots, targets, until_targets=inputs is not None)
         if inputs is not None and accumulate:
             for tensor, edge in zip(inputs, targets, strict=True):
@@ -156,7 +161,7 @@ class Tape:
         pairs = [*zip(self.roots, gradients, strict=True), *zip(self.edges, starts, strict=False)]
         roots = [(edge, gradient) for edge, gradient in pairs if edge is not None]
         one = Pass(keep, create_graph)
-        with Scope(grad=create_graph, engaged=one):
+        with _engaged(create_graph, one):
             found = one.walk(roots, self.edges, part=self._part)
         return [found.get((id(edge[0]), edge[1])) for edge in self.edges], one.owned
 
@@ -192,7 +197,7 @@ class Tape:
             return items
 
         roots = [(edge, gradient) for edge, gradient in pairs if edge is not None]
-        with Scope(grad=False, engaged=one):
+        with _engaged(False, one):
             walk(roots, run, add, prepare=prepare, targets=self.edges, captured=captured, part=self._part)
         return found
 

@@ -10,9 +10,10 @@ from rushlight.eager.autograd.accumulate import edge_of
 from rushlight.eager.autograd.history import attach, before_rewrite, differentiable, requires
 from rushlight.eager.autograd.node import Node
 from rushlight.eager.autograd.saved import SavedTensor
-from rushlight.eager.dispatch import STATE, Scope
+from rushlight.eager.dispatch import STATE, Key, Scope, reenter
 from rushlight.eager.handle import Handle, gradient_of, share
 from rushlight.eager.tensor_meta import TensorMeta
+from rushlight.ir.dtype import DType
 from rushlight.ops.record import OPERATORS
 from rushlight.support.errors import fail, require
 
@@ -25,6 +26,7 @@ class FunctionNode(Node):
         "_dirty",
         "_forms",
         "_function",
+        "_input_dtypes",
         "_materialize",
         "_nondifferentiable",
         "_positions",
@@ -78,6 +80,7 @@ class FunctionNode(Node):
         """Fixes the edges and what is saved, once the outputs are known."""
         self._positions = [at for at, item in enumerate(inputs) if isinstance(item, Handle)]
         self.edges = tuple([edge_of(inputs[at]) if needed[at] else None for at in self._positions])
+        self._input_dtypes = [inputs[at].dtype for at in self._positions]
         self._forms = [item.form if isinstance(item, Handle) else None for item in outputs]
         saved: list[Any] = []
         for item in self._to_save:
@@ -91,7 +94,8 @@ class FunctionNode(Node):
         if self._materialize:
             pairs = zip(arrived, self._forms, strict=True)
             arrived = [_zeros(form) if one is None and form is not None else one for one, form in pairs]
-        found = self._function.backward(self, *arrived)
+        with reenter(Key.AUTOCAST):
+            found = self._function.backward(self, *arrived)
         results = found if isinstance(found, tuple) else (found,)
         expected = len(self.needs_input_grad)
         if len(results) != expected and not (
@@ -99,12 +103,18 @@ class FunctionNode(Node):
         ):
             fail("G007", f"{self.name()}: {len(results)} gradients for {expected} inputs", frame=self.frame)
         owned.difference_update([id(item) for item in results])
-        return [results[at] for at in self._positions]
+        return [_fitted(results[at], dtype) for at, dtype in zip(self._positions, self._input_dtypes, strict=True)]
 
     def release(self) -> None:
         """Frees what was saved."""
         self._saved = ()
         self._released = True
+
+
+def _fitted(gradient: object, dtype: DType) -> object:
+    """A gradient in the dtype of its input, as the engine of PyTorch makes it."""
+    plain = not isinstance(gradient, Handle) or gradient.dtype is dtype or not gradient.dtype.is_floating_point
+    return gradient if plain else OPERATORS["to_dtype"](gradient, dtype)
 
 
 def _zeros(form: TensorMeta) -> Any:

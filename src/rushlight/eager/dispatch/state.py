@@ -29,6 +29,9 @@ class State(threading.local):
     ] = ()  # (pack, unpack) hooks for saved tensors, innermost last
     running: tuple[tuple[Op, Key], ...] = ()  # operators whose kernels redispatch, outermost first
     anomaly: bool = False
+    autocast: Any = None  # the setting of autocast, one object per combination; None where it was never changed
+    cast_weights: Any = None  # of the outermost autocast region: its number, and weights that were cast in it
+    autocast_depth: int = 0  # regions within each other
     engaged: Any = None  # the backward pass that this thread is in
 
 

@@ -235,7 +235,7 @@ def bmm_samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield Sample(normal(rng, 2, 3, 5), normal(rng, 2, 5, 4))
 
 
-mv = define("mv(Tensor input, Tensor vec) -> Tensor", "Matrix times vector.", autocast="lower", dtypes="number")
+mv = define("mv(Tensor input, Tensor vec) -> Tensor", "Matrix times vector.", dtypes="number")
 
 
 @mv.decompose

@@ -103,6 +103,7 @@ prelu = define(
     "prelu(Tensor input, Tensor weight) -> Tensor",
     "input, times weight below 0; the weight's elements go with dim 1.",
     dtypes="float",
+    autocast="lower",
 )
 
 

@@ -44,7 +44,6 @@ add = define(
     "add(Tensor input, Tensor other, *, Tensor? alpha=None) -> Tensor",
     "input + alpha * other.",
     facts=Fact.POINTWISE,
-    autocast="widest",
     variants="function method inplace out",
     syntax="add",
 )
@@ -92,7 +91,6 @@ sub = define(
     "input - alpha * other.",
     facts=Fact.POINTWISE,
     dtypes="number",
-    autocast="widest",
     variants="function method inplace out",
     syntax="sub",
 )
@@ -129,7 +127,6 @@ rsub = define(
     "other - alpha * input.",
     facts=Fact.POINTWISE,
     dtypes="number",
-    autocast="widest",
 )
 
 
@@ -266,7 +263,6 @@ div = define(
     "div(Tensor input, Tensor other, *, str? rounding_mode=None) -> Tensor",
     "input / other: the true quotient, or it rounded down (floor) or towards zero (trunc).",
     facts=Fact.POINTWISE,
-    autocast="widest",
     variants="function method inplace out",
     syntax="truediv",
 )

@@ -185,7 +185,6 @@ def unary(
     dtypes: str = "real",
     variants: str = "function method inplace out",
     syntax: str | None = None,
-    autocast: str | None = None,
     domain: str | None = None,
     facts: Fact = Fact.NONE,
 ) -> Operator:
@@ -197,7 +196,6 @@ def unary(
         dtypes=dtypes,
         variants=variants,
         syntax=syntax,
-        autocast=autocast,
     )
 
     @op.meta
@@ -230,7 +228,6 @@ def binary(
     dtypes: str = "real",
     variants: str = "function method inplace out",
     syntax: str | None = None,
-    autocast: str | None = "widest",
     domain: str | None = None,
     facts: Fact = Fact.NONE,
 ) -> Operator:
@@ -242,7 +239,6 @@ def binary(
         dtypes=dtypes,
         variants=variants,
         syntax=syntax,
-        autocast=autocast,
     )
 
     @op.meta

@@ -58,7 +58,6 @@ rsqrt = unary(
     scalar=lambda x: like(x, 1.0) / apply("sqrt", x),
     result=FLOAT,
     domain="positive",
-    autocast="float32",
 )
 
 
@@ -69,7 +68,7 @@ def rsqrt_vjp(g: Value, out: Value) -> Value:
 
 # Exponentials and logarithms.
 
-exp = unary("exp", "e to the power input.", ref=np.exp, scalar=exponential.exp, result=FLOAT, autocast="float32")
+exp = unary("exp", "e to the power input.", ref=np.exp, scalar=exponential.exp, result=FLOAT)
 
 
 @exp.vjp
@@ -85,9 +84,7 @@ def exp2_vjp(g: Value, out: Value) -> Value:
     return g * (out * math.log(2.0))
 
 
-expm1 = unary(
-    "expm1", "exp(input) - 1, precise near 0.", ref=np.expm1, scalar=exponential.expm1, result=FLOAT, autocast="float32"
-)
+expm1 = unary("expm1", "exp(input) - 1, precise near 0.", ref=np.expm1, scalar=exponential.expm1, result=FLOAT)
 
 
 @expm1.vjp
@@ -102,7 +99,6 @@ log = unary(
     scalar=logarithm.log,
     result=FLOAT,
     domain="positive",
-    autocast="float32",
 )
 
 
@@ -118,7 +114,6 @@ log2 = unary(
     scalar=logarithm.log2,
     result=FLOAT,
     domain="positive",
-    autocast="float32",
 )
 
 
@@ -134,7 +129,6 @@ log10 = unary(
     scalar=logarithm.log10,
     result=FLOAT,
     domain="positive",
-    autocast="float32",
 )
 
 
@@ -150,7 +144,6 @@ log1p = unary(
     scalar=logarithm.log1p,
     result=FLOAT,
     domain="positive",
-    autocast="float32",
 )
 
 
@@ -225,7 +218,7 @@ def atan2_vjp(g: Value, input: Value, other: Value) -> Gradients:
     return unbroadcast(scale * other, input), unbroadcast(-scale * input, other)
 
 
-sinh = unary("sinh", "Hyperbolic sine.", ref=np.sinh, scalar=exponential.sinh, result=FLOAT, autocast="float32")
+sinh = unary("sinh", "Hyperbolic sine.", ref=np.sinh, scalar=exponential.sinh, result=FLOAT)
 
 
 @sinh.vjp
@@ -233,7 +226,7 @@ def sinh_vjp(g: Value, input: Value) -> Value:
     return g * cosh(input)
 
 
-cosh = unary("cosh", "Hyperbolic cosine.", ref=np.cosh, scalar=exponential.cosh, result=FLOAT, autocast="float32")
+cosh = unary("cosh", "Hyperbolic cosine.", ref=np.cosh, scalar=exponential.cosh, result=FLOAT)
 
 
 @cosh.vjp
@@ -354,7 +347,6 @@ logit = define(
     facts=Fact.POINTWISE,
     dtypes="real",
     variants="function method inplace out",
-    autocast="float32",
 )
 
 
@@ -431,7 +423,6 @@ pow_ = binary(
     dtypes="ordered",
     syntax="pow",
     domain="positive",
-    autocast="float32",
 )
 
 

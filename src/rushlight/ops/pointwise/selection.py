@@ -39,7 +39,6 @@ where = define(
     "Elements of input where condition holds, of other elsewhere.",
     facts=Fact.POINTWISE | Fact.FITTING,
     variants="function",
-    autocast="widest",
 )
 
 
@@ -246,7 +245,6 @@ addcmul = define(
     "input + value * tensor1 * tensor2.",
     facts=Fact.POINTWISE,
     dtypes="number",
-    autocast="widest",
     variants="function method inplace out",
 )
 
@@ -289,7 +287,6 @@ addcdiv = define(
     "input + value * tensor1 / tensor2.",
     facts=Fact.POINTWISE,
     dtypes="float",
-    autocast="widest",
     variants="function method inplace out",
 )
 

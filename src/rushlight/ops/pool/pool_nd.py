@@ -126,6 +126,7 @@ def _avg(dims: int) -> Operator:
         "bool count_include_pad=True, int? divisor_override=None) -> Tensor",
         f"The mean of each window over the last {dims} dims.",
         dtypes="float",
+        autocast="float32" if dims == 3 else None,
         variants="function",
     )
 
@@ -331,6 +332,7 @@ def _adaptive(dims: int) -> Operator:
         f"{name}(Tensor input, Size[] output_size) -> Tensor",
         f"adaptive_avg_pool over the last {dims} dims; None keeps a size.",
         dtypes="float",
+        autocast="float32" if dims == 3 else None,
         variants="function",
     )
 

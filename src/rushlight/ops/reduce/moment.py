@@ -128,7 +128,6 @@ vector_norm = define(
     "The `ord`-norm of elements; inf and -inf are the largest and smallest magnitude, 0 counts those that are not 0.",
     dtypes="float",
     variants="function",
-    autocast="float32",
 )
 
 

@@ -135,7 +135,6 @@ sum_ = define(
     "sum(Tensor input, int[]? dim=None, bool keepdim=False, *, DType? dtype=None) -> Tensor",
     "The sum of elements; ints and bools are summed as int64.",
     facts=Fact.REDUCTION,
-    autocast="float32",
 )
 
 
@@ -232,7 +231,6 @@ mean = define(
     "The sum of elements divided by their number; NaN where there are none. Integers need a floating-point dtype.",
     facts=Fact.REDUCTION,
     dtypes="float",
-    autocast="float32",
 )
 
 

@@ -25,14 +25,12 @@ cumsum = define(
     "cumsum(Tensor input, int dim, *, DType? dtype=None) -> Tensor",
     "Running sums along a dim; ints and bools are summed as int64.",
     facts=Fact.REDUCTION,
-    autocast="float32",
 )
 cumprod = define(
     "cumprod(Tensor input, int dim, *, DType? dtype=None) -> Tensor",
     "Running products along a dim; ints and bools are multiplied as int64.",
     facts=Fact.REDUCTION,
     dtypes="real",
-    autocast="float32",
 )
 
 

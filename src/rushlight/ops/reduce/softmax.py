@@ -38,7 +38,6 @@ softmax = define(
     "softmax(Tensor input, int dim, *, DType? dtype=None) -> Tensor",
     "exp(input) divided by its sum along a dim.",
     dtypes="float",
-    autocast="float32",
 )
 
 
@@ -105,7 +104,6 @@ log_softmax = define(
     "log_softmax(Tensor input, int dim, *, DType? dtype=None) -> Tensor",
     "The logarithm of softmax along a dim.",
     dtypes="float",
-    autocast="float32",
 )
 
 
@@ -166,7 +164,6 @@ logsumexp = define(
     "logsumexp(Tensor input, int[] dim, bool keepdim=False) -> Tensor",
     "The logarithm of the sum of exponentials.",
     dtypes="float",
-    autocast="float32",
 )
 
 

@@ -1,0 +1,198 @@
+"""autocast: which dtypes results have, regions, weights that are cast once, gradients, and compiled functions."""
+
+import pytest
+
+import rushlight as rl
+from rushlight import nn
+from rushlight.nn import functional as F
+from rushlight.ops.record import OPERATORS
+
+LOWER = """
+addmm baddbmm bmm conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d linear matmul mm prelu
+scaled_dot_product_attention
+"""
+FLOAT32 = """
+avg_pool3d adaptive_avg_pool3d binary_cross_entropy binary_cross_entropy_with_logits cross_entropy huber_loss
+kl_div l1_loss mse_loss nll_loss prod smooth_l1_loss
+"""
+# What PyTorch leaves as it is on the CPU, though not on other devices.
+PLAIN = "add cat cumsum exp group_norm layer_norm log_softmax logsumexp mv pow softmax stack sum"
+
+
+def test_operators_have_pytorchs_policies():
+    policies = {"lower": LOWER, "float32": FLOAT32, None: PLAIN}
+    expected = {name: policy for policy, names in policies.items() for name in names.split()}
+    assert {name: OPERATORS[name].autocast for name in expected} == expected
+
+
+@pytest.mark.parametrize("dtype", [rl.bfloat16, rl.float16])
+def test_results_have_the_dtype_of_the_policy(dtype):
+    x, y = rl.randn(3, 4), rl.randn(4, 2)
+    with rl.autocast("cpu", dtype=dtype):
+        product = x @ y
+        assert product.dtype is dtype and rl.equal(product, x.to(dtype) @ y.to(dtype))
+        assert (x.double() @ y.double()).dtype is rl.float64, "what is float64 stays so"
+        assert F.mse_loss(product, product).dtype is rl.float32
+        assert product.softmax(1).dtype is dtype and x.exp().dtype is rl.float32
+        assert F.layer_norm(product, (2,), rl.ones(2), rl.zeros(2)).dtype is dtype
+        assert (product + x[:, :2]).dtype is rl.float32
+    assert (x @ y).dtype is rl.float32
+
+
+def test_regions_nest_and_end_with_errors():
+    x = rl.randn(2, 2)
+    region = rl.autocast("cpu", dtype=rl.float16)
+    with region:
+        with rl.autocast("cpu", enabled=False):
+            assert (x @ x).dtype is rl.float32 and not rl.is_autocast_enabled("cpu")
+            with region:
+                assert (x @ x).dtype is rl.float16
+            assert (x @ x).dtype is rl.float32
+        with rl.autocast("cpu"):
+            assert (x @ x).dtype is rl.float16, "the dtype of the region around it"
+        with pytest.raises(rl.ShapeError), rl.autocast("cpu", dtype=rl.bfloat16):
+            x @ rl.ones(3)
+        assert rl.get_autocast_dtype("cpu") is rl.float16 and rl.is_autocast_cpu_enabled()
+    assert not rl.is_autocast_enabled("cpu") and rl.get_autocast_cpu_dtype() is rl.bfloat16
+
+    @rl.amp.autocast("cpu")
+    def product(a):
+        """Squares."""
+        return a @ a
+
+    assert product(x).dtype is rl.bfloat16 and product.__doc__ == "Squares."
+
+
+def test_the_setting_can_be_changed_by_functions():
+    x = rl.randn(2, 2)
+    assert rl.is_autocast_cache_enabled() and not rl.is_autocast_enabled()
+    rl.set_autocast_enabled("cpu", True)
+    rl.set_autocast_dtype("cpu", rl.float16)
+    try:
+        assert (x @ x).dtype is rl.float16
+    finally:
+        rl.set_autocast_cpu_dtype(rl.bfloat16)
+        rl.set_autocast_cpu_enabled(False)
+    assert (x @ x).dtype is rl.float32
+    assert rl.autocast_increment_nesting() == 1 and rl.autocast_decrement_nesting() == 0
+    with pytest.raises(rl.NotSupportedError, match="there is no device cuda"):
+        rl.set_autocast_enabled(True)
+
+
+def casts(weight, **options):
+    """How often a weight is cast in two products of one region."""
+    x = rl.randn(2, 2)
+    with rl.autocast("cpu", **options):
+        first = (x @ weight).grad_fn
+        second = (x @ weight).grad_fn
+    edges = [next(node for node, _ in fn.next_functions if node is not None) for fn in (first, second)]
+    return len({id(node) for node in edges})
+
+
+def test_weights_are_cast_once_in_a_region():
+    weight = rl.randn(2, 2, requires_grad=True)
+    assert casts(weight) == 1 and casts(weight, cache_enabled=False) == 2
+    x = rl.ones(1, 2)
+    with rl.autocast("cpu"):
+        with rl.no_grad():
+            before = x @ weight
+            weight.zero_()
+        after = x @ weight
+        assert after.requires_grad and not after.any() and before.any(), "a weight that was changed is cast again"
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_gradients_are_of_the_weights_dtype(compiled):
+    rl.manual_seed(3)
+    model = nn.Sequential(nn.Linear(4, 8), nn.GELU(), nn.LayerNorm(8), nn.Linear(8, 3))
+    twice = rl.randn(8, 8, requires_grad=True)
+    x, y = rl.randn(5, 4), rl.tensor([0, 1, 2, 1, 0])
+    values = [*model.parameters(), twice]
+
+    def step(x, y):
+        with rl.autocast("cpu", dtype=rl.bfloat16):
+            hidden = model[2](model[1](model[0](x)) @ twice @ twice)
+            logits = model[3](hidden)
+            loss = F.cross_entropy(logits, y)
+        loss.backward()
+        return logits, loss
+
+    logits, loss = step(x, y)
+    gradients = [value.grad for value in values]
+    assert logits.dtype is rl.bfloat16 and loss.dtype is rl.float32
+    assert all(gradient.dtype is rl.float32 for gradient in gradients)
+    if compiled:
+        for value in values:
+            value.grad = None
+        results = rl.compile(step)(x, y)
+        assert rl.equal(results[0], logits) and rl.equal(results[1], loss)
+        assert all(rl.equal(value.grad, gradient) for value, gradient in zip(values, gradients, strict=True))
+    else:
+        exact = F.cross_entropy(model[3](model[2](model[1](model[0](x)) @ twice @ twice)), y)
+        for gradient, wanted in zip(gradients, rl.autograd.grad(exact, values), strict=True):
+            assert rl.allclose(gradient, wanted, atol=3e-2 * float(wanted.abs().max()) + 1e-3)
+
+
+def test_compiled_functions_are_guarded_on_the_region_around_them():
+    weight = rl.randn(3, 3)
+    rl.compiler.reset()
+    product = rl.compile(lambda x: x @ weight)
+    x = rl.randn(2, 3)
+    assert product(x).dtype is rl.float32
+    for dtype in (rl.bfloat16, rl.float16, rl.bfloat16):
+        with rl.autocast("cpu", dtype=dtype):
+            assert rl.equal(product(x), x @ weight) and product(x).dtype is dtype
+    assert product(x).dtype is rl.float32 and rl.compiler.graph_count() == 3
+
+
+def test_custom_functions_run_as_they_say():
+    seen = []
+
+    class Product(rl.autograd.Function):
+        @staticmethod
+        @rl.amp.custom_fwd(device_type="cpu")
+        def forward(ctx, a, b):
+            ctx.save_for_backward(a, b)
+            return a @ b
+
+        @staticmethod
+        @rl.amp.custom_bwd(device_type="cpu")
+        def backward(ctx, grad):
+            a, b = ctx.saved_tensors
+            seen.append((grad @ b.mT).dtype)
+            return (grad @ b.mT).float(), (a.mT @ grad).float()
+
+    class Exact(rl.autograd.Function):
+        @staticmethod
+        @rl.amp.custom_fwd(device_type="cpu", cast_inputs=rl.float32)
+        def forward(ctx, a):
+            seen.append((a.dtype, (a @ a).dtype))
+            return a
+
+        @staticmethod
+        @rl.amp.custom_bwd(device_type="cpu")
+        def backward(ctx, grad):
+            seen.append((grad @ grad).dtype)
+            return grad
+
+    a = rl.randn(2, 2, requires_grad=True)
+    with rl.autocast("cpu"):
+        result = Product.apply(a, a)
+    result.float().sum().backward()
+    with rl.autocast("cpu"):
+        Exact.apply(a @ a).sum().backward()
+    assert seen == [rl.bfloat16, (rl.float32, rl.float32), rl.float32]
+
+
+def test_other_devices_are_off_with_a_warning():
+    rl_warning = rl.RushlightWarning
+    with pytest.warns(rl_warning, match="device_type of 'cuda', but there is none"), rl.autocast("cuda"):
+        assert (rl.ones(2, 2) @ rl.ones(2, 2)).dtype is rl.float32 and not rl.is_autocast_enabled()
+    with pytest.warns(rl_warning, match="target dtype is not supported"), rl.autocast("cpu", dtype=rl.float64):
+        assert not rl.is_autocast_enabled("cpu")
+    with rl.cuda.amp.autocast(enabled=False):
+        assert rl.get_autocast_gpu_dtype() is rl.float16
+    with pytest.raises(rl.ArgumentRuntimeError, match="unsupported autocast device_type 'toaster'"):
+        rl.autocast("toaster")
+    with pytest.raises(rl.ArgumentTypeError, match="of type `str`"):
+        rl.autocast(rl.bfloat16)
