@@ -452,7 +452,7 @@ def _defining_module() -> str:
     frame = caller = sys._getframe(2)
     while frame is not None and frame.f_code.co_name != "<module>":
         frame = frame.f_back
-    return (frame or caller).f_globals["__name__"]
+    return (frame or caller).f_globals.get("__name__", "builtins")
 
 
 def defer(families: Iterable[tuple[str, tuple[Declaration, ...]]]) -> None:
