@@ -82,8 +82,7 @@ def test_threads_can_be_set():
 @pytest.mark.parametrize(
     ("module", "name", "code", "hint"),
     [
-        ("rushlight", "fft", "N001", None),
-        ("rushlight", "isin", "N001", None),
+        ("rushlight", "monitor", "N001", None),
         ("rushlight", "zeroes", "N002", "zeros"),
         ("rushlight.nn", "CTCLoss", "N001", None),
         ("rushlight.nn", "Conv2D", "N002", "Conv2d"),

@@ -12,7 +12,7 @@ from rushlight.eager.indexing import is_extra
 from rushlight.eager.mutation import COPY, out_form
 from rushlight.eager.symbols import SymInt, holds
 from rushlight.eager.tracing.loops import agree
-from rushlight.ir.dtype import float32, float64, int64
+from rushlight.ir.dtype import complex64, float32, float64, int64
 from rushlight.ir.graph import GraphBuilder
 from rushlight.ir.type import Layout, TensorType
 from rushlight.ops import OPERATORS
@@ -109,6 +109,8 @@ CALLS = (
     lambda world: infer("pad", world.node(3).type, pad=(world.size(None), 0), mode="circular", value=None),
     strided,
     lambda world: expand_by_one(world.node(1)),
+    lambda world: infer("expand", world.node(1).type, size=(world.size(),)),
+    lambda world: infer("fft_c2r", world.node(1, complex64).type, dim=0, norm="ortho", size=world.size(None)),
     lambda world: infer("zeros", size=(world.size(None),), dtype=float32, device=None),
     lambda world: infer("linspace", WEAK, WEAK, steps=world.size(None), dtype=float32, device=None),
     lambda world: infer("arange", start=0, end=world.size(), step=world.size(), dtype=int64, device=None),

@@ -100,6 +100,12 @@ _ceil = OPERATORS["ceil"]
 _ceil_out = out_form(OPERATORS["ceil"])
 _celu = OPERATORS["celu"]
 _channel_shuffle = OPERATORS["channel_shuffle"]
+_cholesky = OPERATORS["cholesky"]
+_cholesky_out = out_form(OPERATORS["cholesky"])
+_cholesky_inverse = OPERATORS["cholesky_inverse"]
+_cholesky_inverse_out = out_form(OPERATORS["cholesky_inverse"])
+_cholesky_solve = OPERATORS["cholesky_solve"]
+_cholesky_solve_out = out_form(OPERATORS["cholesky_solve"])
 _chunk = OPERATORS["chunk"]
 _clamp = OPERATORS["clamp"]
 _clamp_out = out_form(OPERATORS["clamp"])
@@ -121,21 +127,27 @@ _conv_transpose3d = OPERATORS["conv_transpose3d"]
 _convolution = OPERATORS["convolution"]
 _copysign = OPERATORS["copysign"]
 _copysign_out = out_form(OPERATORS["copysign"])
+_corrcoef = OPERATORS["corrcoef"]
 _cos = OPERATORS["cos"]
 _cos_out = out_form(OPERATORS["cos"])
 _cosh = OPERATORS["cosh"]
 _cosh_out = out_form(OPERATORS["cosh"])
 _cosine_similarity = OPERATORS["cosine_similarity"]
 _count_nonzero = OPERATORS["count_nonzero"]
+_cov = OPERATORS["cov"]
+_cross = OPERATORS["cross"]
+_cross_out = out_form(OPERATORS["cross"])
 _cross_entropy = OPERATORS["cross_entropy"]
 _cummax = OPERATORS["cummax"]
 _cummin = OPERATORS["cummin"]
 _cumprod = OPERATORS["cumprod"]
 _cumsum = OPERATORS["cumsum"]
+_det = OPERATORS["det"]
 _detach = OPERATORS["detach"]
 _diagonal = OPERATORS["diagonal"]
 _diagonal_backward = OPERATORS["diagonal_backward"]
 _diagonal_scatter = OPERATORS["diagonal_scatter"]
+_dist = OPERATORS["dist"]
 _div = OPERATORS["div"]
 _div_out = out_form(OPERATORS["div"])
 _dot = OPERATORS["dot"]
@@ -183,6 +195,7 @@ _gather = OPERATORS["gather"]
 _ge = OPERATORS["ge"]
 _ge_out = out_form(OPERATORS["ge"])
 _gelu = OPERATORS["gelu"]
+_geqrf = OPERATORS["geqrf"]
 _glu = OPERATORS["glu"]
 _group_norm = OPERATORS["group_norm"]
 _gt = OPERATORS["gt"]
@@ -197,7 +210,11 @@ _hypot_out = out_form(OPERATORS["hypot"])
 _imag = OPERATORS["imag"]
 _index_add = OPERATORS["index_add"]
 _index_select = OPERATORS["index_select"]
+_inner = OPERATORS["inner"]
+_inner_out = out_form(OPERATORS["inner"])
 _instance_norm = OPERATORS["instance_norm"]
+_inverse = OPERATORS["inverse"]
+_inverse_out = out_form(OPERATORS["inverse"])
 _isclose = OPERATORS["isclose"]
 _isfinite = OPERATORS["isfinite"]
 _isinf = OPERATORS["isinf"]
@@ -205,6 +222,8 @@ _isnan = OPERATORS["isnan"]
 _isneginf = OPERATORS["isneginf"]
 _isposinf = OPERATORS["isposinf"]
 _kl_div = OPERATORS["kl_div"]
+_kron = OPERATORS["kron"]
+_kron_out = out_form(OPERATORS["kron"])
 _l1_loss = OPERATORS["l1_loss"]
 _layer_norm = OPERATORS["layer_norm"]
 _layer_norm_backward = OPERATORS["layer_norm_backward"]
@@ -217,6 +236,8 @@ _lerp_out = out_form(OPERATORS["lerp"])
 _linalg_cholesky = OPERATORS["linalg_cholesky"]
 _linalg_cholesky_out = out_form(OPERATORS["linalg_cholesky"])
 _linalg_cholesky_ex = OPERATORS["linalg_cholesky_ex"]
+_linalg_cross = OPERATORS["linalg_cross"]
+_linalg_cross_out = out_form(OPERATORS["linalg_cross"])
 _linalg_det = OPERATORS["linalg_det"]
 _linalg_det_out = out_form(OPERATORS["linalg_det"])
 _linalg_eig = OPERATORS["linalg_eig"]
@@ -225,9 +246,14 @@ _linalg_eigvals = OPERATORS["linalg_eigvals"]
 _linalg_eigvals_out = out_form(OPERATORS["linalg_eigvals"])
 _linalg_eigvalsh = OPERATORS["linalg_eigvalsh"]
 _linalg_eigvalsh_out = out_form(OPERATORS["linalg_eigvalsh"])
+_linalg_householder_product = OPERATORS["linalg_householder_product"]
+_linalg_householder_product_out = out_form(OPERATORS["linalg_householder_product"])
 _linalg_inv = OPERATORS["linalg_inv"]
 _linalg_inv_out = out_form(OPERATORS["linalg_inv"])
 _linalg_inv_ex = OPERATORS["linalg_inv_ex"]
+_linalg_ldl_factor_ex = OPERATORS["linalg_ldl_factor_ex"]
+_linalg_ldl_solve = OPERATORS["linalg_ldl_solve"]
+_linalg_ldl_solve_out = out_form(OPERATORS["linalg_ldl_solve"])
 _linalg_lu_factor_ex = OPERATORS["linalg_lu_factor_ex"]
 _linalg_lu_solve = OPERATORS["linalg_lu_solve"]
 _linalg_lu_solve_out = out_form(OPERATORS["linalg_lu_solve"])
@@ -241,6 +267,8 @@ _linalg_solve_triangular_out = out_form(OPERATORS["linalg_solve_triangular"])
 _linalg_svd = OPERATORS["linalg_svd"]
 _linalg_svdvals = OPERATORS["linalg_svdvals"]
 _linalg_svdvals_out = out_form(OPERATORS["linalg_svdvals"])
+_linalg_vecdot = OPERATORS["linalg_vecdot"]
+_linalg_vecdot_out = out_form(OPERATORS["linalg_vecdot"])
 _linalg_vector_norm = OPERATORS["linalg_vector_norm"]
 _linear = OPERATORS["linear"]
 _linspace = OPERATORS["linspace"]
@@ -271,8 +299,14 @@ _logsigmoid = OPERATORS["logsigmoid"]
 _logsumexp = OPERATORS["logsumexp"]
 _lt = OPERATORS["lt"]
 _lt_out = out_form(OPERATORS["lt"])
+_lu_solve = OPERATORS["lu_solve"]
+_lu_solve_out = out_form(OPERATORS["lu_solve"])
+_lu_unpack = OPERATORS["lu_unpack"]
 _masked_fill = OPERATORS["masked_fill"]
 _matmul = OPERATORS["matmul"]
+_matrix_exp = OPERATORS["matrix_exp"]
+_matrix_power = OPERATORS["matrix_power"]
+_matrix_power_out = out_form(OPERATORS["matrix_power"])
 _max = OPERATORS["max"]
 _max_pool1d = OPERATORS["max_pool1d"]
 _max_pool1d_with_indices = OPERATORS["max_pool1d_with_indices"]
@@ -306,17 +340,22 @@ _norm = OPERATORS["norm"]
 _one_hot = OPERATORS["one_hot"]
 _ones = OPERATORS["ones"]
 _ones_like = OPERATORS["ones_like"]
+_orgqr = OPERATORS["orgqr"]
+_ormqr = OPERATORS["ormqr"]
+_ormqr_out = out_form(OPERATORS["ormqr"])
 _outer = OPERATORS["outer"]
 _pad = OPERATORS["pad"]
 _pairwise_distance = OPERATORS["pairwise_distance"]
 _pdist = OPERATORS["pdist"]
 _permute = OPERATORS["permute"]
+_pinverse = OPERATORS["pinverse"]
 _pixel_shuffle = OPERATORS["pixel_shuffle"]
 _pixel_unshuffle = OPERATORS["pixel_unshuffle"]
 _pow = OPERATORS["pow"]
 _pow_out = out_form(OPERATORS["pow"])
 _prelu = OPERATORS["prelu"]
 _prod = OPERATORS["prod"]
+_qr = OPERATORS["qr"]
 _rand = OPERATORS["rand"]
 _rand_like = OPERATORS["rand_like"]
 _randint = OPERATORS["randint"]
@@ -366,6 +405,7 @@ _sinh_out = out_form(OPERATORS["sinh"])
 _slice = OPERATORS["slice"]
 _slice_backward = OPERATORS["slice_backward"]
 _slice_scatter = OPERATORS["slice_scatter"]
+_slogdet = OPERATORS["slogdet"]
 _smooth_l1_loss = OPERATORS["smooth_l1_loss"]
 _softmax = OPERATORS["softmax"]
 _softmax_backward = OPERATORS["softmax_backward"]
@@ -383,6 +423,7 @@ _std = OPERATORS["std"]
 _sub = OPERATORS["sub"]
 _sub_out = out_form(OPERATORS["sub"])
 _sum = OPERATORS["sum"]
+_svd = OPERATORS["svd"]
 _swapaxes = OPERATORS["swapaxes"]
 _swapdims = OPERATORS["swapdims"]
 _t = OPERATORS["t"]
@@ -395,6 +436,7 @@ _tanhshrink = OPERATORS["tanhshrink"]
 _threshold = OPERATORS["threshold"]
 _tile = OPERATORS["tile"]
 _transpose = OPERATORS["transpose"]
+_triangular_solve = OPERATORS["triangular_solve"]
 _tril = OPERATORS["tril"]
 _tril_indices = OPERATORS["tril_indices"]
 _triu = OPERATORS["triu"]
@@ -405,6 +447,8 @@ _unbind = OPERATORS["unbind"]
 _unflatten = OPERATORS["unflatten"]
 _unsqueeze = OPERATORS["unsqueeze"]
 _var = OPERATORS["var"]
+_vdot = OPERATORS["vdot"]
+_vdot_out = out_form(OPERATORS["vdot"])
 _view = OPERATORS["view"]
 _view_as = OPERATORS["view_as"]
 _where = OPERATORS["where"]
@@ -945,6 +989,45 @@ def channel_shuffle(input: Any, groups: Any) -> Any:
     return call_function(_channel_shuffle, (required_operand(input),), {"groups": fixed_integer(groups)})
 
 
+def cholesky(input: Any, upper: Any = False, *, out: Any = None) -> Any:
+    """The Cholesky factor of Hermitian positive-definite matrices."""
+    if out is not None:
+        return dispatch(
+            _cholesky_out, (required_operand(input), out), {"upper": upper if upper.__class__ is bool else flag(upper)}
+        )
+    return call_function(
+        _cholesky, (required_operand(input),), {"upper": upper if upper.__class__ is bool else flag(upper)}
+    )
+
+
+def cholesky_inverse(input: Any, upper: Any = False, *, out: Any = None) -> Any:
+    """The inverse of A, by its Cholesky factor."""
+    if out is not None:
+        return dispatch(
+            _cholesky_inverse_out,
+            (required_operand(input), out),
+            {"upper": upper if upper.__class__ is bool else flag(upper)},
+        )
+    return call_function(
+        _cholesky_inverse, (required_operand(input),), {"upper": upper if upper.__class__ is bool else flag(upper)}
+    )
+
+
+def cholesky_solve(input: Any, input2: Any, upper: Any = False, *, out: Any = None) -> Any:
+    """X of A X = input, by the Cholesky factor of A."""
+    if out is not None:
+        return dispatch(
+            _cholesky_solve_out,
+            (required_operand(input), required_operand(input2), out),
+            {"upper": upper if upper.__class__ is bool else flag(upper)},
+        )
+    return call_function(
+        _cholesky_solve,
+        (required_operand(input), required_operand(input2)),
+        {"upper": upper if upper.__class__ is bool else flag(upper)},
+    )
+
+
 def chunk(input: Any, chunks: Any, dim: Any = 0) -> Any:
     """At most `chunks` parts of one size, the last smaller."""
     return call_function(
@@ -1139,6 +1222,11 @@ def copysign(input: Any, other: Any, *, out: Any = None) -> Any:
     return call_function(_copysign, (required_operand(input), required_operand(other)), {})
 
 
+def corrcoef(input: Any) -> Any:
+    """The correlations of the rows of a matrix, whose columns are observations."""
+    return call_function(_corrcoef, (required_operand(input),), {})
+
+
 def cos(input: Any, *, out: Any = None) -> Any:
     """Cosine of an angle in radians."""
     if out is not None:
@@ -1165,6 +1253,24 @@ def cosine_similarity(x1: Any, x2: Any, dim: Any = 1, eps: Any = 1e-08) -> Any:
 def count_nonzero(input: Any, dim: Any = None) -> Any:
     """The number of elements that are not 0."""
     return call_function(_count_nonzero, (required_operand(input),), {"dim": fixed_integers(dim)})
+
+
+def cov(input: Any, *, correction: Any = 1, fweights: Any = None, aweights: Any = None) -> Any:
+    """The covariances of the rows of a matrix, whose columns are observations, counted and weighted as given."""
+    return call_function(
+        _cov,
+        (required_operand(input), optional_operand(fweights), optional_operand(aweights)),
+        {"correction": fixed_integer(correction)},
+    )
+
+
+def cross(input: Any, other: Any, dim: Any = None, *, out: Any = None) -> Any:
+    """The cross products of vectors along a dim, by default the first one with three elements."""
+    if out is not None:
+        return dispatch(
+            _cross_out, (required_operand(input), required_operand(other), out), {"dim": fixed_integer(dim)}
+        )
+    return call_function(_cross, (required_operand(input), required_operand(other)), {"dim": fixed_integer(dim)})
 
 
 def cross_entropy(
@@ -1209,6 +1315,11 @@ def cumsum(input: Any, dim: Any, *, dtype: Any = None) -> Any:
     return call_function(_cumsum, (required_operand(input),), {"dim": fixed_integer(dim), "dtype": element_type(dtype)})
 
 
+def det(input: Any) -> Any:
+    """The determinants of square matrices."""
+    return call_function(_det, (required_operand(input),), {})
+
+
 def detach(input: Any) -> Any:
     """The same elements without a gradient."""
     return call_function(_detach, (required_operand(input),), {})
@@ -1244,6 +1355,11 @@ def diagonal_scatter(input: Any, src: Any, offset: Any = 0, dim1: Any = 0, dim2:
         (required_operand(input), required_operand(src)),
         {"offset": fixed_integer(offset), "dim1": fixed_integer(dim1), "dim2": fixed_integer(dim2)},
     )
+
+
+def dist(input: Any, other: Any, p: Any = 2) -> Any:
+    """The `p`-norm of the difference of two tensors."""
+    return call_function(_dist, (required_operand(input), required_operand(other)), {"p": number(p)})
 
 
 def div(input: Any, other: Any, *, rounding_mode: Any = None, out: Any = None) -> Any:
@@ -1469,6 +1585,11 @@ def gelu(input: Any, *, approximate: Any = "none") -> Any:
     return call_function(_gelu, (required_operand(input),), {"approximate": approximate})
 
 
+def geqrf(input: Any) -> Any:
+    """LAPACK's form of a QR factorisation: R above the Householder vectors, and the vectors' factors."""
+    return named_results(_geqrf, call_function(_geqrf, (required_operand(input),), {}))
+
+
 def glu(input: Any, dim: Any = -1) -> Any:
     """The first half along a dim times the sigmoid of the second."""
     return call_function(_glu, (required_operand(input),), {"dim": fixed_integer(dim)})
@@ -1547,6 +1668,13 @@ def index_select(input: Any, dim: Any, index: Any) -> Any:
     return call_function(_index_select, (required_operand(input), required_operand(index)), {"dim": fixed_integer(dim)})
 
 
+def inner(input: Any, other: Any, *, out: Any = None) -> Any:
+    """The sums of products along the last dims of two tensors; a number times a tensor where one has no dims."""
+    if out is not None:
+        return dispatch(_inner_out, (required_operand(input), required_operand(other), out), {})
+    return call_function(_inner, (required_operand(input), required_operand(other)), {})
+
+
 def instance_norm(input: Any, weight: Any = None, bias: Any = None, eps: Any = 1e-05) -> Any:
     """Normalised per sample and channel over the dims after."""
     return call_function(
@@ -1554,6 +1682,13 @@ def instance_norm(input: Any, weight: Any = None, bias: Any = None, eps: Any = 1
         (required_operand(input), optional_operand(weight), optional_operand(bias)),
         {"eps": number(eps)},
     )
+
+
+def inverse(input: Any, *, out: Any = None) -> Any:
+    """The inverse of square matrices."""
+    if out is not None:
+        return dispatch(_inverse_out, (required_operand(input), out), {})
+    return call_function(_inverse, (required_operand(input),), {})
 
 
 def isclose(input: Any, other: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: Any = False) -> Any:
@@ -1601,6 +1736,13 @@ def kl_div(input: Any, target: Any, reduction: Any = "mean", log_target: Any = F
         (required_operand(input), required_operand(target)),
         {"reduction": reduction, "log_target": log_target if log_target.__class__ is bool else flag(log_target)},
     )
+
+
+def kron(input: Any, other: Any, *, out: Any = None) -> Any:
+    """All products of two tensors' elements, in blocks: each element of the first times the whole second one."""
+    if out is not None:
+        return dispatch(_kron_out, (required_operand(input), required_operand(other), out), {})
+    return call_function(_kron, (required_operand(input), required_operand(other)), {})
 
 
 def l1_loss(input: Any, target: Any, reduction: Any = "mean") -> Any:
@@ -1686,6 +1828,15 @@ def linalg_cholesky_ex(A: Any, *, upper: Any = False, check_errors: Any = False)
     )
 
 
+def linalg_cross(input: Any, other: Any, *, dim: Any = -1, out: Any = None) -> Any:
+    """The cross products of vectors of three elements along a dim."""
+    if out is not None:
+        return dispatch(
+            _linalg_cross_out, (required_operand(input), required_operand(other), out), {"dim": fixed_integer(dim)}
+        )
+    return call_function(_linalg_cross, (required_operand(input), required_operand(other)), {"dim": fixed_integer(dim)})
+
+
 def linalg_det(A: Any, *, out: Any = None) -> Any:
     """The determinants of square matrices."""
     if out is not None:
@@ -1717,6 +1868,13 @@ def linalg_eigvalsh(A: Any, UPLO: Any = "L", *, out: Any = None) -> Any:
     return call_function(_linalg_eigvalsh, (required_operand(A),), {"UPLO": UPLO})
 
 
+def linalg_householder_product(A: Any, tau: Any, *, out: Any = None) -> Any:
+    """The first columns of the product of Householder reflectors 1 - tau v v^H, v being a column of A below its 1."""
+    if out is not None:
+        return dispatch(_linalg_householder_product_out, (required_operand(A), required_operand(tau), out), {})
+    return call_function(_linalg_householder_product, (required_operand(A), required_operand(tau)), {})
+
+
 def linalg_inv(A: Any, *, out: Any = None) -> Any:
     """The inverse of square matrices; error R007 where one is singular."""
     if out is not None:
@@ -1733,6 +1891,40 @@ def linalg_inv_ex(A: Any, *, check_errors: Any = False) -> Any:
             (required_operand(A),),
             {"check_errors": check_errors if check_errors.__class__ is bool else flag(check_errors)},
         ),
+    )
+
+
+def linalg_ldl_factor_ex(A: Any, *, hermitian: Any = False, check_errors: Any = False) -> Any:
+    """See the operator's record.
+
+    The factors of symmetric, or Hermitian, A = L D L^T in one matrix; the rows that were exchanged, from 1 and
+    negative for blocks of two; and which block of D is 0, or 0. The lower triangle is read.
+    """
+    return named_results(
+        _linalg_ldl_factor_ex,
+        call_function(
+            _linalg_ldl_factor_ex,
+            (required_operand(A),),
+            {
+                "hermitian": hermitian if hermitian.__class__ is bool else flag(hermitian),
+                "check_errors": check_errors if check_errors.__class__ is bool else flag(check_errors),
+            },
+        ),
+    )
+
+
+def linalg_ldl_solve(LD: Any, pivots: Any, B: Any, *, hermitian: Any = False, out: Any = None) -> Any:
+    """X of A X = B, by the factors of `ldl_factor`."""
+    if out is not None:
+        return dispatch(
+            _linalg_ldl_solve_out,
+            (required_operand(LD), required_operand(pivots), required_operand(B), out),
+            {"hermitian": hermitian if hermitian.__class__ is bool else flag(hermitian)},
+        )
+    return call_function(
+        _linalg_ldl_solve,
+        (required_operand(LD), required_operand(pivots), required_operand(B)),
+        {"hermitian": hermitian if hermitian.__class__ is bool else flag(hermitian)},
     )
 
 
@@ -1864,6 +2056,15 @@ def linalg_svdvals(A: Any, *, driver: Any = None, out: Any = None) -> Any:
     if out is not None:
         return dispatch(_linalg_svdvals_out, (required_operand(A), out), {"driver": driver})
     return call_function(_linalg_svdvals, (required_operand(A),), {"driver": driver})
+
+
+def linalg_vecdot(x: Any, y: Any, *, dim: Any = -1, out: Any = None) -> Any:
+    """The inner products of vectors along a dim; the first ones are conjugated."""
+    if out is not None:
+        return dispatch(
+            _linalg_vecdot_out, (required_operand(x), required_operand(y), out), {"dim": fixed_integer(dim)}
+        )
+    return call_function(_linalg_vecdot, (required_operand(x), required_operand(y)), {"dim": fixed_integer(dim)})
 
 
 def linalg_vector_norm(input: Any, ord: Any = 2, dim: Any = None, keepdim: Any = False, *, dtype: Any = None) -> Any:
@@ -2008,6 +2209,30 @@ def lt(input: Any, other: Any, *, out: Any = None) -> Any:
     return call_function(_lt, (required_operand(input), required_operand(other)), {})
 
 
+def lu_solve(b: Any, LU_data: Any, LU_pivots: Any, *, out: Any = None) -> Any:
+    """X of A X = b, by the factors of A."""
+    if out is not None:
+        return dispatch(
+            _lu_solve_out, (required_operand(b), required_operand(LU_data), required_operand(LU_pivots), out), {}
+        )
+    return call_function(_lu_solve, (required_operand(b), required_operand(LU_data), required_operand(LU_pivots)), {})
+
+
+def lu_unpack(LU_data: Any, LU_pivots: Any, unpack_data: Any = True, unpack_pivots: Any = True) -> Any:
+    """P, L and U of factors in one matrix; what is not unpacked is empty."""
+    return named_results(
+        _lu_unpack,
+        call_function(
+            _lu_unpack,
+            (required_operand(LU_data), required_operand(LU_pivots)),
+            {
+                "unpack_data": unpack_data if unpack_data.__class__ is bool else flag(unpack_data),
+                "unpack_pivots": unpack_pivots if unpack_pivots.__class__ is bool else flag(unpack_pivots),
+            },
+        ),
+    )
+
+
 def masked_fill(input: Any, mask: Any, value: Any) -> Any:
     """The input with one value where a bool mask holds."""
     return call_function(_masked_fill, (required_operand(input), required_operand(mask), required_operand(value)), {})
@@ -2020,6 +2245,18 @@ def matmul(input: Any, other: Any) -> Any:
     column.
     """
     return call_function(_matmul, (required_operand(input), required_operand(other)), {})
+
+
+def matrix_exp(input: Any) -> Any:
+    """The exponentials of square matrices, by scaling, a Padé approximant and squaring."""
+    return call_function(_matrix_exp, (required_operand(input),), {})
+
+
+def matrix_power(input: Any, n: Any, *, out: Any = None) -> Any:
+    """The n-th powers of square matrices; negative ones are of the inverse."""
+    if out is not None:
+        return dispatch(_matrix_power_out, (required_operand(input), out), {"n": fixed_integer(n)})
+    return call_function(_matrix_power, (required_operand(input),), {"n": fixed_integer(n)})
 
 
 def max(input: Any) -> Any:
@@ -2302,6 +2539,32 @@ def ones_like(input: Any, *, dtype: Any = None, device: Any = None) -> Any:
     )
 
 
+def orgqr(input: Any, tau: Any) -> Any:
+    """Another name of linalg.householder_product."""
+    return call_function(_orgqr, (required_operand(input), required_operand(tau)), {})
+
+
+def ormqr(input: Any, tau: Any, other: Any, left: Any = True, transpose: Any = False, *, out: Any = None) -> Any:
+    """A matrix times the product of Householder reflectors, or its adjoint, from the left or the right."""
+    if out is not None:
+        return dispatch(
+            _ormqr_out,
+            (required_operand(input), required_operand(tau), required_operand(other), out),
+            {
+                "left": left if left.__class__ is bool else flag(left),
+                "transpose": transpose if transpose.__class__ is bool else flag(transpose),
+            },
+        )
+    return call_function(
+        _ormqr,
+        (required_operand(input), required_operand(tau), required_operand(other)),
+        {
+            "left": left if left.__class__ is bool else flag(left),
+            "transpose": transpose if transpose.__class__ is bool else flag(transpose),
+        },
+    )
+
+
 def outer(input: Any, vec2: Any) -> Any:
     """All products of two vectors' elements."""
     return call_function(_outer, (required_operand(input), required_operand(vec2)), {})
@@ -2329,6 +2592,11 @@ def pdist(input: Any, p: Any = 2.0) -> Any:
 def permute(input: Any, dims: Any) -> Any:
     """Dims in another order."""
     return call_function(_permute, (required_operand(input),), {"dims": fixed_integers(dims)})
+
+
+def pinverse(input: Any, rcond: Any = 1e-15) -> Any:
+    """The Moore-Penrose inverse; singular values up to `rcond` times the largest count as 0."""
+    return call_function(_pinverse, (required_operand(input),), {"rcond": number(rcond)})
 
 
 def pixel_shuffle(input: Any, upscale_factor: Any) -> Any:
@@ -2365,6 +2633,13 @@ def prod(input: Any, dim: Any = None, keepdim: Any = False, *, dtype: Any = None
             "keepdim": keepdim if keepdim.__class__ is bool else flag(keepdim),
             "dtype": element_type(dtype),
         },
+    )
+
+
+def qr(input: Any, some: Any = True) -> Any:
+    """A unitary and an upper triangular matrix whose product is the input; square Q unless `some`."""
+    return named_results(
+        _qr, call_function(_qr, (required_operand(input),), {"some": some if some.__class__ is bool else flag(some)})
     )
 
 
@@ -2702,6 +2977,11 @@ def slice_scatter(input: Any, src: Any, dim: Any = 0, start: Any = None, end: An
     )
 
 
+def slogdet(input: Any) -> Any:
+    """The signs of determinants, and the logarithms of their magnitudes."""
+    return named_results(_slogdet, call_function(_slogdet, (required_operand(input),), {}))
+
+
 def smooth_l1_loss(input: Any, target: Any, reduction: Any = "mean", beta: Any = 1.0) -> Any:
     """Absolute differences less beta/2, and squared ones over 2 beta where they are below beta."""
     return call_function(
@@ -2806,6 +3086,21 @@ def sum(input: Any, dim: Any = None, keepdim: Any = False, *, dtype: Any = None)
     )
 
 
+def svd(input: Any, some: Any = True, compute_uv: Any = True) -> Any:
+    """Singular values and vectors; V is not conjugated, and zeros stand for vectors that are not computed."""
+    return named_results(
+        _svd,
+        call_function(
+            _svd,
+            (required_operand(input),),
+            {
+                "some": some if some.__class__ is bool else flag(some),
+                "compute_uv": compute_uv if compute_uv.__class__ is bool else flag(compute_uv),
+            },
+        ),
+    )
+
+
 def swapaxes(input: Any, axis0: Any, axis1: Any) -> Any:
     """Another name of transpose."""
     return call_function(
@@ -2867,6 +3162,22 @@ def transpose(input: Any, dim0: Any, dim1: Any) -> Any:
     """Two dims exchanged."""
     return call_function(
         _transpose, (required_operand(input),), {"dim0": fixed_integer(dim0), "dim1": fixed_integer(dim1)}
+    )
+
+
+def triangular_solve(b: Any, A: Any, upper: Any = True, transpose: Any = False, unitriangular: Any = False) -> Any:
+    """X of A X = b for triangular A, or of its transpose, and a copy of A."""
+    return named_results(
+        _triangular_solve,
+        call_function(
+            _triangular_solve,
+            (required_operand(b), required_operand(A)),
+            {
+                "upper": upper if upper.__class__ is bool else flag(upper),
+                "transpose": transpose if transpose.__class__ is bool else flag(transpose),
+                "unitriangular": unitriangular if unitriangular.__class__ is bool else flag(unitriangular),
+            },
+        ),
     )
 
 
@@ -2943,6 +3254,13 @@ def var(input: Any, dim: Any = None, *, correction: Any = 1, keepdim: Any = Fals
             "keepdim": keepdim if keepdim.__class__ is bool else flag(keepdim),
         },
     )
+
+
+def vdot(input: Any, other: Any, *, out: Any = None) -> Any:
+    """The inner product of two vectors, of which the first is conjugated."""
+    if out is not None:
+        return dispatch(_vdot_out, (required_operand(input), required_operand(other), out), {})
+    return call_function(_vdot, (required_operand(input), required_operand(other)), {})
 
 
 def view(input: Any, size: Any) -> Any:
@@ -3027,6 +3345,9 @@ __all__ = [
     "ceil",
     "celu",
     "channel_shuffle",
+    "cholesky",
+    "cholesky_inverse",
+    "cholesky_solve",
     "chunk",
     "clamp",
     "clamp_max",
@@ -3044,19 +3365,24 @@ __all__ = [
     "conv_transpose3d",
     "convolution",
     "copysign",
+    "corrcoef",
     "cos",
     "cosh",
     "cosine_similarity",
     "count_nonzero",
+    "cov",
+    "cross",
     "cross_entropy",
     "cummax",
     "cummin",
     "cumprod",
     "cumsum",
+    "det",
     "detach",
     "diagonal",
     "diagonal_backward",
     "diagonal_scatter",
+    "dist",
     "div",
     "dot",
     "dropout",
@@ -3090,6 +3416,7 @@ __all__ = [
     "gather",
     "ge",
     "gelu",
+    "geqrf",
     "glu",
     "group_norm",
     "gt",
@@ -3102,7 +3429,9 @@ __all__ = [
     "imag",
     "index_add",
     "index_select",
+    "inner",
     "instance_norm",
+    "inverse",
     "isclose",
     "isfinite",
     "isinf",
@@ -3110,6 +3439,7 @@ __all__ = [
     "isneginf",
     "isposinf",
     "kl_div",
+    "kron",
     "l1_loss",
     "layer_norm",
     "layer_norm_backward",
@@ -3119,13 +3449,17 @@ __all__ = [
     "lerp",
     "linalg_cholesky",
     "linalg_cholesky_ex",
+    "linalg_cross",
     "linalg_det",
     "linalg_eig",
     "linalg_eigh",
     "linalg_eigvals",
     "linalg_eigvalsh",
+    "linalg_householder_product",
     "linalg_inv",
     "linalg_inv_ex",
+    "linalg_ldl_factor_ex",
+    "linalg_ldl_solve",
     "linalg_lu_factor_ex",
     "linalg_lu_solve",
     "linalg_qr",
@@ -3135,6 +3469,7 @@ __all__ = [
     "linalg_solve_triangular",
     "linalg_svd",
     "linalg_svdvals",
+    "linalg_vecdot",
     "linalg_vector_norm",
     "linear",
     "linspace",
@@ -3154,8 +3489,12 @@ __all__ = [
     "logsigmoid",
     "logsumexp",
     "lt",
+    "lu_solve",
+    "lu_unpack",
     "masked_fill",
     "matmul",
+    "matrix_exp",
+    "matrix_power",
     "max",
     "max_pool1d",
     "max_pool1d_with_indices",
@@ -3183,16 +3522,20 @@ __all__ = [
     "one_hot",
     "ones",
     "ones_like",
+    "orgqr",
+    "ormqr",
     "outer",
     "pad",
     "pairwise_distance",
     "pdist",
     "permute",
+    "pinverse",
     "pixel_shuffle",
     "pixel_unshuffle",
     "pow",
     "prelu",
     "prod",
+    "qr",
     "rand",
     "rand_like",
     "randint",
@@ -3231,6 +3574,7 @@ __all__ = [
     "slice",
     "slice_backward",
     "slice_scatter",
+    "slogdet",
     "smooth_l1_loss",
     "softmax",
     "softmax_backward",
@@ -3245,6 +3589,7 @@ __all__ = [
     "std",
     "sub",
     "sum",
+    "svd",
     "swapaxes",
     "swapdims",
     "t",
@@ -3255,6 +3600,7 @@ __all__ = [
     "threshold",
     "tile",
     "transpose",
+    "triangular_solve",
     "tril",
     "tril_indices",
     "triu",
@@ -3264,6 +3610,7 @@ __all__ = [
     "unflatten",
     "unsqueeze",
     "var",
+    "vdot",
     "view",
     "view_as",
     "where",

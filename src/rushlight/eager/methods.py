@@ -60,6 +60,9 @@ _bitwise_xor = OPERATORS["bitwise_xor"]
 _bmm = OPERATORS["bmm"]
 _broadcast_to = OPERATORS["broadcast_to"]
 _ceil = OPERATORS["ceil"]
+_cholesky = OPERATORS["cholesky"]
+_cholesky_inverse = OPERATORS["cholesky_inverse"]
+_cholesky_solve = OPERATORS["cholesky_solve"]
 _chunk = OPERATORS["chunk"]
 _clamp = OPERATORS["clamp"]
 _clamp_max = OPERATORS["clamp_max"]
@@ -68,16 +71,21 @@ _clone = OPERATORS["clone"]
 _conj = OPERATORS["conj"]
 _contiguous = OPERATORS["contiguous"]
 _copysign = OPERATORS["copysign"]
+_corrcoef = OPERATORS["corrcoef"]
 _cos = OPERATORS["cos"]
 _cosh = OPERATORS["cosh"]
 _count_nonzero = OPERATORS["count_nonzero"]
+_cov = OPERATORS["cov"]
+_cross = OPERATORS["cross"]
 _cummax = OPERATORS["cummax"]
 _cummin = OPERATORS["cummin"]
 _cumprod = OPERATORS["cumprod"]
 _cumsum = OPERATORS["cumsum"]
+_det = OPERATORS["det"]
 _detach = OPERATORS["detach"]
 _diagonal = OPERATORS["diagonal"]
 _diagonal_scatter = OPERATORS["diagonal_scatter"]
+_dist = OPERATORS["dist"]
 _div = OPERATORS["div"]
 _dot = OPERATORS["dot"]
 _eq = OPERATORS["eq"]
@@ -99,17 +107,21 @@ _fmod = OPERATORS["fmod"]
 _frac = OPERATORS["frac"]
 _gather = OPERATORS["gather"]
 _ge = OPERATORS["ge"]
+_geqrf = OPERATORS["geqrf"]
 _glu = OPERATORS["glu"]
 _gt = OPERATORS["gt"]
 _hypot = OPERATORS["hypot"]
 _index_add = OPERATORS["index_add"]
 _index_select = OPERATORS["index_select"]
+_inner = OPERATORS["inner"]
+_inverse = OPERATORS["inverse"]
 _isclose = OPERATORS["isclose"]
 _isfinite = OPERATORS["isfinite"]
 _isinf = OPERATORS["isinf"]
 _isnan = OPERATORS["isnan"]
 _isneginf = OPERATORS["isneginf"]
 _isposinf = OPERATORS["isposinf"]
+_kron = OPERATORS["kron"]
 _le = OPERATORS["le"]
 _lerp = OPERATORS["lerp"]
 _log = OPERATORS["log"]
@@ -126,8 +138,11 @@ _logical_xor = OPERATORS["logical_xor"]
 _logit = OPERATORS["logit"]
 _logsumexp = OPERATORS["logsumexp"]
 _lt = OPERATORS["lt"]
+_lu_solve = OPERATORS["lu_solve"]
 _masked_fill = OPERATORS["masked_fill"]
 _matmul = OPERATORS["matmul"]
+_matrix_exp = OPERATORS["matrix_exp"]
+_matrix_power = OPERATORS["matrix_power"]
 _max = OPERATORS["max"]
 _maximum = OPERATORS["maximum"]
 _mean = OPERATORS["mean"]
@@ -143,11 +158,15 @@ _narrow = OPERATORS["narrow"]
 _ne = OPERATORS["ne"]
 _neg = OPERATORS["neg"]
 _norm = OPERATORS["norm"]
+_orgqr = OPERATORS["orgqr"]
+_ormqr = OPERATORS["ormqr"]
 _outer = OPERATORS["outer"]
 _permute = OPERATORS["permute"]
+_pinverse = OPERATORS["pinverse"]
 _pow = OPERATORS["pow"]
 _prelu = OPERATORS["prelu"]
 _prod = OPERATORS["prod"]
+_qr = OPERATORS["qr"]
 _ravel = OPERATORS["ravel"]
 _reciprocal = OPERATORS["reciprocal"]
 _relu = OPERATORS["relu"]
@@ -172,6 +191,7 @@ _signbit = OPERATORS["signbit"]
 _sin = OPERATORS["sin"]
 _sinh = OPERATORS["sinh"]
 _slice_scatter = OPERATORS["slice_scatter"]
+_slogdet = OPERATORS["slogdet"]
 _softmax = OPERATORS["softmax"]
 _split = OPERATORS["split"]
 _sqrt = OPERATORS["sqrt"]
@@ -179,6 +199,7 @@ _square = OPERATORS["square"]
 _squeeze = OPERATORS["squeeze"]
 _sub = OPERATORS["sub"]
 _sum = OPERATORS["sum"]
+_svd = OPERATORS["svd"]
 _swapaxes = OPERATORS["swapaxes"]
 _swapdims = OPERATORS["swapdims"]
 _t = OPERATORS["t"]
@@ -187,6 +208,7 @@ _tan = OPERATORS["tan"]
 _tanh = OPERATORS["tanh"]
 _tile = OPERATORS["tile"]
 _transpose = OPERATORS["transpose"]
+_triangular_solve = OPERATORS["triangular_solve"]
 _tril = OPERATORS["tril"]
 _triu = OPERATORS["triu"]
 _trunc = OPERATORS["trunc"]
@@ -194,6 +216,7 @@ _unbind = OPERATORS["unbind"]
 _unflatten = OPERATORS["unflatten"]
 _unfold = OPERATORS["unfold"]
 _unsqueeze = OPERATORS["unsqueeze"]
+_vdot = OPERATORS["vdot"]
 _view = OPERATORS["view"]
 _view_as = OPERATORS["view_as"]
 _abs_ = in_place(OPERATORS["abs"])
@@ -486,6 +509,22 @@ class GeneratedMethods(Handle):
         """The least integer not below."""
         return dispatch(_ceil, (self,), {})
 
+    def cholesky(self, upper: Any = False) -> Any:
+        """The Cholesky factor of Hermitian positive-definite matrices."""
+        return dispatch(_cholesky, (self,), {"upper": upper if upper.__class__ is bool else flag(upper)})
+
+    def cholesky_inverse(self, upper: Any = False) -> Any:
+        """The inverse of A, by its Cholesky factor."""
+        return dispatch(_cholesky_inverse, (self,), {"upper": upper if upper.__class__ is bool else flag(upper)})
+
+    def cholesky_solve(self, input2: Any, upper: Any = False) -> Any:
+        """X of A X = input, by the Cholesky factor of A."""
+        return dispatch(
+            _cholesky_solve,
+            (self, required_operand(input2)),
+            {"upper": upper if upper.__class__ is bool else flag(upper)},
+        )
+
     def chunk(self, chunks: Any, dim: Any = 0) -> Any:
         """At most `chunks` parts of one size, the last smaller."""
         return dispatch(_chunk, (self,), {"chunks": fixed_integer(chunks), "dim": fixed_integer(dim)})
@@ -518,6 +557,10 @@ class GeneratedMethods(Handle):
         """input's magnitude with other's sign."""
         return dispatch(_copysign, (self, required_operand(other)), {})
 
+    def corrcoef(self) -> Any:
+        """The correlations of the rows of a matrix, whose columns are observations."""
+        return dispatch(_corrcoef, (self,), {})
+
     def cos(self) -> Any:
         """Cosine of an angle in radians."""
         return dispatch(_cos, (self,), {})
@@ -529,6 +572,18 @@ class GeneratedMethods(Handle):
     def count_nonzero(self, dim: Any = None) -> Any:
         """The number of elements that are not 0."""
         return dispatch(_count_nonzero, (self,), {"dim": fixed_integers(dim)})
+
+    def cov(self, *, correction: Any = 1, fweights: Any = None, aweights: Any = None) -> Any:
+        """The covariances of the rows of a matrix, whose columns are observations, counted and weighted as given."""
+        return dispatch(
+            _cov,
+            (self, optional_operand(fweights), optional_operand(aweights)),
+            {"correction": fixed_integer(correction)},
+        )
+
+    def cross(self, other: Any, dim: Any = None) -> Any:
+        """The cross products of vectors along a dim, by default the first one with three elements."""
+        return dispatch(_cross, (self, required_operand(other)), {"dim": fixed_integer(dim)})
 
     def cummax(self, dim: Any) -> Any:
         """The largest element so far along a dim, and the last place where it stood."""
@@ -545,6 +600,10 @@ class GeneratedMethods(Handle):
     def cumsum(self, dim: Any, *, dtype: Any = None) -> Any:
         """Running sums along a dim; ints and bools are summed as int64."""
         return dispatch(_cumsum, (self,), {"dim": fixed_integer(dim), "dtype": element_type(dtype)})
+
+    def det(self) -> Any:
+        """The determinants of square matrices."""
+        return dispatch(_det, (self,), {})
 
     def detach(self) -> Any:
         """The same elements without a gradient."""
@@ -565,6 +624,10 @@ class GeneratedMethods(Handle):
             (self, required_operand(src)),
             {"offset": fixed_integer(offset), "dim1": fixed_integer(dim1), "dim2": fixed_integer(dim2)},
         )
+
+    def dist(self, other: Any, p: Any = 2) -> Any:
+        """The `p`-norm of the difference of two tensors."""
+        return dispatch(_dist, (self, required_operand(other)), {"p": number(p)})
 
     def div(self, other: Any, *, rounding_mode: Any = None) -> Any:
         """input / other: the true quotient, or it rounded down (floor) or towards zero (trunc)."""
@@ -650,6 +713,10 @@ class GeneratedMethods(Handle):
         """Whether input >= other."""
         return dispatch(_ge, (self, required_operand(other)), {})
 
+    def geqrf(self) -> Any:
+        """LAPACK's form of a QR factorisation: R above the Householder vectors, and the vectors' factors."""
+        return named_results(_geqrf, dispatch(_geqrf, (self,), {}))
+
     def glu(self, dim: Any = -1) -> Any:
         """The first half along a dim times the sigmoid of the second."""
         return dispatch(_glu, (self,), {"dim": fixed_integer(dim)})
@@ -673,6 +740,14 @@ class GeneratedMethods(Handle):
     def index_select(self, dim: Any, index: Any) -> Any:
         """The slices of a dim at the places in a 1-D index."""
         return dispatch(_index_select, (self, required_operand(index)), {"dim": fixed_integer(dim)})
+
+    def inner(self, other: Any) -> Any:
+        """The sums of products along the last dims of two tensors; a number times a tensor where one has no dims."""
+        return dispatch(_inner, (self, required_operand(other)), {})
+
+    def inverse(self) -> Any:
+        """The inverse of square matrices."""
+        return dispatch(_inverse, (self,), {})
 
     def isclose(self, other: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: Any = False) -> Any:
         """Whether |input - other| <= atol + rtol * |other|, or they are equal."""
@@ -705,6 +780,10 @@ class GeneratedMethods(Handle):
     def isposinf(self) -> Any:
         """Whether each element is infinity."""
         return dispatch(_isposinf, (self,), {})
+
+    def kron(self, other: Any) -> Any:
+        """All products of two tensors' elements, in blocks: each element of the first times the whole second one."""
+        return dispatch(_kron, (self, required_operand(other)), {})
 
     def le(self, other: Any) -> Any:
         """Whether input <= other."""
@@ -774,6 +853,10 @@ class GeneratedMethods(Handle):
         """Whether input < other."""
         return dispatch(_lt, (self, required_operand(other)), {})
 
+    def lu_solve(self, LU_data: Any, LU_pivots: Any) -> Any:
+        """X of A X = b, by the factors of A."""
+        return dispatch(_lu_solve, (self, required_operand(LU_data), required_operand(LU_pivots)), {})
+
     def masked_fill(self, mask: Any, value: Any) -> Any:
         """The input with one value where a bool mask holds."""
         return dispatch(_masked_fill, (self, required_operand(mask), required_operand(value)), {})
@@ -785,6 +868,14 @@ class GeneratedMethods(Handle):
         column.
         """
         return dispatch(_matmul, (self, required_operand(other)), {})
+
+    def matrix_exp(self) -> Any:
+        """The exponentials of square matrices, by scaling, a Padé approximant and squaring."""
+        return dispatch(_matrix_exp, (self,), {})
+
+    def matrix_power(self, n: Any) -> Any:
+        """The n-th powers of square matrices; negative ones are of the inverse."""
+        return dispatch(_matrix_power, (self,), {"n": fixed_integer(n)})
 
     def max(self) -> Any:
         """The largest element of all."""
@@ -877,6 +968,21 @@ class GeneratedMethods(Handle):
             },
         )
 
+    def orgqr(self, tau: Any) -> Any:
+        """Another name of linalg.householder_product."""
+        return dispatch(_orgqr, (self, required_operand(tau)), {})
+
+    def ormqr(self, tau: Any, other: Any, left: Any = True, transpose: Any = False) -> Any:
+        """A matrix times the product of Householder reflectors, or its adjoint, from the left or the right."""
+        return dispatch(
+            _ormqr,
+            (self, required_operand(tau), required_operand(other)),
+            {
+                "left": left if left.__class__ is bool else flag(left),
+                "transpose": transpose if transpose.__class__ is bool else flag(transpose),
+            },
+        )
+
     def outer(self, vec2: Any) -> Any:
         """All products of two vectors' elements."""
         return dispatch(_outer, (self, required_operand(vec2)), {})
@@ -884,6 +990,10 @@ class GeneratedMethods(Handle):
     def permute(self, *dims: Any) -> Any:
         """Dims in another order."""
         return dispatch(_permute, (self,), {"dims": varied(dims, fixed_integer)})
+
+    def pinverse(self, rcond: Any = 1e-15) -> Any:
+        """The Moore-Penrose inverse; singular values up to `rcond` times the largest count as 0."""
+        return dispatch(_pinverse, (self,), {"rcond": number(rcond)})
 
     def pow(self, other: Any) -> Any:
         """input to the power other."""
@@ -904,6 +1014,10 @@ class GeneratedMethods(Handle):
                 "dtype": element_type(dtype),
             },
         )
+
+    def qr(self, some: Any = True) -> Any:
+        """A unitary and an upper triangular matrix whose product is the input; square Q unless `some`."""
+        return named_results(_qr, dispatch(_qr, (self,), {"some": some if some.__class__ is bool else flag(some)}))
 
     def ravel(self) -> Any:
         """All dims merged into one."""
@@ -1027,6 +1141,10 @@ class GeneratedMethods(Handle):
             {"dim": fixed_integer(dim), "start": integer(start), "end": integer(end), "step": integer(step)},
         )
 
+    def slogdet(self) -> Any:
+        """The signs of determinants, and the logarithms of their magnitudes."""
+        return named_results(_slogdet, dispatch(_slogdet, (self,), {}))
+
     def softmax(self, dim: Any, *, dtype: Any = None) -> Any:
         """exp(input) divided by its sum along a dim."""
         return dispatch(_softmax, (self,), {"dim": fixed_integer(dim), "dtype": element_type(dtype)})
@@ -1065,6 +1183,20 @@ class GeneratedMethods(Handle):
             },
         )
 
+    def svd(self, some: Any = True, compute_uv: Any = True) -> Any:
+        """Singular values and vectors; V is not conjugated, and zeros stand for vectors that are not computed."""
+        return named_results(
+            _svd,
+            dispatch(
+                _svd,
+                (self,),
+                {
+                    "some": some if some.__class__ is bool else flag(some),
+                    "compute_uv": compute_uv if compute_uv.__class__ is bool else flag(compute_uv),
+                },
+            ),
+        )
+
     def swapaxes(self, axis0: Any, axis1: Any) -> Any:
         """Another name of transpose."""
         return dispatch(_swapaxes, (self,), {"axis0": fixed_integer(axis0), "axis1": fixed_integer(axis1)})
@@ -1097,6 +1229,21 @@ class GeneratedMethods(Handle):
         """Two dims exchanged."""
         return dispatch(_transpose, (self,), {"dim0": fixed_integer(dim0), "dim1": fixed_integer(dim1)})
 
+    def triangular_solve(self, A: Any, upper: Any = True, transpose: Any = False, unitriangular: Any = False) -> Any:
+        """X of A X = b for triangular A, or of its transpose, and a copy of A."""
+        return named_results(
+            _triangular_solve,
+            dispatch(
+                _triangular_solve,
+                (self, required_operand(A)),
+                {
+                    "upper": upper if upper.__class__ is bool else flag(upper),
+                    "transpose": transpose if transpose.__class__ is bool else flag(transpose),
+                    "unitriangular": unitriangular if unitriangular.__class__ is bool else flag(unitriangular),
+                },
+            ),
+        )
+
     def tril(self, diagonal: Any = 0) -> Any:
         """Zeros above a diagonal of the last two dims."""
         return dispatch(_tril, (self,), {"diagonal": integer(diagonal)})
@@ -1126,6 +1273,10 @@ class GeneratedMethods(Handle):
     def unsqueeze(self, dim: Any) -> Any:
         """A dim of size 1 inserted."""
         return dispatch(_unsqueeze, (self,), {"dim": fixed_integer(dim)})
+
+    def vdot(self, other: Any) -> Any:
+        """The inner product of two vectors, of which the first is conjugated."""
+        return dispatch(_vdot, (self, required_operand(other)), {})
 
     def view(self, *size: Any) -> Any:
         """The same storage in another shape; fails where strides do not allow it. One size may be -1."""

@@ -7,15 +7,23 @@ tensor([[2.0000, 0.0000],
         [1.0000, 1.4142]])
 """
 
+from typing import Any
+
+from rushlight.eager import functions as ops
+from rushlight.eager.boundary import checked
 from rushlight.eager.functions import linalg_cholesky as cholesky
 from rushlight.eager.functions import linalg_cholesky_ex as cholesky_ex
+from rushlight.eager.functions import linalg_cross as cross
 from rushlight.eager.functions import linalg_det as det
 from rushlight.eager.functions import linalg_eig as eig
 from rushlight.eager.functions import linalg_eigh as eigh
 from rushlight.eager.functions import linalg_eigvals as eigvals
 from rushlight.eager.functions import linalg_eigvalsh as eigvalsh
+from rushlight.eager.functions import linalg_householder_product as householder_product
 from rushlight.eager.functions import linalg_inv as inv
 from rushlight.eager.functions import linalg_inv_ex as inv_ex
+from rushlight.eager.functions import linalg_ldl_factor_ex as ldl_factor_ex
+from rushlight.eager.functions import linalg_ldl_solve as ldl_solve
 from rushlight.eager.functions import linalg_lu_factor_ex as lu_factor_ex
 from rushlight.eager.functions import linalg_lu_solve as lu_solve
 from rushlight.eager.functions import linalg_qr as qr
@@ -25,6 +33,11 @@ from rushlight.eager.functions import linalg_solve_ex as solve_ex
 from rushlight.eager.functions import linalg_solve_triangular as solve_triangular
 from rushlight.eager.functions import linalg_svd as svd
 from rushlight.eager.functions import linalg_svdvals as svdvals
+from rushlight.eager.functions import linalg_vecdot as vecdot
+from rushlight.eager.functions import matmul, matrix_exp, matrix_power
+from rushlight.eager.tensor import Tensor
+from rushlight.linalg.norms import cond, matrix_norm, matrix_rank, norm, pinv, vector_norm
+from rushlight.linalg.systems import ldl_factor, lstsq, lu, lu_factor, multi_dot, tensorinv, tensorsolve, vander
 from rushlight.support.errors import LinAlgError
 from rushlight.support.peer_names import absent_name
 
@@ -32,15 +45,33 @@ __all__ = [
     "LinAlgError",
     "cholesky",
     "cholesky_ex",
+    "cond",
+    "cross",
     "det",
+    "diagonal",
     "eig",
     "eigh",
     "eigvals",
     "eigvalsh",
+    "householder_product",
     "inv",
     "inv_ex",
+    "ldl_factor",
+    "ldl_factor_ex",
+    "ldl_solve",
+    "lstsq",
+    "lu",
+    "lu_factor",
     "lu_factor_ex",
     "lu_solve",
+    "matmul",
+    "matrix_exp",
+    "matrix_norm",
+    "matrix_power",
+    "matrix_rank",
+    "multi_dot",
+    "norm",
+    "pinv",
     "qr",
     "slogdet",
     "solve",
@@ -48,7 +79,18 @@ __all__ = [
     "solve_triangular",
     "svd",
     "svdvals",
+    "tensorinv",
+    "tensorsolve",
+    "vander",
+    "vecdot",
+    "vector_norm",
 ]
+
+
+@checked
+def diagonal(A: Tensor, *, offset: Any = 0, dim1: Any = -2, dim2: Any = -1) -> Tensor:
+    """Return a diagonal of two dims, by default the last ones, as a view."""
+    return ops.diagonal(A, offset, dim1, dim2)
 
 
 def __getattr__(name: str) -> object:

@@ -154,12 +154,15 @@ permutation_of.dtypes = "all"
 
 @permutation_of.meta
 def permutation_of_meta(pivots: TensorType, size: Size) -> TensorType:
+    require(pivots.dtype is int32, "D001", "lu_unpack: the pivots must be int32", pivots=pivots)
+    require(pivots.ndim, "S002", "lu_unpack: the pivots must have at least 1 dim", pivots=pivots)
     return like(pivots, (*pivots.shape[:-1], size), int32)
 
 
 @permutation_of.ref
 def permutation_of_ref(pivots: Array, size: int) -> Array:
     rows = pivots.reshape((int(np.prod(pivots.shape[:-1])), pivots.shape[-1]))
+    require(rows.shape[-1] <= size, "S014", "lu_unpack: more pivots than rows", pivots=pivots.shape, rows=size)
     found = np.broadcast_to(np.arange(size, dtype=np.int32), (len(rows), size)).copy()
     for order, exchanged in zip(found, rows, strict=True):
         for step, row in enumerate(exchanged):

@@ -1,0 +1,312 @@
+"""Discrete Fourier transforms, as `torch.fft`, with derivatives; float32 stays in 32 bits.
+
+>>> import rushlight as rl
+>>> rl.fft.rfft(rl.tensor([1.0, 2.0, 3.0, 4.0]))
+tensor([10.+0.j, -2.+2.j, -2.+0.j])
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rushlight.eager import functions as ops
+from rushlight.eager.arguments import element_type, fixed_integer, fixed_integers, integer, integers, place
+from rushlight.eager.arguments import required_tensor as as_tensor
+from rushlight.eager.boundary import checked
+from rushlight.eager.creation import arange
+from rushlight.eager.tensor import Tensor
+from rushlight.ir.dtype import Kind, bfloat16, float16
+from rushlight.ops.dims import wrap_dim
+from rushlight.ops.record import OPERATORS
+from rushlight.support.errors import require
+from rushlight.support.peer_names import absent_name
+
+__all__ = [
+    "fft",
+    "fft2",
+    "fftfreq",
+    "fftn",
+    "fftshift",
+    "hfft",
+    "hfft2",
+    "hfftn",
+    "ifft",
+    "ifft2",
+    "ifftn",
+    "ifftshift",
+    "ihfft",
+    "ihfft2",
+    "ihfftn",
+    "irfft",
+    "irfft2",
+    "irfftn",
+    "rfft",
+    "rfft2",
+    "rfftfreq",
+    "rfftn",
+]
+
+_C2C, _R2C, _C2R = OPERATORS["fft_c2c"], OPERATORS["fft_r2c"], OPERATORS["fft_c2r"]
+_CONJUGATED = {"backward": "forward", "forward": "backward", "ortho": "ortho"}
+LAST_TWO = (-2, -1)
+
+
+def _norm(norm: object, op: str) -> str:
+    found = "backward" if norm is None else norm
+    require(found in _CONJUGATED, "A004", f"{op}: the norm {norm!r} is not one of backward, forward, ortho")
+    return str(found)
+
+
+def _as_complex(input: Any, op: str) -> Tensor:
+    tensor = _wide(input, op)
+    if tensor.dtype.kind < Kind.FLOAT:
+        tensor = tensor.to(ops.zeros(0).dtype)
+    return tensor if tensor.is_complex() else tensor + 0j
+
+
+def _wide(input: Any, op: str) -> Tensor:
+    tensor = as_tensor(input)
+    half = tensor.dtype in (float16, bfloat16)
+    require(not half, "D001", f"{op}: not supported for {tensor.dtype.name}", hint="convert to float32 first")
+    return tensor
+
+
+def _as_real(input: Any, op: str) -> Tensor:
+    tensor = _wide(input, op)
+    require(not tensor.is_complex(), "D001", f"{op}: the input must be real", input=tensor)
+    return tensor.to(ops.zeros(0).dtype) if tensor.dtype.kind < Kind.FLOAT else tensor
+
+
+def _plan(tensor: Tensor, s: object, dim: object, op: str) -> tuple[tuple[int, ...], tuple[Any, ...]]:
+    """The dims, from the front, and a size or None for each."""
+    dims, sizes = fixed_integers(dim), integers(s)
+    if dims is None:
+        count = tensor.ndim if sizes is None else len(sizes)
+        require(count <= tensor.ndim, "A004", f"{op}: more sizes are given than there are dims", s=s)
+        dims = tuple(range(tensor.ndim - count, tensor.ndim))
+    wrapped = tuple([wrap_dim(item, tensor.ndim, op) for item in dims])
+    require(len(set(wrapped)) == len(wrapped), "A004", f"{op}: a dim is named twice", dim=dim)
+    require(tensor.ndim or not wrapped, "A004", f"{op}: a tensor without dims has no transform", input=tensor)
+    fits = sizes is None or len(sizes) == len(wrapped)
+    require(fits, "A004", f"{op}: the number of sizes differs from that of dims", s=s, dim=dim)
+    if sizes is None:
+        return wrapped, (None,) * len(wrapped)
+    return wrapped, tuple([None if isinstance(size, int) and size == -1 else size for size in sizes])
+
+
+def _resized(tensor: Tensor, dims: tuple[int, ...], sizes: tuple[Any, ...], op: str) -> Tensor:
+    """Cut to sizes, or filled up with zeros."""
+    for dim, size in zip(dims, sizes, strict=True):
+        have = tensor.shape[dim]
+        points = have if size is None else size
+        require(points >= 1, "A004", f"{op}: the number of points must be at least 1", n=points)
+        if have > points:
+            tensor = tensor.narrow(dim, 0, points)
+        elif have < points:
+            tensor = ops.constant_pad_nd(tensor, (0, 0) * (tensor.ndim - 1 - dim) + (0, points - have))
+    return tensor
+
+
+def _given(result: Tensor, out: Any) -> Tensor:
+    """The result, or `out` with it written there."""
+    if out is None:
+        return result
+    return ops.add(result, ops.zeros((), dtype=result.dtype), out=out)
+
+
+def _one(n: object) -> object:
+    return None if n is None else (n,)
+
+
+def _complex_transform(
+    input: Any, s: object, dim: object, norm: object, call: tuple[str, bool], out: Any = None
+) -> Tensor:
+    op, forward = call
+    tensor = _as_complex(input, op)
+    dims, sizes = _plan(tensor, s, dim, op)
+    return _given(_C2C(_resized(tensor, dims, sizes, op), dims, _norm(norm, op), forward), out)
+
+
+def _from_real(input: Any, s: object, dim: object, norm: object, call: tuple[str, bool], out: Any = None) -> Tensor:
+    """rfftn, or ihfftn, which goes in the other direction."""
+    op, forward = call
+    tensor = _as_real(input, op)
+    dims, sizes = _plan(tensor, s, dim, op)
+    require(dims, "A004", f"{op}: at least one dim must be transformed")
+    tensor = _resized(tensor, dims, sizes, op)
+    mode = _norm(norm, op)
+    if forward:
+        half = _R2C(tensor, dims[-1], mode)
+    else:
+        half = _R2C(tensor, dims[-1], _CONJUGATED[mode]).conj()
+    return _given(_C2C(half, dims[:-1], mode, forward) if len(dims) > 1 else half, out)
+
+
+def _to_real(input: Any, s: object, dim: object, norm: object, call: tuple[str, bool], out: Any = None) -> Tensor:
+    """irfftn, or hfftn, which goes in the other direction."""
+    op, forward = call
+    tensor = _as_complex(input, op)
+    dims, sizes = _plan(tensor, s, dim, op)
+    require(len(dims) > 0, "A004", f"{op}: at least one dim must be transformed")
+    *before, last = sizes
+    half = dims[-1]
+    points = 2 * (tensor.shape[half] - 1) if last is None else last
+    require(points >= 1, "A004", f"{op}: the number of points must be at least 1", n=points)
+    tensor = _resized(tensor, dims, (*before, points // 2 + 1), op)
+    mode = _norm(norm, op)
+    if len(dims) > 1:
+        tensor = _C2C(tensor, dims[:-1], mode, forward)
+    if forward:
+        return _given(_C2R(tensor.conj(), half, _CONJUGATED[mode], points), out)
+    return _given(_C2R(tensor, half, mode, points), out)
+
+
+@checked
+def fft(input: Any, n: object = None, dim: object = -1, norm: object = None, *, out: Any = None) -> Tensor:
+    """Return the Fourier transform along a dim, of `n` points."""
+    return _complex_transform(input, _one(n), dim, norm, ("fft", True), out)
+
+
+@checked
+def ifft(input: Any, n: object = None, dim: object = -1, norm: object = None, *, out: Any = None) -> Tensor:
+    """Return the inverse of `fft`."""
+    return _complex_transform(input, _one(n), dim, norm, ("ifft", False), out)
+
+
+@checked
+def rfft(input: Any, n: object = None, dim: object = -1, norm: object = None, *, out: Any = None) -> Tensor:
+    """Return the first half of the Fourier transform of real numbers; the other half is its conjugate."""
+    return _from_real(input, _one(n), dim, norm, ("rfft", True), out)
+
+
+@checked
+def irfft(input: Any, n: object = None, dim: object = -1, norm: object = None, *, out: Any = None) -> Tensor:
+    """Return the inverse of `rfft`: `n` real numbers, by default an even number."""
+    return _to_real(input, _one(n), dim, norm, ("irfft", False), out)
+
+
+@checked
+def hfft(input: Any, n: object = None, dim: object = -1, norm: object = None, *, out: Any = None) -> Tensor:
+    """Return the real Fourier transform of numbers of which `input` is the first, Hermitian, half."""
+    return _to_real(input, _one(n), dim, norm, ("hfft", True), out)
+
+
+@checked
+def ihfft(input: Any, n: object = None, dim: object = -1, norm: object = None, *, out: Any = None) -> Tensor:
+    """Return the inverse of `hfft`."""
+    return _from_real(input, _one(n), dim, norm, ("ihfft", False), out)
+
+
+@checked
+def fft2(input: Any, s: object = None, dim: object = LAST_TWO, norm: object = None, *, out: Any = None) -> Tensor:
+    """Return the Fourier transform along two dims."""
+    return _complex_transform(input, s, dim, norm, ("fft2", True), out)
+
+
+@checked
+def ifft2(input: Any, s: object = None, dim: object = LAST_TWO, norm: object = None, *, out: Any = None) -> Tensor:
+    """Return the inverse of `fft2`."""
+    return _complex_transform(input, s, dim, norm, ("ifft2", False), out)
+
+
+@checked
+def rfft2(input: Any, s: object = None, dim: object = LAST_TWO, norm: object = None, *, out: Any = None) -> Tensor:
+    """Return the Fourier transform of real numbers along two dims, of the last one its first half."""
+    return _from_real(input, s, dim, norm, ("rfft2", True), out)
+
+
+@checked
+def irfft2(input: Any, s: object = None, dim: object = LAST_TWO, norm: object = None, *, out: Any = None) -> Tensor:
+    """Return the inverse of `rfft2`."""
+    return _to_real(input, s, dim, norm, ("irfft2", False), out)
+
+
+@checked
+def hfft2(input: Any, s: object = None, dim: object = LAST_TWO, norm: object = None, *, out: Any = None) -> Tensor:
+    """Return the real Fourier transform along two dims of numbers that are Hermitian in the last one."""
+    return _to_real(input, s, dim, norm, ("hfft2", True), out)
+
+
+@checked
+def ihfft2(input: Any, s: object = None, dim: object = LAST_TWO, norm: object = None, *, out: Any = None) -> Tensor:
+    """Return the inverse of `hfft2`."""
+    return _from_real(input, s, dim, norm, ("ihfft2", False), out)
+
+
+@checked
+def fftn(input: Any, s: object = None, dim: object = None, norm: object = None, *, out: Any = None) -> Tensor:
+    """Return the Fourier transform along several dims, by default all."""
+    return _complex_transform(input, s, dim, norm, ("fftn", True), out)
+
+
+@checked
+def ifftn(input: Any, s: object = None, dim: object = None, norm: object = None, *, out: Any = None) -> Tensor:
+    """Return the inverse of `fftn`."""
+    return _complex_transform(input, s, dim, norm, ("ifftn", False), out)
+
+
+@checked
+def rfftn(input: Any, s: object = None, dim: object = None, norm: object = None, *, out: Any = None) -> Tensor:
+    """Return the Fourier transform of real numbers along several dims, of the last one its first half."""
+    return _from_real(input, s, dim, norm, ("rfftn", True), out)
+
+
+@checked
+def irfftn(input: Any, s: object = None, dim: object = None, norm: object = None, *, out: Any = None) -> Tensor:
+    """Return the inverse of `rfftn`."""
+    return _to_real(input, s, dim, norm, ("irfftn", False), out)
+
+
+@checked
+def hfftn(input: Any, s: object = None, dim: object = None, norm: object = None, *, out: Any = None) -> Tensor:
+    """Return the real Fourier transform along several dims of numbers that are Hermitian in the last one."""
+    return _to_real(input, s, dim, norm, ("hfftn", True), out)
+
+
+@checked
+def ihfftn(input: Any, s: object = None, dim: object = None, norm: object = None, *, out: Any = None) -> Tensor:
+    """Return the inverse of `hfftn`."""
+    return _from_real(input, s, dim, norm, ("ihfftn", False), out)
+
+
+@checked
+def fftfreq(n: Any, d: float = 1.0, *, out: Any = None, dtype: Any = None, device: Any = None) -> Tensor:
+    """Return the frequencies of the points of `fft`, of samples `d` apart: from 0 on, then the negative ones."""
+    points = integer(n)
+    steps = arange(points, dtype=element_type(dtype) or ops.zeros(0).dtype, device=place(device))
+    wrapped = ops.where(steps >= (points + 1) // 2, steps - points, steps)
+    return _given(wrapped * (1.0 / (points * d)), out)
+
+
+@checked
+def rfftfreq(n: Any, d: float = 1.0, *, out: Any = None, dtype: Any = None, device: Any = None) -> Tensor:
+    """Return the frequencies of the points of `rfft`, of samples `d` apart."""
+    points = integer(n)
+    steps = arange(points // 2 + 1, dtype=element_type(dtype) or ops.zeros(0).dtype, device=place(device))
+    return _given(steps * (1.0 / (points * d)), out)
+
+
+def _shifted(input: Any, dim: object, forward: bool) -> Tensor:
+    tensor = as_tensor(input)
+    dims = fixed_integers(dim) if dim is not None else tuple(range(tensor.ndim))
+    wrapped = tuple([wrap_dim(fixed_integer(item), tensor.ndim, "fftshift") for item in dims or ()])
+    if not wrapped:
+        return tensor.clone()
+    halves = [tensor.shape[item] // 2 if forward else (tensor.shape[item] + 1) // 2 for item in wrapped]
+    return ops.roll(tensor, halves, wrapped)
+
+
+@checked
+def fftshift(input: Any, dim: object = None) -> Tensor:
+    """Return the points with frequency 0 in the middle."""
+    return _shifted(input, dim, True)
+
+
+@checked
+def ifftshift(input: Any, dim: object = None) -> Tensor:
+    """Return the inverse of `fftshift`."""
+    return _shifted(input, dim, False)
+
+
+def __getattr__(name: str) -> object:
+    raise absent_name(__name__, name, __all__)
