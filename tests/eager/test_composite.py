@@ -115,6 +115,28 @@ CASES: list[tuple[Callable[[Any], Any], Any]] = [
     (lambda m: m.permute_copy(m.tensor([[1, 2], [3, 4]]), (1, 0)), [[1, 3], [2, 4]]),
     (lambda m: m.view_copy(m.tensor([[1, 2], [3, 4]]), (4,)), [1, 2, 3, 4]),
     (lambda m: m.unfold_copy(m.arange(5), 0, 3, 2), [[0, 1, 2], [2, 3, 4]]),
+    (
+        lambda m: m.unique_consecutive(m.tensor([1, 1, 2, 2, 1]), return_inverse=True, return_counts=True),
+        [[1, 2, 1], [0, 0, 1, 1, 2], [2, 2, 1]],
+    ),
+    (
+        lambda m: m.unique_consecutive(m.tensor([[1, 1, 2], [3, 3, 3]]), dim=1, return_counts=True),
+        [[[1, 2], [3, 3]], [2, 1]],
+    ),
+    (lambda m: m.unique_consecutive(m.empty(0), True, True), [[], [], []]),
+    (lambda m: m.is_same_size(m.ones(2), m.ones(3)), False),
+    (lambda m: m.is_nonzero(m.tensor([[0.5]])), True),
+    (
+        lambda m: [m.tensor(0, dtype=dtype).is_signed() for dtype in (m.uint8, m.bool, m.float16, m.complex64)],
+        [False, False, True, True],
+    ),
+    (lambda m: m.ones(2).get_device(), -1),
+    (lambda m: m.abs_(m.tensor([-1, 2])), [1, 2]),
+    (lambda m: m.tensor([1.5, 2.5]).greater_(2), [0.0, 1.0]),
+    (lambda m: m.tensor([1, 2]).cumsum_(0), [1, 3]),
+    (lambda m: m.ones(2, 2).addmm_(m.ones(2, 3), m.ones(3, 2), beta=2), [[5.0, 5.0], [5.0, 5.0]]),
+    (lambda m: m.ones(1, 2, 2).baddbmm_(m.ones(1, 2, 3), m.ones(1, 3, 2), alpha=2), [[[7.0, 7.0], [7.0, 7.0]]]),
+    (lambda m: m.fix(m.tensor([-1.5, 1.5])), [-1.0, 1.0]),
 ]
 
 
@@ -151,8 +173,9 @@ def test_out_is_written_and_returned() -> None:
     ],
 )
 def test_error_has_its_code(code: str, call: Callable[[], object]) -> None:
-    with pytest.raises(RushlightError, match=code):
+    with pytest.raises(RushlightError) as caught:
         call()
+    assert caught.value.code == code
 
 
 def test_in_place_form_keeps_what_the_gradient_needs() -> None:
@@ -167,3 +190,28 @@ def test_fill_of_a_place_named_twice_counts_once() -> None:
     value = rl.tensor(7.0, requires_grad=True)
     rl.index_fill(rl.zeros(3), 0, rl.tensor([1, 1]), value).sum().backward()
     assert value.grad.item() == 1.0
+
+
+@pytest.mark.parametrize(
+    ("fill", "below", "share"),
+    [
+        (lambda x: x.exponential_(2.0), 0.5, 0.6321),
+        (lambda x: x.cauchy_(1.0, 2.0), 3.0, 0.75),
+        (lambda x: x.log_normal_(0.5, 0.25), 1.6487, 0.5),
+        (lambda x: x.geometric_(0.25), 2.5, 0.4375),
+    ],
+)
+def test_random_numbers_are_distributed_as_they_should(fill: Callable[[Any], Any], below: float, share: float) -> None:
+    rl.manual_seed(7)
+    drawn = fill(rl.empty(20000, dtype=rl.float64))
+    assert abs((drawn < below).to(rl.float64).mean().item() - share) < 0.015
+
+
+def test_random_numbers_need_a_dtype_and_parameters_that_fit() -> None:
+    with pytest.raises(RushlightError) as caught:
+        rl.ones(2, dtype=rl.int64).exponential_()
+    assert caught.value.code == "D001"
+    for call in (rl.Tensor.exponential_, rl.Tensor.geometric_):
+        with pytest.raises(RushlightError) as caught:
+            call(rl.ones(2), -1.0)
+        assert caught.value.code == "A002"

@@ -159,7 +159,7 @@ masked_select, median, msort, nonzero = Tensor.masked_select, Tensor.median, Ten
 quantile, sort, topk, unique = Tensor.quantile, Tensor.sort, Tensor.topk, Tensor.unique
 
 # PyTorch's second names.
-absolute = ops.abs
+absolute, fix = ops.abs, ops.trunc
 arccos, arcsin, arctan, arctan2 = ops.acos, ops.asin, ops.atan, ops.atan2
 arccosh, arcsinh, arctanh = ops.acosh, ops.asinh, ops.atanh
 clip = ops.clamp

@@ -44,6 +44,7 @@ _addcdiv_out = out_form(OPERATORS["addcdiv"])
 _addcmul = OPERATORS["addcmul"]
 _addcmul_out = out_form(OPERATORS["addcmul"])
 _addmm = OPERATORS["addmm"]
+_addmm_out = out_form(OPERATORS["addmm"])
 _addmv = OPERATORS["addmv"]
 _addmv_out = out_form(OPERATORS["addmv"])
 _addr = OPERATORS["addr"]
@@ -73,6 +74,7 @@ _avg_pool1d = OPERATORS["avg_pool1d"]
 _avg_pool2d = OPERATORS["avg_pool2d"]
 _avg_pool3d = OPERATORS["avg_pool3d"]
 _baddbmm = OPERATORS["baddbmm"]
+_baddbmm_out = out_form(OPERATORS["baddbmm"])
 _batch_norm = OPERATORS["batch_norm"]
 _bernoulli = OPERATORS["bernoulli"]
 _bilinear = OPERATORS["bilinear"]
@@ -141,7 +143,9 @@ _cross_entropy = OPERATORS["cross_entropy"]
 _cummax = OPERATORS["cummax"]
 _cummin = OPERATORS["cummin"]
 _cumprod = OPERATORS["cumprod"]
+_cumprod_out = out_form(OPERATORS["cumprod"])
 _cumsum = OPERATORS["cumsum"]
+_cumsum_out = out_form(OPERATORS["cumsum"])
 _det = OPERATORS["det"]
 _detach = OPERATORS["detach"]
 _diagonal = OPERATORS["diagonal"]
@@ -561,8 +565,14 @@ def addcmul(input: Any, tensor1: Any, tensor2: Any, *, value: Any = None, out: A
     )
 
 
-def addmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+def addmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1, out: Any = None) -> Any:
     """beta * input + alpha * (mat1 @ mat2)."""
+    if out is not None:
+        return dispatch(
+            _addmm_out,
+            (required_operand(input), required_operand(mat1), required_operand(mat2), out),
+            {"beta": number(beta), "alpha": number(alpha)},
+        )
     return call_function(
         _addmm,
         (required_operand(input), required_operand(mat1), required_operand(mat2)),
@@ -811,8 +821,14 @@ def avg_pool3d(
     )
 
 
-def baddbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+def baddbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1, out: Any = None) -> Any:
     """beta * input + alpha * (batch1 @ batch2)."""
+    if out is not None:
+        return dispatch(
+            _baddbmm_out,
+            (required_operand(input), required_operand(batch1), required_operand(batch2), out),
+            {"beta": number(beta), "alpha": number(alpha)},
+        )
     return call_function(
         _baddbmm,
         (required_operand(input), required_operand(batch1), required_operand(batch2)),
@@ -1303,15 +1319,23 @@ def cummin(input: Any, dim: Any) -> Any:
     return named_results(_cummin, call_function(_cummin, (required_operand(input),), {"dim": fixed_integer(dim)}))
 
 
-def cumprod(input: Any, dim: Any, *, dtype: Any = None) -> Any:
+def cumprod(input: Any, dim: Any, *, dtype: Any = None, out: Any = None) -> Any:
     """Running products along a dim; ints and bools are multiplied as int64."""
+    if out is not None:
+        return dispatch(
+            _cumprod_out, (required_operand(input), out), {"dim": fixed_integer(dim), "dtype": element_type(dtype)}
+        )
     return call_function(
         _cumprod, (required_operand(input),), {"dim": fixed_integer(dim), "dtype": element_type(dtype)}
     )
 
 
-def cumsum(input: Any, dim: Any, *, dtype: Any = None) -> Any:
+def cumsum(input: Any, dim: Any, *, dtype: Any = None, out: Any = None) -> Any:
     """Running sums along a dim; ints and bools are summed as int64."""
+    if out is not None:
+        return dispatch(
+            _cumsum_out, (required_operand(input), out), {"dim": fixed_integer(dim), "dtype": element_type(dtype)}
+        )
     return call_function(_cumsum, (required_operand(input),), {"dim": fixed_integer(dim), "dtype": element_type(dtype)})
 
 

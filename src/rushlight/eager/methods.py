@@ -226,6 +226,7 @@ _add_ = in_place(OPERATORS["add"])
 _addbmm_ = in_place(OPERATORS["addbmm"])
 _addcdiv_ = in_place(OPERATORS["addcdiv"])
 _addcmul_ = in_place(OPERATORS["addcmul"])
+_addmm_ = in_place(OPERATORS["addmm"])
 _addmv_ = in_place(OPERATORS["addmv"])
 _addr_ = in_place(OPERATORS["addr"])
 _asin_ = in_place(OPERATORS["asin"])
@@ -233,6 +234,7 @@ _asinh_ = in_place(OPERATORS["asinh"])
 _atan_ = in_place(OPERATORS["atan"])
 _atan2_ = in_place(OPERATORS["atan2"])
 _atanh_ = in_place(OPERATORS["atanh"])
+_baddbmm_ = in_place(OPERATORS["baddbmm"])
 _bitwise_and_ = in_place(OPERATORS["bitwise_and"])
 _bitwise_left_shift_ = in_place(OPERATORS["bitwise_left_shift"])
 _bitwise_not_ = in_place(OPERATORS["bitwise_not"])
@@ -246,6 +248,8 @@ _clamp_min_ = in_place(OPERATORS["clamp_min"])
 _copysign_ = in_place(OPERATORS["copysign"])
 _cos_ = in_place(OPERATORS["cos"])
 _cosh_ = in_place(OPERATORS["cosh"])
+_cumprod_ = in_place(OPERATORS["cumprod"])
+_cumsum_ = in_place(OPERATORS["cumsum"])
 _div_ = in_place(OPERATORS["div"])
 _eq_ = in_place(OPERATORS["eq"])
 _erf_ = in_place(OPERATORS["erf"])
@@ -1322,6 +1326,14 @@ class GeneratedMethods(Handle):
             _addcmul_, (self, required_operand(tensor1), required_operand(tensor2), optional_operand(value)), {}
         )
 
+    def addmm_(self, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+        """beta * input + alpha * (mat1 @ mat2). In place."""
+        return dispatch(
+            _addmm_,
+            (self, required_operand(mat1), required_operand(mat2)),
+            {"beta": number(beta), "alpha": number(alpha)},
+        )
+
     def addmv_(self, mat: Any, vec: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
         """beta * input + alpha * (mat @ vec). In place."""
         return dispatch(
@@ -1361,6 +1373,14 @@ class GeneratedMethods(Handle):
     def atanh_(self) -> Any:
         """Inverse hyperbolic tangent. In place."""
         return dispatch(_atanh_, (self,), {})
+
+    def baddbmm_(self, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+        """beta * input + alpha * (batch1 @ batch2). In place."""
+        return dispatch(
+            _baddbmm_,
+            (self, required_operand(batch1), required_operand(batch2)),
+            {"beta": number(beta), "alpha": number(alpha)},
+        )
 
     def bitwise_and_(self, other: Any) -> Any:
         """The bits set in both. In place."""
@@ -1413,6 +1433,14 @@ class GeneratedMethods(Handle):
     def cosh_(self) -> Any:
         """Hyperbolic cosine. In place."""
         return dispatch(_cosh_, (self,), {})
+
+    def cumprod_(self, dim: Any, *, dtype: Any = None) -> Any:
+        """Running products along a dim; ints and bools are multiplied as int64. In place."""
+        return dispatch(_cumprod_, (self,), {"dim": fixed_integer(dim), "dtype": element_type(dtype)})
+
+    def cumsum_(self, dim: Any, *, dtype: Any = None) -> Any:
+        """Running sums along a dim; ints and bools are summed as int64. In place."""
+        return dispatch(_cumsum_, (self,), {"dim": fixed_integer(dim), "dtype": element_type(dtype)})
 
     def div_(self, other: Any, *, rounding_mode: Any = None) -> Any:
         """input / other: the true quotient, or it rounded down (floor) or towards zero (trunc). In place."""

@@ -100,11 +100,17 @@ class SecondNames(GeneratedMethods):
         GeneratedMethods.atan2,
     )
     arccosh, arcsinh, arctanh = GeneratedMethods.acosh, GeneratedMethods.asinh, GeneratedMethods.atanh
+    arccos_, arcsin_, arctan_ = GeneratedMethods.acos_, GeneratedMethods.asin_, GeneratedMethods.atan_
+    arccosh_, arcsinh_, arctanh_ = GeneratedMethods.acosh_, GeneratedMethods.asinh_, GeneratedMethods.atanh_
+    arctan2_ = GeneratedMethods.atan2_
     clip, clip_ = GeneratedMethods.clamp, GeneratedMethods.clamp_
     divide, divide_ = GeneratedMethods.div, GeneratedMethods.div_
     true_divide, true_divide_ = GeneratedMethods.div, GeneratedMethods.div_
     greater, greater_equal = GeneratedMethods.gt, GeneratedMethods.ge
+    greater_, greater_equal_ = GeneratedMethods.gt_, GeneratedMethods.ge_
+    less_, less_equal_, not_equal_ = GeneratedMethods.lt_, GeneratedMethods.le_, GeneratedMethods.ne_
     less, less_equal, not_equal = GeneratedMethods.lt, GeneratedMethods.le, GeneratedMethods.ne
+    fix, fix_ = GeneratedMethods.trunc, GeneratedMethods.trunc_
     moveaxis = GeneratedMethods.movedim
     multiply, multiply_ = GeneratedMethods.mul, GeneratedMethods.mul_
     negative, negative_ = GeneratedMethods.neg, GeneratedMethods.neg_

@@ -6,6 +6,7 @@ answers, so that what is recorded, recomputed or differentiated sees the same tw
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from collections.abc import Generator as Iteration
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ from rushlight.eager.arguments import (
     element_type,
     fixed_integer,
     integer,
+    number,
     place,
     required_operand,
     required_tensor,
@@ -31,7 +33,7 @@ from rushlight.eager.keywords import named_size, no_more
 from rushlight.eager.memory import array_of, copied
 from rushlight.eager.mutation import Mutation, in_place
 from rushlight.eager.overloads import ConversionOverloads
-from rushlight.ir.dtype import int64, uint64
+from rushlight.ir.dtype import float32, float64, int64, uint64
 from rushlight.ops import OPERATORS
 from rushlight.ops.record import Fact, Operator
 from rushlight.runtime.generator import Generator, default_generator
@@ -280,6 +282,35 @@ class RandomMethods(ConversionOverloads):
     def bernoulli_(self, p: object = 0.5, *, generator: object = None) -> Tensor:
         """Fills with 1 with chance p, else 0."""
         return self.copy_(rand(*self.shape, generator=generator) < p)
+
+    def exponential_(self, lambd: float = 1, *, generator: object = None) -> Tensor:
+        """Fills with exponentially distributed numbers of mean 1 / lambd."""
+        require(number(lambd) > 0, "A002", "exponential_: lambd must be positive", lambd=lambd)
+        uniform = self._uniform("exponential_", generator)
+        return self.copy_((-(-uniform).log1p()).clamp(min=2.0**-25) / lambd)
+
+    def geometric_(self, p: float, *, generator: object = None) -> Tensor:
+        """Fills with the numbers of trials up to the first success, each of chance p."""
+        require(0 < number(p) < 1, "A002", "geometric_: p must lie between 0 and 1", p=p)
+        uniform = rand(*self.shape, dtype=float64, generator=generator)
+        return self.copy_(((-uniform).log1p() / math.log1p(-p)).ceil().clamp(min=1))
+
+    def cauchy_(self, median: float = 0, sigma: float = 1, *, generator: object = None) -> Tensor:
+        """Fills with numbers of a Cauchy distribution."""
+        require(number(sigma) > 0, "A002", "cauchy_: sigma must be positive", sigma=sigma)
+        uniform = self._uniform("cauchy_", generator)
+        return self.copy_(((uniform - 0.5) * math.pi).tan() * sigma + median)
+
+    def log_normal_(self, mean: float = 1, std: float = 2, *, generator: object = None) -> Tensor:
+        """Fills with numbers whose logarithms are normally distributed."""
+        require(number(std) > 0, "A002", "log_normal_: std must be positive", std=std)
+        require(self.dtype.is_floating_point, "D001", "log_normal_: the dtype must be floating-point", input=self)
+        normally = randn(*self.shape, dtype=float64 if self.dtype is float64 else float32, generator=generator)
+        return self.copy_((normally * std + mean).exp())
+
+    def _uniform(self, name: str, generator: object) -> Tensor:
+        require(self.dtype.is_floating_point, "D001", f"{name}: the dtype must be floating-point", input=self)
+        return rand(*self.shape, dtype=float64 if self.dtype is float64 else float32, generator=generator)
 
 
 def _named(generator: object) -> dict[str, object]:

@@ -105,7 +105,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
                 Fact.NONE,
                 "number",
                 "lower",
-                "function method",
+                "function inplace method out",
             ),
             Declaration(
                 "baddbmm(Tensor input, Tensor batch1, Tensor batch2, *, float beta=1, float alpha=1) -> Tensor",
@@ -113,7 +113,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
                 Fact.NONE,
                 "number",
                 "lower",
-                "function method",
+                "function inplace method out",
             ),
             Declaration(
                 "bmm(Tensor input, Tensor mat2) -> Tensor",
@@ -1998,7 +1998,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
                 Fact.REDUCTION,
                 "real",
                 None,
-                "function method",
+                "function inplace method out",
             ),
             Declaration(
                 "cumsum(Tensor input, int dim, *, DType? dtype=None) -> Tensor",
@@ -2006,7 +2006,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
                 Fact.REDUCTION,
                 "all",
                 None,
-                "function method",
+                "function inplace method out",
             ),
         ),
     ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rushlight.eager.composite import places, statistics, structure
+from rushlight.eager.composite import facts, places, statistics, structure
 from rushlight.eager.methods import GeneratedMethods
 
 
@@ -26,6 +26,12 @@ class CompositeMethods(GeneratedMethods):
     index_reduce, index_reduce_ = places.index_reduce, places.index_reduce_
     masked_scatter, masked_scatter_ = places.masked_scatter, places.masked_scatter_
     put, put_, take = places.put, places.put_, places.take
+
+    unique_consecutive = places.unique_consecutive
+
+    get_device, is_nonzero, is_same_size = facts.get_device, facts.is_nonzero, facts.is_same_size
+    is_signed, is_conj, is_neg = facts.is_signed, facts.is_conj, facts.is_neg
+    resolve_conj, resolve_neg = facts.resolve_conj, facts.resolve_neg
 
     aminmax, diff, histc = statistics.aminmax, statistics.diff, statistics.histc
     nanmean, nanmedian, nansum = statistics.nanmean, statistics.nanmedian, statistics.nansum

@@ -179,6 +179,26 @@ def _as_dtype(number: complex, tensor: Handle) -> Any:
 
 
 @checked
+def unique_consecutive(
+    input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+) -> Any:
+    """Return a tensor without those elements, or slices of a dim, that equal the one before them."""
+    flat = input.reshape(-1) if dim is None else input
+    along = wrap_dim(fixed_integer(0 if dim is None else dim), flat.ndim, "unique_consecutive")
+    size = flat.shape[along]
+    rows = flat.movedim(along, 0).reshape(size, -1) if flat.numel() else zeros(size, 0)
+    first = ops.ones((min(size, 1),), dtype=bool_)
+    starts = ops.cat((first, ops.any(ops.ne(rows[1:], rows[:-1]), 1))) if size else first
+    places = starts.nonzero().reshape(-1)
+    found: list[Any] = [ops.index_select(flat, along, places)]
+    if flag(return_inverse):
+        found.append((ops.cumsum(starts, 0) - 1).reshape(input.shape if dim is None else (size,)))
+    if flag(return_counts):
+        found.append(ops.cat((places[1:], full((min(size, 1),), size, dtype=int64))) - places)
+    return found[0] if len(found) == 1 else tuple(found)
+
+
+@checked
 def index(input: Tensor, indices: Sequence[Any]) -> Tensor:
     """Return `input[indices]`, where None stands for a whole dim."""
     return input[tuple([slice(None) if item is None else item for item in indices])]

@@ -298,6 +298,7 @@ addmm = define(
     "beta * input + alpha * (mat1 @ mat2).",
     autocast="lower",
     dtypes="number",
+    variants="function method inplace out",
 )
 
 
@@ -342,6 +343,7 @@ baddbmm = define(
     "beta * input + alpha * (batch1 @ batch2).",
     autocast="lower",
     dtypes="number",
+    variants="function method inplace out",
 )
 
 

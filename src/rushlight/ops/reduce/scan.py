@@ -25,11 +25,13 @@ cumsum = define(
     "cumsum(Tensor input, int dim, *, DType? dtype=None) -> Tensor",
     "Running sums along a dim; ints and bools are summed as int64.",
     facts=Fact.REDUCTION,
+    variants="function method inplace out",
 )
 cumprod = define(
     "cumprod(Tensor input, int dim, *, DType? dtype=None) -> Tensor",
     "Running products along a dim; ints and bools are multiplied as int64.",
     facts=Fact.REDUCTION,
+    variants="function method inplace out",
     dtypes="real",
 )
 
