@@ -32,6 +32,7 @@ GROWS = {
     "conv_transpose1d": _WINDOW,
     "conv_transpose2d": _WINDOW,
     "conv_transpose3d": _WINDOW,
+    "pdist": "each row meets each",
     "index_put": "a size of its sample is that of an index and of a dim that has none: as many elements are written",
 }
 """Operators whose work grows faster, and why."""

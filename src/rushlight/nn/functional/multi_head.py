@@ -72,7 +72,8 @@ def multi_head_attention_forward(
         projected = _projected((query, key, value), weights, in_proj_bias)
     causal = is_causal and key_padding_mask is None and not need_weights
     mask = None if causal else attn_mask
-    masks = _masks(mask, key_padding_mask, query, static_k if static_k is not None else key, num_heads)
+    source = key.shape[0] if static_k is None else static_k.shape[1]
+    masks = _masks(mask, key_padding_mask, query, source, num_heads)
     heads = _heads(projected, (static_k, static_v), (bias_k, bias_v), add_zero_attn, masks, num_heads)
     attended, scores = _attend(heads, dropout_p if training else 0.0, need_weights, causal)
     joined = attended.permute(2, 0, 1, 3).reshape(query.shape[0], query.shape[1], query.shape[2])
@@ -137,22 +138,16 @@ def _projected(inputs: Sequence[Tensor], weights: Sequence[Tensor], bias: Tensor
 
 
 def _masks(
-    attn_mask: Tensor | None, key_padding_mask: Tensor | None, query: Tensor, key: Tensor, num_heads: int
+    attn_mask: Tensor | None, key_padding_mask: Tensor | None, query: Tensor, source: int, num_heads: int
 ) -> tuple[Tensor | None, Tensor | None]:
     """Both masks as numbers added to scores (batch, heads, queries, keys), None where not given."""
+    # Reshaping asks no size of Python, and refuses masks of another shape.
     length, batch, _ = query.shape
     if attn_mask is not None:
-        attn_mask = additive(attn_mask, query, "attn_mask")
-        source = key.shape[0] if key.shape[1] == batch or key.ndim != 3 else key.shape[1]
-        expected = (length, source) if attn_mask.ndim == 2 else (batch * num_heads, length, source)
-        fits = tuple(attn_mask.shape) == expected
-        require(fits, "A004", f"attn_mask should have the shape {expected}", attn_mask=attn_mask)
-        if attn_mask.ndim == 3:
-            attn_mask = attn_mask.reshape(batch, num_heads, length, source)
+        of_heads = (batch, num_heads) if attn_mask.ndim == 3 else ()
+        attn_mask = additive(attn_mask, query, "attn_mask").reshape(*of_heads, length, source)
     if key_padding_mask is not None:
-        fits = key_padding_mask.shape[0] == batch
-        require(fits, "A004", f"key_padding_mask is for {batch} samples", key_padding_mask=key_padding_mask)
-        key_padding_mask = additive(key_padding_mask, query, "key_padding_mask")[:, None, None, :]
+        key_padding_mask = additive(key_padding_mask, query, "key_padding_mask").reshape(batch, 1, 1, source)
     return attn_mask, key_padding_mask
 
 
@@ -205,7 +200,7 @@ def _fixed_by_head(fixed: Tensor, query: Tensor, num_heads: int) -> Tensor:
     _, batch, width = query.shape
     expected = (batch * num_heads, width // num_heads)
     fits = fixed.ndim == 3 and (fixed.shape[0], fixed.shape[2]) == expected
-    require(fits, "A004", f"expecting static_k and static_v of (batch * heads, length, size), {expected}", got=fixed)
+    require(fits, "A004", "static_k and static_v are (batch * heads, length, size)", expected=expected, got=fixed)
     return fixed.reshape(batch, num_heads, fixed.shape[1], fixed.shape[2])
 
 
