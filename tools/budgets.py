@@ -40,7 +40,8 @@ DOORS: dict[str, tuple[str, ...]] = {
     "rushlight.ir.dtype": ("ml_dtypes",),
     "rushlight.runtime.llvm": ("llvmlite.binding",),
     "rushlight.autodiff.cut": ("networkx",),
-    "rushlight.ops.record": ("a computed name",),  # the modules of deferred operators
+    # the modules of deferred operators, and what makes operators over batches
+    "rushlight.ops.record": ("a computed name", "rushlight.ops.batching"),
     "rushlight.ops.contract.einsum": ("opt_einsum",),
     "rushlight.bench.worker": (
         "rushlight",

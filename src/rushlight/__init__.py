@@ -341,6 +341,7 @@ __all__ = [
     "frombuffer",
     "full",
     "full_like",
+    "func",
     "get_autocast_cpu_dtype",
     "get_autocast_dtype",
     "get_autocast_gpu_dtype",
@@ -452,6 +453,7 @@ __all__ = [
     "utils",
     "var",
     "var_mean",
+    "vmap",
     "vstack",
     "where",
     "while_loop",
@@ -468,6 +470,7 @@ if _TYPE_CHECKING:
         distributions,
         export,
         fft,
+        func,
         linalg,
         nn,
         optim,
@@ -496,6 +499,7 @@ if _TYPE_CHECKING:
     )
     from rushlight.capture import compile
     from rushlight.data import load, save
+    from rushlight.func import vmap
 
 _AUTOCAST = (
     "autocast",
@@ -523,6 +527,7 @@ _MODULES = (
     "distributions",
     "export",
     "fft",
+    "func",
     "linalg",
     "nn",
     "optim",
@@ -534,6 +539,7 @@ _ELSEWHERE = {
     "compile": "rushlight.capture",
     "load": "rushlight.data",
     "save": "rushlight.data",
+    "vmap": "rushlight.func",
     "GradScaler": "rushlight.amp",
     **dict.fromkeys(_AUTOCAST, "rushlight.amp.autocast_mode"),
 }

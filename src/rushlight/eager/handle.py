@@ -17,6 +17,7 @@ from rushlight.term import Op
 
 AUTOGRAD = bit(Key.AUTOGRAD)
 META = bit(Key.META)
+_BATCHED = bit(Key.BATCHED)
 
 
 class Version:
@@ -218,6 +219,9 @@ class Handle(Dispatched):
 
 def fail_without_data(tensor: Handle) -> NoReturn:
     """The error of reading a tensor without data: C002 in a traced program, C010 for what is left of one, else V003."""
+    if tensor.keys & _BATCHED:
+        hint = "keep to operators, and select with rl.where"
+        fail("A006", "vmap: a tensor inside stands for all places of the batch, and has no one value", hint=hint)
     if STATE.tracer is not None:
         hint = "keep to operators, select with rl.where, branch with rl.cond, or do this outside the compiled function"
         origin = STATE.tracer.origin(tensor)

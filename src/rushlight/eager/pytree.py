@@ -44,6 +44,11 @@ def _flatten(value: object, leaves: list[object]) -> Structure:
     return _LEAF
 
 
+def count_of(structure: Structure) -> int:
+    """The number of leaves of a structure."""
+    return 1 if isinstance(structure, Leaf) else sum([count_of(part) for part in structure.parts])
+
+
 def unflatten_tree(structure: Structure, leaves: Sequence[object]) -> Any:
     """The value of a structure with these leaves."""
     return _built(structure, iter(leaves))

@@ -401,10 +401,10 @@ class GraphReader(TypeReader):
         return self.numbers[key]
 
     def _op(self, name: str) -> Op:
-        op = _OWN_OPS.get(name) or self.operators.get(name)
-        if op is None:
+        try:
+            return _OWN_OPS.get(name) or self.operators[name]  # which may be made when it is asked for
+        except KeyError:
             _fail(f"there is no operator {name!r}")
-        return op
 
     def _operands(self, reader: Reader, close: str) -> tuple[object, ...]:
         operands: list[object] = []

@@ -380,8 +380,17 @@ class Sample:
         self.domain = domain
 
 
-# The registry. `generation` grows with every change, so that caches built from it know they are stale.
-OPERATORS: dict[str, Operator] = {}
+class Registry(dict[str, Operator]):
+    """Operators by name. One over a batch, as `sum.over_1`, is made when it is first asked for, and is not counted."""
+
+    def __missing__(self, name: str) -> Operator:
+        if ".over_" not in name:
+            raise KeyError(name)
+        return import_module("rushlight.ops.batching").operator_named(name)
+
+
+# `generation` grows with every change, so that caches built from the registry know they are stale.
+OPERATORS = Registry()
 generation = 0
 
 # Operators that are registered by `defer` and not yet defined, and the modules that define such ones.

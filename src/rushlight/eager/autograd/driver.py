@@ -284,6 +284,7 @@ def grad(
     found = DRIVER[0](listed, given, keep, create_graph, wanted, False, unused)
     if not materialize_grads:
         return found
-    return tuple(
-        [OPERATORS["full_like"](tensor, 0) if one is None else one for tensor, one in zip(wanted, found, strict=True)]
-    )
+    with Scope(grad=False):
+        return tuple(
+            [OPERATORS["full_like"](leaf, 0) if one is None else one for leaf, one in zip(wanted, found, strict=True)]
+        )

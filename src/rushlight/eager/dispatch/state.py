@@ -23,6 +23,7 @@ class State(threading.local):
     inference: bool = False
     modes: tuple[Any, ...] = ()  # active dispatch modes, outermost first
     tracer: Any = None  # answers `call(op, operands, attrs)` for the TRACING key
+    maps: tuple[Any, ...] = ()  # the active levels of vmap, outermost first
     builder: Any = None  # the GraphBuilder on which a rule runs right now
     saving: tuple[
         tuple[Callable[..., object], Callable[..., object]], ...

@@ -1,0 +1,209 @@
+"""A function run on the tape for one transform: its results, and gradients by fresh inputs that stand for its own.
+
+Levels nest by the tape alone. An input that has a history outside is followed by a view of it, so that outer transforms
+and `backward` see through; one without is a leaf of this recording, and what depends on no other leaf is handed
+out without history. Levels of `vmap` around the transform become dims in front: the examples of a batch do not depend
+on each other, so that one gradient of all is the gradient of each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from rushlight.autodiff.backward import SINK
+from rushlight.eager.autograd import driver
+from rushlight.eager.autograd.accumulate import edge_of
+from rushlight.eager.autograd.history import requires
+from rushlight.eager.dispatch import STATE, Scope
+from rushlight.eager.handle import Handle
+from rushlight.eager.mapping import Level, level_of, lower_to, raise_to
+from rushlight.eager.pytree import Structure, count_of, flatten_tree, unflatten_tree
+from rushlight.ir.dtype import Kind
+from rushlight.ops import OPERATORS
+from rushlight.support.errors import fail
+
+
+class Recording:
+    """One run of a function on stand-ins for its inputs.
+
+    `outputs` are the results' leaves as the function gave them, `structure` puts them together; `inputs` are the
+    stand-ins' leaves as the tape knows them.
+    """
+
+    def __init__(
+        self, name: str, func: Callable[..., Any], args: Sequence[Any], wanted: Sequence[int], aux: bool
+    ) -> None:
+        self.levels: tuple[Level, ...] = STATE.maps
+        self.outer = STATE.grad
+        self.name = name
+        self.inputs: list[Any] = []
+        self._own: set[int] = set()
+        self._kept: list[Any] = []
+        arguments = list(args)
+        self.arguments: list[Structure] = []
+        for at in wanted:
+            leaves, structure = flatten_tree(args[at])
+            self.arguments.append(structure)
+            arguments[at] = unflatten_tree(structure, [self._stand_in(leaf) for leaf in leaves])
+        with Scope(grad=True):
+            result = func(*arguments)
+        self.aux: Any = None
+        if aux:
+            if not isinstance(result, tuple) or len(result) != 2:
+                fail("A002", f"{name}: with has_aux the function returns a pair of its result and something else")
+            result, self.aux = result
+        self.outputs, self.structure = flatten_tree(result)
+        for item in self.outputs:
+            if not isinstance(item, Handle):
+                fail("A001", f"{name}: the function must return tensors", result=item)
+        self._lowered = [lower_to(item, self.levels) for item in self.outputs]
+
+    def _stand_in(self, value: Any) -> Any:
+        if not isinstance(value, Handle):
+            fail("A001", f"{self.name}: gradients are of tensors", argument=value)
+        if value.form.dtype.kind < Kind.FLOAT:
+            fail("D001", f"{self.name}: gradients are of floating-point tensors", argument=value)
+        base = lower_to(value, self.levels)
+        inner = base
+        while level_of(inner) is not None:
+            inner = inner.node.value
+        if self.outer and requires(inner):
+            with Scope(grad=True):
+                leaf = OPERATORS["view"](base, tuple(base.shape))
+        else:
+            leaf = OPERATORS["detach"](base)
+            leaf.requires_grad_()
+            edge = edge_of(leaf)
+            assert edge is not None
+            self._own.add(id(edge[0]))
+            self._kept.append(edge[0])
+        self.inputs.append(leaf)
+        with Scope(grad=True):
+            return raise_to(leaf, self.levels)
+
+    def depends_outside(self, tensors: Sequence[Any]) -> bool:
+        """Whether any of the tensors has a history beyond this recording's leaves."""
+        stack = [edge[0] for item in tensors if requires(item) and (edge := edge_of(item)) is not None]
+        seen: set[int] = set()
+        while stack:
+            step = stack.pop()
+            if id(step) in seen:
+                continue
+            seen.add(id(step))
+            if step.sequence >= SINK and id(step) not in self._own:
+                return True
+            stack.extend([edge[0] for edge in step.edges if edge is not None])
+        return False
+
+    def released(self, tensors: Sequence[Any]) -> list[Any]:
+        """Tensors without what this recording alone gave them as history."""
+        return [self._released(item) if isinstance(item, Handle) else item for item in tensors]
+
+    def _released(self, tensor: Any) -> Any:
+        whole = lower_to(tensor, self.levels)
+        if not requires(whole) or (self.outer and self.depends_outside([whole])):
+            return tensor
+        return raise_to(OPERATORS["detach"](whole), self.levels)
+
+    def results(self) -> Any:
+        """The function's result, as others may see it."""
+        return unflatten_tree(self.structure, self.released(self.outputs))
+
+    def extra(self) -> Any:
+        """What the function returned beside its result."""
+        leaves, structure = flatten_tree(self.aux)
+        return unflatten_tree(structure, self.released(leaves))
+
+    def gradients(self, cotangents: Sequence[Any], create_graph: bool | None = None) -> list[Any]:
+        """Gradients at the inputs, lowered as they are; zeros where nothing leads there."""
+        pairs = [(out, g) for out, g in zip(self._lowered, cotangents, strict=True) if requires(out)]
+        if create_graph is None:
+            create_graph = self.outer and self.depends_outside([out for out, _ in pairs])
+        found: Sequence[Any] = (None,) * len(self.inputs)
+        if pairs:
+            roots, given = zip(*pairs, strict=True)
+            found = _differentiated(roots, self.inputs, given, create_graph)
+        return [zeros_like(leaf) if one is None else one for leaf, one in zip(self.inputs, found, strict=True)]
+
+    def connected(self) -> bool:
+        """Whether every result has a history."""
+        return all(requires(item) for item in self._lowered)
+
+    def lowered(self, tensors: Sequence[Any]) -> list[Any]:
+        """Tensors given from inside the levels, as the tape takes them."""
+        return [lower_to(item, self.levels) for item in tensors]
+
+    def cotangents(self, given: Any) -> list[Any]:
+        """Cotangents in the result's structure as a list for `gradients`; errors where they do not fit."""
+        leaves, structure = flatten_tree(given)
+        if len(leaves) != len(self.outputs) or str(structure) != str(self.structure):
+            fail("A002", f"{self.name}: the cotangents do not have the result's structure")
+        for leaf, output in zip(leaves, self.outputs, strict=True):
+            if not isinstance(leaf, Handle) or tuple(leaf.shape) != tuple(output.shape):
+                fail(
+                    "A002", f"{self.name}: a cotangent does not have its result's shape", cotangent=leaf, result=output
+                )
+        return [lower_to(leaf, self.levels) for leaf in leaves]
+
+    def raised(self, tensors: Sequence[Any]) -> list[Any]:
+        """Lowered tensors back inside the levels."""
+        return [raise_to(item, self.levels) for item in tensors]
+
+    def by_argument(self, leaves: Sequence[Any]) -> list[Any]:
+        """Leaves for the inputs, in the structures of the arguments."""
+        items = iter(leaves)
+        return [
+            unflatten_tree(structure, [next(items) for _ in range(count_of(structure))]) for structure in self.arguments
+        ]
+
+    def linear(self) -> Callable[[Sequence[Any]], list[Any]]:
+        """The derivative as a function of tangents at the inputs (lowered): tangents of the results (lowered).
+
+        A gradient is linear in the cotangent; its derivative by the cotangent is the transposed of what it applies,
+        so that reverse mode twice is forward mode.
+        """
+        places = [at for at, out in enumerate(self._lowered) if requires(out)]
+        create = self.outer and self.depends_outside([self._lowered[at] for at in places])
+        duals: list[Any] = [None] * len(self._lowered)
+        for at in places:
+            duals[at] = zeros_like(self._lowered[at])
+            duals[at].requires_grad_()
+        with Scope(grad=True):
+            gradients = self.gradients(duals, True) if places else []
+
+        def apply(tangents: Sequence[Any]) -> list[Any]:
+            pairs = [(one, t) for one, t in zip(gradients, tangents, strict=False) if requires(one)]
+            found: Sequence[Any] = [None] * len(places)
+            if pairs:
+                roots, given = zip(*pairs, strict=True)
+                wanted = [duals[at] for at in places]
+                found = _differentiated(roots, wanted, given, create or _tracked(given))
+            results = [None] * len(self._lowered)
+            for at, one in zip(places, found, strict=True):
+                results[at] = one
+            return [zeros_like(out) if one is None else one for out, one in zip(self._lowered, results, strict=True)]
+
+        return apply
+
+
+def _tracked(tensors: Sequence[Any]) -> bool:
+    """Whether any tensor, below its levels, requires gradients."""
+    for tensor in tensors:
+        while level_of(tensor) is not None:
+            tensor = tensor.node.value
+        if STATE.grad and requires(tensor):
+            return True
+    return False
+
+
+def _differentiated(roots: Sequence[Any], leaves: Sequence[Any], given: Sequence[Any], create: bool) -> Sequence[Any]:
+    """Gradients of whole batches; rules of random operators say their seeds, and draw nothing anew."""
+    with Scope(maps=()):
+        return driver.grad(roots, leaves, given, True, create, True)
+
+
+def zeros_like(tensor: Any) -> Any:
+    """Zeros of a tensor's form, without history."""
+    with Scope(grad=False):
+        return OPERATORS["full_like"](tensor, 0)

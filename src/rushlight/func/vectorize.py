@@ -1,0 +1,169 @@
+"""vmap: a function of one example as a function of a batch."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from rushlight.eager.arguments import integer
+from rushlight.eager.dispatch import STATE, Scope
+from rushlight.eager.handle import Handle
+from rushlight.eager.mapping import BATCHED, Level, level_of, mapped
+from rushlight.eager.pytree import Leaf, Structure, count_of, flatten_tree, unflatten_tree
+from rushlight.ops import OPERATORS
+from rushlight.support.errors import fail, require
+
+_RANDOMNESS = ("error", "different", "same")
+
+
+def vmap(
+    func: Callable[..., Any],
+    in_dims: Any = 0,
+    out_dims: Any = 0,
+    randomness: str = "error",
+    *,
+    chunk_size: int | None = None,
+) -> Callable[..., Any]:
+    """Return a function that applies `func` to each place along a dim of its arguments.
+
+    `in_dims` has the dim of each argument, or None for one that all share, in the arguments' structure or a prefix of
+    it; keyword arguments are shared. `out_dims` says where the results have the batch. `randomness` is
+    what random numbers do: "error", "different" or "same" at all places. `chunk_size` is how many places run at once.
+
+        rl.vmap(rl.dot)(x, y)  # of each pair of rows
+    """
+    require(randomness in _RANDOMNESS, "A002", f"vmap: randomness is one of {', '.join(_RANDOMNESS)}, not {randomness}")
+    fits = chunk_size is None or chunk_size > 0
+    require(fits, "A002", "vmap: chunk_size must be positive", chunk_size=chunk_size)
+
+    @functools.wraps(func)
+    def batched(*args: Any, **kwargs: Any) -> Any:
+        leaves, structure = flatten_tree((args, kwargs))
+        dims = _dims_in(in_dims, args, kwargs, leaves)
+        size = _batch_size(leaves, dims)
+        if chunk_size is not None and not isinstance(size, int):
+            fail("A006", "vmap: chunk_size is for a batch of known size", hint="leave it out in a compiled function")
+        if chunk_size is None or chunk_size >= size:
+            return _run(func, leaves, structure, dims, out_dims, size, randomness)
+        parts: list[Any] = []
+        for start in range(0, size, chunk_size):
+            count = min(chunk_size, size - start)
+            part = [
+                leaf if dim is None else OPERATORS["narrow"](leaf, dim, start, count)
+                for leaf, dim in zip(leaves, dims, strict=True)
+            ]
+            parts.append(_run(func, part, structure, dims, out_dims, count, randomness))
+        return _joined(parts, out_dims)
+
+    return batched
+
+
+def _dims_in(in_dims: Any, args: Sequence[Any], kwargs: dict[str, Any], leaves: Sequence[Any]) -> list[int | None]:
+    if not isinstance(in_dims, (int, tuple, list)):
+        fail("A002", "vmap: in_dims is an int, or a tuple of one entry for each argument", in_dims=in_dims)
+    if not leaves:
+        fail("A002", "vmap: the function was given no arguments")
+    structure = flatten_tree(tuple(args))[1]
+    found = broadcast_prefix(tuple(in_dims) if isinstance(in_dims, list) else in_dims, structure, "in_dims")
+    found += [None] * (len(leaves) - len(found))
+    dims: list[int | None] = []
+    for leaf, dim in zip(leaves, found, strict=True):
+        if dim is None:
+            dims.append(None)
+            continue
+        if not isinstance(dim, int):
+            fail("A002", "vmap: in_dims has ints and None alone", entry=dim)
+        if not isinstance(leaf, Handle):
+            fail("A002", "vmap: an argument with a dim in in_dims must be a tensor", argument=leaf, dim=dim)
+        rank = len(leaf.form.shape)
+        if not -rank <= dim < rank:
+            fail("A002", f"vmap: in_dims has {dim} for a tensor of {rank} dims", argument=leaf)
+        dims.append(dim % rank)
+    return dims
+
+
+def broadcast_prefix(value: Any, structure: Structure, name: str) -> list[Any]:
+    """One entry for each leaf of a structure, of a value that may stand for parts of it."""
+    if not isinstance(value, (tuple, list, dict)):
+        return [value] * count_of(structure)
+    if isinstance(structure, Leaf):
+        fail("A002", f"vmap: {name} does not fit the structure", given=str(value))
+    entries: Sequence[Any] = list(value.values()) if isinstance(value, dict) else list(value)
+    if len(entries) != len(structure.parts):
+        fail("A002", f"vmap: {name} does not fit the structure: {len(entries)} entries for {len(structure.parts)}")
+    return [
+        item
+        for entry, part in zip(entries, structure.parts, strict=True)
+        for item in broadcast_prefix(entry, part, name)
+    ]
+
+
+def _batch_size(leaves: Sequence[Any], dims: Sequence[int | None]) -> Any:
+    sizes = {leaf.form.shape[dim] for leaf, dim in zip(leaves, dims, strict=True) if dim is not None}
+    if not sizes:
+        fail("A002", "vmap: at least one argument must be mapped, and in_dims has None for all")
+    if len(sizes) > 1:
+        fail("A002", "vmap: the mapped dims must be of one size", sizes=sorted(sizes, key=str))
+    return sizes.pop()
+
+
+def _run(
+    func: Callable[..., Any],
+    leaves: Sequence[Any],
+    structure: Structure,
+    dims: Sequence[int | None],
+    out_dims: Any,
+    size: Any,
+    randomness: str,
+) -> Any:
+    level = Level(len(STATE.maps), size, randomness)
+    inner = [
+        leaf if dim is None else mapped(_in_front(leaf, dim), level) for leaf, dim in zip(leaves, dims, strict=True)
+    ]
+    args, kwargs = unflatten_tree(structure, inner)
+    scope = Scope(maps=(*STATE.maps, level), included=STATE.included | BATCHED, excluded=STATE.excluded & ~BATCHED)
+    with scope:
+        result = func(*args, **kwargs)
+    found, built = flatten_tree(result)
+    places = broadcast_prefix(out_dims, built, "out_dims")
+    return unflatten_tree(built, [_taken_out(item, place, level) for item, place in zip(found, places, strict=True)])
+
+
+def _in_front(tensor: Any, dim: int) -> Any:
+    return tensor if dim == 0 else OPERATORS["movedim"](tensor, (dim,), (0,))
+
+
+def _taken_out(value: Any, place: Any, level: Level) -> Any:
+    """A result with its batch at a place."""
+    if not isinstance(value, Handle):
+        fail("A001", "vmap: the function must return tensors alone", result=value)
+    is_mapped = level_of(value) == level
+    if place is None:
+        if is_mapped:
+            fail("A002", "vmap: out_dims has None for a result that differs from place to place", result=value)
+        return value
+    whole: Any = value
+    if is_mapped:
+        whole = value.node.value
+    else:
+        whole = OPERATORS["expand"](OPERATORS["unsqueeze"](value, 0), (level.size, *value.form.shape))
+    rank = len(whole.form.shape)
+    place = integer(place)
+    if not -rank <= place < rank:
+        fail("A002", f"vmap: out_dims has {place} for a result of {rank} dims", result=whole)
+    return whole if place % rank == 0 else OPERATORS["movedim"](whole, (0,), (place % rank,))
+
+
+def _joined(parts: Sequence[Any], out_dims: Any) -> Any:
+    flat = [flatten_tree(part) for part in parts]
+    structure = flat[0][1]
+    places = broadcast_prefix(out_dims, structure, "out_dims")
+    columns = zip(*[leaves for leaves, _ in flat], strict=True)
+    return unflatten_tree(
+        structure,
+        [
+            column[0] if place is None else OPERATORS["cat"](tuple(column), place)
+            for column, place in zip(columns, places, strict=True)
+        ],
+    )

@@ -1,0 +1,153 @@
+"""Transforms of functions against closed forms, finite differences and each other, nested and compiled."""
+
+import numpy as np
+import pytest
+
+import rushlight as rl
+from rushlight import nn
+from rushlight.func import (
+    functional_call,
+    grad,
+    grad_and_value,
+    hessian,
+    jacfwd,
+    jacrev,
+    jvp,
+    linearize,
+    stack_module_state,
+    vjp,
+    vmap,
+)
+from rushlight.support.errors import RushlightError
+
+
+def data(*shape):
+    return rl.tensor(np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32))
+
+
+def near(found, expected, tolerance=1e-5):
+    np.testing.assert_allclose(np.asarray(found), np.asarray(expected), rtol=tolerance, atol=tolerance)
+
+
+def energy(x):
+    return (x.sin() * x).sum()
+
+
+def energy_slope(x):
+    return np.cos(x) * x + np.sin(x)
+
+
+def energy_bend(x):
+    return np.diag(2 * np.cos(x) - x * np.sin(x))
+
+
+def test_derivatives_have_their_closed_forms():
+    x = data(5)
+    a = x.numpy()
+    near(grad(energy)(x), energy_slope(a))
+    gradient, value = grad_and_value(energy)(x)
+    near(value, np.sum(np.sin(a) * a))
+    near(gradient, energy_slope(a))
+    near(jacrev(rl.exp)(x), np.diag(np.exp(a)))
+    near(jacfwd(rl.exp)(x), np.diag(np.exp(a)))
+    near(hessian(energy)(x), energy_bend(a))
+    near(jvp(rl.sin, (x,), (x,))[1], np.cos(a) * a)
+    result, pullback = vjp(rl.sin, x)
+    near(result, np.sin(a))
+    near(pullback(x)[0], np.cos(a) * a)
+    result, derivative = linearize(rl.sin, x)
+    near(derivative(x), np.cos(a) * a)
+    near(derivative(2 * x), 2 * np.cos(a) * a)
+
+
+def test_transforms_nest():
+    x = data(3, 4)
+    near(vmap(grad(energy))(x), energy_slope(x.numpy()))
+    near(vmap(hessian(energy))(x), np.stack([energy_bend(row) for row in x.numpy()]))
+    near(grad(lambda t: vmap(grad(energy))(t).sum())(x), np.stack([np.diag(energy_bend(row)) for row in x.numpy()]))
+    near(vmap(vmap(lambda a, b: a * b + a.sin(), (None, 0)), (0, None))(x[0], x[1]),
+         x[0].numpy()[:, None] * x[1].numpy() + np.sin(x[0].numpy())[:, None])  # fmt: skip
+    near(jacrev(jacfwd(energy))(x[0]), energy_bend(x[0].numpy()))
+
+
+def test_leaves_of_the_caller_keep_their_gradients():
+    x, w = data(4), data(4).requires_grad_()
+    inner = grad(lambda t: (t * t * w).sum())(x)
+    inner.sum().backward()
+    near(w.grad, 2 * x.numpy())
+    assert x.grad is None
+
+
+def test_gradients_of_each_sample_and_ensembles_of_modules():
+    rl.manual_seed(0)
+    models = [nn.Sequential(nn.Linear(4, 3), nn.Tanh(), nn.Linear(3, 1)) for _ in range(2)]
+    parameters, buffers = stack_module_state(models)
+    x = data(5, 4)
+    found = vmap(lambda p, b, t: functional_call(models[0], (p, b), (t,)), (0, 0, None))(parameters, buffers, x)
+    near(found.detach(), np.stack([model(x).detach().numpy() for model in models]))
+
+    def loss(named, sample):
+        return (functional_call(models[0], named, (sample,)) ** 2).sum()
+
+    named = {name: value.detach() for name, value in models[0].named_parameters()}
+    each = vmap(grad(loss), (None, 0))(named, x)
+    for row in range(5):
+        for name, value in grad(loss)(named, x[row]).items():
+            near(each[name][row], value, 1e-4)
+
+
+def test_an_inner_step_is_differentiated():
+    weight, x = data(4), data(4)
+
+    def adapted(w):
+        step = w - 0.1 * grad(lambda v: ((v * x) ** 2).sum())(w)
+        return ((step * x) ** 2).sum()
+
+    a, w = x.numpy().astype(np.float64), weight.numpy().astype(np.float64)
+    factor = 1 - 0.2 * a * a
+    near(grad(adapted)(weight), 2 * w * (a * factor) ** 2, 1e-4)
+
+
+@pytest.mark.parametrize(
+    "transform",
+    [vmap(energy), vmap(grad(energy)), jacrev(rl.sin), hessian(energy)],
+    ids=["vmap", "each", "jacrev", "hessian"],
+)
+def test_compiled_equals_eager(transform):
+    x = data(3, 4)
+    compiled = rl.compile(transform)
+    assert compiled(x).numpy().tobytes() == transform(x).numpy().tobytes()
+
+
+def test_places_of_the_batch():
+    x = data(2, 3, 4)
+    near(vmap(rl.sin, in_dims=1, out_dims=2)(x), np.moveaxis(np.sin(x.numpy()), 1, 2))
+    near(
+        vmap(lambda pair: pair["a"] + pair["b"], in_dims=({"a": 0, "b": None},))({"a": x, "b": x[0]}),
+        x.numpy() + x[0].numpy(),
+    )
+    near(vmap(rl.sin, chunk_size=2)(data(5, 2)), np.sin(data(5, 2).numpy()))
+    assert vmap(rl.sin)(rl.zeros(0, 3)).shape == (0, 3)
+    same = vmap(lambda t: t + rl.rand(2), randomness="same")(rl.zeros(3, 2))
+    assert bool((same[0] == same[1]).all())
+    other = vmap(lambda t: t + rl.rand(2), randomness="different")(rl.zeros(3, 2))
+    assert not bool((other[0] == other[1]).any())
+
+
+@pytest.mark.parametrize(
+    ("code", "run"),
+    [
+        ("A006", lambda x: vmap(lambda t: t + rl.rand(2))(x)),
+        ("A006", lambda x: vmap(lambda t: t if t.sum() > 0 else -t)(x)),
+        ("A006", lambda x: vmap(lambda t: x.add_(t))(x)),
+        ("A006", lambda x: rl.compile(vmap(rl.sin, chunk_size=2), dynamic=True)(x)),
+        ("A002", lambda x: vmap(rl.sin, in_dims=5)(x)),
+        ("A002", lambda x: vmap(rl.add)(x, x[:1])),
+        ("A002", lambda x: grad(rl.sin)(x)),
+        ("A002", lambda x: jvp(rl.sin, (x,), (x[0],))),
+    ],
+)
+def test_mistakes_are_refused(code, run):
+    with pytest.raises(RushlightError) as caught:
+        run(data(3, 2))
+    assert caught.value.code == code
