@@ -5,6 +5,7 @@ import pytest
 import rushlight as rl
 from rushlight import fft
 from rushlight.autograd import gradcheck, gradgradcheck
+from rushlight.ops import OPERATORS
 
 TALL = rl.tensor([[1.0, 2], [0, 1], [3, -1], [2, 2]], dtype=rl.float64)
 VECTOR = rl.tensor([1.0, 2, 3, 4, 5], dtype=rl.float64)
@@ -80,3 +81,10 @@ def test_derivatives_are_differentiated_again(call):
 def test_wrong_arguments_have_codes(call, code):
     with pytest.raises(rl.RushlightError, match=code):
         call()
+
+
+def test_half_a_spectrum_without_points_is_one_of_zeros():
+    for shape in ((2, 0), (0, 0), (3, 0)):
+        found = OPERATORS["fft_c2r"](rl.zeros(*shape, dtype=rl.complex64), 1, "backward", 4)
+        assert found.shape == (shape[0], 4)
+        assert found.numpy().tobytes() == bytes(4 * found.numel())

@@ -13,11 +13,19 @@ from rushlight.ops.record import OPERATORS
 LEFT_OUT = frozenset(
     {
         "Tensor.apply",  # by which rules call operators
+        "torch.autocast_decrement_nesting",
+        "torch.autocast_increment_nesting",
         "torch.compile",
         "torch.fork_rng",
         "torch.load",
         "torch.save",
         "torch.seed",
+        "torch.set_autocast_cache_enabled",
+        "torch.set_autocast_cpu_dtype",
+        "torch.set_autocast_cpu_enabled",
+        "torch.set_autocast_dtype",
+        "torch.set_autocast_enabled",
+        "torch.set_autocast_gpu_dtype",
         "torch.set_num_threads",
         "torch.set_rng_state",
         "torch.strict",

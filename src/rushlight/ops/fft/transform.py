@@ -136,6 +136,10 @@ def fft_c2r_meta(input: TensorType, dim: int, norm: str, size: Size) -> TensorTy
 
 @fft_c2r.ref
 def fft_c2r_ref(input: Array, dim: int, norm: str, size: int) -> Array:
+    if not input.shape[dim]:  # of no points numpy reads the first
+        shape = list(input.shape)
+        shape[dim] = 1
+        input = np.zeros(shape, input.dtype)
     return _transformed(lambda array: NUMPY.irfft(array, size, axis=dim, norm=norm), input, True)
 
 
