@@ -57,7 +57,7 @@ def test_a_missing_name_raises_as_that_of_any_module(torch: ModuleType):
     with pytest.raises(AttributeError, match="lobpcg"):
         _ = torch.lobpcg
     with pytest.raises(rl.MissingNameError) as problem:
-        _ = torch.nn.modules.conv.nothing
+        _ = torch.nn.nothing
     assert problem.value.code == "N002"
     assert importlib.util.find_spec("torch.nothing") is None
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 _LAYERS = (
     "activation",
-    "adaptive",
     "batchnorm",
     "channelshuffle",
     "container",
@@ -13,8 +12,6 @@ _LAYERS = (
     "dropout",
     "flatten",
     "fold",
-    "instancenorm",
-    "lazy",
     "linear",
     "loss",
     "module",
@@ -56,8 +53,7 @@ ELSEWHERE: dict[str, str] = {
     "autograd.functional": "rushlight.autograd",
     "autograd.grad_mode": "rushlight.autograd",
     "autograd.gradcheck": "rushlight.autograd",
-    "nn.modules": "rushlight.nn",
-    **{f"nn.modules.{layer}": "rushlight.nn" for layer in _LAYERS},
+    **{f"nn.modules.{layer}": f"rushlight.nn.modules.{layer}" for layer in _LAYERS},
     "nn.parameter": "rushlight.nn",
     **{f"nn.utils.{name}": "rushlight.nn.utils" for name in ("clip_grad", "convert_parameters")},
     **{f"optim.{optimizer}": "rushlight.optim" for optimizer in _OPTIMIZERS},

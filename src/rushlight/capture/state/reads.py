@@ -12,7 +12,9 @@ from rushlight.eager.handle import Handle
 _LOCK = threading.Lock()
 _watchers: dict[type, set[Reads]] = {}
 _active: dict[int, Reads] = {}
-_REGISTRY = "rushlight.nn.registry"  # it looks for parameters, buffers and modules in `__dict__`, and for nothing else
+_REGISTRY = (
+    "rushlight.nn.tree.registry"  # it looks for parameters, buffers and modules in `__dict__`, and for nothing else
+)
 
 
 class Reads:

@@ -12,11 +12,16 @@ from rushlight.eager.functions import cat, flip, sigmoid, stack, tanh
 from rushlight.eager.symbols import holds
 from rushlight.eager.tensor import Parameter, Tensor
 from rushlight.nn import functional, init
-from rushlight.nn.module import Module
+from rushlight.nn.modules.module import Module
 from rushlight.support.errors import require
 
+__all__ = ["GRU", "LSTM", "RNN", "GRUCell", "LSTMCell", "RNNCell"]
+
 State = tuple[Tensor, ...]
+
+
 Step = Callable[..., State]
+
 
 NONLINEARITIES: dict[str, Callable[[Tensor], Tensor]] = {"tanh": tanh, "relu": functional.relu}
 

@@ -7,8 +7,10 @@ from typing import Any, Self
 from rushlight.eager.creation import empty
 from rushlight.eager.tensor import Parameter, Tensor
 from rushlight.nn import functional, init
-from rushlight.nn.module import Module
+from rushlight.nn.modules.module import Module
 from rushlight.support.errors import fail, require
+
+__all__ = ["Embedding", "EmbeddingBag"]
 
 
 class Embedding(Module):

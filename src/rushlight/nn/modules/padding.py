@@ -4,8 +4,26 @@ from __future__ import annotations
 
 from rushlight.eager.tensor import Tensor
 from rushlight.nn import functional
-from rushlight.nn.module import Module
+from rushlight.nn.modules.module import Module
 from rushlight.nn.spatial import PerDim, per_dim
+
+__all__ = [
+    "CircularPad1d",
+    "CircularPad2d",
+    "CircularPad3d",
+    "ConstantPad1d",
+    "ConstantPad2d",
+    "ConstantPad3d",
+    "ReflectionPad1d",
+    "ReflectionPad2d",
+    "ReflectionPad3d",
+    "ReplicationPad1d",
+    "ReplicationPad2d",
+    "ReplicationPad3d",
+    "ZeroPad1d",
+    "ZeroPad2d",
+    "ZeroPad3d",
+]
 
 
 class Padding(Module):

@@ -7,10 +7,12 @@ from typing import Any, NamedTuple
 
 from rushlight.eager.autograd.node import RemovableHandle
 from rushlight.eager.boundary import misuse_of
-from rushlight.nn.backward_hooks import BackwardHooks
-from rushlight.nn.conversion import ModuleConversion
-from rushlight.nn.registry import NO_HOOKS
+from rushlight.nn.tree.backward_hooks import BackwardHooks
+from rushlight.nn.tree.conversion import ModuleConversion
+from rushlight.nn.tree.registry import NO_HOOKS
 from rushlight.support.errors import RushlightError, fail
+
+__all__ = ["Module"]
 
 
 class Hook(NamedTuple):

@@ -1,4 +1,4 @@
-"""Linear layers, and changes of shape."""
+"""Linear and bilinear layers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ import math
 from rushlight.eager.creation import empty
 from rushlight.eager.tensor import Parameter, Tensor
 from rushlight.nn import functional, init
-from rushlight.nn.module import Module
+from rushlight.nn.modules.module import Module
+from rushlight.support.errors import require
+
+__all__ = ["Bilinear", "Identity", "Linear"]
 
 
 class Identity(Module):
@@ -67,35 +70,40 @@ def init_like_linear(weight: Tensor, bias: Tensor | None) -> None:
             init.uniform_(bias, -bound, bound)
 
 
-class Flatten(Module):
-    """Merges a range of dims, all but the first unless given."""
+class Bilinear(Module):
+    """`x1' W_k x2 + b_k` for each of `out_features` matrices."""
 
-    def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
+    def __init__(
+        self,
+        in1_features: int,
+        in2_features: int,
+        out_features: int,
+        bias: bool = True,
+        device: object = None,
+        dtype: object = None,
+    ) -> None:
         super().__init__()
-        self.start_dim = start_dim
-        self.end_dim = end_dim
+        require(in1_features > 0, "A002", f"in1_features must be > 0, but got {in1_features}")
+        self.in1_features = in1_features
+        self.in2_features = in2_features
+        self.out_features = out_features
+        shape = (out_features, in1_features, in2_features)
+        self.weight = Parameter(empty(shape, device=device, dtype=dtype))
+        self.register_parameter("bias", Parameter(empty(out_features, device=device, dtype=dtype)) if bias else None)
+        self.reset_parameters()
 
-    def forward(self, input: Tensor) -> Tensor:
-        """Return the input with the dims merged."""
-        return input.flatten(self.start_dim, self.end_dim)
+    def reset_parameters(self) -> None:
+        """Draw the weight and the bias anew."""
+        bound = self.in1_features**-0.5
+        init.uniform_(self.weight, -bound, bound)
+        if self.bias is not None:
+            init.uniform_(self.bias, -bound, bound)
+
+    def forward(self, input1: Tensor, input2: Tensor) -> Tensor:
+        """Return the bilinear forms."""
+        return functional.bilinear(input1, input2, self.weight, self.bias)
 
     def extra_repr(self) -> str:
-        """Return the range."""
-        return f"start_dim={self.start_dim}, end_dim={self.end_dim}"
-
-
-class Unflatten(Module):
-    """Splits a dim into several."""
-
-    def __init__(self, dim: int, unflattened_size: tuple[int, ...]) -> None:
-        super().__init__()
-        self.dim = dim
-        self.unflattened_size = unflattened_size
-
-    def forward(self, input: Tensor) -> Tensor:
-        """Return the input with the dim split."""
-        return input.unflatten(self.dim, self.unflattened_size)
-
-    def extra_repr(self) -> str:
-        """Return the dim and its sizes."""
-        return f"dim={self.dim}, unflattened_size={self.unflattened_size}"
+        """Return the sizes."""
+        sizes = f"in1_features={self.in1_features}, in2_features={self.in2_features}"
+        return f"{sizes}, out_features={self.out_features}, bias={self.bias is not None}"

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from rushlight.eager.tensor import Tensor
 from rushlight.nn import functional
-from rushlight.nn.module import Module
+from rushlight.nn.modules.module import Module
 from rushlight.nn.spatial import PerDim
+
+__all__ = ["Upsample", "UpsamplingBilinear2d", "UpsamplingNearest2d"]
 
 
 class Upsample(Module):

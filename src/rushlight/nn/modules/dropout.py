@@ -4,7 +4,28 @@ from __future__ import annotations
 
 from rushlight.eager.tensor import Tensor
 from rushlight.nn import functional
-from rushlight.nn.activation import Dropout
+from rushlight.nn.modules.module import Module
+from rushlight.support.errors import require
+
+__all__ = ["AlphaDropout", "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "FeatureAlphaDropout"]
+
+
+class Dropout(Module):
+    """Sets elements to 0 with probability `p` while training, and divides the others by `1 - p`."""
+
+    def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
+        super().__init__()
+        require(0 <= p <= 1, "A002", f"dropout probability has to be between 0 and 1, but got {p}")
+        self.p = p
+        self.inplace = inplace
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return the input with elements dropped."""
+        return functional.dropout(input, self.p, self.training, self.inplace)
+
+    def extra_repr(self) -> str:
+        """Return the options."""
+        return f"p={self.p}, inplace={self.inplace}"
 
 
 class Dropout1d(Dropout):

@@ -8,10 +8,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Self, SupportsIndex, TypeVar, cast, overload
 
 from rushlight.eager.tensor import Parameter, Tensor
-from rushlight.nn.module import Module, indented
+from rushlight.nn.modules.module import Module, indented
 from rushlight.support.errors import error, fail, require
 
+__all__ = ["ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequential"]
+
 T = TypeVar("T")
+
 
 Entries = Mapping[str, T] | Iterable[tuple[str, T]]
 

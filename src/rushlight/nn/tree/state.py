@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 from rushlight.eager.autograd.modes import no_grad
 from rushlight.eager.autograd.node import RemovableHandle, add_hook
 from rushlight.eager.tensor import Parameter, Tensor
-from rushlight.nn.registry import NO_HOOKS
-from rushlight.nn.tree import ModuleTree
+from rushlight.nn.tree.registry import NO_HOOKS
+from rushlight.nn.tree.walk import ModuleTree
 from rushlight.support.errors import fail, require
 
 EXTRA_STATE = "_extra_state"

@@ -10,16 +10,25 @@ from rushlight.eager.dispatch import STATE
 from rushlight.eager.tensor import Tensor
 from rushlight.ir.dtype import bool_
 from rushlight.nn import functional, init
-from rushlight.nn.activation import Dropout
-from rushlight.nn.attention.multihead import MultiheadAttention
-from rushlight.nn.containers import ModuleList
 from rushlight.nn.functional.multi_head import additive
-from rushlight.nn.linear import Linear
-from rushlight.nn.module import Module
-from rushlight.nn.normalization import LayerNorm
+from rushlight.nn.modules.activation import MultiheadAttention
+from rushlight.nn.modules.container import ModuleList
+from rushlight.nn.modules.dropout import Dropout
+from rushlight.nn.modules.linear import Linear
+from rushlight.nn.modules.module import Module
+from rushlight.nn.modules.normalization import LayerNorm
 from rushlight.support.errors import fail, require
 
+__all__ = [
+    "Transformer",
+    "TransformerDecoder",
+    "TransformerDecoderLayer",
+    "TransformerEncoder",
+    "TransformerEncoderLayer",
+]
+
 Activation = Callable[[Tensor], Tensor]
+
 
 ACTIVATIONS: dict[str, Activation] = {"relu": functional.relu, "gelu": functional.gelu}
 

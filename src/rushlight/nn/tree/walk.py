@@ -7,7 +7,7 @@ from typing import Any, Self, TypeVar
 
 from rushlight.eager.boundary import checked
 from rushlight.eager.tensor import Parameter, Tensor
-from rushlight.nn.registry import Registry
+from rushlight.nn.tree.registry import Registry
 from rushlight.support.errors import fail, require
 
 T = TypeVar("T")

@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from rushlight.eager.creation import empty
 from rushlight.eager.tensor import Parameter, Tensor
 from rushlight.nn import functional
-from rushlight.nn.linear import init_like_linear
-from rushlight.nn.module import Module
+from rushlight.nn.modules.linear import init_like_linear
+from rushlight.nn.modules.module import Module
 from rushlight.nn.spatial import PerDim, per_dim
 from rushlight.support.errors import require
+
+__all__ = ["Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d"]
 
 PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
 

@@ -11,7 +11,7 @@ from rushlight.eager.keywords import no_more
 from rushlight.eager.tensor import Tensor
 from rushlight.ir.dtype import DType, bfloat16, float16, float32, float64
 from rushlight.ir.type import Device
-from rushlight.nn.state import ModuleState
+from rushlight.nn.tree.state import ModuleState
 from rushlight.support.errors import fail, require
 
 

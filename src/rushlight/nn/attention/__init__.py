@@ -1,1 +1,0 @@
-"""Attention layers, and the transformer's."""

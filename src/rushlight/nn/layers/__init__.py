@@ -1,1 +1,0 @@
-"""Layers that rearrange, pad and compare, most of them without parameters."""
