@@ -187,8 +187,8 @@ def vander(x: Any, *, N: Any = None) -> Tensor:
     tensor = required_tensor(x)
     require(tensor.ndim >= 1, "S002", "linalg.vander: the input must have at least 1 dim", x=tensor)
     count = tensor.shape[-1] if N is None else fixed_integer(N)
-    require(count > 1 or N is None, "A004", "linalg.vander: N must be greater than 1", N=N)
+    require(count > 1, "A004", "linalg.vander: N must be greater than 1", N=N)
     powers = [ops.ones_like(tensor)]
     for _ in range(int(count) - 1):
         powers.append(powers[-1] * tensor)
-    return ops.stack(powers[: int(count)], -1)
+    return ops.stack(powers, -1)

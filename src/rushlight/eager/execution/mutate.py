@@ -24,7 +24,7 @@ from rushlight.ir.graph import Graph, GraphBuilder, Node
 from rushlight.ir.type import TensorType, dense_order
 from rushlight.ops.record import OPERATORS, Fact
 from rushlight.support.errors import fail, require
-from rushlight.sym import Size, eq, le, maximum, minimum, product, required
+from rushlight.sym import Size, le, maximum, minimum, product, required, statically_known
 
 _MOST_PLANS = 1 << 13
 _SAME, _APART, _OVERLAP = "same", "apart", "overlap"
@@ -101,6 +101,7 @@ def shows_twice(type_: TensorType) -> bool:
     if dense_order(type_.shape, type_.strides) is not None:
         return False
     rows = [(stride, size) for stride, size in zip(type_.strides, type_.shape, strict=True) if not _is_one(size)]
+    filled = minimum(product(type_.shape), 1)
     for place, (stride, size) in enumerate(rows):
         reach: Size = 0
         for other, (step, count) in enumerate(rows):
@@ -108,8 +109,9 @@ def shows_twice(type_: TensorType) -> bool:
                 before = minimum(maximum(stride - step + (other < place), 0), 1)
                 reach = reach + before * step * maximum(count - 1, 0)
         several = minimum(maximum(size - 1, 0), 1)
-        if not required(le(several * (reach + 1 - stride), 0), DISJOINT):
-            return not required(eq(product(type_.shape), 0), DISJOINT)
+        apart = several * (reach + 1 - stride)
+        if not statically_known(le(apart, 0)) and not required(le(filled * apart, 0), DISJOINT):
+            return True
     return False
 
 

@@ -360,6 +360,7 @@ def baddbmm_ref(input: Array, batch1: Array, batch2: Array, beta: float, alpha: 
 @baddbmm.samples
 def baddbmm_samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield Sample(normal(rng, 2, 1, 4), normal(rng, 2, 3, 5), normal(rng, 2, 5, 4), alpha=0.5)
+    yield Sample(normal(rng, 2, 3, 4), normal(rng, 2, 3, 5), normal(rng, 2, 5, 4))
 
 
 linear = define(

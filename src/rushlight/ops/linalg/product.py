@@ -18,12 +18,12 @@ from rushlight.ops.linalg.matrix import adjoint_of, real_of
 from rushlight.ops.pointwise.complex import abs_, conjugate, imag
 from rushlight.ops.pointwise.elementary import sqrt
 from rushlight.ops.pointwise.rounding import clamp
-from rushlight.ops.promote import broadcast, promote_float
+from rushlight.ops.promote import broadcast, promote_dtypes, promote_float
 from rushlight.ops.record import Sample, define
 from rushlight.ops.reduce.moment import vector_norm
 from rushlight.ops.reduce.reduction import sum_
 from rushlight.ops.view.part import diagonal
-from rushlight.ops.view.reorder import expand, permute, unsqueeze
+from rushlight.ops.view.reorder import expand, permute, squeeze, unsqueeze
 from rushlight.ops.view.reshape import reshape
 from rushlight.support.errors import require
 from rushlight.sym import Size, maximum, product
@@ -281,7 +281,8 @@ cov = define(
 def cov_decompose(input: Value, correction: int, fweights: Value | None, aweights: Value | None) -> Value:
     require(input.ndim <= 2, "S002", "cov: the input has at most 2 dims", input=input.shape)
     rows = input if input.ndim == 2 else reshape(input, (1, -1))
-    rows = convert(rows, promote_float(TensorType(rows.shape, rows.dtype)))
+    wanted = rows.dtype if aweights is None else promote_dtypes(rows.dtype, aweights.dtype)
+    rows = convert(rows, promote_float(TensorType(rows.shape, wanted)))
     weights = _weights(rows, fweights, aweights)
     if weights is None:
         count = rows.shape[1]
@@ -295,7 +296,7 @@ def cov_decompose(input: Value, correction: int, fweights: Value | None, aweight
         if aweights is not None and correction:
             lost = sum_(weights * convert(aweights, weights.dtype)) / total * correction
         found = matmul(centred * weights, adjoint_of(centred)) / clamp(total - lost, 0)
-    return found if input.ndim == 2 else reshape(found, ())
+    return squeeze(found, (0, 1))  # one variable has a variance without dims, as in PyTorch
 
 
 def _weights(rows: Value, fweights: Value | None, aweights: Value | None) -> Value | None:
@@ -327,6 +328,7 @@ def cov_ref(input: Array, correction: int, fweights: Array | None, aweights: Arr
 def cov_samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield Sample(normal(rng, 2, 5), domain="spread")
     yield Sample(normal(rng, 3, 4), correction=0, domain="spread")
+    yield Sample(normal(rng, 1, 4), domain="spread")
 
 
 corrcoef = define(
