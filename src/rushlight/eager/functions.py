@@ -383,6 +383,7 @@ _round_out = out_form(OPERATORS["round"])
 _rsqrt = OPERATORS["rsqrt"]
 _rsqrt_out = out_form(OPERATORS["rsqrt"])
 _rsub = OPERATORS["rsub"]
+_safe_softmax = OPERATORS["safe_softmax"]
 _scaled_dot_product_attention = OPERATORS["scaled_dot_product_attention"]
 _scatter = OPERATORS["scatter"]
 _scatter_add = OPERATORS["scatter_add"]
@@ -2799,6 +2800,11 @@ def rsub(input: Any, other: Any, *, alpha: Any = None) -> Any:
     return call_function(_rsub, (required_operand(input), required_operand(other), optional_operand(alpha)), {})
 
 
+def safe_softmax(input: Any, dim: Any) -> Any:
+    """softmax along a dim; rows of nothing but -inf become 0, not NaN."""
+    return call_function(_safe_softmax, (required_operand(input),), {"dim": fixed_integer(dim)})
+
+
 def scaled_dot_product_attention(
     query: Any,
     key: Any,
@@ -3579,6 +3585,7 @@ __all__ = [
     "round",
     "rsqrt",
     "rsub",
+    "safe_softmax",
     "scaled_dot_product_attention",
     "scatter",
     "scatter_add",

@@ -2038,6 +2038,14 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
                 "function method",
             ),
             Declaration(
+                "safe_softmax(Tensor input, int dim) -> Tensor",
+                "softmax along a dim; rows of nothing but -inf become 0, not NaN.",
+                Fact.NONE,
+                "float",
+                None,
+                "function",
+            ),
+            Declaration(
                 "softmax(Tensor input, int dim, *, DType? dtype=None) -> Tensor",
                 "exp(input) divided by its sum along a dim.",
                 Fact.NONE,

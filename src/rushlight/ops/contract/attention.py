@@ -22,7 +22,7 @@ from rushlight.ops.random import dropout
 from rushlight.ops.record import Gradients, Sample, define
 from rushlight.ops.reduce.minmax import amax_or_lowest
 from rushlight.ops.reduce.reduction import sum_
-from rushlight.ops.reduce.softmax import softmax, softmax_backward
+from rushlight.ops.reduce.softmax import safe_softmax, safe_softmax_ref, softmax, softmax_backward, softmax_ref
 from rushlight.ops.view.reorder import expand, mT, unsqueeze
 from rushlight.ops.view.reshape import reshape
 from rushlight.support.errors import require
@@ -89,11 +89,12 @@ def attend_decompose(
 
 
 def _weights(query: Value, key: Value, mask: Value | None, scale: float | None, is_causal: bool) -> Value:
-    """How much each query sees of each key."""
+    """How much each query sees of each key: of none where a mask hides them all."""
+    require(not (is_causal and mask is not None), "A004", "attention: is_causal and attn_mask exclude each other")
     scores = matmul(query, mT(key)) * _scale(query, scale)
-    if mask is not None:
-        scores = where(mask, scores, float("-inf")) if mask.dtype is bool_ else scores + mask
-    return causal_softmax(scores) if is_causal else softmax(scores, -1)
+    if mask is None:
+        return causal_softmax(scores) if is_causal else softmax(scores, -1)
+    return safe_softmax(where(mask, scores, float("-inf")) if mask.dtype is bool_ else scores + mask, -1)
 
 
 @attend.ref
@@ -131,7 +132,9 @@ def attend_samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield Sample(q, k, v, None, None, False)
     yield Sample(q, k[:, :, :5], v[:, :, :5], None, None, True)
     yield Sample(q, k[:, :1], v[0], np.tri(5, 6, 1, dtype=np.bool_), 0.3, False)
-    yield Sample(q[0, 0], k[0, 0], v[0, 0], normal(rng, 5, 6), None, False)
+    mask = normal(rng, 5, 6)
+    mask[2] = -np.inf
+    yield Sample(q[0, 0], k[0, 0], v[0, 0], mask, None, False)
 
 
 scaled_dot_product_attention = define(
@@ -155,7 +158,6 @@ def scaled_dot_product_attention_decompose(
     scale: float | None,
     enable_gqa: bool,
 ) -> Value:
-    require(not (is_causal and attn_mask is not None), "A004", "attention: is_causal and attn_mask exclude each other")
     least = 3 if enable_gqa else 2
     fits = min(query.ndim, key.ndim, value.ndim) >= least
     require(fits, "S002", f"attention: at least {least} dims are needed", query=query, key=key, value=value)
@@ -217,8 +219,8 @@ def scaled_dot_product_attention_ref(
         scores = np.where(np.tri(*scores.shape[-2:], dtype=np.bool_), scores, -np.inf)
     if attn_mask is not None:
         scores = np.where(attn_mask, scores, -np.inf) if attn_mask.dtype == np.bool_ else scores + attn_mask
-    weights = np.exp(scores - np.max(scores, -1, keepdims=True))
-    return np.matmul(weights / np.sum(weights, -1, keepdims=True), v).astype(query.dtype)
+    weights = softmax_ref(scores, -1, None) if attn_mask is None else safe_softmax_ref(scores, -1)
+    return np.matmul(weights, v).astype(query.dtype)
 
 
 @scaled_dot_product_attention.samples
@@ -226,6 +228,6 @@ def scaled_dot_product_attention_samples(rng: np.random.Generator) -> Iterator[S
     q, k, v = normal(rng, 2, 3, 5, 4), normal(rng, 2, 3, 6, 4), normal(rng, 2, 3, 6, 2)
     yield Sample(q, k, v)
     yield Sample(q, k[:, :, :5], v[:, :, :5], is_causal=True)
-    yield Sample(q, k, v, np.tri(5, 6, 1, dtype=np.bool_), scale=0.3)
+    yield Sample(q, k, v, np.tri(5, 6, -1, dtype=np.bool_), scale=0.3)
     yield Sample(q, k, v, normal(rng, 3, 5, 6))
     yield Sample(normal(rng, 2, 4, 5, 4), k[:, :2], v[:, :2], enable_gqa=True)

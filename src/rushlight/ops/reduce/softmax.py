@@ -100,6 +100,41 @@ def softmax_backward_samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield Sample(normal(rng, 3, 5), softmax_ref(normal(rng, 3, 5), 1, None), 1)
 
 
+safe_softmax = define(
+    "safe_softmax(Tensor input, int dim) -> Tensor",
+    "softmax along a dim; rows of nothing but -inf become 0, not NaN.",
+    dtypes="float",
+    variants="function",
+)
+
+
+@safe_softmax.decompose
+def safe_softmax_decompose(input: Value, dim: int) -> Value:
+    dim = wrap_dim(dim, input.ndim, "safe_softmax")
+    x = widened(input)
+    largest = amax_or_lowest(x, dim, True)
+    empty = eq(largest, float("-inf"))
+    weights = exp(x - where(empty, 0.0, largest))
+    return convert(weights * (1.0 / where(empty, 1.0, sum_(weights, dim, True))), input.dtype)
+
+
+@safe_softmax.ref
+def safe_softmax_ref(input: Array, dim: int) -> Array:
+    empty = np.all(compute_array(input) == -np.inf, dim if input.ndim else None, keepdims=True)
+    return np.where(empty, np.zeros((), input.dtype), softmax_ref(input, dim, None))
+
+
+@safe_softmax.vjp(types=("input",))
+def safe_softmax_vjp(g: Value, out: Value, input: TensorType, dim: int) -> Value:
+    return convert(softmax_backward(g, out, dim), input.dtype)
+
+
+@safe_softmax.samples
+def safe_softmax_samples(rng: np.random.Generator) -> Iterator[Sample]:
+    yield Sample(normal(rng, 2, 3, 4), -2)
+    yield Sample(np.array([[-np.inf, -np.inf], [-np.inf, 2.0]], np.float32), 1)
+
+
 log_softmax = define(
     "log_softmax(Tensor input, int dim, *, DType? dtype=None) -> Tensor",
     "The logarithm of softmax along a dim.",
