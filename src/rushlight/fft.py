@@ -12,6 +12,7 @@ from typing import Any
 from rushlight.eager import functions as ops
 from rushlight.eager.arguments import element_type, fixed_integer, fixed_integers, integer, integers, place
 from rushlight.eager.arguments import required_tensor as as_tensor
+from rushlight.eager.autocast import autocasts
 from rushlight.eager.boundary import checked
 from rushlight.eager.creation import arange
 from rushlight.eager.tensor import Tensor
@@ -161,60 +162,70 @@ def _to_real(input: Any, s: object, dim: object, norm: object, call: tuple[str, 
     return _given(_C2R(tensor, half, mode, points), out)
 
 
+@autocasts("float32")
 @checked
 def fft(input: Any, n: object = None, dim: object = -1, norm: object = None, *, out: Any = None) -> Tensor:
     """Return the Fourier transform along a dim, of `n` points."""
     return _complex_transform(input, _one(n), dim, norm, ("fft", True), out)
 
 
+@autocasts("float32")
 @checked
 def ifft(input: Any, n: object = None, dim: object = -1, norm: object = None, *, out: Any = None) -> Tensor:
     """Return the inverse of `fft`."""
     return _complex_transform(input, _one(n), dim, norm, ("ifft", False), out)
 
 
+@autocasts("float32")
 @checked
 def rfft(input: Any, n: object = None, dim: object = -1, norm: object = None, *, out: Any = None) -> Tensor:
     """Return the first half of the Fourier transform of real numbers; the other half is its conjugate."""
     return _from_real(input, _one(n), dim, norm, ("rfft", True), out)
 
 
+@autocasts("float32")
 @checked
 def irfft(input: Any, n: object = None, dim: object = -1, norm: object = None, *, out: Any = None) -> Tensor:
     """Return the inverse of `rfft`: `n` real numbers, by default an even number."""
     return _to_real(input, _one(n), dim, norm, ("irfft", False), out)
 
 
+@autocasts("float32")
 @checked
 def hfft(input: Any, n: object = None, dim: object = -1, norm: object = None, *, out: Any = None) -> Tensor:
     """Return the real Fourier transform of numbers of which `input` is the first, Hermitian, half."""
     return _to_real(input, _one(n), dim, norm, ("hfft", True), out)
 
 
+@autocasts("float32")
 @checked
 def ihfft(input: Any, n: object = None, dim: object = -1, norm: object = None, *, out: Any = None) -> Tensor:
     """Return the inverse of `hfft`."""
     return _from_real(input, _one(n), dim, norm, ("ihfft", False), out)
 
 
+@autocasts("float32")
 @checked
 def fft2(input: Any, s: object = None, dim: object = LAST_TWO, norm: object = None, *, out: Any = None) -> Tensor:
     """Return the Fourier transform along two dims."""
     return _complex_transform(input, s, dim, norm, ("fft2", True), out)
 
 
+@autocasts("float32")
 @checked
 def ifft2(input: Any, s: object = None, dim: object = LAST_TWO, norm: object = None, *, out: Any = None) -> Tensor:
     """Return the inverse of `fft2`."""
     return _complex_transform(input, s, dim, norm, ("ifft2", False), out)
 
 
+@autocasts("float32")
 @checked
 def rfft2(input: Any, s: object = None, dim: object = LAST_TWO, norm: object = None, *, out: Any = None) -> Tensor:
     """Return the Fourier transform of real numbers along two dims, of the last one its first half."""
     return _from_real(input, s, dim, norm, ("rfft2", True), out)
 
 
+@autocasts("float32")
 @checked
 def irfft2(input: Any, s: object = None, dim: object = LAST_TWO, norm: object = None, *, out: Any = None) -> Tensor:
     """Return the inverse of `rfft2`."""
@@ -233,24 +244,28 @@ def ihfft2(input: Any, s: object = None, dim: object = LAST_TWO, norm: object = 
     return _from_real(input, s, dim, norm, ("ihfft2", False), out)
 
 
+@autocasts("float32")
 @checked
 def fftn(input: Any, s: object = None, dim: object = None, norm: object = None, *, out: Any = None) -> Tensor:
     """Return the Fourier transform along several dims, by default all."""
     return _complex_transform(input, s, dim, norm, ("fftn", True), out)
 
 
+@autocasts("float32")
 @checked
 def ifftn(input: Any, s: object = None, dim: object = None, norm: object = None, *, out: Any = None) -> Tensor:
     """Return the inverse of `fftn`."""
     return _complex_transform(input, s, dim, norm, ("ifftn", False), out)
 
 
+@autocasts("float32")
 @checked
 def rfftn(input: Any, s: object = None, dim: object = None, norm: object = None, *, out: Any = None) -> Tensor:
     """Return the Fourier transform of real numbers along several dims, of the last one its first half."""
     return _from_real(input, s, dim, norm, ("rfftn", True), out)
 
 
+@autocasts("float32")
 @checked
 def irfftn(input: Any, s: object = None, dim: object = None, norm: object = None, *, out: Any = None) -> Tensor:
     """Return the inverse of `rfftn`."""

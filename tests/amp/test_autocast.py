@@ -8,21 +8,84 @@ from rushlight.nn import functional as F
 from rushlight.ops.record import OPERATORS
 
 LOWER = """
-addmm baddbmm bmm conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d linear matmul mm prelu
-scaled_dot_product_attention
+addbmm addmm baddbmm bmm conv1d conv2d conv3d conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d linalg_vecdot
+linear matmul mm prelu scaled_dot_product_attention
 """
+NOT_YET = "ctc_loss fractional_max_pool2d fractional_max_pool3d nanquantile polar stft view_as_complex"
 FLOAT32 = """
-avg_pool3d adaptive_avg_pool3d binary_cross_entropy binary_cross_entropy_with_logits cross_entropy huber_loss
-kl_div l1_loss mse_loss nll_loss prod smooth_l1_loss
+adaptive_avg_pool3d adaptive_max_pool3d avg_pool3d binary_cross_entropy binary_cross_entropy_with_logits cdist cholesky
+cholesky_inverse cholesky_solve cosine_embedding_loss cross_entropy ctc_loss fft_fft fft_fft2 fft_fftn fft_hfft fft_ifft
+fft_ifft2 fft_ifftn fft_ihfft fft_irfft fft_irfft2 fft_irfftn fft_rfft fft_rfft2 fft_rfftn fractional_max_pool2d
+fractional_max_pool3d geqrf grid_sample hinge_embedding_loss huber_loss inverse kl_div l1_loss linalg_cholesky
+linalg_cholesky_ex linalg_cond linalg_eig linalg_eigh linalg_eigvals linalg_eigvalsh linalg_householder_product
+linalg_inv linalg_inv_ex linalg_lstsq linalg_matrix_rank linalg_qr linalg_solve linalg_svd linalg_svdvals
+linalg_tensorinv linalg_tensorsolve lu_solve margin_ranking_loss max_pool3d max_unpool2d max_unpool3d
+mse_loss multi_margin_loss
+multilabel_margin_loss nanquantile nll_loss orgqr ormqr pinverse poisson_nll_loss polar prod qr quantile
+smooth_l1_loss soft_margin_loss stft svd trace triangular_solve triplet_margin_loss view_as_complex
 """
-# What PyTorch leaves as it is on the CPU, though not on other devices.
-PLAIN = "add cat cumsum exp group_norm layer_norm log_softmax logsumexp mv pow softmax stack sum"
+# What PyTorch leaves as it is on the CPU, though not on other devices, or where one would expect otherwise.
+PLAIN = """
+adaptive_max_pool2d add addmv avg_pool2d bilinear cat cosine_similarity cumsum exp gaussian_nll_loss group_norm
+layer_norm log_softmax logcumsumexp logsumexp max_pool2d mv pairwise_distance pow softmax stack sum
+"""
 
 
-def test_operators_have_pytorchs_policies():
+def policy(name):
+    """The policy of a public function, or operator."""
+    family, _, rest = name.partition("_")
+    place = {"linalg": rl.linalg, "fft": rl.fft}.get(family)
+    places = [(F, name), (rl, name), (rl.Tensor, name)] if place is None else [(place, rest)]
+    function = next((getattr(space, own) for space, own in places if hasattr(space, own)), None)
+    if function is None and name in NOT_YET.split():
+        return "not yet"
+    records = [name] if place is None else [name, rest]
+    known = next((OPERATORS[own].autocast for own in records if own in OPERATORS), None)
+    return getattr(function, "autocast", known)
+
+
+def test_functions_have_pytorchs_policies():
     policies = {"lower": LOWER, "float32": FLOAT32, None: PLAIN}
-    expected = {name: policy for policy, names in policies.items() for name in names.split()}
-    assert {name: OPERATORS[name].autocast for name in expected} == expected
+    expected = {name: kind for kind, names in policies.items() for name in names.split()}
+    found = {name: policy(name) for name in expected}
+    assert {name: kind for name, kind in found.items() if kind != "not yet"} == {
+        name: kind for name, kind in expected.items() if found[name] != "not yet"
+    }
+    for function in (F.pad, F.interpolate):
+        assert not hasattr(function, "autocast"), "by its mode"
+
+
+@pytest.mark.parametrize(
+    ("mode", "dims", "dtype"),
+    [
+        ("constant", 1, rl.bfloat16),
+        ("circular", 1, rl.bfloat16),
+        ("reflect", 2, rl.float32),
+        ("reflect", 3, rl.bfloat16),
+        ("replicate", 3, rl.float32),
+    ],
+)
+def test_padding_has_the_policy_of_its_mode(mode, dims, dtype):
+    x = rl.randn(1, 1, *[3] * dims, dtype=rl.bfloat16)
+    with rl.autocast("cpu"):
+        assert F.pad(x, (1,) * (2 * dims), mode).dtype is dtype
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_functions_cast_and_what_they_consist_of_does_not(compiled):
+    x = rl.randn(2, 3, dtype=rl.bfloat16, requires_grad=True)
+    y = rl.randn(2, 3, dtype=rl.bfloat16)
+
+    def loss(x, y):
+        with rl.autocast("cpu"):
+            return F.triplet_margin_loss(anchor=x, positive=y, negative=y + 1), F.cosine_similarity(x, y)
+
+    found, plain = (rl.compile(loss) if compiled else loss)(x, y)
+    assert found.dtype is rl.float32 and plain.dtype is rl.bfloat16
+    expected = F.triplet_margin_loss(x.float(), y.float(), (y + 1).float())
+    assert rl.equal(found, expected)
+    found.backward()
+    assert x.grad.dtype is rl.bfloat16
 
 
 @pytest.mark.parametrize("dtype", [rl.bfloat16, rl.float16])

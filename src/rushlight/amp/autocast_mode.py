@@ -7,7 +7,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from rushlight.amp import setting
+from rushlight.eager import autocast as setting
 from rushlight.eager.arguments import element_type
 from rushlight.eager.dispatch import STATE
 from rushlight.eager.pytree import map_tree

@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rushlight.eager.arguments import fixed_integer, integer
+from rushlight.eager.autocast import autocasts
 from rushlight.eager.boundary import checked_methods
 from rushlight.eager.functions import broadcast_to, cat, full, gather, index_select, stack, where
 from rushlight.eager.handle import Handle
@@ -107,6 +108,7 @@ class OrderMethods(ConversionOverloads):
         found = _without(middle, along, keepdim and dim is not None)
         return found.values if dim is None else found
 
+    @autocasts("float32")
     def quantile(self, q: Any, dim: object = None, keepdim: bool = False, *, interpolation: str = "linear") -> Any:
         """The `q`-quantile of the elements, by linear interpolation between the two nearest ones."""
         q = q.item() if isinstance(q, TracedNumber) else q

@@ -7,6 +7,7 @@ from typing import Any
 
 from rushlight.eager import functions as ops
 from rushlight.eager.arguments import element_type, fixed_integers, required_tensor
+from rushlight.eager.autocast import autocasts
 from rushlight.eager.boundary import checked
 from rushlight.eager.tensor import Tensor
 from rushlight.ir.dtype import DType, Kind, float64, real_dtype
@@ -138,6 +139,7 @@ def norm(
     return vector_norm(tensor, 2 if ord is None else ord, dims, keepdim, dtype=dtype, out=out)
 
 
+@autocasts("float32")
 @checked
 def cond(A: Any, p: Any = None, *, out: Any = None) -> Tensor:
     """Return the condition numbers of matrices: the norm times that of the inverse, or a ratio of singular values."""
@@ -159,6 +161,7 @@ def cond(A: Any, p: Any = None, *, out: Any = None) -> Tensor:
     return written(ops.where(info > 0, INFINITY, found), out)
 
 
+@autocasts("float32")
 @checked
 def matrix_rank(
     A: Any,

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from rushlight.eager import functions as ops
 from rushlight.eager.arguments import fixed_integer, fixed_integers, required_tensor
+from rushlight.eager.autocast import autocasts
 from rushlight.eager.boundary import checked
 from rushlight.eager.tensor import Tensor
 from rushlight.ir.dtype import float64, int64, real_dtype
@@ -76,6 +77,7 @@ def ldl_factor(A: Any, *, hermitian: bool = False, out: Any = None) -> Symmetric
     return Symmetric(*_into((packed, pivots), out))
 
 
+@autocasts("float32")
 @checked
 def lstsq(A: Any, B: Any, rcond: Any = None, *, driver: Any = None) -> LeastSquares:
     """Return X of the least |A X - B|, the squares of what is left, the ranks and the singular values.
@@ -156,6 +158,7 @@ def _product(parts: list[Tensor], splits: dict[tuple[int, int], int], start: int
     return _product(parts, splits, start, middle) @ _product(parts, splits, middle, end)
 
 
+@autocasts("float32")
 @checked
 def tensorinv(A: Any, ind: Any = 2, *, out: Any = None) -> Tensor:
     """Return the inverse for `tensordot` over the first `ind` dims."""
@@ -167,6 +170,7 @@ def tensorinv(A: Any, ind: Any = 2, *, out: Any = None) -> Tensor:
     return written(ops.linalg_inv(tensor.reshape(rows, columns)).reshape(*last, *first), out)
 
 
+@autocasts("float32")
 @checked
 def tensorsolve(A: Any, B: Any, dims: object = None, *, out: Any = None) -> Tensor:
     """Return X of tensordot(A, X, X.ndim) = B, `dims` of A moved to the end first."""

@@ -41,21 +41,18 @@ pdist = define(
     "pdist(Tensor input, float p=2.0) -> Tensor",
     "The p-norm distances of all pairs of rows of a matrix, each pair once, row after row.",
     dtypes="float",
-    autocast="float32",
     variants="function",
 )
 pairwise_distance = define(
     "pairwise_distance(Tensor x1, Tensor x2, float p=2.0, float eps=1e-06, bool keepdim=False) -> Tensor",
     "The p-norm of x1 - x2 + eps along the last dim.",
     dtypes="float",
-    autocast="float32",
     variants="function",
 )
 cosine_similarity = define(
     "cosine_similarity(Tensor x1, Tensor x2, int dim=1, float eps=1e-08) -> Tensor",
     "The cosine of the angle between vectors along a dim; lengths count as at least eps.",
     dtypes="float",
-    autocast="float32",
     variants="function",
 )
 

@@ -16,6 +16,7 @@ from rushlight.eager.arguments import (
     required_operand,
     required_tensor,
 )
+from rushlight.eager.autocast import autocasts
 from rushlight.eager.boundary import checked
 from rushlight.eager.composite.forms import as_copies, with_out
 from rushlight.eager.creation import tensor, zeros
@@ -228,6 +229,7 @@ def diagflat(input: Tensor, offset: int = 0) -> Tensor:
     return diag_embed(input.reshape(-1), offset)
 
 
+@autocasts("float32")
 @checked
 def trace(input: Tensor) -> Tensor:
     """Return the sum of a matrix's diagonal."""

@@ -21,7 +21,6 @@ from rushlight.eager.functions import (
     layer_norm,
     linear,
     logsigmoid,
-    pad,
     pairwise_distance,
     pdist,
     pixel_shuffle,
@@ -140,6 +139,7 @@ from rushlight.nn.functional.normalization import (
     local_response_norm,
     normalize,
 )
+from rushlight.nn.functional.padding import pad
 from rushlight.nn.functional.pooling import (
     max_pool1d,
     max_pool1d_with_indices,

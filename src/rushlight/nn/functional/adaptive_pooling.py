@@ -6,6 +6,7 @@ from math import prod
 from typing import Any
 
 from rushlight.eager.arguments import flag, integers
+from rushlight.eager.autocast import autocasts
 from rushlight.eager.boundary import checked
 from rushlight.eager.tensor import Tensor
 from rushlight.nn.spatial import PerDim
@@ -47,6 +48,7 @@ def adaptive_max_pool2d(input: Tensor, output_size: PerDim[int | None], return_i
     return _adaptive(2, input, output_size, return_indices)
 
 
+@autocasts("float32")
 @checked
 def adaptive_max_pool3d(input: Tensor, output_size: PerDim[int | None], return_indices: bool = False) -> Any:
     """Return the largest elements of windows that cover the last three dims; None keeps a size."""
@@ -71,6 +73,7 @@ def adaptive_max_pool2d_with_indices(
     return values, places
 
 
+@autocasts("float32")
 @checked
 def adaptive_max_pool3d_with_indices(
     input: Tensor, output_size: PerDim[int | None], return_indices: bool = False

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from rushlight.eager import functions as ops
+from rushlight.eager.autocast import autocasts
 from rushlight.eager.boundary import checked
 from rushlight.eager.tensor import Tensor
 from rushlight.support.errors import require
 
 
+@autocasts("lower")
 @checked
 def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tensor:
     """Return `conv1d` of (time, batch, channels) with a weight (kernel, in, out)."""

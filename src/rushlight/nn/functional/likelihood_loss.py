@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from rushlight.eager import functions as ops
+from rushlight.eager.autocast import autocasts
 from rushlight.eager.boundary import checked
 from rushlight.eager.dispatch import STATE
 from rushlight.eager.symbols import holds
@@ -13,6 +14,7 @@ from rushlight.nn.functional.loss import cross_entropy, reduced, reduction_of
 from rushlight.support.errors import require
 
 
+@autocasts("float32")
 @checked
 def poisson_nll_loss(
     input: Tensor,

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rushlight.eager import functions as ops
+from rushlight.eager.autocast import autocasts
 from rushlight.eager.boundary import checked
 from rushlight.eager.symbols import holds
 from rushlight.eager.tensor import Tensor
@@ -20,6 +21,7 @@ def _require_vectors(op: str, **tensors: Any) -> None:
     require(same, "S002", f"{op}: operands differ in their number of dims", **tensors)
 
 
+@autocasts("float32")
 @checked
 def margin_ranking_loss(
     input1: Tensor,
@@ -36,6 +38,7 @@ def margin_ranking_loss(
     return reduced(losses, reduction_of(size_average, reduce, reduction), "margin_ranking_loss")
 
 
+@autocasts("float32")
 @checked
 def hinge_embedding_loss(
     input: Tensor,
@@ -54,6 +57,7 @@ def hinge_embedding_loss(
 _LEAST = 1e-12  # what squared lengths are raised by
 
 
+@autocasts("float32")
 @checked
 def cosine_embedding_loss(
     input1: Tensor,
@@ -89,6 +93,7 @@ def _require_targets(target: Tensor, op: str) -> None:
     require(target.dtype.kind is Kind.INT, "D001", f"{op}: targets are classes", target=target)
 
 
+@autocasts("float32")
 @checked
 def multi_margin_loss(
     input: Tensor,
@@ -121,6 +126,7 @@ def multi_margin_loss(
     return reduced(losses, reduction_of(size_average, reduce, reduction), "multi_margin_loss")
 
 
+@autocasts("float32")
 @checked
 def multilabel_margin_loss(
     input: Tensor,
@@ -150,6 +156,7 @@ def multilabel_margin_loss(
     return reduced(losses, reduction_of(size_average, reduce, reduction), "multilabel_margin_loss")
 
 
+@autocasts("float32")
 @checked
 def soft_margin_loss(
     input: Tensor,
@@ -179,6 +186,7 @@ def multilabel_soft_margin_loss(
     return reduced(losses, reduction_of(size_average, reduce, reduction), "multilabel_soft_margin_loss")
 
 
+@autocasts("float32")
 @checked
 def triplet_margin_loss(
     anchor: Tensor,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rushlight.eager.autocast import autocasts
 from rushlight.eager.boundary import checked
 from rushlight.eager.symbols import holds
 from rushlight.eager.tensor import Tensor
@@ -55,6 +56,7 @@ def max_unpool1d(
     return _unpool(1, input, indices, kernel_size, stride, padding, output_size)
 
 
+@autocasts("float32")
 @checked
 def max_unpool2d(
     input: Tensor,
@@ -68,6 +70,7 @@ def max_unpool2d(
     return _unpool(2, input, indices, kernel_size, stride, padding, output_size)
 
 
+@autocasts("float32")
 @checked
 def max_unpool3d(
     input: Tensor,

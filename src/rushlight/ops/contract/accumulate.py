@@ -21,7 +21,6 @@ _VARIANTS = "function method inplace out"
 addmv = define(
     "addmv(Tensor input, Tensor mat, Tensor vec, *, float beta=1, float alpha=1) -> Tensor",
     "beta * input + alpha * (mat @ vec).",
-    autocast="lower",
     dtypes="number",
     variants=_VARIANTS,
 )

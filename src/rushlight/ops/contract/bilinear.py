@@ -20,7 +20,6 @@ bilinear = define(
     "bilinear(Tensor input1, Tensor input2, Tensor weight, Tensor? bias=None) -> Tensor",
     "x1' W_k x2 + b_k for each matrix of weight (out, in1, in2), of vectors along the last dims.",
     dtypes="float",
-    autocast="lower",
     variants="function",
 )
 

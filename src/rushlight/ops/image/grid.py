@@ -41,6 +41,7 @@ grid_sample = define(
     "The image (n, c, *space) at the places of a grid (n, *out, dims), each in [-1, 1] from edge to edge.",
     dtypes="float",
     variants="",
+    autocast="float32",
 )
 affine_grid = define(
     "affine_grid(Tensor theta, Size[] size, bool align_corners=False) -> Tensor",

@@ -56,6 +56,7 @@ matrix_exp = host(
     "matrix_exp(Tensor input) -> Tensor",
     "The exponentials of square matrices, by scaling, a Padé approximant and squaring.",
     variants="function method",
+    autocast=None,
 )
 
 
@@ -110,6 +111,7 @@ matrix_power = host(
     "matrix_power(Tensor input, int n) -> Tensor",
     "The n-th powers of square matrices; negative ones are of the inverse.",
     variants="function method out",
+    autocast="lower",
 )
 matrix_power.dtypes = "number"
 

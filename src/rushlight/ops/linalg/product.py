@@ -226,6 +226,7 @@ vecdot = define(
     "The inner products of vectors along a dim; the first ones are conjugated.",
     dtypes="number",
     variants="function out",
+    autocast="lower",
 )
 
 

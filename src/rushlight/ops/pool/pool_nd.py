@@ -51,6 +51,7 @@ def _max(dims: int) -> Operator:
         "bool ceil_mode=False) -> Tensor",
         f"The largest element of each window over the last {dims} dims.",
         dtypes="float",
+        autocast="float32" if dims == 3 else None,
         variants="function",
     )
 
@@ -86,6 +87,7 @@ def _max_with_indices(dims: int) -> Operator:
         "bool ceil_mode=False) -> (Tensor out, Tensor indices)",
         f"max_pool{dims}d and the flat place in space of each largest element.",
         dtypes="float",
+        autocast="float32" if dims == 3 else None,
         variants="function",
     )
 

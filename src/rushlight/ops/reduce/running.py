@@ -130,7 +130,6 @@ logcumsumexp = define(
     facts=Fact.HOST,
     dtypes="inexact",
     variants="function method inplace out",
-    autocast="float32",
 )
 
 

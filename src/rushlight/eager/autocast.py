@@ -1,11 +1,11 @@
-"""The setting of autocast in this thread, and its key, at which operands are cast."""
+"""The setting of autocast in this thread, its key, which casts operands, and functions with a policy."""
 
 from __future__ import annotations
 
 import functools
 import itertools
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from rushlight.eager.dispatch import STATE, Key, bit, call_below, register_fallback
 from rushlight.eager.execution.operands import flatten
@@ -15,6 +15,7 @@ from rushlight.ops.record import OPERATORS, Operator
 from rushlight.support.frozen import frozen
 from rushlight.term import Op
 
+F = TypeVar("F", bound=Callable[..., Any])
 AUTOCAST = bit(Key.AUTOCAST)
 _CASTABLE = (float32, float16, bfloat16)  # float64 is what it is on purpose
 
@@ -96,11 +97,43 @@ def answer(op: Op, active: int, operands: tuple[Any, ...], attrs: Mapping[str, o
     """
     policy = op.autocast if isinstance(op, Operator) else None
     if policy is not None:
-        now = setting()
-        cast = _to_float32 if policy == "float32" else _to_lower
-        if any(isinstance(item, Handle) and item.form.device.type in now.enabled for item in flatten(operands)):
-            operands = tuple([_each(item, now, cast) for item in operands])
+        operands = _cast(operands, policy)
     return call_below(Key.AUTOCAST, op, active, operands, attrs)
+
+
+def autocasts(policy: str) -> Callable[[F], F]:
+    """Gives a function a policy, as a record's `autocast` gives one to an operator.
+
+    It may call several operators. In a region its tensors are cast, and what it consists of runs as it is.
+    """
+
+    def decorate(function: F) -> F:
+        @functools.wraps(function)
+        def call(*args: object, **kwargs: object) -> Any:
+            if not STATE.included & ~STATE.excluded & AUTOCAST:
+                return function(*args, **kwargs)
+            names = tuple(kwargs)
+            cast = _cast((*args, *kwargs.values()), policy)
+            excluded = STATE.excluded
+            STATE.excluded = excluded | AUTOCAST
+            try:
+                return function(*cast[: len(args)], **dict(zip(names, cast[len(args) :], strict=True)))
+            finally:
+                STATE.excluded = excluded
+
+        made: Any = call
+        made.autocast = policy
+        return made
+
+    return decorate
+
+
+def _cast(operands: tuple[Any, ...], policy: str) -> tuple[Any, ...]:
+    now = setting()
+    cast = _to_float32 if policy == "float32" else _to_lower
+    if any(isinstance(item, Handle) and item.form.device.type in now.enabled for item in flatten(operands)):
+        return tuple([_each(item, now, cast) for item in operands])
+    return operands
 
 
 def _each(operand: object, now: Setting, cast: Callable[[Handle, Setting], object]) -> object:
