@@ -267,6 +267,27 @@ def lstm_projected(lib, rng):
 
 
 @case
+def packed_sequences(lib, rng):
+    rnn = lib.nn.utils.rnn
+    found = {}
+    for module in (lib.nn.LSTM(3, 4, 2, bidirectional=True), lib.nn.GRU(3, 4)):
+        module = fill(lib, rng, module)
+        parts = [values(lib, rng, length, 3) for length in (2, 4, 1)]
+        packed = rnn.pack_sequence(parts, enforce_sorted=False)
+        state = [values(lib, rng, 4 if module.bidirectional else 1, 3, 4) for _ in module.mode[::3]]
+        outputs, ends = module(packed, tuple(state) if len(state) > 1 else state[0])
+        padded, lengths = rnn.pad_packed_sequence(outputs, padding_value=-1.0, total_length=5)
+        ends = ends if isinstance(ends, tuple) else (ends,)
+        joined = lib.cat([padded.reshape(-1), *[end.reshape(-1) for end in ends]])
+        name = module.mode
+        found |= {f"{name}.{key}": value for key, value in results(lib, module, joined, *parts, *state).items()}
+        found |= {f"{name}.lengths": lengths.numpy(), f"{name}.batch_sizes": outputs.batch_sizes.numpy()}
+        found |= {f"{name}.order": outputs.sorted_indices.numpy(), f"{name}.data": outputs.data.detach().numpy()}
+        found[f"{name}.last"] = rnn.unpack_sequence(outputs)[1].detach().numpy()
+    return found
+
+
+@case
 def cells(lib, rng):
     nn = lib.nn
     found = {}

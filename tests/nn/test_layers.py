@@ -10,8 +10,10 @@ from tests.nn import layer_cases, module_texts
 
 import rushlight as rl
 from rushlight import nn
+from rushlight.nn.utils import rnn
 
 HERE = Path(__file__).parent
+PACKED = rnn.pack_sequence([rl.ones(2), rl.ones(1)])
 FROZEN = np.load(HERE / "torch_layers.npz")
 TABLE = json.loads((HERE / "torch_modules.json").read_text(encoding="utf-8"))
 
@@ -107,6 +109,25 @@ def test_embedding_from_pretrained_is_frozen():
     np.testing.assert_array_equal(bags(rl.tensor([[0, 1]])).numpy(), [[4.0, 6.0]])
 
 
+def test_packing_compiles_to_one_graph_for_all_lengths():
+    layer = nn.LSTM(3, 4, bidirectional=True)
+
+    def padded(x, lengths):
+        outputs, _ = layer(rnn.pack_padded_sequence(x, lengths, enforce_sorted=False))
+        return rnn.pad_packed_sequence(outputs)
+
+    compiled = rl.compile(padded)
+    for size, lengths in ((5, [2, 5, 3]), (7, [6, 1, 7])):
+        x = rl.randn(size, 3, 3, requires_grad=True)
+        expected, found = padded(x, rl.tensor(lengths)), compiled(x, rl.tensor(lengths))
+        assert bool((expected[0] == found[0]).all()) and found[1].tolist() == lengths
+        gradients = [rl.autograd.grad(one[0].sum(), x)[0] for one in (expected, found)]
+        assert bool((gradients[0] == gradients[1]).all())
+    assert rl.compiler.graph_count() == 1
+    with pytest.raises(RuntimeError, match="greater than 0"):
+        compiled(x, rl.tensor([0, 2, 7]))
+
+
 @pytest.mark.parametrize(
     ("make", "kind", "text"),
     [
@@ -128,6 +149,14 @@ def test_embedding_from_pretrained_is_frozen():
         (lambda: nn.RNNCell(3, 4, nonlinearity="sin"), ValueError, "Unknown nonlinearity 'sin'"),
         (lambda: nn.GRU(3, 4)(rl.zeros(3)), ValueError, "Expected input to be 2D or 3D"),
         (lambda: nn.GRU(3, 4)(rl.zeros(5, 2, 3), rl.zeros(1, 1, 4)), RuntimeError, "Expected hidden size (1, 2, 4)"),
+        (lambda: nn.GRU(3, 4)(rl.zeros(0, 2, 3)), RuntimeError, "Expected sequence length to be larger than 0"),
+        (lambda: nn.GRUCell(3, 4)(rl.zeros(2, 3), rl.zeros(1, 4)), RuntimeError, "Expected hidden size (2, 4)"),
+        (lambda: rnn.pack_padded_sequence(rl.zeros(3, 2), [1, 2]), RuntimeError, "sorted in decreasing order"),
+        (lambda: rnn.pack_padded_sequence(rl.zeros(3, 2), [4, 2]), RuntimeError, "more than that of the input, 3"),
+        (lambda: rnn.pack_padded_sequence(rl.zeros(3, 2), [2, 0]), RuntimeError, "has to be greater than 0"),
+        (lambda: rnn.pack_padded_sequence(rl.zeros(3, 2), [2]), RuntimeError, "equal to batch_size"),
+        (lambda: rnn.pad_packed_sequence(PACKED, total_length=1), ValueError, "at least the length of the longest"),
+        (lambda: rnn.pad_sequence([]), RuntimeError, "received an empty list of sequences"),
         (lambda: nn.CrossMapLRN2d(3), AttributeError, "nn has no CrossMapLRN2d yet, which torch.nn has"),
         (lambda: nn.functional.cross_entropie(), AttributeError, "did you mean cross_entropy?"),
         (lambda: nn.init.dirac_(rl.zeros(3, 3, 3)), AttributeError, "nn.init has no dirac_ yet"),

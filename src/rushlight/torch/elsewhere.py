@@ -55,7 +55,6 @@ ELSEWHERE: dict[str, str] = {
     "autograd.gradcheck": "rushlight.autograd",
     **{f"nn.modules.{layer}": f"rushlight.nn.modules.{layer}" for layer in _LAYERS},
     "nn.parameter": "rushlight.nn",
-    **{f"nn.utils.{name}": "rushlight.nn.utils" for name in ("clip_grad", "convert_parameters")},
     **{f"optim.{optimizer}": "rushlight.optim" for optimizer in _OPTIMIZERS},
     **{f"utils.data.{name}": "rushlight.utils.data" for name in ("dataloader", "dataset", "sampler")},
 }

@@ -103,7 +103,7 @@ from rushlight.nn.modules.pooling import (
     MaxUnpool2d,
     MaxUnpool3d,
 )
-from rushlight.nn.modules.rnn import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNCell
+from rushlight.nn.modules.rnn import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNBase, RNNCell, RNNCellBase
 from rushlight.nn.modules.sparse import Embedding, EmbeddingBag
 from rushlight.nn.modules.transformer import (
     Transformer,
@@ -212,7 +212,9 @@ __all__ = [
     "PixelUnshuffle",
     "PoissonNLLLoss",
     "RMSNorm",
+    "RNNBase",
     "RNNCell",
+    "RNNCellBase",
     "RReLU",
     "ReLU",
     "ReLU6",

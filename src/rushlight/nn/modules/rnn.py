@@ -3,77 +3,43 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
-from rushlight.eager.control import scan
 from rushlight.eager.creation import empty, zeros
-from rushlight.eager.functions import cat, flip, sigmoid, stack, tanh
+from rushlight.eager.functions import cat, stack
 from rushlight.eager.symbols import holds
 from rushlight.eager.tensor import Parameter, Tensor
 from rushlight.nn import functional, init
 from rushlight.nn.modules.module import Module
-from rushlight.support.errors import require
+from rushlight.nn.packed import PackedSequence, cells_of, unpacked
+from rushlight.nn.recurrence import STEPS, State, Weights, along, mode_of
+from rushlight.support.errors import require, warn
 
-__all__ = ["GRU", "LSTM", "RNN", "GRUCell", "LSTMCell", "RNNCell"]
+__all__ = ["GRU", "LSTM", "RNN", "GRUCell", "LSTMCell", "RNNBase", "RNNCell", "RNNCellBase"]
 
-State = tuple[Tensor, ...]
-
-
-Step = Callable[..., State]
-
-
-NONLINEARITIES: dict[str, Callable[[Tensor], Tensor]] = {"tanh": tanh, "relu": functional.relu}
-
-
-# A step takes a state and the input's product with its weights, of which there is one for all steps together.
-
-
-def _elman_step(state: State, projected: Tensor, weight: Tensor, bias: Tensor | None, nonlinearity: str) -> State:
-    return (NONLINEARITIES[nonlinearity](projected + functional.linear(state[0], weight, bias)),)
-
-
-def _lstm_step(
-    state: State, projected: Tensor, weight: Tensor, bias: Tensor | None, narrower: Tensor | None = None
-) -> State:
-    hidden, memory = state
-    write, keep, new, read = (projected + functional.linear(hidden, weight, bias)).chunk(4, -1)
-    memory = sigmoid(keep) * memory + sigmoid(write) * tanh(new)
-    hidden = sigmoid(read) * tanh(memory)
-    return hidden if narrower is None else functional.linear(hidden, narrower), memory
-
-
-def _gru_step(state: State, projected: Tensor, weight: Tensor, bias: Tensor | None) -> State:
-    (hidden,) = state
-    reset, keep, new = projected.chunk(3, -1)
-    own_reset, own_keep, own_new = functional.linear(hidden, weight, bias).chunk(3, -1)
-    new = tanh(new + sigmoid(reset + own_reset) * own_new)
-    return (new + sigmoid(keep + own_keep) * (hidden - new),)
-
-
-def _require_nonlinearity(name: str) -> None:
-    require(name in NONLINEARITIES, "A002", f"Unknown nonlinearity '{name}'. Select from 'tanh' or 'relu'.")
+GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
 
 
 def _draw(module: Module, hidden_size: int) -> None:
-    require(hidden_size > 0, "A002", f"{type(module).__name__}: hidden_size must be positive", hidden_size=hidden_size)
+    bound = 1 / math.sqrt(hidden_size) if hidden_size > 0 else 0.0
     for parameter in module.parameters():
-        init.uniform_(parameter, -1 / math.sqrt(hidden_size), 1 / math.sqrt(hidden_size))
+        init.uniform_(parameter, -bound, bound)
 
 
-class Recurrent(Module):
-    """Layers of cells, in one or in both directions, each along the whole input.
+class RNNBase(Module):
+    """Layers of cells, in one or in both directions, each along the whole input: RNN, LSTM or GRU by `mode`.
 
-    Inputs are (length, batch, input_size), or (batch, length, input_size) when `batch_first`, or without a batch. A
-    state has a part for each layer and direction: (layers * directions, batch, hidden_size).
+    Inputs are (length, batch, input_size), or (batch, length, input_size) when `batch_first`, or without a batch, or
+    packed sequences. A state has a part for each layer and direction: (layers * directions, batch, hidden_size).
     """
 
-    _gates = 1
+    mode: str
     input_size: int
     hidden_size: int
 
     def __init__(
         self,
+        mode: str,
         input_size: int,
         hidden_size: int,
         num_layers: int = 1,
@@ -81,16 +47,19 @@ class Recurrent(Module):
         batch_first: bool = False,
         dropout: float = 0.0,
         bidirectional: bool = False,
+        proj_size: int = 0,
         device: object = None,
         dtype: object = None,
-        *,
-        proj_size: int = 0,
     ) -> None:
         super().__init__()
+        require(mode in GATES, "A002", f"Unrecognized RNN mode: {mode}")
         for name, size in (("input_size", input_size), ("hidden_size", hidden_size), ("num_layers", num_layers)):
             require(size > 0, "A002", f"{name} must be greater than zero")
         require(0 <= dropout <= 1, "A002", "dropout should be a number in range [0, 1]", dropout=dropout)
-        require(0 <= proj_size < hidden_size, "A002", "proj_size has to be smaller than hidden_size")
+        require(0 <= proj_size < hidden_size, "A002", "proj_size has to be smaller than hidden_size, and 0 or more")
+        if dropout > 0 and num_layers == 1:
+            warn("A008", f"{mode}: dropout comes between layers, and there is one", key=("dropout", mode))
+        self.mode = mode
         self.input_size = input_size
         self.hidden_size = hidden_size
         self.num_layers = num_layers
@@ -114,7 +83,7 @@ class Recurrent(Module):
         return (f"_l{layer}", f"_l{layer}_reverse") if self.bidirectional else (f"_l{layer}",)
 
     def _shapes(self, width: int) -> list[tuple[str, tuple[int, ...]]]:
-        rows = self._gates * self.hidden_size
+        rows = GATES[self.mode] * self.hidden_size
         shapes: list[tuple[str, tuple[int, ...]]] = [("weight_ih", (rows, width)), ("weight_hh", (rows, self._width))]
         shapes += [("bias_ih", (rows,)), ("bias_hh", (rows,))] if self.bias else []
         return [*shapes, ("weight_hr", (self.proj_size, self.hidden_size))] if self.proj_size else shapes
@@ -124,73 +93,103 @@ class Recurrent(Module):
         _draw(self, self.hidden_size)
 
     @property
-    def all_weights(self) -> list[list[Parameter]]:
-        """The parameters of each layer and direction."""
+    def _all_weights(self) -> list[list[str]]:
         return [
-            [getattr(self, name + suffix) for name, _ in self._shapes(1)]
+            [name + suffix for name, _ in self._shapes(1)]
             for layer in range(self.num_layers)
             for suffix in self._suffixes(layer)
         ]
+
+    @property
+    def _flat_weights_names(self) -> list[str]:
+        return [name for names in self._all_weights for name in names]
+
+    @property
+    def _flat_weights(self) -> list[Parameter]:
+        return [getattr(self, name) for name in self._flat_weights_names]
+
+    @property
+    def all_weights(self) -> list[list[Parameter]]:
+        """The parameters of each layer and direction."""
+        return [[getattr(self, name) for name in names] for names in self._all_weights]
 
     def flatten_parameters(self) -> None:
         """Nothing: the products take the parameters from where they are."""
 
     def _state_widths(self) -> tuple[int, ...]:
-        return (self._width,)
-
-    def _step(self, state: State, projected: Tensor, suffix: str) -> State:
-        raise NotImplementedError
+        return (self._width, self.hidden_size) if self.mode == "LSTM" else (self._width,)
 
     def _named(self, name: str, suffix: str) -> Any:
         return getattr(self, name + suffix) if self.bias or not name.startswith("bias") else None
 
-    def _run(self, input: Tensor, given: State | None) -> tuple[Tensor, State]:
+    def _run(self, input: Tensor | PackedSequence, given: State | None) -> tuple[Any, State]:
         """Return (the last layer's outputs, the last state) for an input in the user's layout."""
+        if isinstance(input, PackedSequence):
+            return self._run_packed(input, given)
         name, batched = type(self).__name__, input.ndim == 3
         require(input.ndim in (2, 3), "A002", f"{name}: Expected input to be 2D or 3D, got {input.ndim}D", input=input)
         x = (input.transpose(0, 1) if self.batch_first else input) if batched else input.unsqueeze(1)
-        state, lasts = self._first_state(x, given, batched), list[State]()
-        for layer in range(self.num_layers):
-            x = functional.dropout(x, self.dropout, self.training and layer > 0)
-            parts = len(self._suffixes(layer))
-            own = tuple([part[layer * parts : (layer + 1) * parts] for part in state])
-            x, last = self._layer(x, own, layer)
-            lasts.append(last)
-        ends = tuple([cat(list(part)) for part in zip(*lasts, strict=True)])
+        if given is not None:
+            fits = all(part.ndim == input.ndim for part in given)
+            require(
+                fits, "A004", f"{name}: For {input.ndim}-D input, states should also be {input.ndim}-D", given=given
+            )
+            given = given if batched else tuple([part.unsqueeze(1) for part in given])
+        x, ends = self._layers(x, self._first_state(x, given), None)
         if not batched:
             return x.squeeze(1), tuple([part.squeeze(1) for part in ends])
         return (x.transpose(0, 1) if self.batch_first else x), ends
 
-    def _first_state(self, x: Tensor, given: State | None, batched: bool) -> State:
+    def _run_packed(self, input: PackedSequence, given: State | None) -> tuple[PackedSequence, State]:
+        """The same of packed sequences, whose states are in the order before they were sorted."""
+        name, order = type(self).__name__, input.sorted_indices
+        cells = cells_of(input.batch_sizes)
+        require(input.data.ndim == 2, "A002", f"{name}: Expected packed input to be 2D", input=input.data)
+        x = unpacked(input.data, cells)
+        if given is not None and order is not None:
+            require(all(part.ndim == 3 for part in given), "A004", f"{name}: states should be 3-D", given=given)
+            given = tuple([part.index_select(1, order) for part in given])
+        x, ends = self._layers(x, self._first_state(x, given), cells)
+        if input.unsorted_indices is not None:
+            ends = tuple([part.index_select(1, input.unsorted_indices) for part in ends])
+        return input._replace(data=x[cells]), ends
+
+    def _first_state(self, x: Tensor, given: State | None) -> State:
+        same = x.shape[-1] == self.input_size
+        require(holds(same), "S014", f"input.size(-1) must be equal to input_size. Expected {self.input_size}", got=x)
+        require(holds(x.shape[0] > 0), "A004", "Expected sequence length to be larger than 0 in RNN")
         count = self.num_layers * len(self._suffixes(0))
         shapes = [(count, x.shape[1], width) for width in self._state_widths()]
         if given is None:
             return tuple([zeros(shape, dtype=x.dtype, device=x.device) for shape in shapes])
-        initial = tuple([part if batched else part.unsqueeze(1) for part in given])
-        for part, shape in zip(initial, shapes, strict=True):
+        require(len(given) == len(shapes), "A001", f"{type(self).__name__}: takes {len(shapes)} states", given=given)
+        for part, shape in zip(given, shapes, strict=True):
             fits = part.ndim == 3 and all(holds(one == other) for one, other in zip(part.shape, shape, strict=True))
             require(fits, "S014", f"{type(self).__name__}: Expected hidden size {shape}", got=part)
-        return initial
+        return given
 
-    def _layer(self, x: Tensor, state: State, layer: int) -> tuple[Tensor, State]:
+    def _layers(self, x: Tensor, state: State, present: Tensor | None) -> tuple[Tensor, State]:
+        """(Outputs of the last layer, last states of all layers) for (length, batch, input_size)."""
+        lasts: list[State] = []
+        for layer in range(self.num_layers):
+            x = functional.dropout(x, self.dropout, self.training and layer > 0)
+            parts = len(self._suffixes(layer))
+            own = tuple([part[layer * parts : (layer + 1) * parts] for part in state])
+            x, last = self._layer(x, own, layer, present)
+            lasts.append(last)
+        return x, tuple([cat(list(part)) for part in zip(*lasts, strict=True)])
+
+    def _layer(self, x: Tensor, state: State, layer: int, present: Tensor | None) -> tuple[Tensor, State]:
         """(Outputs of all directions beside each other, their last states in order)."""
         runs: list[tuple[Tensor, State]] = []
         for direction, suffix in enumerate(self._suffixes(layer)):
             projected = functional.linear(x, self._named("weight_ih", suffix), self._named("bias_ih", suffix))
-            outputs, last = self._along(
-                flip(projected, (0,)) if direction else projected, tuple([part[direction] for part in state]), suffix
-            )
-            runs.append((flip(outputs, (0,)) if direction else outputs, last))
+            narrower = self._named("weight_hr", suffix) if self.proj_size else None
+            weights = Weights(self._named("weight_hh", suffix), self._named("bias_hh", suffix), narrower)
+            own = tuple([part[direction] for part in state])
+            runs.append(along(STEPS[self.mode], projected, own, weights, present, direction == 1))
         ends = tuple([stack(list(part)) for part in zip(*[last for _, last in runs], strict=True)])
         return cat([outputs for outputs, _ in runs], -1) if len(runs) > 1 else runs[0][0], ends
-
-    def _along(self, projected: Tensor, state: State, suffix: str) -> tuple[Tensor, State]:
-        def step(state: State, projected: Tensor) -> tuple[State, Tensor]:
-            state = self._step(state, projected, suffix)
-            return state, state[0]
-
-        last, outputs = scan(step, state, projected)
-        return outputs, last
 
     def extra_repr(self) -> str:
         """Return the sizes, and the arguments that differ from their defaults."""
@@ -206,7 +205,7 @@ class Recurrent(Module):
         return f"{self.input_size}, {self.hidden_size}{''.join(others)}"
 
 
-class RNN(Recurrent):
+class RNN(RNNBase):
     """`h = tanh(x @ weight_ih.mT + bias_ih + h @ weight_hh.mT + bias_hh)`, or with relu."""
 
     def __init__(
@@ -222,41 +221,47 @@ class RNN(Recurrent):
         device: object = None,
         dtype: object = None,
     ) -> None:
-        _require_nonlinearity(nonlinearity)
-        super().__init__(input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, device, dtype)
+        sizes = input_size, hidden_size, num_layers
+        options = bias, batch_first, dropout, bidirectional, 0
+        super().__init__(mode_of(nonlinearity), *sizes, *options, device=device, dtype=dtype)
         self.nonlinearity = nonlinearity
 
-    def _step(self, state: State, projected: Tensor, suffix: str) -> State:
-        weights = self._named("weight_hh", suffix), self._named("bias_hh", suffix)
-        return _elman_step(state, projected, *weights, self.nonlinearity)
-
-    def forward(self, input: Tensor, hx: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Return the last layer's outputs, and the state at the end."""
+    def forward(self, input: Tensor | PackedSequence, hx: Tensor | None = None) -> tuple[Any, Tensor]:
+        """Return the last layer's outputs, packed where the input is, and the state at the end."""
         outputs, (hidden,) = self._run(input, None if hx is None else (hx,))
         return outputs, hidden
 
 
-class GRU(Recurrent):
+class GRU(RNNBase):
     """A cell with gates that forget: reset, keep and new, in this order in the weights."""
 
-    _gates = 3
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        device: object = None,
+        dtype: object = None,
+    ) -> None:
+        sizes = input_size, hidden_size, num_layers
+        options = bias, batch_first, dropout, bidirectional, 0
+        super().__init__("GRU", *sizes, *options, device=device, dtype=dtype)
 
-    def _step(self, state: State, projected: Tensor, suffix: str) -> State:
-        return _gru_step(state, projected, self._named("weight_hh", suffix), self._named("bias_hh", suffix))
-
-    def forward(self, input: Tensor, hx: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Return the last layer's outputs, and the state at the end."""
+    def forward(self, input: Tensor | PackedSequence, hx: Tensor | None = None) -> tuple[Any, Tensor]:
+        """Return the last layer's outputs, packed where the input is, and the state at the end."""
         outputs, (hidden,) = self._run(input, None if hx is None else (hx,))
         return outputs, hidden
 
 
-class LSTM(Recurrent):
+class LSTM(RNNBase):
     """A cell with a memory: input, forget, cell and output gate, in this order in the weights.
 
     With `proj_size` the hidden state is a product of that width.
     """
-
-    _gates = 4
 
     def __init__(
         self,
@@ -271,47 +276,38 @@ class LSTM(Recurrent):
         device: object = None,
         dtype: object = None,
     ) -> None:
-        super().__init__(
-            input_size,
-            hidden_size,
-            num_layers,
-            bias,
-            batch_first,
-            dropout,
-            bidirectional,
-            device,
-            dtype,
-            proj_size=proj_size,
-        )
+        sizes = input_size, hidden_size, num_layers
+        options = bias, batch_first, dropout, bidirectional, proj_size
+        super().__init__("LSTM", *sizes, *options, device=device, dtype=dtype)
 
-    def _state_widths(self) -> tuple[int, ...]:
-        return self._width, self.hidden_size
-
-    def _step(self, state: State, projected: Tensor, suffix: str) -> State:
-        narrower = self._named("weight_hr", suffix) if self.proj_size else None
-        weights = self._named("weight_hh", suffix), self._named("bias_hh", suffix)
-        return _lstm_step(state, projected, *weights, narrower)
-
-    def forward(self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        """Return the last layer's outputs, and (hidden state, memory) at the end."""
-        outputs, (hidden, memory) = self._run(input, hx)
+    def forward(
+        self, input: Tensor | PackedSequence, hx: tuple[Tensor, Tensor] | None = None
+    ) -> tuple[Any, tuple[Tensor, Tensor]]:
+        """Return the last layer's outputs, packed where the input is, and (hidden state, memory) at the end."""
+        outputs, (hidden, memory) = self._run(input, None if hx is None else tuple(hx))
         return outputs, (hidden, memory)
 
 
-class Cell(Module):
-    """One step of a recurrent layer: inputs (batch, input_size) or (input_size,), states alike."""
+class RNNCellBase(Module):
+    """One step of a recurrent layer: inputs (batch, input_size) or (input_size,), states alike.
 
-    _gates = 1
-    _states = 1
+    The weights have `num_chunks` times `hidden_size` rows: a part for each gate.
+    """
 
     def __init__(
-        self, input_size: int, hidden_size: int, bias: bool = True, device: object = None, dtype: object = None
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool,
+        num_chunks: int,
+        device: object = None,
+        dtype: object = None,
     ) -> None:
         super().__init__()
         self.input_size = input_size
         self.hidden_size = hidden_size
         self.bias = bias
-        rows = self._gates * hidden_size
+        rows = num_chunks * hidden_size
         shapes = {"weight_ih": (rows, input_size), "weight_hh": (rows, hidden_size)}
         for name, shape in {**shapes, "bias_ih": (rows,), "bias_hh": (rows,)}.items():
             given = bias or name in shapes
@@ -322,21 +318,26 @@ class Cell(Module):
         """Draw new values, evenly within one over the root of the hidden size."""
         _draw(self, self.hidden_size)
 
-    def _next(self, step: Step, input: Tensor, state: State | None, *more: object) -> State:
+    def _next(self, mode: str, input: Tensor, given: State | None) -> State:
         name = type(self).__name__
         require(input.ndim in (1, 2), "A002", f"{name}: Expected input to be 1D or 2D, got {input.ndim}D", input=input)
+        shape = (*input.shape[:-1], self.hidden_size)
+        if given is None:
+            given = (zeros(shape, dtype=input.dtype, device=input.device),) * (2 if mode == "LSTM" else 1)
+        for part in given:
+            fits = part.ndim == input.ndim
+            fits = fits and all(holds(one == other) for one, other in zip(part.shape, shape, strict=True))
+            require(fits, "S014", f"{name}: Expected hidden size {shape}", got=part)
         projected = functional.linear(input, self.weight_ih, self.bias_ih)
-        if state is None:
-            nothing = zeros((*input.shape[:-1], self.hidden_size), dtype=input.dtype, device=input.device)
-            state = (nothing,) * self._states
-        return step(state, projected, self.weight_hh, self.bias_hh, *more)
+        return STEPS[mode](given, projected, Weights(self.weight_hh, self.bias_hh))
 
     def extra_repr(self) -> str:
         """Return the sizes, and the arguments that differ from their defaults."""
-        return f"{self.input_size}, {self.hidden_size}{'' if self.bias else ', bias=False'}"
+        other = f", nonlinearity={self.nonlinearity}" if getattr(self, "nonlinearity", "tanh") != "tanh" else ""
+        return f"{self.input_size}, {self.hidden_size}{'' if self.bias else ', bias=False'}{other}"
 
 
-class RNNCell(Cell):
+class RNNCell(RNNCellBase):
     """One step of an RNN."""
 
     def __init__(
@@ -348,37 +349,37 @@ class RNNCell(Cell):
         device: object = None,
         dtype: object = None,
     ) -> None:
-        _require_nonlinearity(nonlinearity)
-        super().__init__(input_size, hidden_size, bias, device, dtype)
+        mode_of(nonlinearity)
+        super().__init__(input_size, hidden_size, bias, 1, device, dtype)
         self.nonlinearity = nonlinearity
 
     def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
         """Return the next hidden state."""
-        return self._next(_elman_step, input, None if hx is None else (hx,), self.nonlinearity)[0]
-
-    def extra_repr(self) -> str:
-        """Return the sizes, and the arguments that differ from their defaults."""
-        other = "" if self.nonlinearity == "tanh" else f", nonlinearity={self.nonlinearity}"
-        return super().extra_repr() + other
+        return self._next(mode_of(self.nonlinearity), input, None if hx is None else (hx,))[0]
 
 
-class LSTMCell(Cell):
+class LSTMCell(RNNCellBase):
     """One step of an LSTM."""
 
-    _gates = 4
-    _states = 2
+    def __init__(
+        self, input_size: int, hidden_size: int, bias: bool = True, device: object = None, dtype: object = None
+    ) -> None:
+        super().__init__(input_size, hidden_size, bias, 4, device, dtype)
 
     def forward(self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, Tensor]:
         """Return the next (hidden state, memory)."""
-        hidden, memory = self._next(_lstm_step, input, hx)
+        hidden, memory = self._next("LSTM", input, None if hx is None else tuple(hx))
         return hidden, memory
 
 
-class GRUCell(Cell):
+class GRUCell(RNNCellBase):
     """One step of a GRU."""
 
-    _gates = 3
+    def __init__(
+        self, input_size: int, hidden_size: int, bias: bool = True, device: object = None, dtype: object = None
+    ) -> None:
+        super().__init__(input_size, hidden_size, bias, 3, device, dtype)
 
     def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
         """Return the next hidden state."""
-        return self._next(_gru_step, input, None if hx is None else (hx,))[0]
+        return self._next("GRU", input, None if hx is None else (hx,))[0]
