@@ -72,7 +72,6 @@ from rushlight.compat.operators import *  # noqa: F403 - a generated module whos
 from rushlight.compat.queries import (
     allclose,
     can_cast,
-    equal,
     is_complex,
     is_floating_point,
     is_tensor,
@@ -139,6 +138,22 @@ from rushlight.eager.random import (
     seed,
     set_rng_state,
 )
+from rushlight.eager.storage.formats import MemoryFormat as _MemoryFormat
+from rushlight.eager.storage.formats import StorageLayout as _StorageLayout
+from rushlight.eager.storage.formats import (
+    channels_last,
+    channels_last_3d,
+    contiguous_format,
+    jagged,
+    preserve_format,
+    sparse_bsc,
+    sparse_bsr,
+    sparse_coo,
+    sparse_csc,
+    sparse_csr,
+    strided,
+)
+from rushlight.eager.storage.untyped import TypedStorage, UntypedStorage
 from rushlight.eager.symbols import (
     SymBool,
     SymFloat,
@@ -218,6 +233,8 @@ __version__ = "0.1.0"
 
 dtype = _DType
 device = _Device
+layout = _StorageLayout
+memory_format = _MemoryFormat
 
 pi = 3.141592653589793
 e = 2.718281828459045
@@ -273,6 +290,8 @@ __all__ = [
     "SymFloat",
     "SymInt",
     "Tensor",
+    "TypedStorage",
+    "UntypedStorage",
     "__version__",
     "absolute",
     "allclose",
@@ -305,6 +324,8 @@ __all__ = [
     "can_cast",
     "cdouble",
     "cfloat",
+    "channels_last",
+    "channels_last_3d",
     "check",
     "clear_autocast_cache",
     "clip",
@@ -314,6 +335,7 @@ __all__ = [
     "complex128",
     "concatenate",
     "cond",
+    "contiguous_format",
     "cuda",
     "default_generator",
     "device",
@@ -326,7 +348,6 @@ __all__ = [
     "empty",
     "empty_like",
     "enable_grad",
-    "equal",
     "export",
     "eye",
     "fft",
@@ -372,7 +393,9 @@ __all__ = [
     "is_grad_enabled",
     "is_inference_mode_enabled",
     "is_tensor",
+    "jagged",
     "kthvalue",
+    "layout",
     "less",
     "less_equal",
     "linalg",
@@ -384,6 +407,7 @@ __all__ = [
     "masked_select",
     "max",
     "median",
+    "memory_format",
     "meshgrid",
     "min",
     "moveaxis",
@@ -403,6 +427,7 @@ __all__ = [
     "ones_like",
     "optim",
     "pi",
+    "preserve_format",
     "promote_types",
     "quantile",
     "rand",
@@ -432,8 +457,14 @@ __all__ = [
     "shapes",
     "short",
     "sort",
+    "sparse_bsc",
+    "sparse_bsr",
+    "sparse_coo",
+    "sparse_csc",
+    "sparse_csr",
     "std",
     "strict",
+    "strided",
     "subtract",
     "sym_float",
     "sym_int",

@@ -70,7 +70,7 @@ def sizes_multiply_beyond_64_bits():
     rl.zeros(1 << 62, 1 << 62)
 
 
-@triggers("A001", "format")
+@triggers("A001", "memory-format")
 def format_of_several_elements():
     format(rl.ones(2), ".2f")
 
@@ -95,9 +95,9 @@ def size_is_given_twice():
     rl.zeros(2, size=(2,))
 
 
-@triggers("A006", "format")
-def memory_format_is_asked_for():
-    rl.ones(2, 3).contiguous(memory_format="channels_last")
+@triggers("A006", "shared")
+def memory_is_shared_between_processes():
+    rl.ones(2, 3).share_memory_()
 
 
 @triggers("V001", "cuda")

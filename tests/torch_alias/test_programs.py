@@ -77,7 +77,7 @@ try:
 except ModuleNotFoundError as problem:
     print(problem.name)
 try:
-    torch.ones(2).map2_()
+    torch.ones(2).to_mkldnn()
 except AttributeError as problem:
     print(problem.code)
 print(sys.argv)
@@ -88,7 +88,7 @@ sys.exit(7)
     assert ended.stdout == "torch.nn True\ntorch.caffe\nN001\n['script.py', 'a', '--help']\n"
     assert ended.stderr == (
         "rushlight: torch names that do not exist here: "
-        "torch.Tensor.map2_ (1), torch.caffe (1), torch.lobpcg (3), torch.nn.quantized (1)\n"
+        "torch.Tensor.to_mkldnn (1), torch.caffe (1), torch.lobpcg (3), torch.nn.quantized (1)\n"
     )
 
 

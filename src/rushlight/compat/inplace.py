@@ -1,57 +1,77 @@
 """In-place methods of tensors as functions, as PyTorch has them at its top."""
 
+import functools
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from rushlight.eager.arguments import required_tensor
 from rushlight.eager.tensor import Tensor
 
-abs_ = Tensor.abs_
-acos_ = Tensor.acos_
-acosh_ = Tensor.acosh_
-addmv_ = Tensor.addmv_
-arccos_ = Tensor.arccos_
-arccosh_ = Tensor.arccosh_
-arcsin_ = Tensor.arcsin_
-arcsinh_ = Tensor.arcsinh_
-arctan_ = Tensor.arctan_
-arctanh_ = Tensor.arctanh_
-asin_ = Tensor.asin_
-asinh_ = Tensor.asinh_
-atan_ = Tensor.atan_
-atanh_ = Tensor.atanh_
-ceil_ = Tensor.ceil_
-clamp_ = Tensor.clamp_
-clamp_max_ = Tensor.clamp_max_
-clamp_min_ = Tensor.clamp_min_
-clip_ = Tensor.clip_
-cos_ = Tensor.cos_
-cosh_ = Tensor.cosh_
-detach_ = Tensor.detach_
-erf_ = Tensor.erf_
-erfc_ = Tensor.erfc_
-exp2_ = Tensor.exp2_
-exp_ = Tensor.exp_
-expm1_ = Tensor.expm1_
-fill_ = Tensor.fill_
-fix_ = Tensor.fix_
-floor_ = Tensor.floor_
-frac_ = Tensor.frac_
-log10_ = Tensor.log10_
-log1p_ = Tensor.log1p_
-log2_ = Tensor.log2_
-log_ = Tensor.log_
-logit_ = Tensor.logit_
-nan_to_num_ = Tensor.nan_to_num_
-neg_ = Tensor.neg_
-negative_ = Tensor.negative_
-reciprocal_ = Tensor.reciprocal_
-relu_ = Tensor.relu_
-round_ = Tensor.round_
-rsqrt_ = Tensor.rsqrt_
-selu_ = Tensor.selu_
-sigmoid_ = Tensor.sigmoid_
-sin_ = Tensor.sin_
-sinh_ = Tensor.sinh_
-sqrt_ = Tensor.sqrt_
-square_ = Tensor.square_
-tan_ = Tensor.tan_
-tanh_ = Tensor.tanh_
-trunc_ = Tensor.trunc_
-zero_ = Tensor.zero_
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _function(method: F) -> F:
+    """A method as a function, whose first argument must be a tensor: A001."""
+
+    @functools.wraps(method)
+    def call(input: Any, *args: object, **named: object) -> Any:
+        return method(required_tensor(input), *args, **named)
+
+    made: Any = call
+    made.__code__ = made.__code__.replace(co_name=method.__name__)  # errors name the frame of ours that was called
+    return made
+
+
+abs_ = _function(Tensor.abs_)
+acos_ = _function(Tensor.acos_)
+acosh_ = _function(Tensor.acosh_)
+addmv_ = _function(Tensor.addmv_)
+arccos_ = _function(Tensor.arccos_)
+arccosh_ = _function(Tensor.arccosh_)
+arcsin_ = _function(Tensor.arcsin_)
+arcsinh_ = _function(Tensor.arcsinh_)
+arctan_ = _function(Tensor.arctan_)
+arctanh_ = _function(Tensor.arctanh_)
+asin_ = _function(Tensor.asin_)
+asinh_ = _function(Tensor.asinh_)
+atan_ = _function(Tensor.atan_)
+atanh_ = _function(Tensor.atanh_)
+ceil_ = _function(Tensor.ceil_)
+clamp_ = _function(Tensor.clamp_)
+clamp_max_ = _function(Tensor.clamp_max_)
+clamp_min_ = _function(Tensor.clamp_min_)
+clip_ = _function(Tensor.clip_)
+cos_ = _function(Tensor.cos_)
+cosh_ = _function(Tensor.cosh_)
+detach_ = _function(Tensor.detach_)
+erf_ = _function(Tensor.erf_)
+erfc_ = _function(Tensor.erfc_)
+exp2_ = _function(Tensor.exp2_)
+exp_ = _function(Tensor.exp_)
+expm1_ = _function(Tensor.expm1_)
+fill_ = _function(Tensor.fill_)
+fix_ = _function(Tensor.fix_)
+floor_ = _function(Tensor.floor_)
+frac_ = _function(Tensor.frac_)
+log10_ = _function(Tensor.log10_)
+log1p_ = _function(Tensor.log1p_)
+log2_ = _function(Tensor.log2_)
+log_ = _function(Tensor.log_)
+logit_ = _function(Tensor.logit_)
+nan_to_num_ = _function(Tensor.nan_to_num_)
+neg_ = _function(Tensor.neg_)
+negative_ = _function(Tensor.negative_)
+reciprocal_ = _function(Tensor.reciprocal_)
+relu_ = _function(Tensor.relu_)
+round_ = _function(Tensor.round_)
+rsqrt_ = _function(Tensor.rsqrt_)
+selu_ = _function(Tensor.selu_)
+sigmoid_ = _function(Tensor.sigmoid_)
+sin_ = _function(Tensor.sin_)
+sinh_ = _function(Tensor.sinh_)
+sqrt_ = _function(Tensor.sqrt_)
+square_ = _function(Tensor.square_)
+tan_ = _function(Tensor.tan_)
+tanh_ = _function(Tensor.tanh_)
+trunc_ = _function(Tensor.trunc_)
+zero_ = _function(Tensor.zero_)

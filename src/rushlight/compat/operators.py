@@ -57,14 +57,22 @@ from rushlight.compat.inplace import (
     zero_,
 )
 from rushlight.eager.composite.facts import (
+    equal,
     get_device,
     is_conj,
+    is_distributed,
+    is_inference,
     is_neg,
     is_nonzero,
     is_same_size,
     is_signed,
     resolve_conj,
     resolve_neg,
+    result_type,
+)
+from rushlight.eager.composite.layout import (
+    as_strided_,
+    resize_as_,
 )
 from rushlight.eager.composite.places import (
     index_copy,
@@ -394,6 +402,7 @@ __all__ = [
     "argmax",
     "argmin",
     "as_strided",
+    "as_strided_",
     "as_strided_copy",
     "as_strided_scatter",
     "asin",
@@ -486,6 +495,7 @@ __all__ = [
     "dstack",
     "embedding",
     "eq",
+    "equal",
     "erf",
     "erf_",
     "erfc",
@@ -533,6 +543,8 @@ __all__ = [
     "instance_norm",
     "inverse",
     "is_conj",
+    "is_distributed",
+    "is_inference",
     "is_neg",
     "is_nonzero",
     "is_same_size",
@@ -623,8 +635,10 @@ __all__ = [
     "remainder",
     "renorm",
     "reshape",
+    "resize_as_",
     "resolve_conj",
     "resolve_neg",
+    "result_type",
     "rms_norm",
     "roll",
     "rot90",

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeGuard
+from typing import TypeGuard
 
-from rushlight.eager.arguments import element_type, required_tensor
+from rushlight.eager.arguments import element_type
 from rushlight.eager.boundary import checked
 from rushlight.eager.functions import isclose
 from rushlight.eager.mutation import can_cast as _can_cast
@@ -42,13 +42,6 @@ def numel(input: Tensor) -> int:
 def allclose(input: Tensor, other: object, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> bool:
     """Return whether all elements are close: `|input - other| <= atol + rtol * |other|`."""
     return bool(isclose(input, other, rtol, atol, equal_nan).all())
-
-
-@checked
-def equal(input: Tensor, other: Any) -> bool:
-    """Return whether two tensors have one shape and equal elements."""
-    input, other = required_tensor(input), required_tensor(other)
-    return tuple(input.shape) == tuple(other.shape) and bool((input == other).all())
 
 
 @checked

@@ -26,6 +26,7 @@ from rushlight.eager.dispatch import Key, call_function, register
 from rushlight.eager.handle import AUTOGRAD, Handle, allocate, gradient_of
 from rushlight.eager.keywords import named_size, no_more
 from rushlight.eager.memory import copied, tensor_of
+from rushlight.eager.storage.formats import laid_out
 from rushlight.eager.tensor_meta import form_of
 from rushlight.ir.dtype import DType, Kind, bool_, complex64, complex128, float32, from_numpy_dtype, int64
 from rushlight.ir.type import CPU, Device
@@ -200,10 +201,13 @@ OPTIONS = ("dtype", "device", "requires_grad")
 def _filled(
     name: str, size: tuple[object, ...], dtype: object, device: object, requires_grad: bool, rest: dict[str, object]
 ) -> Tensor:
+    memory_format = rest.pop("memory_format", None)
     if rest:
         size = named_size(size, rest, OPTIONS)
     attrs = {"size": shape_of(size), "dtype": element_type(dtype) or default_dtype(), "device": place(device)}
     result = call_function(OPERATORS[name], (), attrs)
+    if memory_format is not None:
+        result = laid_out(result, memory_format)
     return with_gradient(result, requires_grad)
 
 
@@ -272,12 +276,15 @@ def _like(
     dtype: object,
     device: object,
     requires_grad: bool,
-    rest: Mapping[str, object],
+    rest: dict[str, object],
 ) -> Tensor:
+    memory_format = rest.pop("memory_format", None)
     if rest:
         no_more(rest, OPTIONS)
     attrs = {"dtype": element_type(dtype), "device": place(device)}
     result = call_function(OPERATORS[name], (OPERATORS["detach"](like), *values), attrs)
+    if memory_format is not None:
+        result = laid_out(result, memory_format)
     return with_gradient(result, requires_grad)
 
 

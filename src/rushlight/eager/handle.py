@@ -72,13 +72,23 @@ class View:
     gradient function was made; `recorded` says whether autograd was recording when the view was made.
     """
 
-    __slots__ = ("base", "rebases", "recorded", "steps")
+    __slots__ = ("_base", "rebases", "recorded", "steps")
 
     def __init__(self, base: Handle, steps: tuple[Step, ...], recorded: bool, rebases: int) -> None:
-        self.base = base
+        self._base = base
         self.steps = steps
         self.recorded = recorded
         self.rebases = rebases
+
+    @property
+    def base(self) -> Handle:
+        """The tensor that the steps apply to.
+
+        One whose dims were changed in place is a view of what it was from then on, and so are its views.
+        """
+        if self._base.view_of is not None:
+            self._base = self._base.view_of.base
+        return self._base
 
 
 class Gradient:

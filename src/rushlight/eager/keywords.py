@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from rushlight.eager.storage.formats import strided
 from rushlight.support.errors import fail, require
 from rushlight.support.names import did_you_mean
 from rushlight.support.provenance import called_name
@@ -11,7 +12,7 @@ from rushlight.support.provenance import called_name
 # Keywords of PyTorch's that change nothing here. There is one layout; memory is not pinned, because there is no device
 # that would read it; no copy is asynchronous.
 _WITHOUT_EFFECT: Mapping[str, tuple[object, ...]] = {
-    "layout": (None,),
+    "layout": (None, strided),
     "memory_format": (None,),
     "names": (None,),
     "non_blocking": (False, True),
@@ -37,11 +38,6 @@ def no_more(
             fail("A003", f"{called_name()}: there is no argument {name}", hint=hint)
         if not any(value is one for one in allowed):
             fail("A006", f"{called_name()}: {name} is not supported", value=value)
-
-
-def plain_format(memory_format: object) -> None:
-    """A006 for a memory format: layouts are said by strides alone."""
-    require(memory_format is None, "A006", f"{called_name()}: memory_format is not supported", value=memory_format)
 
 
 def named_size(sizes: tuple[object, ...], keywords: dict[str, object], known: Iterable[str]) -> tuple[object, ...]:

@@ -19,11 +19,12 @@ from rushlight.eager.creation import empty, full, ones, zeros
 from rushlight.eager.creation import tensor as make_tensor
 from rushlight.eager.dispatch import STATE, called, dispatch
 from rushlight.eager.handle import Handle
-from rushlight.eager.keywords import no_more, plain_format
+from rushlight.eager.keywords import no_more
 from rushlight.eager.legacy import named_type, type_name
 from rushlight.eager.methods import GeneratedMethods
 from rushlight.eager.mutation import COPY, FILL
 from rushlight.eager.results import named_results
+from rushlight.eager.storage.formats import cloned_in, laid_out, lies_in
 from rushlight.eager.tracing.number import TracedNumber
 from rushlight.ir.dtype import DType, bfloat16, bool_, float16, float32, float64, int8, int16, int32, int64, uint8
 from rushlight.ir.type import Device
@@ -161,16 +162,18 @@ class ShapeOverloads(GeneratedMethods):
         return dispatch(OPERATORS["squeeze"], (self,), {"dim": fixed_integers(dim)})
 
     def contiguous(self, memory_format: object = None) -> Any:
-        """Itself if its elements lie row-major, else a copy that does."""
+        """Itself if its elements lie row-major, or in the order of a format, else a copy that does."""
         if memory_format is not None:
-            plain_format(memory_format)
+            with called("contiguous"):
+                return laid_out(self, memory_format)
         settled = STATE.tracer is None or not STATE.tracer.in_doubt(self)
         return self if settled and self.is_contiguous() else dispatch(OPERATORS["contiguous"], (self,), {})
 
     def is_contiguous(self, memory_format: object = None) -> bool:
-        """Whether its elements lie row-major without gaps."""
+        """Whether its elements lie row-major, or in the order of a format, without gaps."""
         if memory_format is not None:
-            plain_format(memory_format)
+            with called("is_contiguous"):
+                return lies_in(self, memory_format)
         return self.form.is_contiguous
 
 
@@ -186,9 +189,11 @@ class ConversionOverloads(GeneratedMethods):
 
         By position: a dtype, a device, a device and a dtype, or a tensor to be like; then `non_blocking` and `copy`.
         """
+        memory_format = rest.pop("memory_format", None)
         if rest:
             args = _of_other(args, rest)
-        return converted(self, args, dtype, device, copy)
+        found = converted(self, args, dtype, device, copy)
+        return found if memory_format is None else laid_out(found, memory_format)
 
     def type(self, dtype: object = None, non_blocking: bool = False) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride] - PyTorch's name
         """The tensor with another dtype, also by PyTorch's older names; without one, that name of its own.
@@ -254,7 +259,8 @@ class ConversionOverloads(GeneratedMethods):
     def clone(self, *, memory_format: object = None) -> Tensor:
         """A copy with a storage of its own."""
         if memory_format is not None:
-            plain_format(memory_format)
+            with called("clone"):
+                return cloned_in(self, memory_format)
         return dispatch(_CLONE, (self,), {})
 
     def copy_(self, src: object, non_blocking: object = False) -> Tensor:

@@ -33,6 +33,7 @@ from rushlight.eager.keywords import named_size, no_more
 from rushlight.eager.memory import array_of, copied
 from rushlight.eager.mutation import Mutation, in_place
 from rushlight.eager.overloads import ConversionOverloads
+from rushlight.eager.storage.formats import laid_out
 from rushlight.ir.dtype import float32, float64, int64, uint64
 from rushlight.ops import OPERATORS
 from rushlight.ops.record import Fact, Operator
@@ -201,11 +202,14 @@ def _like(
     requires_grad: bool,
     rest: dict[str, object],
 ) -> Tensor:
+    memory_format = rest.pop("memory_format", None)
     if rest:
         no_more(rest, _OPTIONS)
     found = required_tensor(like)
     require(device is None or place(device) == found.device, "A006", f"{name}: on another device", device=device)
     result = call_function(OPERATORS[name], (found, *_given(generator)), {"dtype": element_type(dtype)})
+    if memory_format is not None:
+        result = laid_out(result, memory_format)
     return with_gradient(result, requires_grad)
 
 

@@ -14,6 +14,7 @@ from rushlight.eager.arguments import flag, required_operand, required_tensor
 from rushlight.eager.autograd import driver
 from rushlight.eager.autograd.history import requires
 from rushlight.eager.autograd.node import RemovableHandle, add_hook
+from rushlight.eager.composite.memory import MemoryMethods
 from rushlight.eager.composite.methods import CompositeMethods
 from rushlight.eager.creation import require_gradient, tensor
 from rushlight.eager.dispatch import STATE, called, name_operation
@@ -269,6 +270,7 @@ class Tensor(
     ConversionOverloads,
     SecondNames,
     CompositeMethods,
+    MemoryMethods,
     Autograd,
     Reading,
     GeneratedMethods,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from rushlight.eager.arguments import required_tensor
+from rushlight.eager.arguments import required_operand, required_tensor
 from rushlight.eager.boundary import checked
-from rushlight.ir.dtype import bool_
+from rushlight.eager.execution.operands import form_of_operand
+from rushlight.ir.dtype import DType, bool_
 from rushlight.ops.dims import same_shape
+from rushlight.ops.promote import promote
 from rushlight.support.errors import require
 
 if TYPE_CHECKING:
@@ -18,6 +20,33 @@ if TYPE_CHECKING:
 def is_same_size(input: Tensor, other: Tensor) -> bool:
     """Return whether two tensors have one shape."""
     return same_shape(required_tensor(input).form.shape, required_tensor(other).form.shape)
+
+
+@checked
+def equal(input: Tensor, other: Any) -> bool:
+    """Return whether two tensors have one shape and equal elements."""
+    one, two = required_tensor(input), required_tensor(other)
+    return same_shape(one.form.shape, two.form.shape) and bool((one == two).all())
+
+
+@checked
+def is_inference(input: Tensor) -> bool:
+    """Return False: tensors of `inference_mode` are like others."""
+    required_tensor(input)
+    return False
+
+
+@checked
+def is_distributed(input: Tensor) -> bool:
+    """Return False: a tensor is in one process."""
+    required_tensor(input)
+    return False
+
+
+@checked
+def result_type(tensor1: Any, tensor2: Any) -> DType:
+    """Return the dtype of a result of two tensors or numbers."""
+    return promote(*[form_of_operand(required_operand(value)).type for value in (tensor1, tensor2)])
 
 
 @checked

@@ -29,6 +29,7 @@ class CompositeMethods(GeneratedMethods):
 
     unique_consecutive = places.unique_consecutive
 
+    equal, is_inference, is_distributed = facts.equal, facts.is_inference, facts.is_distributed
     get_device, is_nonzero, is_same_size = facts.get_device, facts.is_nonzero, facts.is_same_size
     is_signed, is_conj, is_neg = facts.is_signed, facts.is_conj, facts.is_neg
     resolve_conj, resolve_neg = facts.resolve_conj, facts.resolve_neg

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rushlight.eager.storage.untyped import TypedStorage, UntypedStorage
 from rushlight.ir.type import Device
 from rushlight.torch.passing import refuse
 
@@ -45,8 +46,8 @@ def set_num_interop_threads(count: int) -> None:
 
 
 def is_storage(value: object) -> bool:
-    """Return False: storages are not public here."""
-    return False
+    """Return whether a value is a tensor's memory."""
+    return isinstance(value, (UntypedStorage, TypedStorage))
 
 
 def typename(value: object) -> str:

@@ -1,0 +1,184 @@
+"""Methods of tensors about their memory: where it lies, how, and who else sees it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn, Self
+
+from rushlight.eager.arguments import flag, required_tensor, shape_of
+from rushlight.eager.autograd.history import requires
+from rushlight.eager.boundary import checked_methods
+from rushlight.eager.composite import layout as in_place
+from rushlight.eager.dispatch import STATE, dispatch
+from rushlight.eager.handle import Handle, fail_without_data
+from rushlight.eager.legacy import made
+from rushlight.eager.memory import array_of
+from rushlight.eager.methods import GeneratedMethods
+from rushlight.eager.mutation import COPY
+from rushlight.eager.storage.formats import MemoryFormat, StorageLayout, lies_in, strided
+from rushlight.eager.storage.untyped import UntypedStorage
+from rushlight.ir.dtype import DType
+from rushlight.ops import OPERATORS
+from rushlight.support.errors import fail, require
+
+if TYPE_CHECKING:
+    from rushlight.eager.tensor import Tensor
+
+
+@checked_methods
+class MemoryMethods(GeneratedMethods):
+    """The side of a tensor that is memory. There is one kind of it: dense elements by strides, of the CPU or none."""
+
+    __slots__ = ()
+
+    is_cuda = is_xpu = is_ipu = is_maia = is_mps = is_mtia = is_vulkan = is_xla = False
+    is_mkldnn = is_nested = is_quantized = is_sparse = is_sparse_csr = False
+    name = None
+
+    t_, transpose_, swapaxes_, swapdims_ = in_place.t_, in_place.transpose_, in_place.transpose_, in_place.transpose_
+    squeeze_, unsqueeze_, as_strided_ = in_place.squeeze_, in_place.unsqueeze_, in_place.as_strided_
+    set_, resize_, resize_as_ = in_place.set_, in_place.resize_, in_place.resize_as_
+
+    @property
+    def is_cpu(self) -> bool:
+        """Whether it is on the CPU."""
+        return self.device.type == "cpu"
+
+    @property
+    def layout(self) -> StorageLayout:
+        """How elements are stored: `strided`."""
+        return strided
+
+    @property
+    def grad_dtype(self) -> DType:
+        """The dtype of its gradient: its own."""
+        return self.dtype
+
+    def is_pinned(self, device: object = None) -> bool:
+        """False: there is no device that would read pinned memory."""
+        return False
+
+    def pin_memory(self, device: object = None) -> Self:
+        """The tensor itself: there is no device that would read pinned memory."""
+        return self
+
+    def is_shared(self) -> bool:
+        """False: no other process sees it."""
+        return False
+
+    def share_memory_(self) -> NoReturn:
+        """Refused with A006: memory is of one process."""
+        fail("A006", "share_memory_: memory is not shared between processes", hint="send arrays, or save and load")
+
+    def is_set_to(self, tensor: Handle) -> bool:
+        """Whether it shows the same elements of the same memory as another tensor."""
+        other = required_tensor(tensor)
+        same = self.storage is other.storage and self.offset == other.offset and self.storage is not None
+        return same and tuple(self.form.shape) == tuple(other.form.shape) and self.form.strides == other.form.strides
+
+    def const_data_ptr(self) -> int:
+        """The address of the first element; 0 without data."""
+        return 0 if self.storage is None else self.address()
+
+    def untyped_storage(self) -> UntypedStorage:
+        """The memory that it shows a part of, shared with its views. Errors: C002 in a compiled function."""
+        if STATE.tracer is not None:
+            fail_without_data(self)
+        return UntypedStorage.of(self)
+
+    def dense_dim(self) -> int:
+        """The number of dims that are stored densely: all."""
+        return len(self.form.shape)
+
+    def sparse_dim(self) -> int:
+        """The number of dims that are stored sparsely: none."""
+        return 0
+
+    def to_dense(self, dtype: object = None, *, masked_grad: bool | None = None) -> Tensor:
+        """The tensor itself, of another dtype where one is given: its elements are all stored."""
+        made_dense: Any = self
+        return made_dense.to(dtype=dtype)
+
+    def dim_order(self, *, ambiguity_check: bool | list[MemoryFormat] = False) -> tuple[int, ...]:
+        """The dims from the longest stride to the shortest one.
+
+        With `ambiguity_check` A002 where dims of size 1 or equal strides leave that open; with memory formats, unless
+        exactly one of them fits.
+        """
+        formats = ambiguity_check if isinstance(ambiguity_check, list) else []
+        if formats or flag(ambiguity_check):
+            strides = self.form.strides
+            twice = any(a == b for a, b in itertools.pairwise(strides))
+            open_ = twice or any(size == 1 for size in self.form.shape)
+            fitting = sum(lies_in(self, one) for one in formats)
+            require(not open_ or fitting == 1, "A002", "dim_order: the order is not unique", tensor=self)
+        return _order_of(self)
+
+    def new(self, *args: object, device: object = None) -> Tensor:
+        """A tensor of this dtype as the older constructors make it: from data, or undefined in a shape."""
+        return made(args, self.dtype, device)
+
+    def resize(self, *sizes: object) -> Tensor:
+        """The older name of `reshape`."""
+        return dispatch(OPERATORS["reshape"], (self,), {"shape": shape_of(sizes)})
+
+    def resize_as(self, tensor: Handle) -> Tensor:
+        """The older name of a `reshape` to another tensor's shape."""
+        return dispatch(OPERATORS["reshape"], (self,), {"shape": tuple(required_tensor(tensor).form.shape)})
+
+    def reinforce(self, reward: object) -> NoReturn:
+        """Refused with A006: PyTorch removed it."""
+        fail("A006", "reinforce: PyTorch removed it", hint="use distributions: -dist.log_prob(action) * reward")
+
+    def apply_(self, callable: Callable[[Any], Any]) -> Tensor:
+        """Write `callable(element)` over each element, one call of Python's at a time."""
+        return _each("apply_", self, (), callable)
+
+    def map_(self, tensor: Any, callable: Callable[[Any, Any], Any]) -> Tensor:
+        """Write `callable(element, other)` over each element, with another tensor's, which is broadcast."""
+        return _each("map_", self, (tensor,), callable)
+
+    def map2_(self, x: Any, y: Any, callable: Callable[[Any, Any, Any], Any]) -> Tensor:
+        """Write `callable(element, x, y)` over each element, with two other tensors', which are broadcast."""
+        return _each("map2_", self, (x, y), callable)
+
+
+def _order_of(tensor: Handle) -> tuple[int, ...]:
+    """Dims by descending strides; those of no stride stay where they are."""
+    order = list(range(len(tensor.form.shape)))
+    if not tensor.form.numel:
+        return tuple(order)
+    strides: Sequence[Any] = tensor.form.strides
+    for place in range(1, len(order)):
+        at = place
+        for before in range(place - 1, -1, -1):
+            mine, other = strides[order[at]], strides[order[before]]
+            if not mine or not other:
+                continue
+            if mine <= other:
+                break
+            order[at], order[before] = order[before], order[at]
+            at = before
+    return tuple(order)
+
+
+def _each(name: str, target: Any, others: tuple[Any, ...], function: Callable[..., Any]) -> Any:
+    if STATE.tracer is not None:
+        fail_without_data(target)
+    for other in others:
+        same = required_tensor(other).dtype is target.dtype
+        require(same, "D002", f"{name}: the tensors differ in dtype", tensor=target, other=other)
+    if any(requires(one) for one in (target, *others)):
+        fail(
+            "G002", f"{name}: elements of a tensor that requires gradients are not changed by a function", tensor=target
+        )
+    shape = tuple(target.form.shape)
+    columns = [one.expand(shape).reshape(-1).tolist() for one in others]
+    values = [function(*row) for row in zip(target.reshape(-1).tolist(), *columns, strict=True)]
+    converted = target.new_empty(len(values))
+    array = array_of(converted)
+    for place, value in enumerate(values):
+        array[place] = value
+    dispatch(COPY, (target, converted.reshape(shape)), {})
+    return target

@@ -1,0 +1,187 @@
+"""A tensor's memory as an object: bytes without a shape, shared by all tensors that show parts of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from rushlight.eager.handle import Handle, make
+from rushlight.eager.tensor_meta import form_of
+from rushlight.ir.dtype import DType
+from rushlight.ir.type import CPU, Device
+from rushlight.runtime.allocator import Storage
+from rushlight.support.errors import fail, require
+
+
+class UntypedStorage:
+    """Bytes of memory, as `Tensor.untyped_storage` gives them; objects are equal if they are one memory.
+
+    `UntypedStorage(8)` allocates bytes with undefined contents. `memory` is None without data, as on the meta device.
+    """
+
+    __slots__ = ("_nbytes", "device", "memory")
+
+    is_cuda = is_sparse = is_hpu = False
+
+    def __init__(self, nbytes: int = 0) -> None:
+        count = int(nbytes)
+        require(count >= 0, "A002", "UntypedStorage: a number of bytes is expected", nbytes=nbytes)
+        self.memory: Storage | None = Storage.allocate(count)
+        self._nbytes = count
+        self.device: Device = CPU
+
+    @staticmethod
+    def of(tensor: Handle) -> UntypedStorage:
+        """The memory that a tensor shows a part of."""
+        found = object.__new__(UntypedStorage)
+        found.memory = tensor.storage
+        form = tensor.form
+        found._nbytes = (int(tensor.offset) + form.extent) * form.dtype.itemsize if tensor.storage is None else 0
+        found.device = form.device
+        return found
+
+    def nbytes(self) -> int:
+        """The number of bytes."""
+        return self._nbytes if self.memory is None else self.memory.nbytes
+
+    size = __len__ = nbytes
+
+    def data_ptr(self) -> int:
+        """The address of the first byte; 0 without data."""
+        return 0 if self.memory is None else self.memory.address
+
+    def element_size(self) -> int:
+        """1: elements are bytes."""
+        return 1
+
+    def _bytes(self) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
+        if self.memory is None:
+            fail("V003", "the storage has no data")
+        return self.memory.view()
+
+    def __getitem__(self, index: int | slice) -> Any:
+        found: Any = self._bytes()[index]
+        return found.tolist() if isinstance(index, slice) else int(found)
+
+    def __setitem__(self, index: int | slice, value: Any) -> None:
+        self._bytes()[index] = value
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.tolist())
+
+    def tolist(self) -> list[int]:
+        """The bytes as ints."""
+        return self._bytes().tolist()
+
+    def fill_(self, value: int) -> UntypedStorage:
+        """Overwrite all bytes with one value."""
+        self._bytes()[:] = value
+        return self
+
+    def copy_(self, source: UntypedStorage, non_blocking: bool = False) -> UntypedStorage:
+        """Overwrite the bytes with those of another storage of the same size. Errors: S009."""
+        fits = self.nbytes() == source.nbytes()
+        require(fits, "S009", "copy_: the storages differ in size", target=self.nbytes(), source=source.nbytes())
+        self._bytes()[:] = source._bytes()
+        return self
+
+    def clone(self) -> UntypedStorage:
+        """A copy in memory of its own."""
+        return UntypedStorage(self.nbytes()).copy_(self)
+
+    def cpu(self) -> UntypedStorage:
+        """Itself: it is on the CPU."""
+        return self
+
+    def untyped(self) -> UntypedStorage:
+        """Itself."""
+        return self
+
+    def resize_(self, nbytes: int) -> None:
+        """Refused with A006, unless the size stays: memory that tensors show has one size."""
+        if int(nbytes) != self.nbytes():
+            fail("A006", "resize_: a storage cannot be resized", nbytes=nbytes, hint="resize the tensor: x.resize_(n)")
+
+    def is_shared(self) -> bool:
+        """False: no other process sees it."""
+        return False
+
+    def is_pinned(self, device: object = None) -> bool:
+        """False: there is no device that would read it."""
+        return False
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, UntypedStorage) and self.memory is other.memory and self.memory is not None
+
+    def __hash__(self) -> int:
+        return id(self.memory)
+
+    def __repr__(self) -> str:
+        return f"UntypedStorage({self.nbytes()} bytes on {self.device})"
+
+
+class TypedStorage:
+    """Memory with a dtype, PyTorch's older form: elements in a row."""
+
+    __slots__ = ("_untyped", "dtype")
+
+    def __init__(self, *, wrap_storage: UntypedStorage, dtype: DType) -> None:
+        self._untyped = wrap_storage
+        self.dtype = dtype
+
+    def untyped(self) -> UntypedStorage:
+        """The memory without a dtype."""
+        return self._untyped
+
+    @property
+    def device(self) -> Device:
+        """Where it lives."""
+        return self._untyped.device
+
+    def _elements(self) -> Any:
+        memory = self._untyped.memory
+        if memory is None:
+            fail("V003", "the storage has no data")
+        return make(memory, form_of((len(self),), self.dtype))
+
+    def size(self) -> int:
+        """The number of elements."""
+        return self._untyped.nbytes() // self.dtype.itemsize
+
+    __len__ = size
+
+    def nbytes(self) -> int:
+        """The number of bytes."""
+        return self._untyped.nbytes()
+
+    def element_size(self) -> int:
+        """Bytes of one element."""
+        return self.dtype.itemsize
+
+    def data_ptr(self) -> int:
+        """The address of the first element; 0 without data."""
+        return self._untyped.data_ptr()
+
+    def tolist(self) -> list[Any]:
+        """The elements as Python numbers."""
+        return self._elements().tolist()
+
+    def __getitem__(self, index: int | slice) -> Any:
+        return self.tolist()[index]
+
+    def __setitem__(self, index: int | slice, value: Any) -> None:
+        self._elements()[index] = value
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.tolist())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TypedStorage) and self._untyped == other._untyped and self.dtype is other.dtype
+
+    def __hash__(self) -> int:
+        return hash(self._untyped)
+
+    def __repr__(self) -> str:
+        return f"TypedStorage({len(self)} elements of {self.dtype} on {self.device})"

@@ -1,0 +1,155 @@
+"""What a tensor shows of its memory: in-place changes of its dims, memory formats, storages. Facts are PyTorch's."""
+
+import pytest
+
+import rushlight as rl
+from rushlight.support.errors import RushlightError
+
+
+def failure(function, *args, **named):
+    with pytest.raises(RushlightError) as error:
+        function(*args, **named)
+    return error.value.code
+
+
+def rows(*shape):
+    return rl.arange(float(rl.Size(shape).numel())).reshape(shape).clone()
+
+
+def test_views_follow_a_tensor_whose_dims_change():
+    x = rows(2, 3).requires_grad_()
+    y = x * 2
+    before = y[0]
+    assert y.t_() is y and y.shape == (3, 2) and y.stride() == (1, 3)
+    after = y[1]
+    before.mul_(3)  # a view of what y was
+    after.add_(y[0].clone() * 2)
+    y.unsqueeze_(0).mul_(2)
+    (y**2).sum().backward()
+    assert y.tolist() == [[[0.0, 12.0], [12.0, 40.0], [24.0, 20.0]]]
+    assert before.tolist() == [0.0, 12.0, 24.0]
+    assert x.grad.tolist() == [[576.0, 288.0, 576.0], [736.0, 320.0, 160.0]]
+
+
+def test_a_view_that_changes_its_dims_writes_through():
+    x = rows(2, 3).requires_grad_()
+    y = x * 1
+    view = y.view(3, 2)
+    view.transpose_(0, 1)
+    view[0] = view[1] * 2
+    view.squeeze_()
+    (y * rows(2, 3)).sum().backward()
+    assert y.tolist() == [[2.0, 1.0, 6.0], [3.0, 10.0, 5.0]]
+    assert x.grad.tolist() == [[0.0, 1.0, 0.0], [7.0, 0.0, 13.0]]
+
+
+@pytest.mark.parametrize(
+    ("change", "shape", "strides"),
+    [
+        (lambda x: x.t_(), (3, 2), (1, 3)),
+        (lambda x: x.transpose_(0, -1), (3, 2), (1, 3)),
+        (lambda x: x.swapaxes_(1, 0), (3, 2), (1, 3)),
+        (lambda x: x.unsqueeze_(-1), (2, 3, 1), (3, 1, 1)),
+        (lambda x: x.unsqueeze_(1).squeeze_(), (2, 3), (3, 1)),
+        (lambda x: x.squeeze_((0, -1)), (2, 3), (3, 1)),
+        (lambda x: x.as_strided_((2, 2), (2, 1), 1), (2, 2), (2, 1)),
+        (lambda x: x.resize_(3, 1), (3, 1), (1, 1)),
+        (lambda x: x.resize_as_(rl.zeros(4)), (4,), (1,)),
+        (lambda x: x.resize_(5, 5), (5, 5), (5, 1)),
+        (lambda x: x.set_(), (0,), (1,)),
+        (lambda x: x.set_(rl.arange(8.0), 2, (2, 2), (3, 1)), (2, 2), (3, 1)),
+        (lambda x: x.set_(rl.arange(8.0).untyped_storage()), (8,), (1,)),
+    ],
+)
+def test_dims_change_in_place(change, shape, strides):
+    x = rows(2, 3)
+    assert change(x) is x and x.shape == shape and x.stride() == strides
+
+
+def test_memory_that_is_resized_keeps_its_elements():
+    x = rl.arange(6.0)
+    part = x[2:]
+    part.resize_(2, 2)
+    part.mul_(2)
+    assert x.tolist() == [0.0, 1.0, 4.0, 6.0, 8.0, 10.0]
+    assert x.resize_(8)[:6].tolist() == [0.0, 1.0, 4.0, 6.0, 8.0, 10.0]
+    other = rl.zeros(2)
+    other.set_(x)
+    other[0] = 7.0
+    assert x[0] == 7.0 and other.is_set_to(x) and not other.is_set_to(x[1:])
+
+
+def test_what_may_not_change_is_refused():
+    leaf = rl.ones(2, 3, requires_grad=True)
+    assert failure(leaf.t_) == "G002" and failure(leaf.resize_, 2) == "G002" and failure(leaf[0].squeeze_) == "G006"
+    assert failure(rl.zeros(2).set_, rl.arange(3)) == "D002"
+    assert failure(rl.zeros(2).set_, rl.arange(3.0).untyped_storage(), 2, (2,)) == "S012"
+    assert failure(rl.compile(lambda x: x.t_()), rl.ones(2, 3)) == "A006"
+    assert failure(rl.ones(2).reinforce, 1) == "A006" and failure(rl.abs_, 3.0) == "A001"
+    with rl.no_grad():
+        leaf.t_()
+    (leaf * rows(3, 2)).sum().backward()
+    assert leaf.is_leaf and leaf.grad.tolist() == [[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]]
+
+
+def test_saved_tensors_notice():
+    x = rl.ones(2, 3, requires_grad=True) * 2
+    total = (x * x).sum()
+    x.t_()
+    assert failure(total.backward) == "G003"
+
+
+def test_dims_change_in_compiled_and_mapped_functions():
+    def double(x):
+        y = x * 2
+        row = y[0]
+        y.t_()
+        y.mul_(3)
+        return y.unsqueeze_(0), row + 1
+
+    eager, compiled = double(rows(2, 3)), rl.compile(double)(rows(2, 3))
+    assert [one.tolist() for one in eager] == [one.tolist() for one in compiled]
+    assert compiled[0].shape == (1, 3, 2) and compiled[1].tolist() == [1.0, 7.0, 13.0]
+    assert rl.vmap(lambda x: (x * 2).unsqueeze_(0))(rows(2, 3)).shape == (2, 1, 3)
+
+
+def test_formats_are_orders_of_strides():
+    x = rows(2, 3, 4, 5).requires_grad_()
+    last = x.contiguous(memory_format=rl.channels_last)
+    assert last.stride() == (60, 1, 15, 3) and last.tolist() == x.tolist() and last.dim_order() == (0, 2, 3, 1)
+    assert last.is_contiguous(memory_format=rl.channels_last) and not last.is_contiguous()
+    assert last.contiguous(memory_format=rl.channels_last) is last and x.to(memory_format=rl.preserve_format) is x
+    last.sum().backward()
+    assert x.grad.shape == x.shape
+    assert rl.empty(2, 3, 4, 5, memory_format=rl.channels_last).stride() == (60, 1, 15, 3)
+    assert rl.randn_like(x, memory_format=rl.channels_last).stride() == (60, 1, 15, 3)
+    assert rl.zeros(2, 3).t().clone(memory_format=rl.contiguous_format).stride() == (2, 1)
+    assert failure(rl.ones(2, 3).contiguous, memory_format=rl.channels_last) == "A002"
+    assert repr(rl.channels_last) == "rushlight.channels_last" and rl.zeros(1, layout=rl.strided).layout is rl.strided
+    orders = [rl.zeros(2, 3, 4, 5).permute(dims).dim_order() for dims in ((3, 1, 0, 2), (2, 0, 1, 3), (1, 0, 3, 2))]
+    assert orders == [(2, 1, 3, 0), (1, 2, 0, 3), (1, 0, 3, 2)]
+    assert rl.zeros(2, 1, 3).expand(2, 4, 3).permute(1, 2, 0).dim_order() == (0, 2, 1)
+    assert failure(rl.ones(1, 2).dim_order, ambiguity_check=True) == "A002"
+
+
+def test_storages_are_bytes_that_views_share():
+    x = rl.arange(4.0)
+    storage = x.untyped_storage()
+    assert storage == x[1:].untyped_storage() and storage != x.clone().untyped_storage()
+    assert storage.nbytes() == len(storage) == 16 and storage.data_ptr() == x.data_ptr() and storage[6] == 128
+    storage.copy_(rl.arange(4.0).flip(0).untyped_storage())
+    assert x.tolist() == [3.0, 2.0, 1.0, 0.0] and storage.clone().tolist() == storage.tolist()
+    typed = rl.TypedStorage(wrap_storage=storage, dtype=rl.float32)
+    typed[1] = 9.0
+    assert typed.tolist() == x.tolist() == [3.0, 9.0, 1.0, 0.0] and typed.size() == 4
+    assert failure(storage.resize_, 3) == "A006" and storage.fill_(0) is storage and x.sum() == 0
+    assert rl.zeros(3, device="meta").untyped_storage().nbytes() == 12
+
+
+def test_functions_of_python_write_elements():
+    assert rl.arange(4.0).apply_(lambda value: value + 1).tolist() == [1.0, 2.0, 3.0, 4.0]
+    assert rl.arange(3).apply_(lambda value: value + 0.7).tolist() == [0, 1, 2]
+    assert rl.ones(2, 2).map_(rl.arange(2.0), lambda a, b: a - b).tolist() == [[1.0, 0.0], [1.0, 0.0]]
+    assert rl.ones(2).map2_(rl.ones(2), rl.arange(2.0), lambda a, b, c: a + b + c).tolist() == [2.0, 3.0]
+    assert failure(rl.ones(2).map_, rl.ones(2).long(), max) == "D002"
+    assert failure(rl.ones(2, requires_grad=True).apply_, abs) == "G002"
