@@ -84,7 +84,7 @@ def test_threads_can_be_set():
     [
         ("rushlight", "monitor", "N001", None),
         ("rushlight", "zeroes", "N002", "zeros"),
-        ("rushlight.nn", "CTCLoss", "N001", None),
+        ("rushlight.nn", "quantizable", "N001", None),
         ("rushlight.nn", "Conv2D", "N002", "Conv2d"),
         ("rushlight.nn.functional", "scaled_mm", "N001", None),
         ("rushlight.optim.lr_scheduler", "StepLr", "N002", "StepLR"),

@@ -1361,6 +1361,27 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
         ),
     ),
     (
+        "rushlight.ops.loss.ctc",
+        (
+            Declaration(
+                "ctc_losses(Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths, int blank) -> Tensor",
+                "-log of the likelihood of each text, of log probabilities (steps, texts, classes). Targets are (texts, longest), or one text after another.",
+                Fact.HOST,
+                "float",
+                None,
+                "",
+            ),
+            Declaration(
+                "ctc_occupancies(Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths, int blank) -> Tensor",
+                "How probable it is, given each text, that its path has a class at a step; NaN where no path gives the text.",
+                Fact.HOST,
+                "float",
+                None,
+                "",
+            ),
+        ),
+    ),
+    (
         "rushlight.ops.loss.elementwise",
         (
             Declaration(

@@ -89,6 +89,12 @@ from rushlight.nn.functional.embedding import (
     embedding_bag,
     one_hot,
 )
+from rushlight.nn.functional.fractional_pooling import (
+    fractional_max_pool2d,
+    fractional_max_pool2d_with_indices,
+    fractional_max_pool3d,
+    fractional_max_pool3d_with_indices,
+)
 from rushlight.nn.functional.images import (
     affine_grid,
     grid_sample,
@@ -100,6 +106,7 @@ from rushlight.nn.functional.interpolation import (
     interpolate,
 )
 from rushlight.nn.functional.likelihood_loss import (
+    ctc_loss,
     gaussian_nll_loss,
     linear_cross_entropy,
     poisson_nll_loss,
@@ -191,6 +198,7 @@ __all__ = [
     "cosine_embedding_loss",
     "cosine_similarity",
     "cross_entropy",
+    "ctc_loss",
     "dropout",
     "dropout1d",
     "dropout2d",
@@ -201,6 +209,10 @@ __all__ = [
     "embedding_bag",
     "feature_alpha_dropout",
     "fold",
+    "fractional_max_pool2d",
+    "fractional_max_pool2d_with_indices",
+    "fractional_max_pool3d",
+    "fractional_max_pool3d_with_indices",
     "gaussian_nll_loss",
     "gelu",
     "glu",

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from rushlight.eager import functions as ops
 from rushlight.eager.autocast import autocasts
 from rushlight.eager.boundary import checked
+from rushlight.eager.creation import tensor
 from rushlight.eager.dispatch import STATE
 from rushlight.eager.symbols import holds
 from rushlight.eager.tensor import Tensor
+from rushlight.ir.dtype import Kind
 from rushlight.nn.functional.loss import cross_entropy, reduced, reduction_of
+from rushlight.ops.record import OPERATORS
 from rushlight.support.errors import require
 
 
@@ -114,3 +118,35 @@ def linear_cross_entropy(
     return cross_entropy(
         logits, target, weight, ignore_index=ignored, reduction=reduction, label_smoothing=label_smoothing
     )
+
+
+def _lengths(lengths: Any, like: Tensor) -> Tensor:
+    found = lengths if isinstance(lengths, Tensor) else tensor(lengths)
+    require(found.dtype.kind is Kind.INT, "D001", "ctc_loss: lengths are integers", lengths=found)
+    return found.to(device=like.device).long()
+
+
+@checked
+def ctc_loss(
+    log_probs: Tensor,
+    targets: Tensor,
+    input_lengths: Tensor | tuple[int, ...],
+    target_lengths: Tensor | tuple[int, ...],
+    blank: int = 0,
+    reduction: str = "mean",
+    zero_infinity: bool = False,
+) -> Tensor:
+    """Return -log of the likelihood of texts by connectionist temporal classification, reduced.
+
+    The mean is of losses over the lengths of their texts. With `zero_infinity`, a text that no path gives counts as 0.
+    """
+    require(log_probs.ndim in (2, 3), "S002", "ctc_loss: log_probs have 2 or 3 dims", log_probs=log_probs)
+    batched = log_probs.ndim == 3
+    steps, lengths = _lengths(input_lengths, log_probs), _lengths(target_lengths, log_probs)
+    if not batched:
+        log_probs, steps, lengths = log_probs.unsqueeze(1), steps.reshape(-1), lengths.reshape(-1)
+    losses = OPERATORS["ctc_losses"](log_probs, targets, steps, lengths, blank)
+    losses = ops.where(losses == math.inf, 0.0, losses) if zero_infinity else losses
+    if reduction == "mean":
+        losses = losses / ops.clamp_min(lengths, 1)
+    return reduced(losses if batched else losses.squeeze(0), reduction, "ctc_loss")

@@ -8,6 +8,7 @@ from rushlight.eager.tensor import Tensor
 from rushlight.nn import functional
 from rushlight.nn.modules.module import Module
 from rushlight.nn.spatial import PerDim, per_dim
+from rushlight.support.errors import require
 
 __all__ = [
     "AdaptiveAvgPool1d",
@@ -19,6 +20,8 @@ __all__ = [
     "AvgPool1d",
     "AvgPool2d",
     "AvgPool3d",
+    "FractionalMaxPool2d",
+    "FractionalMaxPool3d",
     "LPPool1d",
     "LPPool2d",
     "LPPool3d",
@@ -309,5 +312,49 @@ class MaxUnpool2d(Unpooling):
 
 class MaxUnpool3d(Unpooling):
     """Elements back in the places that MaxPool3d took them from."""
+
+    _dims = 3
+
+
+class FractionalPooling(Module):
+    """Base of the fractional max pools."""
+
+    _dims = 0
+
+    def __init__(
+        self,
+        kernel_size: PerDim[int],
+        output_size: PerDim[int] | None = None,
+        output_ratio: PerDim[float] | None = None,
+        return_indices: bool = False,
+        _random_samples: Tensor | None = None,
+    ) -> None:
+        super().__init__()
+        one = (output_size is None) != (output_ratio is None)
+        require(one, "A002", "FractionalMaxPool: give either output_size or output_ratio")
+        self.kernel_size = per_dim(kernel_size, self._dims)
+        self.return_indices = return_indices
+        self.register_buffer("_random_samples", _random_samples)
+        self.output_size = None if output_size is None else per_dim(output_size, self._dims)
+        self.output_ratio = None if output_ratio is None else per_dim(output_ratio, self._dims)
+        ratios = self.output_ratio or ()
+        fits = all(0 < ratio < 1 for ratio in ratios)
+        require(fits, "A002", "FractionalMaxPool: output_ratio is between 0 and 1", output_ratio=output_ratio)
+
+    def forward(self, input: Tensor) -> Any:
+        """Return the largest elements, and their places if asked for."""
+        pool = getattr(functional, f"fractional_max_pool{self._dims}d")
+        rule = self.kernel_size, self.output_size, self.output_ratio, self.return_indices
+        return pool(input, *rule, self._random_samples)
+
+
+class FractionalMaxPool2d(FractionalPooling):
+    """The largest elements of windows over two spatial dims, at random steps."""
+
+    _dims = 2
+
+
+class FractionalMaxPool3d(FractionalPooling):
+    """The largest elements of windows over three spatial dims, at random steps."""
 
     _dims = 3
