@@ -70,7 +70,7 @@ def sizes_multiply_beyond_64_bits():
     rl.zeros(1 << 62, 1 << 62)
 
 
-@triggers("A001", "memory-format")
+@triggers("A001", "format")
 def format_of_several_elements():
     format(rl.ones(2), ".2f")
 

@@ -156,7 +156,7 @@ def var_mean(
 argsort, argwhere, bincount, kthvalue = Tensor.argsort, Tensor.argwhere, Tensor.bincount, Tensor.kthvalue
 index_put, index_put_, repeat_interleave = Tensor.index_put, Tensor.index_put_, Tensor.repeat_interleave
 masked_select, median, msort, nonzero = Tensor.masked_select, Tensor.median, Tensor.msort, Tensor.nonzero
-quantile, sort, topk, unique = Tensor.quantile, Tensor.sort, Tensor.topk, Tensor.unique
+sort, topk, unique = Tensor.sort, Tensor.topk, Tensor.unique
 
 # PyTorch's second names.
 absolute, fix = ops.abs, ops.trunc

@@ -6,7 +6,6 @@ import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rushlight.eager.arguments import fixed_integer, integer
-from rushlight.eager.autocast import autocasts
 from rushlight.eager.boundary import checked_methods
 from rushlight.eager.functions import broadcast_to, cat, full, gather, index_select, stack, where
 from rushlight.eager.handle import Handle
@@ -18,7 +17,7 @@ from rushlight.ir.dtype import Kind, bool_, float32, float64, int64
 from rushlight.ops import OPERATORS
 from rushlight.ops.dims import wrap_dim
 from rushlight.ops.promote import broadcast
-from rushlight.support.errors import fail, require
+from rushlight.support.errors import require
 from rushlight.sym import eq
 
 if TYPE_CHECKING:
@@ -107,23 +106,6 @@ class OrderMethods(ConversionOverloads):
             middle = Ordered(*[where(broken, b, a) for a, b in zip(middle, last, strict=True)])
         found = _without(middle, along, keepdim and dim is not None)
         return found.values if dim is None else found
-
-    @autocasts("float32")
-    def quantile(self, q: Any, dim: object = None, keepdim: bool = False, *, interpolation: str = "linear") -> Any:
-        """The `q`-quantile of the elements, by linear interpolation between the two nearest ones."""
-        q = q.item() if isinstance(q, TracedNumber) else q
-        if interpolation != "linear" or isinstance(q, Handle):
-            fail("A006", "quantile: one number for q, and linear interpolation", q=q, interpolation=interpolation)
-        require(isinstance(q, (int, float)), "A001", "quantile: q must be a number", q=q)
-        require(0 <= q <= 1, "A002", "quantile: q must be between 0 and 1", q=q)
-        flat = self.reshape(-1) if dim is None or self.ndim == 0 else self
-        along = 0 if dim is None else wrap_dim(fixed_integer(dim), self.ndim, "quantile")
-        values = OrderMethods.sort(flat, along).values
-        count = _length(flat, along, "quantile")
-        place = q * (count - 1)
-        low, high, last = [values.narrow(along, at, 1) for at in (math.floor(place), math.ceil(place), count - 1)]
-        found = where(last.isnan(), last, low.lerp(high, place - math.floor(place)))  # a NaN is last
-        return found if keepdim and dim is not None and self.ndim else found.squeeze(along)
 
     def unique(self, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False) -> Any:
         """The distinct elements in order; on request each element's index among them, and their counts."""

@@ -259,8 +259,18 @@ def bernoulli(input: object, *, generator: object = None) -> Tensor:
 
 @checked
 def multinomial(input: object, num_samples: int, replacement: bool = False, *, generator: object = None) -> Tensor:
-    """Indices along the last dim, each with a chance in proportion to its element."""
-    attrs = {"num_samples": fixed_integer(num_samples), "replacement": replacement}
+    """Indices along the last dim, each with a chance in proportion to its element.
+
+    Without replacement no index occurs twice: the elements are divided by exponentially distributed numbers, and the
+    largest ones are taken (Efraimidis and Spirakis, 2006).
+    """
+    count, weights = fixed_integer(num_samples), required_tensor(input)
+    if not replacement and count > 1 and weights.ndim and weights.dtype.is_floating_point:
+        enough = count <= weights.shape[-1]
+        require(enough, "A002", "multinomial: more samples than elements, without replacement", num_samples=count)
+        waits = -(-rand(*weights.shape, dtype=float64, generator=generator)).log1p()
+        return (weights / waits.clamp(min=2.0**-53)).topk(count).indices
+    attrs = {"num_samples": count, "replacement": replacement}
     return call_function(OPERATORS["multinomial"], (input, *_given(generator)), attrs)
 
 

@@ -1780,6 +1780,27 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
         ),
     ),
     (
+        "rushlight.ops.random_counts",
+        (
+            Declaration(
+                "binomial(Tensor count, Tensor prob, *, Tensor? seed=None, Tensor? ordinal=None) -> Tensor",
+                "Binomial numbers: successes of `count` trials, each with the chance `prob`.",
+                Fact.RANDOM | Fact.NONDIFFERENTIABLE | Fact.HOST,
+                "float",
+                None,
+                "",
+            ),
+            Declaration(
+                "poisson(Tensor input, *, Tensor? seed=None, Tensor? ordinal=None) -> Tensor",
+                "Poisson numbers, each with its element as the rate.",
+                Fact.RANDOM | Fact.NONDIFFERENTIABLE | Fact.HOST,
+                "float",
+                None,
+                "",
+            ),
+        ),
+    ),
+    (
         "rushlight.ops.reduce.minmax",
         (
             Declaration(

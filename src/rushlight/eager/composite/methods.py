@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rushlight.eager.composite import facts, places, statistics, structure
+from rushlight.eager.composite import analysis, facts, places, quantiles, sequences, statistics, structure
 from rushlight.eager.methods import GeneratedMethods
 
 
@@ -34,6 +34,8 @@ class CompositeMethods(GeneratedMethods):
     is_signed, is_conj, is_neg = facts.is_signed, facts.is_conj, facts.is_neg
     resolve_conj, resolve_neg = facts.resolve_conj, facts.resolve_neg
 
+    histogram, new_empty_strided = analysis.histogram, sequences.new_empty_strided
+    quantile, nanquantile = quantiles.quantile, quantiles.nanquantile
     aminmax, diff, histc = statistics.aminmax, statistics.diff, statistics.histc
     nanmean, nanmedian, nansum = statistics.nanmean, statistics.nanmedian, statistics.nansum
     renorm, renorm_ = statistics.renorm, statistics.renorm_
