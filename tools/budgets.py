@@ -43,6 +43,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     # the modules of deferred operators, and what makes operators over batches
     "rushlight.ops.record": ("a computed name", "rushlight.ops.batching"),
     "rushlight.ops.contract.einsum": ("opt_einsum",),
+    "rushlight.eager.composite.memory": ("rushlight.sparse.making",),
     "rushlight.bench.worker": (
         "rushlight",
         "torch",

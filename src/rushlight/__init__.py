@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
 from rushlight.compat import cuda
+from rushlight.compat import layouts as _layouts
 from rushlight.compat import operators as _operators
 from rushlight.compat.functions import (
     absolute,
@@ -59,6 +60,7 @@ from rushlight.compat.functions import (
     vstack,
     where,
 )
+from rushlight.compat.layouts import *  # noqa: F403 - a module whose names are written out
 from rushlight.compat.limits import finfo, iinfo
 from rushlight.compat.modes import (
     are_deterministic_algorithms_enabled,
@@ -137,22 +139,6 @@ from rushlight.eager.random import (
     seed,
     set_rng_state,
 )
-from rushlight.eager.storage.formats import MemoryFormat as _MemoryFormat
-from rushlight.eager.storage.formats import StorageLayout as _StorageLayout
-from rushlight.eager.storage.formats import (
-    channels_last,
-    channels_last_3d,
-    contiguous_format,
-    jagged,
-    preserve_format,
-    sparse_bsc,
-    sparse_bsr,
-    sparse_coo,
-    sparse_csc,
-    sparse_csr,
-    strided,
-)
-from rushlight.eager.storage.untyped import TypedStorage, UntypedStorage
 from rushlight.eager.symbols import (
     SymBool,
     SymFloat,
@@ -232,8 +218,6 @@ __version__ = "0.1.0"
 
 dtype = _DType
 device = _Device
-layout = _StorageLayout
-memory_format = _MemoryFormat
 
 pi = 3.141592653589793
 e = 2.718281828459045
@@ -289,8 +273,6 @@ __all__ = [
     "SymFloat",
     "SymInt",
     "Tensor",
-    "TypedStorage",
-    "UntypedStorage",
     "__version__",
     "absolute",
     "allclose",
@@ -323,8 +305,6 @@ __all__ = [
     "can_cast",
     "cdouble",
     "cfloat",
-    "channels_last",
-    "channels_last_3d",
     "check",
     "clear_autocast_cache",
     "clip",
@@ -334,13 +314,13 @@ __all__ = [
     "complex128",
     "concatenate",
     "cond",
-    "contiguous_format",
     "cuda",
     "default_generator",
     "device",
     "distributions",
     "divide",
     "double",
+    "dsmm",
     "dtype",
     "e",
     "einsum",
@@ -392,9 +372,7 @@ __all__ = [
     "is_grad_enabled",
     "is_inference_mode_enabled",
     "is_tensor",
-    "jagged",
     "kthvalue",
-    "layout",
     "less",
     "less_equal",
     "linalg",
@@ -406,7 +384,6 @@ __all__ = [
     "masked_select",
     "max",
     "median",
-    "memory_format",
     "meshgrid",
     "min",
     "moveaxis",
@@ -426,7 +403,6 @@ __all__ = [
     "ones_like",
     "optim",
     "pi",
-    "preserve_format",
     "promote_types",
     "rand",
     "rand_like",
@@ -455,14 +431,14 @@ __all__ = [
     "shapes",
     "short",
     "sort",
-    "sparse_bsc",
-    "sparse_bsr",
-    "sparse_coo",
-    "sparse_csc",
-    "sparse_csr",
+    "sparse",
+    "sparse_compressed_tensor",
+    "sparse_coo_tensor",
+    "sparse_csc_tensor",
+    "sparse_csr_tensor",
+    "spmm",
     "std",
     "strict",
-    "strided",
     "subtract",
     "sym_float",
     "sym_int",
@@ -490,6 +466,7 @@ __all__ = [
     "zeros_like",
 ]
 __all__ += _operators.__all__
+__all__ += _layouts.__all__
 
 if _TYPE_CHECKING:
     from rushlight import (
@@ -504,6 +481,7 @@ if _TYPE_CHECKING:
         nn,
         optim,
         shapes,
+        sparse,
         testing,
         utils,
     )
@@ -529,6 +507,13 @@ if _TYPE_CHECKING:
     from rushlight.capture import compile
     from rushlight.data import load, save
     from rushlight.func import vmap
+    from rushlight.sparse import dsmm, spmm
+    from rushlight.sparse.making import (
+        sparse_compressed_tensor,
+        sparse_coo_tensor,
+        sparse_csc_tensor,
+        sparse_csr_tensor,
+    )
 
 _AUTOCAST = (
     "autocast",
@@ -548,6 +533,7 @@ _AUTOCAST = (
     "set_autocast_enabled",
     "set_autocast_gpu_dtype",
 )
+_SPARSE = ("sparse_compressed_tensor", "sparse_coo_tensor", "sparse_csc_tensor", "sparse_csr_tensor")
 # Loaded when first asked for, so that `import rushlight` is fast.
 _MODULES = (
     "amp",
@@ -561,6 +547,7 @@ _MODULES = (
     "nn",
     "optim",
     "shapes",
+    "sparse",
     "testing",
     "utils",
 )
@@ -570,6 +557,9 @@ _ELSEWHERE = {
     "save": "rushlight.data",
     "vmap": "rushlight.func",
     "GradScaler": "rushlight.amp",
+    "dsmm": "rushlight.sparse",
+    "spmm": "rushlight.sparse",
+    **dict.fromkeys(_SPARSE, "rushlight.sparse.making"),
     **dict.fromkeys(_AUTOCAST, "rushlight.amp.autocast_mode"),
 }
 

@@ -300,7 +300,10 @@ def _drawn(difference: Difference) -> bool:
 
 def _without_gradient(difference: Difference) -> bool:
     """No gradient where PyTorch gives zeros."""
-    return _called(difference, "bernoulli", "fill") and re.match(r"gradient \d+ is None", difference.detail) is not None
+    return (
+        _called(difference, "bernoulli", "fill", "zero_")
+        and re.match(r"gradient \d+ is None", difference.detail) is not None
+    )
 
 
 def _scattered_gradient(difference: Difference) -> bool:

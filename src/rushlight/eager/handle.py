@@ -18,6 +18,7 @@ from rushlight.term import Op
 AUTOGRAD = bit(Key.AUTOGRAD)
 META = bit(Key.META)
 _BATCHED = bit(Key.BATCHED)
+SPARSE = bit(Key.SPARSE)
 
 
 class Version:
@@ -229,6 +230,8 @@ class Handle(Dispatched):
 
 def fail_without_data(tensor: Handle) -> NoReturn:
     """The error of reading a tensor without data: C002 in a traced program, C010 for what is left of one, else V003."""
+    if tensor.keys & SPARSE:
+        fail("A006", "a sparse tensor has no memory in which all elements lie", hint="convert it first: x.to_dense()")
     if tensor.keys & _BATCHED:
         hint = "keep to operators, and select with rl.where"
         fail("A006", "vmap: a tensor inside stands for all places of the batch, and has no one value", hint=hint)
@@ -307,6 +310,8 @@ def allocate(form: TensorMeta) -> Any:
 
 def share(tensor: Handle, *, own_version: bool = False) -> Any:
     """The same elements without history; `own_version`: writes to it are not counted as the tensor's."""
+    if tensor.keys & SPARSE:
+        fail_without_data(tensor)
     result = make_view(tensor, tensor.form, tensor.offset)
     result.node = tensor.node
     if own_version:

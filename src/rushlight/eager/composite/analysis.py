@@ -36,12 +36,12 @@ def gradient(input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: in
     dims = [wrap_dim(one, input.ndim, "gradient") for one in named]
     require(len(set(dims)) == len(dims), "A002", "gradient: a dim occurs twice", dim=dim)
     several = isinstance(spacing, (tuple, list))
-    steps: Sequence[Any] = spacing if several else [spacing] * len(dims)
+    steps: Sequence[Tensor] = spacing if several else [spacing] * len(dims)
     require(len(steps) == len(dims), "A002", "gradient: spacing is one for each dim", spacing=len(steps), dim=dim)
     return tuple([_slope(input, along, step, edge_order) for along, step in zip(dims, steps, strict=True)])
 
 
-def _slope(input: Any, dim: int, step: Any, order: int) -> Any:
+def _slope(input: Tensor, dim: int, step: Any, order: int) -> Tensor:
     size = input.shape[dim]
     enough = not isinstance(size, int) or size > order
     require(enough, "S002", f"gradient: a dim needs at least {order + 1} elements", input=input, dim=dim)
@@ -56,11 +56,11 @@ def _slope(input: Any, dim: int, step: Any, order: int) -> Any:
     return ops.movedim(found, -1, dim)
 
 
-def _part(values: Any, start: Any, count: Any) -> Any:
+def _part(values: Tensor, start: Any, count: Any) -> Tensor:
     return ops.narrow(values, -1, start, count)
 
 
-def _even_slope(values: Any, size: Any, step: Any, order: int) -> Any:
+def _even_slope(values: Tensor, size: Any, step: Any, order: int) -> Tensor:
     inner = (_part(values, 2, size - 2) - _part(values, 0, size - 2)) / (2 * step)
     first = [_part(values, at, 1) for at in range(order + 1)]
     last = [_part(values, size - 1 - at, 1) for at in range(order + 1)]
@@ -70,7 +70,7 @@ def _even_slope(values: Any, size: Any, step: Any, order: int) -> Any:
     return ops.cat((start, inner, (last[0] * 3 - last[1] * 4 + last[2]) / (2 * step)), -1)
 
 
-def _uneven_slope(values: Any, size: Any, coordinates: Any, order: int) -> Any:
+def _uneven_slope(values: Tensor, size: Any, coordinates: Tensor, order: int) -> Tensor:
     gaps = _part(coordinates, 1, size - 1) - _part(coordinates, 0, size - 1)
     before, after = _part(gaps, 0, size - 2), _part(gaps, 1, size - 2)
     a, b, c = (
@@ -89,7 +89,7 @@ def _uneven_slope(values: Any, size: Any, coordinates: Any, order: int) -> Any:
     return ops.cat((start, inner, end), -1)
 
 
-def _end_slope(values: Sequence[Any], near: Any, far: Any) -> Any:
+def _end_slope(values: Sequence[Tensor], near: Any, far: Any) -> Tensor:
     """The slope at the first of three values, by the distances between them."""
     a = -(near * 2 + far) / (near * (near + far))
     b, c = (near + far) / (near * far), -near / (far * (near + far))
@@ -106,7 +106,7 @@ class Histogram(NamedTuple):
     bin_edges: Any
 
 
-def _check_counted(name: str, input: Any, weight: Any, count: Any) -> None:
+def _check_counted(name: str, input: Tensor, weight: Tensor | None, count: Any) -> None:
     fits = required_tensor(input).dtype in (float32, float64)
     require(fits, "D001", f"{name}: the dtype must be float32 or float64", input=input)
     if weight is not None:
@@ -116,7 +116,9 @@ def _check_counted(name: str, input: Any, weight: Any, count: Any) -> None:
 
 
 @with_out
-def histogram(input: Tensor, bins: Any, *, range: Any = None, weight: Any = None, density: bool = False) -> Histogram:
+def histogram(
+    input: Tensor, bins: Any, *, range: Any = None, weight: Tensor | None = None, density: bool = False
+) -> Histogram:
     """Return how many elements lie in bins, and the bins' edges.
 
     `bins` is a number of equal ones between the ends in `range`, by default the least and greatest element, or a vector
@@ -129,7 +131,9 @@ def histogram(input: Tensor, bins: Any, *, range: Any = None, weight: Any = None
 
 
 @checked
-def histogramdd(input: Tensor, bins: Any, *, range: Any = None, weight: Any = None, density: bool = False) -> Histogram:
+def histogramdd(
+    input: Tensor, bins: Any, *, range: Any = None, weight: Tensor | None = None, density: bool = False
+) -> Histogram:
     """Return how many points, rows along the last dim, lie in the bins of a grid, and each dim's edges.
 
     `bins` is one number for all dims, or for each dim a number or a vector of edges; `range` has two ends for each dim.
@@ -150,7 +154,7 @@ def histogramdd(input: Tensor, bins: Any, *, range: Any = None, weight: Any = No
     return Histogram(hist, tuple(edges))
 
 
-def _edges(name: str, values: Any, bins: Any, ends: Any) -> Any:
+def _edges(name: str, values: Tensor, bins: Any, ends: Any) -> Tensor:
     if isinstance(bins, Handle):
         edges: Any = bins
         require(edges.ndim == 1 and edges.numel() > 0, "S002", f"{name}: edges are a vector", bins=edges)
@@ -172,7 +176,7 @@ def _edges(name: str, values: Any, bins: Any, ends: Any) -> Any:
     return linspace(low, high, count + 1, dtype=values.dtype, device=values.device)
 
 
-def _histogram(points: Any, edges: Sequence[Any], weight: Any, density: bool) -> Any:
+def _histogram(points: Tensor, edges: Sequence[Tensor], weight: Tensor | None, density: bool) -> Tensor:
     counts = [one.shape[0] - 1 for one in edges]
     inside: Any = None
     place: Any = None
@@ -206,9 +210,9 @@ def segment_reduce(
     data: Tensor,
     reduce: str,
     *,
-    lengths: Any = None,
-    indices: Any = None,
-    offsets: Any = None,
+    lengths: Tensor | None = None,
+    indices: Tensor | None = None,
+    offsets: Tensor | None = None,
     axis: int = 0,
     unsafe: bool = False,
     initial: Any = None,
@@ -240,7 +244,7 @@ def segment_reduce(
     first = neutral if initial is None else float(number(initial))
     begun = full((*start, count + 1, *rest), first, dtype=data.dtype, device=data.device)
     reduced = ops.scatter_reduce(begun, along, segment, data, method, include_self=True)
-    found: Any = ops.narrow(reduced, along, 0, count).contiguous()
+    found: Tensor = ops.narrow(reduced, along, 0, count).contiguous()
     if reduce != "mean":
         return found
     divisor = sizes.reshape((*start, count) + (1,) * len(rest))
@@ -248,7 +252,7 @@ def segment_reduce(
     return ops.where(empty, float("nan") if initial is None else first, found / ops.where(empty, 1, divisor))
 
 
-def _lengths(data: Any, lengths: Any, offsets: Any, along: int) -> Any:
+def _lengths(data: Tensor, lengths: Tensor | None, offsets: Tensor | None, along: int) -> Tensor:
     given = required_tensor(offsets if lengths is None else lengths)
     require(given.dtype.kind is Kind.INT, "I004", "segment_reduce: lengths are integers", lengths=given)
     lead = given.ndim == along + 1 and same_shape(given.form.shape[:along], data.form.shape[:along])

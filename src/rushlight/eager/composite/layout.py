@@ -18,7 +18,7 @@ from rushlight.eager.autograd.history import before_rewrite, requires
 from rushlight.eager.autograd.write import check_write
 from rushlight.eager.boundary import checked
 from rushlight.eager.dispatch import STATE, Scope, dispatch
-from rushlight.eager.handle import AUTOGRAD, Handle, allocate, fail_without_data, make, move, share
+from rushlight.eager.handle import AUTOGRAD, SPARSE, Handle, allocate, fail_without_data, make, move, share
 from rushlight.eager.interception import PYTHON
 from rushlight.eager.mapping import BATCHED
 from rushlight.eager.storage.formats import laid_out
@@ -108,8 +108,8 @@ def _take_over(target: Handle, view: Any) -> None:
 def _changeable(name: str, tensor: Any) -> Any:
     """The tensor, unless it belongs to somebody else: A006."""
     target, tracer = required_tensor(tensor), STATE.tracer
-    if target.keys & PYTHON:
-        fail("A006", f"{name}: not supported for a class with __torch_dispatch__", tensor=target)
+    if target.keys & (PYTHON | SPARSE):
+        fail("A006", f"{name}: not supported for this class of tensors", tensor=target)
     outside = target.storage is not None or (tracer is not None and _is_input(target, tracer))
     if tracer is not None and outside and not target.keys & BATCHED:
         hint = "use the form that returns a view"
@@ -201,7 +201,7 @@ def resize_as_(input: Tensor, the_template: Any, *, memory_format: object = None
 def _movable(name: str, tensor: Any) -> Any:
     """The tensor, whose memory may be exchanged: A006 in a compiled function or `vmap`, G002 with gradients."""
     target = required_tensor(tensor)
-    if STATE.tracer is not None or target.keys & (BATCHED | PYTHON):
+    if STATE.tracer is not None or target.keys & (BATCHED | PYTHON | SPARSE):
         fail("A006", f"{name}: the memory of a tensor cannot be exchanged here", tensor=target)
     if STATE.grad and requires(target):
         fail("G002", f"{name}: the memory of a tensor that requires gradients cannot be exchanged", tensor=target)

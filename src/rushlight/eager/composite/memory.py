@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import itertools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, Self
@@ -16,7 +17,15 @@ from rushlight.eager.legacy import made
 from rushlight.eager.memory import array_of
 from rushlight.eager.methods import GeneratedMethods
 from rushlight.eager.mutation import COPY
-from rushlight.eager.storage.formats import MemoryFormat, StorageLayout, lies_in, strided
+from rushlight.eager.storage.formats import (
+    MemoryFormat,
+    StorageLayout,
+    lies_in,
+    sparse_coo,
+    sparse_csc,
+    sparse_csr,
+    strided,
+)
 from rushlight.eager.storage.untyped import UntypedStorage
 from rushlight.ir.dtype import DType
 from rushlight.ops import OPERATORS
@@ -100,6 +109,35 @@ class MemoryMethods(GeneratedMethods):
         made_dense: Any = self
         return made_dense.to(dtype=dtype)
 
+    def to_sparse(
+        self, layout: object = None, *, sparse_dim: object = None, blocksize: object = None, dense_dim: object = None
+    ) -> Any:
+        """The tensor with its elements that are not 0 stored alone: by coordinates, or in a compressed layout.
+
+        `to_sparse(1)` stores the places of the first dim, and the others densely. Errors: A006 for blocks.
+        """
+        if blocksize is not None or dense_dim is not None:
+            fail("A006", "to_sparse: blocks and dense dims of compressed layouts are not supported")
+        return _making().to_sparse(self, layout, sparse_dim)
+
+    def to_sparse_coo(self) -> Any:
+        """The tensor with its elements that are not 0 stored by coordinates."""
+        return _making().to_sparse(self, sparse_coo, None, "to_sparse_coo")
+
+    def to_sparse_csr(self, dense_dim: object = None) -> Any:
+        """The matrix with its elements that are not 0 stored in rows."""
+        require(not dense_dim, "A006", "to_sparse_csr: dense dims are not supported", dense_dim=dense_dim)
+        return _making().to_sparse(self, sparse_csr, None, "to_sparse_csr")
+
+    def to_sparse_csc(self, dense_dim: object = None) -> Any:
+        """The matrix with its elements that are not 0 stored in columns."""
+        require(not dense_dim, "A006", "to_sparse_csc: dense dims are not supported", dense_dim=dense_dim)
+        return _making().to_sparse(self, sparse_csc, None, "to_sparse_csc")
+
+    def sparse_mask(self, mask: object) -> Any:
+        """The elements at the places of a sparse tensor."""
+        return _making().sparse_mask(self, mask)
+
     def dim_order(self, *, ambiguity_check: bool | list[MemoryFormat] = False) -> tuple[int, ...]:
         """The dims from the longest stride to the shortest one.
 
@@ -142,6 +180,11 @@ class MemoryMethods(GeneratedMethods):
     def map2_(self, x: Any, y: Any, callable: Callable[[Any, Any, Any], Any]) -> Tensor:
         """Write `callable(element, x, y)` over each element, with two other tensors', which are broadcast."""
         return _each("map2_", self, (x, y), callable)
+
+
+def _making() -> Any:
+    """What makes sparse tensors, loaded when one is first asked for."""
+    return importlib.import_module("rushlight.sparse.making")
 
 
 def _order_of(tensor: Handle) -> tuple[int, ...]:

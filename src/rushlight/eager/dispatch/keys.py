@@ -22,6 +22,7 @@ class Key(IntEnum):
     AUTOGRAD = 8
     AUTOCAST = 9
     BATCHED = 10  # vmap
+    SPARSE = 11  # sparse tensors: places and values
 
 
 class Alias(Enum):
