@@ -68,7 +68,12 @@ DOORS: dict[str, tuple[str, ...]] = {
 ENVIRONMENT = "rushlight.support.settings"
 VAGUE_NAMES = {"utils", "util", "helpers", "helper", "common", "misc"}
 # Façades whose names are PyTorch's.
-VAGUE_NAMES_OF_PYTORCH = {"rushlight.utils", "rushlight.nn.utils", "rushlight.torch.modules.utils"}
+VAGUE_NAMES_OF_PYTORCH = {
+    "rushlight.utils",
+    "rushlight.nn.utils",
+    "rushlight.torch.modules.utils",
+    "rushlight.torch.modules.nn.modules.utils",
+}
 
 DYNAMIC_IMPORTS = {"importlib.import_module", "import_module", "__import__"}
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import rushlight as rl
 from errorcases import triggers
 from rushlight import nn, optim
+from rushlight.torch.targets import targets_of
 from rushlight.utils.data import DataLoader, Dataset
 
 
@@ -89,6 +90,11 @@ def name_is_only_torchs():
 @triggers("N002")
 def name_is_misspelt():
     nn.Conv2D(3, 4, 3)
+
+
+@triggers("N003")
+def library_is_for_torch():
+    targets_of("torch.ops")[0].load_library("_C.so")
 
 
 @triggers("P003", "kept")

@@ -77,3 +77,18 @@ def test_mistakes_are_named():
     with pytest.raises(ValueError, match="almost no value"):
         init.trunc_normal_(rl.empty(3), a=10.0, b=11.0)
     assert init.calculate_gain("leaky_relu", 1.0) == 1.0 and init.calculate_gain("tanh") == 5 / 3
+
+
+def test_dirac_passes_channels_on():
+    weight = init.dirac_(rl.ones(4, 3, 3), groups=2)
+    x = rl.randn(2, 6, 5)
+    passed = nn.functional.conv1d(x, weight, padding=1, groups=2)
+    assert bool((passed == x[:, [0, 1, 3, 4]]).all())
+    with pytest.raises(ValueError, match="divisible by groups"):
+        init.dirac_(rl.ones(3, 3, 3), groups=2)
+
+
+def test_sparse_has_zeros_in_each_column():
+    filled = drawn(lambda t: init.sparse_(t, 0.3, std=2.0), 50, 20)
+    assert ((filled == 0).sum(0) == 15).all()
+    assert 1.7 < filled[filled != 0].std() < 2.3

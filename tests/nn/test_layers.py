@@ -159,7 +159,7 @@ def test_packing_compiles_to_one_graph_for_all_lengths():
         (lambda: rnn.pad_sequence([]), RuntimeError, "received an empty list of sequences"),
         (lambda: nn.CrossMapLRN2d(3), AttributeError, "nn has no CrossMapLRN2d yet, which torch.nn has"),
         (lambda: nn.functional.cross_entropie(), AttributeError, "did you mean cross_entropy?"),
-        (lambda: nn.init.dirac_(rl.zeros(3, 3, 3)), AttributeError, "nn.init has no dirac_ yet"),
+        (lambda: nn.init.diracs_(rl.zeros(3, 3)), AttributeError, "did you mean dirac_?"),
     ],
 )
 def test_mistakes_are_registered_errors(make, kind, text):

@@ -273,3 +273,18 @@ def test_recurrent_layers_list_their_weights_by_layer_and_direction():
     suffixes = ["_l0", "_l0_reverse", "_l1", "_l1_reverse"]
     found = [[id(weight) for weight in weights] for weights in layer.all_weights]
     assert found == [[id(getattr(layer, name + suffix)) for name in names] for suffix in suffixes]
+
+
+def test_a_buffer_registers_itself():
+    values = rl.arange(3)
+    module = nn.Module()
+    module.kept = nn.Buffer(values)
+    module.hidden = nn.Buffer(rl.ones(2), persistent=False)
+    assert isinstance(module.kept, nn.Buffer) and not isinstance(values, nn.Buffer)
+    assert type(module.kept) is rl.Tensor and module.kept.data_ptr() == values.data_ptr()
+    assert [name for name, _ in module.named_buffers()] == ["kept", "hidden"]
+    assert list(module.state_dict()) == ["kept"]
+    module.hidden = nn.Buffer(rl.zeros(2))
+    assert list(module.state_dict()) == ["kept", "hidden"]
+    with pytest.raises(TypeError):
+        nn.Buffer([1.0])

@@ -84,3 +84,70 @@ def test_trees_and_devices(torch: ModuleType):
     with pytest.raises(rl.NotSupportedError):
         torch.set_default_device("cuda")
     assert list(torch.nn.DataParallel(rl.nn.Linear(1, 1)).state_dict()) == ["module.weight", "module.bias"]
+
+
+def test_operators_of_programs_are_called_and_differentiated(torch: ModuleType):
+    library = importlib.import_module("torch.library")
+
+    @library.custom_op("mine::double", mutates_args=())
+    def double(x):
+        return x.detach() * 2
+
+    library.register_fake("mine::double", lambda x: x)
+    library.register_autograd("mine::double", lambda ctx, g: g * 2, setup_context=lambda ctx, inputs, output: None)
+    x = rl.ones(3, requires_grad=True)
+    torch.ops.mine.double.default(x).sum().backward()
+    assert x.grad.tolist() == [2.0, 2.0, 2.0]
+    compiled = rl.compile(lambda x: torch.ops.mine.double(x) + 1)
+    assert compiled(rl.ones(2)).tolist() == [3.0, 3.0]
+
+    lib = library.Library("mine", "FRAGMENT")
+    lib.define("triple(Tensor x) -> Tensor")
+    with pytest.raises(rl.NotSupportedError, match="no function is registered"):
+        torch.ops.mine.triple(x)
+    lib.impl("triple", lambda x: x * 4, "CUDA")
+    lib.impl("triple", lambda x: x * 3, "CPU")
+    assert torch.ops.mine.triple(rl.ones(1)).item() == 3.0
+    with pytest.raises(rl.MissingNameError, match="nothing registered it"):
+        _ = torch.ops.mine.quadruple
+    assert torch.ops.aten.add.Tensor(rl.ones(1), 1).item() == 2.0
+    assert not hasattr(torch.ops.mine, "__wrapped__")
+
+
+def test_native_libraries_are_an_error_of_the_system(torch: ModuleType):
+    with pytest.raises(OSError, match="native code for PyTorch") as problem:
+        torch.ops.load_library("_C.so")
+    assert problem.value.code == "N003"
+
+
+NAMED = [
+    ("_C", "DispatchKeySet"),
+    ("_dynamo.exc", "Unsupported"),
+    ("ao.quantization", "QuantStub"),
+    ("fx.node", "Target"),
+    ("futures", "Future"),
+    ("nn.attention.flex_attention", "BlockMask"),
+    ("onnx.symbolic_helper", "parse_args"),
+    ("utils.data.datapipes.iter", "Batcher"),
+    ("cuda", "Stream"),
+]
+
+
+@pytest.mark.parametrize(("module", "name"), NAMED, ids=[".".join(row) for row in NAMED])
+def test_names_of_internals_exist(torch: ModuleType, module: str, name: str):
+    assert getattr(importlib.import_module(f"torch.{module}"), name) is not None
+
+
+@pytest.mark.parametrize("name", ["ao.quantization.QuantStub", "cuda.Stream", "nn.attention.flex_attention.BlockMask"])
+def test_named_classes_cannot_be_made(torch: ModuleType, name: str):
+    module, _, attribute = name.rpartition(".")
+    with pytest.raises(rl.NotSupportedError, match=name):
+        getattr(importlib.import_module(f"torch.{module}"), attribute)()
+
+
+def test_float8_has_limits_and_no_tensors(torch: ModuleType):
+    assert torch.finfo(torch.float8_e4m3fn).max == 448.0
+    with pytest.raises(rl.NotSupportedError):
+        rl.ones(2).to(torch.float8_e4m3fn)
+    with pytest.raises(rl.NotSupportedError):
+        rl.zeros(2, dtype=torch.float8_e5m2)

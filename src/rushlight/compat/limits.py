@@ -11,6 +11,12 @@ from rushlight.ir.dtype import DType, ml_dtypes, real_dtype
 from rushlight.support.errors import fail
 
 
+def _element(type: object) -> DType:
+    if isinstance(type, DType):
+        return type
+    return element_type(type) or default_dtype()
+
+
 class FloatLimits:
     """Limits of a floating-point dtype, of the default one unless given; of a complex one's parts."""
 
@@ -24,9 +30,7 @@ class FloatLimits:
     dtype: str
 
     def __init__(self, type: object = None) -> None:
-        element = default_dtype() if type is None else element_type(type)
-        assert element is not None
-        element = real_dtype(element)
+        element = real_dtype(_element(type))
         if not element.is_floating_point:
             fail("A001", f"finfo: {element} is not a floating-point dtype", hint="use iinfo")
         limits: Any = ml_dtypes().finfo(element.numpy)

@@ -12,7 +12,7 @@ from rushlight.eager.dispatch import STATE, backend_key
 from rushlight.eager.handle import Handle
 from rushlight.eager.symbols import SymBool, SymFloat, SymInt, unwrap_size
 from rushlight.eager.tracing.number import TracedNumber
-from rushlight.ir.dtype import BY_NAME, DType, float32, from_numpy_dtype
+from rushlight.ir.dtype import BY_NAME, WITHOUT_TENSORS, DType, float32, from_numpy_dtype
 from rushlight.ir.type import CPU, Device
 from rushlight.ops.record import OPERATORS
 from rushlight.support.errors import error, fail
@@ -172,8 +172,10 @@ def number(value: Any, depth: int = 0) -> Any:
 
 
 def element_type(value: Any) -> DType | None:
-    """A dtype, also from `float`, `int`, `bool`, `complex`, or a numpy dtype; None passes. Errors: D004."""
+    """A dtype, also from `float`, `int`, `bool`, `complex`, or a numpy dtype; None passes. Errors: D004, A006."""
     if value is None or isinstance(value, DType):
+        if value in WITHOUT_TENSORS:
+            fail("A006", f"{called_name()}: there are no tensors of {value}")
         return value
     hint = f"dtypes: {', '.join(BY_NAME)}"
     try:

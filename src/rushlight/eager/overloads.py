@@ -256,6 +256,10 @@ class ConversionOverloads(GeneratedMethods):
         """Nothing but the error that there is no such device: V001."""
         fail("V001", "cuda: there is no device cuda", hint="devices: cpu, meta; ask rl.cuda.is_available() first")
 
+    def pin_memory(self, device: object = None) -> NoReturn:
+        """Nothing but the error that no device reads pinned memory: A006."""
+        fail("A006", "pin_memory: there is no device that reads pinned memory", hint="leave it out on the CPU")
+
     def clone(self, *, memory_format: object = None) -> Tensor:
         """A copy with a storage of its own."""
         if memory_format is not None:

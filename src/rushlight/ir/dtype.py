@@ -43,10 +43,10 @@ class DType:
             self.numpy: np.dtype[np.generic] = numpy
 
     def __getattr__(self, name: str) -> Any:
-        # Only where a slot is empty, and that is the numpy dtype of bfloat16 before its first use.
-        if name != "numpy" or self is not bfloat16:
+        # Only where a slot is empty, and that is the numpy dtype of ml_dtypes' types before their first use.
+        if name != "numpy":
             raise AttributeError(f"{type(self).__name__} has no attribute {name}")
-        self.numpy = np.dtype(ml_dtypes().bfloat16)
+        self.numpy = np.dtype(getattr(ml_dtypes(), self.name))
         return self.numpy
 
     @property
@@ -132,6 +132,14 @@ DTYPES: tuple[DType, ...] = (
     float64,
     complex64,
     complex128,
+)
+# Types without tensors: programs of PyTorch compare dtypes with them, and ask for their limits.
+WITHOUT_TENSORS: tuple[DType, ...] = (
+    float8_e4m3fn := DType("float8_e4m3fn", 15, Kind.FLOAT, 1, True, None),
+    float8_e4m3fnuz := DType("float8_e4m3fnuz", 16, Kind.FLOAT, 1, True, None),
+    float8_e5m2 := DType("float8_e5m2", 17, Kind.FLOAT, 1, True, None),
+    float8_e5m2fnuz := DType("float8_e5m2fnuz", 18, Kind.FLOAT, 1, True, None),
+    float8_e8m0fnu := DType("float8_e8m0fnu", 19, Kind.FLOAT, 1, False, None),
 )
 BY_NAME: dict[str, DType] = {dtype.name: dtype for dtype in DTYPES}
 _EXPORTED_NAMES = {dtype.name: "bool_" if dtype is bool_ else dtype.name for dtype in DTYPES}

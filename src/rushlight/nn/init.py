@@ -9,6 +9,7 @@ import numpy as np
 from rushlight.eager.autograd.modes import no_grad
 from rushlight.eager.boundary import checked
 from rushlight.eager.creation import eye, from_numpy, zeros, zeros_like
+from rushlight.eager.random import randperm
 from rushlight.eager.tensor import Tensor
 from rushlight.ir.dtype import float64
 from rushlight.ops.record import OPERATORS
@@ -19,12 +20,14 @@ from rushlight.support.peer_names import absent_name
 __all__ = [
     "calculate_gain",
     "constant_",
+    "dirac_",
     "eye_",
     "kaiming_normal_",
     "kaiming_uniform_",
     "normal_",
     "ones_",
     "orthogonal_",
+    "sparse_",
     "trunc_normal_",
     "uniform_",
     "xavier_normal_",
@@ -120,6 +123,35 @@ def eye_(tensor: Tensor) -> Tensor:
 
 @checked
 @no_grad()
+def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
+    """Fill the weight of a convolution so that each group passes on its first inputs."""
+    require(tensor.ndim in (3, 4, 5), "A002", "Only tensors with 3, 4, or 5 dimensions are supported", tensor=tensor)
+    outputs, inputs, *kernel = tensor.shape
+    require(outputs % groups == 0, "A002", "dim 0 must be divisible by groups", tensor=tensor, groups=groups)
+    tensor.zero_()
+    each = outputs // groups
+    centre = tuple([size // 2 for size in kernel])
+    for group in range(groups):
+        for channel in range(min(each, inputs)):
+            tensor[(group * each + channel, channel, *centre)] = 1
+    return tensor
+
+
+@checked
+@no_grad()
+def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Generator | None = None) -> Tensor:
+    """Fill a matrix normally, with zeros at `sparsity` of the places in each column (Martens 2010)."""
+    require(tensor.ndim == 2, "A002", "Only tensors with 2 dimensions are supported", tensor=tensor)
+    rows, columns = tensor.shape
+    zeros_each = math.ceil(sparsity * rows)
+    tensor.normal_(0, std, generator=generator)
+    for column in range(columns):
+        tensor[randperm(rows, generator=generator)[:zeros_each], column] = 0
+    return tensor
+
+
+@checked
+@no_grad()
 def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
     """Fill evenly so that variance is kept forward and backward (Glorot and Bengio 2010)."""
     bound = math.sqrt(3.0) * _xavier_std(tensor, gain)
@@ -190,15 +222,20 @@ def calculate_fans(tensor: Tensor) -> tuple[int, int]:
     return tensor.shape[1] * window, tensor.shape[0] * window
 
 
+def calculate_fan(tensor: Tensor, mode: str) -> int:
+    """Return fan-in or fan-out."""
+    modes = ("fan_in", "fan_out")
+    require(mode.lower() in modes, "A002", f"Mode {mode} not supported, please use one of {list(modes)}")
+    return calculate_fans(tensor)[modes.index(mode.lower())]
+
+
 def _xavier_std(tensor: Tensor, gain: float) -> float:
     fan_in, fan_out = calculate_fans(tensor)
     return gain * math.sqrt(2.0 / float(fan_in + fan_out)) if fan_in + fan_out else 0.0
 
 
 def _kaiming_std(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> float:
-    modes = ("fan_in", "fan_out")
-    require(mode.lower() in modes, "A002", f"Mode {mode} not supported, please use one of {list(modes)}")
-    fan = calculate_fans(tensor)[modes.index(mode.lower())]
+    fan = calculate_fan(tensor, mode)
     return calculate_gain(nonlinearity, a) / math.sqrt(fan) if fan else 0.0
 
 

@@ -49,6 +49,7 @@ ELSEWHERE: dict[str, str] = {
     "random": "rushlight",
     "serialization": "rushlight",
     "multiprocessing": "multiprocessing",
+    "utils.hooks": "rushlight.eager.autograd.node",
     "autograd.function": "rushlight.autograd",
     "autograd.functional": "rushlight.autograd",
     "autograd.grad_mode": "rushlight.autograd",

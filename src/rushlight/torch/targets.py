@@ -1,10 +1,11 @@
 """Which modules answer for a module of torch.
 
-Three kinds do, and what is in two of them is taken from the first:
+Four kinds do, and what is in several of them is taken from the first:
 
 1. a module of `rushlight.torch.modules`, for what only the alias has: `torch.jit`, or the flags of `torch.backends`;
 2. the public module of Rushlight with the same name: `rushlight.nn.functional` for `torch.nn.functional`;
-3. for what Rushlight has in another module, that module: `rushlight.nn` for `torch.nn.modules.conv`.
+3. for what Rushlight has in another module, that module: `rushlight.nn` for `torch.nn.modules.conv`;
+4. for names that are imported and hardly used, the table `NAMED`.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from types import ModuleType
 
 import rushlight
 from rushlight.torch.elsewhere import ELSEWHERE
+from rushlight.torch.named import named_only
 from rushlight.torch.submodule import Submodule
 
 Target = ModuleType | Submodule
@@ -26,7 +28,11 @@ _OWN = "rushlight.torch.modules"
 def targets_of(name: str) -> tuple[Target, ...]:
     """Return what answers for a module such as `torch.nn.functional`; empty if there is none."""
     path = name.split(".")[1:]
-    return tuple([target for target in (_own(path), _public(path), _elsewhere(path)) if target is not None])
+    return tuple([target for target in _answers(path) if target is not None])
+
+
+def _answers(path: list[str]) -> tuple[Target | None, ...]:
+    return _own(path), _public(path), _elsewhere(path), named_only(".".join(path))
 
 
 def _own(path: list[str]) -> Target | None:

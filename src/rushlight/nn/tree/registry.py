@@ -8,6 +8,7 @@ from typing import Any
 
 from rushlight.eager.boundary import Constructed, checked
 from rushlight.eager.tensor import Parameter, Tensor
+from rushlight.nn.tree.buffer import Buffer
 from rushlight.support.errors import error, fail, require
 from rushlight.support.names import did_you_mean
 
@@ -62,6 +63,9 @@ class Registry(Constructed):
                 value is None, "A001", f"cannot assign {type(value).__name__} as child module {name}: Module or None"
             )
             tables["_modules"][name] = None
+        elif isinstance(value, Buffer):
+            self._forget(name, ())
+            self.register_buffer(name, value, vars(value)["persistent"])
         elif name in tables.get("_buffers", ()):
             fits = value is None or isinstance(value, Tensor)
             require(fits, "A001", f"cannot assign {type(value).__name__} as buffer {name}: Tensor or None")

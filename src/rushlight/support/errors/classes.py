@@ -134,6 +134,10 @@ class MissingNameError(RushlightError, AttributeError):
     """A name that PyTorch or the object might have does not exist here."""
 
 
+class NativeLibraryError(RushlightError, OSError):
+    """A library of native code that was built for PyTorch cannot be loaded."""
+
+
 class NotSupportedError(RushlightError, NotImplementedError):
     """Known, and not implemented; the hint says what to use instead."""
 

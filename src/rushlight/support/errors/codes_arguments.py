@@ -8,6 +8,7 @@ from rushlight.support.errors.classes import (
     DTypeError,
     IndexRangeError,
     MissingNameError,
+    NativeLibraryError,
     NotSupportedError,
     RushlightWarning,
     ShapeError,
@@ -270,4 +271,10 @@ register_code(
     MissingNameError,
     "There is no such attribute",
     "Neither Rushlight nor PyTorch has this name here.",
+)
+register_code(
+    "N003",
+    NativeLibraryError,
+    "Native code for PyTorch cannot be loaded",
+    "The library calls PyTorch's own libraries, which are not here. A package may run without its native code.",
 )

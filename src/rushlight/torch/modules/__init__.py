@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from rushlight import get_num_threads
 from rushlight.eager.storage.untyped import TypedStorage, UntypedStorage
+from rushlight.ir.dtype import float8_e4m3fn, float8_e4m3fnuz, float8_e5m2, float8_e5m2fnuz, float8_e8m0fnu
 from rushlight.ir.type import Device
 from rushlight.torch.passing import refuse
+from rushlight.torch.submodule import Submodule
 
 __all__ = [
     "__version__",
     "compiled_with_cxx11_abi",
+    "float8_e4m3fn",
+    "float8_e4m3fnuz",
+    "float8_e5m2",
+    "float8_e5m2fnuz",
+    "float8_e8m0fnu",
     "get_default_device",
     "get_num_interop_threads",
     "is_storage",
@@ -18,6 +26,19 @@ __all__ = [
 ]
 
 __version__ = "2.13.0"
+
+
+def _show() -> str:
+    """Return what torch would tell of its build."""
+    return f"Rushlight as torch {__version__}, USE_MKL=OFF, USE_CUDA=OFF"
+
+
+def _threads() -> str:
+    """Return what torch would tell of its threads."""
+    return f"Rushlight: {get_num_threads()} threads"
+
+
+__config__ = Submodule("How torch was built.", parallel_info=_threads, show=_show)
 
 
 def compiled_with_cxx11_abi() -> bool:
@@ -57,3 +78,8 @@ def typename(value: object) -> str:
         return str(kind())
     cls = type(value)
     return f"{cls.__module__}.{cls.__qualname__}"
+
+
+def _assert(condition: object, message: str) -> None:
+    """Assert a condition in Python."""
+    assert condition, message

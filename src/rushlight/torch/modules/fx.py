@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from rushlight.torch.passing import Decorator, refuse
+from rushlight.torch.submodule import Submodule
 
-__all__ = ["Graph", "GraphModule", "Node", "Proxy", "Tracer", "symbolic_trace", "wrap"]
+__all__ = ["Graph", "GraphModule", "Node", "Proxy", "Tracer", "graph_module", "node", "proxy", "symbolic_trace", "wrap"]
 
 wrap = Decorator("torch.fx.wrap", "no function is traced by fx here")
 
@@ -35,3 +36,14 @@ class Tracer(Graph):
 def symbolic_trace(root: object, *args: object, **options: object) -> object:
     """Raise A006."""
     refuse("torch.fx.symbolic_trace", "use export.export")
+
+
+graph_module = Submodule(
+    "Names of modules that are graphs.",
+    GraphModule=GraphModule,
+    _CodeOnlyModule=GraphModule,
+    _USER_PRESERVED_ATTRIBUTES_KEY="_user_preserved_attributes",
+    _copy_attr=symbolic_trace,
+)
+node = Submodule("Names of nodes.", Argument=object, Node=Node, Target=object, map_arg=symbolic_trace)
+proxy = Submodule("Names of proxies.", Proxy=Proxy)

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Final, TypeVar
+from typing import Final, Optional, TypeVar
 
 from rushlight.torch.passing import Decorator, refuse, say_passed
+from rushlight.torch.submodule import Submodule
 
 __all__ = [
     "Final",
     "ScriptFunction",
     "ScriptModule",
+    "_overload",
+    "_overload_method",
+    "_script_if_tracing",
     "annotate",
+    "annotations",
     "export",
     "ignore",
     "interface",
@@ -31,9 +36,30 @@ _AS_IT_IS = "what is given is returned as it is, and runs as Python"
 export = Decorator("torch.jit.export", _AS_IT_IS)
 ignore = Decorator("torch.jit.ignore", _AS_IT_IS)
 interface = Decorator("torch.jit.interface", _AS_IT_IS)
-script_if_tracing = Decorator("torch.jit.script_if_tracing", _AS_IT_IS)
+script_if_tracing = _script_if_tracing = Decorator("torch.jit.script_if_tracing", _AS_IT_IS)
 script_method = Decorator("torch.jit.script_method", _AS_IT_IS)
 unused = Decorator("torch.jit.unused", _AS_IT_IS)
+_overload = Decorator("torch.jit._overload", _AS_IT_IS)
+_overload_method = Decorator("torch.jit._overload_method", _AS_IT_IS)
+
+
+class _Sequences(type):
+    def __getitem__(cls, of: object) -> object:
+        return list
+
+
+class _BroadcastingList(metaclass=_Sequences):
+    """A list in an annotation."""
+
+
+annotations = Submodule(
+    "Types of annotations.",
+    Dict=dict,
+    List=list,
+    Optional=Optional,
+    Tuple=tuple,
+    **{f"BroadcastingList{size}": _BroadcastingList for size in range(1, 7)},
+)
 
 
 class ScriptModule:

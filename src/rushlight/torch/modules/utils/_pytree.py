@@ -9,6 +9,7 @@ from rushlight.torch.passing import say_passed
 
 __all__ = [
     "TreeSpec",
+    "_dict_flatten_with_keys",
     "register_pytree_node",
     "tree_flatten",
     "tree_leaves",
@@ -48,3 +49,8 @@ def tree_map_only(kind: type | tuple[type, ...], func: Callable[[object], object
 def register_pytree_node(cls: type, *args: object, **options: object) -> None:
     """Accept a class; its objects stay leaves, and an event says so."""
     say_passed("torch.utils._pytree.register_pytree_node", "objects of the class stay leaves")
+
+
+def _dict_flatten_with_keys(d: dict[object, object]) -> tuple[list[tuple[object, object]], list[object]]:
+    """Return the pairs of a dict, and its keys; what `register_pytree_node` takes."""
+    return list(d.items()), list(d)

@@ -1,0 +1,107 @@
+"""`torch._C`, as far as packages ask for it when they are imported: there is no native core."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rushlight import Generator, Size, Tensor
+from rushlight.torch.passing import refuse
+
+__all__ = [
+    "DisableTorchFunction",
+    "DisableTorchFunctionSubclass",
+    "DispatchKey",
+    "DispatchKeySet",
+    "Generator",
+    "Size",
+    "TensorBase",
+    "_ExcludeDispatchKeyGuard",
+    "_TensorBase",
+    "_disabled_torch_function_impl",
+    "_get_default_device",
+    "_get_privateuse1_backend_name",
+    "_get_tracing_state",
+    "_is_tracing",
+    "_log_api_usage_once",
+]
+
+TensorBase = _TensorBase = Tensor
+
+
+class _Names(type):
+    """A class whose every attribute is the attribute's own name."""
+
+    def __getattr__(cls, name: str) -> str:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return name
+
+
+class DispatchKey(metaclass=_Names):
+    """Names of PyTorch's dispatch keys."""
+
+
+class DispatchKeySet:
+    """A set of names of keys."""
+
+    def __init__(self, *keys: str) -> None:
+        self.keys = frozenset(keys)
+
+    def has(self, key: str) -> bool:
+        """Whether a key is in the set."""
+        return key in self.keys
+
+    def __or__(self, other: DispatchKeySet) -> DispatchKeySet:
+        return DispatchKeySet(*self.keys, *other.keys)
+
+
+class _ExcludeDispatchKeyGuard:
+    """Refuse to switch off autocast or autograd by keys (A006)."""
+
+    def __init__(self, keys: DispatchKeySet) -> None:
+        refuse("torch._C._ExcludeDispatchKeyGuard", "keys of the dispatcher are not switched off by programs")
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, *problem: object) -> None: ...
+
+
+def _disabled_torch_function_impl(  # a value of `__torch_function__`: no overrides
+    func: Callable[..., object], types: object, args: tuple[object, ...] = (), kwargs: dict[str, object] | None = None
+) -> object:
+    """Call the function as if its arguments were plain tensors."""
+    return func(*args, **(kwargs or {}))
+
+
+class DisableTorchFunctionSubclass:
+    """A context for overrides by subclasses: there are none to switch off."""
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, *problem: object) -> None: ...
+
+
+DisableTorchFunction = DisableTorchFunctionSubclass
+
+
+def _get_tracing_state() -> None:
+    """Return None: there is no tracer of TorchScript."""
+
+
+def _log_api_usage_once(event: str) -> None:
+    """Do nothing."""
+
+
+def _get_default_device() -> str:
+    """Return "cpu"."""
+    return "cpu"
+
+
+def _is_tracing() -> bool:
+    """Return False."""
+    return False
+
+
+def _get_privateuse1_backend_name() -> str:
+    """Return the name of a device that is not there."""
+    return "privateuseone"

@@ -1,0 +1,3 @@
+"""`torch._custom_ops`: nothing; `torch.library` registers operators."""
+
+__all__: list[str] = []

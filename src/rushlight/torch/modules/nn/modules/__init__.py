@@ -1,0 +1,1 @@
+"""`torch.nn.modules` beyond `rushlight.nn.modules`."""
