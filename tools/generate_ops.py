@@ -66,8 +66,13 @@ def chosen(variant: str) -> list[Operator]:
 
 
 def takes_self(op: Operator) -> bool:
-    """Whether the first parameter is a tensor, so that a method makes sense."""
-    return bool(op.schema.parameters) and op.schema.parameters[0].type == "Tensor"
+    """Whether the first operand is a tensor, so that a method makes sense."""
+    return bool(op.schema.operands) and op.schema.operands[0].type == "Tensor"
+
+
+def others(op: Operator) -> list[Parameter]:
+    """The parameters of a method: all but the first operand, which `polygamma(n, input)` has behind another."""
+    return [item for item in op.schema.parameters if item is not op.schema.operands[0]]
 
 
 def imports(body: str, *more: str) -> list[str]:
@@ -147,7 +152,7 @@ def default(parameter: Parameter) -> str:
 def signature(op: Operator, method: bool) -> str:
     """The parameters of a form, `self` aside for a method."""
     parts: list[str] = []
-    parameters = op.schema.parameters[1:] if method else op.schema.parameters
+    parameters = others(op) if method else op.schema.parameters
     star = False
     for parameter in parameters:
         if parameter.keyword_only and not star:
@@ -175,11 +180,7 @@ def is_varied(op: Operator) -> bool:
 
 def operands_of(op: Operator, method: bool) -> str:
     """The tuple of operands."""
-    texts = [
-        "self" if method and at == 0 else converted(item)
-        for at, item in enumerate(op.schema.parameters)
-        if item.is_operand
-    ]
+    texts = ["self" if method and at == 0 else converted(item) for at, item in enumerate(op.schema.operands)]
     return f"({', '.join(texts)}{',' if len(texts) == 1 else ''})"
 
 

@@ -438,6 +438,7 @@ __all__ = [
     "sparse_coo_tensor",
     "sparse_csc_tensor",
     "sparse_csr_tensor",
+    "special",
     "spmm",
     "std",
     "strict",
@@ -484,6 +485,7 @@ if _TYPE_CHECKING:
         optim,
         shapes,
         sparse,
+        special,
         testing,
         utils,
     )
@@ -550,6 +552,7 @@ _MODULES = (
     "optim",
     "shapes",
     "sparse",
+    "special",
     "testing",
     "utils",
 )

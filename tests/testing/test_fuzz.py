@@ -51,6 +51,12 @@ def test_programs_chain_calls_and_give_sizes_on():
     assert len(sized) > len(ops) / 2
 
 
+def _begins_with_an_array(op):
+    """An operator whose samples hold a number first, where it has no derivative, has nothing to write to."""
+    samples = op.samples_rule(np.random.default_rng(0))
+    return any(isinstance(op.bind(sample.args, sample.kwargs)[0][0], np.ndarray) for sample in samples)
+
+
 def test_programs_write_in_place_and_end_with_gradients():
     ops = sized_operators()
     programs = [make_program(SEED, number, ops) for number in range(3000)]
@@ -58,7 +64,7 @@ def test_programs_write_in_place_and_end_with_gradients():
     writes = [step for step in steps if step.writes]
     assert len(steps) / 10 < len(writes) < len(steps) / 5
     written = {step.op.name for step in writes}
-    assert written == {op.name for op in ops if "inplace" in op.variants}
+    assert written == {op.name for op in ops if "inplace" in op.variants and _begins_with_an_array(op)}
     ends = [program.parts[-1] for program in programs if program.gradients]
     assert 300 < len(ends) < 750 and all(isinstance(end, Gradient) for end in ends)
     assert any(len(end.values) > 1 for end in ends) and any(len(end.inputs) > 2 for end in ends)

@@ -225,6 +225,16 @@ def _widened_lengths(difference: Difference) -> bool:
     return _called(difference, "cosine_similarity") and half and _extreme(difference, 255.0)
 
 
+def _rough_bessel(difference: Difference) -> bool:
+    """Bessel functions of the first and second kind, of which PyTorch's lose half of float64's digits."""
+    pairs = zip(difference.actual.values, difference.expected.values, strict=False)
+    close = all(bool(np.allclose(a.array, b.array, rtol=0, atol=1e-6, equal_nan=True)) for a, b in pairs)
+    return (
+        _called(difference, "special.bessel_j0", "special.bessel_j1", "special.bessel_y0", "special.bessel_y1")
+        and close
+    )
+
+
 def _near(one: Array, other: Array) -> Array:
     return np.abs(one - other) <= 1e-6 * np.abs(other) + 1e-300
 
@@ -333,6 +343,7 @@ OPERATOR_RULES: tuple[Rule, ...] = (
     Rule("arguments that are missing", _missing_arguments),
     Rule("attention to nothing", _masked_rows),
     Rule("attention over infinities", _infinite_scores),
+    Rule("Bessel functions of float64", _rough_bessel),
     Rule("`bincount` of nothing with weights", _counted_nothing),
     Rule("casts out of range", _out_of_range),
     Rule("complex numbers that are not finite", _infinite_complex),

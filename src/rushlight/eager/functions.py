@@ -151,6 +151,8 @@ _detach = OPERATORS["detach"]
 _diagonal = OPERATORS["diagonal"]
 _diagonal_backward = OPERATORS["diagonal_backward"]
 _diagonal_scatter = OPERATORS["diagonal_scatter"]
+_digamma = OPERATORS["digamma"]
+_digamma_out = out_form(OPERATORS["digamma"])
 _dist = OPERATORS["dist"]
 _div = OPERATORS["div"]
 _div_out = out_form(OPERATORS["div"])
@@ -168,6 +170,8 @@ _erf = OPERATORS["erf"]
 _erf_out = out_form(OPERATORS["erf"])
 _erfc = OPERATORS["erfc"]
 _erfc_out = out_form(OPERATORS["erfc"])
+_erfinv = OPERATORS["erfinv"]
+_erfinv_out = out_form(OPERATORS["erfinv"])
 _exp = OPERATORS["exp"]
 _exp_out = out_form(OPERATORS["exp"])
 _exp2 = OPERATORS["exp2"]
@@ -211,6 +215,12 @@ _hardtanh = OPERATORS["hardtanh"]
 _huber_loss = OPERATORS["huber_loss"]
 _hypot = OPERATORS["hypot"]
 _hypot_out = out_form(OPERATORS["hypot"])
+_i0 = OPERATORS["i0"]
+_i0_out = out_form(OPERATORS["i0"])
+_igamma = OPERATORS["igamma"]
+_igamma_out = out_form(OPERATORS["igamma"])
+_igammac = OPERATORS["igammac"]
+_igammac_out = out_form(OPERATORS["igammac"])
 _imag = OPERATORS["imag"]
 _index_add = OPERATORS["index_add"]
 _index_select = OPERATORS["index_select"]
@@ -237,6 +247,8 @@ _le_out = out_form(OPERATORS["le"])
 _leaky_relu = OPERATORS["leaky_relu"]
 _lerp = OPERATORS["lerp"]
 _lerp_out = out_form(OPERATORS["lerp"])
+_lgamma = OPERATORS["lgamma"]
+_lgamma_out = out_form(OPERATORS["lgamma"])
 _linalg_cholesky = OPERATORS["linalg_cholesky"]
 _linalg_cholesky_out = out_form(OPERATORS["linalg_cholesky"])
 _linalg_cholesky_ex = OPERATORS["linalg_cholesky_ex"]
@@ -286,6 +298,10 @@ _log2 = OPERATORS["log2"]
 _log2_out = out_form(OPERATORS["log2"])
 _log_softmax = OPERATORS["log_softmax"]
 _log_softmax_backward = OPERATORS["log_softmax_backward"]
+_logaddexp = OPERATORS["logaddexp"]
+_logaddexp_out = out_form(OPERATORS["logaddexp"])
+_logaddexp2 = OPERATORS["logaddexp2"]
+_logaddexp2_out = out_form(OPERATORS["logaddexp2"])
 _logcumsumexp = OPERATORS["logcumsumexp"]
 _logcumsumexp_out = out_form(OPERATORS["logcumsumexp"])
 _logdet = OPERATORS["logdet"]
@@ -332,6 +348,8 @@ _mul = OPERATORS["mul"]
 _mul_out = out_form(OPERATORS["mul"])
 _multinomial = OPERATORS["multinomial"]
 _mv = OPERATORS["mv"]
+_mvlgamma = OPERATORS["mvlgamma"]
+_mvlgamma_out = out_form(OPERATORS["mvlgamma"])
 _nan_to_num = OPERATORS["nan_to_num"]
 _nan_to_num_out = out_form(OPERATORS["nan_to_num"])
 _narrow = OPERATORS["narrow"]
@@ -355,6 +373,8 @@ _permute = OPERATORS["permute"]
 _pinverse = OPERATORS["pinverse"]
 _pixel_shuffle = OPERATORS["pixel_shuffle"]
 _pixel_unshuffle = OPERATORS["pixel_unshuffle"]
+_polygamma = OPERATORS["polygamma"]
+_polygamma_out = out_form(OPERATORS["polygamma"])
 _pow = OPERATORS["pow"]
 _pow_out = out_form(OPERATORS["pow"])
 _prelu = OPERATORS["prelu"]
@@ -405,6 +425,8 @@ _signbit_out = out_form(OPERATORS["signbit"])
 _silu = OPERATORS["silu"]
 _sin = OPERATORS["sin"]
 _sin_out = out_form(OPERATORS["sin"])
+_sinc = OPERATORS["sinc"]
+_sinc_out = out_form(OPERATORS["sinc"])
 _sinh = OPERATORS["sinh"]
 _sinh_out = out_form(OPERATORS["sinh"])
 _slice = OPERATORS["slice"]
@@ -417,6 +439,48 @@ _softmax_backward = OPERATORS["softmax_backward"]
 _softplus = OPERATORS["softplus"]
 _softshrink = OPERATORS["softshrink"]
 _softsign = OPERATORS["softsign"]
+_special_airy_ai = OPERATORS["special_airy_ai"]
+_special_airy_ai_out = out_form(OPERATORS["special_airy_ai"])
+_special_bessel_j0 = OPERATORS["special_bessel_j0"]
+_special_bessel_j0_out = out_form(OPERATORS["special_bessel_j0"])
+_special_bessel_j1 = OPERATORS["special_bessel_j1"]
+_special_bessel_j1_out = out_form(OPERATORS["special_bessel_j1"])
+_special_bessel_y0 = OPERATORS["special_bessel_y0"]
+_special_bessel_y0_out = out_form(OPERATORS["special_bessel_y0"])
+_special_bessel_y1 = OPERATORS["special_bessel_y1"]
+_special_bessel_y1_out = out_form(OPERATORS["special_bessel_y1"])
+_special_entr = OPERATORS["special_entr"]
+_special_entr_out = out_form(OPERATORS["special_entr"])
+_special_erfcx = OPERATORS["special_erfcx"]
+_special_erfcx_out = out_form(OPERATORS["special_erfcx"])
+_special_i0e = OPERATORS["special_i0e"]
+_special_i0e_out = out_form(OPERATORS["special_i0e"])
+_special_i1 = OPERATORS["special_i1"]
+_special_i1_out = out_form(OPERATORS["special_i1"])
+_special_i1e = OPERATORS["special_i1e"]
+_special_i1e_out = out_form(OPERATORS["special_i1e"])
+_special_log_ndtr = OPERATORS["special_log_ndtr"]
+_special_log_ndtr_out = out_form(OPERATORS["special_log_ndtr"])
+_special_modified_bessel_k0 = OPERATORS["special_modified_bessel_k0"]
+_special_modified_bessel_k0_out = out_form(OPERATORS["special_modified_bessel_k0"])
+_special_modified_bessel_k1 = OPERATORS["special_modified_bessel_k1"]
+_special_modified_bessel_k1_out = out_form(OPERATORS["special_modified_bessel_k1"])
+_special_ndtr = OPERATORS["special_ndtr"]
+_special_ndtr_out = out_form(OPERATORS["special_ndtr"])
+_special_ndtri = OPERATORS["special_ndtri"]
+_special_ndtri_out = out_form(OPERATORS["special_ndtri"])
+_special_polynomial = OPERATORS["special_polynomial"]
+_special_polynomial_out = out_form(OPERATORS["special_polynomial"])
+_special_scaled_modified_bessel_k0 = OPERATORS["special_scaled_modified_bessel_k0"]
+_special_scaled_modified_bessel_k0_out = out_form(OPERATORS["special_scaled_modified_bessel_k0"])
+_special_scaled_modified_bessel_k1 = OPERATORS["special_scaled_modified_bessel_k1"]
+_special_scaled_modified_bessel_k1_out = out_form(OPERATORS["special_scaled_modified_bessel_k1"])
+_special_spherical_bessel_j0 = OPERATORS["special_spherical_bessel_j0"]
+_special_spherical_bessel_j0_out = out_form(OPERATORS["special_spherical_bessel_j0"])
+_special_xlog1py = OPERATORS["special_xlog1py"]
+_special_xlog1py_out = out_form(OPERATORS["special_xlog1py"])
+_special_zeta = OPERATORS["special_zeta"]
+_special_zeta_out = out_form(OPERATORS["special_zeta"])
 _split = OPERATORS["split"]
 _sqrt = OPERATORS["sqrt"]
 _sqrt_out = out_form(OPERATORS["sqrt"])
@@ -457,6 +521,8 @@ _vdot_out = out_form(OPERATORS["vdot"])
 _view = OPERATORS["view"]
 _view_as = OPERATORS["view_as"]
 _where = OPERATORS["where"]
+_xlogy = OPERATORS["xlogy"]
+_xlogy_out = out_form(OPERATORS["xlogy"])
 _zeros = OPERATORS["zeros"]
 _zeros_like = OPERATORS["zeros_like"]
 
@@ -1382,6 +1448,13 @@ def diagonal_scatter(input: Any, src: Any, offset: Any = 0, dim1: Any = 0, dim2:
     )
 
 
+def digamma(input: Any, *, out: Any = None) -> Any:
+    """The derivative of the logarithm of the gamma function."""
+    if out is not None:
+        return dispatch(_digamma_out, (required_operand(input), out), {})
+    return call_function(_digamma, (required_operand(input),), {})
+
+
 def dist(input: Any, other: Any, p: Any = 2) -> Any:
     """The `p`-norm of the difference of two tensors."""
     return call_function(_dist, (required_operand(input), required_operand(other)), {"p": number(p)})
@@ -1471,6 +1544,13 @@ def erfc(input: Any, *, out: Any = None) -> Any:
     if out is not None:
         return dispatch(_erfc_out, (required_operand(input), out), {})
     return call_function(_erfc, (required_operand(input),), {})
+
+
+def erfinv(input: Any, *, out: Any = None) -> Any:
+    """The number whose error function is the input; infinite at -1 and 1, NaN outside."""
+    if out is not None:
+        return dispatch(_erfinv_out, (required_operand(input), out), {})
+    return call_function(_erfinv, (required_operand(input),), {})
 
 
 def exp(input: Any, *, out: Any = None) -> Any:
@@ -1674,6 +1754,27 @@ def hypot(input: Any, other: Any, *, out: Any = None) -> Any:
     return call_function(_hypot, (required_operand(input), required_operand(other)), {})
 
 
+def i0(input: Any, *, out: Any = None) -> Any:
+    """The modified Bessel function of the first kind and order 0."""
+    if out is not None:
+        return dispatch(_i0_out, (required_operand(input), out), {})
+    return call_function(_i0, (required_operand(input),), {})
+
+
+def igamma(input: Any, other: Any, *, out: Any = None) -> Any:
+    """The regularised lower incomplete gamma function P(input, other); its derivative by the order `input` is NaN."""
+    if out is not None:
+        return dispatch(_igamma_out, (required_operand(input), required_operand(other), out), {})
+    return call_function(_igamma, (required_operand(input), required_operand(other)), {})
+
+
+def igammac(input: Any, other: Any, *, out: Any = None) -> Any:
+    """The regularised upper incomplete gamma function Q = 1 - P; its derivative by the order `input` is NaN."""
+    if out is not None:
+        return dispatch(_igammac_out, (required_operand(input), required_operand(other), out), {})
+    return call_function(_igammac, (required_operand(input), required_operand(other)), {})
+
+
 def imag(input: Any) -> Any:
     """The imaginary part of each element, in storage of its own; for complex tensors only."""
     return call_function(_imag, (required_operand(input),), {})
@@ -1819,6 +1920,13 @@ def lerp(input: Any, end: Any, weight: Any, *, out: Any = None) -> Any:
     if out is not None:
         return dispatch(_lerp_out, (required_operand(input), required_operand(end), required_operand(weight), out), {})
     return call_function(_lerp, (required_operand(input), required_operand(end), required_operand(weight)), {})
+
+
+def lgamma(input: Any, *, out: Any = None) -> Any:
+    """The logarithm of the magnitude of the gamma function."""
+    if out is not None:
+        return dispatch(_lgamma_out, (required_operand(input), out), {})
+    return call_function(_lgamma, (required_operand(input),), {})
 
 
 def linalg_cholesky(A: Any, *, upper: Any = False, out: Any = None) -> Any:
@@ -2166,6 +2274,20 @@ def log_softmax_backward(grad: Any, output: Any, dim: Any) -> Any:
     )
 
 
+def logaddexp(input: Any, other: Any, *, out: Any = None) -> Any:
+    """log(exp(input) + exp(other)) without overflow on the way."""
+    if out is not None:
+        return dispatch(_logaddexp_out, (required_operand(input), required_operand(other), out), {})
+    return call_function(_logaddexp, (required_operand(input), required_operand(other)), {})
+
+
+def logaddexp2(input: Any, other: Any, *, out: Any = None) -> Any:
+    """log2(2^input + 2^other) without overflow on the way."""
+    if out is not None:
+        return dispatch(_logaddexp2_out, (required_operand(input), required_operand(other), out), {})
+    return call_function(_logaddexp2, (required_operand(input), required_operand(other)), {})
+
+
 def logcumsumexp(input: Any, dim: Any, *, out: Any = None) -> Any:
     """The logarithm of running sums of exponentials along a dim. A host call, one step after the other."""
     if out is not None:
@@ -2482,6 +2604,13 @@ def mv(input: Any, vec: Any) -> Any:
     return call_function(_mv, (required_operand(input), required_operand(vec)), {})
 
 
+def mvlgamma(input: Any, p: Any, *, out: Any = None) -> Any:
+    """The logarithm of the multivariate gamma function of dimension p."""
+    if out is not None:
+        return dispatch(_mvlgamma_out, (required_operand(input), out), {"p": fixed_integer(p)})
+    return call_function(_mvlgamma, (required_operand(input),), {"p": fixed_integer(p)})
+
+
 def nan_to_num(input: Any, nan: Any = 0.0, posinf: Any = None, neginf: Any = None, *, out: Any = None) -> Any:
     """input with NaN and infinities replaced, the latter by the largest numbers unless others are given."""
     if out is not None:
@@ -2634,6 +2763,13 @@ def pixel_unshuffle(input: Any, downscale_factor: Any) -> Any:
     return call_function(
         _pixel_unshuffle, (required_operand(input),), {"downscale_factor": fixed_integer(downscale_factor)}
     )
+
+
+def polygamma(n: Any, input: Any, *, out: Any = None) -> Any:
+    """The derivative of order n of digamma."""
+    if out is not None:
+        return dispatch(_polygamma_out, (required_operand(input), out), {"n": fixed_integer(n)})
+    return call_function(_polygamma, (required_operand(input),), {"n": fixed_integer(n)})
 
 
 def pow(input: Any, other: Any, *, out: Any = None) -> Any:
@@ -2967,6 +3103,13 @@ def sin(input: Any, *, out: Any = None) -> Any:
     return call_function(_sin, (required_operand(input),), {})
 
 
+def sinc(input: Any, *, out: Any = None) -> Any:
+    """sin(pi * input) / (pi * input), 1 at 0; exactly 0 at other whole numbers."""
+    if out is not None:
+        return dispatch(_sinc_out, (required_operand(input), out), {})
+    return call_function(_sinc, (required_operand(input),), {})
+
+
 def sinh(input: Any, *, out: Any = None) -> Any:
     """Hyperbolic sine."""
     if out is not None:
@@ -3048,6 +3191,164 @@ def softshrink(input: Any, lambd: Any = 0.5) -> Any:
 def softsign(input: Any) -> Any:
     """input / (1 + |input|)."""
     return call_function(_softsign, (required_operand(input),), {})
+
+
+def special_airy_ai(input: Any, *, out: Any = None) -> Any:
+    """Airy's function Ai; it has no derivative here, as in PyTorch."""
+    if out is not None:
+        return dispatch(_special_airy_ai_out, (required_operand(input), out), {})
+    return call_function(_special_airy_ai, (required_operand(input),), {})
+
+
+def special_bessel_j0(input: Any, *, out: Any = None) -> Any:
+    """The Bessel function of the first kind and order 0."""
+    if out is not None:
+        return dispatch(_special_bessel_j0_out, (required_operand(input), out), {})
+    return call_function(_special_bessel_j0, (required_operand(input),), {})
+
+
+def special_bessel_j1(input: Any, *, out: Any = None) -> Any:
+    """The Bessel function of the first kind and order 1."""
+    if out is not None:
+        return dispatch(_special_bessel_j1_out, (required_operand(input), out), {})
+    return call_function(_special_bessel_j1, (required_operand(input),), {})
+
+
+def special_bessel_y0(input: Any, *, out: Any = None) -> Any:
+    """The Bessel function of the second kind and order 0."""
+    if out is not None:
+        return dispatch(_special_bessel_y0_out, (required_operand(input), out), {})
+    return call_function(_special_bessel_y0, (required_operand(input),), {})
+
+
+def special_bessel_y1(input: Any, *, out: Any = None) -> Any:
+    """The Bessel function of the second kind and order 1."""
+    if out is not None:
+        return dispatch(_special_bessel_y1_out, (required_operand(input), out), {})
+    return call_function(_special_bessel_y1, (required_operand(input),), {})
+
+
+def special_entr(input: Any, *, out: Any = None) -> Any:
+    """-input * log(input): 0 at 0, minus infinity below."""
+    if out is not None:
+        return dispatch(_special_entr_out, (required_operand(input), out), {})
+    return call_function(_special_entr, (required_operand(input),), {})
+
+
+def special_erfcx(input: Any, *, out: Any = None) -> Any:
+    """exp(input^2) * erfc(input), which neither overflows nor vanishes for large inputs."""
+    if out is not None:
+        return dispatch(_special_erfcx_out, (required_operand(input), out), {})
+    return call_function(_special_erfcx, (required_operand(input),), {})
+
+
+def special_i0e(input: Any, *, out: Any = None) -> Any:
+    """exp(-|input|) times the modified Bessel function of the first kind and order 0."""
+    if out is not None:
+        return dispatch(_special_i0e_out, (required_operand(input), out), {})
+    return call_function(_special_i0e, (required_operand(input),), {})
+
+
+def special_i1(input: Any, *, out: Any = None) -> Any:
+    """The modified Bessel function of the first kind and order 1."""
+    if out is not None:
+        return dispatch(_special_i1_out, (required_operand(input), out), {})
+    return call_function(_special_i1, (required_operand(input),), {})
+
+
+def special_i1e(input: Any, *, out: Any = None) -> Any:
+    """exp(-|input|) times the modified Bessel function of the first kind and order 1."""
+    if out is not None:
+        return dispatch(_special_i1e_out, (required_operand(input), out), {})
+    return call_function(_special_i1e, (required_operand(input),), {})
+
+
+def special_log_ndtr(input: Any, *, out: Any = None) -> Any:
+    """The logarithm of the chance that a normal variable is below the input."""
+    if out is not None:
+        return dispatch(_special_log_ndtr_out, (required_operand(input), out), {})
+    return call_function(_special_log_ndtr, (required_operand(input),), {})
+
+
+def special_modified_bessel_k0(input: Any, *, out: Any = None) -> Any:
+    """The modified Bessel function of the second kind and order 0."""
+    if out is not None:
+        return dispatch(_special_modified_bessel_k0_out, (required_operand(input), out), {})
+    return call_function(_special_modified_bessel_k0, (required_operand(input),), {})
+
+
+def special_modified_bessel_k1(input: Any, *, out: Any = None) -> Any:
+    """The modified Bessel function of the second kind and order 1."""
+    if out is not None:
+        return dispatch(_special_modified_bessel_k1_out, (required_operand(input), out), {})
+    return call_function(_special_modified_bessel_k1, (required_operand(input),), {})
+
+
+def special_ndtr(input: Any, *, out: Any = None) -> Any:
+    """The chance that a normal variable is below input."""
+    if out is not None:
+        return dispatch(_special_ndtr_out, (required_operand(input), out), {})
+    return call_function(_special_ndtr, (required_operand(input),), {})
+
+
+def special_ndtri(input: Any, *, out: Any = None) -> Any:
+    """The number below which a normal variable is with the chance that is the input."""
+    if out is not None:
+        return dispatch(_special_ndtri_out, (required_operand(input), out), {})
+    return call_function(_special_ndtri, (required_operand(input),), {})
+
+
+def special_polynomial(input: Any, n: Any, family: Any, shifted: Any = False, *, out: Any = None) -> Any:
+    """The orthogonal polynomial of a family and degree n, at 2 input - 1 where shifted.
+
+    It has no derivative, as in PyTorch.
+    """
+    if out is not None:
+        return dispatch(
+            _special_polynomial_out,
+            (required_operand(input), required_operand(n), out),
+            {"family": family, "shifted": shifted if shifted.__class__ is bool else flag(shifted)},
+        )
+    return call_function(
+        _special_polynomial,
+        (required_operand(input), required_operand(n)),
+        {"family": family, "shifted": shifted if shifted.__class__ is bool else flag(shifted)},
+    )
+
+
+def special_scaled_modified_bessel_k0(input: Any, *, out: Any = None) -> Any:
+    """exp(x) times the modified Bessel function of the second kind and order 0."""
+    if out is not None:
+        return dispatch(_special_scaled_modified_bessel_k0_out, (required_operand(input), out), {})
+    return call_function(_special_scaled_modified_bessel_k0, (required_operand(input),), {})
+
+
+def special_scaled_modified_bessel_k1(input: Any, *, out: Any = None) -> Any:
+    """exp(x) times the modified Bessel function of the second kind and order 1."""
+    if out is not None:
+        return dispatch(_special_scaled_modified_bessel_k1_out, (required_operand(input), out), {})
+    return call_function(_special_scaled_modified_bessel_k1, (required_operand(input),), {})
+
+
+def special_spherical_bessel_j0(input: Any, *, out: Any = None) -> Any:
+    """The spherical Bessel function of the first kind and order 0: sin(x) / x."""
+    if out is not None:
+        return dispatch(_special_spherical_bessel_j0_out, (required_operand(input), out), {})
+    return call_function(_special_spherical_bessel_j0, (required_operand(input),), {})
+
+
+def special_xlog1py(input: Any, other: Any, *, out: Any = None) -> Any:
+    """input * log(1 + other): 0 where input is 0 and other is a number."""
+    if out is not None:
+        return dispatch(_special_xlog1py_out, (required_operand(input), required_operand(other), out), {})
+    return call_function(_special_xlog1py, (required_operand(input), required_operand(other)), {})
+
+
+def special_zeta(input: Any, other: Any, *, out: Any = None) -> Any:
+    """Hurwitz's zeta function: the sum of (other + k)^-input over k >= 0; its derivative by `input` is NaN."""
+    if out is not None:
+        return dispatch(_special_zeta_out, (required_operand(input), required_operand(other), out), {})
+    return call_function(_special_zeta, (required_operand(input), required_operand(other)), {})
 
 
 def split(tensor: Any, split_size_or_sections: Any, dim: Any = 0) -> Any:
@@ -3308,6 +3609,13 @@ def where(condition: Any, input: Any, other: Any) -> Any:
     return call_function(_where, (required_operand(condition), required_operand(input), required_operand(other)), {})
 
 
+def xlogy(input: Any, other: Any, *, out: Any = None) -> Any:
+    """input * log(other): 0 where input is 0 and other is a number."""
+    if out is not None:
+        return dispatch(_xlogy_out, (required_operand(input), required_operand(other), out), {})
+    return call_function(_xlogy, (required_operand(input), required_operand(other)), {})
+
+
 def zeros(size: Any, *, dtype: Any = None, device: Any = None) -> Any:
     """Zeros."""
     return call_function(_zeros, (), {"size": integers(size), "dtype": element_type(dtype), "device": place(device)})
@@ -3412,6 +3720,7 @@ __all__ = [
     "diagonal",
     "diagonal_backward",
     "diagonal_scatter",
+    "digamma",
     "dist",
     "div",
     "dot",
@@ -3425,6 +3734,7 @@ __all__ = [
     "eq",
     "erf",
     "erfc",
+    "erfinv",
     "exp",
     "exp2",
     "expand",
@@ -3456,6 +3766,9 @@ __all__ = [
     "hardtanh",
     "huber_loss",
     "hypot",
+    "i0",
+    "igamma",
+    "igammac",
     "imag",
     "index_add",
     "index_select",
@@ -3477,6 +3790,7 @@ __all__ = [
     "le",
     "leaky_relu",
     "lerp",
+    "lgamma",
     "linalg_cholesky",
     "linalg_cholesky_ex",
     "linalg_cross",
@@ -3509,6 +3823,8 @@ __all__ = [
     "log10",
     "log_softmax",
     "log_softmax_backward",
+    "logaddexp",
+    "logaddexp2",
     "logcumsumexp",
     "logdet",
     "logical_and",
@@ -3543,6 +3859,7 @@ __all__ = [
     "mul",
     "multinomial",
     "mv",
+    "mvlgamma",
     "nan_to_num",
     "narrow",
     "ne",
@@ -3562,6 +3879,7 @@ __all__ = [
     "pinverse",
     "pixel_shuffle",
     "pixel_unshuffle",
+    "polygamma",
     "pow",
     "prelu",
     "prod",
@@ -3601,6 +3919,7 @@ __all__ = [
     "signbit",
     "silu",
     "sin",
+    "sinc",
     "sinh",
     "slice",
     "slice_backward",
@@ -3612,6 +3931,27 @@ __all__ = [
     "softplus",
     "softshrink",
     "softsign",
+    "special_airy_ai",
+    "special_bessel_j0",
+    "special_bessel_j1",
+    "special_bessel_y0",
+    "special_bessel_y1",
+    "special_entr",
+    "special_erfcx",
+    "special_i0e",
+    "special_i1",
+    "special_i1e",
+    "special_log_ndtr",
+    "special_modified_bessel_k0",
+    "special_modified_bessel_k1",
+    "special_ndtr",
+    "special_ndtri",
+    "special_polynomial",
+    "special_scaled_modified_bessel_k0",
+    "special_scaled_modified_bessel_k1",
+    "special_spherical_bessel_j0",
+    "special_xlog1py",
+    "special_zeta",
     "split",
     "sqrt",
     "square",
@@ -3645,6 +3985,7 @@ __all__ = [
     "view",
     "view_as",
     "where",
+    "xlogy",
     "zeros",
     "zeros_like",
 ]

@@ -85,12 +85,14 @@ _det = OPERATORS["det"]
 _detach = OPERATORS["detach"]
 _diagonal = OPERATORS["diagonal"]
 _diagonal_scatter = OPERATORS["diagonal_scatter"]
+_digamma = OPERATORS["digamma"]
 _dist = OPERATORS["dist"]
 _div = OPERATORS["div"]
 _dot = OPERATORS["dot"]
 _eq = OPERATORS["eq"]
 _erf = OPERATORS["erf"]
 _erfc = OPERATORS["erfc"]
+_erfinv = OPERATORS["erfinv"]
 _exp = OPERATORS["exp"]
 _exp2 = OPERATORS["exp2"]
 _expand = OPERATORS["expand"]
@@ -111,6 +113,9 @@ _geqrf = OPERATORS["geqrf"]
 _glu = OPERATORS["glu"]
 _gt = OPERATORS["gt"]
 _hypot = OPERATORS["hypot"]
+_i0 = OPERATORS["i0"]
+_igamma = OPERATORS["igamma"]
+_igammac = OPERATORS["igammac"]
 _index_add = OPERATORS["index_add"]
 _index_select = OPERATORS["index_select"]
 _inner = OPERATORS["inner"]
@@ -124,11 +129,14 @@ _isposinf = OPERATORS["isposinf"]
 _kron = OPERATORS["kron"]
 _le = OPERATORS["le"]
 _lerp = OPERATORS["lerp"]
+_lgamma = OPERATORS["lgamma"]
 _log = OPERATORS["log"]
 _log10 = OPERATORS["log10"]
 _log1p = OPERATORS["log1p"]
 _log2 = OPERATORS["log2"]
 _log_softmax = OPERATORS["log_softmax"]
+_logaddexp = OPERATORS["logaddexp"]
+_logaddexp2 = OPERATORS["logaddexp2"]
 _logcumsumexp = OPERATORS["logcumsumexp"]
 _logdet = OPERATORS["logdet"]
 _logical_and = OPERATORS["logical_and"]
@@ -153,6 +161,7 @@ _movedim = OPERATORS["movedim"]
 _mul = OPERATORS["mul"]
 _multinomial = OPERATORS["multinomial"]
 _mv = OPERATORS["mv"]
+_mvlgamma = OPERATORS["mvlgamma"]
 _nan_to_num = OPERATORS["nan_to_num"]
 _narrow = OPERATORS["narrow"]
 _ne = OPERATORS["ne"]
@@ -163,6 +172,7 @@ _ormqr = OPERATORS["ormqr"]
 _outer = OPERATORS["outer"]
 _permute = OPERATORS["permute"]
 _pinverse = OPERATORS["pinverse"]
+_polygamma = OPERATORS["polygamma"]
 _pow = OPERATORS["pow"]
 _prelu = OPERATORS["prelu"]
 _prod = OPERATORS["prod"]
@@ -189,6 +199,7 @@ _sigmoid = OPERATORS["sigmoid"]
 _sign = OPERATORS["sign"]
 _signbit = OPERATORS["signbit"]
 _sin = OPERATORS["sin"]
+_sinc = OPERATORS["sinc"]
 _sinh = OPERATORS["sinh"]
 _slice_scatter = OPERATORS["slice_scatter"]
 _slogdet = OPERATORS["slogdet"]
@@ -219,6 +230,7 @@ _unsqueeze = OPERATORS["unsqueeze"]
 _vdot = OPERATORS["vdot"]
 _view = OPERATORS["view"]
 _view_as = OPERATORS["view_as"]
+_xlogy = OPERATORS["xlogy"]
 _abs_ = in_place(OPERATORS["abs"])
 _acos_ = in_place(OPERATORS["acos"])
 _acosh_ = in_place(OPERATORS["acosh"])
@@ -250,10 +262,12 @@ _cos_ = in_place(OPERATORS["cos"])
 _cosh_ = in_place(OPERATORS["cosh"])
 _cumprod_ = in_place(OPERATORS["cumprod"])
 _cumsum_ = in_place(OPERATORS["cumsum"])
+_digamma_ = in_place(OPERATORS["digamma"])
 _div_ = in_place(OPERATORS["div"])
 _eq_ = in_place(OPERATORS["eq"])
 _erf_ = in_place(OPERATORS["erf"])
 _erfc_ = in_place(OPERATORS["erfc"])
+_erfinv_ = in_place(OPERATORS["erfinv"])
 _exp_ = in_place(OPERATORS["exp"])
 _exp2_ = in_place(OPERATORS["exp2"])
 _expm1_ = in_place(OPERATORS["expm1"])
@@ -267,9 +281,13 @@ _frac_ = in_place(OPERATORS["frac"])
 _ge_ = in_place(OPERATORS["ge"])
 _gt_ = in_place(OPERATORS["gt"])
 _hypot_ = in_place(OPERATORS["hypot"])
+_i0_ = in_place(OPERATORS["i0"])
+_igamma_ = in_place(OPERATORS["igamma"])
+_igammac_ = in_place(OPERATORS["igammac"])
 _index_add_ = in_place(OPERATORS["index_add"])
 _le_ = in_place(OPERATORS["le"])
 _lerp_ = in_place(OPERATORS["lerp"])
+_lgamma_ = in_place(OPERATORS["lgamma"])
 _log_ = in_place(OPERATORS["log"])
 _log10_ = in_place(OPERATORS["log10"])
 _log1p_ = in_place(OPERATORS["log1p"])
@@ -285,9 +303,11 @@ _masked_fill_ = in_place(OPERATORS["masked_fill"])
 _maximum_ = in_place(OPERATORS["maximum"])
 _minimum_ = in_place(OPERATORS["minimum"])
 _mul_ = in_place(OPERATORS["mul"])
+_mvlgamma_ = in_place(OPERATORS["mvlgamma"])
 _nan_to_num_ = in_place(OPERATORS["nan_to_num"])
 _ne_ = in_place(OPERATORS["ne"])
 _neg_ = in_place(OPERATORS["neg"])
+_polygamma_ = in_place(OPERATORS["polygamma"])
 _pow_ = in_place(OPERATORS["pow"])
 _reciprocal_ = in_place(OPERATORS["reciprocal"])
 _relu_ = in_place(OPERATORS["relu"])
@@ -302,6 +322,7 @@ _sgn_ = in_place(OPERATORS["sgn"])
 _sigmoid_ = in_place(OPERATORS["sigmoid"])
 _sign_ = in_place(OPERATORS["sign"])
 _sin_ = in_place(OPERATORS["sin"])
+_sinc_ = in_place(OPERATORS["sinc"])
 _sinh_ = in_place(OPERATORS["sinh"])
 _sqrt_ = in_place(OPERATORS["sqrt"])
 _square_ = in_place(OPERATORS["square"])
@@ -311,6 +332,7 @@ _tanh_ = in_place(OPERATORS["tanh"])
 _tril_ = in_place(OPERATORS["tril"])
 _triu_ = in_place(OPERATORS["triu"])
 _trunc_ = in_place(OPERATORS["trunc"])
+_xlogy_ = in_place(OPERATORS["xlogy"])
 _t_property = OPERATORS["T"]
 _mt_property = OPERATORS["mT"]
 
@@ -629,6 +651,10 @@ class GeneratedMethods(Handle):
             {"offset": fixed_integer(offset), "dim1": fixed_integer(dim1), "dim2": fixed_integer(dim2)},
         )
 
+    def digamma(self) -> Any:
+        """The derivative of the logarithm of the gamma function."""
+        return dispatch(_digamma, (self,), {})
+
     def dist(self, other: Any, p: Any = 2) -> Any:
         """The `p`-norm of the difference of two tensors."""
         return dispatch(_dist, (self, required_operand(other)), {"p": number(p)})
@@ -652,6 +678,10 @@ class GeneratedMethods(Handle):
     def erfc(self) -> Any:
         """1 - erf(input), precise where it is small."""
         return dispatch(_erfc, (self,), {})
+
+    def erfinv(self) -> Any:
+        """The number whose error function is the input; infinite at -1 and 1, NaN outside."""
+        return dispatch(_erfinv, (self,), {})
 
     def exp(self) -> Any:
         """e to the power input."""
@@ -733,6 +763,21 @@ class GeneratedMethods(Handle):
         """sqrt(input^2 + other^2) without overflow on the way."""
         return dispatch(_hypot, (self, required_operand(other)), {})
 
+    def i0(self) -> Any:
+        """The modified Bessel function of the first kind and order 0."""
+        return dispatch(_i0, (self,), {})
+
+    def igamma(self, other: Any) -> Any:
+        """See the operator's record.
+
+        The regularised lower incomplete gamma function P(input, other); its derivative by the order `input` is NaN.
+        """
+        return dispatch(_igamma, (self, required_operand(other)), {})
+
+    def igammac(self, other: Any) -> Any:
+        """The regularised upper incomplete gamma function Q = 1 - P; its derivative by the order `input` is NaN."""
+        return dispatch(_igammac, (self, required_operand(other)), {})
+
     def index_add(self, dim: Any, index: Any, source: Any, *, alpha: Any = 1) -> Any:
         """The input with slices of the source, times alpha, added at the places of a 1-D index."""
         return dispatch(
@@ -797,6 +842,10 @@ class GeneratedMethods(Handle):
         """input + weight * (end - input), from the nearer end."""
         return dispatch(_lerp, (self, required_operand(end), required_operand(weight)), {})
 
+    def lgamma(self) -> Any:
+        """The logarithm of the magnitude of the gamma function."""
+        return dispatch(_lgamma, (self,), {})
+
     def log(self) -> Any:
         """Natural logarithm."""
         return dispatch(_log, (self,), {})
@@ -816,6 +865,14 @@ class GeneratedMethods(Handle):
     def log_softmax(self, dim: Any, *, dtype: Any = None) -> Any:
         """The logarithm of softmax along a dim."""
         return dispatch(_log_softmax, (self,), {"dim": fixed_integer(dim), "dtype": element_type(dtype)})
+
+    def logaddexp(self, other: Any) -> Any:
+        """log(exp(input) + exp(other)) without overflow on the way."""
+        return dispatch(_logaddexp, (self, required_operand(other)), {})
+
+    def logaddexp2(self, other: Any) -> Any:
+        """log2(2^input + 2^other) without overflow on the way."""
+        return dispatch(_logaddexp2, (self, required_operand(other)), {})
 
     def logcumsumexp(self, dim: Any) -> Any:
         """The logarithm of running sums of exponentials along a dim. A host call, one step after the other."""
@@ -941,6 +998,10 @@ class GeneratedMethods(Handle):
         """Matrix times vector."""
         return dispatch(_mv, (self, required_operand(vec)), {})
 
+    def mvlgamma(self, p: Any) -> Any:
+        """The logarithm of the multivariate gamma function of dimension p."""
+        return dispatch(_mvlgamma, (self,), {"p": fixed_integer(p)})
+
     def nan_to_num(self, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
         """input with NaN and infinities replaced, the latter by the largest numbers unless others are given."""
         return dispatch(_nan_to_num, (self,), {"nan": number(nan), "posinf": number(posinf), "neginf": number(neginf)})
@@ -998,6 +1059,10 @@ class GeneratedMethods(Handle):
     def pinverse(self, rcond: Any = 1e-15) -> Any:
         """The Moore-Penrose inverse; singular values up to `rcond` times the largest count as 0."""
         return dispatch(_pinverse, (self,), {"rcond": number(rcond)})
+
+    def polygamma(self, n: Any) -> Any:
+        """The derivative of order n of digamma."""
+        return dispatch(_polygamma, (self,), {"n": fixed_integer(n)})
 
     def pow(self, other: Any) -> Any:
         """input to the power other."""
@@ -1132,6 +1197,10 @@ class GeneratedMethods(Handle):
     def sin(self) -> Any:
         """Sine of an angle in radians."""
         return dispatch(_sin, (self,), {})
+
+    def sinc(self) -> Any:
+        """sin(pi * input) / (pi * input), 1 at 0; exactly 0 at other whole numbers."""
+        return dispatch(_sinc, (self,), {})
 
     def sinh(self) -> Any:
         """Hyperbolic sine."""
@@ -1290,6 +1359,10 @@ class GeneratedMethods(Handle):
         """Viewed in the shape of another tensor."""
         return dispatch(_view_as, (self, required_operand(other)), {})
 
+    def xlogy(self, other: Any) -> Any:
+        """input * log(other): 0 where input is 0 and other is a number."""
+        return dispatch(_xlogy, (self, required_operand(other)), {})
+
     def abs_(self) -> Any:
         """The magnitude of each element; real for complex ones. In place."""
         return dispatch(_abs_, (self,), {})
@@ -1442,6 +1515,10 @@ class GeneratedMethods(Handle):
         """Running sums along a dim; ints and bools are summed as int64. In place."""
         return dispatch(_cumsum_, (self,), {"dim": fixed_integer(dim), "dtype": element_type(dtype)})
 
+    def digamma_(self) -> Any:
+        """The derivative of the logarithm of the gamma function. In place."""
+        return dispatch(_digamma_, (self,), {})
+
     def div_(self, other: Any, *, rounding_mode: Any = None) -> Any:
         """input / other: the true quotient, or it rounded down (floor) or towards zero (trunc). In place."""
         return dispatch(_div_, (self, required_operand(other)), {"rounding_mode": rounding_mode})
@@ -1457,6 +1534,10 @@ class GeneratedMethods(Handle):
     def erfc_(self) -> Any:
         """1 - erf(input), precise where it is small. In place."""
         return dispatch(_erfc_, (self,), {})
+
+    def erfinv_(self) -> Any:
+        """The number whose error function is the input; infinite at -1 and 1, NaN outside. In place."""
+        return dispatch(_erfinv_, (self,), {})
 
     def exp_(self) -> Any:
         """e to the power input. In place."""
@@ -1513,6 +1594,26 @@ class GeneratedMethods(Handle):
         """sqrt(input^2 + other^2) without overflow on the way. In place."""
         return dispatch(_hypot_, (self, required_operand(other)), {})
 
+    def i0_(self) -> Any:
+        """The modified Bessel function of the first kind and order 0. In place."""
+        return dispatch(_i0_, (self,), {})
+
+    def igamma_(self, other: Any) -> Any:
+        """See the operator's record.
+
+        The regularised lower incomplete gamma function P(input, other); its derivative by the order `input` is NaN.
+        In place.
+        """
+        return dispatch(_igamma_, (self, required_operand(other)), {})
+
+    def igammac_(self, other: Any) -> Any:
+        """See the operator's record.
+
+        The regularised upper incomplete gamma function Q = 1 - P; its derivative by the order `input` is NaN. In
+        place.
+        """
+        return dispatch(_igammac_, (self, required_operand(other)), {})
+
     def index_add_(self, dim: Any, index: Any, source: Any, *, alpha: Any = 1) -> Any:
         """The input with slices of the source, times alpha, added at the places of a 1-D index. In place."""
         return dispatch(
@@ -1528,6 +1629,10 @@ class GeneratedMethods(Handle):
     def lerp_(self, end: Any, weight: Any) -> Any:
         """input + weight * (end - input), from the nearer end. In place."""
         return dispatch(_lerp_, (self, required_operand(end), required_operand(weight)), {})
+
+    def lgamma_(self) -> Any:
+        """The logarithm of the magnitude of the gamma function. In place."""
+        return dispatch(_lgamma_, (self,), {})
 
     def log_(self) -> Any:
         """Natural logarithm. In place."""
@@ -1592,6 +1697,10 @@ class GeneratedMethods(Handle):
         """input * other. In place."""
         return dispatch(_mul_, (self, required_operand(other)), {})
 
+    def mvlgamma_(self, p: Any) -> Any:
+        """The logarithm of the multivariate gamma function of dimension p. In place."""
+        return dispatch(_mvlgamma_, (self,), {"p": fixed_integer(p)})
+
     def nan_to_num_(self, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
         """input with NaN and infinities replaced, the latter by the largest numbers unless others are given.
 
@@ -1606,6 +1715,10 @@ class GeneratedMethods(Handle):
     def neg_(self) -> Any:
         """-input. In place."""
         return dispatch(_neg_, (self,), {})
+
+    def polygamma_(self, n: Any) -> Any:
+        """The derivative of order n of digamma. In place."""
+        return dispatch(_polygamma_, (self,), {"n": fixed_integer(n)})
 
     def pow_(self, other: Any) -> Any:
         """input to the power other. In place."""
@@ -1681,6 +1794,10 @@ class GeneratedMethods(Handle):
         """Sine of an angle in radians. In place."""
         return dispatch(_sin_, (self,), {})
 
+    def sinc_(self) -> Any:
+        """sin(pi * input) / (pi * input), 1 at 0; exactly 0 at other whole numbers. In place."""
+        return dispatch(_sinc_, (self,), {})
+
     def sinh_(self) -> Any:
         """Hyperbolic sine. In place."""
         return dispatch(_sinh_, (self,), {})
@@ -1716,6 +1833,10 @@ class GeneratedMethods(Handle):
     def trunc_(self) -> Any:
         """The integer part. In place."""
         return dispatch(_trunc_, (self,), {})
+
+    def xlogy_(self, other: Any) -> Any:
+        """input * log(other): 0 where input is 0 and other is a number. In place."""
+        return dispatch(_xlogy_, (self, required_operand(other)), {})
 
     @property
     def T(self) -> Any:  # noqa: N802 - PyTorch's name

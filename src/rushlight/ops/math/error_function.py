@@ -7,7 +7,7 @@ grow with it in the exponential.
 from __future__ import annotations
 
 from rushlight.ir.dtype import DType, float32, float64
-from rushlight.ir.scalar import Scalar, fma, select
+from rushlight.ir.scalar import Scalar, fma, lift, select
 from rushlight.ops.math.core import like, magnitude, polynomial, sign_of, two_product, two_sum, with_sign
 from rushlight.ops.math.exponential import exp
 
@@ -106,12 +106,17 @@ _FAR: dict[DType, float] = {float32: 16.0, float64: 40.0}
 
 def _tail(t: Scalar, square: Scalar, square_rest: Scalar) -> Scalar:
     """exp(-(square + square_rest)) R(t): the chance that a normal variable exceeds t, if that sum is t^2/2."""
+    return exp(-square) * scaled_tail(t, square_rest)
+
+
+def scaled_tail(t: Scalar, square_rest: Scalar | float = 0.0) -> Scalar:
+    """R(t) exp(-square_rest) for a t >= 0 and a tiny rest: exp(t^2/2) times the chance to exceed t."""
     divisor, divisor_rest = two_sum(t, like(t, _CENTRE))
     inverse = 1.0 / divisor
     # What the roundings of the divisor, the inverse and the square leave, as one small relative correction.
-    rest = fma(-inverse, divisor, like(t, 1.0)) - fma(inverse, divisor_rest, square_rest)
+    rest = fma(-inverse, divisor, like(t, 1.0)) - fma(inverse, divisor_rest, lift(square_rest, t.type))
     smooth = polynomial((t - _CENTRE) * inverse, _TAIL[t.type]) * inverse
-    return exp(-square) * fma(smooth, rest, smooth)
+    return fma(smooth, rest, smooth)
 
 
 def normal_cdf(x: Scalar) -> Scalar:

@@ -312,7 +312,7 @@ ndtr = unary(
     ref=normal_cdf_array,
     scalar=error_function.normal_cdf,
     result=FLOAT,
-    variants="",
+    variants="function out",
 )
 
 
