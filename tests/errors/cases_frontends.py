@@ -113,7 +113,7 @@ def disk_is_full_and_the_last_checkpoint_stays(tmp_path: Path):
 
 @triggers("N001", "method")
 def method_is_only_torchs():
-    rl.ones(3, 3).sparse_mask()
+    rl.ones(3, 3).q_scale()
 
 
 @triggers("N002", "method")

@@ -111,6 +111,7 @@ def test_embedding_from_pretrained_is_frozen():
 
 def test_packing_compiles_to_one_graph_for_all_lengths():
     layer = nn.LSTM(3, 4, bidirectional=True)
+    rl.compiler.reset()
 
     def padded(x, lengths):
         outputs, _ = layer(rnn.pack_padded_sequence(x, lengths, enforce_sorted=False))

@@ -19,6 +19,7 @@ AUTOGRAD = bit(Key.AUTOGRAD)
 META = bit(Key.META)
 _BATCHED = bit(Key.BATCHED)
 SPARSE = bit(Key.SPARSE)
+BATCHED = bit(Key.BATCHED)
 
 
 class Version:

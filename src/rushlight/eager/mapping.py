@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rushlight.eager.dispatch import STATE, Key, Scope, bit, call_function, dispatch, register_fallback
+from rushlight.eager.dispatch import STATE, Key, Scope, call_function, dispatch, register_fallback
 from rushlight.eager.execution.operands import flatten
-from rushlight.eager.handle import Handle, make
+from rushlight.eager.handle import BATCHED, Handle, make
 from rushlight.eager.mutation import COPY, Mutation
 from rushlight.eager.tensor_meta import form_of
 from rushlight.ir.value import map_operands
@@ -22,7 +22,6 @@ from rushlight.support.errors import fail
 from rushlight.support.frozen import frozen
 from rushlight.sym import Size
 
-BATCHED = bit(Key.BATCHED)
 _STEP, _WORD = 0x9E3779B97F4A7C15, 1 << 64  # the golden ratio's bits: seeds of neighbours share none
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from rushlight.eager.arguments import integer
 from rushlight.eager.dispatch import STATE, Scope
-from rushlight.eager.handle import Handle
-from rushlight.eager.mapping import BATCHED, Level, level_of, mapped
+from rushlight.eager.handle import BATCHED, Handle
+from rushlight.eager.mapping import Level, level_of, mapped
 from rushlight.eager.pytree import Leaf, Structure, count_of, flatten_tree, unflatten_tree
 from rushlight.ops import OPERATORS
 from rushlight.support.errors import fail, require

@@ -18,9 +18,8 @@ from rushlight.eager.autograd.history import before_rewrite, requires
 from rushlight.eager.autograd.write import check_write
 from rushlight.eager.boundary import checked
 from rushlight.eager.dispatch import STATE, Scope, dispatch
-from rushlight.eager.handle import AUTOGRAD, SPARSE, Handle, allocate, fail_without_data, make, move, share
+from rushlight.eager.handle import AUTOGRAD, BATCHED, SPARSE, Handle, allocate, fail_without_data, make, move, share
 from rushlight.eager.interception import PYTHON
-from rushlight.eager.mapping import BATCHED
 from rushlight.eager.storage.formats import laid_out
 from rushlight.eager.storage.untyped import UntypedStorage
 from rushlight.eager.tensor_meta import form_of

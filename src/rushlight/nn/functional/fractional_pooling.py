@@ -7,6 +7,7 @@ from typing import Any
 
 from rushlight.eager import functions as ops
 from rushlight.eager.arguments import flag
+from rushlight.eager.autocast import autocasts
 from rushlight.eager.boundary import checked
 from rushlight.eager.random import rand
 from rushlight.eager.tensor import Tensor
@@ -97,6 +98,7 @@ def _places(drawn: Tensor, space: tuple[int, ...], sizes: tuple[int, ...], kerne
     return places.reshape(*lead, prod(sizes), prod(kernel))
 
 
+@autocasts("float32")
 @checked
 def fractional_max_pool2d(
     input: Tensor,
@@ -114,6 +116,7 @@ def fractional_max_pool2d(
     return _fractional(2, input, kernel_size, output_size, output_ratio, return_indices, _random_samples)
 
 
+@autocasts("float32")
 @checked
 def fractional_max_pool3d(
     input: Tensor,

@@ -126,6 +126,7 @@ def _lengths(lengths: Any, like: Tensor) -> Tensor:
     return found.to(device=like.device).long()
 
 
+@autocasts("float32")
 @checked
 def ctc_loss(
     log_probs: Tensor,
