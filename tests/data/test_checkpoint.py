@@ -18,8 +18,6 @@ import rushlight as rl
 from rushlight import nn, optim
 from rushlight.ir.dtype import DTYPES
 
-STORED = [dtype for dtype in DTYPES if dtype is not rl.complex128]
-
 
 def test_state_dicts_of_model_and_optimizer_come_back(tmp_path):
     model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4))
@@ -41,12 +39,15 @@ def test_state_dicts_of_model_and_optimizer_come_back(tmp_path):
     assert again.param_groups[0]["betas"] == (0.9, 0.999)
 
 
-@pytest.mark.parametrize("dtype", STORED, ids=lambda dtype: dtype.name)
-def test_every_dtype_and_layout_comes_back(dtype, tmp_path):
+@pytest.mark.parametrize("file", ["t.pt", "t.safetensors"])
+@pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: dtype.name)
+def test_every_dtype_and_layout_comes_back(dtype, file, tmp_path):
+    if dtype is rl.complex128 and file == "t.safetensors":
+        return
     base = rl.from_numpy(np.arange(6).reshape(2, 3).astype(dtype.numpy))
     tensors = {"whole": base, "turned": base.mT, "part": base[:, 1:], "scalar": base[1, 2], "empty": base[:0]}
-    rl.save(tensors, tmp_path / "t")
-    found = rl.load(tmp_path / "t")
+    rl.save(tensors, tmp_path / file)
+    found = rl.load(tmp_path / file)
     assert list(found) == list(tensors)
     for name, tensor in tensors.items():
         assert found[name].dtype is dtype and found[name].shape == tensor.shape
@@ -54,7 +55,8 @@ def test_every_dtype_and_layout_comes_back(dtype, tmp_path):
         assert found[name].numpy().flags.writeable
 
 
-def test_containers_keys_and_numbers_come_back(tmp_path):
+@pytest.mark.parametrize("file", ["o.pt", "o.safetensors"])
+def test_containers_keys_and_numbers_come_back(file, tmp_path):
     obj = {
         "list": [1, 2.5, None, True, "text", "\N{SNOWMAN}"],
         "tuple": (1, (2, [3])),
@@ -67,14 +69,14 @@ def test_containers_keys_and_numbers_come_back(tmp_path):
         "numpy": np.float32(0.5),
         "set": {1, 2},
     }
-    rl.save(obj, tmp_path / "o")
-    found = rl.load(tmp_path / "o")
+    rl.save(obj, tmp_path / file)
+    found = rl.load(tmp_path / file)
     assert repr(found.pop("special")) == repr(obj.pop("special"))
     assert found == obj
     assert type(found["tuple"]) is tuple and type(found["size"]) is rl.Size and math.copysign(1, found[1, "a"]) == -1
     for single in (None, 3, "x", [rl.ones(1)]):
-        rl.save(single, tmp_path / "single")
-        loaded = rl.load(tmp_path / "single")
+        rl.save(single, tmp_path / file)
+        loaded = rl.load(tmp_path / file)
         assert loaded == single if not isinstance(single, list) else loaded[0].item() == 1
 
 
@@ -82,8 +84,8 @@ def test_shared_tensors_stay_shared_and_are_stored_once(tmp_path):
     weight = rl.ones(1000)
     rl.save({"head": weight, "embedding": weight.detach(), "half": weight[:500]}, tmp_path / "s")
     found = rl.load(tmp_path / "s")
-    assert found["head"] is found["embedding"] and found["half"] is not found["head"]
-    assert os.path.getsize(tmp_path / "s") < 1500 * 4 + 1000
+    assert found["head"].data_ptr() == found["embedding"].data_ptr() == found["half"].data_ptr()
+    assert os.path.getsize(tmp_path / "s") < 1500 * 4 + 1500
 
 
 def test_equal_objects_make_equal_files(tmp_path):
@@ -99,8 +101,10 @@ def test_requires_grad_comes_back(tmp_path):
 
 
 def test_other_programs_can_read_our_files_and_we_theirs(tmp_path):
-    rl.save({"layer.weight": rl.arange(4).float(), "bias": rl.ones(2, dtype=rl.bfloat16)}, tmp_path / "ours")
-    arrays = load_file(tmp_path / "ours")
+    rl.save(
+        {"layer.weight": rl.arange(4).float(), "bias": rl.ones(2, dtype=rl.bfloat16)}, tmp_path / "ours.safetensors"
+    )
+    arrays = load_file(tmp_path / "ours.safetensors")
     np.testing.assert_array_equal(arrays["layer.weight"], np.arange(4, dtype=np.float32))
     assert arrays["bias"].dtype == ml_dtypes.bfloat16
     theirs = {"w": np.ones((2, 2), np.float16), "b": np.full(3, 1.5, ml_dtypes.bfloat16)}
@@ -184,7 +188,7 @@ def test_a_truncated_file_is_one_clear_error(kept, tmp_path):
 @pytest.mark.parametrize(
     "start",
     [
-        b"PK\x03\x04rest of an archive",
+        b"PK\x05\x06" + bytes(18),
         b"\x80\x02ctorch\nload\n",
         b"\x89PNG\r\n\x1a\n" + bytes(20),
         b"text, not tensors at all",
@@ -223,8 +227,6 @@ def test_what_cannot_be_saved_is_named(tmp_path):
         (rl.from_numpy(np.zeros(1, np.complex128)), "complex128"),
     ):
         with pytest.raises(rl.CheckpointError) as caught:
-            rl.save(obj, tmp_path / "x")
+            rl.save(obj, tmp_path / "x.safetensors")
         assert caught.value.code == "P006" and text in str(caught.value)
     assert not os.listdir(tmp_path)
-    with pytest.raises(NotImplementedError, match="run code from the file"):
-        rl.load(tmp_path / "x", weights_only=False)

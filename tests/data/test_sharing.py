@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 import rushlight as rl
-from rushlight.data.checkpoint import _host
+from rushlight.data.atomic_file import _host
 from rushlight.support.errors import RushlightError
 from rushlight.utils.data import RandomSampler, WeightedRandomSampler
 
 
-def passed_through(obj, tmp_path):
-    path = tmp_path / "saved"
+def passed_through(obj, tmp_path, name="saved.pt"):
+    path = tmp_path / name
     rl.save(obj, path)
     return rl.load(path)
 
@@ -31,40 +31,49 @@ VIEWS = {
 }
 
 
+FORMATS = pytest.mark.parametrize("file", ["saved.pt", "saved.safetensors"])
+
+
+@FORMATS
 @pytest.mark.parametrize("first", [True, False])
 @pytest.mark.parametrize("name", VIEWS)
-def test_a_tensor_and_its_view_share_memory_after_loading(tmp_path, name, first):
+def test_a_tensor_and_its_view_share_memory_after_loading(tmp_path, name, first, file):
     x = rl.arange(12.0).reshape(4, 3)
     pair = {"x": x, "view": VIEWS[name](x)} if first else {"view": VIEWS[name](x), "x": x}
-    found = passed_through(pair, tmp_path)
+    found = passed_through(pair, tmp_path, file)
     assert found["view"].tolist() == pair["view"].tolist() and found["view"].stride() == pair["view"].stride()
     found["x"].fill_(7.0)
     assert set(found["view"].reshape(-1).tolist()) == {7.0}
     assert VIEWS[name](found["x"]).data_ptr() == found["view"].data_ptr()
 
 
-def test_the_same_tensor_stays_the_same_and_others_stay_apart(tmp_path):
+@FORMATS
+def test_the_same_tensor_stays_the_same_and_others_stay_apart(tmp_path, file):
     x, y = rl.ones(3), rl.ones(3)
-    found = passed_through({"a": x, "b": x, "c": y, "d": [x]}, tmp_path)
+    found = passed_through({"a": x, "b": x, "c": y, "d": [x]}, tmp_path, file)
     assert found["a"] is found["b"] is found["d"][0] and found["c"].data_ptr() != found["a"].data_ptr()
 
 
-def test_a_parameter_and_its_detached_self_share(tmp_path):
+@FORMATS
+def test_a_parameter_and_its_detached_self_share(tmp_path, file):
     weight = rl.nn.Parameter(rl.ones(2, 2))
-    found = passed_through({"weight": weight, "plain": weight.detach(), "row": weight.detach()[0]}, tmp_path)
+    found = passed_through({"weight": weight, "plain": weight.detach(), "row": weight.detach()[0]}, tmp_path, file)
     assert found["weight"].requires_grad and not found["plain"].requires_grad and found["weight"].is_leaf
     assert found["weight"].data_ptr() == found["plain"].data_ptr() == found["row"].data_ptr()
 
 
-def test_parts_of_one_memory_that_do_not_hold_each_other_are_saved_apart(tmp_path):
+@FORMATS
+def test_parts_of_one_memory_that_do_not_hold_each_other_come_back(tmp_path, file):
     x = rl.arange(10.0)
-    found = passed_through({"front": x[:6], "back": x[4:]}, tmp_path)
+    found = passed_through({"front": x[:6], "back": x[4:]}, tmp_path, file)
     assert found["front"].tolist() == x[:6].tolist() and found["back"].tolist() == x[4:].tolist()
+    found["front"][5] = -1.0
+    assert found["back"][1].item() == (-1.0 if file == "saved.pt" else 5.0)
 
 
 @pytest.mark.parametrize("view", ["[0,[9],[1]]", "[-1,[2],[1]]", "[0,[2]]", "7", "[0,[2],[true]]", '["a",[1],[1]]'])
 def test_a_view_that_does_not_fit_is_a_damaged_file(tmp_path, view):
-    path = tmp_path / "saved"
+    path = tmp_path / "saved.safetensors"
     x = rl.ones(4)
     rl.save({"x": x, "y": x[1:3]}, path)
     data = path.read_bytes()

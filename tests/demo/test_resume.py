@@ -1,6 +1,7 @@
 """Resuming: bit for bit, and never from what is not a run's checkpoint."""
 
 import json
+import pickle
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -67,7 +68,7 @@ def broken(kind: str, good: bytes, path: Path) -> None:
     elif kind == "text":
         path.write_text("this is a letter to my aunt")
     elif kind == "pickle":
-        path.write_bytes(b"PK\x03\x04" + good)
+        path.write_bytes(pickle.dumps({"weight": [1.0]}))
     elif kind == "another program's":
         save_file({"weight": np.ones((2, 2), np.float32)}, path)
     elif kind == "folder":

@@ -1,7 +1,9 @@
 """Causes of the errors of modules, optimizers, loaders, checkpoints and missing names."""
 
+import pickle
 import resource
 import time
+import zipfile
 from pathlib import Path
 
 import rushlight as rl
@@ -48,7 +50,14 @@ def state_dict_does_not_fit():
 
 @triggers("P005")
 def checkpoint_is_a_pickle(tmp_path: Path):
-    (tmp_path / "model.pt").write_bytes(b"PK\x03\x04" + bytes(60))
+    (tmp_path / "model.pt").write_bytes(pickle.dumps({"weight": [1.0]}))
+    rl.load(tmp_path / "model.pt")
+
+
+@triggers("P009")
+def checkpoint_calls_a_function(tmp_path: Path):
+    with zipfile.ZipFile(tmp_path / "model.pt", "w") as archive:
+        archive.writestr("archive/data.pkl", b"cos\nsystem\n(X\x02\x00\x00\x00lstR.")
     rl.load(tmp_path / "model.pt")
 
 

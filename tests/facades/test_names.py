@@ -21,6 +21,7 @@ MODULES = (
     "optim.lr_scheduler",
     "utils.data",
     "autograd",
+    "serialization",
     "shapes",
     "testing",
 )

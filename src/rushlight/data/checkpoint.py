@@ -1,133 +1,184 @@
-"""`save` and `load`: state dicts in one safetensors file, written whole or not at all.
+"""`save` and `load`: checkpoints in PyTorch's format or as safetensors, written whole or not at all.
 
-The tensors are entries of the file, under the names that they have in a flat state dict, so that other programs can
-read them; the structure around them is JSON in the file's metadata (`rushlight.data.tree`). Nothing is pickled: loading
-a file runs no code of its author's.
+A path that ends in `.safetensors` is written in that format: tensors are its entries, under the names that they have in
+a flat state dict, and the structure around them is JSON in its metadata (`rushlight.data.tree`). Everything else is
+PyTorch's archive, which `torch.load(weights_only=True)` reads. What is loaded is told by its first bytes. Loading runs
+no code of a file's author.
 """
 
 from __future__ import annotations
 
-import contextlib
-import errno
 import json
 import os
-import re
-import secrets
-import stat
-import time
-import zlib
-from collections.abc import Callable, Generator, Mapping
-from typing import Any, BinaryIO, NoReturn, cast
+import pickle
+from collections.abc import Callable, Mapping
+from typing import Any, BinaryIO
 
-import numpy as np
-from safetensors import SafetensorError, deserialize, safe_open
-
+from rushlight.data.archive import Archive
+from rushlight.data.array_file import MAGIC, array_of_source, arrays_of
+from rushlight.data.atomic_file import write_atomically
+from rushlight.data.folder import load_folder, load_index
+from rushlight.data.safetensors_file import SafetensorsFile, safetensors_parts
+from rushlight.data.source import Path, Source, opened
+from rushlight.data.torch_file import LEGACY_START, Place, Reader, checkpoint_parts, root_of
 from rushlight.data.tree import Encoder, decode, to_text
-from rushlight.eager.arguments import place
-from rushlight.eager.creation import from_numpy
-from rushlight.eager.handle import Handle, make
-from rushlight.eager.memory import array_of
+from rushlight.eager.arguments import flag, place
+from rushlight.eager.handle import make
 from rushlight.eager.tensor import Tensor
 from rushlight.eager.tensor_meta import form_of
-from rushlight.ir.dtype import (
-    DType,
-    bfloat16,
-    bool_,
-    complex64,
-    complex128,
-    float16,
-    float32,
-    float64,
-    int8,
-    int16,
-    int32,
-    int64,
-    uint8,
-    uint16,
-    uint32,
-    uint64,
-)
 from rushlight.ir.type import Device
 from rushlight.runtime.descriptor import extent
 from rushlight.support.errors import RushlightError, error, fail, require
+from rushlight.support.frozen import frozen
 
 METADATA_KEY = "rushlight"  # one key alone, so that equal objects make equal files
-_ALIGNMENT = 64  # of the first tensor's data in the file: eight would do for the format
+_SUFFIX = ".safetensors"
+_ENCODINGS = ("ascii", "ASCII", "bytes", "latin1", "latin-1", "utf-8", "utf8")
+_PROTOCOLS = (b"\1", b"\2", b"\3", b"\4", b"\5")
+_TAR_AT = 257  # where tar archives say that they are
 
-# The format's names of our dtypes; float8 has none here yet.
-CODES: dict[DType, str] = {
-    bool_: "BOOL",
-    uint8: "U8",
-    int8: "I8",
-    uint16: "U16",
-    int16: "I16",
-    uint32: "U32",
-    int32: "I32",
-    uint64: "U64",
-    int64: "I64",
-    float16: "F16",
-    bfloat16: "BF16",
-    float32: "F32",
-    float64: "F64",
-    complex64: "C64",
-}
-DTYPES: dict[str, DType] = {code: dtype for dtype, code in CODES.items()}
-
-Path = str | os.PathLike[str]
 MapLocation = Device | str | Mapping[str, str] | Callable[[Tensor, str], Tensor | None] | None
 
 
-def save(obj: object, f: Path | BinaryIO) -> None:
+def save(
+    obj: object,
+    f: Path | BinaryIO,
+    pickle_module: object = None,
+    pickle_protocol: int = 2,
+    _use_new_zipfile_serialization: bool = True,
+) -> None:
     """Write tensors, numbers, text, None, and dicts, lists and tuples of them to a file.
 
     The file appears, or takes the place of an earlier one, only when it is complete and on the disk. `f` may also be a
     file object open for writing bytes. P006 for what cannot be saved, P003 when the disk is full.
+
+    >>> rl.save(model.state_dict(), "model.pt")
     """
-    encoder = Encoder()
-    encoded = encoder.encode(obj)
-    encoder.settle()
-    text = to_text(encoded)
-    tensors = encoder.tensors
-    header = _header(tensors, {METADATA_KEY: text})
-    parts = (header, *[_bytes_of(tensors[name]) for name in _file_order(tensors)])
+    _check_pickle(pickle_module)
+    if not flag(_use_new_zipfile_serialization):
+        fail("A006", "save: PyTorch's format before 1.6 is read, and not written")
+    named = isinstance(f, str | os.PathLike)
+    safe = named and os.fspath(f).endswith(_SUFFIX)
+    write_parts(_structured_parts(obj) if safe else tuple(checkpoint_parts(obj)), f)
+
+
+def save_structure(obj: object, f: Path | BinaryIO) -> None:
+    """Write an object as a safetensors file, whatever its name is."""
+    write_parts(_structured_parts(obj), f)
+
+
+def write_parts(parts: tuple[bytes | memoryview, ...], f: Path | BinaryIO) -> None:
+    """Write bytes to a path, whole or not at all, or to an open file."""
     if isinstance(f, str | os.PathLike):
-        _write_atomically(os.path.realpath(f), parts)
+        write_atomically(os.path.realpath(f), parts)
     else:
         for part in parts:
             f.write(part)
 
 
-def load(f: Path | BinaryIO, map_location: MapLocation = None, *, weights_only: bool | None = None) -> Any:
-    """Return what `save` wrote; of another program's safetensors file, its dict of tensors.
+def _check_pickle(module: object) -> None:
+    if module is not None and module is not pickle:
+        fail("A006", "pickle_module: checkpoints are read and written without pickle", given=repr(module)[:60])
 
-    P001 when there is no such file, P002 when it is truncated, P005 when it is of another format. Nothing but data is
-    ever read, so `weights_only=False` is refused.
+
+def _structured_parts(obj: object) -> tuple[bytes | memoryview, ...]:
+    encoder = Encoder()
+    encoded = encoder.encode(obj)
+    encoder.settle()
+    return safetensors_parts(encoder.tensors, {METADATA_KEY: to_text(encoded)})
+
+
+@frozen
+class _Options:
+    place: Place
+    mapped: bool
+    all_classes: bool
+    encoding: str
+
+
+def load(
+    f: Path | BinaryIO,
+    map_location: MapLocation = None,
+    pickle_module: object = None,
+    *,
+    weights_only: bool | None = None,
+    mmap: bool | None = None,
+    encoding: str = "utf-8",
+) -> Any:
+    """Return what a file holds: a checkpoint of PyTorch or of `save`, safetensors, `.npz`, `.npy`, a folder, an index.
+
+    Nothing is ever executed: names that a pickle uses are looked up in a list (P009 for others). `weights_only=False`
+    adds plain classes to it, such as `argparse.Namespace`. `mmap=True` shows the file's pages instead of copying them.
+    P001 when there is no such file, P002 when it is damaged, P005 when it is of another format.
+
+    >>> model.load_state_dict(rl.load("model.pt"))
     """
-    if weights_only is False:
-        fail("A006", "load: weights_only=False would run code from the file", hint="leave weights_only out")
-    move = _mover(map_location)
-    with _opened(f) as (metadata, names, read):
-        loaded: dict[str, Tensor] = {}
-        found: dict[tuple[str, bool, str], Tensor] = {}
+    _check_pickle(pickle_module)
+    require(encoding in _ENCODINGS, "A002", "load: an encoding that is not known", encoding=str(encoding)[:40])
+    everything = weights_only is not None and not flag(weights_only)
+    options = _Options(_placer(map_location), mmap is not None and flag(mmap), everything, encoding)
+    if isinstance(f, str | os.PathLike):
+        path = os.fspath(f)
+        if os.path.isdir(path):
+            return load_folder(path, lambda part: _load_file(part, options))
+        if path.endswith(".index.json"):
+            return load_index(path, lambda part: _load_file(part, options))
+    return _load_file(f, options)
 
-        def tensor(name: str, requires_grad: bool = False, view: Any = None) -> Tensor:
-            key = (name, requires_grad, str(view))
-            if key not in found:
-                if name not in loaded:
-                    loaded[name] = move(read(name))
-                shown = shared_view(loaded[name], view)
-                found[key] = shown.requires_grad_() if requires_grad else shown
-            return found[key]
 
-        structure = metadata.get(METADATA_KEY)
-        if structure is None:
-            return {name: tensor(name) for name in names}
-        try:
-            return decode(json.loads(structure), tensor)
-        except RushlightError:
-            raise
-        except Exception as cause:
-            raise error("P002", "load: the file's structure is damaged", file=_name(f)) from cause
+def _load_file(f: Path | BinaryIO, options: _Options) -> Any:
+    with opened(f, options.mapped) as source:
+        start = source.read(0, min(source.size, 16), "header")
+        if start[:4] in (b"PK\x03\x04", b"PK\x05\x06"):
+            return _from_archive(source, options)
+        if start.startswith(LEGACY_START):
+            return Reader(source, options.place, options.all_classes, options.encoding).legacy()
+        if start.startswith(MAGIC):
+            return options.place(array_of_source(source), "cpu")
+        if start[:1] == b"\x80" and start[1:2] in _PROTOCOLS and start[8:9] != b"{":
+            hint = "write it with torch.save, or with rl.save"
+            fail("P005", f"load: {source.name} is a plain pickle, which may run code", hint=hint)
+        if source.size > _TAR_AT + 5 and source.read(_TAR_AT, 5, "header") == b"ustar":
+            hint = "load it with PyTorch and save it again: torch.save(torch.load(path), path)"
+            fail("P005", f"load: {source.name} is of PyTorch's format before 0.1.10", hint=hint)
+        return _from_safetensors(source, options)
+
+
+def _from_archive(source: Source, options: _Options) -> Any:
+    archive = Archive(source)
+    root = root_of(archive)
+    if root is None and archive.entries and all(name.endswith(".npy") for name in archive.entries):
+        return {name: options.place(tensor, "cpu") for name, tensor in arrays_of(archive).items()}
+    require(root is not None, "P005", f"load: {source.name} is an archive without a checkpoint")
+    if f"{root}/constants.pkl" in archive.entries:
+        hint = "load the state_dict() of the module that it was made from"
+        fail("P005", f"load: {source.name} is a TorchScript archive, which is code", hint=hint)
+    return Reader(source, options.place, options.all_classes, options.encoding).archive(archive, str(root))
+
+
+def _from_safetensors(source: Source, options: _Options) -> Any:
+    file = SafetensorsFile(source)
+    loaded: dict[str, Tensor] = {}
+    shown: dict[tuple[str, bool, str], Tensor] = {}
+
+    def tensor(name: str, requires_grad: bool = False, view: Any = None) -> Tensor:
+        key = (name, requires_grad, str(view))
+        if key not in shown:
+            if name not in loaded:
+                loaded[name] = options.place(file.read(name), "cpu")
+            one = shared_view(loaded[name], view)
+            shown[key] = one.requires_grad_() if requires_grad else one
+        return shown[key]
+
+    structure = file.metadata.get(METADATA_KEY)
+    if structure is None:
+        return {name: tensor(name) for name in file.names()}
+    try:
+        return decode(json.loads(structure), tensor)
+    except RushlightError:
+        raise
+    except Exception as cause:
+        raise error("P002", "load: the file's structure is damaged", file=source.name) from cause
 
 
 def shared_view(owner: Tensor, view: Any) -> Tensor:
@@ -147,178 +198,33 @@ def shared_view(owner: Tensor, view: Any) -> Tensor:
     return make(owner.storage, form, owner.offset + start)
 
 
-def _header(tensors: Mapping[str, Handle], metadata: dict[str, str]) -> bytes:
-    entries: dict[str, object] = {"__metadata__": metadata}
-    end = 0
-    for name in _file_order(tensors):
-        tensor = tensors[name]
-        if tensor.dtype is complex128:
-            fail("P006", f"save: {name} is complex128, which the file format lacks", hint="save view_as_real() of it")
-        begin, end = end, end + tensor.form.numel * tensor.dtype.itemsize
-        entries[name] = {"dtype": CODES[tensor.dtype], "shape": list(tensor.shape), "data_offsets": [begin, end]}
-    text = to_text(entries).encode()
-    text += b" " * (-(len(text) + 8) % _ALIGNMENT)
-    return len(text).to_bytes(8, "little") + text
-
-
-def _file_order(tensors: Mapping[str, Handle]) -> list[str]:
-    """Widest elements first, so that every tensor is aligned; then by name."""
-    return sorted(tensors, key=lambda name: (-tensors[name].dtype.itemsize, name))
-
-
-def _bytes_of(tensor: Handle) -> memoryview:
-    """Return a tensor's elements in row-major order: its own memory where that is their order there."""
-    return np.ascontiguousarray(array_of(tensor)).reshape(-1).view(np.uint8).data
-
-
-def _write_atomically(path: str, parts: tuple[bytes | memoryview, ...]) -> None:
-    """Write a temporary file beside the target, sync it and rename it to the target.
-
-    A target that is no regular file (a pipe, a device) is written directly.
-    """
-    try:
-        if os.path.exists(path) and not stat.S_ISREG(os.stat(path).st_mode):
-            with open(path, "wb", buffering=0) as special:
-                _write_all(special.fileno(), parts)
-            return
-        folder, name = os.path.split(path)
-        _remove_left(folder)
-        temporary = os.path.join(folder, f".{name}.{_host()}-{os.getpid()}-{secrets.token_hex(6)}.tmp")
-        try:
-            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o666)
-            try:
-                _write_all(descriptor, parts)
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
-            os.replace(temporary, path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
-            raise
-        _sync_folder(folder)
-    except OSError as cause:
-        raise error("P003", f"save: {path} could not be written: {cause.strerror}") from cause
-
-
-_LEFT = re.compile(r"^\..+\.(?P<host>[0-9a-f]{8})-(?P<process>\d+)-[0-9a-f]{12}\.tmp$")
-_LEFT_SECONDS = 60.0
-
-
-def _host() -> str:
-    """Return this machine's name as eight letters: process numbers of other machines mean nothing here."""
-    return f"{zlib.crc32(os.uname().nodename.encode()):08x}" if hasattr(os, "uname") else "00000000"
-
-
-def _remove_left(folder: str) -> None:
-    """Remove unfinished files from a folder that processes left when they were killed while saving."""
-    with contextlib.suppress(OSError), os.scandir(folder or ".") as entries:
-        for entry in entries:
-            found = _LEFT.match(entry.name) if entry.name.endswith(".tmp") else None
-            if found is None or found["host"] != _host() or _lives(int(found["process"])):
-                continue
-            if time.time() - entry.stat(follow_symlinks=False).st_mtime > _LEFT_SECONDS:
-                os.unlink(entry.path)
-
-
-def _lives(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except (OSError, OverflowError):
-        return True
-    return True
-
-
-def _write_all(descriptor: int, parts: tuple[bytes | memoryview, ...]) -> None:
-    for part in parts:
-        left = memoryview(part)
-        while left:
-            left = left[os.write(descriptor, left) :]
-
-
-def _sync_folder(folder: str) -> None:
-    """Put the rename itself on the disk, where the system can; the file is whole either way."""
-    with contextlib.suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-
-
-Contents = tuple[Mapping[str, str], list[str], Callable[[str], Tensor]]
-
-
-@contextlib.contextmanager
-def _opened(f: Path | BinaryIO) -> Generator[Contents]:
-    """Give a file's metadata, the names of its tensors, and the function that reads one."""
-    if isinstance(f, str | os.PathLike) and os.path.exists(f) and not os.path.isdir(f):
-        regular = stat.S_ISREG(os.stat(f).st_mode)  # who opens a pipe waits for a writer
-        require(regular, "P001", f"load: {_name(f)} is not a regular file")
-    try:
-        if not isinstance(f, str | os.PathLike):
-            yield _from_bytes(f.read(), _name(f))
-            return
-        with open(f, "rb") as file:
-            _check_start(_name(f), file)
-        with safe_open(os.fspath(f), framework="numpy") as handle:
-            yield handle.metadata() or {}, list(handle.keys()), lambda name: from_numpy(handle.get_tensor(name))
-    except FileNotFoundError as cause:
-        raise error("P001", f"load: there is no file {_name(f)}") from cause
-    except SafetensorError as cause:
-        _damaged(_name(f), cause)
-    except OSError as cause:
-        if cause.errno is None or cause.errno == errno.EIO:
-            _damaged(_name(f), cause)
-        raise error("P001", f"load: {_name(f)} cannot be read: {cause.strerror}") from cause
-
-
-def _from_bytes(data: object, name: str) -> Contents:
-    if not isinstance(data, bytes):
-        fail("A001", "load: a path, or a file that is open for reading bytes", file=name)
-    entries = dict(cast(list[tuple[str, dict[str, Any]]], deserialize(data)))
-    size = int.from_bytes(data[:8], "little")
-    metadata = json.loads(data[8 : 8 + size]).get("__metadata__", {})
-
-    def read(name: str) -> Tensor:
-        entry = entries[name]
-        kind = DTYPES[entry["dtype"]].numpy
-        return from_numpy(np.frombuffer(bytearray(entry["data"]), kind).reshape(entry["shape"]))
-
-    return metadata, list(entries), read
-
-
-def _check_start(name: str, file: BinaryIO) -> None:
-    """P005 where the first bytes are of something else: the library's own message would say that it is damaged."""
-    start = file.read(16)
-    if start[:4] == b"PK\x03\x04" or start[:1] == b"\x80":
-        hint = "convert it where torch is installed: safetensors.torch.save_file(state_dict, path)"
-        fail("P005", f"load: {name} is a pickle of PyTorch's, which may run code", hint=hint)
-    size = int.from_bytes(start[:8], "little")
-    foreign = len(start) > 8 and (size > 100 << 20 or start[8:9] != b"{")
-    require(not foreign, "P005", f"load: {name} is not a safetensors file")
-
-
-def _damaged(name: str, cause: Exception) -> NoReturn:
-    raise error("P002", f"load: {name} is truncated or damaged", reason=str(cause)) from cause
-
-
-def _name(f: Path | BinaryIO) -> str:
-    return os.fspath(f) if isinstance(f, str | os.PathLike) else getattr(f, "name", type(f).__name__)
-
-
-def _mover(map_location: MapLocation) -> Callable[[Tensor], Tensor]:
-    if map_location is None:
-        return lambda tensor: tensor
-    if callable(map_location):
-        return lambda tensor: _first(map_location(tensor, "cpu"), tensor)
+def _placer(map_location: MapLocation) -> Place:
+    """The function that moves a loaded tensor from the device that a file names to where it is wanted."""
+    if map_location is not None and callable(map_location):
+        return lambda tensor, name: _mapped(map_location(tensor, name), tensor, name)
     if isinstance(map_location, Mapping):
-        map_location = map_location.get("cpu", "cpu")
-    device = place(map_location)
-    return lambda tensor: tensor.to(device)
+        places = {str(name): place(where) for name, where in map_location.items()}
+        return lambda tensor, name: _moved(tensor, places.get(name) or _known(name))
+    wanted = place(map_location)
+    return lambda tensor, name: _moved(tensor, wanted or _known(name))
 
 
-def _first(mapped: Tensor | None, tensor: Tensor) -> Tensor:
-    return tensor if mapped is None else mapped
+def _known(name: str) -> Device:
+    """The device of a name; V001 where there is none, as for a GPU's."""
+    try:
+        return place(name) or Device("cpu")
+    except RushlightError as cause:
+        hint = "pass map_location='cpu'"
+        raise error("V001", f"load: the file's tensors are of the device {name[:40]!r}", hint=hint) from cause
+
+
+def _moved(tensor: Tensor, device: Device) -> Tensor:
+    return tensor if device == tensor.device else tensor.to(device)
+
+
+def _mapped(result: Any, tensor: Tensor, name: str) -> Tensor:
+    if result is None:
+        return _moved(tensor, _known(name))
+    same = isinstance(result, Tensor) and result.dtype is tensor.dtype and result.form.shape == tensor.form.shape
+    require(same and result.form.is_contiguous, "A002", "load: map_location gives a tensor that does not fit")
+    return result

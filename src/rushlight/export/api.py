@@ -12,7 +12,7 @@ from rushlight.capture.program import Program
 from rushlight.capture.source import ArgumentSource, NumberSource, TensorSource
 from rushlight.capture.values import Constant, Container, Output, Template
 from rushlight.data.checkpoint import load as load_tensors
-from rushlight.data.checkpoint import save as save_tensors
+from rushlight.data.checkpoint import save_structure as save_tensors
 from rushlight.eager.handle import Handle
 from rushlight.eager.tensor import Tensor
 from rushlight.export.dims import argument_names, specification

@@ -47,7 +47,6 @@ ELSEWHERE: dict[str, str] = {
     "_tensor": "rushlight",
     "functional": "rushlight",
     "random": "rushlight",
-    "serialization": "rushlight",
     "multiprocessing": "multiprocessing",
     "utils.hooks": "rushlight.eager.autograd.node",
     "autograd.function": "rushlight.autograd",

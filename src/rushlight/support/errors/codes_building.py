@@ -288,6 +288,14 @@ register_code(
 )
 
 register_code(
+    "P009",
+    CheckpointError,
+    "A checkpoint names code",
+    "Its pickle uses a class or function that is not on the list of what loading knows. Nothing was executed.",
+    "save the state_dict(); or allow a class that you trust with rl.serialization.add_safe_globals([...])",
+)
+
+register_code(
     "T001",
     SettingError,
     "There is no such setting",

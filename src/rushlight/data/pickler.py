@@ -1,0 +1,292 @@
+"""A writer of pickles that `torch.load(weights_only=True)` reads: values, containers and tensors, by PyTorch's names.
+
+The names are text here; nothing of PyTorch is imported. Containers and tensors that are met again are the same object
+when they are loaded. Storages lie outside of the pickle; `storages` says which.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import Counter, OrderedDict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from rushlight.data.rebuilding import STORAGE_NAMES
+from rushlight.eager.handle import Handle
+from rushlight.eager.tensor import Parameter
+from rushlight.eager.tensor_meta import Size
+from rushlight.ir.dtype import DType
+from rushlight.ir.type import Device
+from rushlight.support.errors import error, fail
+from rushlight.support.frozen import frozen
+
+_DEEPEST = 200  # containers within containers
+
+
+@frozen(eq=False)
+class StoredRange:
+    """The bytes of a storage that its tensors reach, under the name that they have in the file."""
+
+    key: str
+    owner: Handle
+    start: int
+    end: int
+    dtype: DType | None  # None where its tensors have several, or one that only ranges of bytes can have
+
+
+def stored_ranges(tensors: Sequence[Handle]) -> dict[int, StoredRange]:
+    """Return the range of each storage, by the storage's identity, in the order in which they are met."""
+    groups: dict[int, list[Handle]] = {}
+    for tensor in tensors:
+        groups.setdefault(id(tensor.storage), []).append(tensor)
+    ranges: dict[int, StoredRange] = {}
+    for number, (key, group) in enumerate(groups.items()):
+        unit = max(tensor.dtype.itemsize for tensor in group)
+        used = [tensor for tensor in group if tensor.form.numel]
+        start = min((tensor.offset * tensor.dtype.itemsize for tensor in used), default=0) // unit * unit
+        end = max((tensor.offset * tensor.dtype.itemsize + tensor.form.nbytes for tensor in used), default=start)
+        dtypes = {tensor.dtype for tensor in group}
+        only = next(iter(dtypes)) if len(dtypes) == 1 else None
+        ranges[key] = StoredRange(str(number), group[0], start, end, only if only in STORAGE_NAMES else None)
+    return ranges
+
+
+def tensors_of(value: object) -> list[Handle]:
+    """Return the tensors with data in a value, each once, in the order in which they are met."""
+    found: dict[int, Handle] = {}
+    seen: set[int] = set()
+    left: list[object] = [value]
+    while left:
+        one = left.pop()
+        if isinstance(one, Handle):
+            if one.device.type != "meta":
+                one.address()  # V003 without data
+                found.setdefault(id(one), one)
+            left.extend(reversed(list(vars(one).values())))
+        elif isinstance(one, Mapping | list | tuple) and id(one) not in seen:
+            seen.add(id(one))
+            left.extend(reversed(list(one.values()) if isinstance(one, Mapping) else list(one)))
+    return list(found.values())
+
+
+class Pickler:
+    """Writes one value; `pickled` returns its bytes."""
+
+    def __init__(self, ranges: Mapping[int, StoredRange]) -> None:
+        self._ranges = ranges
+        self._out: list[bytes] = [b"\x80\x02"]
+        self._memo: dict[Any, int] = {}
+        self._kept: list[object] = []  # so that no identity is used twice
+
+    def pickled(self, value: object) -> bytes:
+        """Return the pickle of a value; P006 for what a checkpoint cannot hold."""
+        self._value(value, ())
+        return b"".join([*self._out, b"."])
+
+    def _put(self, *parts: bytes) -> None:
+        self._out.extend(parts)
+
+    def _again(self, key: object) -> bool:
+        """Write a reference to what was written before, if it was."""
+        index = self._memo.get(key)
+        if index is None:
+            return False
+        self._put(b"h" + bytes([index]) if index < 256 else b"j" + struct.pack("<I", index))
+        return True
+
+    def _remember(self, key: object, value: object = None) -> None:
+        index = self._memo[key] = len(self._memo)
+        self._kept.append(value)
+        self._put(b"q" + bytes([index]) if index < 256 else b"r" + struct.pack("<I", index))
+
+    def _global(self, name: str) -> None:
+        if not self._again(("global", name)):
+            module, _, attribute = name.rpartition(".")
+            self._put(f"c{module}\n{attribute}\n".encode())
+            self._remember(("global", name))
+
+    def _text(self, value: str) -> None:
+        if not self._again(("text", value)):
+            data = value.encode("utf-8", "surrogatepass")
+            self._put(b"X" + struct.pack("<I", len(data)) + data)
+            self._remember(("text", value))
+
+    def _integer(self, value: int) -> None:
+        if 0 <= value < 256:
+            self._put(b"K" + bytes([value]))
+        elif 0 <= value < 1 << 16:
+            self._put(b"M" + struct.pack("<H", value))
+        elif -1 << 31 <= value < 1 << 31:
+            self._put(b"J" + struct.pack("<i", value))
+        else:
+            data = value.to_bytes(value.bit_length() // 8 + 1, "little", signed=True)
+            if len(data) > 255:
+                fail("P006", "save: an integer of more than 255 bytes cannot be saved")
+            self._put(b"\x8a" + bytes([len(data)]) + data)
+
+    def _value(self, value: Any, path: tuple[str, ...]) -> None:
+        if len(path) > _DEEPEST:
+            fail("P006", "save: containers are nested too deeply, or contain themselves", at=".".join(path[:3]))
+        if isinstance(value, np.generic):
+            value = value.item()
+        if value is None or isinstance(value, bool):
+            self._put({None: b"N", True: b"\x88", False: b"\x89"}[value])
+        elif isinstance(value, int):
+            self._integer(int(value))
+        elif isinstance(value, float):
+            self._put(b"G" + struct.pack(">d", value))
+        elif isinstance(value, str):
+            self._text(str(value))
+        elif isinstance(value, Handle):
+            self._tensor(value, path)
+        else:
+            self._other(value, path)
+
+    def _other(self, value: object, path: tuple[str, ...]) -> None:
+        if isinstance(value, DType):
+            self._global(f"torch.{value.name}")
+        elif isinstance(value, Device):
+            self._call("torch.device", (str(value),), path)
+        elif isinstance(value, complex):
+            self._call("__builtin__.complex", (value.real, value.imag), path)
+        elif isinstance(value, bytes):
+            self._call("_codecs.encode", (value.decode("latin1"), "latin1"), path)
+        elif isinstance(value, set):
+            self._call("__builtin__.set", (list(value),), path)
+        elif isinstance(value, Size):
+            self._call("torch.Size", (tuple(value),), path)
+        elif isinstance(value, tuple):
+            self._tuple(value, path)
+        elif isinstance(value, list):
+            self._list(value, path)
+        elif isinstance(value, Mapping):
+            self._mapping(value, path)
+        else:
+            where = ".".join(path) or "the object itself"
+            hint = "save its state_dict()" if hasattr(value, "state_dict") else None
+            raise error("P006", f"save: {type(value).__name__} at {where} cannot be saved", hint=hint)
+
+    def _call(self, name: str, args: tuple[object, ...], path: tuple[str, ...]) -> None:
+        self._global(name)
+        self._arguments(args, path)
+        self._put(b"R")
+
+    def _arguments(self, args: Sequence[object], path: tuple[str, ...]) -> None:
+        if not args:
+            self._put(b")")
+            return
+        self._put(b"(")
+        for arg in args:
+            self._value(arg, path)
+        self._put(b"t")
+
+    def _tuple(self, value: tuple[object, ...], path: tuple[str, ...]) -> None:
+        if self._again(id(value)):
+            return
+        self._put(b"(" if value else b")")
+        for index, member in enumerate(value):
+            self._value(member, (*path, str(index)))
+        if value:
+            self._put(b"t")
+            self._remember(id(value), value)
+
+    def _list(self, value: list[object], path: tuple[str, ...]) -> None:
+        if self._again(id(value)):
+            return
+        self._put(b"]")
+        self._remember(id(value), value)
+        if value:
+            self._put(b"(")
+            for index, member in enumerate(value):
+                self._value(member, (*path, str(index)))
+            self._put(b"e")
+
+    def _mapping(self, value: Mapping[Any, object], path: tuple[str, ...]) -> None:
+        if self._again(id(value)):
+            return
+        ordered = isinstance(value, OrderedDict)
+        if ordered:
+            self._call("collections.OrderedDict", (), path)
+        elif isinstance(value, Counter):
+            self._call("collections.Counter", ({},), path)
+        else:
+            self._put(b"}")
+        self._remember(id(value), value)
+        if value:
+            self._put(b"(")
+            for key, member in value.items():
+                self._key(key, path)
+                self._value(member, (*path, str(key)))
+            self._put(b"u")
+        if ordered and vars(value):
+            self._mapping(vars(value), (*path, "attributes"))
+            self._put(b"b")
+
+    def _key(self, key: object, path: tuple[str, ...]) -> None:
+        if not (key is None or isinstance(key, str | int | float | complex | bytes | tuple | DType | Device)):
+            raise error("P006", f"save: a dict's key of type {type(key).__name__} cannot be saved", at=".".join(path))
+        self._value(key, path)
+
+    def _tensor(self, tensor: Handle, path: tuple[str, ...]) -> None:
+        if self._again(id(tensor)):
+            return
+        wanted = bool(getattr(tensor, "requires_grad", False))
+        attributes = dict(vars(tensor))
+        if isinstance(tensor, Parameter):
+            self._global("torch._utils._rebuild_parameter" + ("_with_state" if attributes else ""))
+            self._put(b"(")
+            self._plain(tensor, False, path)
+            self._value(wanted, path)
+            self._call("collections.OrderedDict", (), path)
+            if attributes:
+                self._mapping(attributes, (*path, "attributes"))
+            self._put(b"tR")
+        elif attributes:
+            self._global("torch._tensor._rebuild_from_type_v2")
+            self._put(b"(")
+            self._rebuilder(tensor)
+            self._global("torch.Tensor")
+            self._rebuilder_arguments(tensor, wanted, path)
+            self._mapping(attributes, (*path, "attributes"))
+            self._put(b"tR")
+        else:
+            self._plain(tensor, wanted, path)
+        self._remember(id(tensor), tensor)
+
+    def _plain(self, tensor: Handle, wanted: bool, path: tuple[str, ...]) -> None:
+        self._rebuilder(tensor)
+        self._rebuilder_arguments(tensor, wanted, path)
+        self._put(b"R")
+
+    def _rebuilder(self, tensor: Handle) -> None:
+        if tensor.device.type == "meta":
+            self._global("torch._utils._rebuild_meta_tensor_no_storage")
+        elif self._ranges[id(tensor.storage)].dtype is None:
+            self._global("torch._utils._rebuild_tensor_v3")
+        else:
+            self._global("torch._utils._rebuild_tensor_v2")
+
+    def _rebuilder_arguments(self, tensor: Handle, wanted: bool, path: tuple[str, ...]) -> None:
+        shape, strides = tuple(tensor.form.shape), tuple(tensor.form.strides)
+        if tensor.device.type == "meta":
+            self._arguments((tensor.dtype, shape, strides, wanted), path)
+            return
+        stored = self._ranges[id(tensor.storage)]
+        kind = "torch.storage.UntypedStorage" if stored.dtype is None else f"torch.{STORAGE_NAMES[stored.dtype]}"
+        width = 1 if stored.dtype is None else stored.dtype.itemsize
+        offset = tensor.offset - stored.start // tensor.dtype.itemsize if tensor.form.numel else 0
+        self._put(b"((")
+        self._text("storage")
+        self._global(kind)
+        self._text(stored.key)
+        self._text("cpu")
+        self._integer((stored.end - stored.start) // width)
+        self._put(b"tQ")
+        for value in (offset, shape, strides, wanted):
+            self._value(value, path)
+        self._call("collections.OrderedDict", (), path)
+        if stored.dtype is None:
+            self._global(f"torch.{tensor.dtype.name}")
+        self._put(b"t")
