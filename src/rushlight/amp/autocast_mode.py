@@ -9,6 +9,7 @@ from typing import Any, Self, TypeVar
 
 from rushlight.eager import autocast as setting
 from rushlight.eager.arguments import element_type
+from rushlight.eager.boundary import checked
 from rushlight.eager.dispatch import STATE
 from rushlight.eager.pytree import map_tree
 from rushlight.eager.tensor import Tensor
@@ -155,11 +156,13 @@ def _cast(tree: Any, device_type: str, dtype: DType) -> Any:
     return map_tree(leaf, tree)
 
 
+@checked
 def is_autocast_enabled(device_type: str | None = None) -> bool:
     """Return whether autocast is on for a kind of device; for "cuda" where none is named, as in PyTorch."""
     return ("cuda" if device_type is None else device_type) in setting.setting().enabled
 
 
+@checked
 def set_autocast_enabled(device_type: str | bool, enabled: bool | None = None) -> None:
     """Switch autocast on or off for a kind of device: `set_autocast_enabled("cpu", True)`. For "cuda" without one."""
     kind, on = (device_type, enabled) if isinstance(device_type, str) else ("cuda", device_type)
@@ -170,11 +173,13 @@ def set_autocast_enabled(device_type: str | bool, enabled: bool | None = None) -
     setting.change(device_type=kind, enabled=on)
 
 
+@checked
 def get_autocast_dtype(device_type: str) -> DType:
     """Return the dtype of autocast for a kind of device."""
     return setting.setting().dtype(device_type)
 
 
+@checked
 def set_autocast_dtype(device_type: str, dtype: DType) -> None:
     """Set the dtype of autocast for a kind of device."""
     setting.change(device_type=device_type, dtype=dtype)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from rushlight.eager.arguments import integer
+from rushlight.eager.boundary import checked
 from rushlight.eager.dispatch import STATE, Scope
 from rushlight.eager.handle import BATCHED, Handle
 from rushlight.eager.mapping import Level, level_of, mapped
@@ -17,6 +18,7 @@ from rushlight.support.errors import fail, require
 _RANDOMNESS = ("error", "different", "same")
 
 
+@checked
 def vmap(
     func: Callable[..., Any],
     in_dims: Any = 0,

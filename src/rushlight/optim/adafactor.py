@@ -10,6 +10,7 @@ from rushlight.ir.dtype import ml_dtypes
 from rushlight.ops.record import OPERATORS
 from rushlight.optim.groups import ParamGroup
 from rushlight.optim.optimizer import Hyperparameter, Optimizer, Params, State, require_hyperparameter
+from rushlight.support.errors import require
 
 
 class Adafactor(Optimizer):
@@ -36,6 +37,9 @@ class Adafactor(Optimizer):
     ) -> None:
         require_hyperparameter(lr >= 0, f"Learning rate should be >= 0 but is: {lr}")
         require_hyperparameter(beta2_decay <= 0, f"beta2_decay should be <= 0 but is: {beta2_decay}")
+        require(
+            isinstance(eps, (tuple, list)) and len(eps) == 2, "A001", "Adafactor: eps is a pair of numbers", eps=eps
+        )
         require_hyperparameter(eps[0] is None or eps[0] >= 0, f"epsilon1 should be >= 0 but is: {eps[0]}")
         require_hyperparameter(eps[1] >= 0, f"epsilon2 should be >= 0 but is: {eps[1]}")
         require_hyperparameter(d >= 1, f"Clipping threshold d should be >= 1 but is: {d}")

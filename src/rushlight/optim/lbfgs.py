@@ -53,7 +53,7 @@ class LBFGS(Optimizer):
 
     def step(self, closure: Closure | None = None) -> Any:
         """Take up to `max_iter` steps, and return the loss before the first one."""
-        if closure is None:
+        if not callable(closure):
             fail("A003", "LBFGS: step takes a closure that computes the loss and its gradients")
         with no_grad():
             return self._minimize(closure)

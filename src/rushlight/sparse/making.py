@@ -135,8 +135,8 @@ def to_sparse(tensor: Tensor, layout: Any = None, sparse_dim: Any = None, name: 
     """A tensor in another layout, by default of coordinates; see `Tensor.to_sparse`."""
     if isinstance(layout, int) and not isinstance(layout, bool):
         layout, sparse_dim = None, layout
-    wanted = sparse_coo if layout is None else layout
-    if wanted not in (sparse_coo, sparse_csr, sparse_csc):
+    wanted: Any = sparse_coo if layout is None else layout
+    if not any(wanted is known for known in (sparse_coo, sparse_csr, sparse_csc)):
         fail("A006", f"{name}: layouts are sparse_coo, sparse_csr and sparse_csc", layout=wanted)
     found = tensor if isinstance(tensor, SparseTensor) else _of_dense(tensor, sparse_dim, name)
     if found.layout is wanted:

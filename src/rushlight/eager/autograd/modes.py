@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from rushlight.eager.boundary import checked
 from rushlight.eager.dispatch import STATE, Scope
+from rushlight.support.errors import require
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -20,6 +21,7 @@ class GradMode(Scope):
 
     def __call__(self, function: F) -> F:
         """The function, run in this scope."""
+        require(callable(function), "A001", f"{type(self).__name__}: a function is expected", given=function)
         if inspect.isgeneratorfunction(function):
 
             @functools.wraps(function)

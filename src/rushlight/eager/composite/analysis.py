@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rushlight.eager import functions as ops
@@ -117,7 +117,12 @@ def _check_counted(name: str, input: Tensor, weight: Tensor | None, count: Any) 
 
 @with_out
 def histogram(
-    input: Tensor, bins: Any, *, range: Any = None, weight: Tensor | None = None, density: bool = False
+    input: Tensor,
+    bins: Any,
+    *,
+    range: Iterable[float] | None = None,
+    weight: Tensor | None = None,
+    density: bool = False,
 ) -> Histogram:
     """Return how many elements lie in bins, and the bins' edges.
 
@@ -132,7 +137,12 @@ def histogram(
 
 @checked
 def histogramdd(
-    input: Tensor, bins: Any, *, range: Any = None, weight: Tensor | None = None, density: bool = False
+    input: Tensor,
+    bins: Any,
+    *,
+    range: Iterable[float] | None = None,
+    weight: Tensor | None = None,
+    density: bool = False,
 ) -> Histogram:
     """Return how many points, rows along the last dim, lie in the bins of a grid, and each dim's edges.
 

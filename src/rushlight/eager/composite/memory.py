@@ -126,12 +126,12 @@ class MemoryMethods(GeneratedMethods):
 
     def to_sparse_csr(self, dense_dim: object = None) -> Any:
         """The matrix with its elements that are not 0 stored in rows."""
-        require(not dense_dim, "A006", "to_sparse_csr: dense dims are not supported", dense_dim=dense_dim)
+        _require_no_dense_dims("to_sparse_csr", dense_dim)
         return _making().to_sparse(self, sparse_csr, None, "to_sparse_csr")
 
     def to_sparse_csc(self, dense_dim: object = None) -> Any:
         """The matrix with its elements that are not 0 stored in columns."""
-        require(not dense_dim, "A006", "to_sparse_csc: dense dims are not supported", dense_dim=dense_dim)
+        _require_no_dense_dims("to_sparse_csc", dense_dim)
         return _making().to_sparse(self, sparse_csc, None, "to_sparse_csc")
 
     def sparse_mask(self, mask: object) -> Any:
@@ -225,3 +225,8 @@ def _each(name: str, target: Any, others: tuple[Any, ...], function: Callable[..
         array[place] = value
     dispatch(COPY, (target, converted.reshape(shape)), {})
     return target
+
+
+def _require_no_dense_dims(name: str, dense_dim: object) -> None:
+    none = dense_dim is None or (isinstance(dense_dim, int) and dense_dim == 0)
+    require(none, "A006", f"{name}: dense dims are not supported", dense_dim=dense_dim)

@@ -14,7 +14,7 @@ from rushlight.eager.handle import Handle
 from rushlight.eager.symbols import wrap_size
 from rushlight.ir.dtype import Kind, bool_, int64
 from rushlight.ops import OPERATORS
-from rushlight.ops.dims import same_shape, wrap_dim
+from rushlight.ops.dims import own_dim, same_shape, wrap_dim
 from rushlight.ops.promote import promote_dtypes
 from rushlight.support.errors import require
 
@@ -184,7 +184,7 @@ def unique_consecutive(
 ) -> Any:
     """Return a tensor without those elements, or slices of a dim, that equal the one before them."""
     flat = input.reshape(-1) if dim is None else input
-    along = wrap_dim(fixed_integer(0 if dim is None else dim), flat.ndim, "unique_consecutive")
+    along = own_dim(fixed_integer(0 if dim is None else dim), flat.shape, "unique_consecutive")
     size = flat.shape[along]
     rows = flat.movedim(along, 0).reshape(size, -1) if flat.numel() else zeros(size, 0)
     first = ops.ones((min(size, 1),), dtype=bool_)
@@ -201,4 +201,5 @@ def unique_consecutive(
 @checked
 def index(input: Tensor, indices: Sequence[Any]) -> Tensor:
     """Return `input[indices]`, where None stands for a whole dim."""
+    require(isinstance(indices, (tuple, list)), "A001", "index: indices are a list or a tuple", indices=indices)
     return input[tuple([slice(None) if item is None else item for item in indices])]

@@ -112,7 +112,8 @@ def new_empty_strided(
     input: Tensor, size: Any, stride: Any, *, dtype: object = None, device: object = None, requires_grad: bool = False
 ) -> Tensor:
     """Return a tensor with undefined contents, of sizes and strides, and by default of this dtype."""
-    wanted, where = dtype or input.dtype, device or input.device
+    wanted = input.dtype if dtype is None else dtype
+    where = input.device if device is None else device
     return empty_strided(size, stride, dtype=wanted, device=where, requires_grad=requires_grad)
 
 

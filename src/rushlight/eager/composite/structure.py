@@ -30,6 +30,7 @@ from rushlight.support.errors import require
 if TYPE_CHECKING:
     from rushlight.eager.tensor import Tensor
 
+_MOST_PARTS = 1_000_000
 Sections = Any  # how many parts, or where they begin: an int, several, or a tensor of these
 
 
@@ -45,7 +46,7 @@ def tensor_split(input: Tensor, indices_or_sections: Sections, dim: int = 0) -> 
         starts, ends = [None, *cuts], [*cuts, None]
         return tuple([ops.slice(input, along, start, end) for start, end in zip(starts, ends, strict=True)])
     count = fixed_integer(cuts)
-    require(count > 0, "A002", "tensor_split: the number of parts must be positive", given=count)
+    require(0 < count <= _MOST_PARTS, "A002", f"tensor_split: parts are 1 to {_MOST_PARTS:,}", given=count)
     size = input.shape[along]
     length, rest = size // count, size % count
     bounds = [place * length + sym_min(place, rest) for place in range(count + 1)]
@@ -55,6 +56,7 @@ def tensor_split(input: Tensor, indices_or_sections: Sections, dim: int = 0) -> 
 def _plain(cuts: Any, name: str) -> Any:
     """Sections as an int or a list of ints; a tensor's values are read."""
     if not isinstance(cuts, Handle):
+        require(cuts is not None, "A001", f"{name}: sections are a number or several, not None")
         return cuts
     read: Any = cuts
     fits = cuts.dtype is int64 and cuts.ndim <= 1

@@ -42,6 +42,7 @@ def upsample(
     return interpolate(input, size, scale_factor, mode, align_corners)
 
 
+@checked
 def upsample_nearest(
     input: Tensor, size: PerDim[int] | None = None, scale_factor: PerDim[float] | None = None
 ) -> Tensor:
@@ -49,6 +50,7 @@ def upsample_nearest(
     return interpolate(input, size, scale_factor, "nearest")
 
 
+@checked
 def upsample_bilinear(
     input: Tensor, size: PerDim[int] | None = None, scale_factor: PerDim[float] | None = None
 ) -> Tensor:

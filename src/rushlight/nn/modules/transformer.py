@@ -19,6 +19,8 @@ from rushlight.nn.modules.module import Module
 from rushlight.nn.modules.normalization import LayerNorm
 from rushlight.support.errors import fail, require
 
+_MOST_LAYERS = 10_000
+
 __all__ = [
     "Transformer",
     "TransformerDecoder",
@@ -382,6 +384,7 @@ class Transformer(Module):
 
 
 def _clones(layer: Module, count: int) -> ModuleList:
+    require(count <= _MOST_LAYERS, "A002", f"layers are at most {_MOST_LAYERS:,}", num_layers=count)
     return ModuleList([copy.deepcopy(layer) for _ in range(count)])
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -15,10 +15,10 @@ from rushlight.ops.dims import Array, convert, normal
 from rushlight.ops.linalg.matrix import (
     LAPACK,
     adjoint_of,
+    converged,
     diagonal_of,
     host,
     identity_like,
-    in_precision,
     like,
     on_diagonal,
     real_like,
@@ -33,23 +33,11 @@ from rushlight.ops.pointwise.selection import where
 from rushlight.ops.record import Sample
 from rushlight.ops.view.part import slice_
 from rushlight.ops.view.reorder import unsqueeze
-from rushlight.support.errors import fail, require
+from rushlight.support.errors import require
 from rushlight.sym import Size, minimum
 
 Pair = tuple[Value | None, Value | None]
 Triple = tuple[Value | None, Value | None, Value | None]
-
-
-def _converged(op: str, function: Callable[..., Any], *arrays: Array) -> Any:
-    """What LAPACK gives; R007 where its iteration does not converge, or where a matrix is not finite."""
-    if not np.isfinite(arrays[0].astype(np.float64) if arrays[0].dtype.kind == "V" else arrays[0]).all():
-        fail(
-            "R007", f"{op}: the matrix has NaN or infinities in it", hint="look for the first value that is not finite"
-        )
-    try:
-        return in_precision(function, *arrays)
-    except np.linalg.LinAlgError:
-        fail("R007", f"{op}: the algorithm did not converge", hint="the matrix may have many equal eigenvalues")
 
 
 def _require_triangle(UPLO: str) -> None:
@@ -81,7 +69,7 @@ def eigh_meta(A: TensorType, UPLO: str) -> tuple[TensorType, TensorType]:
 @eigh.ref
 def eigh_ref(A: Array, UPLO: str) -> tuple[Array, Array]:
     side = UPLO.upper()
-    return _converged("linalg.eigh", lambda a: tuple(LAPACK.eigh(a, UPLO=side)), A)
+    return converged("linalg.eigh", lambda a: tuple(LAPACK.eigh(a, UPLO=side)), A)
 
 
 @eigh.vjp
@@ -127,7 +115,7 @@ def eigvalsh_meta(A: TensorType, UPLO: str) -> TensorType:
 
 @eigvalsh.ref
 def eigvalsh_ref(A: Array, UPLO: str) -> Array:
-    return _converged("linalg.eigvalsh", lambda a: LAPACK.eigvalsh(a, UPLO=UPLO.upper()), A)
+    return converged("linalg.eigvalsh", lambda a: LAPACK.eigvalsh(a, UPLO=UPLO.upper()), A)
 
 
 @eigvalsh.vjp
@@ -164,7 +152,7 @@ def eig_ref(A: Array) -> tuple[Array, Array]:
         values, vectors = np.linalg.eig(a)
         return values.astype(np.result_type(values, np.complex64)), vectors.astype(np.result_type(values, np.complex64))
 
-    return _converged("linalg.eig", complex_pair, A)
+    return converged("linalg.eig", complex_pair, A)
 
 
 @eig.vjp
@@ -210,7 +198,7 @@ def eigvals_ref(A: Array) -> Array:
         values = np.linalg.eigvals(a)
         return values.astype(np.result_type(values, np.complex64))
 
-    return _converged("linalg.eigvals", values_of, A)
+    return converged("linalg.eigvals", values_of, A)
 
 
 @eigvals.vjp
@@ -248,7 +236,7 @@ def svd_meta(A: TensorType, full_matrices: bool, driver: str | None) -> tuple[Te
 
 @svd.ref
 def svd_ref(A: Array, full_matrices: bool, driver: str | None) -> tuple[Array, Array, Array]:
-    return _converged("linalg.svd", lambda a: tuple(np.linalg.svd(a, full_matrices=full_matrices)), A)
+    return converged("linalg.svd", lambda a: tuple(np.linalg.svd(a, full_matrices=full_matrices)), A)
 
 
 @svd.vjp
@@ -311,7 +299,7 @@ def svdvals_meta(A: TensorType, driver: str | None) -> TensorType:
 
 @svdvals.ref
 def svdvals_ref(A: Array, driver: str | None) -> Array:
-    return _converged("linalg.svdvals", lambda a: np.linalg.svd(a, compute_uv=False), A)
+    return converged("linalg.svdvals", lambda a: np.linalg.svd(a, compute_uv=False), A)
 
 
 @svdvals.vjp

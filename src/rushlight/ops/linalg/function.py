@@ -15,6 +15,7 @@ from rushlight.ops.linalg.matrix import (
     LAPACK,
     adjoint_array,
     adjoint_of,
+    converged,
     host,
     identity_like,
     in_precision,
@@ -185,7 +186,7 @@ def pseudo_inverse_ref(A: Array, atol: Array | None, rtol: Array | None, hermiti
         inverse = np.where(kept, 1 / np.where(kept, s, 1), 0).astype(s.dtype)
         return (v * inverse[..., None, :]) @ adjoint_array(u)
 
-    return in_precision(inverted, A)
+    return converged("linalg.pinv", inverted, A)
 
 
 def tolerance_of(array: Array) -> float:
@@ -271,6 +272,7 @@ ormqr = host(
 
 @ormqr.decompose
 def ormqr_decompose(input: Value, tau: Value, other: Value, left: bool, transpose: bool) -> Value:
+    require_matrix("ormqr", TensorType(input.shape, input.dtype))
     require(other.ndim == input.ndim, "S002", "ormqr: operands differ in dims", input=input.shape, other=other.shape)
     fits = same_size(input.shape[-2], other.shape[-2 if left else -1])
     require(fits, "S003", "ormqr: input and other have sizes that do not fit", input=input.shape, other=other.shape)

@@ -21,7 +21,7 @@ from rushlight.ops.pointwise.complex import conjugate, real_part
 from rushlight.ops.record import Fact, Operator, define
 from rushlight.ops.view.part import diagonal, diagonal_backward
 from rushlight.ops.view.reorder import mT
-from rushlight.support.errors import require
+from rushlight.support.errors import fail, require
 from rushlight.sym import Size
 
 SMALL = 320
@@ -80,6 +80,18 @@ def in_precision(function: Callable[..., Any], *arrays: Array) -> Any:
     if isinstance(found, tuple):
         return tuple([_like_first(item, first) for item in found])
     return _like_first(found, first)
+
+
+def converged(op: str, function: Callable[..., Any], *arrays: Array) -> Any:
+    """What LAPACK gives; R007 where its iteration does not converge, or where a matrix is not finite."""
+    if not np.isfinite(arrays[0].astype(np.float64) if arrays[0].dtype.kind == "V" else arrays[0]).all():
+        fail(
+            "R007", f"{op}: the matrix has NaN or infinities in it", hint="look for the first value that is not finite"
+        )
+    try:
+        return in_precision(function, *arrays)
+    except np.linalg.LinAlgError:
+        fail("R007", f"{op}: the algorithm did not converge", hint="the matrix may have many equal eigenvalues")
 
 
 def _in_bits(array: Array, bits: int) -> Array:

@@ -105,6 +105,8 @@ def polygamma_samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield Sample(2, sample_array(rng, (4,), "positive"), domain="positive")
 
 
+_MOST_DIMS = 1000  # of mvlgamma, which is a sum of so many terms
+
 mvlgamma = define(
     "mvlgamma(Tensor input, int p) -> Tensor",
     "The logarithm of the multivariate gamma function of dimension p.",
@@ -117,6 +119,7 @@ mvlgamma = define(
 @mvlgamma.decompose
 def mvlgamma_decompose(input: Value, p: int) -> Value:
     require(p >= 1, "A002", "mvlgamma: the dimension p must be at least 1", p=p)
+    require(p <= _MOST_DIMS, "A006", f"mvlgamma: dimensions p above {_MOST_DIMS} are not supported", p=p)
     # In float64, in which differences from a half keep their distance from the poles.
     x = convert(input, float64)
     total = lgamma(x)
