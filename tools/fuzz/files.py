@@ -1,6 +1,7 @@
-"""Mutated files: exported programs, checkpoints, the tuner's records, entries of the object cache, settings.
+"""Mutated files: weights in five formats, programs, the tuner's records, entries of the object cache, settings.
 
-What is read of one is what it holds, a registered error, or a warning. The child's memory is bounded.
+What is read of one is what it holds, a registered error, or a warning. The child's memory is bounded, and where it
+reads weights, so is what each file may take; what Python executes then is a finding (`tools/fuzz/reading_weights.py`).
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from rushlight.support.frozen import frozen
 from tools.fuzz.child import Child
 from tools.fuzz.finding import Finding
 
-KINDS = ("export", "checkpoint", "records", "cache", "settings")
+WEIGHTS = ("archive", "safetensors", "arrays", "folder", "pickle")
+KINDS = (*WEIGHTS, "export", "records", "cache", "settings")
 
 
 @frozen(eq=False)
@@ -35,6 +37,11 @@ def generate(seed: int, number: int) -> Mutant:
 
 
 _child = Child("tools.fuzz.reading")
+
+
+def close() -> None:
+    """Ends the process that reads; the next question starts another."""
+    _child.close()
 
 
 def judge(mutant: Mutant, skipped: Counter[str]) -> Finding | None:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import random
-import re
-import struct
 import tempfile
 import traceback
 from collections.abc import Callable
@@ -21,25 +20,11 @@ from rushlight.support import settings
 from rushlight.support.errors import RushlightError
 from rushlight.tune.records import Records
 from tools.fuzz.child import serve
-from tools.fuzz.files import WORDS, mutated
+from tools.fuzz.files import mutated
+from tools.fuzz.reading_weights import WRITERS, Watch, mutated_safetensors, read_weights
 
 FOLDER = Path(tempfile.mkdtemp(prefix="rushlight-fuzz-"))
 _PATH = FOLDER / "file"
-
-
-def _mutated_file(data: bytes, draw: random.Random) -> bytes:
-    """A safetensors file with a changed header whose length fits, or changed anywhere."""
-    size = struct.unpack("<Q", data[:8])[0]
-    head, body = data[8 : 8 + size], data[8 + size :]
-    if draw.random() < 0.5:
-        places = list(re.finditer(rb"[a-z_0-9]{2,}|\d+", head))
-        chosen = draw.choice(places)
-        head = head[: chosen.start()] + draw.choice(WORDS) + head[chosen.end() :]
-    elif draw.random() < 0.8:
-        head = mutated(head, draw)
-    else:
-        return mutated(data, draw)
-    return struct.pack("<Q", len(head)) + head + body
 
 
 @cache
@@ -53,28 +38,10 @@ def _exported() -> tuple[bytes, ...]:
     return tuple(found)
 
 
-@cache
-def _checkpoint() -> bytes:
-    x = torch.arange(6.0)
-    state = {"x": x, "row": x[2:4], "n": 3, "f": float("inf"), "t": (1, [None, "text"]), "d": torch.float32}
-    torch.save({**state, "p": torch.nn.Parameter(torch.ones(2, 2)), "o": torch.nn.Linear(2, 2).state_dict()}, _PATH)
-    return _PATH.read_bytes()
-
-
 def read_export(draw: random.Random) -> None:
     """Loads an exported program, and runs it."""
-    _PATH.write_bytes(_mutated_file(draw.choice(_exported()), draw))
+    _PATH.write_bytes(mutated_safetensors(draw.choice(_exported()), draw))
     load(_PATH).module()(torch.ones(3, 4))
-
-
-def read_checkpoint(draw: random.Random) -> None:
-    """Loads a checkpoint, from its path or from an open file."""
-    _PATH.write_bytes(_mutated_file(_checkpoint(), draw))
-    if draw.random() < 0.5:
-        torch.load(_PATH)
-        return
-    with _PATH.open("rb") as file:
-        torch.load(file)
 
 
 def read_records(draw: random.Random) -> None:
@@ -111,12 +78,27 @@ def read_settings(draw: random.Random) -> None:
     settings.read_environment({name: draw.choice(values)})
 
 
+@cache
+def _watch() -> Watch:
+    """What watches this process; every kind of file was read once before, so that lazy parts are there."""
+    watch = Watch(tempfile.gettempdir())
+    for kind in WRITERS:
+        for number in range(3):
+            with contextlib.suppress(RushlightError):
+                read_weights(kind, random.Random(number), watch)
+    return watch
+
+
+def _weights(kind: str) -> Callable[[random.Random], None]:
+    return lambda draw: read_weights(kind, draw, _watch())
+
+
 READERS: dict[str, Callable[[random.Random], None]] = {
     "export": read_export,
-    "checkpoint": read_checkpoint,
     "records": read_records,
     "cache": read_cache,
     "settings": read_settings,
+    **{kind: _weights(kind) for kind in WRITERS},
 }
 
 
@@ -124,7 +106,6 @@ def answer(question: dict[str, Any]) -> dict[str, str]:
     """Makes one mutant and says how reading it ended."""
     draw = random.Random(json.dumps([question["seed"], question["number"]]))
     _exported()
-    _checkpoint()
     try:
         READERS[question["kind"]](draw)
     except RushlightError as problem:

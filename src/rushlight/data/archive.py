@@ -55,6 +55,8 @@ class Archive:
             entry, at = self._entry(data, at)
             self._require(entry.name not in self.entries, entry.name)
             self.entries[entry.name] = entry
+        # Entries that lie on each other would make a small file a large value.
+        self._require(sum(entry.packed for entry in self.entries.values()) <= source.size, "directory")
 
     def _require(self, condition: object, entry: str) -> None:
         require(condition, "P002", f"load: {self.source.name} is truncated or damaged", entry=entry)

@@ -178,7 +178,7 @@ def _from_safetensors(source: Source, options: _Options) -> Any:
     except RushlightError:
         raise
     except Exception as cause:
-        raise error("P002", "load: the file's structure is damaged", file=source.name) from cause
+        raise error("P002", f"load: {source.name} is truncated or damaged", entry=METADATA_KEY) from cause
 
 
 def shared_view(owner: Tensor, view: Any) -> Tensor:

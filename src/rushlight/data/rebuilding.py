@@ -34,6 +34,7 @@ from rushlight.support.errors import fail
 from rushlight.support.frozen import frozen
 
 _MOST = 1 << 62
+_MOST_COPIES = 8
 
 
 @frozen
@@ -82,11 +83,18 @@ def storage_kind(name: str) -> StorageKind | None:
 class LoadedStorage:
     """A storage of a checkpoint: `tensor` shows all of it as one dim, of its dtype, or as bytes."""
 
-    __slots__ = ("dtype", "tensor")
+    __slots__ = ("copied", "dtype", "tensor")
 
     def __init__(self, tensor: Tensor, dtype: DType | None) -> None:
         self.tensor = tensor
         self.dtype = dtype
+        self.copied = 0
+
+    def copy(self, tensor: Tensor) -> None:
+        """Count a copy that is made of a tensor; Malformed where copies are far more than the storage."""
+        self.copied += tensor.form.numel * tensor.dtype.itemsize
+        if self.copied > _MOST_COPIES * self.nbytes:
+            raise Malformed("conjugates of far more elements than the storage has")
 
     @property
     def nbytes(self) -> int:
@@ -124,13 +132,20 @@ def _placed(storage: object, dtype: DType, offset: object, size: object, stride:
     return make(base.storage, form, start + base.offset * base.dtype.itemsize // dtype.itemsize if form.numel else 0)
 
 
-def _finished(tensor: Tensor, requires_grad: object, hooks: object, metadata: object = None) -> Tensor:
+def _finished(tensor: Tensor, requires_grad: object, hooks: object) -> Tensor:
     if not isinstance(requires_grad, bool) or hooks:
         raise Malformed("a tensor with hooks")
+    return require_gradient(tensor, requires_grad)
+
+
+def _resolved(tensor: Tensor, storage: object, metadata: object) -> Tensor:
+    """Return a tensor whose memory holds the conjugates, or the negatives, of what it shows."""
     for name, change in (("conj", Tensor.conj), ("neg", Tensor.neg)):
         if isinstance(metadata, dict) and metadata.get(name):
+            assert isinstance(storage, LoadedStorage)
+            storage.copy(tensor)
             tensor = change(tensor)
-    return require_gradient(tensor, requires_grad)
+    return tensor
 
 
 def rebuild_tensor(storage: object, offset: object, size: object, stride: object) -> Tensor:
@@ -150,7 +165,8 @@ def rebuild_tensor_v2(
     metadata: object = None,
 ) -> Tensor:
     """Return a tensor of its storage's dtype, which may require gradients."""
-    return _finished(rebuild_tensor(storage, offset, size, stride), requires_grad, hooks, metadata)
+    tensor = rebuild_tensor(storage, offset, size, stride)
+    return _finished(_resolved(tensor, storage, metadata), requires_grad, hooks)
 
 
 def rebuild_tensor_v3(
@@ -166,7 +182,8 @@ def rebuild_tensor_v3(
     """Return a tensor of a dtype on a storage of bytes."""
     if not isinstance(dtype, DType):
         raise Malformed("a tensor without dtype")
-    return _finished(_placed(storage, dtype, offset, size, stride), requires_grad, hooks, metadata)
+    tensor = _placed(storage, dtype, offset, size, stride)
+    return _finished(_resolved(tensor, storage, metadata), requires_grad, hooks)
 
 
 def rebuild_meta(dtype: object, size: object, stride: object, requires_grad: object) -> Tensor:
@@ -220,6 +237,8 @@ def rebuild_from_cpu(data: object, dtype: object, device: object, requires_grad:
     """Return a tensor of another device, whose elements were pickled as one of the CPU."""
     if not isinstance(data, Handle) or not isinstance(dtype, DType):
         raise Malformed("a tensor without data")
+    if data.form.numel > data.form.extent:
+        raise Malformed("a tensor of repeated elements")
     return _finished(make(data.storage, data.form, data.offset).to(dtype), requires_grad, None)
 
 

@@ -17,7 +17,7 @@ from rushlight.data.vocabulary import TorchVocabulary
 from rushlight.eager.handle import make
 from rushlight.eager.tensor import Tensor
 from rushlight.eager.tensor_meta import form_of
-from rushlight.ir.dtype import uint8
+from rushlight.ir.dtype import DType, uint8
 from rushlight.ir.type import META
 from rushlight.runtime.allocator import Storage
 from rushlight.support.errors import fail, require
@@ -35,8 +35,9 @@ class Reader:
         self.source = source
         self.encoding = encoding
         self._place = place
-        self._vocabulary = TorchVocabulary(source.name, self._persistent, all_classes)
+        self._vocabulary = TorchVocabulary(source.name, self._persistent, all_classes, source.size)
         self._loaded: dict[str, LoadedStorage] = {}
+        self._viewed: dict[tuple[str, DType | None], LoadedStorage] = {}
         self._fetch: Callable[[str, int], Storage]
         self._measuring = False  # whether storages are only counted
 
@@ -80,7 +81,7 @@ class Reader:
         fits = isinstance(keys, list) and all(isinstance(key, str) for key in keys)
         require(fits, "P002", f"load: {self.source.name} is truncated or damaged", entry="keys")
         places = self._places(keys, data, reader.position)
-        self._measuring, self._loaded = False, {}
+        self._measuring, self._loaded, self._viewed = False, {}, {}
 
         def fetch(key: str, count: int) -> Storage:
             entry = f"storage {key}"[:60]
@@ -116,7 +117,9 @@ class Reader:
             found = self._loaded[name] = LoadedStorage(self._shown(kind, name, device, count * width), kind.dtype)
         if found.nbytes < count * width:
             raise Malformed("a storage of several sizes")
-        return found if found.dtype is kind.dtype else LoadedStorage(found.tensor, kind.dtype)
+        if found.dtype is kind.dtype:
+            return found
+        return self._viewed.setdefault((name, kind.dtype), LoadedStorage(found.tensor, kind.dtype))
 
     def _shown(self, kind: StorageKind, name: str, device: str, count: int) -> Tensor:
         dtype = kind.dtype or uint8

@@ -96,6 +96,7 @@ class Unpickler:
         except RushlightError as cause:
             if cause.code[0] in _FOUND_BY_TENSORS:
                 self._damaged(str(cause).splitlines()[0], cause)
+            cause.add_note(f"in the entry {self._entry} of {self._name}")
             raise
         except _OF_DAMAGE as cause:
             self._damaged(str(cause)[:200], cause)

@@ -23,6 +23,7 @@ from rushlight.data.archive import Archive
 from rushlight.data.rebuilding import REBUILDERS, storage_kind
 from rushlight.data.source import Path, opened
 from rushlight.data.unpickler import Malformed, checked_key
+from rushlight.eager.handle import Handle
 from rushlight.eager.tensor import Parameter, Tensor
 from rushlight.eager.tensor_meta import Size
 from rushlight.ir.dtype import BY_NAME
@@ -33,6 +34,7 @@ SafeGlobal = Callable[..., Any] | type | tuple[Any, str]
 
 _safe: dict[str, Any] = {}
 _NEVER = ("builtins", "nt", "os", "posix", "subprocess", "sys", "importlib", "ctypes", "shutil", "socket", "pickle")
+_COPIES, _SMALL = 16, 1 << 20  # calls may copy so many times the file's bytes, and this many of a small one
 _PEER, _OURS = "torch.", "rushlight."
 
 
@@ -124,15 +126,16 @@ def _is_known(path: str) -> bool:
 class TorchVocabulary:
     """The vocabulary of PyTorch's checkpoints.
 
-    `persistent` finds storages, `all_classes` adds some plain classes.
+    `persistent` finds storages, `all_classes` adds some plain classes; `size` bytes of the file limit what calls copy.
     """
 
-    def __init__(self, name: str, storage: Callable[[Any], object], all_classes: bool) -> None:
+    def __init__(self, name: str, storage: Callable[[Any], object], all_classes: bool, size: int) -> None:
         self.persistent = storage
         self._file = name
         self._names: Mapping[str, object] = {**NAMES, **PLAIN_CLASSES} if all_classes else NAMES
         self._used: dict[int, object] = {}  # of the program's own, by identity
         self._all_classes = all_classes
+        self._left = _COPIES * size + _SMALL
 
     def find(self, module: str, name: str) -> object:
         """Return what a name stands for; P009 for a name that is not allowed."""
@@ -166,6 +169,9 @@ class TorchVocabulary:
         made = _CALLS.get(id(function))
         if made is None:
             return self._refuse_call(function)
+        self._left -= sum(map(_copied, args))
+        if self._left < 0:
+            raise Malformed("calls copy far more than the file holds")
         return made(*args)
 
     def _refuse_call(self, function: object) -> object:
@@ -189,6 +195,17 @@ class TorchVocabulary:
             vars(instance).update(_attributes(type(instance), state))
         else:
             self._refuse_call(instance)
+
+
+def _copied(value: object) -> int:
+    """Bytes, about, that a call may copy of an argument."""
+    if isinstance(value, Handle):
+        return 0 if value.device.type == "meta" else value.form.nbytes
+    if isinstance(value, np.ndarray):
+        return value.nbytes
+    if isinstance(value, str | bytes | bytearray):
+        return len(value)
+    return 16 * len(value) if isinstance(value, list | tuple | dict | set | frozenset | deque) else 0
 
 
 def _same_class(ours: str, theirs: str) -> bool:
