@@ -95,7 +95,7 @@ def imports(body: str, *more: str) -> list[str]:
 
 
 def _extra(body: str) -> set[str]:
-    return {name for name in ("operand", "varied") if f" {name}(" in body or f"({name}(" in body}
+    return {name for name in ("listed", "operand", "varied") if f" {name}(" in body or f"({name}(" in body}
 
 
 def method_lines() -> Iterator[str]:
@@ -202,7 +202,9 @@ def method(op: Operator, records: dict[str, str]) -> list[str]:
     if is_varied(op):
         parameter = op.schema.parameters[1].name
         convert = ", fixed_integer" if op.schema.parameters[1].type == "int[]" else ""
-        head, attributes = f"self, *{parameter}: Any", f'{{"{parameter}": varied({parameter}{convert})}}'
+        head = f"self, *{parameter}: Any, **named: Any"
+        given = f'listed(named, "{parameter}", {parameter}) if named else {parameter}'
+        attributes = f'{{"{parameter}": varied({given}{convert})}}'
     else:
         parameters = signature(op, True)
         head, attributes = f"self, {parameters}" if parameters else "self", attributes_of(op, True)

@@ -137,6 +137,14 @@ def varied(values: tuple[Any, ...], convert: Callable[[object], object] = intege
     return values if _INT.issuperset(map(type, values)) else tuple([convert(item) for item in values])
 
 
+def listed(named: dict[str, Any], name: str, values: tuple[object, ...]) -> tuple[Any, ...]:
+    """The one argument that `varied` takes, given by name: `x.view(size=(2, 3))`. Errors: A003."""
+    if values or list(named) != [name]:
+        other = next((key for key in named if key != name), name)
+        fail("A003", f"{called_name()}: there is no argument {other}, or {name} is given twice")
+    return (named[name],)
+
+
 def flag(value: object) -> bool:
     """A bool, of Python's or numpy's; A001 for anything else."""
     if not isinstance(value, (bool, np.bool_, SymBool)):

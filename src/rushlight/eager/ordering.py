@@ -57,6 +57,24 @@ def _length(tensor: Handle, dim: object, op: str) -> Any:
     return tensor.shape[along] if tensor.ndim else 1
 
 
+def _distinct_slices(tensor: ConversionOverloads, dim: int) -> tuple[Any, Any, Any]:
+    """The distinct slices of a dim, each slice's index among them, and their counts."""
+    along = wrap_dim(dim, tensor.ndim, "unique")
+    whole: Any = tensor if tensor.ndim else tensor.reshape(1)
+    size = whole.shape[along]
+    rows = whole.movedim(along, 0).reshape(size, -1) if whole.numel() else full((size, 0), 0)
+    order: Any = _ARGSORT(full((size,), 0), 0, False)
+    for column in reversed(range(rows.shape[1])):  # stable, so that the first column counts most
+        order = order[_ARGSORT(rows[:, column][order], 0, False)]
+    ordered = rows[order]
+    starts = cat((full((min(size, 1),), True), (ordered[1:] != ordered[:-1]).any(1))) if size else full((0,), True)
+    begun = starts.nonzero().reshape(-1)
+    ranks = starts.to(int64).cumsum(0) - 1
+    inverse = full((size,), 0).scatter(0, order, ranks)
+    counts = cat((begun[1:], full((min(size, 1),), size))) - begun
+    return index_select(whole, along, order[begun]), inverse, counts
+
+
 @checked_methods
 class OrderMethods(ConversionOverloads):
     """Sorting, selecting by rank or mask, and counting."""
@@ -107,9 +125,18 @@ class OrderMethods(ConversionOverloads):
         found = _without(middle, along, keepdim and dim is not None)
         return found.values if dim is None else found
 
-    def unique(self, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False) -> Any:
-        """The distinct elements in order; on request each element's index among them, and their counts."""
-        values, inverse, counts = _DISTINCT(self)
+    def unique(
+        self,
+        sorted: bool = True,
+        return_inverse: bool = False,
+        return_counts: bool = False,
+        dim: int | None = None,
+    ) -> Any:
+        """The distinct elements in order; on request each element's index among them, and their counts.
+
+        With a dim, the distinct slices of it, ordered by their first elements, then by the second ones, and so on.
+        """
+        values, inverse, counts = _DISTINCT(self) if dim is None else _distinct_slices(self, fixed_integer(dim))
         found = [values, *([inverse] if return_inverse else []), *([counts] if return_counts else [])]
         return found[0] if len(found) == 1 else tuple(found)
 

@@ -9,6 +9,7 @@ from rushlight.eager.arguments import (
     fixed_integer,
     fixed_integers,
     flag,
+    listed,
     number,
     place,
     required_operand,
@@ -136,15 +137,19 @@ class ShapeOverloads(GeneratedMethods):
 
     __slots__ = ()
 
-    def view(self, *shape: object) -> Tensor:
+    def view(self, *shape: object, **named: object) -> Tensor:
         """The same storage in another shape, or its bytes as another dtype of the same width."""
+        if named:
+            shape = listed(named, "dtype" if "dtype" in named else "size", shape)
         if len(shape) == 1 and isinstance(shape[0], DType):
             with called("view"):
                 return dispatch(OPERATORS["view_dtype"], (self,), {"dtype": shape[0]})
         return dispatch(_VIEW, (self,), {"size": varied(shape)})
 
-    def expand(self, *sizes: object) -> Tensor:
+    def expand(self, *sizes: object, implicit: bool = False, **named: object) -> Tensor:
         """Dims of size 1 repeated without a copy; -1 keeps a size."""
+        if named:
+            sizes = listed(named, "size", sizes)
         return dispatch(_EXPAND, (self,), {"size": varied(sizes)})
 
     def size(self, dim: object = None) -> Any:
@@ -208,49 +213,50 @@ class ConversionOverloads(GeneratedMethods):
         """The tensor with the dtype of another one."""
         return converted(self, (required_tensor(other).dtype,), None, None, False)
 
-    def float(self) -> Tensor:
+    def float(self, memory_format: object = None) -> Tensor:
         """As float32."""
-        return converted(self, (float32,), None, None, False)
+        return _as(self, float32, memory_format)
 
-    def double(self) -> Tensor:
+    def double(self, memory_format: object = None) -> Tensor:
         """As float64."""
-        return converted(self, (float64,), None, None, False)
+        return _as(self, float64, memory_format)
 
-    def half(self) -> Tensor:
+    def half(self, memory_format: object = None) -> Tensor:
         """As float16."""
-        return converted(self, (float16,), None, None, False)
+        return _as(self, float16, memory_format)
 
-    def bfloat16(self) -> Tensor:
+    def bfloat16(self, memory_format: object = None) -> Tensor:
         """As bfloat16."""
-        return converted(self, (bfloat16,), None, None, False)
+        return _as(self, bfloat16, memory_format)
 
-    def long(self) -> Tensor:
+    def long(self, memory_format: object = None) -> Tensor:
         """As int64."""
-        return converted(self, (int64,), None, None, False)
+        return _as(self, int64, memory_format)
 
-    def int(self) -> Tensor:
+    def int(self, memory_format: object = None) -> Tensor:
         """As int32."""
-        return converted(self, (int32,), None, None, False)
+        return _as(self, int32, memory_format)
 
-    def short(self) -> Tensor:
+    def short(self, memory_format: object = None) -> Tensor:
         """As int16."""
-        return converted(self, (int16,), None, None, False)
+        return _as(self, int16, memory_format)
 
-    def char(self) -> Tensor:
+    def char(self, memory_format: object = None) -> Tensor:
         """As int8."""
-        return converted(self, (int8,), None, None, False)
+        return _as(self, int8, memory_format)
 
-    def byte(self) -> Tensor:
+    def byte(self, memory_format: object = None) -> Tensor:
         """As uint8."""
-        return converted(self, (uint8,), None, None, False)
+        return _as(self, uint8, memory_format)
 
-    def bool(self) -> Tensor:
+    def bool(self, memory_format: object = None) -> Tensor:
         """As bool."""
-        return converted(self, (bool_,), None, None, False)
+        return _as(self, bool_, memory_format)
 
-    def cpu(self) -> Tensor:
+    def cpu(self, memory_format: object = None) -> Tensor:
         """On the CPU."""
-        return converted(self, (), None, "cpu", False)
+        found = converted(self, (), None, "cpu", False)
+        return found if memory_format is None else laid_out(found, memory_format)
 
     def cuda(self, device: object = None, non_blocking: bool = False, memory_format: object = None) -> NoReturn:
         """Nothing but the error that there is no such device: V001."""
@@ -333,6 +339,12 @@ class ConversionOverloads(GeneratedMethods):
             requires_grad=requires_grad,
             **options,
         )
+
+
+def _as(tensor: Handle, dtype: DType, memory_format: object) -> Any:
+    """The tensor with another dtype, and in the order of a memory format."""
+    found = converted(tensor, (dtype,), None, None, False)
+    return found if memory_format is None else laid_out(found, memory_format)
 
 
 def _dtype(tensor: Handle, given: object) -> object:

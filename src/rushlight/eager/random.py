@@ -242,13 +242,27 @@ def randn_like(
 
 
 @checked
-def normal(mean: Any, std: Any = 1.0, size: object = None, *, generator: object = None, dtype: object = None) -> Tensor:
+def normal(
+    mean: Any = 0.0,
+    std: Any = 1.0,
+    size: object = None,
+    *,
+    generator: object = None,
+    dtype: object = None,
+    device: object = None,
+    requires_grad: bool = False,
+    **rest: object,
+) -> Tensor:
     """Normally distributed numbers, one for each pair of mean and standard deviation, or of a size."""
+    if rest:
+        no_more(rest, _OPTIONS)
     if size is not None:
-        return randn(size, generator=generator, dtype=dtype) * std + mean
+        drawn = randn(size, generator=generator, dtype=dtype, device=device) * std + mean
+        return with_gradient(drawn, requires_grad)
     either = mean + std
     require(isinstance(either, Handle), "A001", "normal: of two numbers a size is needed too", mean=mean, std=std)
-    return randn(*either.shape, generator=generator, dtype=either.dtype if dtype is None else dtype) * std + mean
+    wanted = either.dtype if dtype is None else dtype
+    return randn(*either.shape, generator=generator, dtype=wanted, device=device) * std + mean
 
 
 @checked
@@ -280,16 +294,18 @@ class RandomMethods(ConversionOverloads):
 
     __slots__ = ()
 
-    def uniform_(self, from_: object = 0.0, to: object = 1.0, *, generator: object = None) -> Tensor:
+    def uniform_(self, from_: object = 0.0, to: object = 1.0, *, generator: object = None, **named: object) -> Tensor:
         """Fills with uniform numbers of [from, to)."""
+        from_ = _begin(from_, named)
         return in_place(OPERATORS["uniform"])(self, from_, to, **_named(generator))
 
     def normal_(self, mean: object = 0.0, std: object = 1.0, *, generator: object = None) -> Tensor:
         """Fills with normally distributed numbers."""
         return in_place(OPERATORS["normal"])(self, mean, std, **_named(generator))
 
-    def random_(self, from_: int = 0, to: int | None = None, *, generator: object = None) -> Tensor:
+    def random_(self, from_: int = 0, to: int | None = None, *, generator: object = None, **named: object) -> Tensor:
         """Fills with integers of [from, to)."""
+        from_ = integer(_begin(from_, named))
         low, high = (from_, to) if to is not None else (0, from_ or 1 << 24)
         return self.copy_(randint(low, high, tuple(self.shape), generator=generator))
 
@@ -325,6 +341,14 @@ class RandomMethods(ConversionOverloads):
     def _uniform(self, name: str, generator: object) -> Tensor:
         require(self.dtype.is_floating_point, "D001", f"{name}: the dtype must be floating-point", input=self)
         return rand(*self.shape, dtype=float64 if self.dtype is float64 else float32, generator=generator)
+
+
+def _begin(from_: object, named: dict[str, object]) -> object:
+    """The argument `from`, whose name is a word of Python's; other names are refused as by `no_more`."""
+    found = named.pop("from", from_)
+    if named:
+        no_more(named, ("from", "to", "generator"), {})
+    return found
 
 
 def _named(generator: object) -> dict[str, object]:

@@ -25,6 +25,7 @@ class CompositeMethods(GeneratedMethods):
     index_fill, index_fill_ = places.index_fill, places.index_fill_
     index_reduce, index_reduce_ = places.index_reduce, places.index_reduce_
     masked_scatter, masked_scatter_ = places.masked_scatter, places.masked_scatter_
+    scatter, scatter_ = places.scatter, places.scatter_
     put, put_, take = places.put, places.put_, places.take
 
     unique_consecutive = places.unique_consecutive

@@ -10,7 +10,9 @@ from rushlight.eager.arguments import fixed_integer, flag, integer, integers, re
 from rushlight.eager.boundary import checked
 from rushlight.eager.composite.forms import in_place, with_out
 from rushlight.eager.creation import full, zeros
+from rushlight.eager.dispatch import dispatch
 from rushlight.eager.handle import Handle
+from rushlight.eager.mutation import in_place as form_in_place
 from rushlight.eager.symbols import wrap_size
 from rushlight.ir.dtype import Kind, bool_, int64
 from rushlight.ops import OPERATORS
@@ -21,7 +23,7 @@ from rushlight.support.errors import require
 if TYPE_CHECKING:
     from rushlight.eager.tensor import Tensor
 
-_INDEX, _INDEX_PUT = OPERATORS["index"], OPERATORS["index_put"]
+_INDEX, _INDEX_PUT, _SCATTER = OPERATORS["index"], OPERATORS["index_put"], OPERATORS["scatter"]
 
 
 def _require_index(name: str, index: Handle) -> None:
@@ -155,6 +157,36 @@ def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
         found.append(ops.remainder(rest, width))
         rest = ops.floor_divide(rest, width)
     return tuple(reversed(found))
+
+
+@with_out
+def scatter(
+    input: Tensor, dim: int, index: Any, src: Any = None, *, value: Any = None, reduce: str | None = None
+) -> Tensor:
+    """Return a copy with the source's elements, or one value, at the places given along a dim.
+
+    Of equal places the last element stays. With `reduce`, add or multiply, elements are combined with those there.
+    """
+    source = required_operand(value if src is None else src)
+    if reduce is None:
+        return _SCATTER(required_tensor(input), fixed_integer(dim), required_tensor(index), source)
+    methods = {"add": "sum", "multiply": "prod"}
+    require(reduce in methods, "A002", "scatter: reduce is add or multiply", given=reduce)
+    if not isinstance(source, Handle):
+        source = full(tuple(index.shape), source, dtype=input.dtype, device=input.device)
+    return ops.scatter_reduce(input, dim, index, source, methods[reduce])
+
+
+@checked
+def scatter_(
+    input: Tensor, dim: int, index: Any, src: Any = None, *, value: Any = None, reduce: str | None = None
+) -> Tensor:
+    """Write the source's elements, or one value, at the places given along a dim, as `scatter` does."""
+    source = required_operand(value if src is None else src)
+    attrs = {"dim": fixed_integer(dim)}
+    if reduce is None:
+        return dispatch(form_in_place(_SCATTER), (required_tensor(input), required_tensor(index), source), attrs)
+    return input.copy_(scatter(input, dim, index, source, reduce=reduce))
 
 
 @with_out

@@ -199,5 +199,5 @@ def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: floa
     if not hard:
         return soft
     places = ops.argmax(soft, dim, True)
-    chosen = ops.scatter(ops.zeros_like(soft), dim, places, 1.0)
+    chosen = ops.zeros_like(soft).scatter(dim, places, 1.0)
     return chosen - soft.detach() + soft

@@ -165,6 +165,8 @@ def index_select_lower(at: At, input: Operand, dim: int, index: Operand) -> Scal
 
 @index_select.vjp(types=("input",))
 def index_select_vjp(g: Value, input: TensorType, dim: int, index: Value) -> Gradients:
+    if not input.shape:
+        return g, None
     wide = widened(g)
     return convert(OPERATORS["index_add"](zeros_of(wide, input.shape), dim, index, wide), input.dtype), None
 

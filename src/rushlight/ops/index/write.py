@@ -18,7 +18,19 @@ from rushlight.ir.scalar import cast, constant, select
 from rushlight.ir.type import TensorType
 from rushlight.ir.value import Value
 from rushlight.ops.create import full, zeros_of
-from rushlight.ops.dims import Array, At, Shape, convert, integers, normal, replaced, same_shape, wrap_dim, zero
+from rushlight.ops.dims import (
+    Array,
+    At,
+    Shape,
+    convert,
+    integers,
+    normal,
+    replaced,
+    same_shape,
+    same_size,
+    wrap_dim,
+    zero,
+)
 from rushlight.ops.index.read import (
     embedding,
     gather,
@@ -100,7 +112,7 @@ scatter = define(
     "scatter(Tensor input, int dim, Tensor index, Tensor src) -> Tensor",
     "A copy of the input with the source's elements at the places given along a dim; the last of equals stays.",
     facts=Fact.FITTING,
-    variants="function method inplace",
+    variants="",
 )
 
 
@@ -180,7 +192,10 @@ def index_add_meta(input: TensorType, dim: int, index: TensorType, source: Tenso
     require_integers("index_add", index=index)
     require(index.ndim == 1, "S002", "index_add: the index must have 1 dim", index=index)
     place = wrap_dim(dim, input.ndim, "index_add")
-    fits = same_shape(source.shape, replaced(input.shape, place, index.shape[0]))
+    if input.shape:
+        fits = same_shape(source.shape, replaced(input.shape, place, index.shape[0]))
+    else:
+        fits = not source.shape and same_size(index.shape[0], 1)
     require(fits, "S014", "index_add: the source does not fit", input=input, index=index, source=source)
     require(input.dtype is source.dtype, "D002", "index_add: dtypes differ", input=input, source=source)
     return TensorType(input.shape, input.dtype, input.device)
@@ -189,6 +204,8 @@ def index_add_meta(input: TensorType, dim: int, index: TensorType, source: Tenso
 @index_add.ref
 def index_add_ref(input: Array, dim: int, index: Array, source: Array, alpha: float) -> Array:
     result = np.array(input)
+    if not input.ndim:
+        return np.asarray(result + source * input.dtype.type(alpha)).astype(input.dtype)
     np.add.at(np.moveaxis(result, dim, 0), index, np.moveaxis(source * input.dtype.type(alpha), dim, 0))
     return result
 
@@ -201,6 +218,8 @@ def index_add_lower(at: At, input: Operand, dim: int, index: Operand, source: Op
     if alpha != 1:
         wide = compute_dtype(source.dtype)
         value = cast(cast(value, wide) * constant(alpha, wide), source.dtype)
+    if not input.shape:
+        return Scatter(input[at], axes, (), value, "sum")
     position = wrapped(index[axes[wrapped_dim]], input.shape[wrapped_dim])
     return Scatter(input[at], axes, replaced(axes, wrapped_dim, position), value, "sum")
 
