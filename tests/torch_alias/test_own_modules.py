@@ -151,3 +151,33 @@ def test_float8_has_limits_and_no_tensors(torch: ModuleType):
         rl.ones(2).to(torch.float8_e4m3fn)
     with pytest.raises(rl.NotSupportedError):
         rl.zeros(2, dtype=torch.float8_e5m2)
+
+
+def test_objects_with_a_torch_function_are_asked(torch: ModuleType):
+    overrides = importlib.import_module("torch.overrides")
+
+    class Answers:
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            return NotImplemented if cls is Answers else (func.__name__, types)
+
+    class First(Answers): ...
+
+    def function(x, y):
+        return overrides.handle_torch_function(function, (x, y), x, y)
+
+    assert overrides.has_torch_function((rl.ones(1), First())) and not overrides.has_torch_function((rl.ones(1), 2))
+    assert function(Answers(), First()) == ("function", (First, Answers))
+    with pytest.raises(TypeError, match="no implementation"):
+        function(Answers(), Answers())
+    assert overrides.resolve_name(torch.add) == "torch.add"
+    assert overrides.get_testing_overrides()[torch.add](1, 2) == -1
+    with pytest.raises(rl.NotSupportedError), overrides.TorchFunctionMode():
+        pass
+
+
+def test_named_results_have_their_types(torch: ModuleType):
+    types = importlib.import_module("torch.return_types")
+    x = torch.ones(2, 2)
+    assert isinstance(x.max(0), types.max) and isinstance(x.sort(), types.sort)
+    assert isinstance(torch.linalg.qr(x), types.linalg_qr) and isinstance(x.aminmax(), types.aminmax)

@@ -405,7 +405,6 @@ _rsqrt_out = out_form(OPERATORS["rsqrt"])
 _rsub = OPERATORS["rsub"]
 _safe_softmax = OPERATORS["safe_softmax"]
 _scaled_dot_product_attention = OPERATORS["scaled_dot_product_attention"]
-_scatter = OPERATORS["scatter"]
 _scatter_add = OPERATORS["scatter_add"]
 _scatter_reduce = OPERATORS["scatter_reduce"]
 _scatter_reduce_out = out_form(OPERATORS["scatter_reduce"])
@@ -2965,13 +2964,6 @@ def scaled_dot_product_attention(
     )
 
 
-def scatter(input: Any, dim: Any, index: Any, src: Any) -> Any:
-    """A copy of the input with the source's elements at the places given along a dim; the last of equals stays."""
-    return call_function(
-        _scatter, (required_operand(input), required_operand(index), required_operand(src)), {"dim": fixed_integer(dim)}
-    )
-
-
 def scatter_add(input: Any, dim: Any, index: Any, src: Any) -> Any:
     """The input with the source's elements added at the places that `index` gives along a dim."""
     return call_function(
@@ -3905,7 +3897,6 @@ __all__ = [
     "rsub",
     "safe_softmax",
     "scaled_dot_product_attention",
-    "scatter",
     "scatter_add",
     "scatter_reduce",
     "searchsorted",

@@ -14,6 +14,7 @@ from rushlight.eager.arguments import (
     flag,
     integer,
     integers,
+    listed,
     number,
     operand,
     optional_operand,
@@ -188,7 +189,6 @@ _roll = OPERATORS["roll"]
 _round = OPERATORS["round"]
 _rsqrt = OPERATORS["rsqrt"]
 _rsub = OPERATORS["rsub"]
-_scatter = OPERATORS["scatter"]
 _scatter_add = OPERATORS["scatter_add"]
 _scatter_reduce = OPERATORS["scatter_reduce"]
 _select = OPERATORS["select"]
@@ -314,7 +314,6 @@ _relu_ = in_place(OPERATORS["relu"])
 _remainder_ = in_place(OPERATORS["remainder"])
 _round_ = in_place(OPERATORS["round"])
 _rsqrt_ = in_place(OPERATORS["rsqrt"])
-_scatter_ = in_place(OPERATORS["scatter"])
 _scatter_add_ = in_place(OPERATORS["scatter_add"])
 _scatter_reduce_ = in_place(OPERATORS["scatter_reduce"])
 _selu_ = in_place(OPERATORS["selu"])
@@ -527,9 +526,9 @@ class GeneratedMethods(Handle):
         """Products of batches of matrices."""
         return dispatch(_bmm, (self, required_operand(mat2)), {})
 
-    def broadcast_to(self, *size: Any) -> Any:
+    def broadcast_to(self, *size: Any, **named: Any) -> Any:
         """Another name of expand."""
-        return dispatch(_broadcast_to, (self,), {"size": varied(size)})
+        return dispatch(_broadcast_to, (self,), {"size": varied(listed(named, "size", size) if named else size)})
 
     def ceil(self) -> Any:
         """The least integer not below."""
@@ -691,9 +690,9 @@ class GeneratedMethods(Handle):
         """2 to the power input."""
         return dispatch(_exp2, (self,), {})
 
-    def expand(self, *size: Any) -> Any:
+    def expand(self, *size: Any, **named: Any) -> Any:
         """Dims of size 1 repeated without a copy, and new dims in front; -1 keeps a size."""
-        return dispatch(_expand, (self,), {"size": varied(size)})
+        return dispatch(_expand, (self,), {"size": varied(listed(named, "size", size) if named else size)})
 
     def expand_as(self, other: Any) -> Any:
         """Expanded to the shape of another tensor."""
@@ -707,9 +706,9 @@ class GeneratedMethods(Handle):
         """A range of dims merged into one."""
         return dispatch(_flatten, (self,), {"start_dim": fixed_integer(start_dim), "end_dim": fixed_integer(end_dim)})
 
-    def flip(self, *dims: Any) -> Any:
+    def flip(self, *dims: Any, **named: Any) -> Any:
         """The order of some dims reversed, as a copy."""
-        return dispatch(_flip, (self,), {"dims": varied(dims, fixed_integer)})
+        return dispatch(_flip, (self,), {"dims": varied(listed(named, "dims", dims) if named else dims, fixed_integer)})
 
     def float_power(self, exponent: Any) -> Any:
         """input to the power exponent, computed in float64."""
@@ -1052,9 +1051,11 @@ class GeneratedMethods(Handle):
         """All products of two vectors' elements."""
         return dispatch(_outer, (self, required_operand(vec2)), {})
 
-    def permute(self, *dims: Any) -> Any:
+    def permute(self, *dims: Any, **named: Any) -> Any:
         """Dims in another order."""
-        return dispatch(_permute, (self,), {"dims": varied(dims, fixed_integer)})
+        return dispatch(
+            _permute, (self,), {"dims": varied(listed(named, "dims", dims) if named else dims, fixed_integer)}
+        )
 
     def pinverse(self, rcond: Any = 1e-15) -> Any:
         """The Moore-Penrose inverse; singular values up to `rcond` times the largest count as 0."""
@@ -1104,16 +1105,16 @@ class GeneratedMethods(Handle):
         """What floor division leaves: it has the divisor's sign; 0 for an integer divisor 0."""
         return dispatch(_remainder, (self, required_operand(other)), {})
 
-    def repeat(self, *repeats: Any) -> Any:
+    def repeat(self, *repeats: Any, **named: Any) -> Any:
         """The whole tensor repeated along each dim."""
-        return dispatch(_repeat, (self,), {"repeats": varied(repeats)})
+        return dispatch(_repeat, (self,), {"repeats": varied(listed(named, "repeats", repeats) if named else repeats)})
 
-    def reshape(self, *shape: Any) -> Any:
+    def reshape(self, *shape: Any, **named: Any) -> Any:
         """The same elements, row-major, in another shape: a view where strides allow, else a copy.
 
         One size may be -1.
         """
-        return dispatch(_reshape, (self,), {"shape": varied(shape)})
+        return dispatch(_reshape, (self,), {"shape": varied(listed(named, "shape", shape) if named else shape)})
 
     def reshape_as(self, other: Any) -> Any:
         """Reshaped to another tensor's shape."""
@@ -1137,10 +1138,6 @@ class GeneratedMethods(Handle):
     def rsub(self, other: Any, *, alpha: Any = None) -> Any:
         """other - alpha * input."""
         return dispatch(_rsub, (self, required_operand(other), optional_operand(alpha)), {})
-
-    def scatter(self, dim: Any, index: Any, src: Any) -> Any:
-        """A copy of the input with the source's elements at the places given along a dim; the last of equals stays."""
-        return dispatch(_scatter, (self, required_operand(index), required_operand(src)), {"dim": fixed_integer(dim)})
 
     def scatter_add(self, dim: Any, index: Any, src: Any) -> Any:
         """The input with the source's elements added at the places that `index` gives along a dim."""
@@ -1294,9 +1291,9 @@ class GeneratedMethods(Handle):
         """Hyperbolic tangent."""
         return dispatch(_tanh, (self,), {})
 
-    def tile(self, *dims: Any) -> Any:
+    def tile(self, *dims: Any, **named: Any) -> Any:
         """repeat with missing numbers, in front, taken as 1."""
-        return dispatch(_tile, (self,), {"dims": varied(dims)})
+        return dispatch(_tile, (self,), {"dims": varied(listed(named, "dims", dims) if named else dims)})
 
     def transpose(self, dim0: Any, dim1: Any) -> Any:
         """Two dims exchanged."""
@@ -1351,9 +1348,9 @@ class GeneratedMethods(Handle):
         """The inner product of two vectors, of which the first is conjugated."""
         return dispatch(_vdot, (self, required_operand(other)), {})
 
-    def view(self, *size: Any) -> Any:
+    def view(self, *size: Any, **named: Any) -> Any:
         """The same storage in another shape; fails where strides do not allow it. One size may be -1."""
-        return dispatch(_view, (self,), {"size": varied(size)})
+        return dispatch(_view, (self,), {"size": varied(listed(named, "size", size) if named else size)})
 
     def view_as(self, other: Any) -> Any:
         """Viewed in the shape of another tensor."""
@@ -1743,14 +1740,6 @@ class GeneratedMethods(Handle):
     def rsqrt_(self) -> Any:
         """1 / sqrt(input). In place."""
         return dispatch(_rsqrt_, (self,), {})
-
-    def scatter_(self, dim: Any, index: Any, src: Any) -> Any:
-        """See the operator's record.
-
-        A copy of the input with the source's elements at the places given along a dim; the last of equals stays. In
-        place.
-        """
-        return dispatch(_scatter_, (self, required_operand(index), required_operand(src)), {"dim": fixed_integer(dim)})
 
     def scatter_add_(self, dim: Any, index: Any, src: Any) -> Any:
         """The input with the source's elements added at the places that `index` gives along a dim. In place."""

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, NamedTuple
 
 from rushlight.ops.record import Operator
 
-_types: dict[Operator, type[Any]] = {}
+
+@functools.cache
+def results_type(op: Operator) -> type[Any]:
+    """The named tuple of an operator's results, with the names that the schema gives them."""
+    make: Any = NamedTuple
+    return make(op.name.partition(".")[0], [(result.name, Any) for result in op.schema.results])
 
 
 def named_results(op: Operator, results: tuple[object, ...]) -> Any:
     """The results under the names that the schema gives them."""
-    found = _types.get(op)
-    if found is None:
-        make: Any = NamedTuple
-        fields = [(result.name, Any) for result in op.schema.results]
-        found = _types[op] = make(op.name.partition(".")[0], fields)
-    assert found is not None
-    return found(*results)
+    return results_type(op)(*results)

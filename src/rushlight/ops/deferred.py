@@ -733,7 +733,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
                 Fact.FITTING,
                 "all",
                 None,
-                "function inplace method",
+                "",
             ),
             Declaration(
                 "scatter_add(Tensor input, int dim, Tensor index, Tensor src) -> Tensor",
