@@ -58,21 +58,21 @@ def _norm(norm: object, op: str) -> str:
     return str(found)
 
 
-def _as_complex(input: Any, op: str) -> Tensor:
+def _as_complex(input: object, op: str) -> Tensor:
     tensor = _wide(input, op)
     if tensor.dtype.kind < Kind.FLOAT:
         tensor = tensor.to(ops.zeros(0).dtype)
     return tensor if tensor.is_complex() else tensor + 0j
 
 
-def _wide(input: Any, op: str) -> Tensor:
+def _wide(input: object, op: str) -> Tensor:
     tensor = as_tensor(input)
     half = tensor.dtype in (float16, bfloat16)
     require(not half, "D001", f"{op}: not supported for {tensor.dtype.name}", hint="convert to float32 first")
     return tensor
 
 
-def _as_real(input: Any, op: str) -> Tensor:
+def _as_real(input: object, op: str) -> Tensor:
     tensor = _wide(input, op)
     require(not tensor.is_complex(), "D001", f"{op}: the input must be real", input=tensor)
     return tensor.to(ops.zeros(0).dtype) if tensor.dtype.kind < Kind.FLOAT else tensor
@@ -120,7 +120,7 @@ def _one(n: object) -> object:
 
 
 def _complex_transform(
-    input: Any, s: object, dim: object, norm: object, call: tuple[str, bool], out: Any = None
+    input: object, s: object, dim: object, norm: object, call: tuple[str, bool], out: object = None
 ) -> Tensor:
     op, forward = call
     tensor = _as_complex(input, op)
@@ -128,7 +128,9 @@ def _complex_transform(
     return _given(_C2C(_resized(tensor, dims, sizes, op), dims, _norm(norm, op), forward), out)
 
 
-def _from_real(input: Any, s: object, dim: object, norm: object, call: tuple[str, bool], out: Any = None) -> Tensor:
+def _from_real(
+    input: object, s: object, dim: object, norm: object, call: tuple[str, bool], out: object = None
+) -> Tensor:
     """rfftn, or ihfftn, which goes in the other direction."""
     op, forward = call
     tensor = _as_real(input, op)
@@ -143,7 +145,7 @@ def _from_real(input: Any, s: object, dim: object, norm: object, call: tuple[str
     return _given(_C2C(half, dims[:-1], mode, forward) if len(dims) > 1 else half, out)
 
 
-def _to_real(input: Any, s: object, dim: object, norm: object, call: tuple[str, bool], out: Any = None) -> Tensor:
+def _to_real(input: object, s: object, dim: object, norm: object, call: tuple[str, bool], out: object = None) -> Tensor:
     """irfftn, or hfftn, which goes in the other direction."""
     op, forward = call
     tensor = _as_complex(input, op)
@@ -164,128 +166,138 @@ def _to_real(input: Any, s: object, dim: object, norm: object, call: tuple[str, 
 
 @autocasts("float32")
 @checked
-def fft(input: Any, n: object = None, dim: object = -1, norm: object = None, *, out: Any = None) -> Tensor:
+def fft(input: object, n: object = None, dim: object = -1, norm: object = None, *, out: object = None) -> Tensor:
     """Return the Fourier transform along a dim, of `n` points."""
     return _complex_transform(input, _one(n), dim, norm, ("fft", True), out)
 
 
 @autocasts("float32")
 @checked
-def ifft(input: Any, n: object = None, dim: object = -1, norm: object = None, *, out: Any = None) -> Tensor:
+def ifft(input: object, n: object = None, dim: object = -1, norm: object = None, *, out: object = None) -> Tensor:
     """Return the inverse of `fft`."""
     return _complex_transform(input, _one(n), dim, norm, ("ifft", False), out)
 
 
 @autocasts("float32")
 @checked
-def rfft(input: Any, n: object = None, dim: object = -1, norm: object = None, *, out: Any = None) -> Tensor:
+def rfft(input: object, n: object = None, dim: object = -1, norm: object = None, *, out: object = None) -> Tensor:
     """Return the first half of the Fourier transform of real numbers; the other half is its conjugate."""
     return _from_real(input, _one(n), dim, norm, ("rfft", True), out)
 
 
 @autocasts("float32")
 @checked
-def irfft(input: Any, n: object = None, dim: object = -1, norm: object = None, *, out: Any = None) -> Tensor:
+def irfft(input: object, n: object = None, dim: object = -1, norm: object = None, *, out: object = None) -> Tensor:
     """Return the inverse of `rfft`: `n` real numbers, by default an even number."""
     return _to_real(input, _one(n), dim, norm, ("irfft", False), out)
 
 
 @autocasts("float32")
 @checked
-def hfft(input: Any, n: object = None, dim: object = -1, norm: object = None, *, out: Any = None) -> Tensor:
+def hfft(input: object, n: object = None, dim: object = -1, norm: object = None, *, out: object = None) -> Tensor:
     """Return the real Fourier transform of numbers of which `input` is the first, Hermitian, half."""
     return _to_real(input, _one(n), dim, norm, ("hfft", True), out)
 
 
 @autocasts("float32")
 @checked
-def ihfft(input: Any, n: object = None, dim: object = -1, norm: object = None, *, out: Any = None) -> Tensor:
+def ihfft(input: object, n: object = None, dim: object = -1, norm: object = None, *, out: object = None) -> Tensor:
     """Return the inverse of `hfft`."""
     return _from_real(input, _one(n), dim, norm, ("ihfft", False), out)
 
 
 @autocasts("float32")
 @checked
-def fft2(input: Any, s: object = None, dim: object = LAST_TWO, norm: object = None, *, out: Any = None) -> Tensor:
+def fft2(input: object, s: object = None, dim: object = LAST_TWO, norm: object = None, *, out: object = None) -> Tensor:
     """Return the Fourier transform along two dims."""
     return _complex_transform(input, s, dim, norm, ("fft2", True), out)
 
 
 @autocasts("float32")
 @checked
-def ifft2(input: Any, s: object = None, dim: object = LAST_TWO, norm: object = None, *, out: Any = None) -> Tensor:
+def ifft2(
+    input: object, s: object = None, dim: object = LAST_TWO, norm: object = None, *, out: object = None
+) -> Tensor:
     """Return the inverse of `fft2`."""
     return _complex_transform(input, s, dim, norm, ("ifft2", False), out)
 
 
 @autocasts("float32")
 @checked
-def rfft2(input: Any, s: object = None, dim: object = LAST_TWO, norm: object = None, *, out: Any = None) -> Tensor:
+def rfft2(
+    input: object, s: object = None, dim: object = LAST_TWO, norm: object = None, *, out: object = None
+) -> Tensor:
     """Return the Fourier transform of real numbers along two dims, of the last one its first half."""
     return _from_real(input, s, dim, norm, ("rfft2", True), out)
 
 
 @autocasts("float32")
 @checked
-def irfft2(input: Any, s: object = None, dim: object = LAST_TWO, norm: object = None, *, out: Any = None) -> Tensor:
+def irfft2(
+    input: object, s: object = None, dim: object = LAST_TWO, norm: object = None, *, out: object = None
+) -> Tensor:
     """Return the inverse of `rfft2`."""
     return _to_real(input, s, dim, norm, ("irfft2", False), out)
 
 
 @checked
-def hfft2(input: Any, s: object = None, dim: object = LAST_TWO, norm: object = None, *, out: Any = None) -> Tensor:
+def hfft2(
+    input: object, s: object = None, dim: object = LAST_TWO, norm: object = None, *, out: object = None
+) -> Tensor:
     """Return the real Fourier transform along two dims of numbers that are Hermitian in the last one."""
     return _to_real(input, s, dim, norm, ("hfft2", True), out)
 
 
 @checked
-def ihfft2(input: Any, s: object = None, dim: object = LAST_TWO, norm: object = None, *, out: Any = None) -> Tensor:
+def ihfft2(
+    input: object, s: object = None, dim: object = LAST_TWO, norm: object = None, *, out: object = None
+) -> Tensor:
     """Return the inverse of `hfft2`."""
     return _from_real(input, s, dim, norm, ("ihfft2", False), out)
 
 
 @autocasts("float32")
 @checked
-def fftn(input: Any, s: object = None, dim: object = None, norm: object = None, *, out: Any = None) -> Tensor:
+def fftn(input: object, s: object = None, dim: object = None, norm: object = None, *, out: object = None) -> Tensor:
     """Return the Fourier transform along several dims, by default all."""
     return _complex_transform(input, s, dim, norm, ("fftn", True), out)
 
 
 @autocasts("float32")
 @checked
-def ifftn(input: Any, s: object = None, dim: object = None, norm: object = None, *, out: Any = None) -> Tensor:
+def ifftn(input: object, s: object = None, dim: object = None, norm: object = None, *, out: object = None) -> Tensor:
     """Return the inverse of `fftn`."""
     return _complex_transform(input, s, dim, norm, ("ifftn", False), out)
 
 
 @autocasts("float32")
 @checked
-def rfftn(input: Any, s: object = None, dim: object = None, norm: object = None, *, out: Any = None) -> Tensor:
+def rfftn(input: object, s: object = None, dim: object = None, norm: object = None, *, out: object = None) -> Tensor:
     """Return the Fourier transform of real numbers along several dims, of the last one its first half."""
     return _from_real(input, s, dim, norm, ("rfftn", True), out)
 
 
 @autocasts("float32")
 @checked
-def irfftn(input: Any, s: object = None, dim: object = None, norm: object = None, *, out: Any = None) -> Tensor:
+def irfftn(input: object, s: object = None, dim: object = None, norm: object = None, *, out: object = None) -> Tensor:
     """Return the inverse of `rfftn`."""
     return _to_real(input, s, dim, norm, ("irfftn", False), out)
 
 
 @checked
-def hfftn(input: Any, s: object = None, dim: object = None, norm: object = None, *, out: Any = None) -> Tensor:
+def hfftn(input: object, s: object = None, dim: object = None, norm: object = None, *, out: object = None) -> Tensor:
     """Return the real Fourier transform along several dims of numbers that are Hermitian in the last one."""
     return _to_real(input, s, dim, norm, ("hfftn", True), out)
 
 
 @checked
-def ihfftn(input: Any, s: object = None, dim: object = None, norm: object = None, *, out: Any = None) -> Tensor:
+def ihfftn(input: object, s: object = None, dim: object = None, norm: object = None, *, out: object = None) -> Tensor:
     """Return the inverse of `hfftn`."""
     return _from_real(input, s, dim, norm, ("ihfftn", False), out)
 
 
 @checked
-def fftfreq(n: Any, d: float = 1.0, *, out: Any = None, dtype: Any = None, device: Any = None) -> Tensor:
+def fftfreq(n: object, d: float = 1.0, *, out: object = None, dtype: object = None, device: object = None) -> Tensor:
     """Return the frequencies of the points of `fft`, of samples `d` apart: from 0 on, then the negative ones."""
     points = integer(n)
     steps = arange(points, dtype=element_type(dtype) or ops.zeros(0).dtype, device=place(device))
@@ -294,14 +306,14 @@ def fftfreq(n: Any, d: float = 1.0, *, out: Any = None, dtype: Any = None, devic
 
 
 @checked
-def rfftfreq(n: Any, d: float = 1.0, *, out: Any = None, dtype: Any = None, device: Any = None) -> Tensor:
+def rfftfreq(n: object, d: float = 1.0, *, out: object = None, dtype: object = None, device: object = None) -> Tensor:
     """Return the frequencies of the points of `rfft`, of samples `d` apart."""
     points = integer(n)
     steps = arange(points // 2 + 1, dtype=element_type(dtype) or ops.zeros(0).dtype, device=place(device))
     return _given(steps * (1.0 / (points * d)), out)
 
 
-def _shifted(input: Any, dim: object, forward: bool) -> Tensor:
+def _shifted(input: object, dim: object, forward: bool) -> Tensor:
     tensor = as_tensor(input)
     dims = fixed_integers(dim) if dim is not None else tuple(range(tensor.ndim))
     wrapped = tuple([wrap_dim(fixed_integer(item), tensor.ndim, "fftshift") for item in dims or ()])
@@ -312,13 +324,13 @@ def _shifted(input: Any, dim: object, forward: bool) -> Tensor:
 
 
 @checked
-def fftshift(input: Any, dim: object = None) -> Tensor:
+def fftshift(input: object, dim: object = None) -> Tensor:
     """Return the points with frequency 0 in the middle."""
     return _shifted(input, dim, True)
 
 
 @checked
-def ifftshift(input: Any, dim: object = None) -> Tensor:
+def ifftshift(input: object, dim: object = None) -> Tensor:
     """Return the inverse of `fftshift`."""
     return _shifted(input, dim, False)
 

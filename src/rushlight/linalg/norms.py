@@ -47,7 +47,7 @@ def _in_dtype(tensor: Tensor, dtype: DType | None, op: str) -> Tensor:
 
 @checked
 def vector_norm(
-    x: Any, ord: float = 2, dim: object = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None
+    x: object, ord: float = 2, dim: object = None, keepdim: bool = False, *, dtype: object = None, out: Any = None
 ) -> Tensor:
     """Return the `ord`-norm of elements, along dims or of all."""
     tensor = _in_dtype(required_tensor(x), element_type(dtype), "linalg.vector_norm")
@@ -73,13 +73,13 @@ def _number(order: Any, op: str) -> float:
 
 @checked
 def matrix_norm(
-    A: Any,
+    A: object,
     ord: Any = "fro",
     dim: object = (-2, -1),
     keepdim: bool = False,
     *,
-    dtype: Any = None,
-    out: Any = None,
+    dtype: object = None,
+    out: object = None,
 ) -> Tensor:
     """Return a norm of matrices in two dims: 'fro', 'nuc', inf, -inf, 1, -1, 2 or -2."""
     tensor = _in_dtype(required_tensor(A), element_type(dtype), "linalg.matrix_norm")
@@ -124,7 +124,7 @@ def _spectral_norm(tensor: Tensor, order: Any, dims: tuple[int, int], keepdim: b
 
 @checked
 def norm(
-    A: Any, ord: Any = None, dim: object = None, keepdim: bool = False, *, out: Any = None, dtype: Any = None
+    A: object, ord: Any = None, dim: object = None, keepdim: bool = False, *, out: object = None, dtype: Any = None
 ) -> Tensor:
     """Return a norm of all elements, or with `ord` or `dim` of vectors (one dim) or matrices (two)."""
     tensor = required_tensor(A)
@@ -141,7 +141,7 @@ def norm(
 
 @autocasts("float32")
 @checked
-def cond(A: Any, p: Any = None, *, out: Any = None) -> Tensor:
+def cond(A: object, p: Any = None, *, out: object = None) -> Tensor:
     """Return the condition numbers of matrices: the norm times that of the inverse, or a ratio of singular values."""
     tensor = required_tensor(A)
     require(tensor.ndim >= 2, "S002", "linalg.cond: the input must have at least 2 dims", A=tensor)
@@ -164,13 +164,13 @@ def cond(A: Any, p: Any = None, *, out: Any = None) -> Tensor:
 @autocasts("float32")
 @checked
 def matrix_rank(
-    A: Any,
+    A: object,
     tol: Any = None,
     hermitian: bool = False,
     *,
     atol: Any = None,
     rtol: Any = None,
-    out: Any = None,
+    out: object = None,
 ) -> Tensor:
     """Return how many singular values, or eigenvalues, are above max(atol, rtol * the largest)."""
     tensor = required_tensor(A)
@@ -206,13 +206,13 @@ def _relative(tensor: Tensor, atol: Any, rtol: Any) -> Any:
 
 @checked
 def pinv(
-    A: Any,
+    A: object,
     rcond: Any = None,
     hermitian: bool = False,
     *,
     atol: Any = None,
     rtol: Any = None,
-    out: Any = None,
+    out: object = None,
 ) -> Tensor:
     """Return the Moore-Penrose inverses; singular values up to max(atol, rtol * the largest) count as 0."""
     tensor = required_tensor(A)

@@ -50,7 +50,7 @@ class LeastSquares(NamedTuple):
 
 
 @checked
-def lu_factor(A: Any, *, pivot: bool = True, out: Any = None) -> Factors:
+def lu_factor(A: object, *, pivot: bool = True, out: object = None) -> Factors:
     """Return the factors of A = P L U in one matrix, and the rows exchanged; R007 where a pivot is 0."""
     packed, pivots, _ = ops.linalg_lu_factor_ex(required_tensor(A), pivot=pivot, check_errors=True)
     return Factors(*_into((packed, pivots), out))
@@ -64,14 +64,14 @@ def _into(results: tuple[Tensor, ...], out: Any) -> tuple[Tensor, ...]:
 
 
 @checked
-def lu(A: Any, *, pivot: bool = True, out: Any = None) -> Unpacked:
+def lu(A: object, *, pivot: bool = True, out: object = None) -> Unpacked:
     """Return P, L and U of A = P L U; an empty P unless `pivot`."""
     packed, pivots, _ = ops.linalg_lu_factor_ex(required_tensor(A), pivot=pivot)
     return Unpacked(*_into(tuple(ops.lu_unpack(packed, pivots, True, pivot)), out))
 
 
 @checked
-def ldl_factor(A: Any, *, hermitian: bool = False, out: Any = None) -> Symmetric:
+def ldl_factor(A: object, *, hermitian: bool = False, out: object = None) -> Symmetric:
     """Return the factors of symmetric, or Hermitian, A = L D L^T in one matrix, and the rows exchanged."""
     packed, pivots, _ = ops.linalg_ldl_factor_ex(required_tensor(A), hermitian=hermitian, check_errors=True)
     return Symmetric(*_into((packed, pivots), out))
@@ -79,7 +79,7 @@ def ldl_factor(A: Any, *, hermitian: bool = False, out: Any = None) -> Symmetric
 
 @autocasts("float32")
 @checked
-def lstsq(A: Any, B: Any, rcond: Any = None, *, driver: Any = None) -> LeastSquares:
+def lstsq(A: object, B: object, rcond: Any = None, *, driver: object = None) -> LeastSquares:
     """Return X of the least |A X - B|, the squares of what is left, the ranks and the singular values.
 
     Drivers differ in what they compute besides: 'gelsy' the ranks alone, 'gelss' and 'gelsd' everything, and 'gels',
@@ -116,7 +116,7 @@ def lstsq(A: Any, B: Any, rcond: Any = None, *, driver: Any = None) -> LeastSqua
 
 
 @checked
-def multi_dot(tensors: Any, *, out: Any = None) -> Tensor:
+def multi_dot(tensors: Any, *, out: object = None) -> Tensor:
     """Return the product of several matrices, in the order of least work; the ends may be vectors."""
     parts = [required_tensor(item) for item in tensors]
     require(len(parts) >= 2, "A004", "linalg.multi_dot: at least two tensors are needed")
@@ -160,7 +160,7 @@ def _product(parts: list[Tensor], splits: dict[tuple[int, int], int], start: int
 
 @autocasts("float32")
 @checked
-def tensorinv(A: Any, ind: Any = 2, *, out: Any = None) -> Tensor:
+def tensorinv(A: object, ind: object = 2, *, out: object = None) -> Tensor:
     """Return the inverse for `tensordot` over the first `ind` dims."""
     tensor, count = required_tensor(A), fixed_integer(ind)
     require(count > 0, "A004", "linalg.tensorinv: ind must be positive", ind=ind)
@@ -172,7 +172,7 @@ def tensorinv(A: Any, ind: Any = 2, *, out: Any = None) -> Tensor:
 
 @autocasts("float32")
 @checked
-def tensorsolve(A: Any, B: Any, dims: object = None, *, out: Any = None) -> Tensor:
+def tensorsolve(A: object, B: object, dims: object = None, *, out: object = None) -> Tensor:
     """Return X of tensordot(A, X, X.ndim) = B, `dims` of A moved to the end first."""
     a, b = required_tensor(A), required_tensor(B)
     moved = fixed_integers(dims)
@@ -186,7 +186,7 @@ def tensorsolve(A: Any, B: Any, dims: object = None, *, out: Any = None) -> Tens
 
 
 @checked
-def vander(x: Any, *, N: Any = None) -> Tensor:
+def vander(x: object, *, N: object = None) -> Tensor:
     """Return the powers 0 to N - 1 of elements, in rows; N is by default the number of elements."""
     tensor = required_tensor(x)
     require(tensor.ndim >= 1, "S002", "linalg.vander: the input must have at least 1 dim", x=tensor)

@@ -50,7 +50,7 @@ def transpose_(input: Tensor, dim0: int, dim1: int) -> Tensor:
 
 
 @checked
-def squeeze_(input: Tensor, dim: Any = None) -> Tensor:
+def squeeze_(input: Tensor, dim: object = None) -> Tensor:
     """Drop dims of size 1 in place: all, or those named."""
     return _shown("squeeze_", input, OPERATORS["squeeze"], {"dim": fixed_integers(dim)})
 

@@ -31,7 +31,7 @@ def _require_index(name: str, index: Handle) -> None:
 
 
 @with_out
-def take(input: Tensor, index: Any) -> Tensor:
+def take(input: Tensor, index: object) -> Tensor:
     """Return the elements at places of the flattened tensor, in the shape of the index."""
     _require_index("take", required_tensor(index))
     return _INDEX(input.reshape(-1), (index,), (0,))
@@ -60,7 +60,7 @@ def _vector(name: str, index: Any) -> Any:
 
 
 @with_out
-def index_copy(input: Tensor, dim: int, index: Any, source: Any) -> Tensor:
+def index_copy(input: Tensor, dim: int, index: object, source: object) -> Tensor:
     """Return a copy with slices of the source at the places of a 1-D index. Of equal places the last counts."""
     places, values = _vector("index_copy", index), required_tensor(source)
     along = wrap_dim(fixed_integer(dim), input.ndim, "index_copy")
@@ -80,7 +80,7 @@ index_copy_ = in_place(index_copy)
 
 
 @checked
-def index_fill(input: Tensor, dim: int, index: Any, value: Any) -> Tensor:
+def index_fill(input: Tensor, dim: int, index: object, value: object) -> Tensor:
     """Return a copy with one value in the slices at the places of a 1-D index."""
     places, filling = _vector("index_fill", index), required_operand(value)
     along = wrap_dim(fixed_integer(dim), input.ndim, "index_fill")
@@ -102,7 +102,9 @@ index_fill_ = in_place(index_fill)
 
 
 @with_out
-def index_reduce(input: Tensor, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True) -> Tensor:
+def index_reduce(
+    input: Tensor, dim: int, index: object, source: object, reduce: str, *, include_self: bool = True
+) -> Tensor:
     """Return the input with slices of the source reduced into the places of a 1-D index: prod, mean, amax or amin."""
     names = ("prod", "mean", "amax", "amin")
     require(reduce in names, "A002", f"index_reduce: reduce is one of {', '.join(names)}", given=reduce)
@@ -121,7 +123,7 @@ index_reduce_ = in_place(index_reduce)
 
 
 @checked
-def masked_scatter(input: Tensor, mask: Any, source: Any) -> Tensor:
+def masked_scatter(input: Tensor, mask: object, source: object) -> Tensor:
     """Return a copy with the source's elements, in order, where a bool mask holds. Errors: I001 where they run out."""
     where, values = required_tensor(mask), required_tensor(source)
     require(where.dtype is bool_, "D001", "masked_scatter: the mask must be bool", mask=where)
@@ -145,7 +147,7 @@ def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
 
 
 @checked
-def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
+def unravel_index(indices: Tensor, shape: object) -> tuple[Tensor, ...]:
     """Return for each dim of a shape the coordinates of flat indices into a tensor of that shape."""
     _require_index("unravel_index", indices)
     sizes = integers(shape) or ()
@@ -161,7 +163,7 @@ def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
 
 @with_out
 def scatter(
-    input: Tensor, dim: int, index: Any, src: Any = None, *, value: Any = None, reduce: str | None = None
+    input: Tensor, dim: int, index: Any, src: object = None, *, value: object = None, reduce: str | None = None
 ) -> Tensor:
     """Return a copy with the source's elements, or one value, at the places given along a dim.
 
@@ -179,7 +181,7 @@ def scatter(
 
 @checked
 def scatter_(
-    input: Tensor, dim: int, index: Any, src: Any = None, *, value: Any = None, reduce: str | None = None
+    input: Tensor, dim: int, index: Any, src: object = None, *, value: object = None, reduce: str | None = None
 ) -> Tensor:
     """Write the source's elements, or one value, at the places given along a dim, as `scatter` does."""
     source = required_operand(value if src is None else src)

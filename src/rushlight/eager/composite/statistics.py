@@ -28,14 +28,14 @@ def _without_nan(input: Tensor) -> Tensor:
 
 
 @with_out
-def nansum(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: object = None) -> Tensor:
+def nansum(input: Tensor, dim: object = None, keepdim: bool = False, *, dtype: object = None) -> Tensor:
     """Return the sum of the elements that are not NaN."""
     require(not input.dtype.is_complex, "D006", "nansum: complex operands are not supported", input=input)
     return ops.sum(_without_nan(input), dim, keepdim, dtype=dtype)
 
 
 @with_out
-def nanmean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: object = None) -> Tensor:
+def nanmean(input: Tensor, dim: object = None, keepdim: bool = False, *, dtype: object = None) -> Tensor:
     """Return the mean of the elements that are not NaN; NaN where there are none."""
     inexact = input.dtype.kind >= Kind.FLOAT
     require(inexact, "D001", "nanmean: the dtype must be floating-point", input=input)
@@ -51,7 +51,7 @@ class Ranked(NamedTuple):
 
 
 @checked
-def nanmedian(input: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
+def nanmedian(input: Tensor, dim: object = None, keepdim: bool = False) -> Any:
     """Return the lower middle element of those that are not NaN; with a dim, values and indices along it."""
     if input.dtype.kind is not Kind.FLOAT or input.numel() == 0:
         return input.median(dim, keepdim) if dim is not None else input.median()
@@ -86,7 +86,7 @@ def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> 
 
 @checked
 def std_mean(
-    input: Tensor, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: Any = None
+    input: Tensor, dim: object = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: Any = None
 ) -> tuple[Tensor, Tensor]:
     """Return the standard deviation, as `std`, and the mean."""
     found = dispatch(OPERATORS["var_mean"], (input,), spread_attributes(dim, unbiased, keepdim, correction))
