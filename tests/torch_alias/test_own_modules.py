@@ -127,6 +127,9 @@ NAMED = [
     ("fx.node", "Target"),
     ("futures", "Future"),
     ("nn.attention.flex_attention", "BlockMask"),
+    ("nn.attention.flex_attention", "_DEFAULT_SPARSE_BLOCK_SIZE"),
+    ("nn.init", "_calculate_fan_in_and_fan_out"),
+    ("nn.modules.utils", "_pair"),
     ("onnx.symbolic_helper", "parse_args"),
     ("utils.data.datapipes.iter", "Batcher"),
     ("cuda", "Stream"),
@@ -181,3 +184,13 @@ def test_named_results_have_their_types(torch: ModuleType):
     x = torch.ones(2, 2)
     assert isinstance(x.max(0), types.max) and isinstance(x.sort(), types.sort)
     assert isinstance(torch.linalg.qr(x), types.linalg_qr) and isinstance(x.aminmax(), types.aminmax)
+
+
+def test_programs_ask_whether_they_are_traced(torch: ModuleType):
+    def branch(x):
+        return x + 1 if torch.compiler.is_compiling() else x + 2
+
+    assert rl.compiler.is_compiling() is False
+    assert branch(rl.zeros(1)).item() == 2.0
+    assert rl.compile(branch)(rl.zeros(1)).item() == 1.0
+    assert rl.compiler.is_compiling() is False

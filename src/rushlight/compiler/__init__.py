@@ -5,6 +5,7 @@ from rushlight.capture.marks import mark_dynamic, mark_static, mark_unbacked
 from rushlight.compiler.proposals import propose_specs
 from rushlight.compiler.report import Report, is_compiled, report
 from rushlight.compiler.sizes import ShapeReport, shape_report
+from rushlight.compiler.tracing import is_compiling
 from rushlight.support.peer_names import absent_name
 
 __all__ = [
@@ -13,6 +14,7 @@ __all__ = [
     "compile",
     "graph_count",
     "is_compiled",
+    "is_compiling",
     "mark_dynamic",
     "mark_static",
     "mark_unbacked",

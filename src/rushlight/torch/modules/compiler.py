@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rushlight.compiler import is_compiling
 from rushlight.torch.passing import Decorator
 
 __all__ = ["allow_in_graph", "assume_constant_result", "disable", "is_compiling", "is_dynamo_compiling", "is_exporting"]
@@ -13,14 +14,7 @@ assume_constant_result = Decorator("torch.compiler.assume_constant_result", _STI
 disable = Decorator("torch.compiler.disable", _STILL_TRACED)
 
 
-def is_compiling() -> bool:
-    """Return False: capture runs the same code as eager calls do."""
-    return False
-
-
-def is_dynamo_compiling() -> bool:
-    """Return False: capture runs the same code as eager calls do."""
-    return False
+is_dynamo_compiling = is_compiling
 
 
 def is_exporting() -> bool:

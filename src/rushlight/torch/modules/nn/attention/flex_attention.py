@@ -4,8 +4,17 @@ from __future__ import annotations
 
 from rushlight.torch.passing import refuse
 
-__all__ = ["AuxOutput", "AuxRequest", "BlockMask", "create_block_mask", "create_mask", "flex_attention"]
+__all__ = [
+    "_DEFAULT_SPARSE_BLOCK_SIZE",
+    "AuxOutput",
+    "AuxRequest",
+    "BlockMask",
+    "create_block_mask",
+    "create_mask",
+    "flex_attention",
+]
 
+_DEFAULT_SPARSE_BLOCK_SIZE = 128
 _USE = "use scaled_dot_product_attention with a mask"
 
 
