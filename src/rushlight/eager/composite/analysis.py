@@ -177,7 +177,9 @@ def _edges(name: str, values: Tensor, bins: Any, ends: Any) -> Tensor:
     elif ends is None:
         low, high = values.amin().item(), values.amax().item()
     else:
-        low, high = [float(number(end)) for end in ends]
+        found = [float(number(end)) for end in ends]
+        require(len(found) == 2, "A002", f"{name}: range has two ends", range=found)
+        low, high = found
     finite = math.isfinite(low) and math.isfinite(high)
     require(
         finite and low <= high, "A002", f"{name}: the range is from one number to a greater one", low=low, high=high

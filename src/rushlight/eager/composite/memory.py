@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
-from rushlight.eager.arguments import flag, required_tensor, shape_of
+from rushlight.eager.arguments import flag, number, required_tensor, shape_of
 from rushlight.eager.autograd.history import requires
 from rushlight.eager.boundary import checked_methods
 from rushlight.eager.composite import layout as in_place
@@ -222,7 +222,10 @@ def _each(name: str, target: Any, others: tuple[Any, ...], function: Callable[..
     converted = target.new_empty(len(values))
     array = array_of(converted)
     for place, value in enumerate(values):
-        array[place] = value
+        try:
+            array[place] = number(value)
+        except (TypeError, ValueError, OverflowError):
+            fail("A001", f"{name}: the function's results are numbers of the tensor's dtype", result=value)
     dispatch(COPY, (target, converted.reshape(shape)), {})
     return target
 
