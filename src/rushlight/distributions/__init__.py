@@ -5,37 +5,110 @@ action = policy.sample()
 loss = -policy.log_prob(action) * reward
 """
 
-from rushlight.distributions import constraints, kl_pairs, parameters
+from rushlight.distributions import constraint_registry, constraints, kl_pairs, parameters, transforms
 from rushlight.distributions.chances import (
     Bernoulli,
     Categorical,
     OneHotCategorical,
     OneHotCategoricalStraightThrough,
 )
+from rushlight.distributions.constraint_registry import biject_to, transform_to
 from rushlight.distributions.distribution import Distribution, ExponentialFamily
+from rushlight.distributions.half_line import Exponential, HalfCauchy, HalfNormal, LogNormal
+from rushlight.distributions.heavy_tails import GeneralizedPareto, Gumbel, Kumaraswamy, Pareto, Weibull
 from rushlight.distributions.kl import kl_divergence, register_kl
 from rushlight.distributions.location_scale import Cauchy, Laplace, Normal, Uniform
+from rushlight.distributions.multivariate import LowRankMultivariateNormal, MultivariateNormal
+from rushlight.distributions.relaxed import (
+    ContinuousBernoulli,
+    LogisticNormal,
+    RelaxedBernoulli,
+    RelaxedOneHotCategorical,
+)
+from rushlight.distributions.transformed import TransformedDistribution
+from rushlight.distributions.transforms import (
+    AbsTransform,
+    AffineTransform,
+    CatTransform,
+    ComposeTransform,
+    CorrCholeskyTransform,
+    CumulativeDistributionTransform,
+    ExpTransform,
+    IndependentTransform,
+    LowerCholeskyTransform,
+    PositiveDefiniteTransform,
+    PowerTransform,
+    ReshapeTransform,
+    SigmoidTransform,
+    SoftmaxTransform,
+    SoftplusTransform,
+    StackTransform,
+    StickBreakingTransform,
+    TanhTransform,
+    Transform,
+    identity_transform,
+)
 from rushlight.distributions.wrapped import Independent, MixtureSameFamily
 from rushlight.support.peer_names import absent_name
 
 __all__ = [
+    "AbsTransform",
+    "AffineTransform",
     "Bernoulli",
+    "CatTransform",
     "Categorical",
     "Cauchy",
+    "ComposeTransform",
+    "ContinuousBernoulli",
+    "CorrCholeskyTransform",
+    "CumulativeDistributionTransform",
     "Distribution",
+    "ExpTransform",
+    "Exponential",
     "ExponentialFamily",
+    "GeneralizedPareto",
+    "Gumbel",
+    "HalfCauchy",
+    "HalfNormal",
     "Independent",
+    "IndependentTransform",
+    "Kumaraswamy",
     "Laplace",
+    "LogNormal",
+    "LogisticNormal",
+    "LowRankMultivariateNormal",
+    "LowerCholeskyTransform",
     "MixtureSameFamily",
+    "MultivariateNormal",
     "Normal",
     "OneHotCategorical",
     "OneHotCategoricalStraightThrough",
+    "Pareto",
+    "PositiveDefiniteTransform",
+    "PowerTransform",
+    "RelaxedBernoulli",
+    "RelaxedOneHotCategorical",
+    "ReshapeTransform",
+    "SigmoidTransform",
+    "SoftmaxTransform",
+    "SoftplusTransform",
+    "StackTransform",
+    "StickBreakingTransform",
+    "TanhTransform",
+    "Transform",
+    "TransformedDistribution",
     "Uniform",
+    "Weibull",
+    "biject_to",
+    "constraint_registry",
     "constraints",
+    "identity_transform",
     "kl_divergence",
     "kl_pairs",
     "parameters",
     "register_kl",
+    "transform_to",
+    "transforms",
 ]
 
 

@@ -9,8 +9,11 @@ from typing import Any
 import rushlight as rl
 from rushlight import Tensor
 from rushlight.distributions import constraints
+from rushlight.distributions.constraints import Constraint
 from rushlight.distributions.distribution import Distribution, ExponentialFamily
 from rushlight.distributions.parameters import (
+    Number,
+    Shape,
     broadcast_all,
     is_number,
     lazy_property,
@@ -47,7 +50,7 @@ class BinaryDistribution(Distribution):
         """The chances."""
         return logits_to_probs(self.logits, is_binary=True)
 
-    def _take(self, probs: Any, logits: Any) -> tuple[Any, ...]:
+    def _take(self, probs: Number | None, logits: Number | None) -> tuple[Any, ...]:
         """Keeps the one that is given; returns the batch shape."""
         require_one(type(self).__name__, probs, logits)
         if probs is not None:
@@ -72,7 +75,9 @@ class Bernoulli(BinaryDistribution, ExponentialFamily):
     has_enumerate_support = True
     _mean_carrier_measure = 0.0
 
-    def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
+    def __init__(
+        self, probs: Number | None = None, logits: Number | None = None, validate_args: bool | None = None
+    ) -> None:
         super().__init__(self._take(probs, logits), validate_args=validate_args)
 
     @property
@@ -96,7 +101,7 @@ class Bernoulli(BinaryDistribution, ExponentialFamily):
         """The shape of the parameter."""
         return self._param.shape
 
-    def sample(self, sample_shape: Any = ()) -> Tensor:
+    def sample(self, sample_shape: Shape = ()) -> Tensor:
         """Return samples without gradients."""
         with rl.no_grad():
             return rl.bernoulli(self.probs.expand(*self._extended_shape(sample_shape)))
@@ -133,14 +138,17 @@ class Categorical(Distribution):
     arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
     has_enumerate_support = True
 
-    def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
+    def __init__(
+        self, probs: Tensor | None = None, logits: Tensor | None = None, validate_args: bool | None = None
+    ) -> None:
         require_one(type(self).__name__, probs, logits)
-        given: Tensor = probs if probs is not None else logits
+        given = logits if probs is None else probs
+        assert given is not None
         require(given.ndim >= 1, "A002", f"{type(self).__name__}: the parameter needs a dim", given=given)
         if probs is not None:
-            self.probs = probs / probs.sum(-1, keepdim=True)
+            self.probs = given / given.sum(-1, keepdim=True)
         else:
-            self.logits = logits - logits.logsumexp(-1, keepdim=True)
+            self.logits = given - given.logsumexp(-1, keepdim=True)
         self._num_events = given.shape[-1]
         super().__init__(given.shape[:-1], validate_args=validate_args)
 
@@ -159,7 +167,7 @@ class Categorical(Distribution):
         return self.__dict__["probs"] if "probs" in self.__dict__ else self.__dict__["logits"]
 
     @constraints.dependent_property(is_discrete=True, event_dim=0)
-    def support(self) -> Any:
+    def support(self) -> Constraint:
         """The indices of outcomes."""
         return constraints.integer_interval(0, self._num_events - 1)
 
@@ -183,7 +191,7 @@ class Categorical(Distribution):
         """NaN: a spread of indices says nothing."""
         return rl.full(self._extended_shape(), math.nan, dtype=self.probs.dtype)
 
-    def sample(self, sample_shape: Any = ()) -> Tensor:
+    def sample(self, sample_shape: Shape = ()) -> Tensor:
         """Return samples without gradients."""
         shape = self._extended_shape(sample_shape)
         with rl.no_grad():
@@ -217,7 +225,9 @@ class OneHotCategorical(Distribution):
     support = constraints.one_hot
     has_enumerate_support = True
 
-    def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
+    def __init__(
+        self, probs: Tensor | None = None, logits: Tensor | None = None, validate_args: bool | None = None
+    ) -> None:
         self._categorical = Categorical(probs, logits)
         inner = self._categorical
         super().__init__(inner.batch_shape, inner.param_shape[-1:], validate_args=validate_args)
@@ -255,7 +265,7 @@ class OneHotCategorical(Distribution):
         """The variance of each element."""
         return self.probs * (1 - self.probs)
 
-    def sample(self, sample_shape: Any = ()) -> Tensor:
+    def sample(self, sample_shape: Shape = ()) -> Tensor:
         """Return samples without gradients."""
         drawn = self._categorical.sample(sample_shape)
         return rl.nn.functional.one_hot(drawn, self.event_shape[0]).to(self.probs.dtype)
@@ -281,6 +291,6 @@ class OneHotCategoricalStraightThrough(OneHotCategorical):
 
     has_rsample = True
 
-    def rsample(self, sample_shape: Any = ()) -> Tensor:
+    def rsample(self, sample_shape: Shape = ()) -> Tensor:
         """Return samples through which gradients reach `probs` unchanged."""
         return self.sample(sample_shape) + (self.probs - self.probs.detach())

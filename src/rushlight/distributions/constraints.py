@@ -16,6 +16,7 @@ from rushlight.support.errors import fail, require
 
 __all__ = [
     "Constraint",
+    "MixtureSameFamilyConstraint",
     "boolean",
     "cat",
     "corr_cholesky",
@@ -36,7 +37,9 @@ __all__ = [
     "nonnegative_integer",
     "one_hot",
     "positive",
+    "positive_definite",
     "positive_integer",
+    "positive_semidefinite",
     "real",
     "real_vector",
     "simplex",
@@ -113,7 +116,7 @@ class independent(Constraint):  # noqa: N801 - PyTorch's name
         return result if not extra else result.flatten(result.ndim - extra).all(-1)
 
     def __repr__(self) -> str:
-        return f"Independent({self.base_constraint!r}, {self.reinterpreted_batch_ndims})"
+        return f"IndependentConstraint({self.base_constraint!r}, {self.reinterpreted_batch_ndims})"
 
 
 class MixtureSameFamilyConstraint(Constraint):
@@ -331,6 +334,22 @@ class _Symmetric(_Square):
         return rl.isclose(value, value.mT, atol=1e-6).flatten(value.ndim - 2).all(-1)
 
 
+class _PositiveSemidefinite(_Symmetric):
+    """Symmetric matrices without negative eigenvalues."""
+
+    def check(self, value: Tensor) -> Tensor:
+        fits = super().check(value)
+        return (rl.linalg.eigvalsh(value) >= 0).all(-1) if bool(fits.all()) else fits
+
+
+class _PositiveDefinite(_Symmetric):
+    """Symmetric matrices that have a Cholesky factor."""
+
+    def check(self, value: Tensor) -> Tensor:
+        fits = super().check(value)
+        return rl.linalg.cholesky_ex(value).info == 0 if bool(fits.all()) else fits
+
+
 class cat(Constraint):  # noqa: N801 - PyTorch's name
     """Parts along a dim, each with a constraint of its own, of these lengths."""
 
@@ -377,5 +396,7 @@ lower_cholesky: Constraint = _LowerCholesky()
 corr_cholesky: Constraint = _CorrCholesky()
 square: Constraint = _Square()
 symmetric: Constraint = _Symmetric()
+positive_semidefinite: Constraint = _PositiveSemidefinite()
+positive_definite: Constraint = _PositiveDefinite()
 multinomial = _Multinomial
 dependent = _Dependent()

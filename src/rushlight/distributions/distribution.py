@@ -3,24 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, NoReturn
+from typing import Any
 
 import rushlight as rl
 from rushlight import Tensor
 from rushlight.distributions import constraints
-from rushlight.distributions.parameters import lazy_property
+from rushlight.distributions.parameters import Shape, Undefined, lazy_property
 from rushlight.eager.dispatch import STATE
 from rushlight.support.errors import fail, require
-
-
-class _Undefined:
-    """An attribute that a subclass has to define: asking for it is A006."""
-
-    def __init__(self, what: str) -> None:
-        self.what = what
-
-    def __get__(self, instance: object, owner: type) -> NoReturn:
-        fail("A006", f"{owner.__name__}: {self.what} is not defined")
 
 
 class Distribution:
@@ -34,7 +24,7 @@ class Distribution:
     has_rsample: Any = False
     has_enumerate_support: Any = False
     arg_constraints: Any = {}
-    support: Any = _Undefined("support")
+    support: Any = Undefined("support")
     _validate_args: bool = __debug__
 
     @staticmethod
@@ -116,12 +106,12 @@ class Distribution:
         """The square root of the variance."""
         return self.variance.sqrt()
 
-    def sample(self, sample_shape: Any = ()) -> Tensor:
+    def sample(self, sample_shape: Shape = ()) -> Tensor:
         """Return samples without gradients."""
         with rl.no_grad():
             return self.rsample(sample_shape)
 
-    def rsample(self, sample_shape: Any = ()) -> Tensor:
+    def rsample(self, sample_shape: Shape = ()) -> Tensor:
         """Return samples that are differentiable by the parameters."""
         fail("A006", f"{type(self).__name__}: samples have no gradients", hint="use sample()")
 
@@ -153,7 +143,7 @@ class Distribution:
         """Return the exponential of the entropy."""
         return self.entropy().exp()
 
-    def _extended_shape(self, sample_shape: Any = ()) -> tuple[Any, ...]:
+    def _extended_shape(self, sample_shape: Shape = ()) -> tuple[Any, ...]:
         """The shape of samples."""
         shape = (sample_shape,) if isinstance(sample_shape, int) else tuple(sample_shape)
         return (*shape, *self._batch_shape, *self._event_shape)
@@ -189,7 +179,7 @@ class Distribution:
 class ExponentialFamily(Distribution):
     """Distributions whose log density is linear in statistics of the value, with natural parameters."""
 
-    _mean_carrier_measure: Any = _Undefined("the carrier measure")
+    _mean_carrier_measure: Any = Undefined("the carrier measure")
 
     @property
     def _natural_params(self) -> tuple[Tensor, ...]:

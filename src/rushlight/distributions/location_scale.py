@@ -8,8 +8,9 @@ from typing import Any
 import rushlight as rl
 from rushlight import Tensor
 from rushlight.distributions import constraints
+from rushlight.distributions.constraints import Constraint
 from rushlight.distributions.distribution import Distribution, ExponentialFamily
-from rushlight.distributions.parameters import broadcast_all, is_number
+from rushlight.distributions.parameters import Number, Shape, broadcast_all, is_number
 
 __all__ = ["Cauchy", "Laplace", "Normal", "Uniform"]
 
@@ -25,7 +26,7 @@ class Normal(ExponentialFamily):
     has_rsample = True
     _mean_carrier_measure = 0.0
 
-    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
+    def __init__(self, loc: Number, scale: Number, validate_args: bool | None = None) -> None:
         self.loc, self.scale = broadcast_all(loc, scale)
         super().__init__(() if is_number(loc, scale) else self.loc.shape, validate_args=validate_args)
 
@@ -49,7 +50,7 @@ class Normal(ExponentialFamily):
         """The square of `scale`."""
         return self.scale.square()
 
-    def rsample(self, sample_shape: Any = ()) -> Tensor:
+    def rsample(self, sample_shape: Shape = ()) -> Tensor:
         """Return samples that are differentiable by the parameters."""
         shape = self._extended_shape(sample_shape)
         return self.loc + rl.randn(shape, dtype=self.loc.dtype) * self.scale
@@ -64,6 +65,10 @@ class Normal(ExponentialFamily):
         """Return the chance of a sample up to the value."""
         self._checked(value)
         return 0.5 * (1 + rl.erf((value - self.loc) / (self.scale * math.sqrt(2))))
+
+    def icdf(self, value: Tensor) -> Tensor:
+        """Return the value whose `cdf` this is."""
+        return self.loc + self.scale * rl.erfinv(2 * value - 1) * math.sqrt(2)
 
     def entropy(self) -> Tensor:
         """Return the expectation of `-log_prob`."""
@@ -85,7 +90,7 @@ class Laplace(Distribution):
     support = constraints.real
     has_rsample = True
 
-    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
+    def __init__(self, loc: Number, scale: Number, validate_args: bool | None = None) -> None:
         self.loc, self.scale = broadcast_all(loc, scale)
         super().__init__(() if is_number(loc, scale) else self.loc.shape, validate_args=validate_args)
 
@@ -109,7 +114,7 @@ class Laplace(Distribution):
         """The variance."""
         return 2 * self.scale.square()
 
-    def rsample(self, sample_shape: Any = ()) -> Tensor:
+    def rsample(self, sample_shape: Shape = ()) -> Tensor:
         """Return samples that are differentiable by the parameters."""
         shape, dtype = self._extended_shape(sample_shape), self.loc.dtype
         # Twice a uniform number around 0, kept inside (-1, 1).
@@ -144,7 +149,7 @@ class Cauchy(Distribution):
     support = constraints.real
     has_rsample = True
 
-    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
+    def __init__(self, loc: Number, scale: Number, validate_args: bool | None = None) -> None:
         self.loc, self.scale = broadcast_all(loc, scale)
         super().__init__(() if is_number(loc, scale) else self.loc.shape, validate_args=validate_args)
 
@@ -163,7 +168,7 @@ class Cauchy(Distribution):
         """Infinite."""
         return rl.full(self._extended_shape(), math.inf, dtype=self.loc.dtype)
 
-    def rsample(self, sample_shape: Any = ()) -> Tensor:
+    def rsample(self, sample_shape: Shape = ()) -> Tensor:
         """Return samples that are differentiable by the parameters."""
         drawn = rl.rand(self._extended_shape(sample_shape), dtype=self.loc.dtype)
         return self.loc + self.scale * rl.tan(math.pi * (drawn - 0.5))
@@ -193,7 +198,7 @@ class Uniform(Distribution):
 
     has_rsample = True
 
-    def __init__(self, low: Any, high: Any, validate_args: bool | None = None) -> None:
+    def __init__(self, low: Number, high: Number, validate_args: bool | None = None) -> None:
         self.low, self.high = broadcast_all(low, high)
         super().__init__(() if is_number(low, high) else self.low.shape, validate_args=validate_args)
 
@@ -203,7 +208,7 @@ class Uniform(Distribution):
         return {"low": constraints.less_than(self.high), "high": constraints.greater_than(self.low)}
 
     @constraints.dependent_property(is_discrete=False, event_dim=0)
-    def support(self) -> Any:
+    def support(self) -> Constraint:
         """The numbers from `low` to `high`."""
         return constraints.interval(self.low, self.high)
 
@@ -227,7 +232,7 @@ class Uniform(Distribution):
         """The variance."""
         return (self.high - self.low).square() / 12
 
-    def rsample(self, sample_shape: Any = ()) -> Tensor:
+    def rsample(self, sample_shape: Shape = ()) -> Tensor:
         """Return samples that are differentiable by the parameters."""
         drawn = rl.rand(self._extended_shape(sample_shape), dtype=self.low.dtype)
         return self.low + drawn * (self.high - self.low)

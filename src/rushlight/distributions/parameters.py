@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Generic, TypeVar, overload
+from collections.abc import Callable, Iterable
+from typing import Any, Generic, NoReturn, TypeAlias, TypeVar, overload
 
 import rushlight as rl
 from rushlight import Tensor
-from rushlight.support.errors import fail
+from rushlight.support.errors import fail, require
 
 T = TypeVar("T")
+
+Number: TypeAlias = Tensor | float
+"""A parameter as callers give it."""
+Shape: TypeAlias = int | Iterable[Any]
+"""The shape of samples, or their number."""
+
+EULER = 0.5772156649015329
+"""The Euler-Mascheroni constant."""
 
 
 def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
@@ -54,6 +62,39 @@ def probs_to_logits(probs: Tensor, is_binary: bool = False) -> Tensor:
 def sum_rightmost(value: Tensor, dim: int) -> Tensor:
     """Return the sum over so many dims at the right."""
     return value if not dim else value.reshape(*value.shape[: value.ndim - dim], -1).sum(-1)
+
+
+def vec_to_tril_matrix(vec: Tensor, diag: int = 0) -> Tensor:
+    """Return lower triangular matrices of vectors, which fill them row by row up to a diagonal."""
+    size = round((-(1 + 2 * diag) + ((1 + 2 * diag) ** 2 + 8 * vec.shape[-1] + 4 * abs(diag) * (diag + 1)) ** 0.5) / 2)
+    fits = _count_of_triangle(size, diag) == vec.shape[-1]
+    require(fits, "A002", "vec_to_tril_matrix: no triangle has so many numbers", size=vec.shape[-1])
+    rows, columns = rl.tril_indices(size, size, diag)
+    flat = vec.new_zeros((*vec.shape[:-1], size * size))
+    places = (rows * size + columns).expand(vec.shape)
+    return flat.scatter(-1, places, vec).reshape(*vec.shape[:-1], size, size)
+
+
+def _count_of_triangle(size: int, diag: int) -> int:
+    return sum(max(0, min(size, row + diag + 1)) for row in range(size))
+
+
+def tril_matrix_to_vec(mat: Tensor, diag: int = 0) -> Tensor:
+    """Return the numbers of square matrices up to a diagonal, row by row, as vectors."""
+    size = mat.shape[-1]
+    require(-size <= diag < size, "A002", "tril_matrix_to_vec: there is no such diagonal", diag=diag, size=size)
+    rows, columns = rl.tril_indices(size, size, diag)
+    return mat[..., rows, columns]
+
+
+class Undefined:
+    """An attribute that a subclass has to define: asking for it is A006."""
+
+    def __init__(self, what: str) -> None:
+        self.what = what
+
+    def __get__(self, instance: object, owner: type) -> NoReturn:
+        fail("A006", f"{owner.__name__}: {self.what} is not defined")
 
 
 class lazy_property(Generic[T]):  # noqa: N801 - PyTorch's name

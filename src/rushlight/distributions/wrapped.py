@@ -9,8 +9,9 @@ import rushlight as rl
 from rushlight import Tensor
 from rushlight.distributions import constraints
 from rushlight.distributions.chances import Categorical
+from rushlight.distributions.constraints import Constraint
 from rushlight.distributions.distribution import Distribution
-from rushlight.distributions.parameters import sum_rightmost
+from rushlight.distributions.parameters import Shape, sum_rightmost
 from rushlight.support.errors import fail, require
 
 __all__ = ["Independent", "MixtureSameFamily"]
@@ -51,7 +52,7 @@ class Independent(Distribution):
         return self.reinterpreted_batch_ndims == 0 and self.base_dist.has_enumerate_support
 
     @constraints.dependent_property
-    def support(self) -> Any:
+    def support(self) -> Constraint:
         """What the base's samples fulfil, for each event."""
         count = self.reinterpreted_batch_ndims
         return constraints.independent(self.base_dist.support, count) if count else self.base_dist.support
@@ -71,11 +72,11 @@ class Independent(Distribution):
         """The base's variance."""
         return self.base_dist.variance
 
-    def sample(self, sample_shape: Any = ()) -> Tensor:
+    def sample(self, sample_shape: Shape = ()) -> Tensor:
         """Return samples without gradients."""
         return self.base_dist.sample(sample_shape)
 
-    def rsample(self, sample_shape: Any = ()) -> Tensor:
+    def rsample(self, sample_shape: Shape = ()) -> Tensor:
         """Return samples that are differentiable by the parameters."""
         return self.base_dist.rsample(sample_shape)
 
@@ -129,7 +130,7 @@ class MixtureSameFamily(Distribution):
         }
 
     @constraints.dependent_property
-    def support(self) -> Any:
+    def support(self) -> Constraint:
         """What every component may give."""
         return constraints.MixtureSameFamilyConstraint(self._component_distribution.support)
 
@@ -170,7 +171,7 @@ class MixtureSameFamily(Distribution):
         each = self._component_distribution.log_prob(value.unsqueeze(-1 - self._event_ndims))
         return (each + rl.log_softmax(self._mixture_distribution.logits, -1)).logsumexp(-1)
 
-    def sample(self, sample_shape: Any = ()) -> Tensor:
+    def sample(self, sample_shape: Shape = ()) -> Tensor:
         """Return samples without gradients."""
         with rl.no_grad():
             lead = (sample_shape,) if isinstance(sample_shape, int) else tuple(sample_shape)
