@@ -561,8 +561,12 @@ _MODULES = (
 )
 _ELSEWHERE = {
     "compile": "rushlight.capture",
+    "from_dlpack": "rushlight.utils.dlpack",
+    "from_torch": "rushlight.utils.dlpack",
     "load": "rushlight.data",
     "save": "rushlight.data",
+    "to_dlpack": "rushlight.utils.dlpack",
+    "to_torch": "rushlight.utils.dlpack",
     "vmap": "rushlight.func",
     "GradScaler": "rushlight.amp",
     "dsmm": "rushlight.sparse",

@@ -1,11 +1,14 @@
 """Tensors: making them, memory shared with numpy, indexing, in-place and out= forms, copies."""
 
 import copy
+import datetime
 import pickle
+import sys
 
 import numpy as np
 import pytest
 
+import rushlight as rl
 from rushlight.eager import Parameter, Tensor
 from rushlight.eager.creation import (
     arange,
@@ -22,7 +25,7 @@ from rushlight.eager.creation import (
 )
 from rushlight.eager.functions import add, as_strided, mul, stack
 from rushlight.eager.tensor_meta import Size
-from rushlight.ir.dtype import bool_, complex64, float32, float64, int32, int64
+from rushlight.ir.dtype import BY_NAME, bool_, complex64, float32, float64, int32, int64
 from rushlight.ir.type import CPU, Device
 from rushlight.support.errors import RushlightError
 
@@ -113,6 +116,49 @@ def test_dlpack_shares_memory_both_ways():
     again = from_dlpack(source)
     assert again.data_ptr() == source.data_ptr()
     assert code_of(lambda: from_dlpack(tensor([1.0], requires_grad=True))) == "G012"
+
+
+def test_dlpack_has_every_dtype_and_both_forms_of_capsules():
+    for name, dtype in BY_NAME.items():
+        source = rl.ones(2, 3, dtype=dtype).T
+        for capsule in (source, source.__dlpack__(), source.__dlpack__(max_version=(1, 1))):
+            found = from_dlpack(capsule)
+            assert found.dtype is dtype and found.stride() == (1, 3) and found.data_ptr() == source.data_ptr(), name
+            assert found.tolist() == source.tolist()
+        if name != "bfloat16":
+            assert np.from_dlpack(source).dtype == dtype.numpy
+    assert "dltensor_versioned" in repr(tensor([1.0]).__dlpack__(max_version=(1, 0)))
+    assert "dltensor_versioned" not in repr(tensor([1.0]).__dlpack__(max_version=(0, 8)))
+    assert from_dlpack(rl.ones(0, 3)).shape == (0, 3)
+
+
+def test_dlpack_copies_where_asked_and_where_memory_is_read_only():
+    source = tensor([1.0, 2.0])
+    assert from_dlpack(source, copy=True).data_ptr() != source.data_ptr()
+    assert np.from_dlpack(source, copy=True).tolist() == [1.0, 2.0]
+    array = np.arange(3.0)
+    array.flags.writeable = False
+    shown = from_dlpack(array)
+    shown.add_(1)
+    assert array.tolist() == [0.0, 1.0, 2.0] and shown.tolist() == [1.0, 2.0, 3.0]
+    capsule = source.__dlpack__()
+    from_dlpack(capsule)
+    for wrong in (
+        lambda: from_dlpack(array, copy=False),
+        lambda: from_dlpack(capsule),
+        lambda: from_dlpack(3),
+        lambda: from_dlpack(datetime.datetime_CAPI),
+        lambda: from_dlpack(np.array(["a"])),
+        lambda: source.__dlpack__(dl_device=(2, 0)),
+    ):
+        assert code_of(wrong) == "M002"
+    assert code_of(lambda: source.__dlpack__(stream=3)) == "A002"
+
+
+def test_pytorch_is_needed_for_its_tensors():
+    assert code_of(lambda: rl.from_torch(np.ones(2))) == "A001"
+    if "torch" not in sys.modules:
+        assert code_of(lambda: rl.to_torch(rl.ones(2))) == "A006"
 
 
 def test_values_leave_as_python_numbers():

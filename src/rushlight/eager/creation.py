@@ -24,6 +24,7 @@ from rushlight.eager.autograd.history import differentiable
 from rushlight.eager.boundary import checked
 from rushlight.eager.dispatch import Key, call_function, register
 from rushlight.eager.handle import AUTOGRAD, Handle, allocate, gradient_of
+from rushlight.eager.interchange import taken
 from rushlight.eager.keywords import named_size, no_more
 from rushlight.eager.memory import copied, tensor_of
 from rushlight.eager.storage.formats import laid_out
@@ -169,16 +170,13 @@ def from_numpy(array: Array) -> Tensor:
     return tensor_of(array)
 
 
-def from_dlpack(source: Any) -> Tensor:
-    """A tensor that shares the memory of an object with the DLPack protocol, on the CPU."""
-    try:
-        array = np.from_dlpack(source)
-    except RushlightError:
-        raise
-    except (BufferError, RuntimeError, TypeError) as cause:
-        raise error("M002", f"from_dlpack: {cause}") from cause
-    # numpy takes older exporters' memory to be read-only; the protocol has it writable.
-    return tensor_of(array, allow_readonly=True)
+@checked
+def from_dlpack(ext_tensor: object, *, device: object = None, copy: bool | None = None) -> Tensor:
+    """Return a tensor that shares the memory of an object with the DLPack protocol, or of such a capsule.
+
+    `copy` forces or forbids a copy; None makes one where the memory is read-only.
+    """
+    return taken(ext_tensor, device, copy)
 
 
 def frombuffer(buffer: Any, *, dtype: object, count: int = -1, offset: int = 0, requires_grad: bool = False) -> Tensor:

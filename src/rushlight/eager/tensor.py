@@ -20,6 +20,7 @@ from rushlight.eager.creation import require_gradient, tensor
 from rushlight.eager.dispatch import STATE, called, name_operation
 from rushlight.eager.handle import Handle, adopt, gradient_of, move, share
 from rushlight.eager.interception import make_subclass, make_wrapper_subclass
+from rushlight.eager.interchange import CPU_DEVICE, exported
 from rushlight.eager.legacy import made
 from rushlight.eager.memory import asked_array_of
 from rushlight.eager.methods import GeneratedMethods
@@ -210,15 +211,17 @@ class Reading(GeneratedMethods):
         array = self.numpy()
         return np.array(array, dtype=dtype, copy=bool(copy)) if copy or dtype is not None else array
 
-    def __dlpack__(self, **options: Any) -> Any:
-        """A capsule of the DLPack protocol on the tensor's memory."""
+    def __dlpack__(
+        self, *, stream: object = None, max_version: object = None, dl_device: object = None, copy: bool | None = None
+    ) -> object:
+        """A capsule of the DLPack protocol on the tensor's memory, or on a copy of it."""
         if requires(self):
             fail("G012", "__dlpack__: the tensor requires gradients", hint="call detach() first")
-        return asked_array_of(self).__dlpack__(**{name: value for name, value in options.items() if value is not None})
+        return exported(self, stream, max_version, dl_device, copy)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """The kind and index of its device in the DLPack protocol."""
-        return (1, 0)
+        return CPU_DEVICE
 
     def __bool__(self) -> bool:
         if self.form.numel != 1:

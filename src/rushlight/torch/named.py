@@ -30,7 +30,6 @@ NAMED: dict[str, tuple[str, ...]] = {
     "nn.utils.fusion": ("fuse_conv_bn_eval",),
     "onnx": (),
     "onnx.symbolic_opset11": ("select", "squeeze", "unsqueeze"),
-    "utils.dlpack": ("from_dlpack", "to_dlpack"),
     "utils.data.dataloader": ("_BaseDataLoaderIter", "_MultiProcessingDataLoaderIter"),
     "utils.data.datapipes": (),
     "utils.data.datapipes.iter": ("Batcher", "IterableWrapper"),

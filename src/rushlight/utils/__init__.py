@@ -1,5 +1,5 @@
 """The names that PyTorch keeps under `torch.utils`."""
 
-from rushlight.utils import data
+from rushlight.utils import data, dlpack
 
-__all__ = ["data"]
+__all__ = ["data", "dlpack"]
