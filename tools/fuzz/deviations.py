@@ -296,7 +296,10 @@ def _drawn(difference: Difference) -> bool:
     """Values that a generator draws, or that memory of `empty` holds."""
     drawing = ("bernoulli", "multinomial", "normal", "rand", "randint", "randn", "rand_like", "randint_like")
     further = ("randn_like", "randperm", "empty", "empty_like", "new_empty", r"\w*dropout\w*", "exponential", "uniform")
-    drawn = _called(difference, *drawing, *further) or "dropout_p=0.5" in difference.program.statements[-1]
+    drawn = (
+        _called(difference, *drawing, *further, "svd_lowrank", "pca_lowrank")
+        or "dropout_p=0.5" in difference.program.statements[-1]
+    )
     return drawn and category_of(difference.detail) == "value"
 
 
@@ -310,6 +313,47 @@ def _without_gradient(difference: Difference) -> bool:
 
 def _scattered_gradient(difference: Difference) -> bool:
     return _called(difference, "as_strided_scatter") and difference.detail.startswith("gradient")
+
+
+def _unread_triangle(difference: Difference) -> bool:
+    """Gradients that are zero where PyTorch has some for elements that the operator does not read."""
+    if not _called(difference, "cholesky_solve", "cholesky_inverse"):
+        return False
+    pairs = [*zip(difference.actual.gradients, difference.expected.gradients, strict=True)]
+    return difference.detail.startswith("gradient") and all(
+        one is not None and other is not None and _same_where_given(one.array, other.array) for one, other in pairs
+    )
+
+
+def _same_where_given(one: Array, other: Array) -> bool:
+    scale = float(np.max(np.abs(other), initial=1.0))
+    return bool(np.allclose(one, np.where(one == 0, 0, other), rtol=1e-4, atol=1e-5 * scale))
+
+
+def _turned_vectors(difference: Difference) -> bool:
+    """Vectors of the same lengths, element by element: another sign, or phase, of the whole."""
+    sides = [[value.array for value in side.values] for side in (difference.actual, difference.expected)]
+    if not _called(difference, "eig", "eigh", "svd") or not difference.detail.startswith("result"):
+        return False
+    if len(sides[0]) == 3:  # the other rows or columns of a full square matrix are any basis
+        count = sides[0][1].shape[-1]
+        sides = [[array[..., :count, :count] if array.ndim > 1 else array for array in side] for side in sides]
+    return all(near(np.abs(one), np.abs(other)) for one, other in zip(*sides, strict=True))
+
+
+def _narrow_exponential(difference: Difference) -> bool:
+    results = difference.expected.values
+    return _called(difference, "matrix_exp") and results[0].dtype in ("bfloat16", "float16")
+
+
+def _zero_gradient(difference: Difference) -> bool:
+    """A gradient of zeros where PyTorch gives none."""
+    if not _called(difference, "norm", "vector_norm", "householder_product", "ormqr"):
+        return False
+    pairs = [*zip(difference.actual.gradients, difference.expected.gradients, strict=False)]
+    return re.match(r"gradient \d+ is given", difference.detail) is not None and all(
+        one is None or other is not None or not one.array.any() for one, other in pairs
+    )
 
 
 def _rounded_steps(difference: Difference) -> bool:
@@ -344,6 +388,8 @@ OPERATOR_RULES: tuple[Rule, ...] = (
     Rule("factors of sums", _refused_factor),
     Rule("gradient of `as_strided_scatter`", _scattered_gradient),
     Rule("gradient of `bernoulli`, and of what `fill_` overwrites", _without_gradient),
+    Rule("gradients of zeros", _zero_gradient),
+    Rule("gradients of the other triangle", _unread_triangle),
     Rule("convolutions of infinities", _infinite_taps),
     Rule("cosines of float16", _widened_lengths),
     Rule("dropout of NaN", _dropped_nan),
@@ -355,6 +401,7 @@ OPERATOR_RULES: tuple[Rule, ...] = (
     Rule("integer division by zero", _divided_by_zero),
     Rule("`linspace` of 16-bit floats", _rounded_steps),
     Rule("`logsumexp` over no dims", _logs_of_no_dims),
+    Rule("`matrix_exp` of 16-bit floats", _narrow_exponential),
     Rule("`mT` without dims", _without_matrix),
     Rule("negative powers of integers", _negative_powers),
     Rule("norms of huge numbers", _overflowing_norm),
@@ -366,6 +413,7 @@ OPERATOR_RULES: tuple[Rule, ...] = (
     Rule("random values", _drawn),
     Rule("`ravel`", _ravelled),
     Rule("scatters into overlapping elements", _scattered_overlap),
+    Rule("signs of vectors", _turned_vectors),
     Rule("signs of zero in `maximum`", _signed_zero),
     Rule("writes to overlapping elements", _refused_overlap),
 )

@@ -104,9 +104,15 @@ def _matrix_norm(tensor: Tensor, order: Any, dims: tuple[int, int], keepdim: boo
     if not keepdim and chosen > summed:
         chosen -= 1
     sums = ops.linalg_vector_norm(magnitude, 1, (summed,), keepdim)
-    empty = sums.shape[chosen] == 0
-    require(not empty, "S004", "linalg.matrix_norm: this norm of an empty matrix is not defined", input=tensor)
-    return sums.amax(chosen, keepdim) if number > 0 else sums.amin(chosen, keepdim)
+    return _extreme(sums, chosen, keepdim, number > 0)
+
+
+def _extreme(values: Tensor, dim: int, keepdim: bool, largest: bool) -> Tensor:
+    """The largest value, 0 of none as in PyTorch, or the smallest."""
+    if values.shape[dim] == 0:
+        require(largest, "S004", "linalg.matrix_norm: this norm of an empty matrix is not defined", values=values)
+        return values.sum(dim, keepdim)
+    return values.amax(dim, keepdim) if largest else values.amin(dim, keepdim)
 
 
 def _spectral_norm(tensor: Tensor, order: Any, dims: tuple[int, int], keepdim: bool) -> Tensor:
@@ -114,9 +120,7 @@ def _spectral_norm(tensor: Tensor, order: Any, dims: tuple[int, int], keepdim: b
     if order == "nuc":
         found = values.sum(-1)
     else:
-        empty = values.shape[-1] == 0
-        require(not empty, "S004", "linalg.matrix_norm: this norm of an empty matrix is not defined", input=tensor)
-        found = values.amax(-1) if order == 2 else values.amin(-1)
+        found = _extreme(values, -1, False, order == 2)
     for dim in sorted(dims) if keepdim else ():
         found = found.unsqueeze(dim)
     return found

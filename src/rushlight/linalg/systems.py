@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from math import prod
 from typing import Any, NamedTuple
 
@@ -10,6 +9,7 @@ from rushlight.eager import functions as ops
 from rushlight.eager.arguments import fixed_integer, fixed_integers, required_tensor
 from rushlight.eager.autocast import autocasts
 from rushlight.eager.boundary import checked
+from rushlight.eager.composite.low_rank import chain_product
 from rushlight.eager.tensor import Tensor
 from rushlight.ir.dtype import float64, int64, real_dtype
 from rushlight.linalg.norms import pinv, written
@@ -127,35 +127,9 @@ def multi_dot(tensors: Any, *, out: object = None) -> Tensor:
     first, last = parts[0].ndim == 1, parts[-1].ndim == 1
     parts[0] = parts[0].unsqueeze(0) if first else parts[0]
     parts[-1] = parts[-1].unsqueeze(-1) if last else parts[-1]
-    for one, two in pairwise(parts):
-        require(one.shape[1] == two.shape[0], "S003", "linalg.multi_dot: inner sizes differ", a=one, b=two)
-    found = _product(parts, _splits([int(part.shape[0]) for part in parts] + [int(parts[-1].shape[1])]), 0, len(parts))
+    found = chain_product(parts, "linalg.multi_dot")
     found = found.squeeze(-1) if last else found
     return written(found.squeeze(0) if first else found, out)
-
-
-def _splits(sizes: list[int]) -> dict[tuple[int, int], int]:
-    """Where each range of matrices is split, by dynamic programming over numbers of multiplications."""
-    count = len(sizes) - 1
-    cost = {(at, at + 1): 0 for at in range(count)}
-    splits: dict[tuple[int, int], int] = {}
-    for length in range(2, count + 1):
-        for start in range(count - length + 1):
-            end = start + length
-            work = {
-                middle: cost[start, middle] + cost[middle, end] + sizes[start] * sizes[middle] * sizes[end]
-                for middle in range(start + 1, end)
-            }
-            splits[start, end] = min(work, key=lambda middle: work[middle])
-            cost[start, end] = work[splits[start, end]]
-    return splits
-
-
-def _product(parts: list[Tensor], splits: dict[tuple[int, int], int], start: int, end: int) -> Tensor:
-    if end - start == 1:
-        return parts[start]
-    middle = splits[start, end]
-    return _product(parts, splits, start, middle) @ _product(parts, splits, middle, end)
 
 
 @autocasts("float32")
@@ -180,7 +154,8 @@ def tensorsolve(A: object, B: object, dims: object = None, *, out: object = None
         a = a.movedim(moved, tuple(range(a.ndim - len(moved), a.ndim)))
     shape = tuple(a.shape[b.ndim :])
     size = prod(tuple(b.shape))
-    fits = tuple(a.shape[: b.ndim]) == tuple(b.shape) and size == prod(shape)
+    # As in PyTorch the first dims may be others than B's: what counts is how many elements they have.
+    fits = size == prod(shape) == prod(tuple(a.shape[: b.ndim]))
     require(fits, "S003", "linalg.tensorsolve: A does not fit B", A=a, B=b)
     return written(ops.linalg_solve(a.reshape(size, size), b.reshape(size)).reshape(shape), out)
 

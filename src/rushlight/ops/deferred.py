@@ -424,6 +424,19 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
         ),
     ),
     (
+        "rushlight.ops.fft.envelope",
+        (
+            Declaration(
+                "checked_envelope(Tensor input, float least) -> Tensor",
+                "The input, the sums of squares of windows; error R002 where the magnitude of one is not above `least`.",
+                Fact.HOST,
+                "inexact",
+                None,
+                "",
+            ),
+        ),
+    ),
+    (
         "rushlight.ops.fft.transform",
         (
             Declaration(

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from rushlight.eager.composite import analysis, facts, places, quantiles, sequences, statistics, structure
+from rushlight.eager.composite import (
+    analysis,
+    facts,
+    low_rank,
+    places,
+    quantiles,
+    sequences,
+    spectra,
+    statistics,
+    structure,
+)
 from rushlight.eager.methods import GeneratedMethods
 
 
@@ -40,3 +50,7 @@ class CompositeMethods(GeneratedMethods):
     aminmax, diff, histc = statistics.aminmax, statistics.diff, statistics.histc
     nanmean, nanmedian, nansum = statistics.nanmean, statistics.nanmedian, statistics.nansum
     renorm, renorm_ = statistics.renorm, statistics.renorm_
+
+    stft, istft = spectra.stft, spectra.istft
+    lu, ger, adjoint = low_rank.lu, low_rank.ger, low_rank.adjoint
+    mH, H = property(low_rank.adjoint), property(low_rank.conjugate_transpose)

@@ -26,7 +26,7 @@ from rushlight.ops.view.part import diagonal
 from rushlight.ops.view.reorder import expand, permute, squeeze, unsqueeze
 from rushlight.ops.view.reshape import reshape
 from rushlight.support.errors import require
-from rushlight.sym import Size, maximum, product
+from rushlight.sym import Size, eq, guard, maximum, product
 
 kron = define(
     "kron(Tensor input, Tensor other) -> Tensor",
@@ -205,9 +205,8 @@ cross = define(
 @cross.decompose
 def cross_decompose(input: Value, other: Value, dim: int | None) -> Value:
     if dim is None:
-        fitting = [at for at, size in enumerate(input.shape) if isinstance(size, int) and size == 3]
-        require(fitting, "S003", "cross: no dim has 3 elements", input=input.shape)
-        dim = fitting[0]
+        dim = next((at for at, size in enumerate(input.shape) if guard(eq(size, 3))), None)
+        require(dim is not None, "S003", "cross: no dim has 3 elements", input=input.shape)
     return linalg_cross(input, other, dim=dim)
 
 
@@ -219,6 +218,7 @@ def cross_ref(input: Array, other: Array, dim: int | None) -> Array:
 @cross.samples
 def cross_samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield Sample(normal(rng, 2, 3), normal(rng, 2, 3), 1)
+    yield Sample(normal(rng, 2, 3), normal(rng, 2, 3))
 
 
 vecdot = define(
