@@ -6,6 +6,7 @@ from typing import Any as _Any
 
 from rushlight.compat import cuda
 from rushlight.compat import layouts as _layouts
+from rushlight.compat import modes as _modes
 from rushlight.compat import operators as _operators
 from rushlight.compat.functions import (
     absolute,
@@ -62,13 +63,7 @@ from rushlight.compat.functions import (
 )
 from rushlight.compat.layouts import *  # noqa: F403 - a module whose names are written out
 from rushlight.compat.limits import finfo, iinfo
-from rushlight.compat.modes import (
-    are_deterministic_algorithms_enabled,
-    get_float32_matmul_precision,
-    set_float32_matmul_precision,
-    strict,
-    use_deterministic_algorithms,
-)
+from rushlight.compat.modes import *  # noqa: F403 - a module whose names are written out
 from rushlight.compat.operators import *  # noqa: F403 - a generated module whose names are written out
 from rushlight.compat.queries import (
     allclose,
@@ -80,7 +75,7 @@ from rushlight.compat.queries import (
     promote_types,
 )
 from rushlight.eager.arguments import default_dtype as get_default_dtype
-from rushlight.eager.arguments import set_default_dtype
+from rushlight.eager.arguments import get_default_device, set_default_device, set_default_dtype
 from rushlight.eager.autograd.modes import (
     enable_grad,
     inference_mode,
@@ -120,6 +115,7 @@ from rushlight.eager.legacy import (
     IntTensor,
     LongTensor,
     ShortTensor,
+    set_default_tensor_type,
 )
 from rushlight.eager.printing import set_printoptions
 from rushlight.eager.random import (
@@ -287,7 +283,6 @@ __all__ = [
     "arctan",
     "arctan2",
     "arctanh",
-    "are_deterministic_algorithms_enabled",
     "argsort",
     "argwhere",
     "as_tensor",
@@ -347,8 +342,8 @@ __all__ = [
     "get_autocast_cpu_dtype",
     "get_autocast_dtype",
     "get_autocast_gpu_dtype",
+    "get_default_device",
     "get_default_dtype",
-    "get_float32_matmul_precision",
     "get_num_threads",
     "get_rng_state",
     "greater",
@@ -366,6 +361,8 @@ __all__ = [
     "int16",
     "int32",
     "int64",
+    "is_anomaly_check_nan_enabled",
+    "is_anomaly_enabled",
     "is_autocast_cache_enabled",
     "is_autocast_cpu_enabled",
     "is_autocast_enabled",
@@ -411,6 +408,7 @@ __all__ = [
     "randint",
     "randn",
     "randn_like",
+    "random",
     "randperm",
     "repeat_interleave",
     "row_stack",
@@ -419,14 +417,16 @@ __all__ = [
     "scan",
     "seed",
     "serialization",
+    "set_anomaly_enabled",
     "set_autocast_cache_enabled",
     "set_autocast_cpu_dtype",
     "set_autocast_cpu_enabled",
     "set_autocast_dtype",
     "set_autocast_enabled",
     "set_autocast_gpu_dtype",
+    "set_default_device",
     "set_default_dtype",
-    "set_float32_matmul_precision",
+    "set_default_tensor_type",
     "set_grad_enabled",
     "set_num_threads",
     "set_printoptions",
@@ -443,7 +443,6 @@ __all__ = [
     "special",
     "spmm",
     "std",
-    "strict",
     "subtract",
     "sym_float",
     "sym_int",
@@ -459,7 +458,6 @@ __all__ = [
     "uint32",
     "uint64",
     "unique",
-    "use_deterministic_algorithms",
     "utils",
     "var",
     "var_mean",
@@ -472,6 +470,7 @@ __all__ = [
 ]
 __all__ += _operators.__all__
 __all__ += _layouts.__all__
+__all__ += _modes.__all__
 
 if _TYPE_CHECKING:
     from rushlight import (
@@ -485,6 +484,7 @@ if _TYPE_CHECKING:
         linalg,
         nn,
         optim,
+        random,
         serialization,
         shapes,
         signal,
@@ -511,6 +511,11 @@ if _TYPE_CHECKING:
         set_autocast_dtype,
         set_autocast_enabled,
         set_autocast_gpu_dtype,
+    )
+    from rushlight.autograd.anomaly_mode import (
+        is_anomaly_check_nan_enabled,
+        is_anomaly_enabled,
+        set_anomaly_enabled,
     )
     from rushlight.capture import compile
     from rushlight.data import load, save
@@ -541,6 +546,7 @@ _AUTOCAST = (
     "set_autocast_enabled",
     "set_autocast_gpu_dtype",
 )
+_ANOMALY = ("is_anomaly_check_nan_enabled", "is_anomaly_enabled", "set_anomaly_enabled")
 _SPARSE = ("sparse_compressed_tensor", "sparse_coo_tensor", "sparse_csc_tensor", "sparse_csr_tensor")
 # Loaded when first asked for, so that `import rushlight` is fast.
 _MODULES = (
@@ -554,6 +560,7 @@ _MODULES = (
     "linalg",
     "nn",
     "optim",
+    "random",
     "serialization",
     "shapes",
     "signal",
@@ -576,6 +583,7 @@ _ELSEWHERE = {
     "spmm": "rushlight.sparse",
     **dict.fromkeys(_SPARSE, "rushlight.sparse.making"),
     **dict.fromkeys(_AUTOCAST, "rushlight.amp.autocast_mode"),
+    **dict.fromkeys(_ANOMALY, "rushlight.autograd.anomaly_mode"),
 }
 
 

@@ -244,7 +244,7 @@ def test_collate_keeps_structure():
         (lambda: DataLoader(Stream(3), shuffle=True), ValueError, "an order of its own"),
         (lambda: DataLoader(Numbers(3), batch_size=0), ValueError, "batch_size should be a positive"),
         (lambda: DataLoader(Numbers(3), multiprocessing_context="fork"), NotImplementedError, "workers are threads"),
-        (lambda: data.DistributedSampler(Numbers(3)), AttributeError, "utils.data"),
+        (lambda: data.IterDataPipe, AttributeError, "utils.data"),
     ],
 )
 def test_mistakes_are_registered_errors(make, kind, text):

@@ -13,7 +13,7 @@ from rushlight.eager.autograd.check import gradcheck, gradgradcheck
 from rushlight.eager.autograd.driver import backward, grad
 from rushlight.eager.autograd.function import Function
 from rushlight.eager.autograd.modes import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
-from rushlight.eager.autograd.saved import SavedTensorsHooks
+from rushlight.eager.autograd.saved import saved_tensors_hooks
 from rushlight.eager.creation import arange, ones, tensor, zeros
 from rushlight.eager.functions import stack
 from rushlight.ir.dtype import float64
@@ -562,7 +562,7 @@ def test_saved_tensors_can_be_kept_elsewhere():
         kept.append(saved.detach().numpy().copy())
         return len(kept) - 1
 
-    with SavedTensorsHooks(pack, lambda number: tensor(kept[number])):
+    with saved_tensors_hooks(pack, lambda number: tensor(kept[number])):
         y = (x * x).exp()
     assert len(kept) == 3
     y.sum().backward()

@@ -202,3 +202,26 @@ def a_gradient_of_r_alone_is_asked():
 @triggers("R007")
 def a_singular_matrix_is_inverted():
     rl.linalg.inv(rl.zeros(2, 2))
+
+
+@triggers("G019")
+def hooks_for_saved_tensors_are_disabled():
+    graph = rl.autograd.graph
+    with graph.disable_saved_tensors_hooks("this part keeps its own tensors"), graph.save_on_cpu():
+        pass
+
+
+@triggers("G020")
+def a_checkpointed_function_depends_on_a_global():
+    sizes = iter([3, 2])
+
+    def function(x):
+        return (x[: next(sizes)] * 2).sin()
+
+    rl.utils.checkpoint.checkpoint(function, leaf(3), use_reentrant=False).sum().backward()
+
+
+@triggers("G021")
+def a_root_of_zero_is_differentiated():
+    with rl.autograd.detect_anomaly():
+        (rl.zeros(2, requires_grad=True).sqrt() * 0).sum().backward()

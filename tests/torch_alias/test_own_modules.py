@@ -57,14 +57,11 @@ def test_decorators_take_options(torch: ModuleType):
     assert torch.compiler.disable()(function) is function
 
 
-def test_checkpoint_gives_the_right_gradient_and_says_that_it_keeps_values(torch: ModuleType):
-    passing.say_passed.cache_clear()
-    before = events.count("pass_through")
+def test_checkpoints_recompute(torch: ModuleType):
     checkpoint = importlib.import_module("torch.utils.checkpoint").checkpoint
     x = rl.ones(3, requires_grad=True)
     checkpoint(lambda x, scale: (x * scale).square().sum(), x, scale=2.0, use_reentrant=False).backward()
     assert x.grad.tolist() == [8.0, 8.0, 8.0]
-    assert events.count("pass_through") == before + 1
 
 
 @pytest.mark.parametrize("call", ["hub.load", "jit.load", "fx.symbolic_trace", "distributed.init_process_group"])
@@ -81,7 +78,7 @@ def test_trees_and_devices(torch: ModuleType):
     assert pytree.tree_map_only(int, lambda n: -n, [1, "x"]) == [-1, "x"]
     assert torch.get_default_device() == rl.device("cpu")
     assert torch.typename(rl.ones(1)) == "torch.FloatTensor"
-    with pytest.raises(rl.NotSupportedError):
+    with pytest.raises(rl.DeviceError):
         torch.set_default_device("cuda")
     assert list(torch.nn.DataParallel(rl.nn.Linear(1, 1)).state_dict()) == ["module.weight", "module.bias"]
 

@@ -155,6 +155,14 @@ def _reachable(roots: Sequence[Step]) -> Mapping[int, Step]:
     return reached
 
 
+def executed(roots: Sequence[Step], targets: Sequence[Edge] | None) -> set[int]:
+    """The steps, by identity, that a pass from the roots runs: with targets, those that lead there."""
+    reached = _reachable(roots)
+    if targets is None:
+        return set(reached)
+    return _leading_to(reached, {id(edge[0]): [edge] for edge in targets}) & set(reached)
+
+
 def _leading_to(reached: Mapping[int, Step], wanted: dict[int, list[Edge]]) -> set[int]:
     """The steps from which a wanted step can be reached.
 

@@ -16,8 +16,11 @@ from rushlight.capture.segmented import Ran, Runs, Segmented, Whole
 from rushlight.eager.autograd.accumulate import edge_of
 from rushlight.eager.autograd.history import attach
 from rushlight.eager.autograd.node import Node
+from rushlight.eager.autograd.saved import SavedTensor
 from rushlight.eager.autograd.write import Rewriting
-from rushlight.eager.handle import Handle, share
+from rushlight.eager.dispatch import dispatch
+from rushlight.eager.handle import Handle, allocate, share
+from rushlight.eager.mutation import COPY
 from rushlight.ops.record import OPERATORS
 from rushlight.support.errors import fail
 from rushlight.support.frozen import frozen
@@ -59,7 +62,7 @@ class BackwardPart:
         inputs: Sequence[object],
         wanted: Sequence[object],
         plan: RunPlan | Ran,
-    ) -> list[Any]:
+    ) -> Attached:
         """Makes results those of one node that keeps what is saved: inputs (tensors and numbers) and outputs.
 
         `views` are results that are views of inputs; gradients go to the `wanted` inputs. Also gives the attributes to
@@ -78,7 +81,7 @@ class BackwardPart:
                 attach(views[place - count], node, number)
             else:
                 rewriting.add(written[place - shown], node, number)
-        return rewriting.attributes()
+        return Attached(node, rewriting.attributes())
 
     def run(
         self, saved: Sequence[object], gradients: Sequence[object], values: dict[SizeExpr, int], apart: frozenset[int]
@@ -125,6 +128,14 @@ class BackwardPart:
         return kind(graph, self._compile_graph)
 
 
+class Attached(list[Any]):
+    """Attributes to set, and the node that results have become outputs of."""
+
+    def __init__(self, node: CompiledBackward, attributes: Sequence[object]) -> None:
+        super().__init__(attributes)
+        self.node = node
+
+
 @frozen
 class _Variant:
     """A backward graph, and how many gradients it gives for each wanted input."""
@@ -153,6 +164,12 @@ class CompiledBackward(Node):
         self._apart: frozenset[int] = frozenset()
         self.folds = part.folds
 
+    def pack(self) -> None:
+        """Gives what is saved to the hooks that are on, once it is computed."""
+        if self._saved is not None:
+            self._saved = [SavedTensor(item) if isinstance(item, Handle) else item for item in self._saved]
+            self._versions = [0] * len(self._saved)
+
     def keep_apart(self, places: Sequence[int]) -> None:
         """Before a run: gradients at these positions come as their summands, to be added to an existing sum."""
         if not self._after:
@@ -170,10 +187,18 @@ class CompiledBackward(Node):
         given = [*gradients, *[None] * (len(self._part.differentiable) - len(gradients))]
         given = [item if item is None or item.form.is_contiguous else contiguous(item) for item in given]
         apart, self._apart = self._apart, frozenset[int]()
-        results = self._part.run(self._saved, given, self._values, apart)
+        saved = [self._unpacked(item) if isinstance(item, SavedTensor) else item for item in self._saved]
+        results = self._part.run(saved, given, self._values, apart)
         for item in results:
             owned.update([id(part) for part in item] if isinstance(item, Apart) else [id(item)])
         return results
+
+    def _unpacked(self, item: SavedTensor) -> Any:
+        """What a hook gives back, in the layout for which the backward graph was compiled."""
+        tensor = item.unpack(self, self.frame)
+        if tensor.form is item.form:
+            return tensor
+        return dispatch(COPY, (allocate(item.form), tensor), {})
 
     def release(self) -> None:
         """Lets go of what was saved."""

@@ -148,3 +148,49 @@ class BatchSampler(Sampler[list[int]]):
     def __len__(self) -> int:
         count = len(cast(Sized, self.sampler))  # TypeError where the sampler has no length
         return count // self.batch_size if self.drop_last else -(-count // self.batch_size)
+
+
+class DistributedSampler(Sampler[T]):
+    """The part of a dataset that one of several replicas visits: every `num_replicas`-th index, from its `rank` on.
+
+    All replicas draw the same order, from `seed` and the epoch that `set_epoch` gives. Indices from the beginning are
+    repeated until all parts are of one length, or with `drop_last` the last ones are left out.
+    """
+
+    def __init__(
+        self,
+        dataset: Sized,
+        num_replicas: int | None = None,
+        rank: int | None = None,
+        shuffle: bool = True,
+        seed: int = 0,
+        drop_last: bool = False,
+    ) -> None:
+        if num_replicas is None or rank is None:
+            fail("A006", "DistributedSampler: there is no process group to ask", hint="give num_replicas and rank")
+        valid = 0 <= rank < num_replicas
+        require(valid, "A002", f"DistributedSampler: rank {rank} should lie between 0 and {num_replicas - 1}")
+        self.dataset = dataset
+        self.num_replicas = num_replicas
+        self.rank = rank
+        self.epoch = 0
+        self.shuffle = shuffle
+        self.seed = seed
+        self.drop_last = drop_last
+        total = len(dataset)
+        self.num_samples = total // num_replicas if drop_last else -(-total // num_replicas)
+        self.total_size = self.num_samples * num_replicas
+
+    def __iter__(self) -> Iterator[Any]:
+        total = len(self.dataset)
+        order = permutation(total, Generator(self.seed + self.epoch)) if self.shuffle else range(total)
+        indices = list(order)[: self.total_size]
+        indices = list(itertools.islice(itertools.cycle(indices), self.total_size))
+        return iter(indices[self.rank :: self.num_replicas])
+
+    def __len__(self) -> int:
+        return self.num_samples
+
+    def set_epoch(self, epoch: int) -> None:
+        """Makes the next iteration's order that of an epoch."""
+        self.epoch = epoch

@@ -13,7 +13,7 @@ from rushlight.eager.handle import Handle
 from rushlight.eager.symbols import SymBool, SymFloat, SymInt, unwrap_size
 from rushlight.eager.tracing.number import TracedNumber
 from rushlight.ir.dtype import BY_NAME, WITHOUT_TENSORS, DType, float32, from_numpy_dtype
-from rushlight.ir.type import CPU, Device
+from rushlight.ir.type import CPU, Device, set_device_scope
 from rushlight.ops.record import OPERATORS
 from rushlight.support.errors import error, fail
 from rushlight.support.provenance import called_name
@@ -21,7 +21,8 @@ from rushlight.sym import Size, SizeExpr
 
 _INT = frozenset([int])
 _PLAIN = (float, int, bool, complex)
-_default_dtype: list[DType] = [float32]
+DEFAULT_DTYPE: list[DType] = [float32]
+"""The dtype of Python floats, its only element; compiled functions are guarded on it."""
 
 
 def operand(value: object) -> Any:
@@ -209,16 +210,46 @@ def place(value: object) -> Device | None:
     raise error("V001", "not a device", value=value)
 
 
+def place_of_new(value: object) -> Device | None:
+    """The device of a tensor to be made: the one given, else that of the scope; None for the CPU."""
+    return STATE.device if value is None else place(value)
+
+
+def get_default_device() -> Device:
+    """Return the device on which new tensors are made."""
+    return STATE.device or CPU
+
+
+def set_default_device(device: object) -> None:
+    """Set the device on which this thread makes new tensors; None is the CPU. `with device:` does so for a scope."""
+    found = place(device)
+    STATE.device = None if found is CPU else found
+
+
+def _enter_device(device: Device) -> None:
+    before = STATE.device
+    set_default_device(device)
+    STATE.devices = (*STATE.devices, before)
+
+
+def _leave_device() -> None:
+    STATE.device = STATE.devices[-1]
+    STATE.devices = STATE.devices[:-1]
+
+
+set_device_scope(_enter_device, _leave_device)
+
+
 def default_dtype() -> DType:
     """The dtype of Python floats."""
-    return _default_dtype[0]
+    return DEFAULT_DTYPE[0]
 
 
 def set_default_dtype(dtype: DType) -> None:
     """Sets the dtype of Python floats for tensors made from now on."""
     if not isinstance(dtype, DType) or not dtype.is_floating_point:
         fail("D004", "the default dtype must be a floating-point dtype", dtype=dtype)
-    _default_dtype[0] = dtype
+    DEFAULT_DTYPE[0] = dtype
 
 
 def shape_of(values: Sequence[object]) -> tuple[Size, ...]:

@@ -15,7 +15,7 @@ from rushlight.eager.arguments import (
     flag,
     integer,
     number,
-    place,
+    place_of_new,
     required_operand,
     required_tensor,
     shape_of,
@@ -120,11 +120,11 @@ def tensor(
     wanted = element_type(dtype)
     if isinstance(data, Handle):
         result = OPERATORS["to_dtype"](OPERATORS["detach"](data), wanted or data.dtype)
-        return require_gradient(_moved(result, place(device)), requires_grad)
+        return require_gradient(_moved(result, place_of_new(device)), requires_grad)
     array = _array(data)
     found = wanted or _inferred_dtype(array, data)
     _check_range(array, found)
-    return require_gradient(_moved(copied(array, found), place(device)), requires_grad)
+    return require_gradient(_moved(copied(array, found), place_of_new(device)), requires_grad)
 
 
 def _check_range(array: Array, dtype: DType) -> None:
@@ -150,7 +150,7 @@ def as_tensor(data: object, dtype: object = None, device: object = None) -> Any:
     if isinstance(data, Handle):
         return data if wanted is None or wanted is data.dtype else OPERATORS["to_dtype"](data, wanted)
     if isinstance(data, np.ndarray) and wanted in (None, from_numpy_dtype(data.dtype)) and data.flags.writeable:
-        return _moved(tensor_of(data), place(device))
+        return _moved(tensor_of(data), place_of_new(device))
     return tensor(data, dtype=dtype, device=device)
 
 
@@ -202,7 +202,7 @@ def _filled(
     memory_format = rest.pop("memory_format", None)
     if rest:
         size = named_size(size, rest, OPTIONS)
-    attrs = {"size": shape_of(size), "dtype": element_type(dtype) or default_dtype(), "device": place(device)}
+    attrs = {"size": shape_of(size), "dtype": element_type(dtype) or default_dtype(), "device": place_of_new(device)}
     result = call_function(OPERATORS[name], (), attrs)
     if memory_format is not None:
         result = laid_out(result, memory_format)
@@ -244,7 +244,7 @@ def full(
         no_more(rest, OPTIONS)
     shape = shape_of((size,))
     value = _fill_value(fill_value, "full")
-    attrs = {"size": shape, "dtype": _value_dtype(value, dtype), "device": place(device)}
+    attrs = {"size": shape, "dtype": _value_dtype(value, dtype), "device": place_of_new(device)}
     result = call_function(OPERATORS["full"], (value,), attrs)
     return with_gradient(result, requires_grad)
 
@@ -279,7 +279,7 @@ def _like(
     memory_format = rest.pop("memory_format", None)
     if rest:
         no_more(rest, OPTIONS)
-    attrs = {"dtype": element_type(dtype), "device": place(device)}
+    attrs = {"dtype": element_type(dtype), "device": place_of_new(device)}
     result = call_function(OPERATORS[name], (OPERATORS["detach"](like), *values), attrs)
     if memory_format is not None:
         result = laid_out(result, memory_format)
@@ -346,7 +346,7 @@ def arange(
     if rest:
         no_more(rest, OPTIONS)
     values = [number(value) for value in ((0, start, step) if end is None else (start, end, step))]
-    where, wanted = place(device), element_type(dtype)
+    where, wanted = place_of_new(device), element_type(dtype)
     if wanted is not None and wanted.kind is Kind.INT:  # numbers are truncated before any are counted, as in PyTorch
         values = [int(value) if isinstance(value, float) else value for value in values]
     if all(isinstance(value, int | float) for value in values):
@@ -380,7 +380,7 @@ def linspace(
     if rest:
         no_more(rest, OPTIONS)
     ends = (required_operand(start), required_operand(end))
-    attrs = {"steps": integer(steps), "dtype": element_type(dtype) or default_dtype(), "device": place(device)}
+    attrs = {"steps": integer(steps), "dtype": element_type(dtype) or default_dtype(), "device": place_of_new(device)}
     result = call_function(OPERATORS["linspace"], ends, attrs)
     return with_gradient(result, requires_grad)
 
@@ -397,7 +397,12 @@ def eye(
     """Ones on the diagonal."""
     if rest:
         no_more(rest, OPTIONS)
-    attrs = {"n": integer(n), "m": integer(m), "dtype": element_type(dtype) or default_dtype(), "device": place(device)}
+    attrs = {
+        "n": integer(n),
+        "m": integer(m),
+        "dtype": element_type(dtype) or default_dtype(),
+        "device": place_of_new(device),
+    }
     result = call_function(OPERATORS["eye"], (), attrs)
     return with_gradient(result, requires_grad)
 

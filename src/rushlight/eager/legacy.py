@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from rushlight.eager.arguments import default_dtype, element_type, place
+from rushlight.eager.arguments import default_dtype, element_type, place, set_default_dtype
+from rushlight.eager.boundary import checked
 from rushlight.eager.creation import empty, tensor
 from rushlight.eager.handle import Handle
 from rushlight.eager.tensor_meta import Size
@@ -118,3 +119,12 @@ def made(args: Sequence[Any], dtype: DType | None, device: object) -> Any:
         if isinstance(size, bool) or not hasattr(type(size), "__index__"):
             fail("A001", "Tensor: sizes, or a sequence of data, is expected", given=size, hint="use rl.tensor(data)")
     return empty(sizes, dtype=wanted, device=device)
+
+
+@checked
+def set_default_tensor_type(t: object) -> None:
+    """Set the dtype of Python floats from the name of a tensor type, as `torch.DoubleTensor`."""
+    dtype = named_type(t)
+    if dtype is None:
+        fail("A001", "set_default_tensor_type: a type of tensors is expected", type=t)
+    set_default_dtype(dtype)

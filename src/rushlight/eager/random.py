@@ -7,7 +7,7 @@ answers, so that what is recorded, recomputed or differentiated sees the same tw
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from collections.abc import Generator as Iteration
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -21,12 +21,13 @@ from rushlight.eager.arguments import (
     integer,
     number,
     place,
+    place_of_new,
     required_operand,
     required_tensor,
     shape_of,
 )
 from rushlight.eager.boundary import checked, checked_methods
-from rushlight.eager.creation import OPTIONS, with_gradient
+from rushlight.eager.creation import OPTIONS, empty, with_gradient
 from rushlight.eager.dispatch import BACKENDS, STATE, Key, Preparation, bit, call_function, register_preparation
 from rushlight.eager.handle import Handle
 from rushlight.eager.keywords import named_size, no_more
@@ -35,6 +36,7 @@ from rushlight.eager.mutation import Mutation, in_place
 from rushlight.eager.overloads import ConversionOverloads
 from rushlight.eager.storage.formats import laid_out
 from rushlight.ir.dtype import float32, float64, int64, uint64
+from rushlight.ir.type import CPU, Device
 from rushlight.ops import OPERATORS
 from rushlight.ops.record import Fact, Operator
 from rushlight.runtime.generator import Generator, default_generator
@@ -105,7 +107,7 @@ def _drawn(
     wanted: bool,
 ) -> Tensor:
     seed, ordinal = _given(generator)
-    attrs = {"size": shape_of(size), "dtype": dtype, "device": place(device)}
+    attrs = {"size": shape_of(size), "dtype": dtype, "device": place_of_new(device)}
     result = call_function(OPERATORS[name], (*operands, seed, ordinal), attrs)
     return with_gradient(result, wanted)
 
@@ -189,6 +191,8 @@ def randperm(
     if rest:
         no_more(rest, _OPTIONS)
     bits = _drawn("random_bits", (), (integer(n),), uint64, device, generator, False)
+    if bits.is_meta:
+        return with_gradient(empty(integer(n), dtype=element_type(dtype) or int64, device=bits.device), requires_grad)
     result = copied(np.argsort(array_of(bits), kind="stable"), element_type(dtype) or int64)
     return with_gradient(result, requires_grad)
 
@@ -307,11 +311,11 @@ class RandomMethods(ConversionOverloads):
         """Fills with integers of [from, to)."""
         from_ = integer(_begin(from_, named))
         low, high = (from_, to) if to is not None else (0, from_ or 1 << 24)
-        return self.copy_(randint(low, high, tuple(self.shape), generator=generator))
+        return self.copy_(randint(low, high, tuple(self.shape), generator=generator, device=self.device))
 
     def bernoulli_(self, p: object = 0.5, *, generator: object = None) -> Tensor:
         """Fills with 1 with chance p, else 0."""
-        return self.copy_(rand(*self.shape, generator=generator) < p)
+        return self.copy_(rand(*self.shape, generator=generator, device=self.device) < p)
 
     def exponential_(self, lambd: float = 1, *, generator: object = None) -> Tensor:
         """Fills with exponentially distributed numbers of mean 1 / lambd."""
@@ -322,7 +326,7 @@ class RandomMethods(ConversionOverloads):
     def geometric_(self, p: float, *, generator: object = None) -> Tensor:
         """Fills with the numbers of trials up to the first success, each of chance p."""
         require(0 < number(p) < 1, "A002", "geometric_: p must lie between 0 and 1", p=p)
-        uniform = rand(*self.shape, dtype=float64, generator=generator)
+        uniform = rand(*self.shape, dtype=float64, generator=generator, device=self.device)
         return self.copy_(((-uniform).log1p() / math.log1p(-p)).ceil().clamp(min=1))
 
     def cauchy_(self, median: float = 0, sigma: float = 1, *, generator: object = None) -> Tensor:
@@ -335,12 +339,14 @@ class RandomMethods(ConversionOverloads):
         """Fills with numbers whose logarithms are normally distributed."""
         require(number(std) > 0, "A002", "log_normal_: std must be positive", std=std)
         require(self.dtype.is_floating_point, "D001", "log_normal_: the dtype must be floating-point", input=self)
-        normally = randn(*self.shape, dtype=float64 if self.dtype is float64 else float32, generator=generator)
+        dtype = float64 if self.dtype is float64 else float32
+        normally = randn(*self.shape, dtype=dtype, generator=generator, device=self.device)
         return self.copy_((normally * std + mean).exp())
 
     def _uniform(self, name: str, generator: object) -> Tensor:
         require(self.dtype.is_floating_point, "D001", f"{name}: the dtype must be floating-point", input=self)
-        return rand(*self.shape, dtype=float64 if self.dtype is float64 else float32, generator=generator)
+        dtype = float64 if self.dtype is float64 else float32
+        return rand(*self.shape, dtype=dtype, generator=generator, device=self.device)
 
 
 def _begin(from_: object, named: dict[str, object]) -> object:
@@ -386,8 +392,24 @@ def set_rng_state(state: Any) -> None:
 
 
 @contextmanager
-def fork_rng() -> Iteration[None]:
-    """A scope after which the default stream goes on as if nothing had been drawn."""
+def fork_rng(
+    devices: Iterable[object] | None = None,
+    enabled: bool = True,
+    _caller: str = "fork_rng",
+    _devices_kw: str = "devices",
+    device_type: str = "cuda",
+) -> Iteration[None]:
+    """A scope after which the default stream goes on as if nothing had been drawn.
+
+    Without `enabled` nothing is put back. Other devices have no streams: `devices` may be empty, or name the CPU.
+    A006 for others.
+    """
+    for device in devices or ():
+        here = isinstance(device, (str, Device)) and place(device) == CPU
+        require(here, "A006", f"{_caller}: there is no such device", device=device)
+    if not enabled:
+        yield
+        return
     before = default_generator.get_state()
     try:
         yield

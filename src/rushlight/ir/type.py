@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from rushlight.ir.dtype import SHORT_NAMES, DType
 from rushlight.support.errors import fail, require
@@ -10,10 +10,20 @@ from rushlight.support.frozen import frozen
 from rushlight.sym import Size, SizeExpr, format_size, free_symbols, optimization_hint
 from rushlight.term import slot_setter
 
+_scope: list[Callable[..., None]] = []
+
+
+def set_device_scope(enter: Callable[[Device], None], leave: Callable[[], None]) -> None:
+    """Says what the scope of a device, `with device:`, does."""
+    _scope[:] = enter, leave
+
 
 @frozen
 class Device:
-    """A kind of device and its index, given and printed as in PyTorch: `cpu`, `meta`, `foo:1`."""
+    """A kind of device and its index, given and printed as in PyTorch: `cpu`, `meta`, `foo:1`.
+
+    New tensors are made on it within `with device:`.
+    """
 
     type: str
     index: int | None
@@ -26,6 +36,13 @@ class Device:
         require(valid, "V001", f"{type} is not a device", hint="devices are named type or type:index")
         object.__setattr__(self, "type", kind)
         object.__setattr__(self, "index", int(number) if colon else index)
+
+    def __enter__(self) -> Device:
+        _scope[0](self)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        _scope[1]()
 
     def __str__(self) -> str:
         return self.type if self.index is None else f"{self.type}:{self.index}"

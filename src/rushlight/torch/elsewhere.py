@@ -46,15 +46,12 @@ _OPTIMIZERS = (
 ELSEWHERE: dict[str, str] = {
     "_tensor": "rushlight",
     "functional": "rushlight",
-    "random": "rushlight",
     "multiprocessing": "multiprocessing",
     "utils.hooks": "rushlight.eager.autograd.node",
     "autograd.function": "rushlight.autograd",
-    "autograd.functional": "rushlight.autograd",
-    "autograd.grad_mode": "rushlight.autograd",
     "autograd.gradcheck": "rushlight.autograd",
     **{f"nn.modules.{layer}": f"rushlight.nn.modules.{layer}" for layer in _LAYERS},
     "nn.parameter": "rushlight.nn",
     **{f"optim.{optimizer}": "rushlight.optim" for optimizer in _OPTIMIZERS},
-    **{f"utils.data.{name}": "rushlight.utils.data" for name in ("dataloader", "dataset", "sampler")},
+    "autograd.variable": "rushlight.autograd",
 }

@@ -1,5 +1,10 @@
 """The names that PyTorch keeps under `torch.utils`."""
 
-from rushlight.utils import data, dlpack
+from rushlight.support.peer_names import absent_name
+from rushlight.utils import checkpoint, data, dlpack
 
-__all__ = ["data", "dlpack"]
+__all__ = ["checkpoint", "data", "dlpack"]
+
+
+def __getattr__(name: str) -> object:
+    raise absent_name(__name__, name, __all__)

@@ -34,6 +34,7 @@ from rushlight.capture.source import (
 from rushlight.capture.state.reachable import Leaf, StateWalk, differs
 from rushlight.capture.state.snapshot import Snapshot, StateGuards
 from rushlight.capture.values import Output, Reached, Template
+from rushlight.eager.arguments import DEFAULT_DTYPE
 from rushlight.eager.dispatch import STATE, backend_key, bit
 from rushlight.eager.execution.plan import (
     CALL_NAMES,
@@ -187,6 +188,23 @@ def snapshot_guards(names: Names, snapshot: Snapshot) -> list[Guard]:
     return guards
 
 
+def mode_guards(names: Names) -> list[Guard]:
+    """Guards on what scopes of the caller say of all operators."""
+    dtype, device = DEFAULT_DTYPE[0], STATE.device
+    setting = "None" if STATE.autocast is None else names(STATE.autocast)
+    return [
+        Guard("grad mode", "grad mode", str(STATE.grad), f"state.grad is not {STATE.grad}"),
+        Guard("dtype", "dtype of Python floats", str(dtype), f"{names(DEFAULT_DTYPE)}[0] is not {names(dtype)}"),
+        Guard("device", "device of new tensors", str(device), f"state.device != {names(device)}"),
+        Guard("autocast", "autocast", "as it was", f"state.autocast is not {setting}"),
+    ]
+
+
+def packing(attach: object, program: Program) -> list[str]:
+    """Gives the hooks for saved tensors what is saved, once it is computed."""
+    return [] if attach is None or program.backward is None else ["if state.saving: histories.node.pack()"]
+
+
 def history_guards(program: Program, text_of: Callable[[Source], str]) -> list[Guard]:
     """What is assumed of the place in autograd of inputs that are written to with gradients."""
     guards: list[Guard] = []
@@ -236,9 +254,7 @@ class Writer(ValueTexts):
         leaves = [leaf for leaf in walk.leaves if id(leaf.container) not in kept]
         self.guards = [*argument_guards(arguments, names), *state_guards(others, leaves, names)]
         self.guards += [*collection_guards(walk, names), *replaced_guards(walk.leaves, names)]
-        self.guards.append(Guard("grad mode", "grad mode", str(STATE.grad), f"state.grad is not {STATE.grad}"))
-        setting = "None" if STATE.autocast is None else names(STATE.autocast)
-        self.guards.append(Guard("autocast", "autocast", "as it was", f"state.autocast is not {setting}"))
+        self.guards += mode_guards(names)
         fixed = program.inputs.fixed.items()
         self.guards += [Guard("number", text, repr(value), f"{text} != {names(value)}") for text, value in fixed]
         for source in program.inputs.sources:
@@ -391,15 +407,16 @@ class Writer(ValueTexts):
         run = f"plan = {self.names(self.executable)}.run(({inputs}), plan.values"
         unpacked = [f"{self._outputs_text()} = plan.outputs"] if self.executable.output_types else []
         if not self.commits:
-            return [f"{run})", *unpacked, *self._attached(attach)]
+            return [f"{run})", *unpacked, *self._attached(attach), *packing(attach, self.program)]
         commit = CommitText(self.program, self, self._overwritten()).lines()
-        made = ["nonlocal result", *unpacked, *self._attached(attach), result, *commit, "return commit"]
+        made = ["nonlocal result, histories", *unpacked, *self._attached(attach), result, *commit, "return commit"]
         return [
-            "result = None",
+            "result = histories = None",
             "def committed(plan):",
             *[f"    {line}" for line in made],
             f"{run}, committed)",
             *unpacked,
+            *packing(attach, self.program),
         ]
 
     def _attached(self, attach: object) -> list[str]:
@@ -439,9 +456,10 @@ class Writer(ValueTexts):
         made += self._attached(attach)
         before = [*self._sheet(), *allocated]
         if not self.commits:
-            return [*before, "plan.launch(sheet)", "plan.free.append(sheet)", *made]
+            return [*before, "plan.launch(sheet)", "plan.free.append(sheet)", *made, *packing(attach, self.program)]
         commit = CommitText(self.program, self, self._overwritten()).lines()
-        return [*before, *made, result, *commit, "plan.launch(sheet, commit)", "plan.free.append(sheet)"]
+        launch = ["plan.launch(sheet, commit)", "plan.free.append(sheet)"]
+        return [*before, *made, result, *commit, *launch, *packing(attach, self.program)]
 
     def _outputs_text(self) -> str:
         if self.has_many:

@@ -7,27 +7,44 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from rushlight.autodiff.backward import SINK, Edge, walk
+import numpy as np
+
+from rushlight.autodiff.backward import SINK, Edge, executed, walk
 from rushlight.eager.autograd.accumulate import AccumulateGrad, accumulated, edge_of
 from rushlight.eager.autograd.history import requires
 from rushlight.eager.dispatch import STATE, Key, Scope, bit
 from rushlight.eager.handle import Handle, gradient_of
+from rushlight.eager.memory import array_of
+from rushlight.ir.dtype import Kind
 from rushlight.ops.dims import same_shape
 from rushlight.ops.record import OPERATORS
 from rushlight.support.errors import RushlightError, fail, require
 from rushlight.sym import SizeExpr
 
 
+class GradientEdge(NamedTuple):
+    """A place of the tape: what gradients of output `output_nr` of a node arrive at. Takes the place of a tensor."""
+
+    node: Any
+    output_nr: int
+    ownership_token: object = None
+
+
 class Pass:
-    """One backward pass: options, and the ids of gradients that nobody else refers to."""
+    """One backward pass: options, and the ids of gradients that nobody else refers to.
 
-    __slots__ = ("callbacks", "create_graph", "keep", "owned")
+    It is `partial` if gradients are wanted at given tensors alone. `will_run` tells which nodes it executes.
+    """
 
-    def __init__(self, keep: bool, create_graph: bool) -> None:
+    __slots__ = ("_plan", "callbacks", "create_graph", "keep", "owned", "partial")
+
+    def __init__(self, keep: bool, create_graph: bool, partial: bool = False) -> None:
         self.keep = keep
         self.create_graph = create_graph
+        self.partial = partial
+        self._plan: tuple[Sequence[Any], Sequence[Edge]] = ((), ())
         self.owned: set[int] = set()
         self.callbacks: list[Callable[[], object]] = []
 
@@ -48,6 +65,8 @@ class Pass:
                 where = "" if node.frame is None else f", recorded at {node.frame}"
                 error.add_note(f"  in backward of {node.name()}{where}")
             raise
+        if STATE.anomaly and STATE.anomaly_nan:
+            _refuse_nan(node, results)
         owned.difference_update([id(gradient) for gradient in gradients])
         seen: set[int] = set()
         for result in results:
@@ -68,12 +87,27 @@ class Pass:
     def walk(self, roots: Sequence[Any], targets: Sequence[Any], **how: Any) -> dict[tuple[int, int], Any]:
         """Runs the pass; returns the gradients at the targets by the node's identity and its output number."""
         found: dict[tuple[int, int], Any] = {}
+        self._plan = roots, targets
 
         def captured(edge: Edge, gradient: object) -> None:
             found[id(edge[0]), edge[1]] = gradient
 
         walk(roots, self.run, self.add, prepare=self.prepare, targets=targets, captured=captured, **how)
         return found
+
+    def will_run(self) -> set[int]:
+        """The nodes, by identity, at which gradients may arrive in this pass."""
+        roots, targets = self._plan
+        return executed([edge[0] for edge, _ in roots], targets if self.partial else None)
+
+
+def _refuse_nan(node: Any, results: Sequence[object]) -> None:
+    """Fails where a node gives NaN; only anomaly mode asks."""
+    for place, result in enumerate(results):
+        if not isinstance(result, Handle) or result.storage is None or result.form.dtype.kind < Kind.FLOAT:
+            continue
+        if bool(np.isnan(array_of(result)).any()):
+            fail("G021", f"backward: {node.name()} gives NaN as gradient {place}", frame=node.frame, gradient=result)
 
 
 def _engaged(grad: bool, one: Pass) -> Scope:
@@ -94,12 +128,11 @@ def run_backward(
     roots = [(_root(tensor), _start(tensor, gradient)) for tensor, gradient in zip(tensors, gradients, strict=True)]
     targets: list[Any] = []
     for tensor in inputs or ():
-        requires(tensor)  # a view's history is brought up to date
-        edge = edge_of(tensor)
+        edge = _edge(tensor)
         if edge is None:
             fail("G005", "grad: one of the inputs does not require gradients", input=tensor)
         targets.append(edge)
-    one = Pass(keep_graph, create_graph)
+    one = Pass(keep_graph, create_graph, inputs is not None)
     with _engaged(create_graph, one):
         found = one.walk(roots, targets, until_targets=inputs is not None)
         if inputs is not None and accumulate:
@@ -206,16 +239,26 @@ DRIVER: list[Callable[..., tuple[Any, ...]]] = [run_backward]
 """Who runs backward passes: compiled autograd puts itself here while it is on."""
 
 
-def _root(tensor: Any) -> tuple[Any, int]:
+def _edge(tensor: Any) -> Edge | None:
+    """Where gradients of a tensor go; a view's history is brought up to date first."""
+    if isinstance(tensor, GradientEdge):
+        return tensor[:2]
     require(isinstance(tensor, Handle), "A001", "backward: not a tensor", value=tensor)
-    edge = edge_of(tensor) if requires(tensor) else None
+    requires(tensor)
+    return edge_of(tensor)
+
+
+def _root(tensor: object) -> Edge:
+    edge = _edge(tensor)
     if edge is None:
         fail("G005", "backward: the tensor does not require gradients", tensor=tensor)
     return edge
 
 
-def _start(tensor: Handle, gradient: object) -> Any:
+def _start(tensor: Any, gradient: object) -> Any:
     """The gradient to start from: 1 for a tensor of one element, unless one is given."""
+    if isinstance(tensor, GradientEdge):
+        return _given(gradient)
     if gradient is None:
         if isinstance(tensor.form.numel, SizeExpr) or tensor.form.numel != 1:
             fail("G004", "backward: a tensor of several elements needs a gradient", tensor=tensor)
@@ -225,6 +268,11 @@ def _start(tensor: Handle, gradient: object) -> Any:
         fail("A001", "backward: a gradient must be a tensor", gradient=gradient)
     if gradient.form.dtype is not tensor.form.dtype or not same_shape(gradient.form.shape, tensor.form.shape):
         fail("G007", "backward: the gradient does not fit its tensor", tensor=tensor, gradient=gradient)
+    return gradient
+
+
+def _given(gradient: object) -> object:
+    require(isinstance(gradient, Handle), "G004", "backward: from an edge of the graph a gradient is needed")
     return gradient
 
 
@@ -246,6 +294,8 @@ def _result(found: dict[tuple[int, int], object], edge: Any, allow_unused: bool)
 
 
 def _listed(value: object) -> tuple[Any, ...]:
+    if isinstance(value, GradientEdge):
+        return (value,)
     return tuple(value) if isinstance(value, (tuple, list)) else (value,)
 
 

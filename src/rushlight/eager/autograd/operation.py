@@ -157,7 +157,7 @@ class OperatorNode(Node):
 
     def saved_tensors(self) -> list[Any]:
         """What the rule needs, in its order, unpacked and checked; G001 after release."""
-        if self._released:
+        if self._saved is None:
             fail("G001", f"backward: {self.name()} was run before, and what it saved is freed", frame=self.frame)
         return [
             tuple([self._unpacked(item) for item in part]) if isinstance(part, tuple) else self._unpacked(part)
@@ -188,8 +188,9 @@ class OperatorNode(Node):
         return self._released
 
     def release(self) -> None:
-        """Frees what was saved."""
-        self._saved = ()
+        """Frees what was saved; a node that saved no tensor may run again."""
+        if any(isinstance(item, (SavedTensor, tuple)) for item in self._saved or ()):
+            self._saved = None
         self._released = True
 
 

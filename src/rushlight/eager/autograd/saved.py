@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from rushlight.eager.autograd.accumulate import edge_of
+from rushlight.eager.autograd.history import requires
 from rushlight.eager.dispatch import STATE, Scope
 from rushlight.eager.handle import AUTOGRAD, Gradient, Handle, share
-from rushlight.support.errors import fail
+from rushlight.support.errors import fail, require
 from rushlight.support.provenance import Frame
 
 
-class SavedTensorsHooks(Scope):
+class saved_tensors_hooks(Scope):  # noqa: N801 - PyTorch's name
     """A scope in which saved tensors are stored as `pack_hook(tensor)` and read through `unpack_hook`."""
 
     __slots__ = ("_hooks",)
@@ -20,37 +22,41 @@ class SavedTensorsHooks(Scope):
         super().__init__()
         self._hooks = (pack_hook, unpack_hook)
 
-    def __enter__(self) -> SavedTensorsHooks:
+    def __enter__(self) -> saved_tensors_hooks:
+        require(STATE.saving_refused is None, "G019", f"saved_tensors_hooks: {STATE.saving_refused}")
         self._values = {"saving": (*STATE.saving, self._hooks)}
         super().__enter__()
         return self
 
 
 class SavedTensor:
-    """One saved tensor. An output is kept without its history, which would be a cycle, and gets it back when used."""
+    """One saved tensor. An output is kept without its history, which would be a cycle, and gets it back when used.
 
-    __slots__ = ("_counter", "_output", "_packed", "_tensor", "_unpack", "_version")
+    So does what hooks have packed: they are given tensors without history, and may return any that hold the values.
+    """
+
+    __slots__ = ("_counter", "_edge", "_output", "_packed", "_tensor", "_unpack", "_version", "form")
 
     def __init__(self, tensor: Handle, output: int | None = None) -> None:
+        self.form = tensor.form
         self._counter = tensor.version
         self._version = tensor.version.value
         self._output = output
+        self._edge: Any = None
         self._unpack: Any = None
         self._packed: Any = None
         self._tensor: Any = tensor if output is None else share(tensor)
         if STATE.saving:
+            self._edge = edge_of(tensor) if output is None and requires(tensor) else None
             pack, self._unpack = STATE.saving[-1]
-            saving, STATE.saving = STATE.saving, ()
-            try:
-                self._packed = pack(self._tensor)
-            finally:
-                STATE.saving = saving
+            with Scope(saving=(), grad=False):
+                self._packed = pack(share(tensor))
             self._tensor = None
 
     def unpack(self, node: Any, frame: Frame | None) -> Any:
         """The tensor; G003 when it was written to since. `node` is the one that saved it."""
         if self._unpack is not None:
-            return self._unpack(self._packed)
+            return self._unpacked(node)
         if self._counter.value != self._version:
             fail(
                 "G003",
@@ -61,10 +67,19 @@ class SavedTensor:
                 version=self._counter.value,
             )
         tensor = self._tensor
-        if self._output is not None and STATE.grad:
-            again = share(tensor)
-            again.gradient = Gradient()
-            again.gradient.node, again.gradient.output = node, self._output
-            again.keys |= AUTOGRAD
-            return again
-        return tensor
+        return _with_history(tensor, (node, self._output)) if self._output is not None and STATE.grad else tensor
+
+    def _unpacked(self, node: object) -> Any:
+        with Scope(saving=(), grad=False):
+            tensor = self._unpack(self._packed)
+        require(isinstance(tensor, Handle), "A001", "saved_tensors_hooks: unpacking must give a tensor", given=tensor)
+        edge = (node, self._output) if self._output is not None else self._edge
+        return tensor if edge is None or not STATE.grad else _with_history(tensor, edge)
+
+
+def _with_history(tensor: Handle, edge: tuple[Any, int]) -> Any:
+    again = share(tensor)
+    again.gradient = Gradient()
+    again.gradient.node, again.gradient.output = edge
+    again.keys |= AUTOGRAD
+    return again

@@ -19,6 +19,8 @@ class State(threading.local):
 
     included: int = 0
     excluded: int = 0
+    device: Any = None  # where new tensors are made unless a call says so; None for the CPU
+    devices: tuple[Any, ...] = ()  # what it was outside each of the scopes of a device, outermost first
     grad: bool = True  # whether operators on tensors that require gradients are recorded
     inference: bool = False
     modes: tuple[Any, ...] = ()  # active dispatch modes, outermost first
@@ -28,8 +30,10 @@ class State(threading.local):
     saving: tuple[
         tuple[Callable[..., object], Callable[..., object]], ...
     ] = ()  # (pack, unpack) hooks for saved tensors, innermost last
+    saving_refused: str | None = None  # why such hooks cannot be used now
     running: tuple[tuple[Op, Key], ...] = ()  # operators whose kernels redispatch, outermost first
-    anomaly: bool = False
+    anomaly: bool = False  # backward passes name the forward's line of what fails
+    anomaly_nan: bool = True  # and then a gradient of NaN fails
     autocast: Any = None  # the setting of autocast, one object per combination; None where it was never changed
     cast_weights: Any = None  # of the outermost autocast region: its number, and weights that were cast in it
     autocast_depth: int = 0  # regions within each other

@@ -106,6 +106,12 @@ class Ties:
             version.value -= writes
 
 
+def _recorded() -> dict[str, Any]:
+    """The state of a trace. Hooks for saved tensors from before it get what the compiled function saves."""
+    saving = () if STATE.tracer is None else STATE.saving
+    return {"included": STATE.included | bit(Key.TRACING), "grad": STATE.grad, "saving": saving}
+
+
 class Tracer:
     """Records into a GraphBuilder. Sizes that values give are symbols of `scope` without hints.
 
@@ -141,7 +147,7 @@ class Tracer:
     def active(self) -> Scope:
         """While inside, every operator call of this thread is recorded here."""
         self._stack = Stack(_FRAMES, ours=1)
-        return Scope(tracer=self, included=STATE.included | bit(Key.TRACING), grad=STATE.grad)
+        return Scope(**_recorded(), tracer=self)
 
     def close(self) -> None:
         """Unties the tensors that were seen from this trace, and ties them to what they were tied to before."""

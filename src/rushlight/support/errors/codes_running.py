@@ -142,6 +142,32 @@ register_code(
 )
 
 register_code(
+    "G019",
+    AutogradError,
+    "Hooks for saved tensors are refused here",
+    "The program is within `disable_saved_tensors_hooks`, whose message the error has.",
+    "leave that scope first",
+)
+
+register_code(
+    "G020",
+    AutogradError,
+    "A checkpointed function does not repeat itself",
+    "The backward pass runs the function again. The second run saved other tensors for backward than the first, or "
+    "called other operators: something that it reads has changed, such as a global, a mode or a random number.",
+    "let the function depend on its arguments alone; debug=True shows the operators of both runs",
+)
+
+register_code(
+    "G021",
+    AutogradError,
+    "A gradient is NaN",
+    "Anomaly mode looks at each gradient. The error names the step of the backward pass, and the line of the forward "
+    "pass that recorded it.",
+    "look at the operands of that line: roots and logarithms of 0, and divisions by it, have such gradients",
+)
+
+register_code(
     "M001",
     OutOfMemoryError,
     "An allocation is too large",

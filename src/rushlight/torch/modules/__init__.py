@@ -5,8 +5,6 @@ from __future__ import annotations
 from rushlight import get_num_threads
 from rushlight.eager.storage.untyped import TypedStorage, UntypedStorage
 from rushlight.ir.dtype import float8_e4m3fn, float8_e4m3fnuz, float8_e5m2, float8_e5m2fnuz, float8_e8m0fnu
-from rushlight.ir.type import Device
-from rushlight.torch.passing import refuse
 from rushlight.torch.submodule import Submodule
 
 __all__ = [
@@ -17,10 +15,8 @@ __all__ = [
     "float8_e5m2",
     "float8_e5m2fnuz",
     "float8_e8m0fnu",
-    "get_default_device",
     "get_num_interop_threads",
     "is_storage",
-    "set_default_device",
     "set_num_interop_threads",
     "typename",
 ]
@@ -44,17 +40,6 @@ __config__ = Submodule("How torch was built.", parallel_info=_threads, show=_sho
 def compiled_with_cxx11_abi() -> bool:
     """Return True, as PyTorch's own builds do: there is no C++ here."""
     return True
-
-
-def get_default_device() -> Device:
-    """Return the CPU."""
-    return Device("cpu")
-
-
-def set_default_device(device: object) -> None:
-    """Accept the CPU; A006 for other devices."""
-    if device is not None and str(device).partition(":")[0] != "cpu":
-        refuse("torch.set_default_device", f"there is no device {device} here")
 
 
 def get_num_interop_threads() -> int:

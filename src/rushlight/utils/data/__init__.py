@@ -6,6 +6,7 @@ from rushlight.data import (
     ConcatDataset,
     DataLoader,
     Dataset,
+    DistributedSampler,
     IterableDataset,
     RandomSampler,
     Sampler,
@@ -21,6 +22,7 @@ from rushlight.data import (
     random_split,
 )
 from rushlight.support.peer_names import absent_name
+from rushlight.utils.data import dataloader, dataset, distributed, sampler
 
 __all__ = [
     "BatchSampler",
@@ -28,6 +30,7 @@ __all__ = [
     "ConcatDataset",
     "DataLoader",
     "Dataset",
+    "DistributedSampler",
     "IterableDataset",
     "RandomSampler",
     "Sampler",
@@ -37,10 +40,14 @@ __all__ = [
     "SubsetRandomSampler",
     "TensorDataset",
     "WeightedRandomSampler",
+    "dataloader",
+    "dataset",
     "default_collate",
     "default_convert",
+    "distributed",
     "get_worker_info",
     "random_split",
+    "sampler",
 ]
 
 

@@ -1,0 +1,64 @@
+"""The form of checkpointing that runs a backward pass within the backward pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from rushlight.eager.autograd import driver
+from rushlight.eager.autograd.function import Function
+from rushlight.eager.autograd.history import requires
+from rushlight.eager.dispatch import STATE
+from rushlight.eager.handle import Handle
+from rushlight.eager.tensor import Tensor
+from rushlight.support.errors import fail, require
+from rushlight.utils.checkpoint.recomputation import Surroundings
+
+
+def detach_variable(inputs: tuple[object, ...]) -> tuple[object, ...]:
+    """Return arguments with each tensor as a leaf of its own."""
+    require(isinstance(inputs, tuple), "A001", "detach_variable: a tuple of arguments", inputs=inputs)
+    return tuple(
+        [item.detach().requires_grad_(item.requires_grad) if isinstance(item, Tensor) else item for item in inputs]
+    )
+
+
+class CheckpointFunction(Function):
+    """Runs a function without recording it, and again, recorded, in the backward pass."""
+
+    @staticmethod
+    def forward(ctx: Any, run_function: Callable[..., object], preserve_rng_state: bool, *args: object) -> object:
+        """Runs the function, and keeps its arguments."""
+        ctx.function = run_function
+        ctx.surroundings = Surroundings(preserve_rng_state)
+        ctx.others = [None if isinstance(item, Handle) else item for item in args]
+        ctx.places = [place for place, item in enumerate(args) if isinstance(item, Handle)]
+        ctx.save_for_backward(*[args[place] for place in ctx.places])
+        return run_function(*args)
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: object) -> tuple[object, ...]:
+        """Runs the function again, and differentiates that; leaves outside get their gradients there."""
+        one: Any = STATE.engaged
+        if STATE.grad or (one is not None and one.partial):
+            fail(
+                "A006",
+                "checkpoint: with use_reentrant=True there are neither gradients of some inputs nor second derivatives",
+                hint="pass use_reentrant=False",
+            )
+        args = list(ctx.others)
+        for place, tensor in zip(ctx.places, ctx.saved_tensors, strict=True):
+            args[place] = tensor
+        leaves = detach_variable(tuple(args))
+        results = ctx.surroundings.run(lambda: ctx.function(*leaves))
+        results = results if isinstance(results, tuple) else (results,)
+        pairs = [
+            (item, gradient)
+            for item, gradient in zip(results, grad_outputs, strict=True)
+            if isinstance(item, Handle) and requires(item) and gradient is not None
+        ]
+        if not pairs:
+            fail("G005", "checkpoint: none of the function's results requires gradients")
+        outputs, gradients = zip(*pairs, strict=True)
+        driver.backward(outputs, gradients)
+        return (None, None, *[item.grad if isinstance(item, Tensor) else None for item in leaves])
