@@ -11,6 +11,7 @@ import pytest
 
 import rushlight as rl
 from rushlight import nn
+from rushlight.autograd.graph import register_multi_grad_hook
 from rushlight.support.errors import RushlightError
 from tensors import same
 
@@ -30,6 +31,11 @@ def nothing(gradient: Any) -> None:
 
 def clamp_(parameter: Any) -> None:
     parameter.grad.mul_(0.25)
+
+
+def halve_all(gradients: Any) -> None:
+    for gradient in gradients:
+        gradient.mul_(0.5)
 
 
 def halve_inputs(module: Any, args: Any) -> Any:
@@ -65,6 +71,7 @@ KINDS: dict[str, Callable[[Any], Any]] = {
         lambda module, args, kwargs: ((args[0] * 0.25,), kwargs), with_kwargs=True
     ),
     "of the model": lambda model: model.register_forward_hook(double_output),
+    "several gradients": lambda model: register_multi_grad_hook((model[0].weight, model[2].bias), halve_all),
 }
 
 
@@ -285,6 +292,7 @@ COVERED = {
     "register_forward_hook": "KINDS",
     "register_full_backward_pre_hook": "KINDS",
     "register_full_backward_hook": "KINDS",
+    "register_multi_grad_hook": "KINDS",
     "register_step_pre_hook": "OPTIMIZER_KINDS",
     "register_step_post_hook": "OPTIMIZER_KINDS",
     "register_state_dict_pre_hook": "state dicts are made outside of compiled functions",
