@@ -77,6 +77,11 @@ def parameter_is_listed_twice():
     optim.SGD([weight, weight], lr=0.1)
 
 
+@triggers("A009")
+def initialisation_by_an_old_name():
+    nn.init.xavier_normal(rl.zeros(2, 2))
+
+
 class Slow(Dataset):
     def __len__(self):
         return 2

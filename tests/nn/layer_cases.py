@@ -113,6 +113,61 @@ def group_norm(lib, rng):
 
 
 @case
+def instance_norms(lib, rng):
+    nn, found = lib.nn, {}
+    layers = {
+        "affine": (nn.InstanceNorm1d(3, affine=True), (2, 3, 5)),
+        "single": (nn.InstanceNorm2d(3), (3, 4, 2)),
+        "training": (nn.InstanceNorm2d(3, track_running_stats=True, affine=True), (2, 3, 4, 2)),
+        "evaluation": (nn.InstanceNorm3d(2, track_running_stats=True, affine=True).eval(), (2, 2, 2, 1, 3)),
+    }
+    for name, (layer, shape) in layers.items():
+        found |= {f"{name}.{key}": value for key, value in through(lib, rng, layer, shape).items()}
+    return found
+
+
+@case
+def local_response_across_maps(lib, rng):
+    # Outputs alone: PyTorch's gradients are not their derivative.
+    odd = lib.nn.CrossMapLRN2d(3, alpha=0.5, k=2.0)(values(lib, rng, 2, 5, 2, 2, grad=False))
+    even = lib.nn.CrossMapLRN2d(4, 0.5)(values(lib, rng, 1, 5, 2, 2, grad=False))
+    return {"odd": odd.numpy(), "even": even.numpy()}
+
+
+@case
+def adaptive_softmax(lib, rng):
+    module = fill(lib, rng, lib.nn.AdaptiveLogSoftmaxWithLoss(8, 10, [2, 5, 9], div_value=1.5, head_bias=True))
+    x, target = values(lib, rng, 6, 8), lib.tensor([0, 6, 3, 9, 1, 5])
+    output, loss = module(x, target)
+    found = results(lib, module, output + loss, x)
+    found |= {"all": module.log_prob(x).detach().numpy(), "best": module.predict(x).numpy()}
+    return found | {"single": module(x[1], target[1]).loss.detach().numpy()}
+
+
+@case
+def linear_cross_entropy_loss(lib, rng):
+    module = fill(lib, rng, lib.nn.LinearCrossEntropyLoss(4, 3, out_features=(2,), bias=True, label_smoothing=0.1))
+    x = values(lib, rng, 5, 4)
+    return results(lib, module, module(x, lib.tensor([[0, 1], [2, 2], [1, 0], [0, 0], [2, 1]])), x)
+
+
+@case
+def lazy_layers(lib, rng):
+    nn, found = lib.nn, {}
+    layers = {
+        "linear": (nn.LazyLinear(4), (2, 3)),
+        "conv": (nn.LazyConv2d(4, 3, padding=1, groups=2, bias=False), (1, 2, 4, 4)),
+        "transposed": (nn.LazyConvTranspose1d(3, 2, 2), (2, 3, 4)),
+        "batch": (nn.LazyBatchNorm1d(), (4, 3)),
+        "instance": (nn.LazyInstanceNorm1d(), (2, 3, 4)),
+    }
+    for name, (layer, shape) in layers.items():
+        layer(values(lib, rng, *shape))
+        found |= {f"{name}.{key}": value for key, value in through(lib, rng, layer, shape).items()}
+    return found
+
+
+@case
 def batch_norm_training(lib, rng):
     return through(lib, rng, lib.nn.BatchNorm2d(3), (2, 3, 4, 4))
 

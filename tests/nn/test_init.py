@@ -8,6 +8,7 @@ import pytest
 import rushlight as rl
 from rushlight import nn
 from rushlight.nn import init
+from rushlight.support.errors import forget_warnings
 
 
 def drawn(fill, *shape):
@@ -92,3 +93,11 @@ def test_sparse_has_zeros_in_each_column():
     filled = drawn(lambda t: init.sparse_(t, 0.3, std=2.0), 50, 20)
     assert ((filled == 0).sum(0) == 15).all()
     assert 1.7 < filled[filled != 0].std() < 2.3
+
+
+def test_old_names_do_the_same_and_warn():
+    forget_warnings()
+    with pytest.warns(FutureWarning, match=r"call nn.init.uniform_"):
+        array = drawn(lambda tensor: init.uniform(tensor, 2, 3), 4)
+    assert (array == drawn(lambda tensor: init.uniform_(tensor, 2, 3), 4)).all()
+    assert init.uniform.__name__ == "uniform"

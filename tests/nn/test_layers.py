@@ -1,5 +1,6 @@
 """Layers, losses and gradient clipping agree with PyTorch: with frozen values always, live where torch is installed."""
 
+import copy
 import importlib.util
 import json
 from pathlib import Path
@@ -48,6 +49,31 @@ def test_module_prints_and_names_its_state_like_torch(text):
     module = eval(text, {"nn": nn})
     assert repr(module) == TABLE["repr"][text]
     assert list(module.state_dict()) == TABLE["state_dict"][text]
+
+
+def test_lazy_modules_take_shapes_from_inputs_and_from_states():
+    layer = copy.deepcopy(nn.LazyLinear(3, dtype=rl.float64)).to(rl.bfloat16)
+    assert layer.has_uninitialized_params() and repr(layer.weight) == "<UninitializedParameter>"
+    assert type(layer(rl.ones(4, 2, dtype=rl.bfloat16))) is rl.Tensor
+    assert type(layer) is nn.Linear and type(layer.weight) is nn.Parameter and layer.weight.requires_grad
+    assert layer.weight.dtype is rl.bfloat16 and not layer._forward_pre_hooks
+    loaded = nn.LazyBatchNorm1d()
+    assert isinstance(loaded.running_mean, nn.UninitializedBuffer)
+    state = nn.BatchNorm1d(2).state_dict() | {"weight": rl.tensor([2.0, 3.0])}
+    loaded.load_state_dict(state)
+    assert loaded.weight.tolist() == [2.0, 3.0] and type(loaded) is nn.LazyBatchNorm1d
+    loaded(rl.ones(3, 2))
+    assert type(loaded) is nn.BatchNorm1d and loaded.weight.tolist() == [2.0, 3.0]
+    with pytest.raises(RuntimeError, match="shape of an uninitialized"):
+        nn.Linear(2, 3).load_state_dict(nn.LazyLinear(3).state_dict())
+
+
+def test_states_without_counts_of_batches_load():
+    norm = nn.BatchNorm1d(2)
+    old = {name: value for name, value in norm.state_dict().items() if name != "num_batches_tracked"}
+    norm.num_batches_tracked.fill_(3)
+    norm.load_state_dict(old)
+    assert norm.num_batches_tracked.item() == 3
 
 
 def test_comparison_can_fail():
@@ -158,7 +184,17 @@ def test_packing_compiles_to_one_graph_for_all_lengths():
         (lambda: rnn.pack_padded_sequence(rl.zeros(3, 2), [2]), RuntimeError, "equal to batch_size"),
         (lambda: rnn.pad_packed_sequence(PACKED, total_length=1), ValueError, "at least the length of the longest"),
         (lambda: rnn.pad_sequence([]), RuntimeError, "received an empty list of sequences"),
-        (lambda: nn.CrossMapLRN2d(3), AttributeError, "nn has no CrossMapLRN2d yet, which torch.nn has"),
+        (lambda: nn.InstanceNorm1d(3, affine=True)(rl.ones(2, 4, 5)), ValueError, "to match num_features (3)"),
+        (lambda: nn.InstanceNorm1d(3)(rl.ones(2, 3, 1)), ValueError, "more than 1 spatial element"),
+        (lambda: nn.SyncBatchNorm(3)(rl.ones(3)), ValueError, "expected at least 2D input"),
+        (lambda: nn.CrossMapLRN2d(3)(rl.ones(3)), ValueError, "Expected input to be 4D"),
+        (lambda: nn.AdaptiveLogSoftmaxWithLoss(8, 10, [5, 2]), ValueError, "unique, positive integers"),
+        (lambda: nn.LazyLinear(3).weight.shape, RuntimeError, "Can't access the shape"),
+        (lambda: nn.LazyLinear(3).weight + 1, ValueError, "uninitialized parameter in add"),
+        (lambda: nn.init.ones_(nn.LazyLinear(3).weight), ValueError, "uninitialized parameter in fill_"),
+        (lambda: nn.LazyLinear(3).weight.numel(), ValueError, "uninitialized parameter in numel"),
+        (lambda: nn.LazyConv2d(3, 3)(rl.ones(2, 3)), RuntimeError, "Expected 3D (unbatched) or 4D (batched) input"),
+        (lambda: nn.quantized, AttributeError, "nn has no quantized yet, which torch.nn has"),
         (lambda: nn.functional.cross_entropie(), AttributeError, "did you mean cross_entropy?"),
         (lambda: nn.init.diracs_(rl.zeros(3, 3)), AttributeError, "did you mean dirac_?"),
     ],

@@ -83,7 +83,8 @@ def test_not_strict_loads_what_fits_and_says_what_did_not():
     target = model()
     found = target.load_state_dict({"head.bias": rl.tensor([5.0, 6.0]), "tail": rl.zeros(1)}, strict=False)
     assert found.unexpected_keys == ["tail"]
-    assert found.missing_keys == [key for key in KEYS if key != "head.bias"]
+    given = ("head.bias", "norm.num_batches_tracked")  # a state without a version has no counts, as those of old files
+    assert found.missing_keys == [key for key in KEYS if key not in given]
     assert target.head.bias.tolist() == [5.0, 6.0]
     with pytest.raises(RuntimeError, match="size mismatch"):
         target.load_state_dict({"head.bias": rl.zeros(3)}, strict=False)

@@ -1,12 +1,15 @@
 """Modules: layers, containers, losses, and their base class."""
 
 from rushlight.eager.tensor import Parameter
-from rushlight.nn import functional, init, modules, utils
+from rushlight.nn import functional, init, modules, parallel, parameter, utils
 from rushlight.nn.modules import *  # noqa: F403 - its `__all__` is written out
+from rushlight.nn.parallel import DataParallel
+from rushlight.nn.parameter import UninitializedBuffer, UninitializedParameter
 from rushlight.nn.tree.buffer import Buffer
 from rushlight.support.peer_names import absent_name
 
-__all__ = ["Buffer", "Parameter", "functional", "init", "modules", "utils"]
+__all__ = ["Buffer", "DataParallel", "Parameter", "UninitializedBuffer", "UninitializedParameter"]
+__all__ += ["functional", "init", "modules", "parallel", "parameter", "utils"]
 __all__ += modules.__all__
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -14,26 +17,38 @@ from rushlight.eager.tensor import Tensor
 from rushlight.ir.dtype import float64
 from rushlight.ops.record import OPERATORS
 from rushlight.runtime.generator import Generator
-from rushlight.support.errors import require
+from rushlight.support.errors import require, warn
 from rushlight.support.peer_names import absent_name
 
 __all__ = [
     "calculate_gain",
+    "constant",
     "constant_",
+    "dirac",
     "dirac_",
     "eye_",
+    "kaiming_normal",
     "kaiming_normal_",
+    "kaiming_uniform",
     "kaiming_uniform_",
+    "normal",
     "normal_",
     "ones_",
+    "orthogonal",
     "orthogonal_",
+    "sparse",
     "sparse_",
     "trunc_normal_",
+    "uniform",
     "uniform_",
+    "xavier_normal",
     "xavier_normal_",
+    "xavier_uniform",
     "xavier_uniform_",
     "zeros_",
 ]
+
+Fill = TypeVar("Fill", bound=Callable[..., Tensor])
 
 _LINEAR = (
     "linear",
@@ -237,6 +252,32 @@ def _xavier_std(tensor: Tensor, gain: float) -> float:
 def _kaiming_std(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> float:
     fan = calculate_fan(tensor, mode)
     return calculate_gain(nonlinearity, a) / math.sqrt(fan) if fan else 0.0
+
+
+def _old(current: Fill) -> Fill:
+    """Return a function under its name before PyTorch 0.4, which says so once."""
+    name = current.__name__.removesuffix("_")
+
+    @functools.wraps(current)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        warn("A009", f"nn.init.{name} is deprecated", key=f"init.{name}", hint=f"call nn.init.{name}_")
+        return current(*args, **kwargs)
+
+    found: Any = call
+    found.__name__ = found.__qualname__ = name
+    return found
+
+
+constant = _old(constant_)
+dirac = _old(dirac_)
+kaiming_normal = _old(kaiming_normal_)
+kaiming_uniform = _old(kaiming_uniform_)
+normal = _old(normal_)
+orthogonal = _old(orthogonal_)
+sparse = _old(sparse_)
+uniform = _old(uniform_)
+xavier_normal = _old(xavier_normal_)
+xavier_uniform = _old(xavier_uniform_)
 
 
 def __getattr__(name: str) -> object:

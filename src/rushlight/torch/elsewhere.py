@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 _LAYERS = (
+    "adaptive",
+    "instancenorm",
+    "lazy",
     "activation",
     "batchnorm",
     "channelshuffle",
@@ -51,7 +54,7 @@ ELSEWHERE: dict[str, str] = {
     "autograd.function": "rushlight.autograd",
     "autograd.gradcheck": "rushlight.autograd",
     **{f"nn.modules.{layer}": f"rushlight.nn.modules.{layer}" for layer in _LAYERS},
-    "nn.parameter": "rushlight.nn",
+    "nn.parallel.data_parallel": "rushlight.nn.parallel",
     **{f"optim.{optimizer}": "rushlight.optim" for optimizer in _OPTIMIZERS},
     "autograd.variable": "rushlight.autograd",
 }

@@ -25,8 +25,6 @@ NAMED: dict[str, tuple[str, ...]] = {
     "ao.quantization": ("DeQuantStub", "QuantStub"),
     "distributed.rpc": ("RRef",),
     "futures": ("Future",),
-    "nn": ("InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d", "SyncBatchNorm"),
-    "nn.modules.instancenorm": ("InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d", "_InstanceNorm"),
     "nn.utils.fusion": ("fuse_conv_bn_eval",),
     "onnx": (),
     "onnx.symbolic_opset11": ("select", "squeeze", "unsqueeze"),

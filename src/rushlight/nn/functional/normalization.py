@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from rushlight.eager import functions as ops
+from rushlight.eager.autograd.modes import no_grad
 from rushlight.eager.boundary import checked
 from rushlight.eager.symbols import holds
 from rushlight.eager.tensor import Tensor
 from rushlight.ops.record import OPERATORS
-from rushlight.support.errors import fail, require
+from rushlight.support.errors import require
 
 
 @checked
@@ -52,21 +53,33 @@ def group_norm(
 @checked
 def instance_norm(
     input: Tensor,
-    running_mean: object = None,
-    running_var: object = None,
-    weight: object = None,
-    bias: object = None,
+    running_mean: Tensor | None = None,
+    running_var: Tensor | None = None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
     use_input_stats: bool = True,
     momentum: float = 0.1,
     eps: float = 1e-5,
 ) -> Tensor:
-    """Normalise each channel of each sample."""
-    if running_mean is not None or not use_input_stats:
-        fail("A006", "instance_norm: running statistics are not supported yet")
+    """Normalise each channel of each sample, by running statistics unless `use_input_stats`.
+
+    With both, the running statistics move, in place, towards the means of the samples' statistics.
+    """
+    both = (running_mean is None) == (running_var is None)
+    require(both, "A004", "instance_norm: running_mean and running_var go together")
+    if not use_input_stats:
+        known = running_mean is not None
+        require(known, "A004", "Expected running_mean and running_var to be defined when use_input_stats is false")
+        return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
     if input.ndim >= 2:
         message = "Expected more than 1 spatial element when training"
         several = holds(input.numel() != input.shape[0] * input.shape[1], message)
         require(several, "A002", message, input=input)
+    if running_mean is not None and running_var is not None:
+        with no_grad():
+            dims = tuple(range(2, input.ndim))
+            for running, found in ((running_mean, input.mean(dims)), (running_var, input.var(dims))):
+                running.lerp_(found.mean(0).to(dtype=running.dtype), momentum)
     return ops.instance_norm(input, weight, bias, eps)
 
 
@@ -83,11 +96,11 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
     """Divide each element by a power of the mean square over `size` neighbouring channels."""
     require(input.ndim >= 3, "S002", "local_response_norm: the input needs at least 3 dims", input=input)
     require(size > 0, "A002", "local_response_norm: size must be positive", size=size)
-    return input / (_mean_squares(input, size // 2, (size - 1) // 2) * alpha + k) ** beta
+    return input / (mean_squares(input, size // 2, (size - 1) // 2) * alpha + k) ** beta
 
 
-def _mean_squares(input: Tensor, before: int, after: int) -> Tensor:
-    """The mean square of channels from `before` an element to `after` it, 0 where there is none."""
+def mean_squares(input: Tensor, before: int, after: int) -> Tensor:
+    """Return the mean square of channels from `before` an element to `after` it, 0 where there is none."""
     squares = (input * input).flatten(2).unsqueeze(1)
     padded = ops.pad(squares, (0, 0, before, after))
     return ops.avg_pool2d(padded, (before + 1 + after, 1), 1).reshape(input.shape)

@@ -9,9 +9,9 @@ from typing import Any, Self, SupportsIndex, TypeVar, cast, overload
 
 from rushlight.eager.tensor import Parameter, Tensor
 from rushlight.nn.modules.module import Module, indented
-from rushlight.support.errors import error, fail, require
+from rushlight.support.errors import error, fail, require, warn
 
-__all__ = ["ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequential"]
+__all__ = ["Container", "ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequential"]
 
 T = TypeVar("T")
 
@@ -125,6 +125,16 @@ class Sequential(Module):
         removed = self[key]
         del self[key]
         return removed
+
+
+class Container(Module):
+    """A module with the submodules that are given by name; Module itself has taken its place."""
+
+    def __init__(self, **kwargs: Module | None) -> None:
+        super().__init__()
+        warn("A009", "nn.Container is deprecated", key="Container", hint="derive the class from nn.Module")
+        for name, module in kwargs.items():
+            self.add_module(name, module)
 
 
 class ModuleList(_Numbered):

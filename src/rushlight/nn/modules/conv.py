@@ -7,12 +7,27 @@ from collections.abc import Sequence
 from rushlight.eager.creation import empty
 from rushlight.eager.tensor import Parameter, Tensor
 from rushlight.nn import functional
+from rushlight.nn.modules.lazy import LazyModuleMixin
 from rushlight.nn.modules.linear import init_like_linear
 from rushlight.nn.modules.module import Module
+from rushlight.nn.parameter import UninitializedParameter, UninitializedTensor
 from rushlight.nn.spatial import PerDim, per_dim
 from rushlight.support.errors import require
 
-__all__ = ["Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d"]
+__all__ = [
+    "Conv1d",
+    "Conv2d",
+    "Conv3d",
+    "ConvTranspose1d",
+    "ConvTranspose2d",
+    "ConvTranspose3d",
+    "LazyConv1d",
+    "LazyConv2d",
+    "LazyConv3d",
+    "LazyConvTranspose1d",
+    "LazyConvTranspose2d",
+    "LazyConvTranspose3d",
+]
 
 PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
 
@@ -61,13 +76,16 @@ class Convolution(Module):
         self.padding_mode = padding_mode
         same = padding != "same" or all(step == 1 for step in self.stride)
         require(same, "A002", "padding='same' is not supported for strided convolutions")
-        outer, inner = (in_channels, out_channels) if self._transposed else (out_channels, in_channels)
-        self.weight = Parameter(empty(outer, inner // groups, *self.kernel_size, device=device, dtype=dtype))
+        self.weight = Parameter(empty(self._weight_shape(), device=device, dtype=dtype))
         if bias:
             self.bias = Parameter(empty(out_channels, device=device, dtype=dtype))
         else:
             self.register_parameter("bias", None)
         self.reset_parameters()
+
+    def _weight_shape(self) -> tuple[int, ...]:
+        sizes = (self.in_channels, self.out_channels) if self._transposed else (self.out_channels, self.in_channels)
+        return sizes[0], sizes[1] // self.groups, *self.kernel_size
 
     def reset_parameters(self) -> None:
         """Draw new values, evenly within one over the root of the number of inputs of an output."""
@@ -196,3 +214,111 @@ class ConvTranspose3d(TransposedConvolution):
     """The gradient of Conv3d as a layer."""
 
     _dims = 3
+
+
+class LazyConvolution(LazyModuleMixin, Convolution):
+    """Base of convolutions whose `in_channels` the first input tells."""
+
+    def _wait(self, out_channels: int, bias: bool, device: object, dtype: object) -> None:
+        self.out_channels = out_channels
+        self.weight = UninitializedParameter(device=device, dtype=dtype)
+        if bias:
+            self.bias = UninitializedParameter(device=device, dtype=dtype)
+
+    def reset_parameters(self) -> None:
+        """Draw new values, once there is a shape."""
+        if not self.has_uninitialized_params() and self.in_channels != 0:
+            super().reset_parameters()
+
+    def initialize_parameters(self, input: Tensor, *args: object, **kwargs: object) -> None:
+        """Take the number of input channels from the dim before the spatial ones."""
+        waits = self.has_uninitialized_params()
+        if waits or not self.in_channels:
+            ranks = (self._dims + 1, self._dims + 2)
+            name, text = type(self).__name__, f"Expected {ranks[0]}D (unbatched) or {ranks[1]}D (batched) input"
+            require(input.ndim in ranks, "A004", f"{text} to {name}", input=input)
+            self.in_channels = input.shape[-self._dims - 1]
+        if waits:
+            divides = self.in_channels % self.groups == 0
+            require(divides, "A002", "in_channels must be divisible by groups", input=input, groups=self.groups)
+            for one, shape in ((self.weight, self._weight_shape()), (self.bias, (self.out_channels,))):
+                if isinstance(one, UninitializedTensor):
+                    one.materialize(shape)
+            self.reset_parameters()
+
+
+class LazyForwardConvolution(LazyConvolution):
+    """Base of lazy convolutions that are not transposed."""
+
+    def __init__(
+        self,
+        out_channels: int,
+        kernel_size: PerDim[int],
+        stride: PerDim[int] = 1,
+        padding: PerDim[int] | str = 0,
+        dilation: PerDim[int] = 1,
+        groups: int = 1,
+        bias: bool = True,
+        padding_mode: str = "zeros",
+        device: object = None,
+        dtype: object = None,
+    ) -> None:
+        super().__init__(0, 0, kernel_size, stride, padding, dilation, groups, False, padding_mode)
+        self._wait(out_channels, bias, device, dtype)
+
+
+class LazyConv1d(LazyForwardConvolution, Conv1d):
+    """A Conv1d whose `in_channels` the first input tells."""
+
+    cls_to_become = Conv1d
+
+
+class LazyConv2d(LazyForwardConvolution, Conv2d):
+    """A Conv2d whose `in_channels` the first input tells."""
+
+    cls_to_become = Conv2d
+
+
+class LazyConv3d(LazyForwardConvolution, Conv3d):
+    """A Conv3d whose `in_channels` the first input tells."""
+
+    cls_to_become = Conv3d
+
+
+class LazyTransposedConvolution(LazyConvolution, TransposedConvolution):
+    """Base of lazy transposed convolutions."""
+
+    def __init__(
+        self,
+        out_channels: int,
+        kernel_size: PerDim[int],
+        stride: PerDim[int] = 1,
+        padding: PerDim[int] = 0,
+        output_padding: PerDim[int] = 0,
+        groups: int = 1,
+        bias: bool = True,
+        dilation: PerDim[int] = 1,
+        padding_mode: str = "zeros",
+        device: object = None,
+        dtype: object = None,
+    ) -> None:
+        super().__init__(0, 0, kernel_size, stride, padding, output_padding, groups, False, dilation, padding_mode)
+        self._wait(out_channels, bias, device, dtype)
+
+
+class LazyConvTranspose1d(LazyTransposedConvolution, ConvTranspose1d):
+    """A ConvTranspose1d whose `in_channels` the first input tells."""
+
+    cls_to_become = ConvTranspose1d
+
+
+class LazyConvTranspose2d(LazyTransposedConvolution, ConvTranspose2d):
+    """A ConvTranspose2d whose `in_channels` the first input tells."""
+
+    cls_to_become = ConvTranspose2d
+
+
+class LazyConvTranspose3d(LazyTransposedConvolution, ConvTranspose3d):
+    """A ConvTranspose3d whose `in_channels` the first input tells."""
+
+    cls_to_become = ConvTranspose3d

@@ -7,10 +7,12 @@ import math
 from rushlight.eager.creation import empty
 from rushlight.eager.tensor import Parameter, Tensor
 from rushlight.nn import functional, init
+from rushlight.nn.modules.lazy import LazyModuleMixin
 from rushlight.nn.modules.module import Module
+from rushlight.nn.parameter import UninitializedParameter, UninitializedTensor
 from rushlight.support.errors import require
 
-__all__ = ["Bilinear", "Identity", "Linear"]
+__all__ = ["Bilinear", "Identity", "LazyLinear", "Linear"]
 
 
 class Identity(Module):
@@ -58,6 +60,37 @@ class Linear(Module):
 
 class NonDynamicallyQuantizableLinear(Linear):
     """A Linear under the name that the output of PyTorch's attention has."""
+
+
+class LazyLinear(LazyModuleMixin, Linear):
+    """A Linear whose `in_features` the first input tells."""
+
+    cls_to_become = Linear
+
+    def __init__(self, out_features: int, bias: bool = True, device: object = None, dtype: object = None) -> None:
+        super().__init__(0, 0, False)
+        self.out_features = out_features
+        self.weight = UninitializedParameter(device=device, dtype=dtype)
+        if bias:
+            self.bias = UninitializedParameter(device=device, dtype=dtype)
+
+    def reset_parameters(self) -> None:
+        """Draw new values, once there is a shape."""
+        if not self.has_uninitialized_params() and self.in_features != 0:
+            super().reset_parameters()
+
+    def initialize_parameters(self, input: Tensor) -> None:
+        """Take the number of inputs from the last dim."""
+        waits = self.has_uninitialized_params()
+        if waits or not self.in_features:
+            self.in_features = input.shape[-1]
+        if waits:
+            shapes = {"weight": (self.out_features, self.in_features), "bias": (self.out_features,)}
+            for name, shape in shapes.items():
+                one = getattr(self, name)
+                if isinstance(one, UninitializedTensor):
+                    one.materialize(shape)
+            self.reset_parameters()
 
 
 def init_like_linear(weight: Tensor, bias: Tensor | None) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from rushlight.eager.tensor import Tensor
 from rushlight.nn import functional
 from rushlight.nn.functional.loss import reduction_of
+from rushlight.nn.modules.linear import Linear
 from rushlight.nn.modules.module import Module
 from rushlight.support.errors import require
 
@@ -21,6 +23,7 @@ __all__ = [
     "HuberLoss",
     "KLDivLoss",
     "L1Loss",
+    "LinearCrossEntropyLoss",
     "MSELoss",
     "MarginRankingLoss",
     "MultiLabelMarginLoss",
@@ -409,3 +412,56 @@ class CTCLoss(Loss):
         return functional.ctc_loss(
             log_probs, targets, input_lengths, target_lengths, self.blank, self.reduction, self.zero_infinity
         )
+
+
+class LinearCrossEntropyLoss(Module):
+    """The cross entropy of a linear layer's outputs, which are (n, num_classes, *out_features)."""
+
+    weight: Tensor | None
+
+    def __init__(
+        self,
+        in_features: int,
+        num_classes: int,
+        *,
+        out_features: tuple[int, ...] = (),
+        bias: bool = False,
+        device: object = None,
+        dtype: object = None,
+        reduction: str = "mean",
+        weight: Tensor | None = None,
+        ignore_index: int | None = None,
+        label_smoothing: float = 0.0,
+        options: object = None,
+    ) -> None:
+        super().__init__()
+        require(options is None, "A006", "LinearCrossEntropyLoss: options are not supported", options=options)
+        self.in_features = in_features
+        self.num_classes = num_classes
+        self.out_features = tuple(out_features)
+        self.linear = Linear(in_features, math.prod(self.out_features, start=num_classes), bias, device, dtype)
+        self.register_buffer("weight", weight)
+        self.reduction = reduction
+        self.ignore_index = ignore_index
+        self.label_smoothing = label_smoothing
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """Return the loss."""
+        classes, bias = (self.num_classes, *self.out_features), self.linear.bias
+        return functional.linear_cross_entropy(
+            input,
+            self.linear.weight.reshape(*classes, self.in_features),
+            target,
+            linear_bias=None if bias is None else bias.reshape(classes),
+            weight=self.weight,
+            reduction=self.reduction,
+            ignore_index=self.ignore_index,
+            label_smoothing=self.label_smoothing,
+        )
+
+    def extra_repr(self) -> str:
+        """Return sizes and options."""
+        names = ("in_features", "num_classes", "out_features")
+        sizes = [f"{name}={getattr(self, name)}" for name in names]
+        options = [f"{name}={getattr(self, name)}" for name in ("reduction", "ignore_index", "label_smoothing")]
+        return ", ".join([*sizes, f"bias={self.linear.bias is not None}", *options, "options=None"])

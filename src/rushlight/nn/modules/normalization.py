@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from rushlight.eager.creation import empty
+from rushlight.eager.creation import arange, empty
+from rushlight.eager.functions import where
 from rushlight.eager.tensor import Parameter, Tensor
 from rushlight.nn import functional
 from rushlight.nn.affine import register_affine, reset_affine
+from rushlight.nn.functional.normalization import mean_squares
 from rushlight.nn.modules.module import Module
 from rushlight.nn.spatial import PerDim
 from rushlight.support.errors import require
 
-__all__ = ["GroupNorm", "LayerNorm", "LocalResponseNorm", "RMSNorm"]
+__all__ = ["CrossMapLRN2d", "GroupNorm", "LayerNorm", "LocalResponseNorm", "RMSNorm"]
 
 
 class LayerNorm(Module):
@@ -145,3 +147,23 @@ class LocalResponseNorm(Module):
     def extra_repr(self) -> str:
         """Return the options."""
         return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
+
+
+class CrossMapLRN2d(LocalResponseNorm):
+    """LocalResponseNorm of images with as many neighbours before a channel as after it.
+
+    As in PyTorch, the first channel is a neighbour of all channels.
+    """
+
+    def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1) -> None:
+        super().__init__(size, alpha, beta, k)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return the normalised input."""
+        require(input.ndim == 4, "A002", f"CrossMapLRN2d: Expected input to be 4D, got {input.ndim}D instead.")
+        reach = (self.size - 1) // 2
+        squares = mean_squares(input, reach, reach) * (2 * reach + 1)
+        first = input[:, :1] * input[:, :1]
+        beyond = arange(input.shape[1], device=input.device).reshape(-1, 1, 1) > reach
+        squares = squares + where(beyond, first, 0.0)
+        return input / (squares * (self.alpha / self.size) + self.k) ** self.beta

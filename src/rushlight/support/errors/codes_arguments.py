@@ -4,6 +4,7 @@ from rushlight.support.errors.classes import (
     ArgumentRuntimeError,
     ArgumentTypeError,
     ArgumentValueError,
+    DeprecationNotice,
     DTypeArgumentError,
     DTypeError,
     IndexRangeError,
@@ -258,6 +259,13 @@ register_code(
     RushlightWarning,
     "A call that probably does not do what was meant",
     "It is allowed, and is done as asked; the message says what is unusual about it.",
+)
+
+register_code(
+    "A009",
+    DeprecationNotice,
+    "An old name",
+    "It does what it did; the hint says what has taken its place.",
 )
 
 register_code(

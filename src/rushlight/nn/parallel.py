@@ -1,0 +1,44 @@
+"""Modules on several devices, of which there are none: they run on one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rushlight.nn.modules.module import Module
+from rushlight.support.peer_names import absent_name
+
+__all__ = ["DataParallel", "data_parallel"]
+
+
+class DataParallel(Module):
+    """A module around `module`, which it calls: without devices there is nothing to spread, as in PyTorch."""
+
+    def __init__(
+        self, module: Module, device_ids: Sequence[object] | None = None, output_device: object = None, dim: int = 0
+    ) -> None:
+        super().__init__()
+        self.module = module
+        self.device_ids: list[object] = []
+        self.dim = dim
+
+    def forward(self, *inputs: Any, **kwargs: Any) -> Any:
+        """Return what the module returns."""
+        return self.module(*inputs, **kwargs)
+
+
+def data_parallel(
+    module: Module,
+    inputs: Any,
+    device_ids: Sequence[object] | None = None,
+    output_device: object = None,
+    dim: int = 0,
+    module_kwargs: Mapping[str, Any] | None = None,
+) -> Any:
+    """Call a module on inputs, which are one or a tuple."""
+    positional = inputs if isinstance(inputs, tuple) else (inputs,)
+    return module(*positional, **(module_kwargs or {}))
+
+
+def __getattr__(name: str) -> object:
+    raise absent_name(__name__, name, __all__)
