@@ -40,6 +40,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "rushlight.ir.dtype": ("ml_dtypes",),
     "rushlight.runtime.llvm": ("llvmlite.binding",),
     "rushlight.autodiff.cut": ("networkx",),
+    "rushlight.models.tokens": ("a computed name",),  # libraries of the extra `hf`
     # the modules of deferred operators, and what makes operators over batches
     "rushlight.ops.record": ("a computed name", "rushlight.ops.batching"),
     "rushlight.ops.contract.einsum": ("opt_einsum",),

@@ -5,9 +5,11 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
 from rushlight.compat import cuda
+from rushlight.compat import errors as _errors
 from rushlight.compat import layouts as _layouts
 from rushlight.compat import modes as _modes
 from rushlight.compat import operators as _operators
+from rushlight.compat.errors import *  # noqa: F403 - a module whose names are written out
 from rushlight.compat.functions import (
     absolute,
     arccos,
@@ -177,38 +179,6 @@ from rushlight.ir.dtype import int64 as long
 from rushlight.ir.type import Device as _Device
 from rushlight.runtime.generator import Generator, default_generator
 from rushlight.runtime.pool import get_num_threads, set_num_threads
-from rushlight.support.errors import (
-    ArgumentError,
-    ArgumentRuntimeError,
-    ArgumentTypeError,
-    ArgumentValueError,
-    AutogradError,
-    CacheWarning,
-    CaptureWarning,
-    CheckpointError,
-    CheckpointFileError,
-    CompileError,
-    DataDependentError,
-    DeprecationNotice,
-    DeviceError,
-    DTypeArgumentError,
-    DTypeError,
-    ExecutionError,
-    FallbackError,
-    GradientWarning,
-    IndexRangeError,
-    InternalError,
-    LinAlgError,
-    MissingNameError,
-    NativeLibraryError,
-    NotSupportedError,
-    OutOfMemoryError,
-    RushlightError,
-    RushlightWarning,
-    SettingError,
-    ShapeError,
-    StateKeyError,
-)
 from rushlight.support.peer_names import absent_name as _absent_name
 
 __version__ = "0.1.0"
@@ -224,49 +194,19 @@ newaxis = None
 _check = check  # as PyTorch has it
 
 __all__ = [
-    "ArgumentError",
-    "ArgumentRuntimeError",
-    "ArgumentTypeError",
-    "ArgumentValueError",
-    "AutogradError",
     "BFloat16Tensor",
     "BoolTensor",
     "ByteTensor",
-    "CacheWarning",
-    "CaptureWarning",
     "CharTensor",
-    "CheckpointError",
-    "CheckpointFileError",
-    "CompileError",
-    "DTypeArgumentError",
-    "DTypeError",
-    "DataDependentError",
-    "DeprecationNotice",
-    "DeviceError",
     "DoubleTensor",
-    "ExecutionError",
-    "FallbackError",
     "FloatTensor",
     "Generator",
     "GradScaler",
-    "GradientWarning",
     "HalfTensor",
-    "IndexRangeError",
     "IntTensor",
-    "InternalError",
-    "LinAlgError",
     "LongTensor",
-    "MissingNameError",
-    "NativeLibraryError",
-    "NotSupportedError",
-    "OutOfMemoryError",
-    "RushlightError",
-    "RushlightWarning",
-    "SettingError",
-    "ShapeError",
     "ShortTensor",
     "Size",
-    "StateKeyError",
     "SymBool",
     "SymFloat",
     "SymInt",
@@ -470,6 +410,7 @@ __all__ = [
 ]
 __all__ += _operators.__all__
 __all__ += _layouts.__all__
+__all__ += _errors.__all__
 __all__ += _modes.__all__
 
 if _TYPE_CHECKING:

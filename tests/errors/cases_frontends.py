@@ -2,13 +2,18 @@
 
 import pickle
 import resource
+import sys
 import time
 import zipfile
 from pathlib import Path
 
+import pytest
+
 import rushlight as rl
 from errorcases import triggers
 from rushlight import nn, optim
+from rushlight.models import ModelFolder
+from rushlight.models.tokens import Tokenizer
 from rushlight.torch.targets import targets_of
 from rushlight.utils.data import DataLoader, Dataset
 
@@ -133,3 +138,11 @@ def method_is_only_torchs():
 @triggers("N002", "method")
 def method_is_misspelt():
     rl.ones(3).shpae()
+
+
+@triggers("N004")
+def library_of_an_extra_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "config.json").write_text("{}")
+    (tmp_path / "tokenizer.json").write_text("{}")
+    monkeypatch.setitem(sys.modules, "tokenizers", None)
+    Tokenizer(ModelFolder(tmp_path))

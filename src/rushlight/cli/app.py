@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from rushlight import __version__
-from rushlight.cli import benchmarks, caching, explaining, machine, programs, training, tuning
+from rushlight.cli import benchmarks, caching, explaining, language, machine, programs, training, tuning
 from rushlight.support.errors import RushlightError
 
 app = typer.Typer(
@@ -22,6 +22,8 @@ app = typer.Typer(
 )
 app.command("demo")(training.demo)
 app.command("generate")(training.generate)
+app.command("embed")(language.embed)
+app.command("chat")(language.chat)
 app.command("info")(machine.info)
 app.command("doctor")(machine.doctor)
 _SCRIPT = {"allow_extra_args": True, "ignore_unknown_options": True, "allow_interspersed_args": False}

@@ -138,6 +138,10 @@ class NativeLibraryError(RushlightError, OSError):
     """A library of native code that was built for PyTorch cannot be loaded."""
 
 
+class MissingLibraryError(RushlightError, ImportError):
+    """A library that this part of Rushlight needs is not installed."""
+
+
 class NotSupportedError(RushlightError, NotImplementedError):
     """Known, and not implemented; the hint says what to use instead."""
 

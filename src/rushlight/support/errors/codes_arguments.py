@@ -8,6 +8,7 @@ from rushlight.support.errors.classes import (
     DTypeArgumentError,
     DTypeError,
     IndexRangeError,
+    MissingLibraryError,
     MissingNameError,
     NativeLibraryError,
     NotSupportedError,
@@ -285,4 +286,10 @@ register_code(
     NativeLibraryError,
     "Native code for PyTorch cannot be loaded",
     "The library calls PyTorch's own libraries, which are not here. A package may run without its native code.",
+)
+register_code(
+    "N004",
+    MissingLibraryError,
+    "A library is not installed",
+    "A part of Rushlight needs it that few programs use; the base installation leaves it out.",
 )
