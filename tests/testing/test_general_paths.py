@@ -121,6 +121,7 @@ CALLS = (
     ),
     bags_between_offsets,
     lambda world: infer("adaptive_max_pool", world.node(3).type, output_size=(2,)),
+    lambda world: infer("resize_nearest", world.node(3).type, size=(world.size(None),), scales=None, exact=False),
     lambda world: infer("fold_windows", world.node(2).type, output_size=(4,), stride=(1,), padding=(0,), dilation=(1,)),
     lambda world: infer(
         "grid_sample",

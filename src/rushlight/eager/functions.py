@@ -53,6 +53,8 @@ _alias = OPERATORS["alias"]
 _all = OPERATORS["all"]
 _amax = OPERATORS["amax"]
 _amin = OPERATORS["amin"]
+_angle = OPERATORS["angle"]
+_angle_out = out_form(OPERATORS["angle"])
 _any = OPERATORS["any"]
 _arange = OPERATORS["arange"]
 _argmax = OPERATORS["argmax"]
@@ -116,6 +118,8 @@ _clamp_max_out = out_form(OPERATORS["clamp_max"])
 _clamp_min = OPERATORS["clamp_min"]
 _clamp_min_out = out_form(OPERATORS["clamp_min"])
 _clone = OPERATORS["clone"]
+_complex = OPERATORS["complex"]
+_complex_out = out_form(OPERATORS["complex"])
 _concat = OPERATORS["concat"]
 _conj = OPERATORS["conj"]
 _constant_pad_nd = OPERATORS["constant_pad_nd"]
@@ -200,6 +204,8 @@ _frac_out = out_form(OPERATORS["frac"])
 _full = OPERATORS["full"]
 _full_like = OPERATORS["full_like"]
 _gather = OPERATORS["gather"]
+_gcd = OPERATORS["gcd"]
+_gcd_out = out_form(OPERATORS["gcd"])
 _ge = OPERATORS["ge"]
 _ge_out = out_form(OPERATORS["ge"])
 _gelu = OPERATORS["gelu"]
@@ -212,6 +218,8 @@ _hardshrink = OPERATORS["hardshrink"]
 _hardsigmoid = OPERATORS["hardsigmoid"]
 _hardswish = OPERATORS["hardswish"]
 _hardtanh = OPERATORS["hardtanh"]
+_heaviside = OPERATORS["heaviside"]
+_heaviside_out = out_form(OPERATORS["heaviside"])
 _huber_loss = OPERATORS["huber_loss"]
 _hypot = OPERATORS["hypot"]
 _hypot_out = out_form(OPERATORS["hypot"])
@@ -242,6 +250,8 @@ _l1_loss = OPERATORS["l1_loss"]
 _layer_norm = OPERATORS["layer_norm"]
 _layer_norm_backward = OPERATORS["layer_norm_backward"]
 _layer_norm_backward_weight = OPERATORS["layer_norm_backward_weight"]
+_lcm = OPERATORS["lcm"]
+_lcm_out = out_form(OPERATORS["lcm"])
 _le = OPERATORS["le"]
 _le_out = out_form(OPERATORS["le"])
 _leaky_relu = OPERATORS["leaky_relu"]
@@ -357,6 +367,8 @@ _ne = OPERATORS["ne"]
 _ne_out = out_form(OPERATORS["ne"])
 _neg = OPERATORS["neg"]
 _neg_out = out_form(OPERATORS["neg"])
+_nextafter = OPERATORS["nextafter"]
+_nextafter_out = out_form(OPERATORS["nextafter"])
 _nll_loss = OPERATORS["nll_loss"]
 _norm = OPERATORS["norm"]
 _one_hot = OPERATORS["one_hot"]
@@ -373,6 +385,8 @@ _permute = OPERATORS["permute"]
 _pinverse = OPERATORS["pinverse"]
 _pixel_shuffle = OPERATORS["pixel_shuffle"]
 _pixel_unshuffle = OPERATORS["pixel_unshuffle"]
+_polar = OPERATORS["polar"]
+_polar_out = out_form(OPERATORS["polar"])
 _polygamma = OPERATORS["polygamma"]
 _polygamma_out = out_form(OPERATORS["polygamma"])
 _pow = OPERATORS["pow"]
@@ -706,6 +720,13 @@ def amin(input: Any, dim: Any = (), keepdim: Any = False) -> Any:
         (required_operand(input),),
         {"dim": fixed_integers(dim), "keepdim": keepdim if keepdim.__class__ is bool else flag(keepdim)},
     )
+
+
+def angle(input: Any, *, out: Any = None) -> Any:
+    """The angle of each element: 0 or pi of a real one. NaN has none."""
+    if out is not None:
+        return dispatch(_angle_out, (required_operand(input), out), {})
+    return call_function(_angle, (required_operand(input),), {})
 
 
 def any(input: Any, dim: Any = None, keepdim: Any = False) -> Any:
@@ -1141,6 +1162,13 @@ def clamp_min(input: Any, other: Any, *, out: Any = None) -> Any:
 def clone(input: Any) -> Any:
     """A copy with storage of its own."""
     return call_function(_clone, (required_operand(input),), {})
+
+
+def complex(real: Any, imag: Any, *, out: Any = None) -> Any:
+    """Complex numbers of their real and imaginary parts."""
+    if out is not None:
+        return dispatch(_complex_out, (required_operand(real), required_operand(imag), out), {})
+    return call_function(_complex, (required_operand(real), required_operand(imag)), {})
 
 
 def concat(tensors: Any, dim: Any = 0) -> Any:
@@ -1677,6 +1705,13 @@ def gather(input: Any, dim: Any, index: Any) -> Any:
     return call_function(_gather, (required_operand(input), required_operand(index)), {"dim": fixed_integer(dim)})
 
 
+def gcd(input: Any, other: Any, *, out: Any = None) -> Any:
+    """The greatest common divisor of two integers; 0 of two zeros."""
+    if out is not None:
+        return dispatch(_gcd_out, (required_operand(input), required_operand(other), out), {})
+    return call_function(_gcd, (required_operand(input), required_operand(other)), {})
+
+
 def ge(input: Any, other: Any, *, out: Any = None) -> Any:
     """Whether input >= other."""
     if out is not None:
@@ -1735,6 +1770,13 @@ def hardtanh(input: Any, min_val: Any = -1.0, max_val: Any = 1.0) -> Any:
     return call_function(
         _hardtanh, (required_operand(input),), {"min_val": number(min_val), "max_val": number(max_val)}
     )
+
+
+def heaviside(input: Any, values: Any, *, out: Any = None) -> Any:
+    """0 below zero, 1 above it, and the other operand's element at zero; of NaN 0."""
+    if out is not None:
+        return dispatch(_heaviside_out, (required_operand(input), required_operand(values), out), {})
+    return call_function(_heaviside, (required_operand(input), required_operand(values)), {})
 
 
 def huber_loss(input: Any, target: Any, reduction: Any = "mean", delta: Any = 1.0) -> Any:
@@ -1900,6 +1942,13 @@ def layer_norm_backward_weight(grad: Any, input: Any, normalized_shape: Any, eps
         (required_operand(grad), required_operand(input)),
         {"normalized_shape": integers(normalized_shape), "eps": number(eps)},
     )
+
+
+def lcm(input: Any, other: Any, *, out: Any = None) -> Any:
+    """The least common multiple of two integers; 0 where one of them is 0."""
+    if out is not None:
+        return dispatch(_lcm_out, (required_operand(input), required_operand(other), out), {})
+    return call_function(_lcm, (required_operand(input), required_operand(other)), {})
 
 
 def le(input: Any, other: Any, *, out: Any = None) -> Any:
@@ -2648,6 +2697,13 @@ def neg(input: Any, *, out: Any = None) -> Any:
     return call_function(_neg, (required_operand(input),), {})
 
 
+def nextafter(input: Any, other: Any, *, out: Any = None) -> Any:
+    """The next number of the dtype in the direction of the other operand."""
+    if out is not None:
+        return dispatch(_nextafter_out, (required_operand(input), required_operand(other), out), {})
+    return call_function(_nextafter, (required_operand(input), required_operand(other)), {})
+
+
 def nll_loss(input: Any, target: Any, weight: Any = None, ignore_index: Any = -100, reduction: Any = "mean") -> Any:
     """See the operator's record.
 
@@ -2762,6 +2818,13 @@ def pixel_unshuffle(input: Any, downscale_factor: Any) -> Any:
     return call_function(
         _pixel_unshuffle, (required_operand(input),), {"downscale_factor": fixed_integer(downscale_factor)}
     )
+
+
+def polar(abs: Any, angle: Any, *, out: Any = None) -> Any:
+    """Complex numbers of their magnitudes and angles."""
+    if out is not None:
+        return dispatch(_polar_out, (required_operand(abs), required_operand(angle), out), {})
+    return call_function(_polar, (required_operand(abs), required_operand(angle)), {})
 
 
 def polygamma(n: Any, input: Any, *, out: Any = None) -> Any:
@@ -3639,6 +3702,7 @@ __all__ = [
     "all",
     "amax",
     "amin",
+    "angle",
     "any",
     "arange",
     "argmax",
@@ -3683,6 +3747,7 @@ __all__ = [
     "clamp_max",
     "clamp_min",
     "clone",
+    "complex",
     "concat",
     "conj",
     "constant_pad_nd",
@@ -3746,6 +3811,7 @@ __all__ = [
     "full",
     "full_like",
     "gather",
+    "gcd",
     "ge",
     "gelu",
     "geqrf",
@@ -3756,6 +3822,7 @@ __all__ = [
     "hardsigmoid",
     "hardswish",
     "hardtanh",
+    "heaviside",
     "huber_loss",
     "hypot",
     "i0",
@@ -3779,6 +3846,7 @@ __all__ = [
     "layer_norm",
     "layer_norm_backward",
     "layer_norm_backward_weight",
+    "lcm",
     "le",
     "leaky_relu",
     "lerp",
@@ -3856,6 +3924,7 @@ __all__ = [
     "narrow",
     "ne",
     "neg",
+    "nextafter",
     "nll_loss",
     "norm",
     "one_hot",
@@ -3871,6 +3940,7 @@ __all__ = [
     "pinverse",
     "pixel_shuffle",
     "pixel_unshuffle",
+    "polar",
     "polygamma",
     "pow",
     "prelu",

@@ -41,6 +41,7 @@ _alias = OPERATORS["alias"]
 _all = OPERATORS["all"]
 _amax = OPERATORS["amax"]
 _amin = OPERATORS["amin"]
+_angle = OPERATORS["angle"]
 _any = OPERATORS["any"]
 _argmax = OPERATORS["argmax"]
 _argmin = OPERATORS["argmin"]
@@ -109,10 +110,12 @@ _fmin = OPERATORS["fmin"]
 _fmod = OPERATORS["fmod"]
 _frac = OPERATORS["frac"]
 _gather = OPERATORS["gather"]
+_gcd = OPERATORS["gcd"]
 _ge = OPERATORS["ge"]
 _geqrf = OPERATORS["geqrf"]
 _glu = OPERATORS["glu"]
 _gt = OPERATORS["gt"]
+_heaviside = OPERATORS["heaviside"]
 _hypot = OPERATORS["hypot"]
 _i0 = OPERATORS["i0"]
 _igamma = OPERATORS["igamma"]
@@ -128,6 +131,7 @@ _isnan = OPERATORS["isnan"]
 _isneginf = OPERATORS["isneginf"]
 _isposinf = OPERATORS["isposinf"]
 _kron = OPERATORS["kron"]
+_lcm = OPERATORS["lcm"]
 _le = OPERATORS["le"]
 _lerp = OPERATORS["lerp"]
 _lgamma = OPERATORS["lgamma"]
@@ -167,6 +171,7 @@ _nan_to_num = OPERATORS["nan_to_num"]
 _narrow = OPERATORS["narrow"]
 _ne = OPERATORS["ne"]
 _neg = OPERATORS["neg"]
+_nextafter = OPERATORS["nextafter"]
 _norm = OPERATORS["norm"]
 _orgqr = OPERATORS["orgqr"]
 _ormqr = OPERATORS["ormqr"]
@@ -278,13 +283,16 @@ _fmax_ = in_place(OPERATORS["fmax"])
 _fmin_ = in_place(OPERATORS["fmin"])
 _fmod_ = in_place(OPERATORS["fmod"])
 _frac_ = in_place(OPERATORS["frac"])
+_gcd_ = in_place(OPERATORS["gcd"])
 _ge_ = in_place(OPERATORS["ge"])
 _gt_ = in_place(OPERATORS["gt"])
+_heaviside_ = in_place(OPERATORS["heaviside"])
 _hypot_ = in_place(OPERATORS["hypot"])
 _i0_ = in_place(OPERATORS["i0"])
 _igamma_ = in_place(OPERATORS["igamma"])
 _igammac_ = in_place(OPERATORS["igammac"])
 _index_add_ = in_place(OPERATORS["index_add"])
+_lcm_ = in_place(OPERATORS["lcm"])
 _le_ = in_place(OPERATORS["le"])
 _lerp_ = in_place(OPERATORS["lerp"])
 _lgamma_ = in_place(OPERATORS["lgamma"])
@@ -307,6 +315,7 @@ _mvlgamma_ = in_place(OPERATORS["mvlgamma"])
 _nan_to_num_ = in_place(OPERATORS["nan_to_num"])
 _ne_ = in_place(OPERATORS["ne"])
 _neg_ = in_place(OPERATORS["neg"])
+_nextafter_ = in_place(OPERATORS["nextafter"])
 _polygamma_ = in_place(OPERATORS["polygamma"])
 _pow_ = in_place(OPERATORS["pow"])
 _reciprocal_ = in_place(OPERATORS["reciprocal"])
@@ -427,6 +436,10 @@ class GeneratedMethods(Handle):
             (self,),
             {"dim": fixed_integers(dim), "keepdim": keepdim if keepdim.__class__ is bool else flag(keepdim)},
         )
+
+    def angle(self) -> Any:
+        """The angle of each element: 0 or pi of a real one. NaN has none."""
+        return dispatch(_angle, (self,), {})
 
     def any(self, dim: Any = None, keepdim: Any = False) -> Any:
         """Whether some element is not 0."""
@@ -742,6 +755,10 @@ class GeneratedMethods(Handle):
         """Along a dim, the elements at the places that `index` gives; the other dims' places are its own."""
         return dispatch(_gather, (self, required_operand(index)), {"dim": fixed_integer(dim)})
 
+    def gcd(self, other: Any) -> Any:
+        """The greatest common divisor of two integers; 0 of two zeros."""
+        return dispatch(_gcd, (self, required_operand(other)), {})
+
     def ge(self, other: Any) -> Any:
         """Whether input >= other."""
         return dispatch(_ge, (self, required_operand(other)), {})
@@ -757,6 +774,10 @@ class GeneratedMethods(Handle):
     def gt(self, other: Any) -> Any:
         """Whether input > other."""
         return dispatch(_gt, (self, required_operand(other)), {})
+
+    def heaviside(self, values: Any) -> Any:
+        """0 below zero, 1 above it, and the other operand's element at zero; of NaN 0."""
+        return dispatch(_heaviside, (self, required_operand(values)), {})
 
     def hypot(self, other: Any) -> Any:
         """sqrt(input^2 + other^2) without overflow on the way."""
@@ -832,6 +853,10 @@ class GeneratedMethods(Handle):
     def kron(self, other: Any) -> Any:
         """All products of two tensors' elements, in blocks: each element of the first times the whole second one."""
         return dispatch(_kron, (self, required_operand(other)), {})
+
+    def lcm(self, other: Any) -> Any:
+        """The least common multiple of two integers; 0 where one of them is 0."""
+        return dispatch(_lcm, (self, required_operand(other)), {})
 
     def le(self, other: Any) -> Any:
         """Whether input <= other."""
@@ -1018,6 +1043,10 @@ class GeneratedMethods(Handle):
     def neg(self) -> Any:
         """-input."""
         return dispatch(_neg, (self,), {})
+
+    def nextafter(self, other: Any) -> Any:
+        """The next number of the dtype in the direction of the other operand."""
+        return dispatch(_nextafter, (self, required_operand(other)), {})
 
     def norm(self, p: Any = "fro", dim: Any = None, keepdim: Any = False, dtype: Any = None) -> Any:
         """The `p`-norm of elements; 'fro' is 2."""
@@ -1579,6 +1608,10 @@ class GeneratedMethods(Handle):
         """What truncation leaves, with the sign of input. In place."""
         return dispatch(_frac_, (self,), {})
 
+    def gcd_(self, other: Any) -> Any:
+        """The greatest common divisor of two integers; 0 of two zeros. In place."""
+        return dispatch(_gcd_, (self, required_operand(other)), {})
+
     def ge_(self, other: Any) -> Any:
         """Whether input >= other. In place."""
         return dispatch(_ge_, (self, required_operand(other)), {})
@@ -1586,6 +1619,10 @@ class GeneratedMethods(Handle):
     def gt_(self, other: Any) -> Any:
         """Whether input > other. In place."""
         return dispatch(_gt_, (self, required_operand(other)), {})
+
+    def heaviside_(self, values: Any) -> Any:
+        """0 below zero, 1 above it, and the other operand's element at zero; of NaN 0. In place."""
+        return dispatch(_heaviside_, (self, required_operand(values)), {})
 
     def hypot_(self, other: Any) -> Any:
         """sqrt(input^2 + other^2) without overflow on the way. In place."""
@@ -1618,6 +1655,10 @@ class GeneratedMethods(Handle):
             (self, required_operand(index), required_operand(source)),
             {"dim": fixed_integer(dim), "alpha": number(alpha)},
         )
+
+    def lcm_(self, other: Any) -> Any:
+        """The least common multiple of two integers; 0 where one of them is 0. In place."""
+        return dispatch(_lcm_, (self, required_operand(other)), {})
 
     def le_(self, other: Any) -> Any:
         """Whether input <= other. In place."""
@@ -1712,6 +1753,10 @@ class GeneratedMethods(Handle):
     def neg_(self) -> Any:
         """-input. In place."""
         return dispatch(_neg_, (self,), {})
+
+    def nextafter_(self, other: Any) -> Any:
+        """The next number of the dtype in the direction of the other operand. In place."""
+        return dispatch(_nextafter_, (self, required_operand(other)), {})
 
     def polygamma_(self, n: Any) -> Any:
         """The derivative of order n of digamma. In place."""

@@ -1517,6 +1517,101 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
         ),
     ),
     (
+        "rushlight.ops.number.divisors",
+        (
+            Declaration(
+                "gcd(Tensor input, Tensor other) -> Tensor",
+                "The greatest common divisor of two integers; 0 of two zeros.",
+                Fact.NONDIFFERENTIABLE | Fact.HOST,
+                "int",
+                None,
+                "function inplace method out",
+            ),
+            Declaration(
+                "lcm(Tensor input, Tensor other) -> Tensor",
+                "The least common multiple of two integers; 0 where one of them is 0.",
+                Fact.NONDIFFERENTIABLE | Fact.HOST,
+                "int",
+                None,
+                "function inplace method out",
+            ),
+        ),
+    ),
+    (
+        "rushlight.ops.number.floats",
+        (
+            Declaration(
+                "frexp_exponent(Tensor input) -> Tensor",
+                "The power of two of each element, as int32; 0 for zeros, infinities and NaN.",
+                Fact.POINTWISE | Fact.NONDIFFERENTIABLE,
+                "float",
+                None,
+                "",
+            ),
+            Declaration(
+                "frexp_mantissa(Tensor input) -> Tensor",
+                "The fraction of each element, from 1/2 to 1 in size; zeros, infinities and NaN are their own.",
+                Fact.POINTWISE,
+                "float",
+                None,
+                "",
+            ),
+            Declaration(
+                "heaviside(Tensor input, Tensor values) -> Tensor",
+                "0 below zero, 1 above it, and the other operand's element at zero; of NaN 0.",
+                Fact.NONDIFFERENTIABLE,
+                "real",
+                None,
+                "function inplace method out",
+            ),
+            Declaration(
+                "nextafter(Tensor input, Tensor other) -> Tensor",
+                "The next number of the dtype in the direction of the other operand.",
+                Fact.POINTWISE,
+                "float",
+                None,
+                "function inplace method out",
+            ),
+        ),
+    ),
+    (
+        "rushlight.ops.number.polar",
+        (
+            Declaration(
+                "angle(Tensor input) -> Tensor",
+                "The angle of each element: 0 or pi of a real one. NaN has none.",
+                Fact.NONE,
+                "all",
+                None,
+                "function method out",
+            ),
+            Declaration(
+                "complex(Tensor real, Tensor imag) -> Tensor",
+                "Complex numbers of their real and imaginary parts.",
+                Fact.POINTWISE,
+                "float",
+                None,
+                "function out",
+            ),
+            Declaration(
+                "complex_angle(Tensor input) -> Tensor",
+                "The angle of each complex element; its derivative at 0 is 0.",
+                Fact.NONE,
+                "complex",
+                None,
+                "",
+            ),
+            Declaration(
+                "polar(Tensor abs, Tensor angle) -> Tensor",
+                "Complex numbers of their magnitudes and angles.",
+                Fact.NONE,
+                "float",
+                None,
+                "function out",
+            ),
+        ),
+    ),
+    (
         "rushlight.ops.pool.adaptive_max",
         (
             Declaration(

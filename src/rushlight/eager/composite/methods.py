@@ -6,6 +6,7 @@ from rushlight.eager.composite import (
     analysis,
     facts,
     low_rank,
+    numbers,
     places,
     quantiles,
     sequences,
@@ -44,6 +45,11 @@ class CompositeMethods(GeneratedMethods):
     get_device, is_nonzero, is_same_size = facts.get_device, facts.is_nonzero, facts.is_same_size
     is_signed, is_conj, is_neg = facts.is_signed, facts.is_conj, facts.is_neg
     resolve_conj, resolve_neg = facts.resolve_conj, facts.resolve_neg
+
+    frexp, ldexp, ldexp_, mode = numbers.frexp, numbers.ldexp, numbers.ldexp_, numbers.mode
+    deg2rad, deg2rad_, rad2deg, rad2deg_ = numbers.deg2rad, numbers.deg2rad_, numbers.rad2deg, numbers.rad2deg_
+    conj_physical, conj_physical_, isreal = numbers.conj_physical, numbers.conj_physical_, numbers.isreal
+    positive, float_power_ = numbers.positive, numbers.float_power_
 
     histogram, new_empty_strided = analysis.histogram, sequences.new_empty_strided
     quantile, nanquantile = quantiles.quantile, quantiles.nanquantile

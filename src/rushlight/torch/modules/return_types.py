@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from rushlight.eager.composite.analysis import Histogram as histogram  # noqa: N813 - PyTorch's name
+from rushlight.eager.composite.numbers import Frequent as mode  # noqa: N813 - PyTorch's name
+from rushlight.eager.composite.numbers import Parts as frexp  # noqa: N813 - PyTorch's name
 from rushlight.eager.composite.statistics import Extremes as aminmax  # noqa: N813 - PyTorch's name
 from rushlight.eager.composite.statistics import Ranked as nanmedian  # noqa: N813 - PyTorch's name
 from rushlight.eager.ordering import Ordered as sort  # noqa: N813 - PyTorch's name
@@ -17,6 +19,7 @@ __all__ = [
     "aminmax",
     "cummax",
     "cummin",
+    "frexp",
     "geqrf",
     "histogram",
     "kthvalue",
@@ -38,6 +41,7 @@ __all__ = [
     "max",
     "median",
     "min",
+    "mode",
     "nanmedian",
     "qr",
     "slogdet",
