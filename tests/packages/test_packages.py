@@ -13,8 +13,6 @@ from tools import packages
 
 NAMES = json.loads((packages.FOLDER / "programs" / "names.json").read_text())
 NOT_WHOLE: dict[str, str] = {
-    "vit_tiny": "erfinv_",
-    "convnext_atto": "erfinv_",
     "exact_gp": "torch.distributions.kl",
 }
 REQUIRED = {

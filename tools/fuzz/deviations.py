@@ -104,7 +104,9 @@ def _called(difference: Difference, *names: str) -> bool:
 def _tied(difference: Difference) -> bool:
     """Indices that differ, of an operator that orders, where the values that they belong to are PyTorch's."""
     actual, expected = difference.actual.values, difference.expected.values
-    if not _called(difference, "sort", "argsort", "topk", "kthvalue", "median", "max", "min", "argmax", "argmin"):
+    if not _called(
+        difference, "sort", "argsort", "topk", "kthvalue", "median", "mode", "max", "min", "argmax", "argmin"
+    ):
         return False
     if len(actual) != len(expected) or not actual or actual[-1].dtype != "int64":
         return False

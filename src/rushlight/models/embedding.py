@@ -88,5 +88,5 @@ def _pooling(folder: ModelFolder) -> tuple[str, bool]:
     known = len(chosen) == 1 and chosen[0] in kinds
     require(known, "A006", "embed: one pooling of the mean, the first token or the largest", pooling=", ".join(chosen))
     modules = folder.path / "modules.json"
-    normalizes = not modules.is_file() or "sentence_transformers.models.Normalize" in modules.read_text("utf-8")
+    normalizes = not modules.is_file() or ".models.Normalize" in modules.read_text("utf-8")
     return kinds[chosen[0]], normalizes

@@ -1606,7 +1606,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
                 "Complex numbers of their magnitudes and angles.",
                 Fact.NONE,
                 "float",
-                None,
+                "float32",
                 "function out",
             ),
         ),

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 def gradient(input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: int = 1) -> tuple[Tensor, ...]:
     """Return the slopes along dims, by central differences of second order inside.
 
-    `spacing` is the distance of neighbours, one for each dim, or for each dim a vector of coordinates. At the ends
-    differences are one-sided, of `edge_order` 1 or 2.
+    `spacing` is the distance of neighbours (None is 1), one for each dim, or for each dim a vector of coordinates. At
+    the ends differences are one-sided, of `edge_order` 1 or 2.
     """
     require(input.dtype is not bool_, "D001", "gradient: not for this dtype", input=input)
     require(edge_order in (1, 2), "A002", "gradient: edge_order is 1 or 2", edge_order=edge_order)
@@ -36,7 +36,7 @@ def gradient(input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: in
     dims = [wrap_dim(one, input.ndim, "gradient") for one in named]
     require(len(set(dims)) == len(dims), "A002", "gradient: a dim occurs twice", dim=dim)
     several = isinstance(spacing, (tuple, list))
-    steps: Sequence[Tensor] = spacing if several else [spacing] * len(dims)
+    steps: Sequence[Any] = spacing if several else [1 if spacing is None else spacing] * len(dims)
     require(len(steps) == len(dims), "A002", "gradient: spacing is one for each dim", spacing=len(steps), dim=dim)
     return tuple([_slope(input, along, step, edge_order) for along, step in zip(dims, steps, strict=True)])
 

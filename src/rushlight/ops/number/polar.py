@@ -80,6 +80,7 @@ polar = define(
     "Complex numbers of their magnitudes and angles.",
     dtypes="float",
     variants="function out",
+    autocast="float32",
 )
 
 
