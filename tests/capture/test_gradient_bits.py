@@ -241,3 +241,12 @@ def test_gradients_that_are_zeros_are_made_again_from_what_makes_them() -> None:
         rl.autograd.backward(results, [drawn(3, 4, seed=1), drawn(3, 4, seed=2)])
         found.append(leaf.grad)
     assert same(*found)
+
+
+@pytest.mark.parametrize("part", [0, 1])
+def test_a_gradient_of_one_factor_alone_reads_what_both_keep(part: int) -> None:
+    found: list[Any] = []
+    for call in (rl.linalg.qr, rl.compile(rl.linalg.qr)):
+        leaf = drawn(2, 3).requires_grad_()
+        found.append(rl.autograd.grad([call(leaf)[part].sum()], [leaf])[0])
+    assert same(*found)

@@ -49,7 +49,12 @@ def filled(y, x):
     return
 
 
-FUNCTIONS = [subtracted, scaled, scaled_in_part, seen_before, written_twice, filled]
+def shown_and_used(y, x):
+    y.add_(x)
+    return y.unsqueeze(0), y.sum(0, keepdim=True) * y, y
+
+
+FUNCTIONS = [subtracted, scaled, scaled_in_part, seen_before, written_twice, filled, shown_and_used]
 
 
 def outcome(function, compiled, make_target):

@@ -51,6 +51,12 @@ def test_a_sound_graph_is_accepted():
     verify_graph(_graph())
 
 
+@pytest.mark.parametrize(("size", "strides"), [("0", "[1, 3]"), ("1", "[7, 1]")])
+def test_strides_that_no_element_is_apart_may_differ(size: str, strides: str):
+    text = MLP.replace("  size s0 = 16\n", "").replace("s0", size)
+    verify_graph(_graph(text.replace(f"relu(%0) : f32[{size}, 4]", f"relu(%0) : f32[{size}, 4] strides {strides}")))
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [

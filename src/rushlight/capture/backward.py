@@ -81,7 +81,7 @@ class BackwardPart:
                 attach(views[place - count], node, number)
             else:
                 rewriting.add(written[place - shown], node, number)
-        return Attached(node, rewriting.attributes())
+        return Attached(node, rewriting.attributes(views))
 
     def run(
         self, saved: Sequence[object], gradients: Sequence[object], values: dict[SizeExpr, int], apart: frozenset[int]

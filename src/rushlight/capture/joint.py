@@ -171,11 +171,10 @@ def derived(
 ) -> Derived | None:
     """Traces the backward pass from a graph's outputs and from its inputs.
 
-    It starts from the outputs (`handles`), views of inputs (`shown`), and inputs that are written to. Views of inputs
-    that are written to are left out: they follow their base. `sources` are two functions that give the source of an
-    input; the second gives None for one that gets no gradient.
+    It starts from the outputs (`handles`), views of inputs (`shown`), and inputs that are written to. `sources` are two
+    functions that give the source of an input; the second gives None for one that gets no gradient.
     """
-    views = [pair for pair in shown.values() if not pair[0].node.cell.writes and has_history(pair[0])]
+    views = [pair for pair in shown.values() if _is_recorded(pair[0]) and has_history(pair[0])]
     written = [tensor for tensor in tracer.lifted if tensor.node.cell.writes and _is_rewritten(tensor, since)]
     results = [*handles, *[tensor for tensor, _ in views], *written]
     places = [place for place, handle in enumerate(results) if has_history(handle)]
@@ -190,6 +189,11 @@ def derived(
     joint.close()
     intermediate = [source for source, node in zip(origins, before, strict=True) if node is not None]
     return Derived(joint, places, [source for _, source in views], origins, intermediate)
+
+
+def _is_recorded(view: Handle) -> bool:
+    """Whether autograd can follow a view, once its input was written to."""
+    return not view.node.cell.writes or view.view_of is None or view.view_of.recorded
 
 
 def _is_rewritten(tensor: Handle, since: int) -> bool:

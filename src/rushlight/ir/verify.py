@@ -6,6 +6,7 @@ Tests check every graph that is compiled, and `RUSHLIGHT_VERIFY=1` does so anywh
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
 from rushlight.ir.graph import NUMBER, PARAMETER, RELAYOUT, RESULT, Call, Graph, inner_of, number_dtype, type_of
@@ -148,13 +149,16 @@ def difference_of(one: TensorType, other: TensorType) -> str:
         return "only one is weak"
     if len(one.shape) != len(other.shape):
         return f"{len(one.shape)} and {len(other.shape)} dims"
-    for word, first, second in (("sizes", one.shape, other.shape), ("strides", one.strides, other.strides)):
-        for dim, (a, b) in enumerate(zip(first, second, strict=True)):
-            if word == "strides" and same_size(one.shape[dim], 1):
-                continue  # no element is a step away from another
-            if not same_size(a, b):
-                return f"{word} {format_size(a)} and {format_size(b)} of dim {dim}"
-    return ""
+    found = _unequal("sizes", one.shape, other.shape, range(len(one.shape)))
+    if found or any(same_size(size, 0) for size in one.shape):
+        return found  # no element is a step away from another, nor in a dim of size 1
+    stepped = [dim for dim, size in enumerate(one.shape) if not same_size(size, 1)]
+    return _unequal("strides", one.strides, other.strides, stepped)
+
+
+def _unequal(word: str, first: Sequence[Size], second: Sequence[Size], dims: Iterable[int]) -> str:
+    pairs = [(dim, first[dim], second[dim]) for dim in dims if not same_size(first[dim], second[dim])]
+    return "".join([f"{word} {format_size(a)} and {format_size(b)} of dim {dim}" for dim, a, b in pairs[:1]])
 
 
 def same_size(a: Size, b: Size) -> bool:

@@ -35,7 +35,7 @@ from rushlight.testing.running import SETS, Outcome, difference, run_eagerly
 from rushlight.testing.traced import AGREED, Pool, Traced
 
 _POOL = 40  # programs of one graph
-_COPIES = frozenset({"contiguous", "reshape"})  # or views, by strides
+_COPIES = frozenset({"contiguous", "flatten", "ravel", "reshape", "reshape_as"})  # or views, by strides
 
 
 @frozen

@@ -197,11 +197,17 @@ class Rewriting:
             return record.node, record.output
         return edge_of(base) if requires(base) else None
 
-    def attributes(self) -> list[Any]:
-        """What puts the histories in place: attributes to set, in threes (target, name, value)."""
+    def attributes(self, views: Sequence[Any] = ()) -> list[Any]:
+        """What puts the histories in place: attributes to set, in threes (target, name, value).
+
+        `views` have the histories that belong to what their bases become.
+        """
         made: list[Any] = []
         for tensor, record in self._records.values():
             made += [tensor, "gradient", record, tensor, "keys", tensor.keys | AUTOGRAD]
+        for view in [item.view_of for item in views]:
+            if id(view.base) in self._records:
+                made += [view, "rebases", self._records[id(view.base)][1].rebases]
         return made
 
 

@@ -10,6 +10,7 @@ from rushlight.ir.dtype import int32
 from rushlight.ir.type import TensorType
 from rushlight.ir.value import Value
 from rushlight.ops.contract.matmul import matmul
+from rushlight.ops.create import zeros_of
 from rushlight.ops.dims import Array, normal
 from rushlight.ops.join import cat, tril, triu
 from rushlight.ops.linalg.matrix import (
@@ -162,7 +163,7 @@ def qr_vjp(g: Pair, Q: Value, R: Value, A: Value, mode: str) -> Value | None:
     left, right = g
     inner = minimum(m, n)
     if right is None:
-        right = R * 0
+        right = zeros_of(R, R.shape)
     # The first columns are factored, and the others, if there are any, multiplied by the adjoint of Q.
     further = _columns(right, inner, n)
     gained = matmul(_columns(A, inner, n), adjoint_of(further))
