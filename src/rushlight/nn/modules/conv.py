@@ -230,7 +230,7 @@ class LazyConvolution(LazyModuleMixin, Convolution):
         if not self.has_uninitialized_params() and self.in_channels != 0:
             super().reset_parameters()
 
-    def initialize_parameters(self, input: Tensor, *args: object, **kwargs: object) -> None:
+    def initialize_parameters(self, input: Tensor, output_size: Sequence[int] | None = None) -> None:
         """Take the number of input channels from the dim before the spatial ones."""
         waits = self.has_uninitialized_params()
         if waits or not self.in_channels:
