@@ -38,6 +38,17 @@ def test_broadcasting_by_name():
         rl.broadcast_shapes((3,), (4,))
 
 
+def test_meshgrid_refuses_several_dtypes():
+    with pytest.raises(rl.DTypeError, match="meshgrid: tensors differ in dtype"):
+        rl.meshgrid(rl.tensor([1]), rl.tensor([1.0]))
+
+
+@pytest.mark.parametrize("numbers", [(float("nan"), 0.0), (0.0, float("inf"))])
+def test_threshold_of_integers_refuses_what_they_cannot_be(numbers):
+    with pytest.raises(rl.DTypeError, match="does not fit int64"):
+        rl.threshold(rl.tensor([1]), *numbers)
+
+
 @pytest.mark.parametrize("indexing", ["ij", "xy"])
 def test_meshgrid_is_numpys(indexing):
     arrays = [np.arange(2), np.arange(3), np.arange(4)]

@@ -19,5 +19,7 @@ def test_mutated_files_give_values_or_registered_errors():
     skipped: Counter[str] = Counter()
     found = [files.judge(files.generate(7, number), skipped) for number in range(FILES)]
     assert not [str(one) for one in found if one is not None]
-    for kind in ("export", "checkpoint", "settings"):
+    for kind in (*files.WEIGHTS, "export", "settings"):
         assert skipped[f"{kind}: coded"] > FILES / 50
+    for kind in files.KINDS:
+        assert skipped[f"{kind}: value"]

@@ -125,7 +125,7 @@ def _same_taken(operand: Array, one: Array, other: Array) -> bool:
         for dim in range(operand.ndim)
         if max(one.max(initial=0), other.max(initial=0)) < operand.shape[dim]
     ]
-    return any(same_bits(*pair) for pair in taken)
+    return any(_equal_or_nan(*pair) for pair in taken)  # 0.0 and -0.0 are equal
 
 
 def _out_of_range(difference: Difference) -> bool:
@@ -211,6 +211,10 @@ def _overflowing_sum(difference: Difference) -> bool:
     unlike = [(a.array, b.array) for a, b in pairs if not same_bits(a.array, b.array)]
     huge = _extreme(difference, 1e150)
     return called and huge and all(bool(np.all(_near(a, b) | ~np.isfinite(a) & ~np.isfinite(b))) for a, b in unlike)
+
+
+def _median_of_repeated(difference: Difference) -> bool:
+    return _called(difference, "median", "nanmedian") and _overlaps(difference.program.inputs[0])
 
 
 def _flushed_products(difference: Difference) -> bool:
@@ -404,6 +408,7 @@ OPERATOR_RULES: tuple[Rule, ...] = (
     Rule("`linspace` of 16-bit floats", _rounded_steps),
     Rule("`logsumexp` over no dims", _logs_of_no_dims),
     Rule("`matrix_exp` of 16-bit floats", _narrow_exponential),
+    Rule("medians of overlapping elements", _median_of_repeated),
     Rule("`mT` without dims", _without_matrix),
     Rule("negative powers of integers", _negative_powers),
     Rule("norms of huge numbers", _overflowing_norm),

@@ -81,6 +81,7 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
     require(indexing in ("ij", "xy"), "A002", f'meshgrid: indexing must be "ij" or "xy", not {indexing!r}')
     for tensor in listed:
         required_tensor(tensor)
+        require(tensor.dtype is listed[0].dtype, "D002", "meshgrid: tensors differ in dtype", tensors=listed)
     swap = indexing == "xy" and len(listed) > 1
     order = [listed[1], listed[0], *listed[2:]] if swap else listed
     shape = [tensor.numel() for tensor in order]
