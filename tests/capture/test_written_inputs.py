@@ -196,3 +196,17 @@ def test_histories_of_written_inputs_die_with_them():
         assert gone() is None
     finally:
         gc.enable()
+
+
+@both
+def test_a_view_of_another_dtype_gets_the_history_that_is_written_to_it(compiled):
+    def function(whole, x):
+        shown = whole.view(rl.float32)
+        shown.mul_(x)
+        return shown
+
+    whole, x = rl.tensor([1065353216, 1073741824], dtype=rl.int32), leaf(3.0, 5.0)  # 1.0 and 2.0
+    result = (rl.compile(function) if compiled else function)(whole, x)
+    result.sum().backward()
+    np.testing.assert_array_equal(x.grad.numpy(), [1.0, 2.0])
+    np.testing.assert_array_equal(whole.numpy(), np.array([3.0, 10.0], np.float32).view(np.int32))

@@ -206,7 +206,7 @@ class Rewriting:
         for tensor, record in self._records.values():
             made += [tensor, "gradient", record, tensor, "keys", tensor.keys | AUTOGRAD]
         for view in [item.view_of for item in views]:
-            if id(view.base) in self._records:
+            if view is not None and id(view.base) in self._records:
                 made += [view, "rebases", self._records[id(view.base)][1].rebases]
         return made
 
