@@ -15,7 +15,7 @@ SOURCES = Path(rl.__file__).parent
 # Internal functions that are called through a signature which others of their kind need.
 INTERFACES = {
     "bench/results.py ask",
-    "eager/interchange.py __dlpack__",  # the first operand alone has the sizes
+    "eager/interchange.py __dlpack__",
     "nn/tree/backward_hooks.py forward",
 }
 # What the alias lets pass, as docs/torch-alias.md says: options have no meaning where nothing is compiled or saved.

@@ -192,8 +192,8 @@ def derived(
 
 
 def _is_recorded(view: Handle) -> bool:
-    """Whether autograd can follow a view, once its input was written to."""
-    return not view.node.cell.writes or view.view_of is None or view.view_of.recorded
+    """Whether autograd was recording when a view was made; else it cannot follow a write to the input."""
+    return view.view_of is None or view.view_of.recorded
 
 
 def _is_rewritten(tensor: Handle, since: int) -> bool:

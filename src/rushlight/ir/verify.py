@@ -6,7 +6,6 @@ Tests check every graph that is compiled, and `RUSHLIGHT_VERIFY=1` does so anywh
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
 from rushlight.ir.graph import NUMBER, PARAMETER, RELAYOUT, RESULT, Call, Graph, inner_of, number_dtype, type_of
@@ -149,16 +148,16 @@ def difference_of(one: TensorType, other: TensorType) -> str:
         return "only one is weak"
     if len(one.shape) != len(other.shape):
         return f"{len(one.shape)} and {len(other.shape)} dims"
-    found = _unequal("sizes", one.shape, other.shape, range(len(one.shape)))
-    if found or any(same_size(size, 0) for size in one.shape):
-        return found  # no element is a step away from another, nor in a dim of size 1
-    stepped = [dim for dim, size in enumerate(one.shape) if not same_size(size, 1)]
-    return _unequal("strides", one.strides, other.strides, stepped)
+    for word, first, second in (("sizes", one.shape, other.shape), ("strides", one.strides, other.strides)):
+        for dim, (a, b) in enumerate(zip(first, second, strict=True)):
+            if not same_size(a, b) and (word == "sizes" or _has_steps(one, dim)):
+                return f"{word} {format_size(a)} and {format_size(b)} of dim {dim}"
+    return ""
 
 
-def _unequal(word: str, first: Sequence[Size], second: Sequence[Size], dims: Iterable[int]) -> str:
-    pairs = [(dim, first[dim], second[dim]) for dim in dims if not same_size(first[dim], second[dim])]
-    return "".join([f"{word} {format_size(a)} and {format_size(b)} of dim {dim}" for dim, a, b in pairs[:1]])
+def _has_steps(type_: TensorType, dim: int) -> bool:
+    """Whether an element may be a step along a dim away from another."""
+    return not same_size(type_.shape[dim], 1) and not any(same_size(size, 0) for size in type_.shape)
 
 
 def same_size(a: Size, b: Size) -> bool:

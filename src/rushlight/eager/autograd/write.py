@@ -197,10 +197,10 @@ class Rewriting:
             return record.node, record.output
         return edge_of(base) if requires(base) else None
 
-    def attributes(self, views: Sequence[Any] = ()) -> list[Any]:
+    def attributes(self, views: Sequence[Any]) -> list[Any]:
         """What puts the histories in place: attributes to set, in threes (target, name, value).
 
-        `views` have the histories that belong to what their bases become.
+        `views` already have the histories of views of what their bases become, so they need not follow these.
         """
         made: list[Any] = []
         for tensor, record in self._records.values():
