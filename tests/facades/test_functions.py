@@ -49,6 +49,12 @@ def test_threshold_of_integers_refuses_what_they_cannot_be(numbers):
         rl.threshold(rl.tensor([1]), *numbers)
 
 
+@pytest.mark.parametrize("numbers", [(0, 300), (300, 0), (0, 1e30)])
+def test_threshold_of_small_integers_does_not_wrap(numbers):
+    with pytest.raises(rl.DTypeError, match="does not fit int8"):
+        rl.threshold(rl.tensor([-5, 5], dtype=rl.int8), *numbers)
+
+
 @pytest.mark.parametrize("indexing", ["ij", "xy"])
 def test_meshgrid_is_numpys(indexing):
     arrays = [np.arange(2), np.arange(3), np.arange(4)]

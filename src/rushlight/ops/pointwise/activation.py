@@ -189,13 +189,11 @@ threshold = _activation(
 
 @threshold.decompose
 def threshold_decompose(input: Value, threshold: float, value: float) -> Value:
-    # Integers stay so, as in PyTorch: the value is rounded to them.
-    if input.dtype.kind is Kind.INT:
-        finite = math.isfinite(threshold) and math.isfinite(value)
-        require(
-            finite, "D007", f"threshold: a number does not fit {input.dtype.name}", threshold=threshold, value=value
-        )
-    return where(input <= threshold, int(value) if input.dtype.kind is Kind.INT else value, input)
+    if input.dtype.kind is not Kind.INT:
+        return where(input <= threshold, value, input)
+    fits = input.dtype.holds(threshold) and input.dtype.holds(value)
+    require(fits, "D007", f"threshold: a number does not fit {input.dtype.name}", threshold=threshold, value=value)
+    return where(input <= threshold, int(value), input)  # integers stay so, as in PyTorch
 
 
 @threshold.ref
