@@ -107,6 +107,11 @@ FOUND = {
         "torch.take_along_dim(scalar(), minus_googol(), dim=0)",
         "meta_scalar().repeat_interleave(no_columns(), dim=0)",
         "[compiled(vector(), 3), compiled(vector(), googol())]",
+        "nn.LazyInstanceNorm2d(2, 2, 2)(meta_scalar())",
+        "nn.DataParallel(2)(tensor_list())",
+        "F.pad(vector(), (1, 1), numpy_array())",
+        "optim.lr_scheduler.LambdaLR(optim.SGD([parameter()], lr=0.1), 2)",
+        "optim.LBFGS([parameter()]).step(none)",
     ),
     "value": (
         "vector().type()",
@@ -120,6 +125,7 @@ FOUND = {
         "torch.split(matrix(), fair_index())",
         "vector().round(decimals=sixty() * 6)",
         "torch.triu_indices(int62(), 4)",
+        "torch.polygamma(int62(), vector())",
     ),
     "binding": (
         "[compiled(vector()), compiled(plain())]",

@@ -33,7 +33,10 @@ class Size(tuple[Any, ...]):
         return f"rushlight.Size([{', '.join([str(size) for size in self])}])"
 
     def __getitem__(self, index: SupportsIndex | slice) -> Any:
-        item = tuple.__getitem__(self, index)
+        try:
+            item = tuple.__getitem__(self, index)
+        except IndexError:
+            fail("I002", f"dim {index} is out of range for a shape of {len(self)} dims", shape=tuple(self))
         return Size(item) if isinstance(index, slice) else item
 
     def __add__(self, other: Iterable[object]) -> Size:  # pyright: ignore[reportIncompatibleMethodOverride] - torch.Size's

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rushlight.nn.modules.module import Module
+from rushlight.support.errors import require
 from rushlight.support.peer_names import absent_name
 
 __all__ = ["DataParallel", "data_parallel"]
@@ -18,6 +19,8 @@ class DataParallel(Module):
         self, module: Module, device_ids: Sequence[object] | None = None, output_device: object = None, dim: int = 0
     ) -> None:
         super().__init__()
+        fits = isinstance(module, Module)
+        require(fits, "A003", f"DataParallel: {type(module).__name__} is not a Module subclass")
         self.module = module
         self.device_ids: list[object] = []
         self.dim = dim

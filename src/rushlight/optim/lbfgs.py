@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from numbers import Real
 from typing import Any
 
 from rushlight.eager.autograd.modes import enable_grad, no_grad
@@ -64,7 +65,7 @@ class LBFGS(Optimizer):
         with enable_grad():
             first_loss = closure()
         state["func_evals"] += 1
-        loss, grad, evaluations, last_loss = float(first_loss), self._flat_grad(), 1, 0.0
+        loss, grad, evaluations, last_loss = _as_number(first_loss), self._flat_grad(), 1, 0.0
         if _largest(grad) <= tolerance_grad:
             return first_loss
         for iteration in range(1, group["max_iter"] + 1):
@@ -133,7 +134,7 @@ class LBFGS(Optimizer):
             if final:
                 return start._replace(step=length), 0
             with enable_grad():
-                loss = float(closure())
+                loss = _as_number(closure())
             return Point(length, loss, self._flat_grad(), 0.0), 1
         params = self.param_groups[0]["params"]
         places = [param.clone() for param in params]
@@ -141,7 +142,7 @@ class LBFGS(Optimizer):
         def evaluate(step: float) -> Point:
             self._move(direction, step)
             with enable_grad():
-                loss = float(closure())
+                loss = _as_number(closure())
             grad = self._flat_grad()
             for param, place in zip(params, places, strict=True):
                 param.copy_(place)
@@ -167,6 +168,13 @@ class LBFGS(Optimizer):
             part = direction[at : at + real.numel()].reshape(real.shape)
             at += real.numel()
             real.add_(part * step)
+
+
+def _as_number(loss: object) -> float:
+    """The loss that a closure returned."""
+    if not isinstance(loss, Real | Tensor):
+        fail("A003", f"LBFGS: the closure returns the loss, not {type(loss).__name__}")
+    return float(loss)
 
 
 def _largest(vector: Tensor) -> float:

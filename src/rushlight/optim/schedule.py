@@ -6,6 +6,7 @@ import bisect
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from numbers import Real
 from typing import Any, cast
 
 from rushlight.eager.arguments import integer
@@ -103,6 +104,9 @@ class LambdaLR(LRScheduler):
         groups = len(optimizer.param_groups)
         self.lr_lambdas = list(lr_lambda) if isinstance(lr_lambda, list | tuple) else [lr_lambda] * groups
         require(len(self.lr_lambdas) == groups, "A002", f"Expected {groups} lr_lambdas, but got {len(self.lr_lambdas)}")
+        for function in self.lr_lambdas:
+            called = callable(function)
+            require(called, "A003", f"{type(self).__name__}: {type(function).__name__} is not a function of the epoch")
         super().__init__(optimizer, last_epoch)
 
     def state_dict(self) -> dict[str, Any]:
@@ -120,7 +124,13 @@ class LambdaLR(LRScheduler):
     def get_lr(self) -> list[float]:
         """Return base rates times the functions' values."""
         pairs = zip(self.lr_lambdas, self.base_lrs, strict=True)
-        return [base * function(self.last_epoch) for function, base in pairs]
+        return [base * self._factor(function) for function, base in pairs]
+
+    def _factor(self, function: Callable[[int], Any]) -> Any:
+        factor = function(self.last_epoch)
+        if not isinstance(factor, Real | Tensor):
+            fail("A003", f"{type(self).__name__}: lr_lambda returns a number, not {type(factor).__name__}")
+        return factor
 
 
 def attributes_of(function: object) -> dict[str, Any] | None:
@@ -288,7 +298,7 @@ class MultiplicativeLR(LambdaLR):
         if self._is_initial:
             return self._rates()
         pairs = zip(self.lr_lambdas, self._rates(), strict=True)
-        return [rate * function(self.last_epoch) for function, rate in pairs]
+        return [rate * self._factor(function) for function, rate in pairs]
 
 
 class PolynomialLR(LRScheduler):

@@ -18,5 +18,5 @@ def pad(input: Tensor, pad: Sequence[Size], mode: str = "constant", value: float
     They are `value` (0), or by `mode` the tensor's own: "reflect", "replicate" or "circular". Negative numbers cut off.
     """
     # As in PyTorch, which has no policy for reflection in three dims.
-    mirrored = mode == "replicate" or (mode == "reflect" and len(pad) <= 4)
+    mirrored = isinstance(mode, str) and (mode == "replicate" or (mode == "reflect" and len(pad) <= 4))
     return (_pad_in_float32 if mirrored else ops.pad)(input, pad, mode, value)

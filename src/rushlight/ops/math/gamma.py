@@ -175,7 +175,7 @@ def polygamma(n: int, x: Scalar) -> Scalar:
         odd = n % 2 == 0
         of_cotangent = polynomial(cotangent * cotangent, slopes[1::2] if odd else slopes[::2])
         of_cotangent = of_cotangent * cotangent if odd else of_cotangent
-        reflected = -series - of_cotangent * math.pi ** (n + 1)
+        reflected = -series - of_cotangent * math.pi ** min(n + 1, 600)
         pole = apply("trunc", x).equals(x)
         reflected = select(pole, like(x, sign * INF), reflected)
         return select(reflects, reflected, series * sign)
