@@ -39,6 +39,11 @@ EXEMPTIONS: tuple[Exemption, ...] = (
     Exemption("ctc_losses", "vjp_twice", "*", "there is no second derivative: G008, as in PyTorch"),
     Exemption("ctc_occupancies", "vjp", "*", "it would be the second derivative of ctc_losses: G008, as in PyTorch"),
     *(
+        Exemption(op, question, "*", "the gradient is implicit, of the distribution, and not of the way that is drawn")
+        for op in ("standard_gamma", "dirichlet")
+        for question in ("vjp", "vjp_twice")
+    ),
+    *(
         Exemption(op, "eager", case, "near a zero, where PyTorch loses as many digits")
         for op, case in (
             ("digamma", "s1-float64-*-special"),

@@ -348,3 +348,16 @@ def test_polynomials_have_each_elements_degree(name):
     rl.testing.assert_close(found, rl.tensor(POLYNOMIALS[name], dtype=rl.float64), rtol=1e-11, atol=1e-12)
     assert rl.equal(function(x, 3)[1], found[1])
     assert rl.equal(function(x, 0), rl.ones(4, dtype=rl.float64))
+
+
+@pytest.mark.parametrize(("name", "moved"), [("xlogy", 0.0), ("special.xlog1py", 1.0)])
+def test_a_factor_of_0_has_the_logarithm_as_its_gradient_where_there_is_one(name, moved):
+    factor = rl.zeros(5, dtype=rl.float64, requires_grad=True)
+    argument = rl.tensor([2.0, 0.0, -1.0, NAN, INF], dtype=rl.float64) - moved
+    function = function_named(name)
+    expected = [0.6931471805599453, 0.0, 0.0, NAN, INF]  # as of PyTorch
+    (gradient,) = rl.autograd.grad(function(factor, argument).sum(), factor)
+    assert gradient.tolist() == pytest.approx(expected, nan_ok=True)
+    for number, of_one in zip((2.0, 0.0), expected, strict=False):
+        (gradient,) = rl.autograd.grad(function(factor, number - moved).sum(), factor)
+        assert gradient.tolist() == pytest.approx([of_one] * 5)

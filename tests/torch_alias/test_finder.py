@@ -10,6 +10,7 @@ import pytest
 
 import rushlight as rl
 import rushlight.torch as alias
+from rushlight.torch.elsewhere import ELSEWHERE
 
 SAME = [
     ("torch", "Tensor", rl.Tensor),
@@ -24,12 +25,30 @@ SAME = [
     ("torch.optim.lr_scheduler", "StepLR", rl.optim.lr_scheduler.StepLR),
     ("torch.utils.data.dataset", "Dataset", rl.utils.data.Dataset),
     ("torch.autograd.function", "Function", rl.autograd.Function),
+    ("torch.distributions.kl", "register_kl", rl.distributions.register_kl),
+    ("torch.distributions.utils", "broadcast_all", rl.distributions.parameters.broadcast_all),
+    ("torch.distributions.constraints", "positive", rl.distributions.constraints.positive),
+    ("torch.distributions.studentT", "StudentT", rl.distributions.StudentT),
+    ("torch.distributions.lkj_cholesky", "LKJCholesky", rl.distributions.LKJCholesky),
 ]
 
 
 @pytest.mark.parametrize(("module", "name", "ours"), SAME, ids=[row[0] for row in SAME])
 def test_names_are_the_same_objects(torch: ModuleType, module: str, name: str, ours: object):
     assert getattr(importlib.import_module(module), name) is ours
+
+
+def test_each_distribution_has_a_module(torch: ModuleType):
+    names = [name for name, item in vars(rl.distributions).items() if _is_distribution(item)]
+    modules = [module for module in ELSEWHERE if module.startswith("distributions.")]
+    found = {name for module in modules for name in names if hasattr(importlib.import_module(f"torch.{module}"), name)}
+    assert found == set(names) and len(names) > 40
+    shape = torch.distributions.utils._standard_normal((2, 3), torch.float64, torch.device("cpu"))
+    assert shape.shape == (2, 3) and shape.dtype is torch.float64
+
+
+def _is_distribution(item: object) -> bool:
+    return isinstance(item, type) and issubclass(item, rl.distributions.Distribution)
 
 
 def test_submodules_are_reached_by_attribute_and_are_the_alias(torch: ModuleType):

@@ -5,19 +5,23 @@ action = policy.sample()
 loss = -policy.log_prob(action) * reward
 """
 
-from rushlight.distributions import constraint_registry, constraints, kl_pairs, parameters, transforms
+from rushlight.distributions import constraint_registry, constraints, kl, kl_cross, kl_pairs, parameters, transforms
 from rushlight.distributions.chances import (
     Bernoulli,
     Categorical,
     OneHotCategorical,
     OneHotCategoricalStraightThrough,
 )
+from rushlight.distributions.circle import VonMises
 from rushlight.distributions.constraint_registry import biject_to, transform_to
+from rushlight.distributions.counts import Binomial, Geometric, Multinomial, NegativeBinomial, Poisson
 from rushlight.distributions.distribution import Distribution, ExponentialFamily
+from rushlight.distributions.gammas import Chi2, FisherSnedecor, Gamma, InverseGamma, StudentT
 from rushlight.distributions.half_line import Exponential, HalfCauchy, HalfNormal, LogNormal
 from rushlight.distributions.heavy_tails import GeneralizedPareto, Gumbel, Kumaraswamy, Pareto, Weibull
 from rushlight.distributions.kl import kl_divergence, register_kl
 from rushlight.distributions.location_scale import Cauchy, Laplace, Normal, Uniform
+from rushlight.distributions.matrices import LKJCholesky, Wishart
 from rushlight.distributions.multivariate import LowRankMultivariateNormal, MultivariateNormal
 from rushlight.distributions.relaxed import (
     ContinuousBernoulli,
@@ -25,6 +29,7 @@ from rushlight.distributions.relaxed import (
     RelaxedBernoulli,
     RelaxedOneHotCategorical,
 )
+from rushlight.distributions.simplex import Beta, Dirichlet
 from rushlight.distributions.transformed import TransformedDistribution
 from rushlight.distributions.transforms import (
     AbsTransform,
@@ -55,35 +60,47 @@ __all__ = [
     "AbsTransform",
     "AffineTransform",
     "Bernoulli",
+    "Beta",
+    "Binomial",
     "CatTransform",
     "Categorical",
     "Cauchy",
+    "Chi2",
     "ComposeTransform",
     "ContinuousBernoulli",
     "CorrCholeskyTransform",
     "CumulativeDistributionTransform",
+    "Dirichlet",
     "Distribution",
     "ExpTransform",
     "Exponential",
     "ExponentialFamily",
+    "FisherSnedecor",
+    "Gamma",
     "GeneralizedPareto",
+    "Geometric",
     "Gumbel",
     "HalfCauchy",
     "HalfNormal",
     "Independent",
     "IndependentTransform",
+    "InverseGamma",
     "Kumaraswamy",
+    "LKJCholesky",
     "Laplace",
     "LogNormal",
     "LogisticNormal",
     "LowRankMultivariateNormal",
     "LowerCholeskyTransform",
     "MixtureSameFamily",
+    "Multinomial",
     "MultivariateNormal",
+    "NegativeBinomial",
     "Normal",
     "OneHotCategorical",
     "OneHotCategoricalStraightThrough",
     "Pareto",
+    "Poisson",
     "PositiveDefiniteTransform",
     "PowerTransform",
     "RelaxedBernoulli",
@@ -94,15 +111,20 @@ __all__ = [
     "SoftplusTransform",
     "StackTransform",
     "StickBreakingTransform",
+    "StudentT",
     "TanhTransform",
     "Transform",
     "TransformedDistribution",
     "Uniform",
+    "VonMises",
     "Weibull",
+    "Wishart",
     "biject_to",
     "constraint_registry",
     "constraints",
     "identity_transform",
+    "kl",
+    "kl_cross",
     "kl_divergence",
     "kl_pairs",
     "parameters",

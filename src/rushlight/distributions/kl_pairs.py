@@ -1,4 +1,4 @@
-"""Divergences of pairs of families: those of chances, of location and scale, and of wrapped distributions."""
+"""Divergences of two distributions of one family."""
 
 from __future__ import annotations
 
@@ -7,9 +7,16 @@ import math
 import rushlight as rl
 from rushlight import Tensor
 from rushlight.distributions.chances import Bernoulli, Categorical, OneHotCategorical
+from rushlight.distributions.counts import Binomial, Geometric, Poisson
+from rushlight.distributions.distribution import ExponentialFamily
+from rushlight.distributions.gammas import Gamma
+from rushlight.distributions.half_line import Exponential, HalfNormal
 from rushlight.distributions.kl import kl_divergence, register_kl
-from rushlight.distributions.location_scale import Cauchy, Laplace, Normal, Uniform
+from rushlight.distributions.location_scale import Cauchy, Laplace, Normal
+from rushlight.distributions.multivariate import LowRankMultivariateNormal, MultivariateNormal, log_diagonal
 from rushlight.distributions.parameters import sum_rightmost
+from rushlight.distributions.simplex import Beta, Dirichlet
+from rushlight.distributions.transformed import TransformedDistribution
 from rushlight.distributions.wrapped import Independent
 from rushlight.support.errors import require
 
@@ -57,46 +64,107 @@ def _cauchy(p: Cauchy, q: Cauchy) -> Tensor:
     return ((p.scale + q.scale).square() + (p.loc - q.loc).square()).log() - (4 * p.scale * q.scale).log()
 
 
-@register_kl(Uniform, Uniform)
-def _uniform(p: Uniform, q: Uniform) -> Tensor:
-    result = ((q.high - q.low) / (p.high - p.low)).log()
-    return result.masked_fill((q.low > p.low) | (q.high < p.high), math.inf)
-
-
-@register_kl(Uniform, Normal)
-def _uniform_normal(p: Uniform, q: Normal) -> Tensor:
-    width = p.high - p.low
-    entropy = (math.sqrt(2 * math.pi) * q.scale / width).log()
-    away = ((p.high + p.low - 2 * q.loc) / 2).square()
-    return entropy + (width.square() / 12 + away) / (2 * q.scale.square())
-
-
-@register_kl(Laplace, Normal)
-def _laplace_normal(p: Laplace, q: Normal) -> Tensor:
-    variance = q.scale.square()
-    ratio = p.scale.square() / variance
-    away = 0.5 * (p.loc - q.loc).square() / variance
-    return -p.scale.log() + q.scale.log() + 0.5 * math.log(0.5 * math.pi) - 1 + ratio + away
-
-
-@register_kl(Normal, Laplace)
-def _normal_laplace(p: Normal, q: Laplace) -> Tensor:
-    away, ratio = p.loc - q.loc, p.scale / q.scale
-    inner = away / p.scale
-    near = math.sqrt(2 / math.pi) * p.scale * (-0.5 * inner.square()).exp()
-    far = away * rl.erf(math.sqrt(0.5) * inner)
-    return -ratio.log() + (near + far) / q.scale - 0.5 + math.log(2) - 0.5 * math.log(2 * math.pi)
-
-
-@register_kl(Normal, Uniform)
-@register_kl(Laplace, Uniform)
-def _outside(p: Normal | Laplace, q: Uniform) -> Tensor:
-    """Infinite: p has values where q has none."""
-    return rl.full_like(p.loc + q.low, math.inf)
-
-
 @register_kl(Independent, Independent)
 def _independent(p: Independent, q: Independent) -> Tensor:
     count = p.reinterpreted_batch_ndims
     require(count == q.reinterpreted_batch_ndims, "A006", "kl_divergence: events of different numbers of batch dims")
     return sum_rightmost(kl_divergence(p.base_dist, q.base_dist), count)
+
+
+@register_kl(TransformedDistribution, TransformedDistribution)
+def _transformed(p: TransformedDistribution, q: TransformedDistribution) -> Tensor:
+    same = p.transforms == q.transforms and p.event_shape == q.event_shape
+    require(same, "A006", "kl_divergence: distributions with different transforms")
+    inner = kl_divergence(p.base_dist, q.base_dist)
+    return sum_rightmost(inner, inner.ndim - len(rl.broadcast_shapes(tuple(p.batch_shape), tuple(q.batch_shape))))
+
+
+@register_kl(ExponentialFamily, ExponentialFamily)
+def _exponential_family(p: ExponentialFamily, q: ExponentialFamily) -> Tensor:
+    """The Bregman divergence of the log normalizer."""
+    require(type(p) is type(q), "A006", f"kl_divergence: no rule for {type(p).__name__} and {type(q).__name__}")
+    ours = [item.detach().requires_grad_() for item in p._natural_params]
+    with rl.enable_grad():
+        normalizer = p._log_normalizer(*ours)
+        gradients = rl.autograd.grad(normalizer.sum(), ours, create_graph=True)
+    result = q._log_normalizer(*q._natural_params) - normalizer
+    for mine, other, gradient in zip(ours, q._natural_params, gradients, strict=True):
+        inner = (other - mine) * gradient
+        result = result - sum_rightmost(inner, inner.ndim - result.ndim)
+    return result
+
+
+@register_kl(Binomial, Binomial)
+def _binomial(p: Binomial, q: Binomial) -> Tensor:
+    # With more trials of q, an expectation of logarithms of binomial coefficients is left.
+    fewer = bool((q.total_count <= p.total_count).all())
+    require(fewer, "A006", "kl_divergence: a Binomial of more trials", p=p.total_count, q=q.total_count)
+    each = p.probs * (p.logits - q.logits) + (-p.probs).log1p() - (-q.probs).log1p()
+    return (p.total_count * each).masked_fill(p.total_count > q.total_count, math.inf)
+
+
+@register_kl(Geometric, Geometric)
+def _geometric(p: Geometric, q: Geometric) -> Tensor:
+    return -p.entropy() - (-q.probs).log1p() / p.probs - q.logits
+
+
+@register_kl(Poisson, Poisson)
+def _poisson(p: Poisson, q: Poisson) -> Tensor:
+    return rl.xlogy(p.rate, p.rate / q.rate) - (p.rate - q.rate)
+
+
+@register_kl(Exponential, Exponential)
+def _exponential(p: Exponential, q: Exponential) -> Tensor:
+    ratio = q.rate / p.rate
+    return ratio - 1 - ratio.log()
+
+
+@register_kl(Gamma, Gamma)
+def _gamma(p: Gamma, q: Gamma) -> Tensor:
+    scales = q.concentration * (p.rate / q.rate).log() + p.concentration * (q.rate / p.rate - 1)
+    shapes = (p.concentration - q.concentration) * p.concentration.digamma()
+    return scales + shapes + q.concentration.lgamma() - p.concentration.lgamma()
+
+
+@register_kl(Dirichlet, Dirichlet)
+def _dirichlet(p: Dirichlet, q: Dirichlet) -> Tensor:
+    ours, other = p.concentration, q.concentration
+    total = ours.sum(-1)
+    normalizers = total.lgamma() - other.sum(-1).lgamma() + (other.lgamma() - ours.lgamma()).sum(-1)
+    return normalizers + ((ours - other) * (ours.digamma() - total.digamma().unsqueeze(-1))).sum(-1)
+
+
+@register_kl(Beta, Beta)
+def _beta(p: Beta, q: Beta) -> Tensor:
+    return _dirichlet(p._parts(), q._parts())
+
+
+@register_kl(HalfNormal, HalfNormal)
+def _half_normal(p: HalfNormal, q: HalfNormal) -> Tensor:
+    return _normal(p.base_dist, q.base_dist)
+
+
+GaussianVectors = MultivariateNormal | LowRankMultivariateNormal
+
+
+@register_kl(MultivariateNormal, MultivariateNormal)
+@register_kl(MultivariateNormal, LowRankMultivariateNormal)
+@register_kl(LowRankMultivariateNormal, MultivariateNormal)
+@register_kl(LowRankMultivariateNormal, LowRankMultivariateNormal)
+def _gaussian_vectors(p: GaussianVectors, q: GaussianVectors) -> Tensor:
+    size = p.event_shape[0]
+    require(size == q.event_shape[0], "A002", "kl_divergence: vectors differ in length", p=size, q=q.event_shape[0])
+    away = (q.loc - p.loc).unsqueeze(-1)
+    squares = _squared_lengths(q, p.scale_tril) + _squared_lengths(q, away)
+    return _half_log_det(q) - _half_log_det(p) + 0.5 * (squares - size)
+
+
+def _squared_lengths(q: GaussianVectors, columns: Tensor) -> Tensor:
+    """The sum of squares of Mahalanobis' lengths of columns."""
+    if isinstance(q, MultivariateNormal):
+        return rl.linalg.solve_triangular(q.scale_tril, columns, upper=False).square().sum((-2, -1))
+    return ((q.precision_matrix @ columns) * columns).sum((-2, -1))
+
+
+def _half_log_det(p: GaussianVectors) -> Tensor:
+    return log_diagonal(p.scale_tril) if isinstance(p, MultivariateNormal) else 0.5 * p._log_det()

@@ -1909,6 +1909,35 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
         ),
     ),
     (
+        "rushlight.ops.random_gammas",
+        (
+            Declaration(
+                "dirichlet(Tensor input, *, Tensor? seed=None, Tensor? ordinal=None) -> Tensor",
+                "Vectors of non-negative numbers that add up to 1, with the concentrations along the last dim.",
+                Fact.RANDOM | Fact.HOST,
+                "float",
+                None,
+                "",
+            ),
+            Declaration(
+                "standard_gamma(Tensor input, *, Tensor? seed=None, Tensor? ordinal=None) -> Tensor",
+                "Gamma numbers of rate 1, each with its element as the concentration.",
+                Fact.RANDOM | Fact.HOST,
+                "float",
+                None,
+                "",
+            ),
+            Declaration(
+                "von_mises(Tensor loc, Tensor concentration, *, Tensor? seed=None, Tensor? ordinal=None) -> Tensor",
+                "Angles of [-pi, pi] around `loc`, with densities of exp(concentration cos(angle - loc)).",
+                Fact.RANDOM | Fact.NONDIFFERENTIABLE | Fact.HOST,
+                "float",
+                None,
+                "",
+            ),
+        ),
+    ),
+    (
         "rushlight.ops.reduce.minmax",
         (
             Declaration(

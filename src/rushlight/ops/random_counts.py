@@ -19,7 +19,7 @@ _STATE = "Tensor? seed=None, Tensor? ordinal=None"
 _MOST = 9.2e18  # numpy counts in 64 bits
 
 
-def _generator(seed: Any, ordinal: Any) -> np.random.Generator:
+def generator_of(seed: Any, ordinal: Any) -> np.random.Generator:
     """Numbers that depend on seed and ordinal alone.
 
     The key's second half keeps them apart from the numbers that kernels draw.
@@ -48,7 +48,7 @@ def poisson_ref(input: Array, seed: ArrayLike, ordinal: ArrayLike) -> Array:
     rates = compute_array(input).astype(np.float64)
     fits = not np.any(~((rates >= 0) & (rates < _MOST)))
     require(fits, "A002", "poisson: rates are numbers of 0 and more")
-    return np.asarray(_generator(seed, ordinal).poisson(rates)).astype(input.dtype)
+    return np.asarray(generator_of(seed, ordinal).poisson(rates)).astype(input.dtype)
 
 
 @poisson.samples
@@ -78,7 +78,7 @@ def binomial_ref(count: Array, prob: Array, seed: ArrayLike, ordinal: ArrayLike)
     require(fits, "A002", "binomial: counts and chances are numbers")
     # As PyTorch does: chances beyond 0 and 1 are these, and no trials have no successes.
     whole = np.floor(np.clip(trials, 0, None)).astype(np.int64)
-    return np.asarray(_generator(seed, ordinal).binomial(whole, np.clip(chances, 0, 1))).astype(count.dtype)
+    return np.asarray(generator_of(seed, ordinal).binomial(whole, np.clip(chances, 0, 1))).astype(count.dtype)
 
 
 @binomial.samples

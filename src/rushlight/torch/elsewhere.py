@@ -45,6 +45,24 @@ _OPTIMIZERS = (
     "sgd",
     "sparse_adam",
 )
+# Modules of torch.distributions that are named as others here, by the module that has their classes.
+_DISTRIBUTIONS = {
+    "chances": ("bernoulli", "categorical", "one_hot_categorical"),
+    "circle": ("von_mises",),
+    "counts": ("binomial", "geometric", "multinomial", "negative_binomial", "poisson"),
+    "distribution": ("distribution", "exp_family"),
+    "gammas": ("chi2", "fishersnedecor", "gamma", "inverse_gamma", "studentT"),
+    "half_line": ("exponential", "half_cauchy", "half_normal", "log_normal"),
+    "heavy_tails": ("generalized_pareto", "gumbel", "kumaraswamy", "pareto", "weibull"),
+    "location_scale": ("cauchy", "laplace", "normal", "uniform"),
+    "matrices": ("lkj_cholesky", "wishart"),
+    "multivariate": ("lowrank_multivariate_normal", "multivariate_normal"),
+    "parameters": ("utils",),
+    "relaxed": ("continuous_bernoulli", "logistic_normal", "relaxed_bernoulli", "relaxed_categorical"),
+    "simplex": ("beta", "dirichlet"),
+    "transformed": ("transformed_distribution",),
+    "wrapped": ("independent", "mixture_same_family"),
+}
 
 ELSEWHERE: dict[str, str] = {
     "_tensor": "rushlight",
@@ -57,4 +75,9 @@ ELSEWHERE: dict[str, str] = {
     "nn.parallel.data_parallel": "rushlight.nn.parallel",
     **{f"optim.{optimizer}": "rushlight.optim" for optimizer in _OPTIMIZERS},
     "autograd.variable": "rushlight.autograd",
+    **{
+        f"distributions.{name}": f"rushlight.distributions.{module}"
+        for module, names in _DISTRIBUTIONS.items()
+        for name in names
+    },
 }

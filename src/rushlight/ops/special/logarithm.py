@@ -9,7 +9,7 @@ import numpy as np
 
 from rushlight.ir.value import Value
 from rushlight.ops.math import inverse_error as scalars
-from rushlight.ops.pointwise.comparison import eq
+from rushlight.ops.pointwise.comparison import eq, le, logical_and
 from rushlight.ops.pointwise.definition import (
     FLOAT,
     Array,
@@ -32,9 +32,11 @@ xlogy = binary(
 )
 
 
-def _log_or_zero(input: Value | float, g: Value, logarithm: Value | float) -> Value:
-    """g times a logarithm where the other factor is not 0."""
-    return where(eq(input, 0), 0.0, g * logarithm) if isinstance(input, Value) else g * logarithm
+def _by_factor(g: Value, input: Value, argument: Value | float, logarithm: Value | float) -> Value:
+    """The gradient of a factor of a logarithm: 0 where the factor is 0, and the logarithm -inf or NaN of a number."""
+    if isinstance(argument, Value):
+        return where(logical_and(eq(input, 0), le(argument, 0)), 0.0, g * logarithm)
+    return g * logarithm if argument > 0 else where(eq(input, 0), 0.0, g * logarithm)
 
 
 @xlogy.vjp
@@ -42,7 +44,7 @@ def xlogy_vjp(g: Value, input: Value | float, other: Value | float) -> Gradients
     by_first = by_second = None
     if isinstance(input, Value):
         logarithm = log(other) if isinstance(other, Value) else _number_log(other)
-        by_first = unbroadcast(_log_or_zero(input, g, logarithm), input)
+        by_first = unbroadcast(_by_factor(g, input, other, logarithm), input)
     if isinstance(other, Value):
         by_second = unbroadcast(g * (input / other), other)
     return by_first, by_second
@@ -68,7 +70,7 @@ def xlog1py_vjp(g: Value, input: Value | float, other: Value | float) -> Gradien
     by_first = by_second = None
     if isinstance(input, Value):
         logarithm = log1p(other) if isinstance(other, Value) else _number_log(1 + other)
-        by_first = unbroadcast(_log_or_zero(input, g, logarithm), input)
+        by_first = unbroadcast(_by_factor(g, input, other + 1, logarithm), input)
     if isinstance(other, Value):
         by_second = unbroadcast(g * (input / (other + 1)), other)
     return by_first, by_second
