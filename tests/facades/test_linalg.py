@@ -141,3 +141,19 @@ def test_power_zero_has_a_gradient_of_zeros():
 def test_wrong_arguments_have_codes(call, code):
     with pytest.raises(rl.RushlightError, match=code):
         call()
+
+
+@pytest.mark.parametrize(
+    "name", ["cholesky_ex", "eig", "eigh", "inv_ex", "ldl_factor_ex", "lu_factor_ex", "qr", "slogdet", "svd"]
+)
+def test_functions_with_several_results_write_to_out(name):
+    function = getattr(rl.linalg, name)
+    matrix = rl.tensor([[4.0, 1.0], [1.0, 3.0]])
+    expected = function(matrix)
+    out = tuple(rl.empty_like(item) for item in expected)
+    result = function(matrix, out=out)
+    assert type(result) is type(expected)
+    assert all(one is other for one, other in zip(result, out, strict=True))
+    assert all(rl.equal(one, other) for one, other in zip(out, expected, strict=True))
+    with pytest.raises(RuntimeError, match="one tensor for each"):
+        function(matrix, out=out[:1])

@@ -1,5 +1,6 @@
 """state_dict and load_state_dict: keys, strictness, hooks, and that nothing is half loaded."""
 
+import copy
 from collections import OrderedDict
 
 import numpy as np
@@ -121,7 +122,7 @@ def test_extra_state_travels():
 
 def test_state_dict_hooks_run_in_their_places():
     net = nn.Linear(1, 1)
-    net.register_state_dict_post_hook(lambda module, state, prefix, metadata: state.pop(prefix + "bias"))
+    net.register_state_dict_post_hook(lambda module, state, prefix, metadata: state.__delitem__(prefix + "bias"))
     state = net.state_dict()
     assert list(state) == ["weight"]
     net.register_load_state_dict_pre_hook(
@@ -158,3 +159,54 @@ def test_a_hook_before_the_state_dict_sees_the_module_and_the_prefix():
     handle.remove()
     block.state_dict()
     assert seen == [(block[0], "a.0.", False)]
+
+
+def test_hooks_under_their_private_names_are_those_of_pytorch():
+    block, seen = nn.Sequential(nn.Linear(2, 1), nn.Linear(1, 1)), []
+    block[0]._register_load_state_dict_pre_hook(lambda given, prefix, *rest: seen.append((prefix, sorted(given))))
+    block[0]._register_load_state_dict_pre_hook(lambda module, *rest: seen.append(module), with_module=True)
+    block.load_state_dict(block.state_dict())
+    assert seen == [("0.", ["0.bias", "0.weight"]), block[0]]
+    block[1]._register_state_dict_hook(lambda module, state, prefix, metadata: {})
+    assert len(block.state_dict()) == 4
+    block._register_state_dict_hook(lambda module, state, prefix, metadata: {"only": 1})
+    assert block.state_dict() == {"only": 1}
+    returned = nn.Linear(1, 1)
+    returned.register_state_dict_post_hook(lambda module, state, prefix, metadata: state)
+    with pytest.raises(RuntimeError, match="in place"):
+        returned.state_dict()
+
+
+def test_hooks_of_copies_are_those_of_the_copies():
+    class Counts(nn.Linear):
+        def __init__(self):
+            super().__init__(1, 1)
+            self.loads = 0
+            self._register_load_state_dict_pre_hook(self.count)
+
+        def count(self, *args):
+            self.loads += 1
+
+    first = Counts()
+    second = copy.deepcopy(first)
+    second.load_state_dict(first.state_dict())
+    assert (first.loads, second.loads) == (0, 1)
+
+
+def test_hooks_after_loading_may_take_keys_from_the_lists_and_add_some():
+    block, seen = nn.Sequential(nn.Linear(1, 1)), []
+
+    def forgive(module, keys):
+        seen.append((module, list(keys.missing_keys), module[0].bias.item()))
+        keys.missing_keys.clear()
+
+    handle = block.register_load_state_dict_post_hook(forgive)
+    result = block.load_state_dict({"0.bias": rl.full((1,), 7.0)})
+    assert seen == [(block, ["0.weight"], 7.0)] and result.missing_keys == []
+    handle.remove()
+    with pytest.raises(RuntimeError, match="Missing"):
+        block.load_state_dict({"0.bias": rl.zeros(1)})
+    assert block[0].bias.item() == 7.0, "nothing is copied where keys are missing and nobody may forgive it"
+    block.register_load_state_dict_post_hook(lambda module, keys: keys.unexpected_keys.append("more"))
+    with pytest.raises(RuntimeError, match="more"):
+        block.load_state_dict(block.state_dict())

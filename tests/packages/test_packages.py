@@ -12,9 +12,7 @@ import pytest
 from tools import packages
 
 NAMES = json.loads((packages.FOLDER / "programs" / "names.json").read_text())
-NOT_WHOLE: dict[str, str] = {
-    "exact_gp": "torch.distributions.kl",
-}
+NOT_WHOLE: dict[str, str] = {}
 REQUIRED = {
     "transformers_models": "transformers",
     "timm_models": "timm",

@@ -11,27 +11,18 @@ from typing import Any
 
 from rushlight.eager import functions as ops
 from rushlight.eager.boundary import checked
+from rushlight.eager.composite.forms import with_out
 from rushlight.eager.functions import linalg_cholesky as cholesky
-from rushlight.eager.functions import linalg_cholesky_ex as cholesky_ex
 from rushlight.eager.functions import linalg_cross as cross
 from rushlight.eager.functions import linalg_det as det
-from rushlight.eager.functions import linalg_eig as eig
-from rushlight.eager.functions import linalg_eigh as eigh
 from rushlight.eager.functions import linalg_eigvals as eigvals
 from rushlight.eager.functions import linalg_eigvalsh as eigvalsh
 from rushlight.eager.functions import linalg_householder_product as householder_product
 from rushlight.eager.functions import linalg_inv as inv
-from rushlight.eager.functions import linalg_inv_ex as inv_ex
-from rushlight.eager.functions import linalg_ldl_factor_ex as ldl_factor_ex
 from rushlight.eager.functions import linalg_ldl_solve as ldl_solve
-from rushlight.eager.functions import linalg_lu_factor_ex as lu_factor_ex
 from rushlight.eager.functions import linalg_lu_solve as lu_solve
-from rushlight.eager.functions import linalg_qr as qr
-from rushlight.eager.functions import linalg_slogdet as slogdet
 from rushlight.eager.functions import linalg_solve as solve
-from rushlight.eager.functions import linalg_solve_ex as solve_ex
 from rushlight.eager.functions import linalg_solve_triangular as solve_triangular
-from rushlight.eager.functions import linalg_svd as svd
 from rushlight.eager.functions import linalg_svdvals as svdvals
 from rushlight.eager.functions import linalg_vecdot as vecdot
 from rushlight.eager.functions import matmul, matrix_exp, matrix_power
@@ -85,6 +76,18 @@ __all__ = [
     "vecdot",
     "vector_norm",
 ]
+
+# Functions with several results.
+cholesky_ex = with_out(ops.linalg_cholesky_ex)
+eig = with_out(ops.linalg_eig)
+eigh = with_out(ops.linalg_eigh)
+inv_ex = with_out(ops.linalg_inv_ex)
+ldl_factor_ex = with_out(ops.linalg_ldl_factor_ex)
+lu_factor_ex = with_out(ops.linalg_lu_factor_ex)
+qr = with_out(ops.linalg_qr)
+slogdet = with_out(ops.linalg_slogdet)
+solve_ex = with_out(ops.linalg_solve_ex)
+svd = with_out(ops.linalg_svd)
 
 
 @checked

@@ -69,7 +69,7 @@ ELSEWHERE: dict[str, str] = {
     "functional": "rushlight",
     "multiprocessing": "multiprocessing",
     "utils.hooks": "rushlight.eager.autograd.node",
-    "autograd.function": "rushlight.autograd",
+    "autograd.function": "rushlight.eager.autograd.function",
     "autograd.gradcheck": "rushlight.autograd",
     **{f"nn.modules.{layer}": f"rushlight.nn.modules.{layer}" for layer in _LAYERS},
     "nn.parallel.data_parallel": "rushlight.nn.parallel",

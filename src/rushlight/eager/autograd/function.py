@@ -7,18 +7,51 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from rushlight.eager.autograd.accumulate import edge_of
-from rushlight.eager.autograd.history import attach, before_rewrite, differentiable, requires
+from rushlight.eager.autograd.history import attach, differentiable, requires
 from rushlight.eager.autograd.node import Node
 from rushlight.eager.autograd.saved import SavedTensor
+from rushlight.eager.autograd.write import check_write, record_function_write
 from rushlight.eager.dispatch import STATE, Key, Scope, reenter
-from rushlight.eager.handle import Handle, gradient_of, share
+from rushlight.eager.handle import Handle, share
 from rushlight.eager.tensor_meta import TensorMeta
-from rushlight.ir.dtype import DType
+from rushlight.ops.dims import same_shape, same_size
+from rushlight.ops.promote import is_one, sum_to
 from rushlight.ops.record import OPERATORS
 from rushlight.support.errors import fail, require
 
 
-class FunctionNode(Node):
+class FunctionCtx:
+    """What the methods of a custom function see as `ctx`: PyTorch's name for annotations. `apply` makes them."""
+
+    __slots__ = ()
+
+    needs_input_grad: tuple[bool, ...]
+    _dirty: tuple[Any, ...]
+    _materialize: bool
+    _nondifferentiable: tuple[Any, ...]
+    _to_save: tuple[Any, ...]
+
+    def save_for_backward(self, *tensors: object) -> None:
+        """Keeps inputs or outputs for `saved_tensors` in backward. Errors: A001 for what is no tensor and not None."""
+        for item in tensors:
+            fits = item is None or isinstance(item, Handle)
+            require(fits, "A001", "save_for_backward: tensors are expected", given=item, hint="set an attribute of ctx")
+        self._to_save = tensors
+
+    def mark_dirty(self, *tensors: object) -> None:
+        """Says which inputs the forward changes in place and returns."""
+        self._dirty = tensors
+
+    def mark_non_differentiable(self, *tensors: object) -> None:
+        """Says which outputs have no gradient."""
+        self._nondifferentiable = tensors
+
+    def set_materialize_grads(self, value: bool) -> None:
+        """Whether backward gets zeros (the default) or None for outputs without a gradient."""
+        self._materialize = value
+
+
+class FunctionNode(Node, FunctionCtx):
     """The node of a custom function, and the `ctx` that its methods see. Any attribute may be set on it."""
 
     __slots__ = (
@@ -26,7 +59,7 @@ class FunctionNode(Node):
         "_dirty",
         "_forms",
         "_function",
-        "_input_dtypes",
+        "_input_forms",
         "_materialize",
         "_nondifferentiable",
         "_positions",
@@ -53,22 +86,6 @@ class FunctionNode(Node):
         """PyTorch's name of the node."""
         return self._function.__name__ + "Backward"
 
-    def save_for_backward(self, *tensors: object) -> None:
-        """Keeps inputs or outputs for `saved_tensors` in backward."""
-        self._to_save = tensors
-
-    def mark_dirty(self, *tensors: object) -> None:
-        """Says which inputs the forward changes in place and returns."""
-        self._dirty = tensors
-
-    def mark_non_differentiable(self, *tensors: object) -> None:
-        """Says which outputs have no gradient."""
-        self._nondifferentiable = tensors
-
-    def set_materialize_grads(self, value: bool) -> None:
-        """Whether backward gets zeros (the default) or None for outputs without a gradient."""
-        self._materialize = value
-
     @property
     def saved_tensors(self) -> tuple[Any, ...]:
         """What was saved; G001 after the graph was freed, G003 when a tensor was changed since."""
@@ -80,7 +97,7 @@ class FunctionNode(Node):
         """Fixes the edges and what is saved, once the outputs are known."""
         self._positions = [at for at, item in enumerate(inputs) if isinstance(item, Handle)]
         self.edges = tuple([edge_of(inputs[at]) if needed[at] else None for at in self._positions])
-        self._input_dtypes = [inputs[at].dtype for at in self._positions]
+        self._input_forms = [inputs[at].form for at in self._positions]
         self._forms = [item.form if isinstance(item, Handle) else None for item in outputs]
         saved: list[Any] = []
         for item in self._to_save:
@@ -103,18 +120,27 @@ class FunctionNode(Node):
         ):
             fail("G007", f"{self.name()}: {len(results)} gradients for {expected} inputs", frame=self.frame)
         owned.difference_update([id(item) for item in results])
-        return [_fitted(results[at], dtype) for at, dtype in zip(self._positions, self._input_dtypes, strict=True)]
+        return [self._fitted(results[at], form) for at, form in zip(self._positions, self._input_forms, strict=True)]
+
+    def _fitted(self, gradient: object, form: TensorMeta) -> object:
+        """A gradient in its input's dtype, summed over broadcast dims, as the engine of PyTorch makes it."""
+        if not isinstance(gradient, Handle):
+            return gradient
+        shape = gradient.form.shape
+        if not same_shape(shape, form.shape):
+            lead = len(shape) - len(form.shape)
+            pairs = zip(shape[max(lead, 0) :], form.shape, strict=lead >= 0)
+            fits = lead >= 0 and all(is_one(size) or same_size(wide, size) for wide, size in pairs)
+            if not fits:
+                fail("G007", f"{self.name()}: a gradient has not its input's shape", gradient=gradient, input=form)
+            gradient = sum_to(gradient, form.shape)
+        plain = gradient.dtype is form.dtype or not gradient.dtype.is_floating_point
+        return gradient if plain else OPERATORS["to_dtype"](gradient, form.dtype)
 
     def release(self) -> None:
         """Frees what was saved."""
         self._saved = ()
         self._released = True
-
-
-def _fitted(gradient: object, dtype: DType) -> object:
-    """A gradient in the dtype of its input, as the engine of PyTorch makes it."""
-    plain = not isinstance(gradient, Handle) or gradient.dtype is dtype or not gradient.dtype.is_floating_point
-    return gradient if plain else OPERATORS["to_dtype"](gradient, dtype)
 
 
 def _zeros(form: TensorMeta) -> Any:
@@ -166,8 +192,7 @@ class Function:
 
 def _record(node: FunctionNode, args: Sequence[Any], outputs: list[Any], needed: Sequence[bool]) -> None:
     for item in node._dirty:
-        if item.gradient is not None and item.gradient.required:
-            fail("G002", f"{node.name()}: a leaf that requires gradients is marked dirty", tensor=item)
+        check_write(node.name(), item)
         require(any(item is one for one in outputs), "A004", f"{node.name()}: a dirty input must be returned")
     node.finish_forward(args, outputs, needed)
     for position, item in enumerate(outputs):
@@ -178,10 +203,9 @@ def _record(node: FunctionNode, args: Sequence[Any], outputs: list[Any], needed:
         if not dirty and any(item is one for one in args):
             item = outputs[position] = share(item)
         if dirty:
-            before_rewrite(item)
-        attach(item, node, position)
-        if dirty:
-            gradient_of(item).rebases += 1
+            record_function_write(item, node, position)
+        else:
+            attach(item, node, position)
 
 
 def once_differentiable(backward: Callable[..., object]) -> Callable[..., Any]:

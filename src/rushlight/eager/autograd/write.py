@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from rushlight.eager.autograd.accumulate import edge_of
-from rushlight.eager.autograd.derive import Rule
+from rushlight.eager.autograd.derive import Rule, rule_of
 from rushlight.eager.autograd.history import attach, before_rewrite, differentiable, follow, replay, requires
 from rushlight.eager.autograd.node import Node
 from rushlight.eager.autograd.operation import OperatorNode, Recipe, needed_of, recipe_for
@@ -14,7 +14,7 @@ from rushlight.eager.dispatch import Key, dispatch
 from rushlight.eager.execution.decompose import run_decomposition
 from rushlight.eager.execution.mutate import shows_twice
 from rushlight.eager.execution.operands import flatten, form_of_operand
-from rushlight.eager.handle import AUTOGRAD, Gradient, Handle, View, allocate, gradient_of
+from rushlight.eager.handle import AUTOGRAD, Gradient, Handle, View, allocate, gradient_of, share
 from rushlight.eager.mutation import COPY, FILL, Mutation
 from rushlight.eager.tensor_meta import TensorMeta, form_of
 from rushlight.ir.type import dense_order
@@ -24,9 +24,9 @@ from rushlight.support.errors import fail
 
 def check_write(name: str, target: Handle) -> None:
     """G002 for a leaf, G006 for a view that autograd cannot follow; `name` is what writes."""
+    if target.gradient is not None and target.gradient.required:
+        fail("G002", f"{name}: a leaf that requires gradients cannot be changed in place", tensor=target)
     if target.view_of is None:
-        if target.gradient is not None and target.gradient.required:
-            fail("G002", f"{name}: a leaf that requires gradients cannot be changed in place", tensor=target)
         return
     base = target.view_of.base
     if base.gradient is not None and base.gradient.required:
@@ -64,6 +64,20 @@ def record_write(
         gradient_of(base).rebases += 1
         follow(target)
     return target
+
+
+def record_function_write(target: Handle, node: Node, output: int) -> None:
+    """Gives a tensor that a custom function wrote to, and its base, the history of the function's output."""
+    if target.view_of is None:
+        before_rewrite(target)
+        attach(target, node, output)
+        gradient_of(target).rebases += 1
+        return
+    value = share(target)
+    attach(value, node, output)
+    rule = rule_of(COPY)
+    assert rule is not None
+    record_write(COPY, rule, (target, value), {}, lambda: None)
 
 
 def _old_values(recipe: Recipe, operands: tuple[Any, ...], target: Handle) -> dict[int, Any]:

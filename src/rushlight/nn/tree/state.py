@@ -65,7 +65,11 @@ class ModuleState(ModuleTree):
             if module is not None:
                 module.state_dict(destination=entries, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
         for hook in self._state_dict_hooks.values():
-            hook(self, entries, prefix, local)
+            changed = hook(self, entries, prefix, local)
+            if isinstance(hook, _ReplacingHook):
+                entries = entries if changed is None else changed
+            else:
+                require(changed is None, "A004", "state_dict: a hook must change the dict in place, not return any")
         return entries
 
     def _save_to_state_dict(self, destination: StateDict, prefix: str, keep_vars: bool) -> None:
@@ -97,6 +101,7 @@ class ModuleState(ModuleTree):
         With `assign` the tensors replace them instead.
 
         Nothing is copied unless everything fits (P004): no missing or unexpected keys (when `strict`), equal shapes.
+        Where there are hooks for after it, keys are asked after these have run.
         """
         require(
             isinstance(state_dict, Mapping), "A001", "load_state_dict: takes a dict", given=type(state_dict).__name__
@@ -105,21 +110,20 @@ class ModuleState(ModuleTree):
         odd = next((key for key in given if not isinstance(key, str)), "")
         require(isinstance(odd, str), "A001", "load_state_dict: keys are texts", key=odd)
         metadata: dict[str, dict[str, object]] = getattr(state_dict, "_metadata", None) or {}
-        loading = _Loading(given, metadata, strict, assign)
-        loading.visit(self, "")
-        incompatible = IncompatibleKeys(loading.missing, loading.unexpected)
-        problems = [*(loading.key_problems() if strict else ()), *loading.problems]
-        if problems:
-            fail("P004", f"Error(s) in loading state_dict for {type(self).__name__}:\n\t" + "\n\t".join(problems))
+        loading = _Loading(metadata, strict, assign)
+        loading.visit(self, given, "")
+        name = type(self).__name__
+        hooks = [(module, hook) for module in loading.visited for hook in module._load_state_dict_post_hooks.values()]
+        # Hooks see what was loaded, and may take keys from the lists: then these are asked after them.
+        _require_fits(name, [*(loading.key_problems() if strict and not hooks else ()), *loading.problems])
         with no_grad():
             for accept in loading.accepted:
                 accept()
-        for module, _ in loading.visited:
-            for hook in module._load_state_dict_post_hooks.values():
-                changed = hook(module, incompatible)
-                require(
-                    changed is None, "A004", "load_state_dict: a hook must change the keys in place, not return any"
-                )
+        incompatible = IncompatibleKeys(loading.missing, loading.unexpected)
+        for module, hook in hooks:
+            changed = hook(module, incompatible)
+            require(changed is None, "A004", "load_state_dict: a hook must change the keys in place, not return any")
+        _require_fits(name, loading.key_problems() if strict else [])
         return incompatible
 
     def _load_from_state_dict(
@@ -172,6 +176,16 @@ class ModuleState(ModuleTree):
         """Call `hook(module, state_dict, prefix, local_metadata)` after the module's state dict is made."""
         return add_hook(self._hooks_to_fill("_state_dict_hooks"), hook)
 
+    def _register_state_dict_hook(self, hook: Callable[..., object]) -> RemovableHandle:
+        """As `register_state_dict_post_hook`; the hook may return another dict, which counts for the root."""
+        return add_hook(self._hooks_to_fill("_state_dict_hooks"), _ReplacingHook(hook))
+
+    def _register_load_state_dict_pre_hook(
+        self, hook: Callable[..., object], with_module: bool = False
+    ) -> RemovableHandle:
+        """As `register_load_state_dict_pre_hook`; the hook gets the module only if it wants it."""
+        return self.register_load_state_dict_pre_hook(hook if with_module else _HookWithoutModule(hook))
+
     def register_load_state_dict_pre_hook(self, hook: Callable[..., object]) -> RemovableHandle:
         """Call `hook(module, *args)` before the module loads its own entries.
 
@@ -184,13 +198,35 @@ class ModuleState(ModuleTree):
         return add_hook(self._hooks_to_fill("_load_state_dict_post_hooks"), hook)
 
 
+class _HookWithoutModule:
+    """A hook that is called without the module. A class, so that modules with it can be copied and pickled."""
+
+    def __init__(self, hook: Callable[..., object]) -> None:
+        self.hook = hook
+
+    def __call__(self, module: ModuleState, *args: object) -> object:
+        return self.hook(*args)
+
+
+class _ReplacingHook:
+    """A hook that may return another dict."""
+
+    def __init__(self, hook: Callable[..., object]) -> None:
+        self.hook = hook
+
+    def __call__(self, *args: object) -> Any:
+        return self.hook(*args)
+
+
+def _require_fits(name: str, problems: list[str]) -> None:
+    if problems:
+        fail("P004", f"Error(s) in loading state_dict for {name}:\n\t" + "\n\t".join(problems))
+
+
 class _Loading:
     """One call of load_state_dict: it visits all modules and collects problems and assignments."""
 
-    def __init__(
-        self, given: dict[str, object], metadata: Mapping[str, Mapping[str, object]], strict: bool, assign: bool
-    ) -> None:
-        self.given = given
+    def __init__(self, metadata: Mapping[str, Mapping[str, object]], strict: bool, assign: bool) -> None:
         self.metadata = metadata
         self.strict = strict
         self.assign = assign
@@ -198,18 +234,17 @@ class _Loading:
         self.unexpected: list[str] = []
         self.problems: list[str] = []
         self.accepted: list[Callable[[], None]] = []
-        self.visited: list[tuple[ModuleState, str]] = []
+        self.visited: list[ModuleState] = []
 
-    def visit(self, module: ModuleState, prefix: str) -> None:
+    def visit(self, module: ModuleState, given: dict[str, object], prefix: str) -> None:
         local = dict(self.metadata.get(prefix[:-1], {}))
         local.update(accepted=self.accepted, assign_to_params_buffers=self.assign)
-        module._load_from_state_dict(
-            self.given, prefix, local, self.strict, self.missing, self.unexpected, self.problems
-        )
+        module._load_from_state_dict(given, prefix, local, self.strict, self.missing, self.unexpected, self.problems)
         for name, child in module._modules.items():
             if child is not None:
-                self.visit(child, f"{prefix}{name}.")
-        self.visited.append((module, prefix))
+                inner = f"{prefix}{name}."
+                self.visit(child, {key: value for key, value in given.items() if key.startswith(inner)}, inner)
+        self.visited.append(module)
 
     def key_problems(self) -> list[str]:
         """Return the missing and the unexpected keys, in PyTorch's words."""
