@@ -224,3 +224,18 @@ def test_reads_of_one_wave_are_one_segment():
     x = rl.tensor([0.5, 3.5, 9.0, -1.0])
     assert same(compiled(x), function(x))
     assert len(explain_entries(compiled)[0].executables) == 2
+
+
+def test_python_asks_whether_chosen_rows_and_others_are_any_and_the_others_say_so():
+    def joined(x, y):
+        both = rl.cat([x[x > 0], y])
+        return both * 2 if both.numel() == 0 else both + 1
+
+    compiled = rl.compile(joined)
+    for first, second in ((4, 3), (2, 5), (0, 1), (3, 0), (0, 0)):
+        x, y = rl.randn(first), rl.randn(second)
+        if second:
+            assert rl.equal(compiled(x, y), joined(x, y))
+        else:
+            with pytest.raises(rl.DataDependentError, match="known only when the program runs"):
+                compiled(x, y)

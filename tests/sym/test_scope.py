@@ -198,6 +198,35 @@ def test_unbacked_sizes_take_the_general_path():
     assert "x.nonzero()" in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("asked", "answer", "guards"),
+    [
+        (lambda s, u: eq(s + u, 0), False, ["s0 >= 1"]),
+        (lambda s, u: ne(3 * s + 2 * u, 5), True, ["s0 >= 2"]),
+        (lambda s, u: ge(s + u, 8), True, ["s0 >= 8"]),
+        (lambda s, u: lt(s + u, 8), False, ["s0 >= 8"]),
+        (lambda s, u: eq(s - u, 9), False, ["s0 < 9"]),
+        (lambda s, u: le(s - u, 8), True, ["s0 < 9"]),
+        (lambda s, u: gt(s - u, 8), False, ["s0 < 9"]),
+        (lambda s, u: ge(s + u, 9), None, []),
+        (lambda s, u: eq(s + u, 8), None, []),
+        (lambda s, u: eq(s - u, 0), None, []),
+        (lambda s, u: eq(s * u, 1), None, []),
+        (lambda s, u: eq(u, 0), None, []),
+    ],
+)
+def test_a_sum_with_an_unbacked_size_is_decided_by_the_other_sizes_where_they_can(asked, answer, guards):
+    scope = Scope()
+    s0, u0 = scope.symbol(hint=8), scope.symbol(source=Origin("x.nonzero()"))
+    condition = asked(s0, u0)
+    if answer is None:
+        with pytest.raises(DataDependentError):
+            guard(condition)
+    else:
+        assert guard(condition) is answer and scope.known(condition) is answer
+    assert guards_of(scope) == guards
+
+
 def test_backed_sizes_are_guarded_by_the_or_questions():
     scope = Scope()
     s0 = scope.symbol(hint=0)

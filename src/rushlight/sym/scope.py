@@ -10,9 +10,10 @@ from typing import NoReturn
 from rushlight.support.errors import error, fail
 from rushlight.support.frozen import frozen
 from rushlight.support.provenance import Frame, called_name, user_frame
-from rushlight.sym.condition import Condition, compares, eq, first_scoped_symbol
+from rushlight.sym.arithmetic import add, subtract, weighted_sum
+from rushlight.sym.condition import Condition, compares, eq, first_scoped_symbol, ge, le
 from rushlight.sym.division import divides_as_declared
-from rushlight.sym.expr import SYMBOL, Size, SizeExpr, SymbolFacts, SymbolOwner
+from rushlight.sym.expr import SYMBOL, Size, SizeExpr, SymbolFacts, SymbolOwner, terms
 from rushlight.sym.hints import Hints, backed_hint
 from rushlight.sym.interval import Interval, declared_bounds
 from rushlight.sym.knowledge import Knowledge
@@ -24,6 +25,8 @@ from rushlight.sym.symbols import new_symbol
 from rushlight.sym.text import format_size, parse_size
 
 MEETING = "broadcast: sizes that meet are equal, neither being 1 by chance"
+# How far above and below 0 an expression has to lie for its relation to 0 to be decided.
+_DECIDING = {"==": (1, 1), "!=": (1, 1), ">=": (0, 1), "<=": (1, 0)}
 _CHECKED = 64  # parts of a fact whose symbols are all looked at
 
 
@@ -191,12 +194,36 @@ class Scope(SymbolOwner):
             return bool(known)
         value = self.hint_or_none(condition.expr)
         if value is None:
-            _fail_undecided(condition)
+            implied = self._guard_of_backed_part(condition, reason)
+            if implied is None:
+                _fail_undecided(condition)
+            return implied
         holds = compares(condition.relation, value)
         taken = condition if holds else condition.negate()
         self.guards.append(Guard(taken, self._locate(), reason))
         self.learn(taken)
         return holds
+
+    def _guard_of_backed_part(self, condition: Condition, reason: str) -> bool | None:
+        """Decides a sum with unbacked sizes by a guard on the others, where bounds allow that.
+
+        Of `s + u == 0` it is `s >= 1`, if the example says so, since u is not negative.
+        """
+        backed = weighted_sum([item for item in terms(condition.expr) if self.hint_or_none(item[0]) is not None], 0)
+        value = self.hint_or_none(backed)
+        if value is None or isinstance(backed, int):
+            return None
+        lower, upper = self.knowledge.bounds(subtract(condition.expr, backed))
+        above, below = _DECIDING[condition.relation]
+        sufficient: bool | Condition = False
+        if lower is not None and value + lower >= above:
+            sufficient = ge(add(backed, lower), above)
+        elif upper is not None and value + upper <= -below:
+            sufficient = le(add(backed, upper), -below)
+        if isinstance(sufficient, bool):
+            return None
+        self.guard(sufficient, reason)
+        return self.knowledge.known(condition)
 
     def example(self, condition: Condition, reason: str) -> bool | None:
         """What is known of the condition, or what the example says; None where there is no example.
