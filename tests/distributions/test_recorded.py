@@ -1,5 +1,6 @@
 """Gamma's kin, counts, angles and matrices against recorded numbers of PyTorch in float64; all divergences too."""
 
+import contextlib
 import json
 import math
 from pathlib import Path
@@ -71,6 +72,44 @@ def test_shapes_equal_pytorchs(case, recorded):
     if not made.has_rsample:
         with pytest.raises(rl.NotSupportedError, match="no gradients"):
             made.rsample()
+
+
+@pytest.mark.parametrize("case", cases.CASES, ids=IDS)
+def test_compiled_distributions_equal_eager_ones(case):
+    name, parameters, others, value = case
+
+    def ask(*leaves):
+        made = getattr(distributions, name)(**dict(zip(parameters, leaves, strict=True)), **others)
+        total = made.log_prob(float64(value)).sum()
+        with contextlib.suppress(rl.NotSupportedError):
+            total = total + made.entropy().sum()
+        return total, made.sample()
+
+    results = []
+    for function in (ask, rl.compile(ask)):
+        leaves = [float64(item, True) for item in parameters.values()]
+        rl.manual_seed(5)
+        total, drawn = function(*leaves)
+        results.append([total, drawn, *rl.autograd.grad(total, leaves)])
+    assert all(rl.allclose(one, other, 0, 0, True) for one, other in zip(*results, strict=True))
+
+
+def test_compiled_divergences_equal_eager_ones():
+    for name in ("InverseGamma", "Wishart", "Gumbel", "LowRankMultivariateNormal"):
+        first, second = cases.FAMILIES[name]
+
+        def ask(*leaves, name=name, first=first, second=second):
+            values = iter(leaves)
+            made = [getattr(distributions, name)(**{key: next(values) for key in given}) for given in (first, second)]
+            return distributions.kl_divergence(*made)
+
+        leaves = [float64(item) for item in (*first.values(), *second.values())]
+        assert rl.equal(ask(*leaves), rl.compile(ask)(*leaves))
+    few, many = [distributions.Binomial(count, 0.5) for count in (2, 3)]
+    assert rl.compile(distributions.kl_divergence)(many, many).item() == 0.0
+    assert distributions.kl_divergence(many, few).item() == math.inf
+    with pytest.raises(rl.NotSupportedError, match="more trials"):
+        distributions.kl_divergence(few, many)
 
 
 @pytest.mark.parametrize("pair", list(RECORD["divergences"]))

@@ -48,9 +48,10 @@ class Arguments:
             parts = [(f"{text}[{index}]", item) for index, item in enumerate(value)]
         elif type(value) is dict:
             test = self._shape_test(value, text)
-            failed = f"{test} or list({text}) != {list(value)!r}" if value else test
+            keys = [repr(key) if type(key) in (int, str) else self.names(key) for key in value]
+            failed = f"{test} or list({text}) != [{', '.join(keys)}]" if value else test
             self._guard("arguments", text, f"dict with {list(value)}", failed)
-            parts = [(f"{text}[{key!r}]", item) for key, item in value.items()]
+            parts = [(f"{text}[{key}]", item) for key, item in zip(keys, value.values(), strict=True)]
         else:
             name = f"a{len(self.leaves)}"
             self.lines.append(f"{name} = {text}")

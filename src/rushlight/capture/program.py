@@ -423,7 +423,10 @@ def _rebuild(value: Any, leaves: Iterator[object], text: str, copies: list[Copy]
     if type(value) in (tuple, list):
         made = type(value)([_rebuild(item, leaves, f"{text}[{at}]", copies) for at, item in enumerate(value)])
     elif type(value) is dict:
-        made = {key: _rebuild(item, leaves, f"{text}[{key!r}]", copies) for key, item in value.items()}
+        made = {}
+        for at, (key, item) in enumerate(value.items()):
+            place = f"{text}[{key!r}]" if type(key) in (int, str) else f"[*{text}.values()][{at}]"
+            made[key] = _rebuild(item, leaves, place, copies)
     else:
         return next(leaves)
     if type(value) is not tuple and text != "kwargs":

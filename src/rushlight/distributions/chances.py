@@ -218,19 +218,13 @@ class Categorical(Distribution):
         return values.expand(-1, *self.batch_shape) if expand else values
 
 
-class OneHotCategorical(Distribution):
-    """As Categorical, with vectors of zeros and a one in place of indices."""
+class OutcomeDistribution(Distribution):
+    """What distributions of vectors with an element for each outcome share: chances that a Categorical holds."""
 
-    arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
-    support = constraints.one_hot
-    has_enumerate_support = True
+    _categorical: Categorical
 
-    def __init__(
-        self, probs: Tensor | None = None, logits: Tensor | None = None, validate_args: bool | None = None
-    ) -> None:
-        self._categorical = Categorical(probs, logits)
-        inner = self._categorical
-        super().__init__(inner.batch_shape, inner.param_shape[-1:], validate_args=validate_args)
+    def _check_arguments(self) -> None:
+        """The Categorical has checked the one that is given. The other is computed when it is first asked for."""
 
     def _expanded(self, shape: rl.Size) -> Mapping[str, Any]:
         return {"_categorical": self._categorical.expand(shape)}
@@ -249,6 +243,21 @@ class OneHotCategorical(Distribution):
     def param_shape(self) -> rl.Size:
         """The shape of the parameter."""
         return self._categorical.param_shape
+
+
+class OneHotCategorical(OutcomeDistribution):
+    """As Categorical, with vectors of zeros and a one in place of indices."""
+
+    arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
+    support = constraints.one_hot
+    has_enumerate_support = True
+
+    def __init__(
+        self, probs: Tensor | None = None, logits: Tensor | None = None, validate_args: bool | None = None
+    ) -> None:
+        self._categorical = Categorical(probs, logits, validate_args)
+        inner = self._categorical
+        super().__init__(inner.batch_shape, inner.param_shape[-1:], validate_args=validate_args)
 
     @property
     def mean(self) -> Tensor:

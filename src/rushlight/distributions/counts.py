@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Any
 
 import rushlight as rl
 from rushlight import Tensor
 from rushlight.distributions import constraints
-from rushlight.distributions.chances import BinaryDistribution, Categorical, log_odds_loss, require_one
+from rushlight.distributions.chances import (
+    BinaryDistribution,
+    Categorical,
+    OutcomeDistribution,
+    log_odds_loss,
+    require_one,
+)
 from rushlight.distributions.constraints import Constraint
-from rushlight.distributions.distribution import Distribution, ExponentialFamily
+from rushlight.distributions.distribution import ExponentialFamily
 from rushlight.distributions.gammas import gamma_numbers
 from rushlight.distributions.parameters import Number, Shape, broadcast_all, is_number
 from rushlight.eager.dispatch import STATE
@@ -123,10 +128,12 @@ class TrialCounts(BinaryDistribution):
     """What counts of trials share: `total_count`, broadcast with the chance."""
 
     total_count: Tensor
+    _trials: int | None  # the number of trials of all, where it was given as an int
 
     def _take_trials(self, total_count: Number, probs: Number | None, logits: Number | None) -> tuple[Any, ...]:
         """Keeps the count, and the one parameter that is given; returns the batch shape."""
         require_one(type(self).__name__, probs, logits)
+        self._trials = total_count if isinstance(total_count, int) else None
         name, given = ("logits", logits) if probs is None else ("probs", probs)
         (chance,) = broadcast_all(given)
         count = rl.as_tensor(total_count, dtype=chance.dtype)
@@ -198,8 +205,10 @@ class Binomial(TrialCounts):
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
         """Return the counts along a new first dim. A006 where counts of trials differ."""
-        most = int(self.total_count.max())
-        require(most == int(self.total_count.min()), "A006", "Binomial: counts of trials differ", most=most)
+        most = self._trials
+        if most is None:
+            most = int(self.total_count.max())
+            require(most == int(self.total_count.min()), "A006", "Binomial: counts of trials differ", most=most)
         values = rl.arange(most + 1, dtype=self._param.dtype).reshape(-1, *[1] * len(self.batch_shape))
         return values.expand(-1, *self.batch_shape) if expand else values
 
@@ -255,7 +264,7 @@ class NegativeBinomial(TrialCounts):
         return likelihood + ways.masked_fill(both == 0, 0.0)
 
 
-class Multinomial(Distribution):
+class Multinomial(OutcomeDistribution):
     """How often each outcome is drawn in `total_count` trials, with chances along the last dim."""
 
     arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
@@ -269,32 +278,14 @@ class Multinomial(Distribution):
     ) -> None:
         require(isinstance(total_count, int), "A006", "Multinomial: one number of trials for all", given=total_count)
         self.total_count = total_count
-        self._categorical = Categorical(probs, logits)
+        self._categorical = Categorical(probs, logits, validate_args)
         inner = self._categorical
         super().__init__(inner.batch_shape, inner.param_shape[-1:], validate_args=validate_args)
-
-    def _expanded(self, shape: rl.Size) -> Mapping[str, Any]:
-        return {"_categorical": self._categorical.expand(shape)}
 
     @constraints.dependent_property(is_discrete=True, event_dim=1)
     def support(self) -> Constraint:
         """Counts that add up to at most `total_count`."""
         return constraints.multinomial(self.total_count)
-
-    @property
-    def probs(self) -> Tensor:
-        """The chances."""
-        return self._categorical.probs
-
-    @property
-    def logits(self) -> Tensor:
-        """The logarithms of the chances."""
-        return self._categorical.logits
-
-    @property
-    def param_shape(self) -> rl.Size:
-        """The shape of the parameter."""
-        return self._categorical.param_shape
 
     @property
     def mean(self) -> Tensor:

@@ -9,7 +9,7 @@ from rushlight import Tensor
 from rushlight.distributions.chances import Bernoulli, Categorical, OneHotCategorical
 from rushlight.distributions.counts import Binomial, Geometric, Poisson
 from rushlight.distributions.distribution import ExponentialFamily
-from rushlight.distributions.gammas import Gamma
+from rushlight.distributions.gammas import Gamma, InverseGamma
 from rushlight.distributions.half_line import Exponential, HalfNormal
 from rushlight.distributions.kl import kl_divergence, register_kl
 from rushlight.distributions.location_scale import Cauchy, Laplace, Normal
@@ -97,7 +97,10 @@ def _exponential_family(p: ExponentialFamily, q: ExponentialFamily) -> Tensor:
 @register_kl(Binomial, Binomial)
 def _binomial(p: Binomial, q: Binomial) -> Tensor:
     # With more trials of q, an expectation of logarithms of binomial coefficients is left.
-    fewer = bool((q.total_count <= p.total_count).all())
+    if p._trials is None or q._trials is None:
+        fewer = bool((q.total_count <= p.total_count).all())
+    else:
+        fewer = q._trials <= p._trials
     require(fewer, "A006", "kl_divergence: a Binomial of more trials", p=p.total_count, q=q.total_count)
     each = p.probs * (p.logits - q.logits) + (-p.probs).log1p() - (-q.probs).log1p()
     return (p.total_count * each).masked_fill(p.total_count > q.total_count, math.inf)
@@ -124,6 +127,11 @@ def _gamma(p: Gamma, q: Gamma) -> Tensor:
     scales = q.concentration * (p.rate / q.rate).log() + p.concentration * (q.rate / p.rate - 1)
     shapes = (p.concentration - q.concentration) * p.concentration.digamma()
     return scales + shapes + q.concentration.lgamma() - p.concentration.lgamma()
+
+
+@register_kl(InverseGamma, InverseGamma)
+def _inverse_gamma(p: InverseGamma, q: InverseGamma) -> Tensor:
+    return _gamma(p.base_dist, q.base_dist)
 
 
 @register_kl(Dirichlet, Dirichlet)

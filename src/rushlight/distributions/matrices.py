@@ -13,6 +13,7 @@ from rushlight.distributions.gammas import gamma_numbers
 from rushlight.distributions.multivariate import MatrixParameter, log_diagonal, require_one_matrix
 from rushlight.distributions.parameters import Number, Shape, broadcast_all
 from rushlight.distributions.simplex import Beta
+from rushlight.eager.dispatch import STATE
 from rushlight.support.errors import require
 
 __all__ = ["LKJCholesky", "Wishart"]
@@ -90,8 +91,11 @@ class Wishart(MatrixParameter, ExponentialFamily):
         freedom = rl.as_tensor(df, dtype=matrix.dtype)
         batch = tuple(rl.broadcast_shapes(tuple(matrix.shape[:-2]), tuple(freedom.shape)))
         self.df = freedom.expand(*batch)
-        enough = bool((self.df > matrix.shape[-1] - 1).all())
-        require(enough, "A002", "Wishart: df must exceed the matrix's size less 1", df=self.df)
+        least = constraints.greater_than(matrix.shape[-1] - 1)
+        self.arg_constraints = {**type(self).arg_constraints, "df": least}
+        if STATE.tracer is None:
+            enough = bool(least.check(self.df).all())
+            require(enough, "A002", "Wishart: df must exceed the matrix's size less 1", df=self.df)
         self.__dict__.update({name: item for name, item in given.items() if item is not None})
         super().__init__(batch, matrix.shape[-2:], validate_args=validate_args)
         self._take_matrix(tuple(matrix.shape[-2:]), batch, **given)

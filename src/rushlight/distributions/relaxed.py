@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Any
 
 import rushlight as rl
 from rushlight import Tensor
 from rushlight.distributions import constraints
-from rushlight.distributions.chances import BinaryDistribution, Categorical, log_odds_loss
-from rushlight.distributions.distribution import Distribution, ExponentialFamily
+from rushlight.distributions.chances import BinaryDistribution, Categorical, OutcomeDistribution, log_odds_loss
+from rushlight.distributions.distribution import ExponentialFamily
 from rushlight.distributions.location_scale import Normal
 from rushlight.distributions.parameters import Number, Shape, broadcast_all, clamp_probs
 from rushlight.distributions.transformed import TransformedDistribution
@@ -97,7 +96,7 @@ class RelaxedBernoulli(TransformedDistribution):
         return self.base_dist.probs
 
 
-class ExpRelaxedCategorical(Distribution):
+class ExpRelaxedCategorical(OutcomeDistribution):
     """The logarithms of RelaxedOneHotCategorical's vectors (Maddison et al. 2017)."""
 
     arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
@@ -111,27 +110,9 @@ class ExpRelaxedCategorical(Distribution):
         logits: Tensor | None = None,
         validate_args: bool | None = None,
     ) -> None:
-        self._categorical = Categorical(probs, logits)
+        self._categorical = Categorical(probs, logits, validate_args)
         self.temperature = temperature
         super().__init__(self._categorical.batch_shape, self._categorical.param_shape[-1:], validate_args=validate_args)
-
-    def _expanded(self, shape: rl.Size) -> Mapping[str, Any]:
-        return {"_categorical": self._categorical.expand(shape)}
-
-    @property
-    def param_shape(self) -> rl.Size:
-        """The shape of the parameter."""
-        return self._categorical.param_shape
-
-    @property
-    def logits(self) -> Tensor:
-        """The logarithms of the chances."""
-        return self._categorical.logits
-
-    @property
-    def probs(self) -> Tensor:
-        """The chances."""
-        return self._categorical.probs
 
     def rsample(self, sample_shape: Shape = ()) -> Tensor:
         """Return samples that are differentiable by the parameters."""

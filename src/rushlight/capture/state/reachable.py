@@ -69,7 +69,7 @@ class Leaf:
 
     def text(self, names: Callable[[object], str]) -> str:
         """Its place in the text of an entry's function, which calls objects by `names`."""
-        key = names(self.key) if isinstance(self.key, Handle) else repr(self.key)
+        key = repr(self.key) if type(self.key) in (int, str) else names(self.key)
         return f"{names(self.container)}[{key}]"
 
     @property
