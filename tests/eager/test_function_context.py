@@ -170,3 +170,38 @@ def test_outputs_without_gradients_and_those_that_nobody_used():
     assert (first.requires_grad, order.requires_grad, moved.requires_grad, last.requires_grad) == (1, 0, 0, 1)
     first.sum().backward()
     assert seen == [False, True, True, True] and x.grad.tolist() == [2.0] * 3
+
+
+def test_what_is_marked_dirty_counts_as_changed_for_those_who_saved_it():
+    class Unseen(Function):
+        @staticmethod
+        def forward(ctx, x):
+            x.detach().numpy()[:] += 1
+            ctx.mark_dirty(x)
+            return x
+
+        @staticmethod
+        def backward(ctx, gradient):
+            return gradient
+
+    x = leaf(3) * 1
+    square = x * x
+    before = x._version
+    assert Unseen.apply(x) is x and x._version == before + 1
+    assert x.tolist() == [2.0] * 3
+    with pytest.raises(RuntimeError, match="changed in place"):
+        square.sum().backward()
+
+
+def test_compiled_functions_write_to_views_as_eager_ones_do():
+    def total(x):
+        base = x * 2
+        Written.apply(base[:, 1:])
+        return (base * base).sum()
+
+    results = []
+    for function in (total, rl.compile(total)):
+        x = leaf(2, 3)
+        function(x).backward()
+        results.append(x.grad.tolist())
+    assert results[0] == results[1] == [[8.0, 36.0, 36.0]] * 2

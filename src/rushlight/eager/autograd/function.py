@@ -194,6 +194,7 @@ def _record(node: FunctionNode, args: Sequence[Any], outputs: list[Any], needed:
     for item in node._dirty:
         check_write(node.name(), item)
         require(any(item is one for one in outputs), "A004", f"{node.name()}: a dirty input must be returned")
+        item.version.value += 1  # the write may be one that nothing here has seen, as through numpy
     node.finish_forward(args, outputs, needed)
     for position, item in enumerate(outputs):
         plain = isinstance(item, Handle) and differentiable(item)
