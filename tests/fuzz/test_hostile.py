@@ -126,6 +126,10 @@ FOUND = {
         "vector().round(decimals=sixty() * 6)",
         "torch.triu_indices(int62(), 4)",
         "torch.polygamma(int62(), vector())",
+        "F.max_pool1d(leaf(), [numpy_int()])",
+        "F.max_pool1d(matrix(), 2, ceil_mode=numpy_bool())",
+        "F.max_pool2d_with_indices(image(), (numpy_int(), numpy_int()))",
+        "torch.sparse_coo_tensor(size=numpy_int())",
     ),
     "binding": (
         "[compiled(vector()), compiled(plain())]",

@@ -81,8 +81,11 @@ def _scattered_overlap(difference: Difference) -> bool:
 
 
 def _overlaps(given: Input) -> bool:
-    reach = sum([(size - 1) * stride for size, stride in zip(given.shape, given.strides, strict=True)]) + 1
-    return reach < given.array.size
+    """Whether two elements are one in memory."""
+    offsets = np.zeros((), np.int64)
+    for size, stride in zip(given.shape, given.strides, strict=True):
+        offsets = offsets[..., None] + np.arange(size) * stride
+    return np.unique(offsets).size < offsets.size
 
 
 def _out_of_bounds(difference: Difference) -> bool:

@@ -19,6 +19,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from rushlight.support.errors import fail
 from rushlight.support.frozen import frozen
 
@@ -103,9 +105,17 @@ class Schema:
 
 def _as_attribute(type_: str, value: Any) -> Any:
     # By its elements, since a subclass of list may tell another length.
-    if type_.endswith("[]"):
-        return (*value,) if isinstance(value, (list, tuple)) else (value,)
-    return (*value,) if isinstance(value, list) else value
+    if isinstance(value, (list, tuple)):
+        return tuple([_python_number(item) for item in value])
+    value = _python_number(value)
+    return (value,) if type_.endswith("[]") else value
+
+
+def _python_number(value: Any) -> Any:
+    """A number of numpy's as Python's: an attribute is compared, printed and computed with as one of these."""
+    if isinstance(value, np.generic):
+        return value.item()
+    return tuple([_python_number(item) for item in value]) if isinstance(value, tuple) else value
 
 
 def _alias(text: str) -> tuple[str, str | None, bool]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rushlight.eager import functions as ops
-from rushlight.eager.arguments import fixed_integer, flag, place, required_tensor
+from rushlight.eager.arguments import fixed_integer, fixed_integers, flag, place, required_tensor
 from rushlight.eager.boundary import checked
 from rushlight.eager.creation import arange, as_tensor, empty
 from rushlight.eager.handle import Handle
@@ -37,7 +37,7 @@ def sparse_coo_tensor(
     place(device)
     if indices is None:
         require(size is not None, "A003", "sparse_coo_tensor: a size is needed without indices")
-        shape = tuple(size)
+        shape = fixed_integers(size) or ()
         places, kept = empty((len(shape), 0), dtype=int64), empty((0,), dtype=dtype)
         return _finished(places, kept, shape, requires_grad, merged=True)
     places, kept = _integers("sparse_coo_tensor", indices).to(int64), as_tensor(values, dtype)
@@ -46,7 +46,7 @@ def sparse_coo_tensor(
     fits = kept.ndim >= 1 and kept.shape[0] == places.shape[1]
     require(fits, "S014", "sparse_coo_tensor: there is one value for each column", indices=places, values=kept)
     most = [int(row.amax()) + 1 if row.numel() else 0 for row in places]
-    shape = (*most, *kept.shape[1:]) if size is None else tuple([fixed_integer(one) for one in size])
+    shape = (*most, *kept.shape[1:]) if size is None else fixed_integers(size) or ()
     same = len(shape) == count + kept.ndim - 1 and tuple(shape[count:]) == tuple(kept.shape[1:])
     require(same, "S014", "sparse_coo_tensor: the size does not fit", size=shape, indices=places, values=kept)
     inside = all(end <= length for end, length in zip(most, shape, strict=False))
@@ -118,7 +118,7 @@ def sparse_compressed_tensor(
     most = int(plain.amax()) + 1 if count else 0
     rows = layout is sparse_csr
     lines = pointers.shape[0] - 1
-    shape = ((lines, most) if rows else (most, lines)) if size is None else tuple([fixed_integer(one) for one in size])
+    shape = ((lines, most) if rows else (most, lines)) if size is None else fixed_integers(size) or ()
     fits = len(shape) == 2 and shape[0 if rows else 1] == lines
     require(fits, "S014", f"{name}: the size does not fit", size=shape, pointers=pointers)
     inside = most <= shape[1 if rows else 0] and (not count or int(plain.amin()) >= 0)
