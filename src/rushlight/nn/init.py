@@ -216,9 +216,8 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = N
         return tensor
     rows = tensor.shape[0]
     columns = tensor.numel() // rows
-    shape = (max(rows, columns), min(rows, columns))
-    drawn = zeros(shape, dtype=float64).normal_(generator=generator)
-    basis, triangle = np.linalg.qr(drawn.numpy())
+    drawn = zeros((rows, columns), dtype=tensor.dtype).normal_(generator=generator).to(float64)
+    basis, triangle = np.linalg.qr((drawn.mT if rows < columns else drawn).numpy())
     # The signs make the distribution even among all orthogonal matrices (Mezzadri 2007).
     orthogonal = from_numpy(basis) * OPERATORS["sign"](from_numpy(triangle.diagonal().copy()))
     orthogonal = orthogonal.mT if rows < columns else orthogonal
