@@ -1,5 +1,7 @@
 """Every scalar op on edge values: the bits of numpy, scalar and by vectors of both widths, without library calls."""
 
+import itertools
+
 import numpy as np
 import pytest
 from tests.codegen.kernel_oracle import (
@@ -237,6 +239,27 @@ def test_select_and_constants(dtype, rng):
     i, c, x, out = axis_symbol(n, "i"), buffer("c", bool_), buffer("x", dtype), buffer("out", dtype)
     k = kernel(parallel(i, Store(out, i, select(load(c, i), load(x, i), constant(3, dtype)))))
     check(k, {c: rng.random(len(values)) < 0.5, x: values, out: np.zeros(len(values), dtype.numpy)}, {n: len(values)})
+
+
+def extremum(order, constant_first, constant_on_less, a, c):
+    """A select between `a` and the constant `c` by a comparison of both: a minimum or maximum, NaN and zeros aside."""
+    less = apply(order, c, a) if constant_first else apply(order, a, c)
+    return select(less, c, a) if constant_on_less else select(less, a, c)
+
+
+@pytest.mark.parametrize("number", [0.0, 1.0])
+@pytest.mark.parametrize("dtype", FLOATS, ids=lambda dtype: dtype.name)
+def test_a_select_of_a_select_with_the_same_constant(dtype, number, rng):
+    c = constant(number, dtype)
+    forms = list(itertools.product(("lt", "le"), (False, True), (False, True)))
+    operations = {
+        f"{outer} of {inner}": (
+            lambda a, outer=outer, inner=inner: extremum(*outer, extremum(*inner, a, c), c),
+            dtype,
+        )
+        for outer, inner in itertools.product(forms, forms)
+    }
+    check_all(operations, (dtype,), (edges(dtype, rng, 9),))
 
 
 def test_guarded_loads_do_not_happen(rng):

@@ -96,6 +96,8 @@ FOUND = {
         "leaf().to(dtype=None, copy=texts())",
         "compiled([1], half())",
         "nn.Upsample(scale_factor=complex_number())",
+        "F.upsample(image(), size=scalar())",
+        "transposed().set_(source=leaf(), size=(0, 1), stride=2)",
         "nn.LSTM(2, 0)",
         "torch.Tensor(broken_attributes())",
         "F.leaky_relu(square(), negative_slope=complex_number())",
@@ -114,6 +116,7 @@ FOUND = {
         "optim.LBFGS([parameter()]).step(none)",
     ),
     "value": (
+        "nn.init.kaiming_uniform_(image(), a=huge_float())",
         "vector().type()",
         "F.leaky_relu(square(), negative_slope=int_scalar())",
         "optim.lr_scheduler.OneCycleLR(optim.SGD([parameter()], lr=0.1), numpy_int(), total_steps=60)",
@@ -132,6 +135,7 @@ FOUND = {
         "torch.sparse_coo_tensor(size=numpy_int())",
     ),
     "binding": (
+        "compiled(broken_attributes(), n=numpy_float())",
         "[compiled(vector()), compiled(plain())]",
         "compiled(none(), 2)",
         "[compiled('a', 2), compiled(records())]",

@@ -89,8 +89,9 @@ def _problem(problem: BaseException) -> dict[str, str]:
         said = "(no text)"
     if isinstance(problem, TypeError) and _BINDING.search(said):
         return {"kind": "binding", "detail": ""}
-    if not own or frames[-1].f_code.co_filename == __file__:  # Python's between operands, or a function of the caller's
-        return {"kind": "binding", "detail": ""}
+    within = frames[frames.index(own[-1]) + 1 :] if own else []
+    if not own or any(frame.f_code.co_filename == __file__ for frame in within):
+        return {"kind": "binding", "detail": ""}  # Python's between operands, or a function of the caller's
     where = f"{own[-1].f_code.co_filename.rpartition('rushlight/')[2]}:{own[-1].f_lineno}"
     kind = f"{type(problem).__name__} at {where} {_NUMBERS.sub('#', said)[:70]}"
     last = traceback.extract_tb(problem.__traceback__)[-1]

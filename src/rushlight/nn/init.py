@@ -68,7 +68,7 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
     """Return the gain of a nonlinearity: weights that much larger keep the variance of its outputs."""
     if nonlinearity == "leaky_relu":
         slope = 0.01 if param is None else param
-        return math.sqrt(2.0 / (1 + slope**2))
+        return math.sqrt(2.0 / (1 + slope * slope))
     require(nonlinearity in _GAINS, "A002", f"Unsupported nonlinearity {nonlinearity}")
     return _GAINS[nonlinearity]
 

@@ -149,8 +149,10 @@ def set_(input: Tensor, source: Any = None, storage_offset: int = 0, size: Any =
     if storage is None:
         fail_without_data(target)
     sizes = (storage.nbytes // target.dtype.itemsize,) if size is None else shape_of((size,))
-    start = int(integer(storage_offset))
-    form = form_of(sizes, target.dtype, target.device, integers(stride))
+    start, strides = int(integer(storage_offset)), integers(stride)
+    fits = strides is None or len(strides) == len(sizes)
+    require(fits, "A004", "set_: one stride for each size is needed", size=sizes, stride=strides)
+    form = form_of(sizes, target.dtype, target.device, strides)
     fits = start >= 0 and (not form.numel or (start + form.extent) * target.dtype.itemsize <= storage.nbytes)
     require(fits, "S012", "set_: the tensor would reach outside the storage", size=sizes, offset=start)
     shown = make(storage, form, start)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from rushlight.eager import functions as ops
+from rushlight.eager.arguments import integers
 from rushlight.eager.boundary import checked
 from rushlight.eager.tensor import Tensor
 from rushlight.nn.spatial import PerDim, T, per_dim
@@ -42,7 +43,7 @@ def interpolate(
     if scale_factor is None:
         require(not recompute_scale_factor, "A002", "interpolate: recompute_scale_factor is not for an explicit size")
         assert size is not None
-        sizes, scales = _for_each(size, dims, "size"), None
+        sizes, scales = integers(_for_each(size, dims, "size")) or (), None
     else:
         scales = tuple([float(factor) for factor in _for_each(scale_factor, dims, "scale_factor")])
         sizes = tuple([_scaled(before, factor) for before, factor in zip(input.shape[2:], scales, strict=True)])

@@ -20,7 +20,7 @@ from rushlight.ops.pointwise.complex import real_part
 from rushlight.ops.record import Fact, Sample, define
 from rushlight.ops.view.part import slice_
 from rushlight.support.errors import require
-from rushlight.sym import Size, floordiv, ge, required
+from rushlight.sym import Size, eq, floordiv, ge, required
 
 SMALL = 1 << 14
 NUMPY: Any = np.fft  # whose norms are plain strings to us
@@ -130,16 +130,14 @@ fft_c2r = define(
 def fft_c2r_meta(input: TensorType, dim: int, norm: str, size: Size) -> TensorType:
     along = own_dim(dim, input.shape, "irfft")
     require(required(ge(size, 1)), "A004", "irfft: the number of points must be at least 1", n=size)
+    fits = required(eq(input.shape[along], floordiv(size, 2) + 1))
+    require(fits, "A004", "irfft: half of the transform has n // 2 + 1 points", input=input, dim=dim, n=size)
     spectral = _spectral(input, replaced(input.shape, along, size), norm)
     return TensorType(spectral.shape, real_dtype(spectral.dtype), input.device)
 
 
 @fft_c2r.ref
 def fft_c2r_ref(input: Array, dim: int, norm: str, size: int) -> Array:
-    if not input.shape[dim]:  # of no points numpy reads the first
-        shape = list(input.shape)
-        shape[dim] = 1
-        input = np.zeros(shape, input.dtype)
     return _transformed(lambda array: NUMPY.irfft(array, size, axis=dim, norm=norm), input, True)
 
 

@@ -19,7 +19,9 @@ ANY_LOAD = 2
 """In `touched`: a load."""
 _FIRST_BUFFER = 4
 
-INDEX, LOAD, CONSTANT, GUARD, KEEP, AND = (OPS[name] for name in ("index", "load", "constant", "guard", "keep", "and"))
+INDEX, LOAD, CONSTANT, GUARD, SELECT, KEEP, AND = (
+    OPS[name] for name in ("index", "load", "constant", "guard", "select", "keep", "and")
+)
 
 
 class Analysis:

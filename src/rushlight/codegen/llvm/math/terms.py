@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 from rushlight.codegen.llvm.builder import sizes
-from rushlight.codegen.llvm.builder.analysis import AND, ANY_LOAD, CONSTANT, GUARD, INDEX, LOAD, RISKY_LOAD
+from rushlight.codegen.llvm.builder.analysis import AND, ANY_LOAD, CONSTANT, GUARD, INDEX, LOAD, RISKY_LOAD, SELECT
 from rushlight.codegen.llvm.builder.scope import Context, Handler, Mask, Scope, Value, widen
 from rushlight.codegen.llvm.builder.vector_types import Shape, literal, shape_of
 from rushlight.codegen.llvm.math import arithmetic, casts, masks
@@ -172,8 +172,20 @@ def select(scope: Scope, term: Scalar, condition: Value, a: Value, b: Value) -> 
     lanes = max(condition.lanes, a.lanes, b.lanes)
     shape = shape_of(term.type, lanes)
     kind = shape_of(bool_, condition.lanes).type
-    text = f"select {kind} {condition.text}, {shape.type} {widen(a, shape)}, {shape.type} {widen(b, shape)}"
-    return Value(scope.let(text), lanes, scope)
+    _, first, second = term.operands
+    left = _opaque(scope, shape, first, second, widen(a, shape))
+    right = _opaque(scope, shape, second, first, widen(b, shape))
+    return Value(scope.let(f"select {kind} {condition.text}, {shape.type} {left}, {shape.type} {right}"), lanes, scope)
+
+
+def _opaque(scope: Scope, shape: Shape, arm: Scalar, other: Scalar, text: str) -> str:
+    """An arm of a select, hidden from LLVM if it is a select with the same constant `other`.
+
+    LLVM takes two such selects of floats for one maximum or minimum, also where only one of them passes NaN on.
+    """
+    if not shape.is_float or other.op is not CONSTANT or arm.op not in (SELECT, GUARD) or other not in arm.operands[1:]:
+        return text
+    return arithmetic.call(scope, "arithmetic.fence", shape, text)
 
 
 def _emit_guard(ctx: Context, term: Scalar, scope: Scope, mask: Mask | None) -> Value:
