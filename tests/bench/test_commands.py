@@ -83,7 +83,15 @@ def test_an_unknown_case_is_an_error(rushlight: Callable):
     ended = rushlight("bench", "ops", "gemm-7")
     assert ended.status == 1
     assert ended.err.startswith("error A002: ")
-    assert "gemm-1024" in ended.err
+    assert "gemm-1024" in ended.err and "scans/cumsum" in ended.err
+
+
+def test_a_group_is_measured_among_eager_contestants(rushlight: Callable):
+    ended = rushlight("bench", "ops", "joining", "--rounds", "1", "--budget", "1", "--peers", "rushlight-eager,numpy")
+    assert ended.status == 0, ended.err
+    rows = [line.split()[0] for line in ended.out.splitlines() if line.startswith(("case", "joining/"))]
+    assert rows == ["case", "joining/cat", "joining/flip", "joining/transpose-copy"]
+    assert "numpy" not in next(line for line in ended.out.splitlines() if line.startswith("case"))
 
 
 def test_a_file_that_cannot_be_written_is_an_error(rushlight: Callable, tmp_path: Path):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import rushlight as rl
-from rushlight.bench import cases_models, cases_ops, cases_tracing
+from rushlight.bench import cases_eager, cases_models, cases_ops, cases_tracing
 from rushlight.bench.cases_overhead import add
 from rushlight.bench.catalog import CASES
 from rushlight.bench.checking import reference, worst_difference
@@ -53,6 +53,28 @@ def test_rushlight_agrees_with_numpy(case: Case, mode: str):
     assert worst <= TOLERANCES[case.dtype] <= 1e-2, where
 
 
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Common operators are called on 256 elements in place of a million."""
+    for name, size in {"SIDE": 16, "COUNT": 256, "BOUNDARIES": 9, "KINDS": 40}.items():
+        monkeypatch.setattr(cases_eager, name, size)
+
+
+@pytest.mark.usefixtures("few")
+@pytest.mark.parametrize("case", cases_eager.OPERATORS, ids=lambda case: case.name)
+def test_common_operators_agree_with_numpy(case: Case):
+    test_rushlight_agrees_with_numpy(case, "eager")
+
+
+@pytest.mark.usefixtures("few")
+def test_common_operators_are_fifty_on_as_many_elements_each():
+    assert len(cases_eager.OPERATORS) == 50
+    assert {"sort", "cumsum"} <= {case.program for case in cases_eager.OPERATORS}
+    for case in cases_eager.OPERATORS:
+        assert case.contestants == ("rushlight-eager", "torch")
+        assert max([value.size for value in case.inputs().values()]) in (256, 128)  # two halves are joined
+
+
 @pytest.mark.parametrize("mode", ["eager", "compiled"])
 @pytest.mark.parametrize("backward", [False, True])
 def test_attention_agrees_with_numpy(backward: bool, mode: str, monkeypatch: pytest.MonkeyPatch):
@@ -91,7 +113,7 @@ def test_every_case_states_its_work_and_is_written_in_numpy_and_in_pytorchs_api(
     assert {"gemm-1024", "gemm-bf16-2048", "gelu-chain-4096x4096", "add-2-tensors-of-4"} <= set(CASES)
     for case in CASES.values():
         assert (case.flops > 0) == (case.bytes > 0) == (case.family != "tracing")
-        assert case.family in ("ops", "models", "overhead", "lengths", "tracing")
+        assert case.family in ("ops", "eager", "models", "overhead", "lengths", "tracing")
         assert case.dtype in TOLERANCES
 
 

@@ -2,6 +2,7 @@
 
 import json
 import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -70,6 +71,18 @@ def test_our_own_eager_calls_are_no_peer():
     case = to_record(CASE, {}, dict.fromkeys(times, ready), times)
     assert case["best_peer"] == "torch"
     assert list(case["ratios"]) == ["torch"]
+
+
+def test_cases_for_some_are_measured_beside_these_and_summed_up(record: dict[str, Any]):
+    eager = replace(CASE, name="scans/cumsum", family="eager", contestants=("rushlight-eager", "torch"))
+    entrants = [Exact(name, "ready") for name in ("rushlight", "rushlight-eager", "torch")]
+    ceilings = Ceilings(Ceiling("peak", lambda _: 1.0), Ceiling("copy", lambda _: 1.0))
+    case = measure(replace(eager, make=gemm(2, 2, 2, "").make), entrants, ceilings, 2, 60.0, lambda text: None)
+    assert (entrants[0].asked, case["ratios"], case["best_peer"]) == ([], {"torch": 1.0}, "torch")
+    record["contestants"]["rushlight-eager"] = {"version": "1.0", "interpreter": "python"}
+    record["cases"] = [{**case, "ratios": {"torch": number / 10}} for number in range(1, 22)]
+    assert "| case | torch | rushlight-eager | best peer | ratio |" in as_markdown(record)
+    assert "- 21 cases: median ratio 1.10, 6 above 1.5" in as_markdown(record)
 
 
 def test_without_our_own_times_there_are_no_ratios():

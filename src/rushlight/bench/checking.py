@@ -8,14 +8,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from rushlight.bench.programs import numpy_models, numpy_ops
+from rushlight.bench.programs import numpy_eager, numpy_models, numpy_ops
 from rushlight.bench.records import Array, Case, Inputs, Work
+
+FUNCTIONS = {**numpy_ops.FUNCTIONS, **numpy_eager.FUNCTIONS}
 
 
 def numpy_work(case: Case, inputs: Inputs) -> Work:
     """The case in numpy, in the dtype of the inputs."""
-    if case.program in numpy_ops.FUNCTIONS:
-        return functools.partial(numpy_ops.FUNCTIONS[case.program], *inputs.values(), **case.options)
+    if case.program in FUNCTIONS:
+        return functools.partial(FUNCTIONS[case.program], *inputs.values(), **case.options)
     return numpy_models.MODELS[case.program](inputs, **case.options)
 
 

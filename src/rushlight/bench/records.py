@@ -31,7 +31,7 @@ class Case:
     floating inputs are passed in `dtype`. `flops` and `bytes` are per call, with each operand and result moved once. A
     program with state is checked by the results of its first `calls` calls. `tolerance`, by default that of the dtype,
     is the largest difference allowed as a share of the largest value expected. Where first calls are measured, `later`
-    more calls are timed after them.
+    more calls are timed after them. `contestants` names those that take part, all if it is empty.
     """
 
     name: str
@@ -44,6 +44,7 @@ class Case:
     calls: int = 1
     tolerance: float | None = None
     later: int = 0
+    contestants: tuple[str, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
 
     @property

@@ -67,6 +67,7 @@ def measure(
 ) -> Record:
     """Prepares and checks all contestants, then times the correct ones in turns with the ceilings."""
     say(f"{case.name}:")
+    entrants = [one for one in entrants if not case.contestants or one.name in case.contestants]
     inputs = case.inputs()
     about = {name: f"{value.dtype}{list(value.shape)}" for name, value in inputs.items()}
     with tempfile.TemporaryDirectory(prefix="rushlight-bench-") as folder:
@@ -99,8 +100,9 @@ def to_record(
 ) -> Record:
     """A case's results: medians, rates, the ratios of our times to the peers', our shares of the ceilings."""
     shares: dict[str, float] = {}
-    if "rushlight" in seconds:
-        shares = {name: ratio(seconds[name], seconds["rushlight"]) for name in Ceilings._fields if name in seconds}
+    ours = next((name for name in OURS if name in seconds), None)
+    if ours is not None:
+        shares = {name: ratio(seconds[name], seconds[ours]) for name in Ceilings._fields if name in seconds}
     seconds = {name: taken for name, taken in seconds.items() if name not in Ceilings._fields}
     filled: dict[str, Record] = {}
     for name, entry in entries.items():
@@ -111,7 +113,7 @@ def to_record(
             filled[name] |= {"gflop_per_s": case.flops / middle / 1e9, "gb_per_s": case.bytes / middle / 1e9}
     peers = {name: taken for name, taken in seconds.items() if name not in OURS}
     best = min(peers, key=lambda name: filled[name]["median_s"], default=None)
-    ratios = {name: ratio(seconds["rushlight"], taken) for name, taken in peers.items() if "rushlight" in seconds}
+    ratios = {} if ours is None else {name: ratio(seconds[ours], taken) for name, taken in peers.items()}
     return {
         "case": case.name,
         "family": case.family,

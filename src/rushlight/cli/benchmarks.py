@@ -46,8 +46,8 @@ Markdown = Annotated[bool, typer.Option("--markdown", help="Print the table in M
 FIRST_CALLS = ("demo-step", "gpt2-forward-128", "gpt2-step-2x256")
 
 
-def _add_family(family: str, about: str, slowest: float) -> None:
-    """Adds the command that times a family's cases. A contestant may take `slowest` seconds for an answer."""
+def _add_family(families: tuple[str, ...], about: str, slowest: float) -> None:
+    """Adds the command that times cases, named by the first family. A contestant may take `slowest` seconds."""
 
     def command(
         only: Only = None,
@@ -62,15 +62,15 @@ def _add_family(family: str, about: str, slowest: float) -> None:
         html: Html = None,
         markdown: Markdown = False,
     ) -> None:
-        found = _run(family, _split(only, cases), peer_python, peers, (rounds, budget, limit, threads))
+        found = _run(families, _split(only, cases), peer_python, peers, (rounds, budget, limit, threads))
         _show([found], out, html, markdown)
 
-    app.command(family, help=about)(command)
+    app.command(families[0], help=about)(command)
 
 
-_add_family("ops", "Time single operators.", 300.0)
-_add_family("models", "Time whole models: training steps and inference.", 600.0)
-_add_family("overhead", "Time calls on four elements.", 300.0)
+_add_family(("ops", "eager"), "Time single operators, and common ones eagerly.", 300.0)
+_add_family(("models",), "Time whole models: training steps and inference.", 600.0)
+_add_family(("overhead",), "Time calls on four elements.", 300.0)
 
 
 @app.command("compile-time")
@@ -87,7 +87,7 @@ def compile_time(
     markdown: Markdown = False,
 ) -> None:
     """Time the import and the first call, each in a new process, with the cache off, empty and filled."""
-    chosen = _cases("models", _split(only, cases) or FIRST_CALLS)
+    chosen = _cases(("models",), _split(only, cases) or FIRST_CALLS)
     field = find(peer_python or (), peers.split(",") if peers else None)
     pythons = {kind: python for kind, python in field.pythons.items() if kind.mode == "compiled"}
     count = threads or rl.get_num_threads()
@@ -161,7 +161,7 @@ def many_lengths(
     threads: Threads = 0,
 ) -> None:
     """Time prompts of many lengths: the first call of each, with what is compiled on the way, and later ones."""
-    (chosen,) = _cases("lengths", [case])
+    (chosen,) = _cases(("lengths",), [case])
     field = find(peer_python or (), peers.split(",") if peers else None)
     pythons = {kind: python for kind, python in field.pythons.items() if kind.framework in ("rushlight", "torch")}
     found = measure_lengths(chosen, pythons, threads or rl.get_num_threads(), limit, _progress)
@@ -183,24 +183,28 @@ def _split(only: Sequence[str] | None, cases: str | None) -> list[str]:
     return [*(only or ()), *(cases.split(",") if cases else ())]
 
 
-def _cases(family: str, only: Sequence[str]) -> list[Case]:
-    cases = {case.name: case for case in catalog.family(family)}
+def _cases(families: Sequence[str], only: Sequence[str]) -> list[Case]:
+    """The families' cases, or those that are named: by name, by family, or by the group before a name's slash."""
+    cases = [case for family in families for case in catalog.family(family)]
+    chosen: list[Case] = []
     for name in only:
-        if name not in cases:
-            fail("A002", f"bench: there is no case {name}", hint=f"one of {', '.join(cases)}")
-    return [cases[name] for name in only or cases]
+        named = [case for case in cases if name in (case.name, case.family, case.name.rpartition("/")[0])]
+        if not named:
+            fail("A002", f"bench: there is no case {name}", hint=f"one of {', '.join([case.name for case in cases])}")
+        chosen += named
+    return chosen or cases
 
 
 def _run(
-    family: str,
+    families: Sequence[str],
     only: Sequence[str],
     pythons: Sequence[Path] | None,
     peers: str | None,
     effort: tuple[int, float, float, int],
 ) -> Record:
-    """Measures the cases of a family."""
+    """Measures the cases of families."""
     rounds, budget, limit, threads = effort
-    chosen = _cases(family, only)
+    chosen = _cases(families, only)
     field = find(pythons or (), peers.split(",") if peers else None)
     count = threads or rl.get_num_threads()
     peak, copies = FmaPeak(), CopyBandwidth()

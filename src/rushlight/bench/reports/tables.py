@@ -6,8 +6,11 @@ import statistics
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from rushlight.bench.contestants import OURS
 from rushlight.bench.records import Record
 
+MANY = 20  # ratios that have a median worth a line
+SLOW = 1.5
 UNITS = ((1.0, "s"), (1e-3, "ms"), (0.0, "µs"))
 
 
@@ -66,13 +69,13 @@ def tables_of(record: Record) -> list[Table]:
 
 def cases_table(record: Record, cases: Sequence[Record]) -> Table:
     """Times of all contestants. Ours is also relative to the best peer's, and our rates to the machine's peak."""
-    names = contestants(record)
+    names = [name for name in contestants(record) if any(name in case["contestants"] for case in cases)]
     notes = Notes()
     rows = [["case", *names, "best peer", "ratio", "GFLOP/s", "of peak", "GB/s", "of copy"]]
     for case in cases:
         entries = case["contestants"]
         row = [case["case"], *[cell(entries[name], notes) if name in entries else "" for name in names]]
-        best, ours = case["best_peer"], entries["rushlight"]
+        best, ours = case["best_peer"], entries[next(name for name in OURS if name in entries)]
         row += [best or "", f"{case['ratios'][best]:.2f}" if best in case["ratios"] else ""]
         if "median_s" in ours:
             row += [f"{ours['gflop_per_s']:.1f}", f"{case['shares']['peak']:.0%}"]
@@ -80,7 +83,16 @@ def cases_table(record: Record, cases: Sequence[Record]) -> Table:
         rows.append(row + [""] * (len(rows[0]) - len(row)))
     if cases[0]["family"] == "overhead":  # rates say nothing about calls on next to nothing
         rows = [row[:-4] for row in rows]
-    return Table(cases[0]["family"], rows, [*notes.lines(), *missing(record)])
+    return Table(cases[0]["family"], rows, [*notes.lines(), *summary(cases), *missing(record)])
+
+
+def summary(cases: Sequence[Record]) -> list[str]:
+    """The median of many ratios to the best peer, and how many are above `SLOW`."""
+    ratios = [case["ratios"][case["best_peer"]] for case in cases if case["best_peer"] in case["ratios"]]
+    if len(ratios) < MANY:
+        return []
+    slow = sum([one > SLOW for one in ratios])
+    return [f"{len(ratios)} cases: median ratio {statistics.median(ratios):.2f}, {slow} above {SLOW}"]
 
 
 def starts_table(record: Record) -> Table:
