@@ -45,6 +45,52 @@ def test_ranks():
     assert X.quantile(0.5).item() == np.quantile(X.numpy(), 0.5)
 
 
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("shape", [(40,), (3, 40), (40, 3), (2, 33, 2)])
+def test_ranks_are_those_of_a_whole_sort(shape, descending):
+    drawn = np.random.default_rng(0).integers(0, 6, shape).astype(np.float32)
+    drawn[drawn == 5] = NAN
+    x = rl.from_numpy(drawn)
+    for dim in range(len(shape)):
+        whole = x.sort(dim, descending)
+        for k in (1, 2):
+            found = x.topk(k, dim, descending)
+            assert found.indices.tolist() == whole.indices.narrow(dim, 0, k).tolist()
+            np.testing.assert_array_equal(found.values.numpy(), whole.values.narrow(dim, 0, k).numpy())
+        if not descending:
+            assert x.kthvalue(2, dim).indices.tolist() == whole.indices.select(dim, 1).tolist()
+
+
+def test_the_median_is_the_first_nan_or_the_lower_of_two():
+    values = [[float(number) for number in reversed(range(32))], [1.0, NAN, NAN, *[0.0] * 29]]
+    found = rl.tensor(values).median(1)
+    assert found.indices.tolist() == [16, 1] and found.values[0].item() == 15.0
+    assert np.isnan(found.values[1].item()) and np.isnan(rl.tensor(values).median().item())
+
+
+def test_of_two_zeros_the_first_is_distinct():
+    for zeros in ([-0.0, 1.0, 0.0], [0.0, -0.0, 1.0]):
+        assert rl.tensor(zeros).unique().numpy().tobytes() == np.float32([zeros[0], 1.0]).tobytes()
+    assert np.isnan(rl.tensor([NAN, NAN]).unique().numpy()).tolist() == [True, True]
+
+
+@pytest.mark.parametrize("size", [0, 1, 7, 65535, 65536, 65537])
+@pytest.mark.parametrize("right", [False, True])
+def test_places_are_found_in_sequences_of_any_length(size, right):
+    edges = np.sort(np.random.default_rng(1).standard_normal(size).astype(np.float32))
+    values = np.float32([-np.inf, *edges[:: size // 5 + 1], 0.1, np.inf, NAN])
+    found = rl.searchsorted(rl.from_numpy(edges), rl.from_numpy(values), right=right)
+    assert found.tolist() == np.searchsorted(edges, values, "right" if right else "left").tolist()
+    compiled = rl.compile(lambda edges, values: rl.searchsorted(edges, values, right=right))
+    assert compiled(rl.from_numpy(edges), rl.from_numpy(values)).tolist() == found.tolist()
+
+
+def test_a_sequence_that_is_not_sorted_is_bisected_as_pytorch_does():
+    edges = rl.tensor([3.0, 1.0, NAN, 2.0, 1.0])
+    # Recorded from PyTorch 2.13.
+    assert rl.searchsorted(edges, rl.tensor([0.0, 1.5, 2.5, NAN])).tolist() == [3, 5, 5, 5]
+
+
 def test_counts():
     assert rl.unique(X).tolist() == [-1, 0, 1, 2, 3, 5]
     values, inverse, counts = X.unique(return_inverse=True, return_counts=True)

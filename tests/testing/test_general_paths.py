@@ -116,6 +116,7 @@ CALLS = (
     lambda world: infer("arange", start=0, end=world.size(), step=world.size(), dtype=int64, device=None),
     lambda world: infer("slice", world.node(1).type, dim=0, start=0, end=None, step=world.size(None)),
     lambda world: infer("unfold", world.node(1).type, dimension=0, size=1, step=world.size()),
+    lambda world: infer("argsort", world.node(1).type, dim=0, descending=False, start=0, length=world.size()),
     lambda world: infer(
         "split", world.node(1).type, split_size_or_sections=(world.size(None), world.size(None)), dim=0
     ),

@@ -13,7 +13,7 @@ from rushlight.eager.indexing import nonzero_places
 from rushlight.eager.overloads import ConversionOverloads
 from rushlight.eager.symbols import SymBool, check, wrap_size
 from rushlight.eager.tracing.number import TracedNumber
-from rushlight.ir.dtype import Kind, bool_, float32, float64, int64
+from rushlight.ir.dtype import Kind, bool_, float32, float64, int64, uint8
 from rushlight.ops import OPERATORS
 from rushlight.ops.dims import wrap_dim
 from rushlight.ops.promote import broadcast
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from rushlight.eager.tensor import Tensor
 
 _ARGSORT, _DISTINCT = OPERATORS["argsort"], OPERATORS["distinct"]
+_DISTINCT_VALUES = OPERATORS["distinct_values"]
 _REPEAT, _REPEAT_INDICES = OPERATORS["repeat_interleave"], OPERATORS["repeat_interleave_indices"]
 _FLATNONZERO = OPERATORS["flatnonzero"]
 
@@ -42,9 +43,7 @@ def _ordered(
     dim = wrap_dim(dim, tensor.ndim, op)
     if tensor.ndim == 0:
         return Ordered(tensor.clone(), _ARGSORT(tensor, dim, descending))
-    indices = _ARGSORT(tensor, dim, descending)
-    if part is not None:
-        indices = indices.narrow(dim, *part).contiguous()
+    indices = _ARGSORT(tensor, dim, descending, *(part or ()))
     return Ordered(gather(tensor, dim, indices), indices)
 
 
@@ -118,10 +117,12 @@ class OrderMethods(ConversionOverloads):
             return full((), least if self.dtype.kind is Kind.INT else math.nan, dtype=self.dtype)
         require(count > 0, "I007", "median: there is no element to choose from", tensor=self)
         middle = _ordered(flat, along, False, "median", ((count - 1) // 2, 1))
-        if self.dtype.kind is Kind.FLOAT:  # the largest shows whether there is a NaN
-            last = _ordered(flat, along, False, "median", (count - 1, 1))
-            broken = last.values.isnan()
-            middle = Ordered(*[where(broken, b, a) for a, b in zip(middle, last, strict=True)])
+        if self.dtype.kind is Kind.FLOAT and flat.ndim:
+            broken = flat.isnan()
+            places = where(
+                broken.any(along, keepdim=True), broken.to(uint8).argmax(along, keepdim=True), middle.indices
+            )
+            middle = Ordered(gather(flat, along, places), places)
         found = _without(middle, along, keepdim and dim is not None)
         return found.values if dim is None else found
 
@@ -136,6 +137,8 @@ class OrderMethods(ConversionOverloads):
 
         With a dim, the distinct slices of it, ordered by their first elements, then by the second ones, and so on.
         """
+        if dim is None and not return_inverse and not return_counts:
+            return _DISTINCT_VALUES(self)
         values, inverse, counts = _DISTINCT(self) if dim is None else _distinct_slices(self, fixed_integer(dim))
         found = [values, *([inverse] if return_inverse else []), *([counts] if return_counts else [])]
         return found[0] if len(found) == 1 else tuple(found)

@@ -574,8 +574,8 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
         "rushlight.ops.index.order",
         (
             Declaration(
-                "argsort(Tensor input, int dim=-1, bool descending=False) -> Tensor",
-                "Where the elements stand once ordered along a dim; equal ones keep their order, NaN is the largest.",
+                "argsort(Tensor input, int dim=-1, bool descending=False, Size start=0, Size? length=None) -> Tensor",
+                "Where the elements stand once ordered along a dim, or those of so many ranks from `start` on; equal ones keep their order, NaN is the largest.",
                 Fact.NONDIFFERENTIABLE | Fact.HOST,
                 "real",
                 None,
@@ -592,6 +592,14 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
             Declaration(
                 "distinct(Tensor input, *, unbacked count=None) -> (Tensor values, Tensor inverse, Tensor counts)",
                 "The elements that occur, in order, where in that each element of the input went, and how often each occurs.",
+                Fact.NONDIFFERENTIABLE | Fact.DATA_DEPENDENT | Fact.HOST,
+                "real",
+                None,
+                "",
+            ),
+            Declaration(
+                "distinct_values(Tensor input, *, unbacked count=None) -> Tensor",
+                "The elements that occur, in order; of the two zeros the first.",
                 Fact.NONDIFFERENTIABLE | Fact.DATA_DEPENDENT | Fact.HOST,
                 "real",
                 None,
@@ -688,8 +696,8 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
                 "function",
             ),
             Declaration(
-                "count_before(Tensor sorted_sequence, Tensor input, bool right) -> Tensor",
-                "How many elements of a sequence (of a row of sequences, along the last dim) lie before each value: smaller ones or, to the `right`, those that are not larger. As in PyTorch, NaN is before nothing and everything is before it.",
+                "count_before(Tensor sorted_sequence, Tensor input, bool right, int steps=40) -> Tensor",
+                "How many elements of a sequence (of a row of sequences, along the last dim) lie before each value: smaller ones or, to the `right`, those that are not larger. They are found by bisection, as in PyTorch: where the sequence is not sorted, the result is the end of such a search. Everything is before NaN. So many `steps` decide among fewer than 2^steps elements.",
                 Fact.NONDIFFERENTIABLE,
                 "real",
                 None,

@@ -17,13 +17,15 @@ from rushlight.ir.type import CPU, TensorType
 from rushlight.ops.dims import Array, At, wrap_dim
 from rushlight.ops.record import Fact, Sample, define
 from rushlight.support.errors import fail, require
-from rushlight.sym import Size
+from rushlight.sym import Size, ge, le, required
 
+SELECTED = 8  # at most one element in so many is selected; more are taken from the sorted ones
 COUNTED = Fact.HOST | Fact.DATA_DEPENDENT | Fact.NONDIFFERENTIABLE
 
 argsort = define(
-    "argsort(Tensor input, int dim=-1, bool descending=False) -> Tensor",
-    "Where the elements stand once ordered along a dim; equal ones keep their order, NaN is the largest.",
+    "argsort(Tensor input, int dim=-1, bool descending=False, Size start=0, Size? length=None) -> Tensor",
+    "Where the elements stand once ordered along a dim, or those of so many ranks from `start` on; equal ones keep "
+    "their order, NaN is the largest.",
     facts=Fact.HOST | Fact.NONDIFFERENTIABLE,
     dtypes="real",
     variants="",
@@ -32,6 +34,13 @@ flatnonzero = define(
     "flatnonzero(Tensor input, *, unbacked count=None) -> Tensor",
     "The places of the elements of a vector that are not 0, in order.",
     facts=COUNTED,
+    variants="",
+)
+distinct_values = define(
+    "distinct_values(Tensor input, *, unbacked count=None) -> Tensor",
+    "The elements that occur, in order; of the two zeros the first.",
+    facts=COUNTED,
+    dtypes="real",
     variants="",
 )
 distinct = define(
@@ -77,20 +86,44 @@ def unbacked_size(count: Size | None, op: str) -> Size:
 
 
 @argsort.meta
-def argsort_meta(input: TensorType, dim: int, descending: bool) -> TensorType:
-    wrap_dim(dim, input.ndim, "argsort")
-    return TensorType(input.shape, int64, input.device)
+def argsort_meta(input: TensorType, dim: int, descending: bool, start: Size, length: Size | None) -> TensorType:
+    along = wrap_dim(dim, input.ndim, "argsort")
+    if not input.ndim:
+        return TensorType((), int64, input.device)
+    size = input.shape[along]
+    count = size - start if length is None else length
+    fits = required(ge(start, 0)) and required(ge(count, 0)) and required(le(start + count, size))
+    require(fits, "I001", "argsort: there are no such ranks", start=start, length=length, size=size)
+    return TensorType((*input.shape[:along], count, *input.shape[along + 1 :]), int64, input.device)
 
 
 @argsort.ref
-def argsort_ref(input: Array, dim: int, descending: bool) -> Array:
+def argsort_ref(input: Array, dim: int, descending: bool, start: int, length: int | None) -> Array:
     if not input.ndim:
         return np.zeros((), np.int64)
-    array = comparable(input)
+    array = np.moveaxis(comparable(input), dim, -1)
+    size = array.shape[-1]
+    count = size - start if length is None else length
     if not descending:
-        return np.argsort(array, axis=dim, kind="stable")
-    backwards = np.flip(np.argsort(np.flip(array, dim), axis=dim, kind="stable"), dim)
-    return array.shape[dim] - 1 - backwards
+        return np.moveaxis(ranked(array, start, count), -1, dim)
+    backwards = ranked(np.flip(array, -1), size - start - count, count)
+    return np.moveaxis(size - 1 - np.flip(backwards, -1), -1, dim)
+
+
+def ranked(array: Array, start: int, count: int) -> Array:
+    """Where the elements of `count` ranks from `start` on stand along the last dim. Few are selected, not sorted."""
+    size = array.shape[-1]
+    if not count or not array.size or count * SELECTED > size:
+        return np.argsort(array, axis=-1, kind="stable")[..., start : start + count]
+    rows = array.reshape(-1, size)
+    parted = np.partition(rows, (start, start + count - 1), axis=-1)
+    low, high = parted[:, start, None], parted[:, start + count - 1, None]
+    below = rows < low
+    # NaN is the largest, and no comparison with it holds: those that are too many are sorted behind.
+    row, place = np.nonzero(~(below | (rows > high)))
+    order = np.lexsort((place, rows[row, place], row))
+    first = np.searchsorted(row, np.arange(len(rows))) + start - below.sum(-1)
+    return place[order[first[:, None] + np.arange(count)]].reshape(*array.shape[:-1], count)
 
 
 @argsort.samples
@@ -99,6 +132,8 @@ def argsort_samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield Sample(rng.integers(0, 4, (3, 5)), 0, True)
     yield Sample(rng.standard_normal((0,)).astype(np.float32), 0)
     yield Sample(np.array(3.0, np.float32), 0)
+    yield Sample(rng.integers(0, 4, (3, 20)).astype(np.float32), 1, True, start=1, length=2)
+    yield Sample(rng.integers(0, 4, (20, 3)), 0, start=7, length=1)
 
 
 @flatnonzero.meta
@@ -117,6 +152,27 @@ def flatnonzero_samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield Sample(rng.integers(0, 2, 7).astype(np.bool_))
     yield Sample(rng.integers(0, 3, 5))
     yield Sample(np.zeros(0, np.float32))
+
+
+@distinct_values.meta
+def distinct_values_meta(input: TensorType, count: Size | None) -> TensorType:
+    return TensorType((unbacked_size(count, "unique"),), input.dtype, input.device)
+
+
+@distinct_values.ref
+def distinct_values_ref(input: Array, count: Size | None) -> Array:
+    values = np.unique(comparable(input), equal_nan=False).astype(input.dtype)
+    zeros = np.flatnonzero(values == 0)
+    if zeros.size and input.dtype.kind not in "biu":  # which of the two it is, depends on how numpy sorts
+        values[zeros] = input.reshape(-1)[np.argmax(input.reshape(-1) == 0)]
+    return values
+
+
+@distinct_values.samples
+def distinct_values_samples(rng: np.random.Generator) -> Iterator[Sample]:
+    yield Sample(rng.integers(0, 4, (3, 5)))
+    yield Sample(np.array([np.nan, 1.0, 0.0, -0.0, np.nan, 1.0], np.float32))
+    yield Sample(np.zeros(0, np.int64))
 
 
 @distinct.meta
