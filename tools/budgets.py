@@ -45,6 +45,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "rushlight.ops.record": ("a computed name", "rushlight.ops.batching"),
     "rushlight.ops.contract.einsum": ("opt_einsum",),
     "rushlight.eager.composite.memory": ("rushlight.sparse.making",),
+    "rushlight.eager.tensor": ("rushlight.compat.array_api",),
     "rushlight.bench.worker": (
         "rushlight",
         "torch",

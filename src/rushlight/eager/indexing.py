@@ -59,14 +59,14 @@ def _holds_tensors(item: object) -> bool:
     return isinstance(item, (list, tuple)) and any(isinstance(part, Handle) for part in item)
 
 
-def _dims_taken(item: object) -> int:
+def dims_taken(item: object) -> int:
     """How many of the tensor's dims an index uses up."""
     if item is None or item is True or item is False:
         return 0
     return item.ndim if isinstance(item, Handle) and item.dtype.kind is Kind.BOOL else 1
 
 
-def _normal(index: object, ndim: int) -> list[Any]:
+def normal_index(index: object, ndim: int) -> list[Any]:
     """The indices with lists as tensors and the ellipsis written out.
 
     Errors: I003 if there are too many, I004 for an object that is no index.
@@ -86,7 +86,7 @@ def _normal(index: object, ndim: int) -> list[Any]:
     for item in items:
         if isinstance(item, Handle) and item.dtype.kind not in (Kind.BOOL, Kind.INT):
             fail("I004", "a tensor index must hold integers or bools", index=item)
-    taken = sum([_dims_taken(item) for item in items if item is not Ellipsis])
+    taken = sum([dims_taken(item) for item in items if item is not Ellipsis])
     require(taken <= ndim, "I003", f"{taken} indices for a tensor of {ndim} dims")
     places = [at for at, item in enumerate(items) if item is Ellipsis]
     require(len(places) <= 1, "I004", "an index can have only one ellipsis")
@@ -109,7 +109,7 @@ def select(tensor: Handle, index: object) -> Selection:
     dim = 0
     dims: list[int] = []
     indices: list[Handle] = []
-    for item in _normal(index, tensor.ndim):
+    for item in normal_index(index, tensor.ndim):
         if _is_place(item):
             result = dispatch(_SELECT, (result,), {"dim": dim, "index": integer(item)})
         elif isinstance(item, slice):

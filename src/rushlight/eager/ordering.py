@@ -171,7 +171,7 @@ class OrderMethods(ConversionOverloads):
             return OrderMethods._repeated(self.reshape(-1), repeats, 0)
         dim = wrap_dim(dim, self.ndim, "repeat_interleave")
         self = self if self.ndim else self.reshape(1)
-        if not repeats.form.shape:
+        if repeats.form.shape in ((), (1,)):
             return _REPEAT(self, integer(repeats), dim)
         fits = eq(repeats.form.shape[0], self.form.shape[dim])
         check(SymBool(fits), "repeat_interleave: there are as many repeats as elements along the dim")

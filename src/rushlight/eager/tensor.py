@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from types import FunctionType
+from importlib import import_module
+from types import FunctionType, ModuleType
 from typing import Any, Self, TypeVar
 
 import numpy as np
@@ -45,6 +46,7 @@ from rushlight.support.peer_names import absent_name
 from rushlight.term import Op
 
 H = TypeVar("H", bound=Handle)
+_ARRAY_API_VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12")
 
 
 class Autograd(GeneratedMethods):
@@ -219,6 +221,12 @@ class Reading(GeneratedMethods):
             fail("G012", "__dlpack__: the tensor requires gradients", hint="call detach() first")
         return exported(self, stream, max_version, dl_device, copy)
 
+    def __array_namespace__(self, /, *, api_version: str | None = None) -> ModuleType:
+        """The functions of the array API standard. Errors: A002 for a version that they do not follow."""
+        known = api_version is None or api_version in _ARRAY_API_VERSIONS
+        require(known, "A002", "__array_namespace__: no such version of the standard", api_version=api_version)
+        return import_module("rushlight.compat.array_api")
+
     def __dlpack_device__(self) -> tuple[int, int]:
         """The kind and index of its device in the DLPack protocol."""
         return CPU_DEVICE
@@ -324,6 +332,11 @@ class Tensor(
     def dim(self) -> int:
         """The number of dims."""
         return len(self.form.shape)
+
+    def to_device(self, device: object, /, *, stream: object = None) -> Any:
+        """The tensor on a device, as the array API standard asks for it; itself if it is there. Errors: A002."""
+        require(stream is None, "A002", "to_device: there are no streams", stream=stream)
+        return self.to(device=device)
 
     def numel(self) -> Any:
         """The number of elements."""

@@ -1,0 +1,172 @@
+"""Array: a tensor whose operators follow the array API standard where PyTorch's rules differ."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from rushlight.compat.array_api.dtypes import promoted
+from rushlight.eager.arguments import required_tensor
+from rushlight.eager.handle import Handle
+from rushlight.eager.indexing import dims_taken, normal_index
+from rushlight.eager.tensor import Tensor, wrap
+from rushlight.eager.tensor_meta import Size
+from rushlight.support.errors import require
+
+
+def plain(x: object) -> Tensor:
+    """The tensor itself, or an array's elements as a tensor with PyTorch's rules. Errors: A001 for anything else."""
+    return wrap(required_tensor(x), Tensor)
+
+
+def arrayed(result: Any) -> Any:
+    """A tensor as an Array on the same storage; tuples, named tuples and lists item by item."""
+    if isinstance(result, Handle):
+        return wrap(result, Array)
+    items = [arrayed(item) for item in result]
+    if isinstance(result, list):
+        return items
+    return type(result)(*items) if hasattr(result, "_fields") else tuple(items)
+
+
+def _operator(function: Callable[..., Any]) -> Any:
+    """`self OP other` with the standard's promotion of two tensors; numbers take the tensor's dtype."""
+
+    def method(self: Array, other: object, /) -> Any:
+        return arrayed(function(*promoted(plain(self), plain(other) if isinstance(other, Handle) else other)))
+
+    return method
+
+
+class SizeMethod(int):
+    """The number of an array's elements, as the standard has it; called, it is PyTorch's method `size`."""
+
+    _shape: Size
+
+    def __new__(cls, count: int, shape: Size) -> SizeMethod:
+        """Of a shape with so many elements."""
+        self = super().__new__(cls, count)
+        self._shape = shape
+        return self
+
+    def __call__(self, dim: int | None = None) -> Any:
+        """The shape, or the size of a dim."""
+        return self._shape if dim is None else self._shape[dim]
+
+
+class Array(Tensor):
+    """A tensor with the operators, slices and attributes of the array API standard.
+
+    A tensor without dims takes part in promotion like any other, slices may have negative steps, `size` is a number,
+    and `T` is for matrices alone. Everything else is a tensor's.
+
+    >>> from rushlight.compat import array_api as xp
+    >>> (xp.ones(2) * xp.asarray(2.0, dtype=xp.float64)).dtype
+    rushlight.float64
+    """
+
+    __slots__ = ()
+
+    __add__ = _operator(Tensor.__add__)
+    __sub__ = _operator(Tensor.__sub__)
+    __mul__ = _operator(Tensor.__mul__)
+    __truediv__ = _operator(Tensor.__truediv__)
+    __floordiv__ = _operator(Tensor.__floordiv__)
+    __mod__ = _operator(Tensor.__mod__)
+    __pow__ = _operator(Tensor.__pow__)
+    __matmul__ = _operator(Tensor.__matmul__)
+    __and__ = _operator(Tensor.__and__)
+    __or__ = _operator(Tensor.__or__)
+    __xor__ = _operator(Tensor.__xor__)
+    __lshift__ = _operator(Tensor.__lshift__)
+    __rshift__ = _operator(Tensor.__rshift__)
+    __eq__ = _operator(Tensor.__eq__)
+    __ne__ = _operator(Tensor.__ne__)
+    __lt__ = _operator(Tensor.__lt__)
+    __le__ = _operator(Tensor.__le__)
+    __gt__ = _operator(Tensor.__gt__)
+    __ge__ = _operator(Tensor.__ge__)
+    __radd__ = _operator(Tensor.__radd__)
+    __rsub__ = _operator(Tensor.__rsub__)
+    __rmul__ = _operator(Tensor.__rmul__)
+    __rtruediv__ = _operator(Tensor.__rtruediv__)
+    __rfloordiv__ = _operator(Tensor.__rfloordiv__)
+    __rmod__ = _operator(Tensor.__rmod__)
+    __rpow__ = _operator(Tensor.__rpow__)
+    __rmatmul__ = _operator(Tensor.__rmatmul__)
+    __rand__ = _operator(Tensor.__rand__)
+    __ror__ = _operator(Tensor.__ror__)
+    __rxor__ = _operator(Tensor.__rxor__)
+    __rlshift__ = _operator(Tensor.__rlshift__)
+    __rrshift__ = _operator(Tensor.__rrshift__)
+    __hash__ = Tensor.__hash__
+
+    def __getitem__(self, index: object) -> Any:
+        flipped, index = _forward(self, _plain_index(index))
+        return arrayed(flipped[index])
+
+    def __setitem__(self, index: object, value: object) -> None:
+        index = _plain_index(index)
+        value = plain(value) if isinstance(value, Handle) else value
+        flipped, forward = _forward(self, index)
+        if flipped.storage is self.storage:
+            super().__setitem__(forward, value)
+            return
+        flipped[forward] = value
+        self.copy_(_forward(flipped, index)[0])
+
+    def __neg__(self) -> Any:
+        return arrayed(-plain(self))
+
+    def __pos__(self) -> Any:
+        return self
+
+    def __abs__(self) -> Any:
+        return arrayed(abs(plain(self)))
+
+    def __invert__(self) -> Any:
+        return arrayed(~plain(self))
+
+    @property
+    def size(self) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride] - a number that can be called
+        """The number of elements; called, PyTorch's method: the shape, or the size of a dim."""
+        count = self.numel()
+        return SizeMethod(count, self.shape) if isinstance(count, int) else count
+
+    @property
+    def T(self) -> Any:  # noqa: N802 - the standard's name
+        """The transpose of a matrix. Errors: S002 for other numbers of dims."""
+        require(self.ndim == 2, "S002", "T: a tensor of two dims is expected", tensor=self, hint="transpose with .mT")
+        return arrayed(plain(self).mT)
+
+    @property
+    def mT(self) -> Any:  # noqa: N802 - the standard's name
+        """The transposes of the matrices in the last two dims."""
+        return arrayed(plain(self).mT)
+
+    def to_device(self, device: object, /, *, stream: object = None) -> Any:
+        """The array on a device; itself if it is there. Errors: A002 for a stream."""
+        return arrayed(super().to_device(device, stream=stream))
+
+
+def _plain_index(index: Any) -> tuple[Any, ...]:
+    items = index if isinstance(index, tuple) else (index,)
+    return tuple([plain(item) if isinstance(item, Handle) else item for item in items])
+
+
+def _forward(tensor: Tensor, index: tuple[Any, ...]) -> tuple[Tensor, tuple[Any, ...]]:
+    """The tensor, flipped where slices have negative steps, and the same index with positive ones."""
+    tensor = plain(tensor)
+    if not any(isinstance(item, slice) and item.step is not None and item.step < 0 for item in index):
+        return tensor, index
+    items = list(normal_index(index, tensor.ndim))
+    dim = 0
+    flipped: list[int] = []
+    for at, item in enumerate(items):
+        if isinstance(item, slice) and item.step is not None and item.step < 0:
+            size = tensor.shape[dim]
+            steps = range(size)[item]
+            items[at] = slice(size - 1 - steps[0], size - steps[-1], -steps.step) if steps else slice(0, 0)
+            flipped.append(dim)
+        dim += dims_taken(item)
+    return tensor.flip(tuple(flipped)), tuple(items)
