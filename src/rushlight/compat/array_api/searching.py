@@ -70,7 +70,7 @@ def searchsorted(x1: object, x2: Any, /, *, side: str = "left", sorter: object |
 
 @checked
 def where(condition: object, x1: Any, x2: Any, /) -> Array:
-    """Return elements of `x1` where the condition holds, and of `x2` elsewhere; one of them may be a number."""
+    """Return elements of `x1` where the condition holds, else of `x2`; one of them may be a number."""
     dtype = result_type(x1, x2)
     chosen = [plain(x).to(dtype) if isinstance(x, Handle) else scalar_tensor(x, dtype=dtype) for x in (x1, x2)]
     return arrayed(ops.where(plain(condition), *chosen))
