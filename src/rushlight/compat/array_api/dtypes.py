@@ -11,6 +11,7 @@ from rushlight.compat.limits import FloatLimits, IntegerLimits
 from rushlight.eager.arguments import default_dtype
 from rushlight.eager.creation import scalar_tensor
 from rushlight.eager.handle import Handle
+from rushlight.eager.tensor import Tensor
 from rushlight.ir.dtype import (
     DType,
     Kind,
@@ -24,6 +25,7 @@ from rushlight.ir.dtype import (
     int16,
     int32,
     int64,
+    real_dtype,
     uint8,
     uint16,
     uint32,
@@ -67,8 +69,8 @@ def promoted(x1: Any, x2: Any) -> tuple[Any, Any]:
 
     A number that comes first is made a tensor of the result's dtype; one that comes second stays a number.
     """
-    if isinstance(x1, Handle):
-        if isinstance(x2, Handle) and x1.dtype is not x2.dtype:
+    if isinstance(x1, Tensor):
+        if isinstance(x2, Tensor) and x1.dtype is not x2.dtype:
             dtype = promoted_dtype(x1.dtype, x2.dtype)
             return x1.to(dtype), x2.to(dtype)
         return x1, x2
@@ -135,11 +137,31 @@ def sum_dtype(dtype: DType) -> DType:
     return int64 if dtype.kind in (Kind.INT, Kind.BOOL) else dtype
 
 
-def finfo(type: object, /) -> FloatLimits:
+class FloatInfo(FloatLimits):
+    """Limits of a floating-point dtype; `dtype` is the dtype itself, not its name."""
+
+    dtype: DType
+
+    def __init__(self, type: DType) -> None:
+        super().__init__(type)
+        self.dtype = real_dtype(type)
+
+
+class IntegerInfo(IntegerLimits):
+    """Limits of an integer dtype; `dtype` is the dtype itself, not its name."""
+
+    dtype: DType
+
+    def __init__(self, type: DType) -> None:
+        super().__init__(type)
+        self.dtype = type
+
+
+def finfo(type: Any, /) -> FloatInfo:
     """Return the limits of a floating-point dtype, of a tensor's, or of a complex one's parts."""
-    return FloatLimits(type.dtype if isinstance(type, Handle) else type)
+    return FloatInfo(type.dtype if isinstance(type, Handle) else type)
 
 
-def iinfo(type: Any, /) -> IntegerLimits:
+def iinfo(type: Any, /) -> IntegerInfo:
     """Return the limits of an integer dtype, or of a tensor's."""
-    return IntegerLimits(type.dtype if isinstance(type, Handle) else type)
+    return IntegerInfo(type.dtype if isinstance(type, Handle) else type)

@@ -39,12 +39,12 @@ class NamespaceInfo:
     def dtypes(self, *, device: object = None, kind: Any = None) -> dict[str, DType]:
         """Return the standard's dtypes of one kind, or of a tuple of kinds, by name. Errors: A002."""
         if kind is None:
-            return {"bool": bool_} | KINDS["numeric"]
+            return {"bool": bool_, **KINDS["numeric"]}
         found: dict[str, DType] = {}
         for name in kind if isinstance(kind, tuple) else (kind,):
             if name not in KINDS:
                 fail("A002", "dtypes: no such kind of dtypes", kind=name, hint=f"kinds: {', '.join(KINDS)}")
-            found |= KINDS[name]
+            found.update(KINDS[name])
         return found
 
 

@@ -11,6 +11,7 @@ from rushlight.compat.array_api.dtypes import promoted, sum_dtype
 from rushlight.compat.functions import broadcast_shapes
 from rushlight.eager import functions as ops
 from rushlight.eager.boundary import checked
+from rushlight.eager.composite.low_rank import tensordot as _tensordot
 from rushlight.eager.handle import Handle
 from rushlight.ir.dtype import DType
 
@@ -195,7 +196,7 @@ def svdvals(x: object, /) -> Array:
 def tensordot(x1: object, x2: object, /, *, axes: int | tuple[Sequence[int], Sequence[int]] = 2) -> Array:
     """Return sums of products over so many last axes of one and first of the other, or over named ones."""
     pairs = axes if isinstance(axes, int) else [list(side) for side in axes]
-    return arrayed(ops.tensordot(*promoted(plain(x1), plain(x2)), dims=pairs))
+    return arrayed(_tensordot(*promoted(plain(x1), plain(x2)), dims=pairs))
 
 
 @checked

@@ -102,11 +102,11 @@ def roll(x: object, /, shift: Axes, *, axis: Axes | None = None) -> Array:
 
 @checked
 def squeeze(x: object, /, axis: Axes) -> Array:
-    """Return a view without some axes of size 1. Errors: S002 for axes of other sizes."""
+    """Return a view without some axes of size 1. Errors: A002 for axes of other sizes."""
     source = plain(x)
     for dim in axis if isinstance(axis, tuple) else (axis,):
         within = -source.ndim <= dim < source.ndim
-        require(not within or source.shape[dim] == 1, "S002", "squeeze: the axis has another size", x=source, axis=dim)
+        require(not within or source.shape[dim] == 1, "A002", "squeeze: the axis has another size", x=source, axis=dim)
     return arrayed(source.squeeze(axis))
 
 
