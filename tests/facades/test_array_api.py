@@ -206,3 +206,28 @@ def test_ranges():
         assert xp.eye(3, 4, k=k).tolist() == np.eye(3, 4, k).tolist()
     assert xp.clip(xp.asarray([1, 5, 9]), 2, xp.asarray([6])).tolist() == [2, 5, 6]
     assert code_of(lambda: xp.positive(xp.asarray(True))) == "D001"
+
+
+def signed(array):
+    return [(value, math.copysign(1, value)) for value in array.tolist()]
+
+
+def test_quotients_and_remainders_have_the_standards_special_cases():
+    top = xp.asarray([math.inf, -math.inf, 1.0, -1.0, 1.0, -1.0, 7.0])
+    bottom = xp.asarray([2.0, 2.0, -math.inf, math.inf, math.inf, -math.inf, 2.0])
+    quotients = signed(np.asarray([math.inf, -math.inf, -0.0, -0.0, 0.0, 0.0, 3.0]))
+    assert signed(xp.floor_divide(top, bottom)) == signed(top // bottom) == quotients
+    assert signed(1 // xp.asarray([-math.inf, 2.0])) == [(0.0, -1), (0.0, 1)]
+    zeros = xp.asarray([0.0, -0.0, 0.0, -0.0, 5.0])
+    divisors = xp.asarray([2.0, 2.0, -2.0, -2.0, 3.0])
+    remainders = signed(np.asarray([0.0, 0.0, -0.0, -0.0, 2.0]))
+    assert signed(xp.remainder(zeros, divisors)) == signed(zeros % divisors) == remainders
+    held, zeros = zeros, zeros
+    zeros %= divisors
+    assert zeros is held and signed(held) == remainders
+    top //= bottom
+    assert signed(top) == quotients
+    whole = xp.asarray([7, -7])
+    assert (whole // 2).tolist() == [3, -4] and (whole % 4).tolist() == [3, 1] and (7 % whole).tolist() == [0, 0]
+    assert signed(xp.sign(xp.asarray([-3.0, 2.0]))) == [(-1.0, -1), (1.0, 1)]
+    assert math.isnan(xp.sign(xp.asarray(math.nan)).item())

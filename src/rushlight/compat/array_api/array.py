@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from rushlight.compat.array_api.arithmetic import floor_divide, remainder
 from rushlight.compat.array_api.dtypes import promoted
 from rushlight.eager.arguments import required_tensor
 from rushlight.eager.handle import Handle
@@ -71,8 +72,8 @@ class Array(Tensor):
     __sub__ = _operator(Tensor.__sub__)
     __mul__ = _operator(Tensor.__mul__)
     __truediv__ = _operator(Tensor.__truediv__)
-    __floordiv__ = _operator(Tensor.__floordiv__)
-    __mod__ = _operator(Tensor.__mod__)
+    __floordiv__ = _operator(floor_divide)
+    __mod__ = _operator(remainder)
     __pow__ = _operator(Tensor.__pow__)
     __matmul__ = _operator(Tensor.__matmul__)
     __and__ = _operator(Tensor.__and__)
@@ -90,8 +91,8 @@ class Array(Tensor):
     __rsub__ = _operator(Tensor.__rsub__)
     __rmul__ = _operator(Tensor.__rmul__)
     __rtruediv__ = _operator(Tensor.__rtruediv__)
-    __rfloordiv__ = _operator(Tensor.__rfloordiv__)
-    __rmod__ = _operator(Tensor.__rmod__)
+    __rfloordiv__ = _operator(lambda x1, x2: floor_divide(*promoted(x2, x1)))
+    __rmod__ = _operator(lambda x1, x2: remainder(*promoted(x2, x1)))
     __rpow__ = _operator(Tensor.__rpow__)
     __rmatmul__ = _operator(Tensor.__rmatmul__)
     __rand__ = _operator(Tensor.__rand__)
@@ -114,6 +115,12 @@ class Array(Tensor):
             return
         flipped[forward] = value
         self.copy_(_forward(flipped, index)[0])
+
+    def __ifloordiv__(self, other: Any, /) -> Any:
+        return self.copy_(self // other) if self.is_floating_point() else super().__ifloordiv__(other)
+
+    def __imod__(self, other: Any, /) -> Any:
+        return self.copy_(self % other) if self.is_floating_point() else super().__imod__(other)
 
     def __neg__(self) -> Any:
         return arrayed(-plain(self))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from rushlight.compat.array_api import arithmetic
 from rushlight.compat.array_api.array import Array, arrayed, plain
 from rushlight.compat.array_api.dtypes import promoted, result_type
 from rushlight.eager.handle import Handle
@@ -68,7 +69,7 @@ equal = binary("equal", Tensor.eq)
 exp = unary("exp", Tensor.exp)
 expm1 = unary("expm1", Tensor.expm1)
 floor = unary("floor", Tensor.floor)
-floor_divide = binary("floor_divide", Tensor.floor_divide)
+floor_divide = binary("floor_divide", arithmetic.floor_divide)
 greater = binary("greater", Tensor.gt)
 greater_equal = binary("greater_equal", Tensor.ge)
 hypot = binary("hypot", Tensor.hypot)
@@ -94,9 +95,9 @@ nextafter = binary("nextafter", Tensor.nextafter)
 not_equal = binary("not_equal", Tensor.ne)
 pow = binary("pow", Tensor.pow)
 reciprocal = unary("reciprocal", Tensor.reciprocal)
-remainder = binary("remainder", Tensor.remainder)
+remainder = binary("remainder", arithmetic.remainder)
 round = unary("round", Tensor.round)
-sign = unary("sign", Tensor.sgn)
+sign = unary("sign", arithmetic.sign)
 signbit = unary("signbit", Tensor.signbit)
 sin = unary("sin", Tensor.sin)
 sinh = unary("sinh", Tensor.sinh)
