@@ -78,6 +78,8 @@ def test_kinds_of_dtypes():
     assert xp.isdtype(rl.bfloat16, "real floating") and xp.isdtype(rl.bfloat16, "numeric")
     assert xp.isdtype(xp.bool, xp.bool) and not xp.isdtype(xp.bool, "numeric")
     assert code_of(lambda: xp.isdtype(xp.bool, "logical")) == "A002"
+    assert code_of(lambda: xp.isdtype(np.int8, "integral")) == "D004"
+    assert [dtype.kind in "iu" for dtype in (xp.int8, xp.uint8, xp.float32)] == [True, True, False]
     assert xp.can_cast(xp.int8, xp.int16) and not xp.can_cast(xp.int16, xp.int8)
     assert not xp.can_cast(xp.ones(2, dtype=xp.int64), xp.uint8) and xp.can_cast(xp.float32, xp.complex64)
     assert xp.finfo(xp.ones(2, dtype=xp.complex64)).dtype is xp.float32 and xp.finfo(xp.float64).eps == 2.0**-52
@@ -198,6 +200,14 @@ def test_shapes_and_selection():
     assert xp.reshape(array, (3, 2), copy=True).data_ptr() != array.data_ptr()
 
 
+def test_differences():
+    source = np.asarray([[1.0, 4.0, 9.0, 16.0]])
+    array = xp.asarray(source)
+    assert xp.diff(array, 2).tolist() == xp.diff(array, n=2).tolist() == [[2.0, 2.0]]
+    joined = xp.diff(array, axis=0, prepend=array[:, ::-1], append=array * 0)
+    assert joined.tolist() == np.diff(source, axis=0, prepend=source[:, ::-1], append=source * 0).tolist()
+
+
 def test_ranges():
     assert xp.arange(5, 2).shape == (0,) and xp.arange(2, 5, -1).shape == (0,)
     assert xp.linspace(0, 1, 4, endpoint=False).tolist() == [0, 0.25, 0.5, 0.75]
@@ -231,3 +241,34 @@ def test_quotients_and_remainders_have_the_standards_special_cases():
     assert (whole // 2).tolist() == [3, -4] and (whole % 4).tolist() == [3, 1] and (7 % whole).tolist() == [0, 0]
     assert signed(xp.sign(xp.asarray([-3.0, 2.0]))) == [(-1.0, -1), (1.0, 1)]
     assert math.isnan(xp.sign(xp.asarray(math.nan)).item())
+
+
+def test_estimators_run_on_tensors():
+    from sklearn import config_context, decomposition, linear_model, metrics, preprocessing
+
+    rng = np.random.default_rng(0)
+    features = rng.standard_normal((40, 6))
+    target = features @ rng.standard_normal(6) + 0.1
+    scores = target + rng.standard_normal(40)
+
+    def results(convert):
+        x, y, s = convert(features), convert(target), convert(scores)
+        projection = decomposition.PCA(3, svd_solver="full", whiten=True).fit(x)
+        ridge = linear_model.Ridge(0.5, solver="svd").fit(x, y)
+        yield projection.components_
+        yield projection.inverse_transform(projection.transform(x))
+        yield ridge.predict(x)
+        yield preprocessing.PolynomialFeatures().fit_transform(preprocessing.StandardScaler().fit_transform(x))
+        yield metrics.pairwise.rbf_kernel(x)
+        yield [metrics.r2_score(y, s), metrics.median_absolute_error(y, s), metrics.mean_squared_error(y, s)]
+        labels, guesses = convert((target > 0).astype(np.int64)), convert((scores > 0).astype(np.int64))
+        yield metrics.confusion_matrix(labels, guesses)
+        yield [metrics.accuracy_score(labels, guesses), metrics.f1_score(labels, guesses)]
+        yield metrics.roc_auc_score(labels, s)
+
+    expected = list(results(np.asarray))
+    with config_context(array_api_dispatch=True):
+        found = list(results(rl.tensor))
+    for one, other in zip(found, expected, strict=True):
+        assert isinstance(one, (rl.Tensor, list, float))
+        np.testing.assert_allclose(np.asarray(one), np.asarray(other), rtol=1e-9, atol=1e-9)

@@ -3,19 +3,38 @@
 from __future__ import annotations
 
 import importlib
-from enum import IntEnum
+from enum import StrEnum
 from typing import Any
 
 import numpy as np
 
 
-class Kind(IntEnum):
-    """Categories of element types, in promotion order."""
+class Kind(StrEnum):
+    """Categories of element types, ordered as they promote.
 
-    BOOL = 0
-    INT = 1
-    FLOAT = 2
-    COMPLEX = 3
+    As texts they are numpy's letters, which programs for arrays ask for: `dtype.kind in "iu"`. Unsigned integers have
+    the letter of the signed ones.
+    """
+
+    BOOL = "b"
+    INT = "i"
+    FLOAT = "f"
+    COMPLEX = "c"
+
+    def __init__(self, letter: str) -> None:
+        self.rank = "bifc".index(letter)
+
+    def __lt__(self, other: Kind) -> bool:  # pyright: ignore[reportIncompatibleMethodOverride] - kinds, not texts
+        return self.rank < other.rank
+
+    def __le__(self, other: Kind) -> bool:  # pyright: ignore[reportIncompatibleMethodOverride] - kinds, not texts
+        return self.rank <= other.rank
+
+    def __gt__(self, other: Kind) -> bool:  # pyright: ignore[reportIncompatibleMethodOverride] - kinds, not texts
+        return self.rank > other.rank
+
+    def __ge__(self, other: Kind) -> bool:  # pyright: ignore[reportIncompatibleMethodOverride] - kinds, not texts
+        return self.rank >= other.rank
 
 
 _LARGEST = 3.4028234663852886e38  # of float32

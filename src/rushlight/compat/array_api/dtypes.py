@@ -115,11 +115,13 @@ def can_cast(from_: object, to: DType, /) -> bool:
     return promoted_dtype(source, to) is to
 
 
-def isdtype(dtype: DType, kind: Any) -> bool:
+def isdtype(dtype: object, kind: Any) -> bool:
     """Return whether a dtype is another one, is of a named kind, or is one of a tuple of these.
 
-    Errors: A002 for a name that is no kind.
+    Errors: A002 for a name that is no kind, D004 for what is no dtype.
     """
+    if not isinstance(dtype, DType):
+        fail("D004", "isdtype: not a dtype", dtype=dtype)
     if isinstance(kind, tuple):
         return any(isdtype(dtype, item) for item in kind)
     if isinstance(kind, DType):

@@ -10,6 +10,7 @@ from rushlight.compat.array_api.array import Array, arrayed, plain
 from rushlight.compat.array_api.dtypes import promoted, result_type
 from rushlight.eager.handle import Handle
 from rushlight.eager.tensor import Tensor
+from rushlight.ir.dtype import bool_
 from rushlight.support.errors import require
 
 Unary = Callable[[object], Array]
@@ -137,5 +138,5 @@ def real(x: object, /) -> Array:
 def positive(x: object, /) -> Array:
     """Return the elements, unchanged. Errors: D001 for bools."""
     source = plain(x)
-    require(source.dtype.kind > 0, "D001", "positive: not for bools", x=source)
+    require(source.dtype is not bool_, "D001", "positive: not for bools", x=source)
     return arrayed(source.clone())
