@@ -128,11 +128,8 @@ def _scanned(
 
 @checked
 def diff(
-    x: object, /, n: int = 1, *, axis: int = -1, prepend: object | None = None, append: object | None = None
+    x: object, /, *, axis: int = -1, n: int = 1, prepend: object | None = None, append: object | None = None
 ) -> Array:
-    """Return the n-th differences of neighbours along an axis, of what is joined to it before and after.
-
-    The standard has `n` as a keyword; numpy, and programs that were first written for it, give it by place.
-    """
+    """Return the n-th differences of neighbours along an axis, of what is joined to it before and after."""
     before, after = [plain(part) if isinstance(part, Handle) else part for part in (prepend, append)]
     return arrayed(plain(x).diff(n, axis, before, after))
