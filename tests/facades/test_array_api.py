@@ -275,7 +275,9 @@ with config_context(array_api_dispatch=True):
     found = list(results(rl.tensor))
 assert [isinstance(one, rl.Tensor) for one in found] == [True] * 6 + [False] * 2
 for one, other in zip(found, expected, strict=True):
-    np.testing.assert_allclose(np.asarray(one), np.asarray(other), rtol=1e-9, atol=1e-9)
+    # Averages of labels are computed in the default float dtype.
+    error = 1e-7 if one is found[-1] else 1e-9
+    np.testing.assert_allclose(np.asarray(one), np.asarray(other), rtol=error, atol=1e-9)
 """
 
 
