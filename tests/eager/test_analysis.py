@@ -34,6 +34,7 @@ def segments(reduce, **named):
 CASES = [
     (lambda: rl.logspace(0, 2, 3), [1.0, 10.0, 100.0]),
     (lambda: rl.logspace(0, 3, 4, dtype=rl.int64), [1, 10, 100, 1000]),
+    (lambda: rl.logspace(1.9, rl.tensor(2.1), 3, dtype=rl.int64), [10, 31, 100]),
     (lambda: rl.logspace(rl.tensor(0.0), 2, 3, base=-2), [1.0, -2.0, 4.0]),
     (lambda: rl.range(0, 2, 0.5), [0.0, 0.5, 1.0, 1.5, 2.0]),
     (lambda: rl.range(4, 1, -1, dtype=rl.int64), [4, 3, 2, 1]),

@@ -101,3 +101,12 @@ def test_mistakes_are_registered_errors(call, kind, text):
         call(rl.ones(1, 6, 4, 5))
     assert isinstance(caught.value, rl.RushlightError)
     assert text in str(caught.value)
+
+
+def test_margin_losses_of_one_class_without_dims_are_zero():
+    score, target = rl.tensor(0.3, requires_grad=True), rl.tensor(0)
+    for loss in (F.multi_margin_loss, F.multilabel_margin_loss):
+        found = loss(score, target, reduction="none")
+        assert found.shape == () and found.item() == 0
+        found.backward()
+    assert score.grad is not None and score.grad.item() == 0

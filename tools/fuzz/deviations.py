@@ -134,6 +134,8 @@ def _same_taken(operand: Array, one: Array, other: Array) -> bool:
 def _out_of_range(difference: Difference) -> bool:
     """A float that an integer dtype cannot hold was cast to one."""
     results = (*difference.actual.values, *difference.expected.values)
+    if difference.expected.error is not None:
+        return False
     if not any(value.dtype in INTEGERS for value in results) and not difference.detail.startswith("storage"):
         return False
     smallest = min([np.iinfo(DTYPES[value.dtype]).max for value in results if value.dtype in INTEGERS], default=127)
@@ -161,7 +163,8 @@ def _signed_zero(difference: Difference) -> bool:
     names = ("maximum", "minimum", "fmax", "fmin", "amax", "amin", "max", "min", "clamp", "clamp_min", "clamp_max")
     further = ("clip", "relu", "hardtanh", "relu6", "max_pool1d", "max_pool2d", "max_pool3d")
     pairs = zip(difference.actual.values, difference.expected.values, strict=False)
-    return _called(difference, *names, *further) and all(_equal_or_nan(one.array, other.array) for one, other in pairs)
+    called = _called(difference, *names, *further) and category_of(difference.detail) == "value"
+    return called and all(_equal_or_nan(one.array, other.array) for one, other in pairs)
 
 
 def _equal_or_nan(one: Array, other: Array) -> bool:
@@ -294,7 +297,9 @@ def _indices_of_nothing(difference: Difference) -> bool:
 
 
 def _refused_factor(difference: Difference) -> bool:
-    return difference.actual.code == "A004" and "of a higher kind" in difference.actual.message
+    message = difference.actual.message
+    fraction = difference.actual.code == "A002" and "scaled by whole numbers" in message
+    return fraction or (difference.actual.code == "A004" and "of a higher kind" in message)
 
 
 def _negative_powers(difference: Difference) -> bool:
@@ -305,6 +310,7 @@ def _drawn(difference: Difference) -> bool:
     """Values that a generator draws, or that memory of `empty` holds."""
     drawing = ("bernoulli", "multinomial", "normal", "rand", "randint", "randn", "rand_like", "randint_like")
     further = ("randn_like", "randperm", "empty", "empty_like", "new_empty", r"\w*dropout\w*", "exponential", "uniform")
+    further = (*further, "cauchy", "geometric", "log_normal", "rrelu")
     drawn = (
         _called(difference, *drawing, *further, "svd_lowrank", "pca_lowrank")
         or "dropout_p=0.5" in difference.program.statements[-1]
@@ -503,9 +509,15 @@ def _is_dense(value: Value | Input) -> bool:
     return True
 
 
+def _read_by_python(difference: Difference) -> bool:
+    """A function whose result is a value of Python, as `equal` is."""
+    return difference.actual.code == "C002" and any(value.kind != "Tensor" for value in difference.expected.values)
+
+
 COMPILED_RULES = (
     Rule("random values", _drawn),
     Rule("strides of compiled results that have gaps", _shows_gaps),
+    Rule("values that Python reads, compiled", _read_by_python),
     Rule("views by strides of what has gaps, compiled", _needs_gaps),
     Rule("writes to overlapping elements", _repeats),
 )

@@ -3,7 +3,8 @@
     python -m tools.opdb                         what is not yet done; results in the folder .opdb
     python -m tools.opdb --only sum,std --fresh  these entries, again
     python -m tools.opdb --report [--every]      the table and the failures, without running anything
-    python -m tools.opdb --report --markdown     the table alone
+    python -m tools.opdb --report --markdown     the tables alone
+    python -m tools.opdb --report --record       keep them for docs/coverage.md, which `make generate` writes
 
 Exit status 1 when a value, a shape or a dtype is wrong, or an error has no code.
 """
@@ -11,6 +12,7 @@ Exit status 1 when a value, a shape or a dtype is wrong, or an error has no code
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -33,8 +35,14 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--fresh", action="store_true", help="forget earlier results of these entries")
     parser.add_argument("--report", action="store_true")
     parser.add_argument("--every", action="store_true", help="print registered errors too")
-    parser.add_argument("--markdown", action="store_true", help="print the table alone")
+    parser.add_argument("--markdown", action="store_true", help="print the tables alone")
+    parser.add_argument("--record", action="store_true", help="keep the tables for docs/coverage.md")
     return parser.parse_args()
+
+
+def command_of(options: argparse.Namespace) -> str:
+    """The command line whose results these are, as far as it decides what is asked."""
+    return f"python -m tools.opdb --samples {options.samples} --compiled {options.compiled}"
 
 
 def main() -> int:
@@ -46,7 +54,10 @@ def main() -> int:
         running.run(only, options)
     results = [report.read(path) for path in sorted(options.folder.glob("*.json"))]
     results = [one for one in results if not only or {one["operator"].split(":")[0], one["operator"]} & only]
-    print(report.table(results))
+    summary = report.summary_of(results, command_of(options))
+    print(*report.lines(summary), sep="\n")
+    if options.record:
+        report.RECORDED.write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
     lines = list(report.wrong(results, every=options.every))
     if not options.markdown:
         print(*lines, sep="\n")

@@ -37,12 +37,12 @@ def path_of(name: str) -> str | None:
 
 
 def function_of(name: str) -> Callable[..., Any] | None:
-    """The function that PyTorch calls `name`, or the method."""
+    """The function that PyTorch calls `name`, or the method, also one that exists in place alone."""
     path = path_of(name)
     if path is not None:
         return attribute(path)
     namespace, _, last = name.rpartition(".")
-    return method_of(last) if namespace in SYNONYMS else None
+    return method_of(last) or method_of(f"{last}_") if namespace in SYNONYMS else None
 
 
 def method_of(name: str) -> Callable[..., Any] | None:
@@ -72,7 +72,7 @@ def run(
     def given(part: Any) -> Any:
         if isinstance(part, Input):
             return leaf(part, next(memory), module)
-        return getattr(module, part.text) if isinstance(part, Name) else part
+        return part.of(module) if isinstance(part, Name) else part
 
     try:
         tree = mapped([call.args, call.kwargs], given)

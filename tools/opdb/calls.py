@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 from tools.fuzz.program import Input, Program
@@ -12,12 +13,18 @@ from tools.fuzz.program import Input, Program
 
 @dataclass(frozen=True)
 class Name:
-    """A constant of the namespace, such as `float32`."""
+    """A constant of the namespace, such as `float32`; if `called`, what the function or class of that name gives."""
 
     text: str
+    called: bool = False
 
     def __repr__(self) -> str:
-        return f"torch.{self.text}"
+        return f"torch.{self.text}{'()' if self.called else ''}"
+
+    def of(self, module: Any) -> Any:
+        """What it stands for in PyTorch or in Rushlight."""
+        found = attrgetter(self.text)(module)
+        return found() if self.called else found
 
 
 @dataclass(frozen=True)

@@ -57,8 +57,10 @@ class Settings:
 
 def ours(entry: Any) -> Callable[..., Any] | None:
     """Rushlight's function for an entry. Wrappers of the database run with `torch` bound to Rushlight."""
-    found = answering.function_of(entry.name)
     wrapper = entry.op
+    found = answering.function_of(entry.name)
+    if found is None and "." not in entry.name:
+        found = answering.function_of(getattr(wrapper, "__name__", entry.name))
     if found is None or not isinstance(wrapper, FunctionType) or not wrapper.__module__.startswith("torch.testing"):
         return found
     names = {**wrapper.__globals__, "torch": rl, "np": wrapper.__globals__.get("np")}
@@ -80,6 +82,21 @@ def checked(entry: Any, dtype_name: str, settings: Settings) -> Tally:
     for turn, position in enumerate(chosen):
         compiled = bool(often) and turn % often == 0
         _check_sample(entry, function, dtype, samples[position], position, compiled, tally)
+    return tally
+
+
+def check_errors(entry: Any) -> Tally:
+    """The tally of the samples that an entry should refuse: each one refused here too, by a registered error."""
+    tally = Tally()
+    function = ours(entry)
+    for position, sample in enumerate(pytorch.errors_of(entry) if function is not None else []):
+        call = pytorch.call_of(sample)
+        wanted, given = answering.run(entry.op, call, pytorch.torch), answering.run(function, call, rl)
+        if wanted.error is None:
+            tally.counts["error inputs/taken by PyTorch"] += 1
+            continue
+        ask = Asking(entry, pytorch.torch.float32, sample, position, call, tally, None)
+        ask.note("error inputs", given, wanted, error_difference(given, wanted))
     return tally
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from importlib import import_module
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 
 from tools.fuzz.program import DTYPES, Input
 from tools.fuzz.stepping import storage_bytes
-from tools.opdb.calls import Call, Name, mapped
+from tools.opdb.calls import Call, Name, leaves, mapped
 
 torch: Any = import_module("torch")
 _invocations: Any = import_module("torch.testing._internal.common_methods_invocations")
@@ -25,6 +26,39 @@ def operators() -> list[Any]:
 def label(entry: Any) -> str:
     """An entry's name, with that of its variant."""
     return entry.name + (f":{entry.variant_test_name}" if entry.variant_test_name else "")
+
+
+def internal(entry: Any) -> bool:
+    """Whether PyTorch documents nothing of the name: its kernels' own names, and those of jiterator."""
+    last = entry.name.rpartition(".")[2]
+    if re.match(r"_[^_]", last) or last.startswith("jiterator"):
+        return True
+    found = [_attribute(torch, entry.name), *[getattr(torch.Tensor, name, None) for name in (last, f"{last}_")]]
+    return not last.startswith("__") and not any(getattr(one, "__doc__", None) for one in found)
+
+
+def _attribute(owner: Any, path: str) -> Any:
+    for part in path.split("."):
+        owner = getattr(owner, part, None)
+    return owner
+
+
+def errors_of(entry: Any) -> list[Any]:
+    """The samples of an entry that it should refuse."""
+    torch.manual_seed(0)
+    np.random.seed(0)
+    errors = entry.error_inputs("cpu") if entry.error_inputs_func else ()
+    return [error.sample_input for error in errors if is_plain(error.sample_input)]
+
+
+def is_plain(sample: Any) -> bool:
+    """Whether every tensor of a sample lies in memory, element by element: not sparse, not of the device meta.
+
+    NumPy's arrays, which hold what a sample has, have no more than 64 dims.
+    """
+    parts = leaves([sample.input, list(sample.args), dict(sample.kwargs)])
+    tensors = [part for part in parts if isinstance(part, torch.Tensor)]
+    return all(part.layout is torch.strided and part.device.type == "cpu" and part.ndim <= 64 for part in tensors)
 
 
 def name_of(dtype: Any) -> str:
@@ -48,6 +82,8 @@ def as_data(value: Any) -> Any:
         return as_input(value)
     if isinstance(value, (torch.dtype, torch.layout, torch.memory_format)):
         return Name(name_of(value))
+    if isinstance(value, torch.nn.Module):  # the samples have such as were made without arguments
+        return Name(f"nn.{type(value).__name__}", called=True)
     if isinstance(value, torch.device):
         return str(value)
     if isinstance(value, torch.Size):
@@ -56,11 +92,11 @@ def as_data(value: Any) -> Any:
 
 
 def samples_of(entry: Any, dtype: Any, requires_grad: bool, reference: bool) -> Iterator[Any]:
-    """The samples of an entry in a dtype, the same ones at every run; `reference` asks for the larger set."""
+    """The plain samples of an entry in a dtype, the same ones at every run; `reference` asks for the larger set."""
     torch.manual_seed(0)
     np.random.seed(0)
     make = entry.reference_inputs if reference else entry.sample_inputs
-    yield from make("cpu", dtype, requires_grad=requires_grad)
+    yield from filter(is_plain, make("cpu", dtype, requires_grad=requires_grad))
 
 
 def call_of(sample: Any) -> Call:

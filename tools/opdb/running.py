@@ -16,7 +16,7 @@ from typing import Any
 
 from rushlight.support import settings as compiler_settings
 from tools.opdb import pytorch
-from tools.opdb.checking import Settings, checked, ours
+from tools.opdb.checking import Settings, check_errors, checked, ours
 
 
 def file_of(folder: Path, label: str) -> Path:
@@ -29,13 +29,16 @@ def result_of(entry: Any, settings: Settings) -> dict[str, Any]:
     start = time.process_time()
     result: dict[str, Any] = {"operator": pytorch.label(entry), "dtypes": {}, "failures": []}
     if ours(entry) is None:
-        return {**result, "missing": True}
+        return {**result, "missing": "internal" if pytorch.internal(entry) else "public"}
     with compiler_settings.override(optimise=0):  # the same bits, sooner
         for dtype in settings.dtypes:
             tally = checked(entry, dtype, settings)
             if tally.counts:
                 result["dtypes"][dtype] = dict(sorted(tally.counts.items()))
                 result["failures"] += tally.failures
+        tally = check_errors(entry)
+        result["dtypes"]["error inputs"] = dict(sorted(tally.counts.items()))
+        result["failures"] += tally.failures
     return {**result, "seconds": round(time.process_time() - start, 1)}
 
 

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterable
 from collections.abc import Generator as Iteration
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 
@@ -283,6 +283,8 @@ def multinomial(input: object, num_samples: int, replacement: bool = False, *, g
     largest ones are taken (Efraimidis and Spirakis, 2006).
     """
     count, weights = fixed_integer(num_samples), required_tensor(input)
+    require(weights.ndim in (1, 2), "S002", "multinomial: the input must have 1 or 2 dims", input=weights)
+    require(count > 0, "A002", "multinomial: at least one sample is drawn", num_samples=count)
     if not replacement and count > 1 and weights.ndim and weights.dtype.is_floating_point:
         enough = count <= weights.shape[-1]
         require(enough, "A002", "multinomial: more samples than elements, without replacement", num_samples=count)
@@ -290,6 +292,11 @@ def multinomial(input: object, num_samples: int, replacement: bool = False, *, g
         return (weights / waits.clamp(min=2.0**-53)).topk(count).indices
     attrs = {"num_samples": count, "replacement": replacement}
     return call_function(OPERATORS["multinomial"], (input, *_given(generator)), attrs)
+
+
+def _known(value: object) -> TypeGuard[float]:
+    """Whether a number is known now: one that stays open while a function is traced is not compared."""
+    return value.__class__ in (int, float)
 
 
 @checked_methods
@@ -301,10 +308,14 @@ class RandomMethods(ConversionOverloads):
     def uniform_(self, from_: object = 0.0, to: object = 1.0, *, generator: object = None, **named: object) -> Tensor:
         """Fills with uniform numbers of [from, to)."""
         from_ = _begin(from_, named)
+        if _known(from_) and _known(to):
+            require(from_ <= to, "A002", "uniform_: the range ends before it begins", from_=from_, to=to)
         return in_place(OPERATORS["uniform"])(self, from_, to, **_named(generator))
 
     def normal_(self, mean: object = 0.0, std: object = 1.0, *, generator: object = None) -> Tensor:
         """Fills with normally distributed numbers."""
+        if _known(std):
+            require(std >= 0, "A002", "normal_: the standard deviation must not be negative", std=std)
         return in_place(OPERATORS["normal"])(self, mean, std, **_named(generator))
 
     def random_(self, from_: int = 0, to: int | None = None, *, generator: object = None, **named: object) -> Tensor:

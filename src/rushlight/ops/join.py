@@ -20,6 +20,7 @@ from rushlight.ops.dims import (
     convert,
     guarded,
     normal,
+    own_dim,
     replaced,
     same_known,
     same_shape,
@@ -351,7 +352,7 @@ def roll_decompose(input: Value, shifts: Shape, dims: tuple[int, ...]) -> Value:
     if not dims:
         return reshape(roll_dim(reshape(input, (-1,)), shifts[0], 0), input.shape)
     for shift, dim in zip(shifts, dims, strict=True):
-        input = roll_dim(input, shift, dim)
+        input = roll_dim(input, shift, own_dim(dim, input.shape, "roll"))
     return input
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from rushlight.eager import functions as ops
@@ -18,6 +19,7 @@ from rushlight.eager.boundary import checked
 from rushlight.eager.composite.forms import with_out
 from rushlight.eager.creation import OPTIONS, arange, empty, linspace, with_gradient
 from rushlight.eager.dispatch import call_function
+from rushlight.eager.handle import Handle
 from rushlight.eager.keywords import no_more
 from rushlight.eager.random import randint, random_state
 from rushlight.ir.dtype import float64
@@ -40,13 +42,27 @@ def logspace(
     requires_grad: bool = False,
     **rest: object,
 ) -> Tensor:
-    """Return powers of a base whose exponents are evenly spaced, both ends included."""
+    """Return powers of a base whose exponents are evenly spaced, both ends included.
+
+    For an integer dtype the first and the last exponent are cut to whole numbers.
+    """
     if rest:
         no_more(rest, OPTIONS)
     wanted = element_type(dtype) or default_dtype()
+    if wanted.is_integer:
+        start, end = _whole(start), _whole(end)
     exponents: Any = linspace(start, end, steps, dtype=float64, device=device)
     result: Any = ops.pow(number(base), exponents).to(wanted)
     return with_gradient(result, requires_grad)
+
+
+def _whole(value: Any) -> Any:
+    """A tensor or number, cut to a whole one."""
+    if isinstance(value, Handle):
+        tensor: Any = value
+        return tensor.trunc()
+    given = number(value)
+    return math.trunc(given) if math.isfinite(given) else given
 
 
 @with_out

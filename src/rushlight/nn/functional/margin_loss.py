@@ -81,12 +81,13 @@ def cosine_embedding_loss(
 
 
 def _batched(input: Tensor, op: str) -> Tensor:
-    """(Samples, classes), of an input that may lack the samples."""
-    require(input.ndim in (1, 2), "S002", f"{op}: the input is (samples, classes), or classes alone", input=input)
+    """(Samples, classes), of an input that may lack the samples; one without dims is the score of a single class."""
+    require(input.ndim <= 2, "S002", f"{op}: the input is (samples, classes), or classes alone", input=input)
     require(input.is_floating_point(), "D001", f"{op}: the input must be floating-point", input=input)
-    filled = holds(input.shape[-1] != 0, f"{op}: there are classes")
+    rows = input if input.ndim == 2 else input.reshape(1, -1)
+    filled = holds(rows.shape[-1] != 0, f"{op}: there are classes")
     require(filled, "S010", f"{op}: the input has no classes", input=input)
-    return input if input.ndim == 2 else input.unsqueeze(0)
+    return rows
 
 
 def _require_targets(target: Tensor, op: str) -> None:
@@ -143,7 +144,7 @@ def multilabel_margin_loss(
     _require_targets(target, "multilabel_margin_loss")
     fits = tuple(input.shape) == tuple(target.shape)
     require(fits, "S014", "multilabel_margin_loss: input and target differ in shape", input=input, target=target)
-    rows = target if input.ndim == 2 else target.unsqueeze(0)
+    rows = target if input.ndim == 2 else target.reshape(1, -1)
     listed = ops.cumprod((rows >= 0).long(), 1) > 0
     classes = ops.where(listed, rows, 0)
     own = scores.gather(1, classes).unsqueeze(2)

@@ -359,6 +359,8 @@ _ROOT_2_OVER_PI, _CUBIC = math.sqrt(2.0 / math.pi), 0.044715
 
 @gelu.meta
 def gelu_meta(input: TensorType, approximate: str) -> TensorType:
+    known = approximate in ("none", "tanh")
+    require(known, "A002", "gelu: approximate is 'none' or 'tanh'", approximate=approximate)
     return typed_result(gelu, [input])
 
 
@@ -522,6 +524,7 @@ softshrink = _activation("softshrink", "input moved towards 0 by lambd, 0 within
 
 @softshrink.decompose
 def softshrink_decompose(input: Value, lambd: float) -> Value:
+    require(not lambd < 0, "A002", "softshrink: lambd must not be negative", lambd=lambd)
     return where(input > lambd, input - lambd, where(input < -lambd, input + lambd, 0.0))
 
 

@@ -43,7 +43,7 @@ from rushlight.support.errors import require
 add = define(
     "add(Tensor input, Tensor other, *, Tensor? alpha=None) -> Tensor",
     "input + alpha * other.",
-    facts=Fact.POINTWISE,
+    facts=Fact.POINTWISE | Fact.NUMERIC,
     variants="function method inplace out",
     syntax="add",
 )
@@ -89,7 +89,7 @@ def add_samples(rng: np.random.Generator) -> Iterator[Sample]:
 sub = define(
     "sub(Tensor input, Tensor other, *, Tensor? alpha=None) -> Tensor",
     "input - alpha * other.",
-    facts=Fact.POINTWISE,
+    facts=Fact.POINTWISE | Fact.NUMERIC,
     dtypes="number",
     variants="function method inplace out",
     syntax="sub",
@@ -163,6 +163,7 @@ mul = binary(
     scalar=lambda a, b: a & b if a.type is bool_ else a * b,
     dtypes="all",
     syntax="mul",
+    facts=Fact.NUMERIC,
 )
 
 
@@ -262,7 +263,7 @@ _ROUNDINGS: dict[str | None, tuple[Result, Any, Any]] = {
 div = define(
     "div(Tensor input, Tensor other, *, str? rounding_mode=None) -> Tensor",
     "input / other: the true quotient, or it rounded down (floor) or towards zero (trunc).",
-    facts=Fact.POINTWISE,
+    facts=Fact.POINTWISE | Fact.NUMERIC,
     variants="function method inplace out",
     syntax="truediv",
 )
@@ -315,6 +316,7 @@ floor_divide = binary(
     syntax="floordiv",
     dtypes="ordered",
     domain="nonzero",
+    facts=Fact.NUMERIC,
 )
 
 

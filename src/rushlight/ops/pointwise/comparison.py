@@ -27,6 +27,7 @@ from rushlight.ops.pointwise.definition import (
     unary,
 )
 from rushlight.ops.record import Fact, Operator, Sample, define
+from rushlight.support.errors import require
 
 # Comparisons: the operands are promoted, the result is bool.
 
@@ -232,6 +233,7 @@ isclose = define(
 
 @isclose.meta
 def isclose_meta(input: TensorType, other: TensorType, rtol: float, atol: float, equal_nan: bool) -> TensorType:
+    require(rtol >= 0 and atol >= 0, "A002", "isclose: tolerances must not be negative", rtol=rtol, atol=atol)
     return typed_result(isclose, [input, other], BOOL)
 
 

@@ -220,6 +220,7 @@ def avg_pool_meta(
     divisor_override: int | None,
 ) -> TensorType:
     require_floating(input, "avg_pool")
+    require(divisor_override != 0, "A002", "avg_pool: divisor_override must not be 0")
     _, space = _space(input.shape, kernel_size)
     sizes = pooled_sizes(space, kernel_size, stride, padding, (1,) * len(kernel_size), ceil_mode)
     return _pooled_type(input, len(kernel_size), sizes)
