@@ -23,6 +23,10 @@ REFUSED: dict[str, tuple[str, Callable[[], Any]]] = {
     "normal_": ("A002", lambda: rl.zeros(3).normal_(0, -1)),
     "multinomial of three dims": ("S002", lambda: rl.multinomial(rl.ones(1, 2, 3), 2)),
     "multinomial of no samples": ("A002", lambda: rl.multinomial(X, 0)),
+    "multinomial of negative chances": ("A002", lambda: rl.multinomial(rl.tensor([1.0, -1, 1]), 1)),
+    "multinomial of NaN": ("A002", lambda: rl.multinomial(rl.tensor([1.0, float("nan")]), 2, replacement=True)),
+    "multinomial of a row without chances": ("A002", lambda: rl.multinomial(rl.tensor([[1.0, 1], [0, 0]]), 1)),
+    "hardtanh": ("A002", lambda: F.hardtanh(X, 0.5, -0.5)),
     "polynomials": ("A001", lambda: rl.special.legendre_polynomial_p(2, 3)),
 }
 

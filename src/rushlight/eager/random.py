@@ -279,12 +279,14 @@ def bernoulli(input: object, *, generator: object = None) -> Tensor:
 def multinomial(input: object, num_samples: int, replacement: bool = False, *, generator: object = None) -> Tensor:
     """Indices along the last dim, each with a chance in proportion to its element.
 
-    Without replacement no index occurs twice: the elements are divided by exponentially distributed numbers, and the
+    Eager calls check that elements are finite and not negative, and that some are positive (A002). Without replacement no index occurs twice: the elements are divided by exponentially distributed numbers, and the
     largest ones are taken (Efraimidis and Spirakis, 2006).
     """
     count, weights = fixed_integer(num_samples), required_tensor(input)
     require(weights.ndim in (1, 2), "S002", "multinomial: the input must have 1 or 2 dims", input=weights)
     require(count > 0, "A002", "multinomial: at least one sample is drawn", num_samples=count)
+    if STATE.tracer is None:
+        _require_chances(weights)
     if not replacement and count > 1 and weights.ndim and weights.dtype.is_floating_point:
         enough = count <= weights.shape[-1]
         require(enough, "A002", "multinomial: more samples than elements, without replacement", num_samples=count)
@@ -297,6 +299,11 @@ def multinomial(input: object, num_samples: int, replacement: bool = False, *, g
 def _known(value: object) -> TypeGuard[float]:
     """Whether a number is known now: one that stays open while a function is traced is not compared."""
     return value.__class__ in (int, float)
+
+
+def _require_chances(weights: Tensor) -> None:
+    whole = ((weights >= 0) & weights.isfinite()).all(-1) & (weights.sum(-1) > 0)
+    require(bool(whole.all()), "A002", "multinomial: elements are finite chances, and some of each row positive")
 
 
 @checked_methods

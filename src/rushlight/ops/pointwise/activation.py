@@ -142,6 +142,7 @@ def _limits(dtype: DType, low: float, high: float) -> tuple[float, float]:
 
 @hardtanh.meta
 def hardtanh_meta(input: TensorType, min_val: float, max_val: float) -> TensorType:
+    require(not min_val > max_val, "A002", "hardtanh: min_val is above max_val", min_val=min_val, max_val=max_val)
     return typed_result(hardtanh, [input])
 
 
