@@ -293,7 +293,9 @@ def _logs_of_no_dims(difference: Difference) -> bool:
 
 def _indices_of_nothing(difference: Difference) -> bool:
     nothing = any(given.dtype in FLOATS and not given.array.size for given in difference.program.inputs)
-    return difference.actual.code == "I004" and nothing
+    empty = any(given.dtype in INTEGERS and not given.array.size for given in difference.program.inputs)
+    gathered = difference.actual.code == "S002" and empty and _called(difference, "gather")
+    return gathered or (difference.actual.code == "I004" and nothing)
 
 
 def _refused_factor(difference: Difference) -> bool:
@@ -310,7 +312,7 @@ def _drawn(difference: Difference) -> bool:
     """Values that a generator draws, or that memory of `empty` holds."""
     drawing = ("bernoulli", "multinomial", "normal", "rand", "randint", "randn", "rand_like", "randint_like")
     further = ("randn_like", "randperm", "empty", "empty_like", "new_empty", r"\w*dropout\w*", "exponential", "uniform")
-    further = (*further, "cauchy", "geometric", "log_normal", "rrelu")
+    further = (*further, "cauchy", "geometric", "log_normal", "rrelu", "empty_strided", "new_empty_strided")
     drawn = (
         _called(difference, *drawing, *further, "svd_lowrank", "pca_lowrank")
         or "dropout_p=0.5" in difference.program.statements[-1]
