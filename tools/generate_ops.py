@@ -95,7 +95,8 @@ def imports(body: str, *more: str) -> list[str]:
 
 
 def _extra(body: str) -> set[str]:
-    return {name for name in ("listed", "operand", "varied") if f" {name}(" in body or f"({name}(" in body}
+    names = ("input_operand", "listed", "operand", "operand_beside", "varied")
+    return {name for name in names if f" {name}(" in body or f"({name}(" in body}
 
 
 def method_lines() -> Iterator[str]:
@@ -181,6 +182,11 @@ def is_varied(op: Operator) -> bool:
 def operands_of(op: Operator, method: bool) -> str:
     """The tuple of operands."""
     texts = ["self" if method and at == 0 else converted(item) for at, item in enumerate(op.schema.operands)]
+    if not method and texts[:1] == ["required_operand(input)"] and Fact.NUMERIC not in op.facts:
+        if Fact.LEADING in op.facts:
+            texts[1] = f"operand_beside(input, {op.schema.operands[1].name})"
+        else:
+            texts[0] = "input_operand(input)"
     return f"({', '.join(texts)}{',' if len(texts) == 1 else ''})"
 
 

@@ -39,11 +39,20 @@ def test_what_pytorch_refuses_is_refused(name: str):
     assert caught.value.code == code
 
 
-@pytest.mark.parametrize("name", ["eq", "pow", "maximum", "bitwise_xor", "atan2", "gcd", "heaviside", "float_power"])
-def test_numbers_alone_are_no_operands(name: str):
-    with pytest.raises(RushlightError, match="at least one operand must be a tensor") as caught:
-        getattr(rl, name)(2, 3)
+@pytest.mark.parametrize("name", ["eq", "maximum", "logical_and", "atan2", "gcd", "heaviside", "copysign", "sin"])
+def test_the_input_of_a_function_is_a_tensor(name: str):
+    rest = (rl.tensor(3),) if name != "sin" else ()
+    with pytest.raises(RushlightError, match="a tensor is expected") as caught:
+        getattr(rl, name)(2, *rest)
     assert caught.value.code == "A001" and isinstance(caught.value, TypeError)
+
+
+@pytest.mark.parametrize("name", ["pow", "float_power", "remainder", "bitwise_xor", "xlogy"])
+def test_numbers_may_lead_but_not_be_alone(name: str):
+    assert getattr(rl, name)(2, rl.tensor(3)).ndim == 0
+    with pytest.raises(RushlightError, match="a tensor is expected") as caught:
+        getattr(rl, name)(2, 3)
+    assert caught.value.code == "A001"
 
 
 def test_arithmetic_takes_numbers_alone():

@@ -89,7 +89,9 @@ def check_errors(entry: Any) -> Tally:
     """The tally of the samples that an entry should refuse: each one refused here too, by a registered error."""
     tally = Tally()
     function = ours(entry)
-    for position, sample in enumerate(pytorch.errors_of(entry) if function is not None else []):
+    if function is None:
+        return tally
+    for position, sample in enumerate(pytorch.errors_of(entry)):
         call = pytorch.call_of(sample)
         wanted, given = answering.run(entry.op, call, pytorch.torch), answering.run(function, call, rl)
         if wanted.error is None:

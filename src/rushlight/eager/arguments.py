@@ -51,6 +51,18 @@ def required_operand(value: Any) -> Handle | complex:
     return found
 
 
+def input_operand(value: Any) -> Any:
+    """The first operand of a function, a tensor: A001 for a plain number, as for anything else."""
+    if isinstance(value, Handle) or isinstance(value, (SymInt, SymFloat)):
+        return operand(value)
+    fail("A001", f"{called_name()}: a tensor is expected", value=value, hint="make a tensor of it: rl.tensor(...)")
+
+
+def operand_beside(first: object, value: Any) -> Any:
+    """`required_operand`, which must be a tensor where the first operand is a number (A001)."""
+    return required_operand(value) if isinstance(first, Handle) else input_operand(value)
+
+
 def required_tensor(value: object) -> Any:
     """The value, which must be a tensor: A001 for anything else, numbers too."""
     if not isinstance(value, Handle):

@@ -12,9 +12,11 @@ from rushlight.eager.arguments import (
     fixed_integer,
     fixed_integers,
     flag,
+    input_operand,
     integer,
     integers,
     number,
+    operand_beside,
     operands,
     optional_operand,
     place,
@@ -542,43 +544,43 @@ _zeros_like = OPERATORS["zeros_like"]
 
 def _int_mm(input: Any, mat2: Any) -> Any:
     """Product of two matrices of integers, summed in int32."""
-    return call_function(__int_mm, (required_operand(input), required_operand(mat2)), {})
+    return call_function(__int_mm, (input_operand(input), required_operand(mat2)), {})
 
 
 def abs(input: Any, *, out: Any = None) -> Any:
     """The magnitude of each element; real for complex ones."""
     if out is not None:
-        return dispatch(_abs_out, (required_operand(input), out), {})
-    return call_function(_abs, (required_operand(input),), {})
+        return dispatch(_abs_out, (input_operand(input), out), {})
+    return call_function(_abs, (input_operand(input),), {})
 
 
 def acos(input: Any, *, out: Any = None) -> Any:
     """Arc cosine."""
     if out is not None:
-        return dispatch(_acos_out, (required_operand(input), out), {})
-    return call_function(_acos, (required_operand(input),), {})
+        return dispatch(_acos_out, (input_operand(input), out), {})
+    return call_function(_acos, (input_operand(input),), {})
 
 
 def acosh(input: Any, *, out: Any = None) -> Any:
     """Inverse hyperbolic cosine."""
     if out is not None:
-        return dispatch(_acosh_out, (required_operand(input), out), {})
-    return call_function(_acosh, (required_operand(input),), {})
+        return dispatch(_acosh_out, (input_operand(input), out), {})
+    return call_function(_acosh, (input_operand(input),), {})
 
 
 def adaptive_avg_pool1d(input: Any, output_size: Any) -> Any:
     """adaptive_avg_pool over the last 1 dims; None keeps a size."""
-    return call_function(_adaptive_avg_pool1d, (required_operand(input),), {"output_size": integers(output_size)})
+    return call_function(_adaptive_avg_pool1d, (input_operand(input),), {"output_size": integers(output_size)})
 
 
 def adaptive_avg_pool2d(input: Any, output_size: Any) -> Any:
     """adaptive_avg_pool over the last 2 dims; None keeps a size."""
-    return call_function(_adaptive_avg_pool2d, (required_operand(input),), {"output_size": integers(output_size)})
+    return call_function(_adaptive_avg_pool2d, (input_operand(input),), {"output_size": integers(output_size)})
 
 
 def adaptive_avg_pool3d(input: Any, output_size: Any) -> Any:
     """adaptive_avg_pool over the last 3 dims; None keeps a size."""
-    return call_function(_adaptive_avg_pool3d, (required_operand(input),), {"output_size": integers(output_size)})
+    return call_function(_adaptive_avg_pool3d, (input_operand(input),), {"output_size": integers(output_size)})
 
 
 def add(input: Any, other: Any, *, alpha: Any = None, out: Any = None) -> Any:
@@ -593,12 +595,12 @@ def addbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 
     if out is not None:
         return dispatch(
             _addbmm_out,
-            (required_operand(input), required_operand(batch1), required_operand(batch2), out),
+            (input_operand(input), required_operand(batch1), required_operand(batch2), out),
             {"beta": number(beta), "alpha": number(alpha)},
         )
     return call_function(
         _addbmm,
-        (required_operand(input), required_operand(batch1), required_operand(batch2)),
+        (input_operand(input), required_operand(batch1), required_operand(batch2)),
         {"beta": number(beta), "alpha": number(alpha)},
     )
 
@@ -608,18 +610,12 @@ def addcdiv(input: Any, tensor1: Any, tensor2: Any, *, value: Any = None, out: A
     if out is not None:
         return dispatch(
             _addcdiv_out,
-            (
-                required_operand(input),
-                required_operand(tensor1),
-                required_operand(tensor2),
-                optional_operand(value),
-                out,
-            ),
+            (input_operand(input), required_operand(tensor1), required_operand(tensor2), optional_operand(value), out),
             {},
         )
     return call_function(
         _addcdiv,
-        (required_operand(input), required_operand(tensor1), required_operand(tensor2), optional_operand(value)),
+        (input_operand(input), required_operand(tensor1), required_operand(tensor2), optional_operand(value)),
         {},
     )
 
@@ -629,18 +625,12 @@ def addcmul(input: Any, tensor1: Any, tensor2: Any, *, value: Any = None, out: A
     if out is not None:
         return dispatch(
             _addcmul_out,
-            (
-                required_operand(input),
-                required_operand(tensor1),
-                required_operand(tensor2),
-                optional_operand(value),
-                out,
-            ),
+            (input_operand(input), required_operand(tensor1), required_operand(tensor2), optional_operand(value), out),
             {},
         )
     return call_function(
         _addcmul,
-        (required_operand(input), required_operand(tensor1), required_operand(tensor2), optional_operand(value)),
+        (input_operand(input), required_operand(tensor1), required_operand(tensor2), optional_operand(value)),
         {},
     )
 
@@ -650,12 +640,12 @@ def addmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1, ou
     if out is not None:
         return dispatch(
             _addmm_out,
-            (required_operand(input), required_operand(mat1), required_operand(mat2), out),
+            (input_operand(input), required_operand(mat1), required_operand(mat2), out),
             {"beta": number(beta), "alpha": number(alpha)},
         )
     return call_function(
         _addmm,
-        (required_operand(input), required_operand(mat1), required_operand(mat2)),
+        (input_operand(input), required_operand(mat1), required_operand(mat2)),
         {"beta": number(beta), "alpha": number(alpha)},
     )
 
@@ -665,12 +655,12 @@ def addmv(input: Any, mat: Any, vec: Any, *, beta: Any = 1, alpha: Any = 1, out:
     if out is not None:
         return dispatch(
             _addmv_out,
-            (required_operand(input), required_operand(mat), required_operand(vec), out),
+            (input_operand(input), required_operand(mat), required_operand(vec), out),
             {"beta": number(beta), "alpha": number(alpha)},
         )
     return call_function(
         _addmv,
-        (required_operand(input), required_operand(mat), required_operand(vec)),
+        (input_operand(input), required_operand(mat), required_operand(vec)),
         {"beta": number(beta), "alpha": number(alpha)},
     )
 
@@ -680,26 +670,26 @@ def addr(input: Any, vec1: Any, vec2: Any, *, beta: Any = 1, alpha: Any = 1, out
     if out is not None:
         return dispatch(
             _addr_out,
-            (required_operand(input), required_operand(vec1), required_operand(vec2), out),
+            (input_operand(input), required_operand(vec1), required_operand(vec2), out),
             {"beta": number(beta), "alpha": number(alpha)},
         )
     return call_function(
         _addr,
-        (required_operand(input), required_operand(vec1), required_operand(vec2)),
+        (input_operand(input), required_operand(vec1), required_operand(vec2)),
         {"beta": number(beta), "alpha": number(alpha)},
     )
 
 
 def alias(input: Any) -> Any:
     """The same elements as a new tensor."""
-    return call_function(_alias, (required_operand(input),), {})
+    return call_function(_alias, (input_operand(input),), {})
 
 
 def all(input: Any, dim: Any = None, keepdim: Any = False) -> Any:
     """Whether no element is 0."""
     return call_function(
         _all,
-        (required_operand(input),),
+        (input_operand(input),),
         {"dim": fixed_integers(dim), "keepdim": keepdim if keepdim.__class__ is bool else flag(keepdim)},
     )
 
@@ -708,7 +698,7 @@ def amax(input: Any, dim: Any = (), keepdim: Any = False) -> Any:
     """The largest element, NaN if there is one. Elements that tie share the gradient."""
     return call_function(
         _amax,
-        (required_operand(input),),
+        (input_operand(input),),
         {"dim": fixed_integers(dim), "keepdim": keepdim if keepdim.__class__ is bool else flag(keepdim)},
     )
 
@@ -717,7 +707,7 @@ def amin(input: Any, dim: Any = (), keepdim: Any = False) -> Any:
     """The smallest element, NaN if there is one. Elements that tie share the gradient."""
     return call_function(
         _amin,
-        (required_operand(input),),
+        (input_operand(input),),
         {"dim": fixed_integers(dim), "keepdim": keepdim if keepdim.__class__ is bool else flag(keepdim)},
     )
 
@@ -725,15 +715,15 @@ def amin(input: Any, dim: Any = (), keepdim: Any = False) -> Any:
 def angle(input: Any, *, out: Any = None) -> Any:
     """The angle of each element: 0 or pi of a real one. NaN has none."""
     if out is not None:
-        return dispatch(_angle_out, (required_operand(input), out), {})
-    return call_function(_angle, (required_operand(input),), {})
+        return dispatch(_angle_out, (input_operand(input), out), {})
+    return call_function(_angle, (input_operand(input),), {})
 
 
 def any(input: Any, dim: Any = None, keepdim: Any = False) -> Any:
     """Whether some element is not 0."""
     return call_function(
         _any,
-        (required_operand(input),),
+        (input_operand(input),),
         {"dim": fixed_integers(dim), "keepdim": keepdim if keepdim.__class__ is bool else flag(keepdim)},
     )
 
@@ -757,7 +747,7 @@ def argmax(input: Any, dim: Any = None, keepdim: Any = False) -> Any:
     """The place of the largest element, the first of equals; NaN is largest. Without a dim, places count row-major."""
     return call_function(
         _argmax,
-        (required_operand(input),),
+        (input_operand(input),),
         {"dim": fixed_integer(dim), "keepdim": keepdim if keepdim.__class__ is bool else flag(keepdim)},
     )
 
@@ -769,7 +759,7 @@ def argmin(input: Any, dim: Any = None, keepdim: Any = False) -> Any:
     """
     return call_function(
         _argmin,
-        (required_operand(input),),
+        (input_operand(input),),
         {"dim": fixed_integer(dim), "keepdim": keepdim if keepdim.__class__ is bool else flag(keepdim)},
     )
 
@@ -778,7 +768,7 @@ def as_strided(input: Any, size: Any, stride: Any, storage_offset: Any = None) -
     """Any layout over the input's storage, from the input's first element or from the storage's given offset."""
     return call_function(
         _as_strided,
-        (required_operand(input),),
+        (input_operand(input),),
         {"size": integers(size), "stride": integers(stride), "storage_offset": distance(storage_offset, input)},
     )
 
@@ -787,7 +777,7 @@ def as_strided_scatter(input: Any, src: Any, size: Any, stride: Any, storage_off
     """A copy of the input with `src` at the places of a strided view."""
     return call_function(
         _as_strided_scatter,
-        (required_operand(input), required_operand(src)),
+        (input_operand(input), required_operand(src)),
         {"size": integers(size), "stride": integers(stride), "storage_offset": distance(storage_offset, input)},
     )
 
@@ -795,36 +785,36 @@ def as_strided_scatter(input: Any, src: Any, size: Any, stride: Any, storage_off
 def asin(input: Any, *, out: Any = None) -> Any:
     """Arc sine."""
     if out is not None:
-        return dispatch(_asin_out, (required_operand(input), out), {})
-    return call_function(_asin, (required_operand(input),), {})
+        return dispatch(_asin_out, (input_operand(input), out), {})
+    return call_function(_asin, (input_operand(input),), {})
 
 
 def asinh(input: Any, *, out: Any = None) -> Any:
     """Inverse hyperbolic sine."""
     if out is not None:
-        return dispatch(_asinh_out, (required_operand(input), out), {})
-    return call_function(_asinh, (required_operand(input),), {})
+        return dispatch(_asinh_out, (input_operand(input), out), {})
+    return call_function(_asinh, (input_operand(input),), {})
 
 
 def atan(input: Any, *, out: Any = None) -> Any:
     """Arc tangent."""
     if out is not None:
-        return dispatch(_atan_out, (required_operand(input), out), {})
-    return call_function(_atan, (required_operand(input),), {})
+        return dispatch(_atan_out, (input_operand(input), out), {})
+    return call_function(_atan, (input_operand(input),), {})
 
 
 def atan2(input: Any, other: Any, *, out: Any = None) -> Any:
     """The angle of the point (other, input)."""
     if out is not None:
-        return dispatch(_atan2_out, (required_operand(input), required_operand(other), out), {})
-    return call_function(_atan2, (required_operand(input), required_operand(other)), {})
+        return dispatch(_atan2_out, (input_operand(input), required_operand(other), out), {})
+    return call_function(_atan2, (input_operand(input), required_operand(other)), {})
 
 
 def atanh(input: Any, *, out: Any = None) -> Any:
     """Inverse hyperbolic tangent."""
     if out is not None:
-        return dispatch(_atanh_out, (required_operand(input), out), {})
-    return call_function(_atanh, (required_operand(input),), {})
+        return dispatch(_atanh_out, (input_operand(input), out), {})
+    return call_function(_atanh, (input_operand(input),), {})
 
 
 def attend(query: Any, key: Any, value: Any, mask: Any, scale: Any, is_causal: Any) -> Any:
@@ -848,7 +838,7 @@ def avg_pool1d(
     """The mean of each window over the last 1 dims."""
     return call_function(
         _avg_pool1d,
-        (required_operand(input),),
+        (input_operand(input),),
         {
             "kernel_size": fixed_integers(kernel_size),
             "stride": fixed_integers(stride),
@@ -872,7 +862,7 @@ def avg_pool2d(
     """The mean of each window over the last 2 dims."""
     return call_function(
         _avg_pool2d,
-        (required_operand(input),),
+        (input_operand(input),),
         {
             "kernel_size": fixed_integers(kernel_size),
             "stride": fixed_integers(stride),
@@ -896,7 +886,7 @@ def avg_pool3d(
     """The mean of each window over the last 3 dims."""
     return call_function(
         _avg_pool3d,
-        (required_operand(input),),
+        (input_operand(input),),
         {
             "kernel_size": fixed_integers(kernel_size),
             "stride": fixed_integers(stride),
@@ -913,12 +903,12 @@ def baddbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any =
     if out is not None:
         return dispatch(
             _baddbmm_out,
-            (required_operand(input), required_operand(batch1), required_operand(batch2), out),
+            (input_operand(input), required_operand(batch1), required_operand(batch2), out),
             {"beta": number(beta), "alpha": number(alpha)},
         )
     return call_function(
         _baddbmm,
-        (required_operand(input), required_operand(batch1), required_operand(batch2)),
+        (input_operand(input), required_operand(batch1), required_operand(batch2)),
         {"beta": number(beta), "alpha": number(alpha)},
     )
 
@@ -942,7 +932,7 @@ def batch_norm(
         call_function(
             _batch_norm,
             (
-                required_operand(input),
+                input_operand(input),
                 optional_operand(running_mean),
                 optional_operand(running_var),
                 optional_operand(weight),
@@ -959,7 +949,7 @@ def batch_norm(
 
 def bernoulli(input: Any, *, seed: Any = None, ordinal: Any = None) -> Any:
     """1 with the chance that each element says, else 0."""
-    return call_function(_bernoulli, (required_operand(input), optional_operand(seed), optional_operand(ordinal)), {})
+    return call_function(_bernoulli, (input_operand(input), optional_operand(seed), optional_operand(ordinal)), {})
 
 
 def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Any:
@@ -975,7 +965,7 @@ def binary_cross_entropy(input: Any, target: Any, weight: Any = None, reduction:
     """-(target log input + (1 - target) log(1 - input)), with logarithms of at least -100, as in PyTorch."""
     return call_function(
         _binary_cross_entropy,
-        (required_operand(input), required_operand(target), optional_operand(weight)),
+        (input_operand(input), required_operand(target), optional_operand(weight)),
         {"reduction": reduction},
     )
 
@@ -986,7 +976,7 @@ def binary_cross_entropy_with_logits(
     """binary_cross_entropy of sigmoid(input), without overflow."""
     return call_function(
         _binary_cross_entropy_with_logits,
-        (required_operand(input), required_operand(target), optional_operand(weight), optional_operand(pos_weight)),
+        (input_operand(input), required_operand(target), optional_operand(weight), optional_operand(pos_weight)),
         {"reduction": reduction},
     )
 
@@ -994,60 +984,60 @@ def binary_cross_entropy_with_logits(
 def bitwise_and(input: Any, other: Any, *, out: Any = None) -> Any:
     """The bits set in both."""
     if out is not None:
-        return dispatch(_bitwise_and_out, (required_operand(input), required_operand(other), out), {})
-    return call_function(_bitwise_and, (required_operand(input), required_operand(other)), {})
+        return dispatch(_bitwise_and_out, (required_operand(input), operand_beside(input, other), out), {})
+    return call_function(_bitwise_and, (required_operand(input), operand_beside(input, other)), {})
 
 
 def bitwise_left_shift(input: Any, other: Any, *, out: Any = None) -> Any:
     """input with its bits moved up; 0 for counts outside the width."""
     if out is not None:
-        return dispatch(_bitwise_left_shift_out, (required_operand(input), required_operand(other), out), {})
-    return call_function(_bitwise_left_shift, (required_operand(input), required_operand(other)), {})
+        return dispatch(_bitwise_left_shift_out, (required_operand(input), operand_beside(input, other), out), {})
+    return call_function(_bitwise_left_shift, (required_operand(input), operand_beside(input, other)), {})
 
 
 def bitwise_not(input: Any, *, out: Any = None) -> Any:
     """All bits flipped; the other truth value of bools."""
     if out is not None:
-        return dispatch(_bitwise_not_out, (required_operand(input), out), {})
-    return call_function(_bitwise_not, (required_operand(input),), {})
+        return dispatch(_bitwise_not_out, (input_operand(input), out), {})
+    return call_function(_bitwise_not, (input_operand(input),), {})
 
 
 def bitwise_or(input: Any, other: Any, *, out: Any = None) -> Any:
     """The bits set in one or both."""
     if out is not None:
-        return dispatch(_bitwise_or_out, (required_operand(input), required_operand(other), out), {})
-    return call_function(_bitwise_or, (required_operand(input), required_operand(other)), {})
+        return dispatch(_bitwise_or_out, (required_operand(input), operand_beside(input, other), out), {})
+    return call_function(_bitwise_or, (required_operand(input), operand_beside(input, other)), {})
 
 
 def bitwise_right_shift(input: Any, other: Any, *, out: Any = None) -> Any:
     """input with its bits moved down, the sign kept; 0 or -1 for counts outside the width."""
     if out is not None:
-        return dispatch(_bitwise_right_shift_out, (required_operand(input), required_operand(other), out), {})
-    return call_function(_bitwise_right_shift, (required_operand(input), required_operand(other)), {})
+        return dispatch(_bitwise_right_shift_out, (required_operand(input), operand_beside(input, other), out), {})
+    return call_function(_bitwise_right_shift, (required_operand(input), operand_beside(input, other)), {})
 
 
 def bitwise_xor(input: Any, other: Any, *, out: Any = None) -> Any:
     """The bits set in just one."""
     if out is not None:
-        return dispatch(_bitwise_xor_out, (required_operand(input), required_operand(other), out), {})
-    return call_function(_bitwise_xor, (required_operand(input), required_operand(other)), {})
+        return dispatch(_bitwise_xor_out, (required_operand(input), operand_beside(input, other), out), {})
+    return call_function(_bitwise_xor, (required_operand(input), operand_beside(input, other)), {})
 
 
 def bmm(input: Any, mat2: Any) -> Any:
     """Products of batches of matrices."""
-    return call_function(_bmm, (required_operand(input), required_operand(mat2)), {})
+    return call_function(_bmm, (input_operand(input), required_operand(mat2)), {})
 
 
 def broadcast_to(input: Any, size: Any) -> Any:
     """Another name of expand."""
-    return call_function(_broadcast_to, (required_operand(input),), {"size": integers(size)})
+    return call_function(_broadcast_to, (input_operand(input),), {"size": integers(size)})
 
 
 def bucketize(input: Any, boundaries: Any, *, out_int32: Any = False, right: Any = False) -> Any:
     """The number of the bucket of each value: how many boundaries lie before it."""
     return call_function(
         _bucketize,
-        (required_operand(input), required_operand(boundaries)),
+        (input_operand(input), required_operand(boundaries)),
         {
             "out_int32": out_int32 if out_int32.__class__ is bool else flag(out_int32),
             "right": right if right.__class__ is bool else flag(right),
@@ -1062,7 +1052,7 @@ def cat(tensors: Any, dim: Any = 0) -> Any:
 
 def causal_softmax(input: Any) -> Any:
     """softmax over the last dim of the elements up to the diagonal; the others are 0."""
-    return call_function(_causal_softmax, (required_operand(input),), {})
+    return call_function(_causal_softmax, (input_operand(input),), {})
 
 
 def cdist(x1: Any, x2: Any, p: Any = 2.0, compute_mode: Any = "use_mm_for_euclid_dist_if_necessary") -> Any:
@@ -1078,28 +1068,28 @@ def cdist(x1: Any, x2: Any, p: Any = 2.0, compute_mode: Any = "use_mm_for_euclid
 def ceil(input: Any, *, out: Any = None) -> Any:
     """The least integer not below."""
     if out is not None:
-        return dispatch(_ceil_out, (required_operand(input), out), {})
-    return call_function(_ceil, (required_operand(input),), {})
+        return dispatch(_ceil_out, (input_operand(input), out), {})
+    return call_function(_ceil, (input_operand(input),), {})
 
 
 def celu(input: Any, alpha: Any = 1.0) -> Any:
     """elu with input / alpha in the exponential."""
-    return call_function(_celu, (required_operand(input),), {"alpha": number(alpha)})
+    return call_function(_celu, (input_operand(input),), {"alpha": number(alpha)})
 
 
 def channel_shuffle(input: Any, groups: Any) -> Any:
     """The channels of dim 1 dealt out: the first of each group, then the second of each, and so on."""
-    return call_function(_channel_shuffle, (required_operand(input),), {"groups": fixed_integer(groups)})
+    return call_function(_channel_shuffle, (input_operand(input),), {"groups": fixed_integer(groups)})
 
 
 def cholesky(input: Any, upper: Any = False, *, out: Any = None) -> Any:
     """The Cholesky factor of Hermitian positive-definite matrices."""
     if out is not None:
         return dispatch(
-            _cholesky_out, (required_operand(input), out), {"upper": upper if upper.__class__ is bool else flag(upper)}
+            _cholesky_out, (input_operand(input), out), {"upper": upper if upper.__class__ is bool else flag(upper)}
         )
     return call_function(
-        _cholesky, (required_operand(input),), {"upper": upper if upper.__class__ is bool else flag(upper)}
+        _cholesky, (input_operand(input),), {"upper": upper if upper.__class__ is bool else flag(upper)}
     )
 
 
@@ -1108,11 +1098,11 @@ def cholesky_inverse(input: Any, upper: Any = False, *, out: Any = None) -> Any:
     if out is not None:
         return dispatch(
             _cholesky_inverse_out,
-            (required_operand(input), out),
+            (input_operand(input), out),
             {"upper": upper if upper.__class__ is bool else flag(upper)},
         )
     return call_function(
-        _cholesky_inverse, (required_operand(input),), {"upper": upper if upper.__class__ is bool else flag(upper)}
+        _cholesky_inverse, (input_operand(input),), {"upper": upper if upper.__class__ is bool else flag(upper)}
     )
 
 
@@ -1121,47 +1111,45 @@ def cholesky_solve(input: Any, input2: Any, upper: Any = False, *, out: Any = No
     if out is not None:
         return dispatch(
             _cholesky_solve_out,
-            (required_operand(input), required_operand(input2), out),
+            (input_operand(input), required_operand(input2), out),
             {"upper": upper if upper.__class__ is bool else flag(upper)},
         )
     return call_function(
         _cholesky_solve,
-        (required_operand(input), required_operand(input2)),
+        (input_operand(input), required_operand(input2)),
         {"upper": upper if upper.__class__ is bool else flag(upper)},
     )
 
 
 def chunk(input: Any, chunks: Any, dim: Any = 0) -> Any:
     """At most `chunks` parts of one size, the last smaller."""
-    return call_function(
-        _chunk, (required_operand(input),), {"chunks": fixed_integer(chunks), "dim": fixed_integer(dim)}
-    )
+    return call_function(_chunk, (input_operand(input),), {"chunks": fixed_integer(chunks), "dim": fixed_integer(dim)})
 
 
 def clamp(input: Any, min: Any = None, max: Any = None, *, out: Any = None) -> Any:
     """min(max(input, min), max): NaN stays, and max wins where the bounds cross."""
     if out is not None:
-        return dispatch(_clamp_out, (required_operand(input), optional_operand(min), optional_operand(max), out), {})
-    return call_function(_clamp, (required_operand(input), optional_operand(min), optional_operand(max)), {})
+        return dispatch(_clamp_out, (input_operand(input), optional_operand(min), optional_operand(max), out), {})
+    return call_function(_clamp, (input_operand(input), optional_operand(min), optional_operand(max)), {})
 
 
 def clamp_max(input: Any, other: Any, *, out: Any = None) -> Any:
     """The smaller of input and other."""
     if out is not None:
-        return dispatch(_clamp_max_out, (required_operand(input), required_operand(other), out), {})
-    return call_function(_clamp_max, (required_operand(input), required_operand(other)), {})
+        return dispatch(_clamp_max_out, (input_operand(input), required_operand(other), out), {})
+    return call_function(_clamp_max, (input_operand(input), required_operand(other)), {})
 
 
 def clamp_min(input: Any, other: Any, *, out: Any = None) -> Any:
     """The larger of input and other."""
     if out is not None:
-        return dispatch(_clamp_min_out, (required_operand(input), required_operand(other), out), {})
-    return call_function(_clamp_min, (required_operand(input), required_operand(other)), {})
+        return dispatch(_clamp_min_out, (input_operand(input), required_operand(other), out), {})
+    return call_function(_clamp_min, (input_operand(input), required_operand(other)), {})
 
 
 def clone(input: Any) -> Any:
     """A copy with storage of its own."""
-    return call_function(_clone, (required_operand(input),), {})
+    return call_function(_clone, (input_operand(input),), {})
 
 
 def complex(real: Any, imag: Any, *, out: Any = None) -> Any:
@@ -1178,17 +1166,17 @@ def concat(tensors: Any, dim: Any = 0) -> Any:
 
 def conj(input: Any) -> Any:
     """The complex conjugate, in storage of its own; a real tensor itself."""
-    return call_function(_conj, (required_operand(input),), {})
+    return call_function(_conj, (input_operand(input),), {})
 
 
 def constant_pad_nd(input: Any, pad: Any, value: Any = 0.0) -> Any:
     """A constant before and after each dim: pairs from the last dim on; negative ones crop."""
-    return call_function(_constant_pad_nd, (required_operand(input),), {"pad": integers(pad), "value": number(value)})
+    return call_function(_constant_pad_nd, (input_operand(input),), {"pad": integers(pad), "value": number(value)})
 
 
 def contiguous(input: Any) -> Any:
     """The same elements laid out row-major: itself where it is already."""
-    return call_function(_contiguous, (required_operand(input),), {})
+    return call_function(_contiguous, (input_operand(input),), {})
 
 
 def conv1d(
@@ -1197,7 +1185,7 @@ def conv1d(
     """Cross-correlation over 1 spatial dims. padding: numbers, "valid" (none) or "same" (the input's sizes)."""
     return call_function(
         _conv1d,
-        (required_operand(input), required_operand(weight), optional_operand(bias)),
+        (input_operand(input), required_operand(weight), optional_operand(bias)),
         {
             "stride": fixed_integers(stride),
             "padding": padding,
@@ -1213,7 +1201,7 @@ def conv2d(
     """Cross-correlation over 2 spatial dims. padding: numbers, "valid" (none) or "same" (the input's sizes)."""
     return call_function(
         _conv2d,
-        (required_operand(input), required_operand(weight), optional_operand(bias)),
+        (input_operand(input), required_operand(weight), optional_operand(bias)),
         {
             "stride": fixed_integers(stride),
             "padding": padding,
@@ -1229,7 +1217,7 @@ def conv3d(
     """Cross-correlation over 3 spatial dims. padding: numbers, "valid" (none) or "same" (the input's sizes)."""
     return call_function(
         _conv3d,
-        (required_operand(input), required_operand(weight), optional_operand(bias)),
+        (input_operand(input), required_operand(weight), optional_operand(bias)),
         {
             "stride": fixed_integers(stride),
             "padding": padding,
@@ -1252,7 +1240,7 @@ def conv_transpose1d(
     """The adjoint of conv1d as a layer: weights are (in, out / groups, *kernel)."""
     return call_function(
         _conv_transpose1d,
-        (required_operand(input), required_operand(weight), optional_operand(bias)),
+        (input_operand(input), required_operand(weight), optional_operand(bias)),
         {
             "stride": fixed_integers(stride),
             "padding": fixed_integers(padding),
@@ -1276,7 +1264,7 @@ def conv_transpose2d(
     """The adjoint of conv2d as a layer: weights are (in, out / groups, *kernel)."""
     return call_function(
         _conv_transpose2d,
-        (required_operand(input), required_operand(weight), optional_operand(bias)),
+        (input_operand(input), required_operand(weight), optional_operand(bias)),
         {
             "stride": fixed_integers(stride),
             "padding": fixed_integers(padding),
@@ -1300,7 +1288,7 @@ def conv_transpose3d(
     """The adjoint of conv3d as a layer: weights are (in, out / groups, *kernel)."""
     return call_function(
         _conv_transpose3d,
-        (required_operand(input), required_operand(weight), optional_operand(bias)),
+        (input_operand(input), required_operand(weight), optional_operand(bias)),
         {
             "stride": fixed_integers(stride),
             "padding": fixed_integers(padding),
@@ -1315,7 +1303,7 @@ def convolution(input: Any, weight: Any, bias: Any, stride: Any, padding: Any, d
     """Cross-correlation over any number of spatial dims, padded with zeros."""
     return call_function(
         _convolution,
-        (required_operand(input), required_operand(weight), optional_operand(bias)),
+        (input_operand(input), required_operand(weight), optional_operand(bias)),
         {
             "stride": fixed_integers(stride),
             "padding": fixed_integers(padding),
@@ -1328,27 +1316,27 @@ def convolution(input: Any, weight: Any, bias: Any, stride: Any, padding: Any, d
 def copysign(input: Any, other: Any, *, out: Any = None) -> Any:
     """input's magnitude with other's sign."""
     if out is not None:
-        return dispatch(_copysign_out, (required_operand(input), required_operand(other), out), {})
-    return call_function(_copysign, (required_operand(input), required_operand(other)), {})
+        return dispatch(_copysign_out, (input_operand(input), required_operand(other), out), {})
+    return call_function(_copysign, (input_operand(input), required_operand(other)), {})
 
 
 def corrcoef(input: Any) -> Any:
     """The correlations of the rows of a matrix, whose columns are observations."""
-    return call_function(_corrcoef, (required_operand(input),), {})
+    return call_function(_corrcoef, (input_operand(input),), {})
 
 
 def cos(input: Any, *, out: Any = None) -> Any:
     """Cosine of an angle in radians."""
     if out is not None:
-        return dispatch(_cos_out, (required_operand(input), out), {})
-    return call_function(_cos, (required_operand(input),), {})
+        return dispatch(_cos_out, (input_operand(input), out), {})
+    return call_function(_cos, (input_operand(input),), {})
 
 
 def cosh(input: Any, *, out: Any = None) -> Any:
     """Hyperbolic cosine."""
     if out is not None:
-        return dispatch(_cosh_out, (required_operand(input), out), {})
-    return call_function(_cosh, (required_operand(input),), {})
+        return dispatch(_cosh_out, (input_operand(input), out), {})
+    return call_function(_cosh, (input_operand(input),), {})
 
 
 def cosine_similarity(x1: Any, x2: Any, dim: Any = 1, eps: Any = 1e-08) -> Any:
@@ -1362,14 +1350,14 @@ def cosine_similarity(x1: Any, x2: Any, dim: Any = 1, eps: Any = 1e-08) -> Any:
 
 def count_nonzero(input: Any, dim: Any = None) -> Any:
     """The number of elements that are not 0."""
-    return call_function(_count_nonzero, (required_operand(input),), {"dim": fixed_integers(dim)})
+    return call_function(_count_nonzero, (input_operand(input),), {"dim": fixed_integers(dim)})
 
 
 def cov(input: Any, *, correction: Any = 1, fweights: Any = None, aweights: Any = None) -> Any:
     """The covariances of the rows of a matrix, whose columns are observations, counted and weighted as given."""
     return call_function(
         _cov,
-        (required_operand(input), optional_operand(fweights), optional_operand(aweights)),
+        (input_operand(input), optional_operand(fweights), optional_operand(aweights)),
         {"correction": fixed_integer(correction)},
     )
 
@@ -1377,10 +1365,8 @@ def cov(input: Any, *, correction: Any = 1, fweights: Any = None, aweights: Any 
 def cross(input: Any, other: Any, dim: Any = None, *, out: Any = None) -> Any:
     """The cross products of vectors along a dim, by default the first one with three elements."""
     if out is not None:
-        return dispatch(
-            _cross_out, (required_operand(input), required_operand(other), out), {"dim": fixed_integer(dim)}
-        )
-    return call_function(_cross, (required_operand(input), required_operand(other)), {"dim": fixed_integer(dim)})
+        return dispatch(_cross_out, (input_operand(input), required_operand(other), out), {"dim": fixed_integer(dim)})
+    return call_function(_cross, (input_operand(input), required_operand(other)), {"dim": fixed_integer(dim)})
 
 
 def cross_entropy(
@@ -1394,7 +1380,7 @@ def cross_entropy(
     """nll_loss of log_softmax for integer classes; with probabilities of the input's shape, their cross-entropy."""
     return call_function(
         _cross_entropy,
-        (required_operand(input), required_operand(target), optional_operand(weight)),
+        (input_operand(input), required_operand(target), optional_operand(weight)),
         {
             "ignore_index": fixed_integer(ignore_index),
             "reduction": reduction,
@@ -1405,49 +1391,47 @@ def cross_entropy(
 
 def cummax(input: Any, dim: Any) -> Any:
     """The largest element so far along a dim, and the last place where it stood."""
-    return named_results(_cummax, call_function(_cummax, (required_operand(input),), {"dim": fixed_integer(dim)}))
+    return named_results(_cummax, call_function(_cummax, (input_operand(input),), {"dim": fixed_integer(dim)}))
 
 
 def cummin(input: Any, dim: Any) -> Any:
     """The smallest element so far along a dim, and the last place where it stood."""
-    return named_results(_cummin, call_function(_cummin, (required_operand(input),), {"dim": fixed_integer(dim)}))
+    return named_results(_cummin, call_function(_cummin, (input_operand(input),), {"dim": fixed_integer(dim)}))
 
 
 def cumprod(input: Any, dim: Any, *, dtype: Any = None, out: Any = None) -> Any:
     """Running products along a dim; ints and bools are multiplied as int64."""
     if out is not None:
         return dispatch(
-            _cumprod_out, (required_operand(input), out), {"dim": fixed_integer(dim), "dtype": element_type(dtype)}
+            _cumprod_out, (input_operand(input), out), {"dim": fixed_integer(dim), "dtype": element_type(dtype)}
         )
-    return call_function(
-        _cumprod, (required_operand(input),), {"dim": fixed_integer(dim), "dtype": element_type(dtype)}
-    )
+    return call_function(_cumprod, (input_operand(input),), {"dim": fixed_integer(dim), "dtype": element_type(dtype)})
 
 
 def cumsum(input: Any, dim: Any, *, dtype: Any = None, out: Any = None) -> Any:
     """Running sums along a dim; ints and bools are summed as int64."""
     if out is not None:
         return dispatch(
-            _cumsum_out, (required_operand(input), out), {"dim": fixed_integer(dim), "dtype": element_type(dtype)}
+            _cumsum_out, (input_operand(input), out), {"dim": fixed_integer(dim), "dtype": element_type(dtype)}
         )
-    return call_function(_cumsum, (required_operand(input),), {"dim": fixed_integer(dim), "dtype": element_type(dtype)})
+    return call_function(_cumsum, (input_operand(input),), {"dim": fixed_integer(dim), "dtype": element_type(dtype)})
 
 
 def det(input: Any) -> Any:
     """The determinants of square matrices."""
-    return call_function(_det, (required_operand(input),), {})
+    return call_function(_det, (input_operand(input),), {})
 
 
 def detach(input: Any) -> Any:
     """The same elements without a gradient."""
-    return call_function(_detach, (required_operand(input),), {})
+    return call_function(_detach, (input_operand(input),), {})
 
 
 def diagonal(input: Any, offset: Any = 0, dim1: Any = 0, dim2: Any = 1) -> Any:
     """The elements whose indices in two dims differ by `offset`, as a new last dim."""
     return call_function(
         _diagonal,
-        (required_operand(input),),
+        (input_operand(input),),
         {"offset": fixed_integer(offset), "dim1": fixed_integer(dim1), "dim2": fixed_integer(dim2)},
     )
 
@@ -1470,7 +1454,7 @@ def diagonal_scatter(input: Any, src: Any, offset: Any = 0, dim1: Any = 0, dim2:
     """A copy of `input` with `src` on a diagonal."""
     return call_function(
         _diagonal_scatter,
-        (required_operand(input), required_operand(src)),
+        (input_operand(input), required_operand(src)),
         {"offset": fixed_integer(offset), "dim1": fixed_integer(dim1), "dim2": fixed_integer(dim2)},
     )
 
@@ -1478,13 +1462,13 @@ def diagonal_scatter(input: Any, src: Any, offset: Any = 0, dim1: Any = 0, dim2:
 def digamma(input: Any, *, out: Any = None) -> Any:
     """The derivative of the logarithm of the gamma function."""
     if out is not None:
-        return dispatch(_digamma_out, (required_operand(input), out), {})
-    return call_function(_digamma, (required_operand(input),), {})
+        return dispatch(_digamma_out, (input_operand(input), out), {})
+    return call_function(_digamma, (input_operand(input),), {})
 
 
 def dist(input: Any, other: Any, p: Any = 2) -> Any:
     """The `p`-norm of the difference of two tensors."""
-    return call_function(_dist, (required_operand(input), required_operand(other)), {"p": number(p)})
+    return call_function(_dist, (input_operand(input), required_operand(other)), {"p": number(p)})
 
 
 def div(input: Any, other: Any, *, rounding_mode: Any = None, out: Any = None) -> Any:
@@ -1498,14 +1482,14 @@ def div(input: Any, other: Any, *, rounding_mode: Any = None, out: Any = None) -
 
 def dot(input: Any, tensor: Any) -> Any:
     """Inner product of two vectors."""
-    return call_function(_dot, (required_operand(input), required_operand(tensor)), {})
+    return call_function(_dot, (input_operand(input), required_operand(tensor)), {})
 
 
 def dropout(input: Any, p: Any = 0.5, training: Any = True, *, seed: Any = None, ordinal: Any = None) -> Any:
     """While training: 0 with chance p, else input / (1 - p). Otherwise input."""
     return call_function(
         _dropout,
-        (required_operand(input), optional_operand(seed), optional_operand(ordinal)),
+        (input_operand(input), optional_operand(seed), optional_operand(ordinal)),
         {"p": number(p), "training": training if training.__class__ is bool else flag(training)},
     )
 
@@ -1519,7 +1503,7 @@ def elu(input: Any, alpha: Any = 1.0, scale: Any = 1.0, input_scale: Any = 1.0) 
     """scale * input, and below 0 scale * alpha * (exp(input) - 1)."""
     return call_function(
         _elu,
-        (required_operand(input),),
+        (input_operand(input),),
         {"alpha": number(alpha), "scale": number(scale), "input_scale": number(input_scale)},
     )
 
@@ -1527,7 +1511,7 @@ def elu(input: Any, alpha: Any = 1.0, scale: Any = 1.0, input_scale: Any = 1.0) 
 def embedding(input: Any, weight: Any, padding_idx: Any = None) -> Any:
     """Rows of a table; the row `padding_idx` gets no gradient."""
     return call_function(
-        _embedding, (required_operand(input), required_operand(weight)), {"padding_idx": fixed_integer(padding_idx)}
+        _embedding, (input_operand(input), required_operand(weight)), {"padding_idx": fixed_integer(padding_idx)}
     )
 
 
@@ -1547,68 +1531,66 @@ def empty(size: Any, *, dtype: Any = None, device: Any = None) -> Any:
 
 def empty_like(input: Any, *, dtype: Any = None, device: Any = None) -> Any:
     """Unpromised values in the shape, dtype and device of another tensor; in graphs they are zeros."""
-    return call_function(
-        _empty_like, (required_operand(input),), {"dtype": element_type(dtype), "device": place(device)}
-    )
+    return call_function(_empty_like, (input_operand(input),), {"dtype": element_type(dtype), "device": place(device)})
 
 
 def eq(input: Any, other: Any, *, out: Any = None) -> Any:
     """Whether elements are equal."""
     if out is not None:
-        return dispatch(_eq_out, (required_operand(input), required_operand(other), out), {})
-    return call_function(_eq, (required_operand(input), required_operand(other)), {})
+        return dispatch(_eq_out, (input_operand(input), required_operand(other), out), {})
+    return call_function(_eq, (input_operand(input), required_operand(other)), {})
 
 
 def erf(input: Any, *, out: Any = None) -> Any:
     """Error function."""
     if out is not None:
-        return dispatch(_erf_out, (required_operand(input), out), {})
-    return call_function(_erf, (required_operand(input),), {})
+        return dispatch(_erf_out, (input_operand(input), out), {})
+    return call_function(_erf, (input_operand(input),), {})
 
 
 def erfc(input: Any, *, out: Any = None) -> Any:
     """1 - erf(input), precise where it is small."""
     if out is not None:
-        return dispatch(_erfc_out, (required_operand(input), out), {})
-    return call_function(_erfc, (required_operand(input),), {})
+        return dispatch(_erfc_out, (input_operand(input), out), {})
+    return call_function(_erfc, (input_operand(input),), {})
 
 
 def erfinv(input: Any, *, out: Any = None) -> Any:
     """The number whose error function is the input; infinite at -1 and 1, NaN outside."""
     if out is not None:
-        return dispatch(_erfinv_out, (required_operand(input), out), {})
-    return call_function(_erfinv, (required_operand(input),), {})
+        return dispatch(_erfinv_out, (input_operand(input), out), {})
+    return call_function(_erfinv, (input_operand(input),), {})
 
 
 def exp(input: Any, *, out: Any = None) -> Any:
     """e to the power input."""
     if out is not None:
-        return dispatch(_exp_out, (required_operand(input), out), {})
-    return call_function(_exp, (required_operand(input),), {})
+        return dispatch(_exp_out, (input_operand(input), out), {})
+    return call_function(_exp, (input_operand(input),), {})
 
 
 def exp2(input: Any, *, out: Any = None) -> Any:
     """2 to the power input."""
     if out is not None:
-        return dispatch(_exp2_out, (required_operand(input), out), {})
-    return call_function(_exp2, (required_operand(input),), {})
+        return dispatch(_exp2_out, (input_operand(input), out), {})
+    return call_function(_exp2, (input_operand(input),), {})
 
 
 def expand(input: Any, size: Any) -> Any:
     """Dims of size 1 repeated without a copy, and new dims in front; -1 keeps a size."""
-    return call_function(_expand, (required_operand(input),), {"size": integers(size)})
+    return call_function(_expand, (input_operand(input),), {"size": integers(size)})
 
 
 def expand_as(input: Any, other: Any) -> Any:
     """Expanded to the shape of another tensor."""
-    return call_function(_expand_as, (required_operand(input), required_operand(other)), {})
+    return call_function(_expand_as, (input_operand(input), required_operand(other)), {})
 
 
 def expm1(input: Any, *, out: Any = None) -> Any:
     """exp(input) - 1, precise near 0."""
     if out is not None:
-        return dispatch(_expm1_out, (required_operand(input), out), {})
-    return call_function(_expm1, (required_operand(input),), {})
+        return dispatch(_expm1_out, (input_operand(input), out), {})
+    return call_function(_expm1, (input_operand(input),), {})
 
 
 def eye(n: Any, m: Any = None, *, dtype: Any = None, device: Any = None) -> Any:
@@ -1620,31 +1602,31 @@ def eye(n: Any, m: Any = None, *, dtype: Any = None, device: Any = None) -> Any:
 
 def fill(input: Any, value: Any) -> Any:
     """A tensor like input whose elements all are value, which has no dims."""
-    return call_function(_fill, (required_operand(input), required_operand(value)), {})
+    return call_function(_fill, (input_operand(input), required_operand(value)), {})
 
 
 def flatten(input: Any, start_dim: Any = 0, end_dim: Any = -1) -> Any:
     """A range of dims merged into one."""
     return call_function(
-        _flatten, (required_operand(input),), {"start_dim": fixed_integer(start_dim), "end_dim": fixed_integer(end_dim)}
+        _flatten, (input_operand(input),), {"start_dim": fixed_integer(start_dim), "end_dim": fixed_integer(end_dim)}
     )
 
 
 def flip(input: Any, dims: Any) -> Any:
     """The order of some dims reversed, as a copy."""
-    return call_function(_flip, (required_operand(input),), {"dims": fixed_integers(dims)})
+    return call_function(_flip, (input_operand(input),), {"dims": fixed_integers(dims)})
 
 
 def float_power(input: Any, exponent: Any) -> Any:
     """input to the power exponent, computed in float64."""
-    return call_function(_float_power, (required_operand(input), required_operand(exponent)), {})
+    return call_function(_float_power, (required_operand(input), operand_beside(input, exponent)), {})
 
 
 def floor(input: Any, *, out: Any = None) -> Any:
     """The greatest integer not above."""
     if out is not None:
-        return dispatch(_floor_out, (required_operand(input), out), {})
-    return call_function(_floor, (required_operand(input),), {})
+        return dispatch(_floor_out, (input_operand(input), out), {})
+    return call_function(_floor, (input_operand(input),), {})
 
 
 def floor_divide(input: Any, other: Any, *, out: Any = None) -> Any:
@@ -1657,29 +1639,29 @@ def floor_divide(input: Any, other: Any, *, out: Any = None) -> Any:
 def fmax(input: Any, other: Any, *, out: Any = None) -> Any:
     """The larger of each pair; of a number and NaN the number."""
     if out is not None:
-        return dispatch(_fmax_out, (required_operand(input), required_operand(other), out), {})
-    return call_function(_fmax, (required_operand(input), required_operand(other)), {})
+        return dispatch(_fmax_out, (input_operand(input), required_operand(other), out), {})
+    return call_function(_fmax, (input_operand(input), required_operand(other)), {})
 
 
 def fmin(input: Any, other: Any, *, out: Any = None) -> Any:
     """The smaller of each pair; of a number and NaN the number."""
     if out is not None:
-        return dispatch(_fmin_out, (required_operand(input), required_operand(other), out), {})
-    return call_function(_fmin, (required_operand(input), required_operand(other)), {})
+        return dispatch(_fmin_out, (input_operand(input), required_operand(other), out), {})
+    return call_function(_fmin, (input_operand(input), required_operand(other)), {})
 
 
 def fmod(input: Any, other: Any, *, out: Any = None) -> Any:
     """What division rounded towards zero leaves: it has the dividend's sign; 0 for an integer divisor 0."""
     if out is not None:
-        return dispatch(_fmod_out, (required_operand(input), required_operand(other), out), {})
-    return call_function(_fmod, (required_operand(input), required_operand(other)), {})
+        return dispatch(_fmod_out, (input_operand(input), required_operand(other), out), {})
+    return call_function(_fmod, (input_operand(input), required_operand(other)), {})
 
 
 def frac(input: Any, *, out: Any = None) -> Any:
     """What truncation leaves, with the sign of input."""
     if out is not None:
-        return dispatch(_frac_out, (required_operand(input), out), {})
-    return call_function(_frac, (required_operand(input),), {})
+        return dispatch(_frac_out, (input_operand(input), out), {})
+    return call_function(_frac, (input_operand(input),), {})
 
 
 def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Any:
@@ -1695,50 +1677,50 @@ def full_like(input: Any, fill_value: Any, *, dtype: Any = None, device: Any = N
     """One value in the shape, dtype and device of another tensor."""
     return call_function(
         _full_like,
-        (required_operand(input), required_operand(fill_value)),
+        (input_operand(input), required_operand(fill_value)),
         {"dtype": element_type(dtype), "device": place(device)},
     )
 
 
 def gather(input: Any, dim: Any, index: Any) -> Any:
     """Along a dim, the elements at the places that `index` gives; the other dims' places are its own."""
-    return call_function(_gather, (required_operand(input), required_operand(index)), {"dim": fixed_integer(dim)})
+    return call_function(_gather, (input_operand(input), required_operand(index)), {"dim": fixed_integer(dim)})
 
 
 def gcd(input: Any, other: Any, *, out: Any = None) -> Any:
     """The greatest common divisor of two integers; 0 of two zeros."""
     if out is not None:
-        return dispatch(_gcd_out, (required_operand(input), required_operand(other), out), {})
-    return call_function(_gcd, (required_operand(input), required_operand(other)), {})
+        return dispatch(_gcd_out, (input_operand(input), required_operand(other), out), {})
+    return call_function(_gcd, (input_operand(input), required_operand(other)), {})
 
 
 def ge(input: Any, other: Any, *, out: Any = None) -> Any:
     """Whether input >= other."""
     if out is not None:
-        return dispatch(_ge_out, (required_operand(input), required_operand(other), out), {})
-    return call_function(_ge, (required_operand(input), required_operand(other)), {})
+        return dispatch(_ge_out, (input_operand(input), required_operand(other), out), {})
+    return call_function(_ge, (input_operand(input), required_operand(other)), {})
 
 
 def gelu(input: Any, *, approximate: Any = "none") -> Any:
     """input times the normal distribution function of input, or the tanh formula for it."""
-    return call_function(_gelu, (required_operand(input),), {"approximate": approximate})
+    return call_function(_gelu, (input_operand(input),), {"approximate": approximate})
 
 
 def geqrf(input: Any) -> Any:
     """LAPACK's form of a QR factorisation: R above the Householder vectors, and the vectors' factors."""
-    return named_results(_geqrf, call_function(_geqrf, (required_operand(input),), {}))
+    return named_results(_geqrf, call_function(_geqrf, (input_operand(input),), {}))
 
 
 def glu(input: Any, dim: Any = -1) -> Any:
     """The first half along a dim times the sigmoid of the second."""
-    return call_function(_glu, (required_operand(input),), {"dim": fixed_integer(dim)})
+    return call_function(_glu, (input_operand(input),), {"dim": fixed_integer(dim)})
 
 
 def group_norm(input: Any, num_groups: Any, weight: Any = None, bias: Any = None, eps: Any = 1e-05) -> Any:
     """Normalised over groups of channels (dim 1) and the dims after, then scaled and shifted per channel."""
     return call_function(
         _group_norm,
-        (required_operand(input), optional_operand(weight), optional_operand(bias)),
+        (input_operand(input), optional_operand(weight), optional_operand(bias)),
         {"num_groups": fixed_integer(num_groups), "eps": number(eps)},
     )
 
@@ -1746,123 +1728,117 @@ def group_norm(input: Any, num_groups: Any, weight: Any = None, bias: Any = None
 def gt(input: Any, other: Any, *, out: Any = None) -> Any:
     """Whether input > other."""
     if out is not None:
-        return dispatch(_gt_out, (required_operand(input), required_operand(other), out), {})
-    return call_function(_gt, (required_operand(input), required_operand(other)), {})
+        return dispatch(_gt_out, (input_operand(input), required_operand(other), out), {})
+    return call_function(_gt, (input_operand(input), required_operand(other)), {})
 
 
 def hardshrink(input: Any, lambd: Any = 0.5) -> Any:
     """input, 0 within lambd of 0."""
-    return call_function(_hardshrink, (required_operand(input),), {"lambd": number(lambd)})
+    return call_function(_hardshrink, (input_operand(input),), {"lambd": number(lambd)})
 
 
 def hardsigmoid(input: Any) -> Any:
     """(input + 3) / 6 within [0, 1]."""
-    return call_function(_hardsigmoid, (required_operand(input),), {})
+    return call_function(_hardsigmoid, (input_operand(input),), {})
 
 
 def hardswish(input: Any) -> Any:
     """input * hardsigmoid(input)."""
-    return call_function(_hardswish, (required_operand(input),), {})
+    return call_function(_hardswish, (input_operand(input),), {})
 
 
 def hardtanh(input: Any, min_val: Any = -1.0, max_val: Any = 1.0) -> Any:
     """input within [min_val, max_val]."""
-    return call_function(
-        _hardtanh, (required_operand(input),), {"min_val": number(min_val), "max_val": number(max_val)}
-    )
+    return call_function(_hardtanh, (input_operand(input),), {"min_val": number(min_val), "max_val": number(max_val)})
 
 
 def heaviside(input: Any, values: Any, *, out: Any = None) -> Any:
     """0 below zero, 1 above it, and the other operand's element at zero; of NaN 0."""
     if out is not None:
-        return dispatch(_heaviside_out, (required_operand(input), required_operand(values), out), {})
-    return call_function(_heaviside, (required_operand(input), required_operand(values)), {})
+        return dispatch(_heaviside_out, (input_operand(input), required_operand(values), out), {})
+    return call_function(_heaviside, (input_operand(input), required_operand(values)), {})
 
 
 def huber_loss(input: Any, target: Any, reduction: Any = "mean", delta: Any = 1.0) -> Any:
     """Half the squared difference up to delta, linear beyond."""
     return call_function(
-        _huber_loss,
-        (required_operand(input), required_operand(target)),
-        {"reduction": reduction, "delta": number(delta)},
+        _huber_loss, (input_operand(input), required_operand(target)), {"reduction": reduction, "delta": number(delta)}
     )
 
 
 def hypot(input: Any, other: Any, *, out: Any = None) -> Any:
     """sqrt(input^2 + other^2) without overflow on the way."""
     if out is not None:
-        return dispatch(_hypot_out, (required_operand(input), required_operand(other), out), {})
-    return call_function(_hypot, (required_operand(input), required_operand(other)), {})
+        return dispatch(_hypot_out, (input_operand(input), required_operand(other), out), {})
+    return call_function(_hypot, (input_operand(input), required_operand(other)), {})
 
 
 def i0(input: Any, *, out: Any = None) -> Any:
     """The modified Bessel function of the first kind and order 0."""
     if out is not None:
-        return dispatch(_i0_out, (required_operand(input), out), {})
-    return call_function(_i0, (required_operand(input),), {})
+        return dispatch(_i0_out, (input_operand(input), out), {})
+    return call_function(_i0, (input_operand(input),), {})
 
 
 def igamma(input: Any, other: Any, *, out: Any = None) -> Any:
     """The regularised lower incomplete gamma function P(input, other); its derivative by the order `input` is NaN."""
     if out is not None:
-        return dispatch(_igamma_out, (required_operand(input), required_operand(other), out), {})
-    return call_function(_igamma, (required_operand(input), required_operand(other)), {})
+        return dispatch(_igamma_out, (input_operand(input), required_operand(other), out), {})
+    return call_function(_igamma, (input_operand(input), required_operand(other)), {})
 
 
 def igammac(input: Any, other: Any, *, out: Any = None) -> Any:
     """The regularised upper incomplete gamma function Q = 1 - P; its derivative by the order `input` is NaN."""
     if out is not None:
-        return dispatch(_igammac_out, (required_operand(input), required_operand(other), out), {})
-    return call_function(_igammac, (required_operand(input), required_operand(other)), {})
+        return dispatch(_igammac_out, (input_operand(input), required_operand(other), out), {})
+    return call_function(_igammac, (input_operand(input), required_operand(other)), {})
 
 
 def imag(input: Any) -> Any:
     """The imaginary part of each element, in storage of its own; for complex tensors only."""
-    return call_function(_imag, (required_operand(input),), {})
+    return call_function(_imag, (input_operand(input),), {})
 
 
 def index_add(input: Any, dim: Any, index: Any, source: Any, *, alpha: Any = 1) -> Any:
     """The input with slices of the source, times alpha, added at the places of a 1-D index."""
     return call_function(
         _index_add,
-        (required_operand(input), required_operand(index), required_operand(source)),
+        (input_operand(input), required_operand(index), required_operand(source)),
         {"dim": fixed_integer(dim), "alpha": number(alpha)},
     )
 
 
 def index_select(input: Any, dim: Any, index: Any) -> Any:
     """The slices of a dim at the places in a 1-D index."""
-    return call_function(_index_select, (required_operand(input), required_operand(index)), {"dim": fixed_integer(dim)})
+    return call_function(_index_select, (input_operand(input), required_operand(index)), {"dim": fixed_integer(dim)})
 
 
 def inner(input: Any, other: Any, *, out: Any = None) -> Any:
     """The sums of products along the last dims of two tensors; a number times a tensor where one has no dims."""
     if out is not None:
-        return dispatch(_inner_out, (required_operand(input), required_operand(other), out), {})
-    return call_function(_inner, (required_operand(input), required_operand(other)), {})
+        return dispatch(_inner_out, (input_operand(input), required_operand(other), out), {})
+    return call_function(_inner, (input_operand(input), required_operand(other)), {})
 
 
 def instance_norm(input: Any, weight: Any = None, bias: Any = None, eps: Any = 1e-05) -> Any:
     """Normalised per sample and channel over the dims after."""
     return call_function(
-        _instance_norm,
-        (required_operand(input), optional_operand(weight), optional_operand(bias)),
-        {"eps": number(eps)},
+        _instance_norm, (input_operand(input), optional_operand(weight), optional_operand(bias)), {"eps": number(eps)}
     )
 
 
 def inverse(input: Any, *, out: Any = None) -> Any:
     """The inverse of square matrices."""
     if out is not None:
-        return dispatch(_inverse_out, (required_operand(input), out), {})
-    return call_function(_inverse, (required_operand(input),), {})
+        return dispatch(_inverse_out, (input_operand(input), out), {})
+    return call_function(_inverse, (input_operand(input),), {})
 
 
 def isclose(input: Any, other: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: Any = False) -> Any:
     """Whether |input - other| <= atol + rtol * |other|, or they are equal."""
     return call_function(
         _isclose,
-        (required_operand(input), required_operand(other)),
+        (input_operand(input), required_operand(other)),
         {
             "rtol": number(rtol),
             "atol": number(atol),
@@ -1873,34 +1849,34 @@ def isclose(input: Any, other: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_
 
 def isfinite(input: Any) -> Any:
     """Whether each element is neither infinite nor NaN."""
-    return call_function(_isfinite, (required_operand(input),), {})
+    return call_function(_isfinite, (input_operand(input),), {})
 
 
 def isinf(input: Any) -> Any:
     """Whether each element is infinite."""
-    return call_function(_isinf, (required_operand(input),), {})
+    return call_function(_isinf, (input_operand(input),), {})
 
 
 def isnan(input: Any) -> Any:
     """Whether each element is NaN."""
-    return call_function(_isnan, (required_operand(input),), {})
+    return call_function(_isnan, (input_operand(input),), {})
 
 
 def isneginf(input: Any) -> Any:
     """Whether each element is -infinity."""
-    return call_function(_isneginf, (required_operand(input),), {})
+    return call_function(_isneginf, (input_operand(input),), {})
 
 
 def isposinf(input: Any) -> Any:
     """Whether each element is infinity."""
-    return call_function(_isposinf, (required_operand(input),), {})
+    return call_function(_isposinf, (input_operand(input),), {})
 
 
 def kl_div(input: Any, target: Any, reduction: Any = "mean", log_target: Any = False) -> Any:
     """target (log target - input), 0 where the target is 0; reduction "batchmean" divides the sum by the batch size."""
     return call_function(
         _kl_div,
-        (required_operand(input), required_operand(target)),
+        (input_operand(input), required_operand(target)),
         {"reduction": reduction, "log_target": log_target if log_target.__class__ is bool else flag(log_target)},
     )
 
@@ -1908,20 +1884,20 @@ def kl_div(input: Any, target: Any, reduction: Any = "mean", log_target: Any = F
 def kron(input: Any, other: Any, *, out: Any = None) -> Any:
     """All products of two tensors' elements, in blocks: each element of the first times the whole second one."""
     if out is not None:
-        return dispatch(_kron_out, (required_operand(input), required_operand(other), out), {})
-    return call_function(_kron, (required_operand(input), required_operand(other)), {})
+        return dispatch(_kron_out, (input_operand(input), required_operand(other), out), {})
+    return call_function(_kron, (input_operand(input), required_operand(other)), {})
 
 
 def l1_loss(input: Any, target: Any, reduction: Any = "mean") -> Any:
     """Absolute differences."""
-    return call_function(_l1_loss, (required_operand(input), required_operand(target)), {"reduction": reduction})
+    return call_function(_l1_loss, (input_operand(input), required_operand(target)), {"reduction": reduction})
 
 
 def layer_norm(input: Any, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: Any = 1e-05) -> Any:
     """Normalised over the last dims to mean 0 and variance 1, then scaled and shifted."""
     return call_function(
         _layer_norm,
-        (required_operand(input), optional_operand(weight), optional_operand(bias)),
+        (input_operand(input), optional_operand(weight), optional_operand(bias)),
         {"normalized_shape": integers(normalized_shape), "eps": number(eps)},
     )
 
@@ -1947,34 +1923,34 @@ def layer_norm_backward_weight(grad: Any, input: Any, normalized_shape: Any, eps
 def lcm(input: Any, other: Any, *, out: Any = None) -> Any:
     """The least common multiple of two integers; 0 where one of them is 0."""
     if out is not None:
-        return dispatch(_lcm_out, (required_operand(input), required_operand(other), out), {})
-    return call_function(_lcm, (required_operand(input), required_operand(other)), {})
+        return dispatch(_lcm_out, (input_operand(input), required_operand(other), out), {})
+    return call_function(_lcm, (input_operand(input), required_operand(other)), {})
 
 
 def le(input: Any, other: Any, *, out: Any = None) -> Any:
     """Whether input <= other."""
     if out is not None:
-        return dispatch(_le_out, (required_operand(input), required_operand(other), out), {})
-    return call_function(_le, (required_operand(input), required_operand(other)), {})
+        return dispatch(_le_out, (input_operand(input), required_operand(other), out), {})
+    return call_function(_le, (input_operand(input), required_operand(other)), {})
 
 
 def leaky_relu(input: Any, negative_slope: Any = 0.01) -> Any:
     """input, times negative_slope below 0."""
-    return call_function(_leaky_relu, (required_operand(input),), {"negative_slope": number(negative_slope)})
+    return call_function(_leaky_relu, (input_operand(input),), {"negative_slope": number(negative_slope)})
 
 
 def lerp(input: Any, end: Any, weight: Any, *, out: Any = None) -> Any:
     """input + weight * (end - input), from the nearer end."""
     if out is not None:
-        return dispatch(_lerp_out, (required_operand(input), required_operand(end), required_operand(weight), out), {})
-    return call_function(_lerp, (required_operand(input), required_operand(end), required_operand(weight)), {})
+        return dispatch(_lerp_out, (input_operand(input), required_operand(end), required_operand(weight), out), {})
+    return call_function(_lerp, (input_operand(input), required_operand(end), required_operand(weight)), {})
 
 
 def lgamma(input: Any, *, out: Any = None) -> Any:
     """The logarithm of the magnitude of the gamma function."""
     if out is not None:
-        return dispatch(_lgamma_out, (required_operand(input), out), {})
-    return call_function(_lgamma, (required_operand(input),), {})
+        return dispatch(_lgamma_out, (input_operand(input), out), {})
+    return call_function(_lgamma, (input_operand(input),), {})
 
 
 def linalg_cholesky(A: Any, *, upper: Any = False, out: Any = None) -> Any:
@@ -2013,9 +1989,9 @@ def linalg_cross(input: Any, other: Any, *, dim: Any = -1, out: Any = None) -> A
     """The cross products of vectors of three elements along a dim."""
     if out is not None:
         return dispatch(
-            _linalg_cross_out, (required_operand(input), required_operand(other), out), {"dim": fixed_integer(dim)}
+            _linalg_cross_out, (input_operand(input), required_operand(other), out), {"dim": fixed_integer(dim)}
         )
-    return call_function(_linalg_cross, (required_operand(input), required_operand(other)), {"dim": fixed_integer(dim)})
+    return call_function(_linalg_cross, (input_operand(input), required_operand(other)), {"dim": fixed_integer(dim)})
 
 
 def linalg_det(A: Any, *, out: Any = None) -> Any:
@@ -2256,7 +2232,7 @@ def linalg_vector_norm(input: Any, ord: Any = 2, dim: Any = None, keepdim: Any =
     """
     return call_function(
         _linalg_vector_norm,
-        (required_operand(input),),
+        (input_operand(input),),
         {
             "ord": number(ord),
             "dim": fixed_integers(dim),
@@ -2268,7 +2244,7 @@ def linalg_vector_norm(input: Any, ord: Any = 2, dim: Any = None, keepdim: Any =
 
 def linear(input: Any, weight: Any, bias: Any = None) -> Any:
     """input @ weight.mT + bias: the last dim of `input` (..., in) against a weight (out, in)."""
-    return call_function(_linear, (required_operand(input), required_operand(weight), optional_operand(bias)), {})
+    return call_function(_linear, (input_operand(input), required_operand(weight), optional_operand(bias)), {})
 
 
 def linspace(start: Any, end: Any, steps: Any, *, dtype: Any = None, device: Any = None) -> Any:
@@ -2283,35 +2259,35 @@ def linspace(start: Any, end: Any, steps: Any, *, dtype: Any = None, device: Any
 def log(input: Any, *, out: Any = None) -> Any:
     """Natural logarithm."""
     if out is not None:
-        return dispatch(_log_out, (required_operand(input), out), {})
-    return call_function(_log, (required_operand(input),), {})
+        return dispatch(_log_out, (input_operand(input), out), {})
+    return call_function(_log, (input_operand(input),), {})
 
 
 def log10(input: Any, *, out: Any = None) -> Any:
     """Logarithm to base 10."""
     if out is not None:
-        return dispatch(_log10_out, (required_operand(input), out), {})
-    return call_function(_log10, (required_operand(input),), {})
+        return dispatch(_log10_out, (input_operand(input), out), {})
+    return call_function(_log10, (input_operand(input),), {})
 
 
 def log1p(input: Any, *, out: Any = None) -> Any:
     """log(1 + input), precise near 0."""
     if out is not None:
-        return dispatch(_log1p_out, (required_operand(input), out), {})
-    return call_function(_log1p, (required_operand(input),), {})
+        return dispatch(_log1p_out, (input_operand(input), out), {})
+    return call_function(_log1p, (input_operand(input),), {})
 
 
 def log2(input: Any, *, out: Any = None) -> Any:
     """Logarithm to base 2."""
     if out is not None:
-        return dispatch(_log2_out, (required_operand(input), out), {})
-    return call_function(_log2, (required_operand(input),), {})
+        return dispatch(_log2_out, (input_operand(input), out), {})
+    return call_function(_log2, (input_operand(input),), {})
 
 
 def log_softmax(input: Any, dim: Any, *, dtype: Any = None) -> Any:
     """The logarithm of softmax along a dim."""
     return call_function(
-        _log_softmax, (required_operand(input),), {"dim": fixed_integer(dim), "dtype": element_type(dtype)}
+        _log_softmax, (input_operand(input),), {"dim": fixed_integer(dim), "dtype": element_type(dtype)}
     )
 
 
@@ -2325,74 +2301,74 @@ def log_softmax_backward(grad: Any, output: Any, dim: Any) -> Any:
 def logaddexp(input: Any, other: Any, *, out: Any = None) -> Any:
     """log(exp(input) + exp(other)) without overflow on the way."""
     if out is not None:
-        return dispatch(_logaddexp_out, (required_operand(input), required_operand(other), out), {})
-    return call_function(_logaddexp, (required_operand(input), required_operand(other)), {})
+        return dispatch(_logaddexp_out, (input_operand(input), required_operand(other), out), {})
+    return call_function(_logaddexp, (input_operand(input), required_operand(other)), {})
 
 
 def logaddexp2(input: Any, other: Any, *, out: Any = None) -> Any:
     """log2(2^input + 2^other) without overflow on the way."""
     if out is not None:
-        return dispatch(_logaddexp2_out, (required_operand(input), required_operand(other), out), {})
-    return call_function(_logaddexp2, (required_operand(input), required_operand(other)), {})
+        return dispatch(_logaddexp2_out, (input_operand(input), required_operand(other), out), {})
+    return call_function(_logaddexp2, (input_operand(input), required_operand(other)), {})
 
 
 def logcumsumexp(input: Any, dim: Any, *, out: Any = None) -> Any:
     """The logarithm of running sums of exponentials along a dim. A host call, one step after the other."""
     if out is not None:
-        return dispatch(_logcumsumexp_out, (required_operand(input), out), {"dim": fixed_integer(dim)})
-    return call_function(_logcumsumexp, (required_operand(input),), {"dim": fixed_integer(dim)})
+        return dispatch(_logcumsumexp_out, (input_operand(input), out), {"dim": fixed_integer(dim)})
+    return call_function(_logcumsumexp, (input_operand(input),), {"dim": fixed_integer(dim)})
 
 
 def logdet(input: Any) -> Any:
     """The logarithms of determinants; NaN of negative ones."""
-    return call_function(_logdet, (required_operand(input),), {})
+    return call_function(_logdet, (input_operand(input),), {})
 
 
 def logical_and(input: Any, other: Any, *, out: Any = None) -> Any:
     """Whether both are nonzero."""
     if out is not None:
-        return dispatch(_logical_and_out, (required_operand(input), required_operand(other), out), {})
-    return call_function(_logical_and, (required_operand(input), required_operand(other)), {})
+        return dispatch(_logical_and_out, (input_operand(input), required_operand(other), out), {})
+    return call_function(_logical_and, (input_operand(input), required_operand(other)), {})
 
 
 def logical_not(input: Any, *, out: Any = None) -> Any:
     """Whether each element is 0."""
     if out is not None:
-        return dispatch(_logical_not_out, (required_operand(input), out), {})
-    return call_function(_logical_not, (required_operand(input),), {})
+        return dispatch(_logical_not_out, (input_operand(input), out), {})
+    return call_function(_logical_not, (input_operand(input),), {})
 
 
 def logical_or(input: Any, other: Any, *, out: Any = None) -> Any:
     """Whether one is nonzero."""
     if out is not None:
-        return dispatch(_logical_or_out, (required_operand(input), required_operand(other), out), {})
-    return call_function(_logical_or, (required_operand(input), required_operand(other)), {})
+        return dispatch(_logical_or_out, (input_operand(input), required_operand(other), out), {})
+    return call_function(_logical_or, (input_operand(input), required_operand(other)), {})
 
 
 def logical_xor(input: Any, other: Any, *, out: Any = None) -> Any:
     """Whether just one is nonzero."""
     if out is not None:
-        return dispatch(_logical_xor_out, (required_operand(input), required_operand(other), out), {})
-    return call_function(_logical_xor, (required_operand(input), required_operand(other)), {})
+        return dispatch(_logical_xor_out, (input_operand(input), required_operand(other), out), {})
+    return call_function(_logical_xor, (input_operand(input), required_operand(other)), {})
 
 
 def logit(input: Any, eps: Any = None, *, out: Any = None) -> Any:
     """log(input / (1 - input)), with input first brought into [eps, 1 - eps]."""
     if out is not None:
-        return dispatch(_logit_out, (required_operand(input), out), {"eps": number(eps)})
-    return call_function(_logit, (required_operand(input),), {"eps": number(eps)})
+        return dispatch(_logit_out, (input_operand(input), out), {"eps": number(eps)})
+    return call_function(_logit, (input_operand(input),), {"eps": number(eps)})
 
 
 def logsigmoid(input: Any) -> Any:
     """log(sigmoid(input))."""
-    return call_function(_logsigmoid, (required_operand(input),), {})
+    return call_function(_logsigmoid, (input_operand(input),), {})
 
 
 def logsumexp(input: Any, dim: Any, keepdim: Any = False) -> Any:
     """The logarithm of the sum of exponentials."""
     return call_function(
         _logsumexp,
-        (required_operand(input),),
+        (input_operand(input),),
         {"dim": fixed_integers(dim), "keepdim": keepdim if keepdim.__class__ is bool else flag(keepdim)},
     )
 
@@ -2400,8 +2376,8 @@ def logsumexp(input: Any, dim: Any, keepdim: Any = False) -> Any:
 def lt(input: Any, other: Any, *, out: Any = None) -> Any:
     """Whether input < other."""
     if out is not None:
-        return dispatch(_lt_out, (required_operand(input), required_operand(other), out), {})
-    return call_function(_lt, (required_operand(input), required_operand(other)), {})
+        return dispatch(_lt_out, (input_operand(input), required_operand(other), out), {})
+    return call_function(_lt, (input_operand(input), required_operand(other)), {})
 
 
 def lu_solve(b: Any, LU_data: Any, LU_pivots: Any, *, out: Any = None) -> Any:
@@ -2430,7 +2406,7 @@ def lu_unpack(LU_data: Any, LU_pivots: Any, unpack_data: Any = True, unpack_pivo
 
 def masked_fill(input: Any, mask: Any, value: Any) -> Any:
     """The input with one value where a bool mask holds."""
-    return call_function(_masked_fill, (required_operand(input), required_operand(mask), required_operand(value)), {})
+    return call_function(_masked_fill, (input_operand(input), required_operand(mask), required_operand(value)), {})
 
 
 def matmul(input: Any, other: Any) -> Any:
@@ -2439,24 +2415,24 @@ def matmul(input: Any, other: Any) -> Any:
     Matrix product of the last two dims, broadcast over the rest; a 1-D operand is a row, or on the right a
     column.
     """
-    return call_function(_matmul, (required_operand(input), required_operand(other)), {})
+    return call_function(_matmul, (input_operand(input), required_operand(other)), {})
 
 
 def matrix_exp(input: Any) -> Any:
     """The exponentials of square matrices, by scaling, a Padé approximant and squaring."""
-    return call_function(_matrix_exp, (required_operand(input),), {})
+    return call_function(_matrix_exp, (input_operand(input),), {})
 
 
 def matrix_power(input: Any, n: Any, *, out: Any = None) -> Any:
     """The n-th powers of square matrices; negative ones are of the inverse."""
     if out is not None:
-        return dispatch(_matrix_power_out, (required_operand(input), out), {"n": fixed_integer(n)})
-    return call_function(_matrix_power, (required_operand(input),), {"n": fixed_integer(n)})
+        return dispatch(_matrix_power_out, (input_operand(input), out), {"n": fixed_integer(n)})
+    return call_function(_matrix_power, (input_operand(input),), {"n": fixed_integer(n)})
 
 
 def max(input: Any) -> Any:
     """The largest element of all."""
-    return call_function(_max, (required_operand(input),), {})
+    return call_function(_max, (input_operand(input),), {})
 
 
 def max_pool1d(
@@ -2465,7 +2441,7 @@ def max_pool1d(
     """The largest element of each window over the last 1 dims."""
     return call_function(
         _max_pool1d,
-        (required_operand(input),),
+        (input_operand(input),),
         {
             "kernel_size": fixed_integers(kernel_size),
             "stride": fixed_integers(stride),
@@ -2484,7 +2460,7 @@ def max_pool1d_with_indices(
         _max_pool1d_with_indices,
         call_function(
             _max_pool1d_with_indices,
-            (required_operand(input),),
+            (input_operand(input),),
             {
                 "kernel_size": fixed_integers(kernel_size),
                 "stride": fixed_integers(stride),
@@ -2502,7 +2478,7 @@ def max_pool2d(
     """The largest element of each window over the last 2 dims."""
     return call_function(
         _max_pool2d,
-        (required_operand(input),),
+        (input_operand(input),),
         {
             "kernel_size": fixed_integers(kernel_size),
             "stride": fixed_integers(stride),
@@ -2521,7 +2497,7 @@ def max_pool2d_with_indices(
         _max_pool2d_with_indices,
         call_function(
             _max_pool2d_with_indices,
-            (required_operand(input),),
+            (input_operand(input),),
             {
                 "kernel_size": fixed_integers(kernel_size),
                 "stride": fixed_integers(stride),
@@ -2539,7 +2515,7 @@ def max_pool3d(
     """The largest element of each window over the last 3 dims."""
     return call_function(
         _max_pool3d,
-        (required_operand(input),),
+        (input_operand(input),),
         {
             "kernel_size": fixed_integers(kernel_size),
             "stride": fixed_integers(stride),
@@ -2558,7 +2534,7 @@ def max_pool3d_with_indices(
         _max_pool3d_with_indices,
         call_function(
             _max_pool3d_with_indices,
-            (required_operand(input),),
+            (input_operand(input),),
             {
                 "kernel_size": fixed_integers(kernel_size),
                 "stride": fixed_integers(stride),
@@ -2573,15 +2549,15 @@ def max_pool3d_with_indices(
 def maximum(input: Any, other: Any, *, out: Any = None) -> Any:
     """The larger of each pair; NaN if one is."""
     if out is not None:
-        return dispatch(_maximum_out, (required_operand(input), required_operand(other), out), {})
-    return call_function(_maximum, (required_operand(input), required_operand(other)), {})
+        return dispatch(_maximum_out, (input_operand(input), required_operand(other), out), {})
+    return call_function(_maximum, (input_operand(input), required_operand(other)), {})
 
 
 def mean(input: Any, dim: Any = None, keepdim: Any = False, *, dtype: Any = None) -> Any:
     """The sum of elements divided by their number; NaN where there are none. Integers need a floating-point dtype."""
     return call_function(
         _mean,
-        (required_operand(input),),
+        (input_operand(input),),
         {
             "dim": fixed_integers(dim),
             "keepdim": keepdim if keepdim.__class__ is bool else flag(keepdim),
@@ -2592,38 +2568,38 @@ def mean(input: Any, dim: Any = None, keepdim: Any = False, *, dtype: Any = None
 
 def min(input: Any) -> Any:
     """The smallest element of all."""
-    return call_function(_min, (required_operand(input),), {})
+    return call_function(_min, (input_operand(input),), {})
 
 
 def minimum(input: Any, other: Any, *, out: Any = None) -> Any:
     """The smaller of each pair; NaN if one is."""
     if out is not None:
-        return dispatch(_minimum_out, (required_operand(input), required_operand(other), out), {})
-    return call_function(_minimum, (required_operand(input), required_operand(other)), {})
+        return dispatch(_minimum_out, (input_operand(input), required_operand(other), out), {})
+    return call_function(_minimum, (input_operand(input), required_operand(other)), {})
 
 
 def mish(input: Any) -> Any:
     """input * tanh(log(1 + exp(input)))."""
-    return call_function(_mish, (required_operand(input),), {})
+    return call_function(_mish, (input_operand(input),), {})
 
 
 def mm(input: Any, mat2: Any) -> Any:
     """Product of two matrices."""
-    return call_function(_mm, (required_operand(input), required_operand(mat2)), {})
+    return call_function(_mm, (input_operand(input), required_operand(mat2)), {})
 
 
 def movedim(input: Any, source: Any, destination: Any) -> Any:
     """Dims moved to other positions; the rest keep their order."""
     return call_function(
         _movedim,
-        (required_operand(input),),
+        (input_operand(input),),
         {"source": fixed_integers(source), "destination": fixed_integers(destination)},
     )
 
 
 def mse_loss(input: Any, target: Any, reduction: Any = "mean") -> Any:
     """Squared differences."""
-    return call_function(_mse_loss, (required_operand(input), required_operand(target)), {"reduction": reduction})
+    return call_function(_mse_loss, (input_operand(input), required_operand(target)), {"reduction": reduction})
 
 
 def mul(input: Any, other: Any, *, out: Any = None) -> Any:
@@ -2639,7 +2615,7 @@ def multinomial(
     """Indices along the last dim, each with the chance that its element, divided by their sum, says."""
     return call_function(
         _multinomial,
-        (required_operand(input), optional_operand(seed), optional_operand(ordinal)),
+        (input_operand(input), optional_operand(seed), optional_operand(ordinal)),
         {
             "num_samples": fixed_integer(num_samples),
             "replacement": replacement if replacement.__class__ is bool else flag(replacement),
@@ -2649,14 +2625,14 @@ def multinomial(
 
 def mv(input: Any, vec: Any) -> Any:
     """Matrix times vector."""
-    return call_function(_mv, (required_operand(input), required_operand(vec)), {})
+    return call_function(_mv, (input_operand(input), required_operand(vec)), {})
 
 
 def mvlgamma(input: Any, p: Any, *, out: Any = None) -> Any:
     """The logarithm of the multivariate gamma function of dimension p."""
     if out is not None:
-        return dispatch(_mvlgamma_out, (required_operand(input), out), {"p": fixed_integer(p)})
-    return call_function(_mvlgamma, (required_operand(input),), {"p": fixed_integer(p)})
+        return dispatch(_mvlgamma_out, (input_operand(input), out), {"p": fixed_integer(p)})
+    return call_function(_mvlgamma, (input_operand(input),), {"p": fixed_integer(p)})
 
 
 def nan_to_num(input: Any, nan: Any = 0.0, posinf: Any = None, neginf: Any = None, *, out: Any = None) -> Any:
@@ -2664,13 +2640,11 @@ def nan_to_num(input: Any, nan: Any = 0.0, posinf: Any = None, neginf: Any = Non
     if out is not None:
         return dispatch(
             _nan_to_num_out,
-            (required_operand(input), out),
+            (input_operand(input), out),
             {"nan": number(nan), "posinf": number(posinf), "neginf": number(neginf)},
         )
     return call_function(
-        _nan_to_num,
-        (required_operand(input),),
-        {"nan": number(nan), "posinf": number(posinf), "neginf": number(neginf)},
+        _nan_to_num, (input_operand(input),), {"nan": number(nan), "posinf": number(posinf), "neginf": number(neginf)}
     )
 
 
@@ -2678,7 +2652,7 @@ def narrow(input: Any, dim: Any, start: Any, length: Any) -> Any:
     """`length` indices of a dim from `start` on."""
     return call_function(
         _narrow,
-        (required_operand(input),),
+        (input_operand(input),),
         {"dim": fixed_integer(dim), "start": integer(start), "length": integer(length)},
     )
 
@@ -2686,22 +2660,22 @@ def narrow(input: Any, dim: Any, start: Any, length: Any) -> Any:
 def ne(input: Any, other: Any, *, out: Any = None) -> Any:
     """Whether elements differ; NaN differs from itself."""
     if out is not None:
-        return dispatch(_ne_out, (required_operand(input), required_operand(other), out), {})
-    return call_function(_ne, (required_operand(input), required_operand(other)), {})
+        return dispatch(_ne_out, (input_operand(input), required_operand(other), out), {})
+    return call_function(_ne, (input_operand(input), required_operand(other)), {})
 
 
 def neg(input: Any, *, out: Any = None) -> Any:
     """-input."""
     if out is not None:
-        return dispatch(_neg_out, (required_operand(input), out), {})
-    return call_function(_neg, (required_operand(input),), {})
+        return dispatch(_neg_out, (input_operand(input), out), {})
+    return call_function(_neg, (input_operand(input),), {})
 
 
 def nextafter(input: Any, other: Any, *, out: Any = None) -> Any:
     """The next number of the dtype in the direction of the other operand."""
     if out is not None:
-        return dispatch(_nextafter_out, (required_operand(input), required_operand(other), out), {})
-    return call_function(_nextafter, (required_operand(input), required_operand(other)), {})
+        return dispatch(_nextafter_out, (input_operand(input), required_operand(other), out), {})
+    return call_function(_nextafter, (input_operand(input), required_operand(other)), {})
 
 
 def nll_loss(input: Any, target: Any, weight: Any = None, ignore_index: Any = -100, reduction: Any = "mean") -> Any:
@@ -2712,7 +2686,7 @@ def nll_loss(input: Any, target: Any, weight: Any = None, ignore_index: Any = -1
     """
     return call_function(
         _nll_loss,
-        (required_operand(input), required_operand(target), optional_operand(weight)),
+        (input_operand(input), required_operand(target), optional_operand(weight)),
         {"ignore_index": fixed_integer(ignore_index), "reduction": reduction},
     )
 
@@ -2721,7 +2695,7 @@ def norm(input: Any, p: Any = "fro", dim: Any = None, keepdim: Any = False, dtyp
     """The `p`-norm of elements; 'fro' is 2."""
     return call_function(
         _norm,
-        (required_operand(input),),
+        (input_operand(input),),
         {
             "p": p,
             "dim": fixed_integers(dim),
@@ -2743,14 +2717,12 @@ def ones(size: Any, *, dtype: Any = None, device: Any = None) -> Any:
 
 def ones_like(input: Any, *, dtype: Any = None, device: Any = None) -> Any:
     """Ones in the shape, dtype and device of another tensor."""
-    return call_function(
-        _ones_like, (required_operand(input),), {"dtype": element_type(dtype), "device": place(device)}
-    )
+    return call_function(_ones_like, (input_operand(input),), {"dtype": element_type(dtype), "device": place(device)})
 
 
 def orgqr(input: Any, tau: Any) -> Any:
     """Another name of linalg.householder_product."""
-    return call_function(_orgqr, (required_operand(input), required_operand(tau)), {})
+    return call_function(_orgqr, (input_operand(input), required_operand(tau)), {})
 
 
 def ormqr(input: Any, tau: Any, other: Any, left: Any = True, transpose: Any = False, *, out: Any = None) -> Any:
@@ -2758,7 +2730,7 @@ def ormqr(input: Any, tau: Any, other: Any, left: Any = True, transpose: Any = F
     if out is not None:
         return dispatch(
             _ormqr_out,
-            (required_operand(input), required_operand(tau), required_operand(other), out),
+            (input_operand(input), required_operand(tau), required_operand(other), out),
             {
                 "left": left if left.__class__ is bool else flag(left),
                 "transpose": transpose if transpose.__class__ is bool else flag(transpose),
@@ -2766,7 +2738,7 @@ def ormqr(input: Any, tau: Any, other: Any, left: Any = True, transpose: Any = F
         )
     return call_function(
         _ormqr,
-        (required_operand(input), required_operand(tau), required_operand(other)),
+        (input_operand(input), required_operand(tau), required_operand(other)),
         {
             "left": left if left.__class__ is bool else flag(left),
             "transpose": transpose if transpose.__class__ is bool else flag(transpose),
@@ -2776,12 +2748,12 @@ def ormqr(input: Any, tau: Any, other: Any, left: Any = True, transpose: Any = F
 
 def outer(input: Any, vec2: Any) -> Any:
     """All products of two vectors' elements."""
-    return call_function(_outer, (required_operand(input), required_operand(vec2)), {})
+    return call_function(_outer, (input_operand(input), required_operand(vec2)), {})
 
 
 def pad(input: Any, pad: Any, mode: Any = "constant", value: Any = None) -> Any:
     """Padding by a constant, or by the tensor's own elements: reflect, replicate, circular."""
-    return call_function(_pad, (required_operand(input),), {"pad": integers(pad), "mode": mode, "value": number(value)})
+    return call_function(_pad, (input_operand(input),), {"pad": integers(pad), "mode": mode, "value": number(value)})
 
 
 def pairwise_distance(x1: Any, x2: Any, p: Any = 2.0, eps: Any = 1e-06, keepdim: Any = False) -> Any:
@@ -2795,28 +2767,28 @@ def pairwise_distance(x1: Any, x2: Any, p: Any = 2.0, eps: Any = 1e-06, keepdim:
 
 def pdist(input: Any, p: Any = 2.0) -> Any:
     """The p-norm distances of all pairs of rows of a matrix, each pair once, row after row."""
-    return call_function(_pdist, (required_operand(input),), {"p": number(p)})
+    return call_function(_pdist, (input_operand(input),), {"p": number(p)})
 
 
 def permute(input: Any, dims: Any) -> Any:
     """Dims in another order."""
-    return call_function(_permute, (required_operand(input),), {"dims": fixed_integers(dims)})
+    return call_function(_permute, (input_operand(input),), {"dims": fixed_integers(dims)})
 
 
 def pinverse(input: Any, rcond: Any = 1e-15) -> Any:
     """The Moore-Penrose inverse; singular values up to `rcond` times the largest count as 0."""
-    return call_function(_pinverse, (required_operand(input),), {"rcond": number(rcond)})
+    return call_function(_pinverse, (input_operand(input),), {"rcond": number(rcond)})
 
 
 def pixel_shuffle(input: Any, upscale_factor: Any) -> Any:
     """Groups of channels as blocks of pixels: (*, c r², h, w) becomes (*, c, h r, w r)."""
-    return call_function(_pixel_shuffle, (required_operand(input),), {"upscale_factor": fixed_integer(upscale_factor)})
+    return call_function(_pixel_shuffle, (input_operand(input),), {"upscale_factor": fixed_integer(upscale_factor)})
 
 
 def pixel_unshuffle(input: Any, downscale_factor: Any) -> Any:
     """Blocks of pixels as groups of channels: (*, c, h r, w r) becomes (*, c r², h, w)."""
     return call_function(
-        _pixel_unshuffle, (required_operand(input),), {"downscale_factor": fixed_integer(downscale_factor)}
+        _pixel_unshuffle, (input_operand(input),), {"downscale_factor": fixed_integer(downscale_factor)}
     )
 
 
@@ -2830,27 +2802,27 @@ def polar(abs: Any, angle: Any, *, out: Any = None) -> Any:
 def polygamma(n: Any, input: Any, *, out: Any = None) -> Any:
     """The derivative of order n of digamma."""
     if out is not None:
-        return dispatch(_polygamma_out, (required_operand(input), out), {"n": fixed_integer(n)})
-    return call_function(_polygamma, (required_operand(input),), {"n": fixed_integer(n)})
+        return dispatch(_polygamma_out, (input_operand(input), out), {"n": fixed_integer(n)})
+    return call_function(_polygamma, (input_operand(input),), {"n": fixed_integer(n)})
 
 
 def pow(input: Any, other: Any, *, out: Any = None) -> Any:
     """input to the power other."""
     if out is not None:
-        return dispatch(_pow_out, (required_operand(input), required_operand(other), out), {})
-    return call_function(_pow, (required_operand(input), required_operand(other)), {})
+        return dispatch(_pow_out, (required_operand(input), operand_beside(input, other), out), {})
+    return call_function(_pow, (required_operand(input), operand_beside(input, other)), {})
 
 
 def prelu(input: Any, weight: Any) -> Any:
     """input, times weight below 0; the weight's elements go with dim 1."""
-    return call_function(_prelu, (required_operand(input), required_operand(weight)), {})
+    return call_function(_prelu, (input_operand(input), required_operand(weight)), {})
 
 
 def prod(input: Any, dim: Any = None, keepdim: Any = False, *, dtype: Any = None) -> Any:
     """The product of elements; ints and bools are multiplied as int64."""
     return call_function(
         _prod,
-        (required_operand(input),),
+        (input_operand(input),),
         {
             "dim": fixed_integers(dim),
             "keepdim": keepdim if keepdim.__class__ is bool else flag(keepdim),
@@ -2862,7 +2834,7 @@ def prod(input: Any, dim: Any = None, keepdim: Any = False, *, dtype: Any = None
 def qr(input: Any, some: Any = True) -> Any:
     """A unitary and an upper triangular matrix whose product is the input; square Q unless `some`."""
     return named_results(
-        _qr, call_function(_qr, (required_operand(input),), {"some": some if some.__class__ is bool else flag(some)})
+        _qr, call_function(_qr, (input_operand(input),), {"some": some if some.__class__ is bool else flag(some)})
     )
 
 
@@ -2879,7 +2851,7 @@ def rand_like(input: Any, *, seed: Any = None, ordinal: Any = None, dtype: Any =
     """Uniform numbers of [0, 1) in the shape of input."""
     return call_function(
         _rand_like,
-        (required_operand(input), optional_operand(seed), optional_operand(ordinal)),
+        (input_operand(input), optional_operand(seed), optional_operand(ordinal)),
         {"dtype": element_type(dtype)},
     )
 
@@ -2908,65 +2880,65 @@ def randn_like(input: Any, *, seed: Any = None, ordinal: Any = None, dtype: Any 
     """Normally distributed numbers in the shape of input."""
     return call_function(
         _randn_like,
-        (required_operand(input), optional_operand(seed), optional_operand(ordinal)),
+        (input_operand(input), optional_operand(seed), optional_operand(ordinal)),
         {"dtype": element_type(dtype)},
     )
 
 
 def ravel(input: Any) -> Any:
     """All dims merged into one."""
-    return call_function(_ravel, (required_operand(input),), {})
+    return call_function(_ravel, (input_operand(input),), {})
 
 
 def real(input: Any) -> Any:
     """The real part of each element, in storage of its own; a real tensor itself."""
-    return call_function(_real, (required_operand(input),), {})
+    return call_function(_real, (input_operand(input),), {})
 
 
 def reciprocal(input: Any, *, out: Any = None) -> Any:
     """1 / input."""
     if out is not None:
-        return dispatch(_reciprocal_out, (required_operand(input), out), {})
-    return call_function(_reciprocal, (required_operand(input),), {})
+        return dispatch(_reciprocal_out, (input_operand(input), out), {})
+    return call_function(_reciprocal, (input_operand(input),), {})
 
 
 def relu(input: Any) -> Any:
     """max(input, 0); NaN stays."""
-    return call_function(_relu, (required_operand(input),), {})
+    return call_function(_relu, (input_operand(input),), {})
 
 
 def relu6(input: Any) -> Any:
     """input within [0, 6]."""
-    return call_function(_relu6, (required_operand(input),), {})
+    return call_function(_relu6, (input_operand(input),), {})
 
 
 def remainder(input: Any, other: Any, *, out: Any = None) -> Any:
     """What floor division leaves: it has the divisor's sign; 0 for an integer divisor 0."""
     if out is not None:
-        return dispatch(_remainder_out, (required_operand(input), required_operand(other), out), {})
-    return call_function(_remainder, (required_operand(input), required_operand(other)), {})
+        return dispatch(_remainder_out, (required_operand(input), operand_beside(input, other), out), {})
+    return call_function(_remainder, (required_operand(input), operand_beside(input, other)), {})
 
 
 def repeat(input: Any, repeats: Any) -> Any:
     """The whole tensor repeated along each dim."""
-    return call_function(_repeat, (required_operand(input),), {"repeats": integers(repeats)})
+    return call_function(_repeat, (input_operand(input),), {"repeats": integers(repeats)})
 
 
 def reshape(input: Any, shape: Any) -> Any:
     """The same elements, row-major, in another shape: a view where strides allow, else a copy. One size may be -1."""
-    return call_function(_reshape, (required_operand(input),), {"shape": integers(shape)})
+    return call_function(_reshape, (input_operand(input),), {"shape": integers(shape)})
 
 
 def reshape_as(input: Any, other: Any) -> Any:
     """Reshaped to another tensor's shape."""
-    return call_function(_reshape_as, (required_operand(input), required_operand(other)), {})
+    return call_function(_reshape_as, (input_operand(input), required_operand(other)), {})
 
 
 def rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: Any = None) -> Any:
     """Divided by the root of the mean square over the last dims, then scaled; eps defaults to the dtype's epsilon."""
     return call_function(
         _rms_norm,
-        (required_operand(input), optional_operand(weight)),
+        (input_operand(input), optional_operand(weight)),
         {"normalized_shape": integers(normalized_shape), "eps": number(eps)},
     )
 
@@ -2976,31 +2948,31 @@ def roll(input: Any, shifts: Any, dims: Any = ()) -> Any:
 
     Without dims, on the flattened tensor.
     """
-    return call_function(_roll, (required_operand(input),), {"shifts": integers(shifts), "dims": fixed_integers(dims)})
+    return call_function(_roll, (input_operand(input),), {"shifts": integers(shifts), "dims": fixed_integers(dims)})
 
 
 def round(input: Any, *, decimals: Any = 0, out: Any = None) -> Any:
     """The nearest integer, halves to even; or the nearest multiple of 10^-decimals."""
     if out is not None:
-        return dispatch(_round_out, (required_operand(input), out), {"decimals": fixed_integer(decimals)})
-    return call_function(_round, (required_operand(input),), {"decimals": fixed_integer(decimals)})
+        return dispatch(_round_out, (input_operand(input), out), {"decimals": fixed_integer(decimals)})
+    return call_function(_round, (input_operand(input),), {"decimals": fixed_integer(decimals)})
 
 
 def rsqrt(input: Any, *, out: Any = None) -> Any:
     """1 / sqrt(input)."""
     if out is not None:
-        return dispatch(_rsqrt_out, (required_operand(input), out), {})
-    return call_function(_rsqrt, (required_operand(input),), {})
+        return dispatch(_rsqrt_out, (input_operand(input), out), {})
+    return call_function(_rsqrt, (input_operand(input),), {})
 
 
 def rsub(input: Any, other: Any, *, alpha: Any = None) -> Any:
     """other - alpha * input."""
-    return call_function(_rsub, (required_operand(input), required_operand(other), optional_operand(alpha)), {})
+    return call_function(_rsub, (input_operand(input), required_operand(other), optional_operand(alpha)), {})
 
 
 def safe_softmax(input: Any, dim: Any) -> Any:
     """softmax along a dim; rows of nothing but -inf become 0, not NaN."""
-    return call_function(_safe_softmax, (required_operand(input),), {"dim": fixed_integer(dim)})
+    return call_function(_safe_softmax, (input_operand(input),), {"dim": fixed_integer(dim)})
 
 
 def scaled_dot_product_attention(
@@ -3031,7 +3003,7 @@ def scatter_add(input: Any, dim: Any, index: Any, src: Any) -> Any:
     """The input with the source's elements added at the places that `index` gives along a dim."""
     return call_function(
         _scatter_add,
-        (required_operand(input), required_operand(index), required_operand(src)),
+        (input_operand(input), required_operand(index), required_operand(src)),
         {"dim": fixed_integer(dim)},
     )
 
@@ -3047,7 +3019,7 @@ def scatter_reduce(
     if out is not None:
         return dispatch(
             _scatter_reduce_out,
-            (required_operand(input), required_operand(index), required_operand(src), out),
+            (input_operand(input), required_operand(index), required_operand(src), out),
             {
                 "dim": fixed_integer(dim),
                 "reduce": reduce,
@@ -3056,7 +3028,7 @@ def scatter_reduce(
         )
     return call_function(
         _scatter_reduce,
-        (required_operand(input), required_operand(index), required_operand(src)),
+        (input_operand(input), required_operand(index), required_operand(src)),
         {
             "dim": fixed_integer(dim),
             "reduce": reduce,
@@ -3092,7 +3064,7 @@ def searchsorted(
 
 def select(input: Any, dim: Any, index: Any) -> Any:
     """One index of a dim."""
-    return call_function(_select, (required_operand(input),), {"dim": fixed_integer(dim), "index": integer(index)})
+    return call_function(_select, (input_operand(input),), {"dim": fixed_integer(dim), "index": integer(index)})
 
 
 def select_backward(grad: Any, input_sizes: Any, dim: Any, index: Any) -> Any:
@@ -3108,75 +3080,75 @@ def select_scatter(input: Any, src: Any, dim: Any, index: Any) -> Any:
     """A copy of `input` with `src` at one index of a dim."""
     return call_function(
         _select_scatter,
-        (required_operand(input), required_operand(src)),
+        (input_operand(input), required_operand(src)),
         {"dim": fixed_integer(dim), "index": integer(index)},
     )
 
 
 def selu(input: Any) -> Any:
     """elu with the constants that keep mean 0 and variance 1."""
-    return call_function(_selu, (required_operand(input),), {})
+    return call_function(_selu, (input_operand(input),), {})
 
 
 def sgn(input: Any, *, out: Any = None) -> Any:
     """The sign of each element, as `sign`."""
     if out is not None:
-        return dispatch(_sgn_out, (required_operand(input), out), {})
-    return call_function(_sgn, (required_operand(input),), {})
+        return dispatch(_sgn_out, (input_operand(input), out), {})
+    return call_function(_sgn, (input_operand(input),), {})
 
 
 def sigmoid(input: Any, *, out: Any = None) -> Any:
     """1 / (1 + exp(-input))."""
     if out is not None:
-        return dispatch(_sigmoid_out, (required_operand(input), out), {})
-    return call_function(_sigmoid, (required_operand(input),), {})
+        return dispatch(_sigmoid_out, (input_operand(input), out), {})
+    return call_function(_sigmoid, (input_operand(input),), {})
 
 
 def sign(input: Any, *, out: Any = None) -> Any:
     """-1, 0 or 1 as each element is below, at or above 0; 0 for NaN."""
     if out is not None:
-        return dispatch(_sign_out, (required_operand(input), out), {})
-    return call_function(_sign, (required_operand(input),), {})
+        return dispatch(_sign_out, (input_operand(input), out), {})
+    return call_function(_sign, (input_operand(input),), {})
 
 
 def signbit(input: Any, *, out: Any = None) -> Any:
     """Whether the sign bit is set: for negative numbers, -0.0 and negative NaNs."""
     if out is not None:
-        return dispatch(_signbit_out, (required_operand(input), out), {})
-    return call_function(_signbit, (required_operand(input),), {})
+        return dispatch(_signbit_out, (input_operand(input), out), {})
+    return call_function(_signbit, (input_operand(input),), {})
 
 
 def silu(input: Any) -> Any:
     """input * sigmoid(input)."""
-    return call_function(_silu, (required_operand(input),), {})
+    return call_function(_silu, (input_operand(input),), {})
 
 
 def sin(input: Any, *, out: Any = None) -> Any:
     """Sine of an angle in radians."""
     if out is not None:
-        return dispatch(_sin_out, (required_operand(input), out), {})
-    return call_function(_sin, (required_operand(input),), {})
+        return dispatch(_sin_out, (input_operand(input), out), {})
+    return call_function(_sin, (input_operand(input),), {})
 
 
 def sinc(input: Any, *, out: Any = None) -> Any:
     """sin(pi * input) / (pi * input), 1 at 0; exactly 0 at other whole numbers."""
     if out is not None:
-        return dispatch(_sinc_out, (required_operand(input), out), {})
-    return call_function(_sinc, (required_operand(input),), {})
+        return dispatch(_sinc_out, (input_operand(input), out), {})
+    return call_function(_sinc, (input_operand(input),), {})
 
 
 def sinh(input: Any, *, out: Any = None) -> Any:
     """Hyperbolic sine."""
     if out is not None:
-        return dispatch(_sinh_out, (required_operand(input), out), {})
-    return call_function(_sinh, (required_operand(input),), {})
+        return dispatch(_sinh_out, (input_operand(input), out), {})
+    return call_function(_sinh, (input_operand(input),), {})
 
 
 def slice(input: Any, dim: Any = 0, start: Any = None, end: Any = None, step: Any = 1) -> Any:
     """A range of a dim with Python's rules: ends count from the back when negative, and are clamped."""
     return call_function(
         _slice,
-        (required_operand(input),),
+        (input_operand(input),),
         {"dim": fixed_integer(dim), "start": integer(start), "end": integer(end), "step": integer(step)},
     )
 
@@ -3200,30 +3172,28 @@ def slice_scatter(input: Any, src: Any, dim: Any = 0, start: Any = None, end: An
     """A copy of `input` with `src` in a range of a dim."""
     return call_function(
         _slice_scatter,
-        (required_operand(input), required_operand(src)),
+        (input_operand(input), required_operand(src)),
         {"dim": fixed_integer(dim), "start": integer(start), "end": integer(end), "step": integer(step)},
     )
 
 
 def slogdet(input: Any) -> Any:
     """The signs of determinants, and the logarithms of their magnitudes."""
-    return named_results(_slogdet, call_function(_slogdet, (required_operand(input),), {}))
+    return named_results(_slogdet, call_function(_slogdet, (input_operand(input),), {}))
 
 
 def smooth_l1_loss(input: Any, target: Any, reduction: Any = "mean", beta: Any = 1.0) -> Any:
     """Absolute differences less beta/2, and squared ones over 2 beta where they are below beta."""
     return call_function(
         _smooth_l1_loss,
-        (required_operand(input), required_operand(target)),
+        (input_operand(input), required_operand(target)),
         {"reduction": reduction, "beta": number(beta)},
     )
 
 
 def softmax(input: Any, dim: Any, *, dtype: Any = None) -> Any:
     """exp(input) divided by its sum along a dim."""
-    return call_function(
-        _softmax, (required_operand(input),), {"dim": fixed_integer(dim), "dtype": element_type(dtype)}
-    )
+    return call_function(_softmax, (input_operand(input),), {"dim": fixed_integer(dim), "dtype": element_type(dtype)})
 
 
 def softmax_backward(grad: Any, output: Any, dim: Any) -> Any:
@@ -3235,122 +3205,122 @@ def softmax_backward(grad: Any, output: Any, dim: Any) -> Any:
 
 def softplus(input: Any, beta: Any = 1.0, threshold: Any = 20.0) -> Any:
     """log(1 + exp(beta * input)) / beta; input itself where beta * input is above threshold."""
-    return call_function(_softplus, (required_operand(input),), {"beta": number(beta), "threshold": number(threshold)})
+    return call_function(_softplus, (input_operand(input),), {"beta": number(beta), "threshold": number(threshold)})
 
 
 def softshrink(input: Any, lambd: Any = 0.5) -> Any:
     """input moved towards 0 by lambd, 0 within."""
-    return call_function(_softshrink, (required_operand(input),), {"lambd": number(lambd)})
+    return call_function(_softshrink, (input_operand(input),), {"lambd": number(lambd)})
 
 
 def softsign(input: Any) -> Any:
     """input / (1 + |input|)."""
-    return call_function(_softsign, (required_operand(input),), {})
+    return call_function(_softsign, (input_operand(input),), {})
 
 
 def special_airy_ai(input: Any, *, out: Any = None) -> Any:
     """Airy's function Ai; it has no derivative here, as in PyTorch."""
     if out is not None:
-        return dispatch(_special_airy_ai_out, (required_operand(input), out), {})
-    return call_function(_special_airy_ai, (required_operand(input),), {})
+        return dispatch(_special_airy_ai_out, (input_operand(input), out), {})
+    return call_function(_special_airy_ai, (input_operand(input),), {})
 
 
 def special_bessel_j0(input: Any, *, out: Any = None) -> Any:
     """The Bessel function of the first kind and order 0."""
     if out is not None:
-        return dispatch(_special_bessel_j0_out, (required_operand(input), out), {})
-    return call_function(_special_bessel_j0, (required_operand(input),), {})
+        return dispatch(_special_bessel_j0_out, (input_operand(input), out), {})
+    return call_function(_special_bessel_j0, (input_operand(input),), {})
 
 
 def special_bessel_j1(input: Any, *, out: Any = None) -> Any:
     """The Bessel function of the first kind and order 1."""
     if out is not None:
-        return dispatch(_special_bessel_j1_out, (required_operand(input), out), {})
-    return call_function(_special_bessel_j1, (required_operand(input),), {})
+        return dispatch(_special_bessel_j1_out, (input_operand(input), out), {})
+    return call_function(_special_bessel_j1, (input_operand(input),), {})
 
 
 def special_bessel_y0(input: Any, *, out: Any = None) -> Any:
     """The Bessel function of the second kind and order 0."""
     if out is not None:
-        return dispatch(_special_bessel_y0_out, (required_operand(input), out), {})
-    return call_function(_special_bessel_y0, (required_operand(input),), {})
+        return dispatch(_special_bessel_y0_out, (input_operand(input), out), {})
+    return call_function(_special_bessel_y0, (input_operand(input),), {})
 
 
 def special_bessel_y1(input: Any, *, out: Any = None) -> Any:
     """The Bessel function of the second kind and order 1."""
     if out is not None:
-        return dispatch(_special_bessel_y1_out, (required_operand(input), out), {})
-    return call_function(_special_bessel_y1, (required_operand(input),), {})
+        return dispatch(_special_bessel_y1_out, (input_operand(input), out), {})
+    return call_function(_special_bessel_y1, (input_operand(input),), {})
 
 
 def special_entr(input: Any, *, out: Any = None) -> Any:
     """-input * log(input): 0 at 0, minus infinity below."""
     if out is not None:
-        return dispatch(_special_entr_out, (required_operand(input), out), {})
-    return call_function(_special_entr, (required_operand(input),), {})
+        return dispatch(_special_entr_out, (input_operand(input), out), {})
+    return call_function(_special_entr, (input_operand(input),), {})
 
 
 def special_erfcx(input: Any, *, out: Any = None) -> Any:
     """exp(input^2) * erfc(input), which neither overflows nor vanishes for large inputs."""
     if out is not None:
-        return dispatch(_special_erfcx_out, (required_operand(input), out), {})
-    return call_function(_special_erfcx, (required_operand(input),), {})
+        return dispatch(_special_erfcx_out, (input_operand(input), out), {})
+    return call_function(_special_erfcx, (input_operand(input),), {})
 
 
 def special_i0e(input: Any, *, out: Any = None) -> Any:
     """exp(-|input|) times the modified Bessel function of the first kind and order 0."""
     if out is not None:
-        return dispatch(_special_i0e_out, (required_operand(input), out), {})
-    return call_function(_special_i0e, (required_operand(input),), {})
+        return dispatch(_special_i0e_out, (input_operand(input), out), {})
+    return call_function(_special_i0e, (input_operand(input),), {})
 
 
 def special_i1(input: Any, *, out: Any = None) -> Any:
     """The modified Bessel function of the first kind and order 1."""
     if out is not None:
-        return dispatch(_special_i1_out, (required_operand(input), out), {})
-    return call_function(_special_i1, (required_operand(input),), {})
+        return dispatch(_special_i1_out, (input_operand(input), out), {})
+    return call_function(_special_i1, (input_operand(input),), {})
 
 
 def special_i1e(input: Any, *, out: Any = None) -> Any:
     """exp(-|input|) times the modified Bessel function of the first kind and order 1."""
     if out is not None:
-        return dispatch(_special_i1e_out, (required_operand(input), out), {})
-    return call_function(_special_i1e, (required_operand(input),), {})
+        return dispatch(_special_i1e_out, (input_operand(input), out), {})
+    return call_function(_special_i1e, (input_operand(input),), {})
 
 
 def special_log_ndtr(input: Any, *, out: Any = None) -> Any:
     """The logarithm of the chance that a normal variable is below the input."""
     if out is not None:
-        return dispatch(_special_log_ndtr_out, (required_operand(input), out), {})
-    return call_function(_special_log_ndtr, (required_operand(input),), {})
+        return dispatch(_special_log_ndtr_out, (input_operand(input), out), {})
+    return call_function(_special_log_ndtr, (input_operand(input),), {})
 
 
 def special_modified_bessel_k0(input: Any, *, out: Any = None) -> Any:
     """The modified Bessel function of the second kind and order 0."""
     if out is not None:
-        return dispatch(_special_modified_bessel_k0_out, (required_operand(input), out), {})
-    return call_function(_special_modified_bessel_k0, (required_operand(input),), {})
+        return dispatch(_special_modified_bessel_k0_out, (input_operand(input), out), {})
+    return call_function(_special_modified_bessel_k0, (input_operand(input),), {})
 
 
 def special_modified_bessel_k1(input: Any, *, out: Any = None) -> Any:
     """The modified Bessel function of the second kind and order 1."""
     if out is not None:
-        return dispatch(_special_modified_bessel_k1_out, (required_operand(input), out), {})
-    return call_function(_special_modified_bessel_k1, (required_operand(input),), {})
+        return dispatch(_special_modified_bessel_k1_out, (input_operand(input), out), {})
+    return call_function(_special_modified_bessel_k1, (input_operand(input),), {})
 
 
 def special_ndtr(input: Any, *, out: Any = None) -> Any:
     """The chance that a normal variable is below input."""
     if out is not None:
-        return dispatch(_special_ndtr_out, (required_operand(input), out), {})
-    return call_function(_special_ndtr, (required_operand(input),), {})
+        return dispatch(_special_ndtr_out, (input_operand(input), out), {})
+    return call_function(_special_ndtr, (input_operand(input),), {})
 
 
 def special_ndtri(input: Any, *, out: Any = None) -> Any:
     """The number below which a normal variable is with the chance that is the input."""
     if out is not None:
-        return dispatch(_special_ndtri_out, (required_operand(input), out), {})
-    return call_function(_special_ndtri, (required_operand(input),), {})
+        return dispatch(_special_ndtri_out, (input_operand(input), out), {})
+    return call_function(_special_ndtri, (input_operand(input),), {})
 
 
 def special_polynomial(input: Any, n: Any, family: Any, shifted: Any = False, *, out: Any = None) -> Any:
@@ -3361,12 +3331,12 @@ def special_polynomial(input: Any, n: Any, family: Any, shifted: Any = False, *,
     if out is not None:
         return dispatch(
             _special_polynomial_out,
-            (required_operand(input), required_operand(n), out),
+            (required_operand(input), operand_beside(input, n), out),
             {"family": family, "shifted": shifted if shifted.__class__ is bool else flag(shifted)},
         )
     return call_function(
         _special_polynomial,
-        (required_operand(input), required_operand(n)),
+        (required_operand(input), operand_beside(input, n)),
         {"family": family, "shifted": shifted if shifted.__class__ is bool else flag(shifted)},
     )
 
@@ -3374,36 +3344,36 @@ def special_polynomial(input: Any, n: Any, family: Any, shifted: Any = False, *,
 def special_scaled_modified_bessel_k0(input: Any, *, out: Any = None) -> Any:
     """exp(x) times the modified Bessel function of the second kind and order 0."""
     if out is not None:
-        return dispatch(_special_scaled_modified_bessel_k0_out, (required_operand(input), out), {})
-    return call_function(_special_scaled_modified_bessel_k0, (required_operand(input),), {})
+        return dispatch(_special_scaled_modified_bessel_k0_out, (input_operand(input), out), {})
+    return call_function(_special_scaled_modified_bessel_k0, (input_operand(input),), {})
 
 
 def special_scaled_modified_bessel_k1(input: Any, *, out: Any = None) -> Any:
     """exp(x) times the modified Bessel function of the second kind and order 1."""
     if out is not None:
-        return dispatch(_special_scaled_modified_bessel_k1_out, (required_operand(input), out), {})
-    return call_function(_special_scaled_modified_bessel_k1, (required_operand(input),), {})
+        return dispatch(_special_scaled_modified_bessel_k1_out, (input_operand(input), out), {})
+    return call_function(_special_scaled_modified_bessel_k1, (input_operand(input),), {})
 
 
 def special_spherical_bessel_j0(input: Any, *, out: Any = None) -> Any:
     """The spherical Bessel function of the first kind and order 0: sin(x) / x."""
     if out is not None:
-        return dispatch(_special_spherical_bessel_j0_out, (required_operand(input), out), {})
-    return call_function(_special_spherical_bessel_j0, (required_operand(input),), {})
+        return dispatch(_special_spherical_bessel_j0_out, (input_operand(input), out), {})
+    return call_function(_special_spherical_bessel_j0, (input_operand(input),), {})
 
 
 def special_xlog1py(input: Any, other: Any, *, out: Any = None) -> Any:
     """input * log(1 + other): 0 where input is 0 and other is a number."""
     if out is not None:
-        return dispatch(_special_xlog1py_out, (required_operand(input), required_operand(other), out), {})
-    return call_function(_special_xlog1py, (required_operand(input), required_operand(other)), {})
+        return dispatch(_special_xlog1py_out, (required_operand(input), operand_beside(input, other), out), {})
+    return call_function(_special_xlog1py, (required_operand(input), operand_beside(input, other)), {})
 
 
 def special_zeta(input: Any, other: Any, *, out: Any = None) -> Any:
     """Hurwitz's zeta function: the sum of (other + k)^-input over k >= 0; its derivative by `input` is NaN."""
     if out is not None:
-        return dispatch(_special_zeta_out, (required_operand(input), required_operand(other), out), {})
-    return call_function(_special_zeta, (required_operand(input), required_operand(other)), {})
+        return dispatch(_special_zeta_out, (required_operand(input), operand_beside(input, other), out), {})
+    return call_function(_special_zeta, (required_operand(input), operand_beside(input, other)), {})
 
 
 def split(tensor: Any, split_size_or_sections: Any, dim: Any = 0) -> Any:
@@ -3418,20 +3388,20 @@ def split(tensor: Any, split_size_or_sections: Any, dim: Any = 0) -> Any:
 def sqrt(input: Any, *, out: Any = None) -> Any:
     """Square root."""
     if out is not None:
-        return dispatch(_sqrt_out, (required_operand(input), out), {})
-    return call_function(_sqrt, (required_operand(input),), {})
+        return dispatch(_sqrt_out, (input_operand(input), out), {})
+    return call_function(_sqrt, (input_operand(input),), {})
 
 
 def square(input: Any, *, out: Any = None) -> Any:
     """input * input."""
     if out is not None:
-        return dispatch(_square_out, (required_operand(input), out), {})
-    return call_function(_square, (required_operand(input),), {})
+        return dispatch(_square_out, (input_operand(input), out), {})
+    return call_function(_square, (input_operand(input),), {})
 
 
 def squeeze(input: Any, dim: Any = None) -> Any:
     """Dims of size 1 dropped: all, or those named."""
-    return call_function(_squeeze, (required_operand(input),), {"dim": fixed_integers(dim)})
+    return call_function(_squeeze, (input_operand(input),), {"dim": fixed_integers(dim)})
 
 
 def stack(tensors: Any, dim: Any = 0) -> Any:
@@ -3443,7 +3413,7 @@ def std(input: Any, dim: Any = None, *, correction: Any = 1, keepdim: Any = Fals
     """Standard deviation: the square root of the variance."""
     return call_function(
         _std,
-        (required_operand(input),),
+        (input_operand(input),),
         {
             "dim": fixed_integers(dim),
             "correction": number(correction),
@@ -3463,7 +3433,7 @@ def sum(input: Any, dim: Any = None, keepdim: Any = False, *, dtype: Any = None)
     """The sum of elements; ints and bools are summed as int64."""
     return call_function(
         _sum,
-        (required_operand(input),),
+        (input_operand(input),),
         {
             "dim": fixed_integers(dim),
             "keepdim": keepdim if keepdim.__class__ is bool else flag(keepdim),
@@ -3478,7 +3448,7 @@ def svd(input: Any, some: Any = True, compute_uv: Any = True) -> Any:
         _svd,
         call_function(
             _svd,
-            (required_operand(input),),
+            (input_operand(input),),
             {
                 "some": some if some.__class__ is bool else flag(some),
                 "compute_uv": compute_uv if compute_uv.__class__ is bool else flag(compute_uv),
@@ -3490,64 +3460,60 @@ def svd(input: Any, some: Any = True, compute_uv: Any = True) -> Any:
 def swapaxes(input: Any, axis0: Any, axis1: Any) -> Any:
     """Another name of transpose."""
     return call_function(
-        _swapaxes, (required_operand(input),), {"axis0": fixed_integer(axis0), "axis1": fixed_integer(axis1)}
+        _swapaxes, (input_operand(input),), {"axis0": fixed_integer(axis0), "axis1": fixed_integer(axis1)}
     )
 
 
 def swapdims(input: Any, dim0: Any, dim1: Any) -> Any:
     """Another name of transpose."""
-    return call_function(
-        _swapdims, (required_operand(input),), {"dim0": fixed_integer(dim0), "dim1": fixed_integer(dim1)}
-    )
+    return call_function(_swapdims, (input_operand(input),), {"dim0": fixed_integer(dim0), "dim1": fixed_integer(dim1)})
 
 
 def t(input: Any) -> Any:
     """A matrix transposed; tensors of fewer dims pass."""
-    return call_function(_t, (required_operand(input),), {})
+    return call_function(_t, (input_operand(input),), {})
 
 
 def take_along_dim(input: Any, indices: Any, dim: Any = None) -> Any:
     """gather after broadcasting; without a dim, from the flattened input."""
     return call_function(
-        _take_along_dim, (required_operand(input), required_operand(indices)), {"dim": fixed_integer(dim)}
+        _take_along_dim, (input_operand(input), required_operand(indices)), {"dim": fixed_integer(dim)}
     )
 
 
 def tan(input: Any, *, out: Any = None) -> Any:
     """Tangent of an angle in radians."""
     if out is not None:
-        return dispatch(_tan_out, (required_operand(input), out), {})
-    return call_function(_tan, (required_operand(input),), {})
+        return dispatch(_tan_out, (input_operand(input), out), {})
+    return call_function(_tan, (input_operand(input),), {})
 
 
 def tanh(input: Any, *, out: Any = None) -> Any:
     """Hyperbolic tangent."""
     if out is not None:
-        return dispatch(_tanh_out, (required_operand(input), out), {})
-    return call_function(_tanh, (required_operand(input),), {})
+        return dispatch(_tanh_out, (input_operand(input), out), {})
+    return call_function(_tanh, (input_operand(input),), {})
 
 
 def tanhshrink(input: Any) -> Any:
     """input - tanh(input)."""
-    return call_function(_tanhshrink, (required_operand(input),), {})
+    return call_function(_tanhshrink, (input_operand(input),), {})
 
 
 def threshold(input: Any, threshold: Any, value: Any) -> Any:
     """value where input is at most threshold; NaN stays."""
-    return call_function(
-        _threshold, (required_operand(input),), {"threshold": number(threshold), "value": number(value)}
-    )
+    return call_function(_threshold, (input_operand(input),), {"threshold": number(threshold), "value": number(value)})
 
 
 def tile(input: Any, dims: Any) -> Any:
     """repeat with missing numbers, in front, taken as 1."""
-    return call_function(_tile, (required_operand(input),), {"dims": integers(dims)})
+    return call_function(_tile, (input_operand(input),), {"dims": integers(dims)})
 
 
 def transpose(input: Any, dim0: Any, dim1: Any) -> Any:
     """Two dims exchanged."""
     return call_function(
-        _transpose, (required_operand(input),), {"dim0": fixed_integer(dim0), "dim1": fixed_integer(dim1)}
+        _transpose, (input_operand(input),), {"dim0": fixed_integer(dim0), "dim1": fixed_integer(dim1)}
     )
 
 
@@ -3569,7 +3535,7 @@ def triangular_solve(b: Any, A: Any, upper: Any = True, transpose: Any = False, 
 
 def tril(input: Any, diagonal: Any = 0) -> Any:
     """Zeros above a diagonal of the last two dims."""
-    return call_function(_tril, (required_operand(input),), {"diagonal": integer(diagonal)})
+    return call_function(_tril, (input_operand(input),), {"diagonal": integer(diagonal)})
 
 
 def tril_indices(row: Any, col: Any, offset: Any = 0, *, dtype: Any = None, device: Any = None) -> Any:
@@ -3589,7 +3555,7 @@ def tril_indices(row: Any, col: Any, offset: Any = 0, *, dtype: Any = None, devi
 
 def triu(input: Any, diagonal: Any = 0) -> Any:
     """Zeros below a diagonal of the last two dims."""
-    return call_function(_triu, (required_operand(input),), {"diagonal": integer(diagonal)})
+    return call_function(_triu, (input_operand(input),), {"diagonal": integer(diagonal)})
 
 
 def triu_indices(row: Any, col: Any, offset: Any = 0, *, dtype: Any = None, device: Any = None) -> Any:
@@ -3610,30 +3576,30 @@ def triu_indices(row: Any, col: Any, offset: Any = 0, *, dtype: Any = None, devi
 def trunc(input: Any, *, out: Any = None) -> Any:
     """The integer part."""
     if out is not None:
-        return dispatch(_trunc_out, (required_operand(input), out), {})
-    return call_function(_trunc, (required_operand(input),), {})
+        return dispatch(_trunc_out, (input_operand(input), out), {})
+    return call_function(_trunc, (input_operand(input),), {})
 
 
 def unbind(input: Any, dim: Any = 0) -> Any:
     """The slices of a dim."""
-    return call_function(_unbind, (required_operand(input),), {"dim": fixed_integer(dim)})
+    return call_function(_unbind, (input_operand(input),), {"dim": fixed_integer(dim)})
 
 
 def unflatten(input: Any, dim: Any, sizes: Any) -> Any:
     """One dim split into several."""
-    return call_function(_unflatten, (required_operand(input),), {"dim": fixed_integer(dim), "sizes": integers(sizes)})
+    return call_function(_unflatten, (input_operand(input),), {"dim": fixed_integer(dim), "sizes": integers(sizes)})
 
 
 def unsqueeze(input: Any, dim: Any) -> Any:
     """A dim of size 1 inserted."""
-    return call_function(_unsqueeze, (required_operand(input),), {"dim": fixed_integer(dim)})
+    return call_function(_unsqueeze, (input_operand(input),), {"dim": fixed_integer(dim)})
 
 
 def var(input: Any, dim: Any = None, *, correction: Any = 1, keepdim: Any = False) -> Any:
     """Variance: squared distances from the mean, summed and divided by their number less `correction`."""
     return call_function(
         _var,
-        (required_operand(input),),
+        (input_operand(input),),
         {
             "dim": fixed_integers(dim),
             "correction": number(correction),
@@ -3645,18 +3611,18 @@ def var(input: Any, dim: Any = None, *, correction: Any = 1, keepdim: Any = Fals
 def vdot(input: Any, other: Any, *, out: Any = None) -> Any:
     """The inner product of two vectors, of which the first is conjugated."""
     if out is not None:
-        return dispatch(_vdot_out, (required_operand(input), required_operand(other), out), {})
-    return call_function(_vdot, (required_operand(input), required_operand(other)), {})
+        return dispatch(_vdot_out, (input_operand(input), required_operand(other), out), {})
+    return call_function(_vdot, (input_operand(input), required_operand(other)), {})
 
 
 def view(input: Any, size: Any) -> Any:
     """The same storage in another shape; fails where strides do not allow it. One size may be -1."""
-    return call_function(_view, (required_operand(input),), {"size": integers(size)})
+    return call_function(_view, (input_operand(input),), {"size": integers(size)})
 
 
 def view_as(input: Any, other: Any) -> Any:
     """Viewed in the shape of another tensor."""
-    return call_function(_view_as, (required_operand(input), required_operand(other)), {})
+    return call_function(_view_as, (input_operand(input), required_operand(other)), {})
 
 
 def where(condition: Any, input: Any, other: Any) -> Any:
@@ -3667,8 +3633,8 @@ def where(condition: Any, input: Any, other: Any) -> Any:
 def xlogy(input: Any, other: Any, *, out: Any = None) -> Any:
     """input * log(other): 0 where input is 0 and other is a number."""
     if out is not None:
-        return dispatch(_xlogy_out, (required_operand(input), required_operand(other), out), {})
-    return call_function(_xlogy, (required_operand(input), required_operand(other)), {})
+        return dispatch(_xlogy_out, (required_operand(input), operand_beside(input, other), out), {})
+    return call_function(_xlogy, (required_operand(input), operand_beside(input, other)), {})
 
 
 def zeros(size: Any, *, dtype: Any = None, device: Any = None) -> Any:
@@ -3678,9 +3644,7 @@ def zeros(size: Any, *, dtype: Any = None, device: Any = None) -> Any:
 
 def zeros_like(input: Any, *, dtype: Any = None, device: Any = None) -> Any:
     """Zeros in the shape, dtype and device of another tensor."""
-    return call_function(
-        _zeros_like, (required_operand(input),), {"dtype": element_type(dtype), "device": place(device)}
-    )
+    return call_function(_zeros_like, (input_operand(input),), {"dtype": element_type(dtype), "device": place(device)})
 
 
 __all__ = [

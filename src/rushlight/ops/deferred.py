@@ -2487,7 +2487,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
             Declaration(
                 "special_zeta(Tensor input, Tensor other) -> Tensor",
                 "Hurwitz's zeta function: the sum of (other + k)^-input over k >= 0; its derivative by `input` is NaN.",
-                Fact.POINTWISE,
+                Fact.POINTWISE | Fact.LEADING,
                 "real",
                 None,
                 "function out",
@@ -2532,7 +2532,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
             Declaration(
                 "special_xlog1py(Tensor input, Tensor other) -> Tensor",
                 "input * log(1 + other): 0 where input is 0 and other is a number.",
-                Fact.POINTWISE,
+                Fact.POINTWISE | Fact.LEADING,
                 "real",
                 None,
                 "function out",
@@ -2540,7 +2540,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
             Declaration(
                 "xlogy(Tensor input, Tensor other) -> Tensor",
                 "input * log(other): 0 where input is 0 and other is a number.",
-                Fact.POINTWISE,
+                Fact.POINTWISE | Fact.LEADING,
                 "real",
                 None,
                 "function inplace method out",
@@ -2553,7 +2553,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
             Declaration(
                 "special_polynomial(Tensor input, Tensor n, str family, bool shifted=False) -> Tensor",
                 "The orthogonal polynomial of a family and degree n, at 2 input - 1 where shifted. It has no derivative, as in PyTorch.",
-                Fact.NONDIFFERENTIABLE | Fact.HOST,
+                Fact.NONDIFFERENTIABLE | Fact.HOST | Fact.LEADING,
                 "real",
                 None,
                 "function out",

@@ -63,7 +63,8 @@ class Fact(Flag):
     REPEATING = auto()  # a view that may show one place of its operand's storage several times
     STRIDED = auto()  # a view by strides of its own, which may leave its operand: of the storage, not of a value
     CONTROL = auto()  # its attributes hold graphs, and it says which of them run and how often: for programs alone
-    NUMERIC = auto()  # computed of numbers too, where none of its operands is a tensor
+    LEADING = auto()  # its function takes a number as the first operand, beside a tensor, as in `2 ** x`
+    NUMERIC = auto()  # its function takes numbers alone too
 
 
 # What a rule is where a record has none, by the slot that holds it.

@@ -15,8 +15,8 @@ from rushlight.eager.dispatch.state import STATE
 from rushlight.eager.dispatch.table import Kernel, backend_key, table_of, tables, tables_generation
 from rushlight.ir.value import Value
 from rushlight.ops import record
-from rushlight.ops.record import OPERATORS, Fact, Operator
-from rushlight.support.errors import RushlightError, error, fail, require
+from rushlight.ops.record import OPERATORS
+from rushlight.support.errors import RushlightError, error, fail
 from rushlight.term import Op
 
 _TOP = len(Key)
@@ -58,7 +58,7 @@ def dispatch(op: Op, operands: tuple[Any, ...], attrs: Mapping[str, object], key
         elif operand.__class__ is tuple:
             found |= keys_of(operand)
     state = STATE
-    active = ((found or _keys_of_numbers(op, operands, keys)) | state.included) & ~state.excluded
+    active = ((found or keys) | state.included) & ~state.excluded
     try:
         return call_below(_TOP, op, active, operands, attrs)
     except RushlightError as report:
@@ -69,14 +69,6 @@ def dispatch(op: Op, operands: tuple[Any, ...], attrs: Mapping[str, object], key
         if report is None:
             raise
         raise report from problem
-
-
-def _keys_of_numbers(op: Op, operands: tuple[object, ...], keys: int) -> int:
-    """The keys of a call without tensors; A001 of an operator that has an `input`, but for plain arithmetic."""
-    if operands and keys and isinstance(op, Operator) and Fact.NUMERIC not in op.facts:
-        computes = op.schema.operands[0].name == "input"
-        require(not computes, "A001", f"{op.name}: at least one operand must be a tensor", given=operands)
-    return keys
 
 
 Explanation = Callable[[Op, tuple[object, ...], Mapping[str, object]], RushlightError | None]

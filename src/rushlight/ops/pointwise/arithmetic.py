@@ -333,6 +333,7 @@ remainder = binary(
     syntax="mod",
     dtypes="ordered",
     domain="nonzero",
+    facts=Fact.LEADING,
 )
 
 

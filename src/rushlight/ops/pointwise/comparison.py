@@ -135,7 +135,7 @@ bitwise_and = binary(
     scalar=lambda a, b: a & b,
     dtypes="integral",
     syntax="and",
-    facts=Fact.NONDIFFERENTIABLE,
+    facts=Fact.NONDIFFERENTIABLE | Fact.LEADING,
 )
 bitwise_or = binary(
     "bitwise_or",
@@ -144,7 +144,7 @@ bitwise_or = binary(
     scalar=lambda a, b: a | b,
     dtypes="integral",
     syntax="or",
-    facts=Fact.NONDIFFERENTIABLE,
+    facts=Fact.NONDIFFERENTIABLE | Fact.LEADING,
 )
 bitwise_xor = binary(
     "bitwise_xor",
@@ -153,7 +153,7 @@ bitwise_xor = binary(
     scalar=lambda a, b: a ^ b,
     dtypes="integral",
     syntax="xor",
-    facts=Fact.NONDIFFERENTIABLE,
+    facts=Fact.NONDIFFERENTIABLE | Fact.LEADING,
 )
 bitwise_not = unary(
     "bitwise_not",
@@ -186,7 +186,7 @@ bitwise_left_shift = binary(
     dtypes="int",
     syntax="lshift",
     domain="count",
-    facts=Fact.NONDIFFERENTIABLE,
+    facts=Fact.NONDIFFERENTIABLE | Fact.LEADING,
 )
 bitwise_right_shift = binary(
     "bitwise_right_shift",
@@ -196,7 +196,7 @@ bitwise_right_shift = binary(
     dtypes="int",
     syntax="rshift",
     domain="count",
-    facts=Fact.NONDIFFERENTIABLE,
+    facts=Fact.NONDIFFERENTIABLE | Fact.LEADING,
 )
 
 # Tests.

@@ -423,6 +423,7 @@ pow_ = binary(
     dtypes="ordered",
     syntax="pow",
     domain="positive",
+    facts=Fact.LEADING,
 )
 
 
@@ -491,7 +492,7 @@ def hypot_vjp(g: Value, input: Value, other: Value, out: Value) -> Gradients:
 float_power = define(
     "float_power(Tensor input, Tensor exponent) -> Tensor",
     "input to the power exponent, computed in float64.",
-    facts=Fact.POINTWISE,
+    facts=Fact.POINTWISE | Fact.LEADING,
     dtypes="real",
 )
 

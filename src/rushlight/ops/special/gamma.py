@@ -204,6 +204,7 @@ zeta = binary(
     result=FLOAT,
     variants="function out",
     domain="above_one",
+    facts=Fact.LEADING,
 )
 
 

@@ -19,7 +19,7 @@ from rushlight.ops.pointwise.definition import (
 from rushlight.ops.pointwise.elementary import cos, exp, exp2, log, log1p
 from rushlight.ops.pointwise.selection import where
 from rushlight.ops.promote import unbroadcast
-from rushlight.ops.record import Gradients
+from rushlight.ops.record import Fact, Gradients
 from rushlight.ops.special.error_arrays import log_of_sum_array, sinc_array, times_log_array
 
 xlogy = binary(
@@ -29,6 +29,7 @@ xlogy = binary(
     scalar=scalars.times_log,
     result=FLOAT,
     domain="positive",
+    facts=Fact.LEADING,
 )
 
 
@@ -62,6 +63,7 @@ xlog1py = binary(
     result=FLOAT,
     variants="function out",
     domain="positive",
+    facts=Fact.LEADING,
 )
 
 

@@ -37,7 +37,7 @@ polynomial = define(
     "special_polynomial(Tensor input, Tensor n, str family, bool shifted=False) -> Tensor",
     "The orthogonal polynomial of a family and degree n, at 2 input - 1 where shifted. It has no derivative, as in "
     "PyTorch.",
-    facts=Fact.HOST | Fact.NONDIFFERENTIABLE,
+    facts=Fact.HOST | Fact.NONDIFFERENTIABLE | Fact.LEADING,
     dtypes="real",
     variants="function out",
 )
