@@ -77,11 +77,11 @@ def lines() -> Iterator[str]:
 def operator_database() -> Iterator[str]:
     """Yield what was found on the samples of PyTorch's operator database."""
     yield "## Operator database\n"
-    yield "What `python -m tools.opdb` found where PyTorch 2.13 is installed: samples of its operator database at the"
-    yield "tolerances of its own tests; compiled functions against eager ones, bit for bit; and calls that it refuses. A"
-    yield "deviation is a rule with a reason ([deviations.md](deviations.md)); what is missing or refused has a registered"
-    yield "error. `tests/ops/operator_samples.npz` has some of the samples, for tests without PyTorch: every third call"
-    yield "that `python -m tools.opdb.freezing` records.\n"
+    yield "What `python -m tools.opdb` found where PyTorch 2.13 is installed: samples of its operator database at"
+    yield "the tolerances of its own tests; compiled functions against eager ones, bit for bit; and calls that it"
+    yield "refuses. A deviation is a rule with a reason ([deviations.md](deviations.md)); what is missing or refused"
+    yield "has a registered error. `tests/ops/operator_samples.npz` has some of the samples, for tests without PyTorch:"
+    yield "every third call that `python -m tools.opdb.freezing` records.\n"
     yield from report.lines(report.read(report.RECORDED))
 
 

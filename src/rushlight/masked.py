@@ -137,7 +137,7 @@ def cumprod(input: Tensor, dim: int, *, dtype: object = None, mask: Tensor | Non
 def amax(
     input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: object = None, mask: Tensor | None = None
 ) -> Tensor:
-    """Return the largest of the selected elements along dims; the dtype's smallest value where there are none."""
+    """Return the largest selected elements along dims; the dtype's smallest value where there are none."""
     filled = _filled("amax", input, mask, -math.inf, dtype)
     return ops.amax(filled, _dims("amax", input, dim), flag(keepdim))
 
@@ -146,7 +146,7 @@ def amax(
 def amin(
     input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: object = None, mask: Tensor | None = None
 ) -> Tensor:
-    """Return the smallest of the selected elements along dims; the dtype's largest value where there are none."""
+    """Return the smallest selected elements along dims; the dtype's largest value where there are none."""
     filled = _filled("amin", input, mask, math.inf, dtype)
     return ops.amin(filled, _dims("amin", input, dim), flag(keepdim))
 
@@ -155,7 +155,7 @@ def amin(
 def argmax(
     input: Tensor, dim: int | None = None, *, keepdim: bool = False, dtype: object = None, mask: Tensor | None = None
 ) -> Tensor:
-    """Return where the first largest selected element stands along a dim, in the input's dtype unless told."""
+    """Return the index of the first largest selected element along a dim, in the input's dtype."""
     filled = _filled("argmax", input, mask, -math.inf, dtype)
     return ops.argmax(filled, dim, flag(keepdim)).to(filled.dtype)
 
@@ -164,7 +164,7 @@ def argmax(
 def argmin(
     input: Tensor, dim: int | None = None, *, keepdim: bool = False, dtype: object = None, mask: Tensor | None = None
 ) -> Tensor:
-    """Return where the first smallest selected element stands along a dim, in the input's dtype unless told."""
+    """Return the index of the first smallest selected element along a dim, in the input's dtype."""
     filled = _filled("argmin", input, mask, math.inf, dtype)
     return ops.argmin(filled, dim, flag(keepdim)).to(filled.dtype)
 
@@ -202,7 +202,7 @@ def median(
 def logsumexp(
     input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: object = None, mask: Tensor | None = None
 ) -> Tensor:
-    """Return log(sum(exp(input))) of the selected elements along dims; minus infinity where there are none."""
+    """Return log(sum(exp(input))) of selected elements along dims; minus infinity where there are none."""
     filled = _filled("logsumexp", input, mask, -math.inf, dtype)
     return ops.logsumexp(filled, _dims("logsumexp", input, dim), flag(keepdim))
 
@@ -216,7 +216,7 @@ def logaddexp(
     input_mask: Tensor | None = None,
     other_mask: Tensor | None = None,
 ) -> Tensor:
-    """Return log(exp(input) + exp(other)), in which an element that is not selected counts as minus infinity."""
+    """Return log(exp(input) + exp(other)), where what is not selected counts as minus infinity."""
     left = _filled("logaddexp", input, input_mask, -math.inf, dtype)
     return ops.logaddexp(left, _filled("logaddexp", other, other_mask, -math.inf, dtype))
 
@@ -248,9 +248,10 @@ def var(
     dtype: object = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """Return the variance of the selected elements along dims; sums of squares are divided by count - `correction`.
+    """Return the variance of the selected elements along dims.
 
-    `correction` is 1 unless given, and `unbiased` is another way to say 1 or 0. Integers give float32.
+    Sums of squares are divided by count - `correction`, which is 1 unless given; `unbiased` is another way to say 1
+    or 0. Integers give float32.
     """
     taken = unbiased is None or correction is None
     require(taken, "A004", "masked.var: unbiased and correction are one argument", correction=correction)
@@ -284,7 +285,7 @@ def std(
 
 @checked
 def softmax(input: Tensor, dim: int, *, dtype: object = None, mask: Tensor | None = None) -> Tensor:
-    """Return the softmax of the selected elements along a dim; 0 for the others, NaN where none is selected."""
+    """Return the softmax of the selected elements along a dim: 0 for others, NaN where none is selected."""
     return ops.softmax(_filled("softmax", input, mask, -math.inf, dtype), dim)
 
 

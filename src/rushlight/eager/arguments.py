@@ -53,9 +53,9 @@ def required_operand(value: Any) -> Handle | complex:
 
 def input_operand(value: Any) -> Any:
     """The first operand of a function, a tensor: A001 for a plain number, as for anything else."""
-    if isinstance(value, Handle) or isinstance(value, (SymInt, SymFloat)):
-        return operand(value)
-    fail("A001", f"{called_name()}: a tensor is expected", value=value, hint="make a tensor of it: rl.tensor(...)")
+    if not isinstance(value, (Handle, SymInt, SymFloat)):
+        fail("A001", f"{called_name()}: a tensor is expected", value=value, hint="make a tensor of it: rl.tensor(...)")
+    return operand(value)
 
 
 def operand_beside(first: object, value: Any) -> Any:

@@ -279,12 +279,13 @@ def bernoulli(input: object, *, generator: object = None) -> Tensor:
 def multinomial(input: object, num_samples: int, replacement: bool = False, *, generator: object = None) -> Tensor:
     """Indices along the last dim, each with a chance in proportion to its element.
 
-    Eager calls check that elements are finite and not negative, and that some are positive (A002). Without replacement no index occurs twice: the elements are divided by exponentially distributed numbers, and the
+    Eager calls check that elements are finite and not negative, and that some of each row are positive (A002).
+    Without replacement no index occurs twice: the elements are divided by exponentially distributed numbers, and the
     largest ones are taken (Efraimidis and Spirakis, 2006).
     """
     count, weights = fixed_integer(num_samples), required_tensor(input)
     require(weights.ndim in (1, 2), "S002", "multinomial: the input must have 1 or 2 dims", input=weights)
-    require(count > 0, "A002", "multinomial: at least one sample is drawn", num_samples=count)
+    require(count >= 0, "A002", "multinomial: the number of samples must not be negative", num_samples=count)
     if STATE.tracer is None:
         _require_chances(weights)
     if not replacement and count > 1 and weights.ndim and weights.dtype.is_floating_point:

@@ -81,7 +81,7 @@ def cosine_embedding_loss(
 
 
 def _batched(input: Tensor, op: str) -> Tensor:
-    """(Samples, classes), of an input that may lack the samples; one without dims is the score of a single class."""
+    """(Samples, classes), of an input that may lack the samples, or both for a single class."""
     require(input.ndim <= 2, "S002", f"{op}: the input is (samples, classes), or classes alone", input=input)
     require(input.is_floating_point(), "D001", f"{op}: the input must be floating-point", input=input)
     rows = input if input.ndim == 2 else input.reshape(1, -1)

@@ -311,9 +311,9 @@ masked_fill = define(
 def masked_fill_decompose(input: Value, mask: Value, value: Value | float) -> Value:
     require(mask.dtype is bool_, "D001", "masked_fill: the mask must be bool", hint="compare it with 0")
     require(not isinstance(value, Value) or not value.ndim, "S002", "masked_fill: value must have no dims", value=value)
-    if isinstance(value, Value) and not value.type.weak:
+    if isinstance(value, Value):
         real = value.dtype.is_complex <= input.dtype.is_complex
-        require(real, "D003", "masked_fill: the input cannot hold complex numbers", input=input, value=value)
+        require(real, "D007", "masked_fill: the input cannot hold complex numbers", input=input, value=value)
     return where(mask, _filling(value, input), input)
 
 
