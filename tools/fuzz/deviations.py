@@ -312,7 +312,16 @@ def _drawn(difference: Difference) -> bool:
     """Values that a generator draws, or that memory of `empty` holds."""
     drawing = ("bernoulli", "multinomial", "normal", "rand", "randint", "randn", "rand_like", "randint_like")
     further = ("randn_like", "randperm", "empty", "empty_like", "new_empty", r"\w*dropout\w*", "exponential", "uniform")
-    further = (*further, "cauchy", "geometric", "log_normal", "rrelu", "empty_strided", "new_empty_strided")
+    further = (
+        *further,
+        "cauchy",
+        "geometric",
+        "log_normal",
+        "rrelu",
+        "empty_permuted",
+        "empty_strided",
+        "new_empty_strided",
+    )
     drawn = (
         _called(difference, *drawing, *further, "svd_lowrank", "pca_lowrank")
         or "dropout_p=0.5" in difference.program.statements[-1]

@@ -43,6 +43,7 @@ def summary_of(results: list[dict[str, Any]], command: str) -> dict[str, Any]:
                 deviations[rule] += count
     return {
         "command": command,
+        "asked": dict(sorted(Counter([one["asked"] for one in results if "asked" in one]).items())),
         "here": sum(not result.get("missing") for result in results),
         "internal": [one["operator"] for one in results if one.get("missing") == "internal"],
         "missing": [one["operator"] for one in results if one.get("missing") == "public"],
@@ -71,7 +72,10 @@ def lines(summary: dict[str, Any]) -> Iterator[str]:
     exists, missing, internal = summary["here"], summary["missing"], summary["internal"]
     share = 100 * exists / max(1, exists + len(missing))
     yield f"`{summary['command']}`: of {exists + len(missing)} entries {exists} exist here ({share:.1f} %)."
-    yield f"{len(internal)} more are internal: PyTorch documents nothing of these names.\n"
+    yield f"{len(internal)} more are internal: PyTorch documents nothing of these names."
+    portions = [f"{asked} ({count} entries)" for asked, count in summary["asked"].items()]
+    yield from textwrap.wrap(f"At most so many samples of a dtype: {'; '.join(portions)}.", 119)
+    yield ""
     yield from _table("part", summary["parts"])
     yield ""
     yield from _table("dtype", summary["dtypes"])

@@ -37,6 +37,7 @@ def result_of(entry: Any, settings: Settings) -> dict[str, Any]:
                 result["dtypes"][dtype] = dict(sorted(tally.counts.items()))
                 result["failures"] += tally.failures
         tally = check_errors(entry)
+        result["asked"] = f"{settings.samples} of {', '.join(settings.dtypes)}"
         result["dtypes"]["error inputs"] = dict(sorted(tally.counts.items()))
         result["failures"] += tally.failures
     return {**result, "seconds": round(time.process_time() - start, 1)}
