@@ -250,3 +250,25 @@ def test_a_gradient_of_one_factor_alone_reads_what_both_keep(part: int) -> None:
         leaf = drawn(2, 3).requires_grad_()
         found.append(rl.autograd.grad([call(leaf)[part].sum()], [leaf])[0])
     assert same(*found)
+
+
+def test_a_sum_of_losses_that_were_back_propagated_is_a_result_without_history() -> None:
+    x, y = drawn(4, 3), drawn(4, 3, seed=1)
+    found = []
+    for wrap in (lambda step: step, rl.compile):
+        w = rl.ones(3, requires_grad=True)
+
+        def step(x: Any, y: Any, w: Any = w) -> Any:
+            first = (x @ w).square().mean()
+            first.backward()
+            second = (y @ w).sigmoid().mean()
+            second.backward()
+            return first + second, first * w.exp(), w.tanh()
+
+        total, mixed, kept = wrap(step)(x, y)
+        found.append([w.grad.tolist(), total.item(), mixed.tolist()])
+        kept.sum().backward()
+        found[-1].append(w.grad.tolist())
+    assert found[0] == found[1]
+    assert not total.requires_grad
+    assert not mixed.requires_grad

@@ -178,6 +178,8 @@ def derived(
     written = [tensor for tensor in tracer.lifted if tensor.node.cell.writes and _is_rewritten(tensor, since)]
     results = [*handles, *[tensor for tensor, _ in views], *written]
     places = [place for place, handle in enumerate(results) if has_history(handle)]
+    freed = Tape([results[place] for place in places], since).freed()
+    places = [place for place, gone in zip(places, freed, strict=True) if not gone]
     if not places or not records():
         return None
     source_of, source_of_wanted = sources

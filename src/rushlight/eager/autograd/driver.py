@@ -183,6 +183,14 @@ class Tape:
                 stack.extend([one for one in reversed(step.edges) if one is not None])
         self.edges: tuple[Any, ...] = tuple(found.values())
 
+    def freed(self) -> list[bool]:
+        """Return for each result whether an earlier backward pass freed a step that it depends on."""
+        gone: set[int] = set()
+        for step in sorted(self._part.values(), key=lambda step: step.sequence):  # edges lead to earlier steps
+            if step.released or any(id(edge[0]) in gone for edge in step.edges if edge is not None):
+                gone.add(id(step))
+        return [edge is not None and id(edge[0]) in gone for edge in self.roots]
+
     def gradients(
         self, gradients: Sequence[object], starts: Sequence[object] = (), create_graph: bool = False, keep: bool = False
     ) -> tuple[list[Any], set[int]]:
