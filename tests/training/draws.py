@@ -37,6 +37,7 @@ class Draws:
                 made = getattr(self, name if name != "__iter__" else "shuffled")
                 made = _method(made) if isinstance(owner, type) else made
                 stack.enter_context(mock.patch.object(owner, name, made))
+        stack.enter_context(mock.patch.object(self.torch.utils.data.dataset, "randperm", self.order))
         before = self.torch.get_rng_state()
         stack.callback(lambda: self._check(before))
         return stack
@@ -71,6 +72,10 @@ class Draws:
     def randperm(self, n):
         bits = self._drawn(random_bits_ref, (n,), dtype=self.torch.uint64)
         return self.torch.from_numpy(np.argsort(bits.numpy(), kind="stable"))
+
+    def order(self, count, generator=None):
+        """As PyTorch's splits ask for the integers below `count` in random order."""
+        return self.torch.tensor(permutation(count, self.stream))
 
     def shuffled(self, sampler):
         """The order of one pass of a RandomSampler, of which PyTorch's own draws a second one at the end."""
