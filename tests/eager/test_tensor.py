@@ -103,6 +103,45 @@ def test_arrays_that_cannot_be_shared_are_refused():
         assert code_of(lambda array=array: from_numpy(array)) == "M002"
 
 
+def test_numpy_takes_tensors_in_any_dtype_and_gives_them_back():
+    source = tensor([[1.0, 2.0], [3.0, 4.0]])
+    shown = np.asarray(source)
+    assert np.shares_memory(shown, source.numpy()) and not np.shares_memory(np.array(source), shown)
+    assert np.asarray(source, dtype=np.float64).dtype == np.float64 and np.asarray(source, np.float32) is not None
+    assert source.__array__(np.float32, copy=False).dtype == np.float32
+    assert code_of(lambda: source.__array__(np.float64, copy=False)) == "A002"
+    target = np.zeros((2, 2))
+    target[:] = source
+    assert target.tolist() == source.tolist()
+    found = np.sin(source)
+    assert type(found) is rl.Tensor and found.dtype is rl.float32
+    np.testing.assert_array_equal(found.numpy(), np.sin(shown))
+    assert np.isnan(source).dtype is rl.bool
+    assert type(np.sqrt(shown, out=shown)) is np.ndarray
+
+
+def test_arrays_are_operands_of_operators():
+    source = tensor([1.0, 2.0, 3.0])
+    array = np.array([1.0, 5.0, -3.0], dtype=np.float32)
+    for found, expected in (
+        (source == array, source.numpy() == array),
+        (array == source, source.numpy() == array),
+        (source != array, source.numpy() != array),
+        (source < array, source.numpy() < array),
+        (array - source, array - source.numpy()),
+        (source @ array, source.numpy() @ array),
+        (source + array[::-1], source.numpy() + array[::-1]),
+        (source * array.astype(np.float64), source.numpy() * array.astype(np.float64)),
+    ):
+        assert type(found) is rl.Tensor
+        np.testing.assert_array_equal(found.numpy(), expected)
+        assert found.numpy().dtype == expected.dtype
+    source += array
+    assert source.tolist() == [2.0, 7.0, 0.0]
+    assert code_of(lambda: rl.add(source, array)) == "A001"
+    assert code_of(lambda: rl.compile(lambda x: x + array)(source)) == "C002"
+
+
 def test_dlpack_shares_memory_both_ways():
     source = tensor([1.0, 2.0])
     seen = np.from_dlpack(source)
@@ -150,6 +189,7 @@ def test_dlpack_copies_where_asked_and_where_memory_is_read_only():
         lambda: from_dlpack(datetime.datetime_CAPI),
         lambda: from_dlpack(np.array(["a"])),
         lambda: source.__dlpack__(dl_device=(2, 0)),
+        rl.ones(2, device="meta").__dlpack_device__,
     ):
         assert code_of(wrong) == "M002"
     assert code_of(lambda: source.__dlpack__(stream=3)) == "A002"

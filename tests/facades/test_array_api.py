@@ -87,6 +87,8 @@ def test_kinds_of_dtypes():
     assert not xp.can_cast(xp.ones(2, dtype=xp.int64), xp.uint8) and xp.can_cast(xp.float32, xp.complex64)
     assert xp.finfo(xp.ones(2, dtype=xp.complex64)).dtype is xp.float32 and xp.finfo(xp.float64).eps == 2.0**-52
     assert xp.iinfo(xp.int8).dtype is xp.int8 and xp.iinfo(xp.asarray(1)).max == 2**63 - 1
+    assert xp.can_cast(xp.uint16, xp.complex64) and not xp.can_cast(xp.complex64, xp.uint16)
+    assert (xp.ones(1, dtype=xp.uint32) * xp.ones(1)).dtype is xp.float32
     assert code_of(lambda: xp.can_cast("float32", xp.float64)) == "D004"
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from rushlight.eager.dispatch import STATE, backend_key
 from rushlight.eager.handle import Handle
+from rushlight.eager.memory import copied
 from rushlight.eager.symbols import SymBool, SymFloat, SymInt, unwrap_size
 from rushlight.eager.tracing.number import TracedNumber
 from rushlight.ir.dtype import BY_NAME, WITHOUT_TENSORS, DType, float32, from_numpy_dtype
@@ -26,7 +27,10 @@ DEFAULT_DTYPE: list[DType] = [float32]
 
 
 def operand(value: object) -> Any:
-    """A tensor or a number as an operand; NotImplemented for anything else."""
+    """A tensor, a number or an array of numpy's as an operand; NotImplemented for anything else.
+
+    While a program is traced, an array is none: its elements would become constants.
+    """
     if isinstance(value, Handle) or value.__class__ in _PLAIN:
         return value
     if isinstance(value, SymInt):
@@ -37,6 +41,9 @@ def operand(value: object) -> Any:
         return value
     if isinstance(value, np.generic):
         return value.item()
+    if isinstance(value, np.ndarray) and STATE.tracer is None:
+        dtype = from_numpy_dtype(value.dtype)
+        return NotImplemented if dtype is None else copied(value, dtype)
     return NotImplemented
 
 
@@ -44,7 +51,7 @@ def required_operand(value: Any) -> Handle | complex:
     """`operand`, or A001."""
     if isinstance(value, Handle) or value.__class__ in _PLAIN:
         return value
-    found = operand(value)
+    found = NotImplemented if isinstance(value, np.ndarray) else operand(value)
     if found is NotImplemented:
         hint = "make a tensor of it: rl.tensor(...)" if isinstance(value, (list, tuple, np.ndarray)) else None
         fail("A001", f"{called_name()}: a tensor or a number is expected", value=value, hint=hint)

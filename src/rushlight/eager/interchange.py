@@ -19,6 +19,7 @@ from rushlight.support.errors import RushlightError, error, fail, require
 CPU_DEVICE = (1, 0)
 _VERSIONED = b"dltensor_versioned"
 _READ_ONLY = 1
+_COPIED = 2
 _UNSIGNED = 1
 _AS_BITS: dict[DType, tuple[int, type[np.generic]]] = {bool_: (6, np.uint8), bfloat16: (4, np.uint16)}
 """Dtypes whose elements numpy gets as bits: their number in the protocol, and the dtype of as many bits."""
@@ -76,9 +77,10 @@ def exported(tensor: Any, stream: object, version: object, device: object, copy:
     code, bits = _AS_BITS.get(tensor.dtype, (None, None))
     array = array if bits is None else array.view(bits)
     modern = isinstance(version, tuple) and version >= (1, 0) and _ASKED is not None
-    # Numpy has no flag for copies that its caller made.
     capsule = array.__dlpack__(max_version=version) if modern else array.__dlpack__()
     description, _ = _described(capsule)
+    if modern and copy:  # numpy has no flag for copies that its caller made
+        _Header.from_address(_pointer_of(capsule, _VERSIONED)).flags |= _COPIED
     if code is not None:
         description.code = code
     return capsule

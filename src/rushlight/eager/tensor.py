@@ -23,7 +23,7 @@ from rushlight.eager.handle import Handle, adopt, gradient_of, move, share
 from rushlight.eager.interception import make_subclass, make_wrapper_subclass
 from rushlight.eager.interchange import CPU_DEVICE, exported
 from rushlight.eager.legacy import made
-from rushlight.eager.memory import asked_array_of
+from rushlight.eager.memory import asked_array_of, tensor_of
 from rushlight.eager.methods import GeneratedMethods
 from rushlight.eager.ordering import OrderMethods
 from rushlight.eager.overloads import (
@@ -39,7 +39,7 @@ from rushlight.eager.random import RandomMethods
 from rushlight.eager.symbols import SymInt, wrap_size
 from rushlight.eager.tensor_meta import Size
 from rushlight.eager.tracing.reading import needed_now, traced_item, traced_list
-from rushlight.ir.dtype import Kind
+from rushlight.ir.dtype import Kind, from_numpy_dtype
 from rushlight.ops.dims import same_shape
 from rushlight.support.errors import RushlightError, fail, require, warn
 from rushlight.support.peer_names import absent_name
@@ -210,8 +210,16 @@ class Reading(GeneratedMethods):
         return asked_array_of(self)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        """The elements as an array, in another dtype on request. `copy` forces or forbids a copy. Errors: A002."""
         array = self.numpy()
-        return np.array(array, dtype=dtype, copy=bool(copy)) if copy or dtype is not None else array
+        converted = dtype is not None and np.dtype(dtype) != array.dtype
+        if converted and copy is False:
+            fail("A002", "__array__: another dtype needs a copy", tensor=self, dtype=dtype)
+        return array.astype(dtype) if converted else array.copy() if copy else array
+
+    def __array_wrap__(self, array: Any, context: object = None, return_scalar: bool = False) -> Any:
+        """What a function of numpy's has computed from tensors, as a tensor; as an array where there is no dtype."""
+        return array if from_numpy_dtype(array.dtype) is None else tensor_of(np.asarray(array))
 
     def __dlpack__(
         self, *, stream: object = None, max_version: object = None, dl_device: object = None, copy: bool | None = None
@@ -228,7 +236,8 @@ class Reading(GeneratedMethods):
         return import_module("rushlight.compat.array_api")
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        """The kind and index of its device in the DLPack protocol."""
+        """The kind and index of its device in the DLPack protocol. Errors: M002 without memory."""
+        require(self.device.type == "cpu", "M002", "__dlpack_device__: the device has no memory", tensor=self)
         return CPU_DEVICE
 
     def __bool__(self) -> bool:

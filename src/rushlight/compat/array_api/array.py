@@ -116,10 +116,10 @@ class Array(Tensor):
         flipped[forward] = value
         self.copy_(_forward(flipped, index)[0])
 
-    def __ifloordiv__(self, other: Any, /) -> Any:
+    def __ifloordiv__(self, other: Any) -> Any:
         return self.copy_(self // other) if self.is_floating_point() else super().__ifloordiv__(other)
 
-    def __imod__(self, other: Any, /) -> Any:
+    def __imod__(self, other: Any) -> Any:
         return self.copy_(self % other) if self.is_floating_point() else super().__imod__(other)
 
     def __neg__(self) -> Any:

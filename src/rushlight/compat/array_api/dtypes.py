@@ -61,6 +61,8 @@ def promoted_dtype(a: DType, b: DType) -> DType:
         found = from_numpy_dtype(np.promote_types(a.numpy, b.numpy))
         if found is not None and found.kind is Kind.INT:
             return found
+    elif Kind.INT in (a.kind, b.kind):
+        return max(a, b, key=lambda dtype: dtype.kind)  # as PyTorch, which lacks most unsigned ones
     return promote_dtypes(a, b)
 
 
@@ -142,7 +144,7 @@ def sum_dtype(dtype: DType) -> DType:
 class FloatInfo(FloatLimits):
     """Limits of a floating-point dtype; `dtype` is the dtype itself, not its name."""
 
-    dtype: DType
+    dtype: DType  # pyright: ignore[reportIncompatibleVariableOverride] - the standard's, where PyTorch has the name
 
     def __init__(self, type: DType) -> None:
         super().__init__(type)
@@ -152,7 +154,7 @@ class FloatInfo(FloatLimits):
 class IntegerInfo(IntegerLimits):
     """Limits of an integer dtype; `dtype` is the dtype itself, not its name."""
 
-    dtype: DType
+    dtype: DType  # pyright: ignore[reportIncompatibleVariableOverride] - the standard's, where PyTorch has the name
 
     def __init__(self, type: DType) -> None:
         super().__init__(type)
