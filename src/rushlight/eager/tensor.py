@@ -218,7 +218,7 @@ class Reading(GeneratedMethods):
         return array.astype(dtype) if converted else array.copy() if copy else array
 
     def __array_wrap__(self, array: Any, context: object = None, return_scalar: bool = False) -> Any:
-        """What a function of numpy's has computed from tensors, as a tensor; as an array where there is no dtype."""
+        """What a function of numpy's has computed from tensors, as a tensor if there is such a dtype."""
         return array if from_numpy_dtype(array.dtype) is None else tensor_of(np.asarray(array))
 
     def __dlpack__(
