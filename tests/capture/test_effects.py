@@ -10,7 +10,7 @@ import pytest
 
 import rushlight as rl
 from rushlight import nn
-from rushlight.capture.api import CompiledModule
+from rushlight.capture.api import CompiledModule, explain_entries
 from rushlight.eager.interception import TorchDispatchMode
 
 
@@ -246,3 +246,66 @@ def test_gradients_of_arguments_are_cleared() -> None:
         x.grad = rl.ones(3)
         compiled(x)
         assert x.grad is None
+
+
+@pytest.mark.parametrize("present", [False, True])
+@pytest.mark.parametrize("owner", ["x", "w"])
+@pytest.mark.parametrize(
+    "body",
+    [
+        "{0}.grad = None",
+        "del {0}.grad",
+        "if {0}.grad is None: return x.detach() * 2",
+        "if {0}.grad is not None: {0}.grad.zero_()",
+        "(x * w).sum().backward()",
+        "{0}.grad = None; (x * w).sum().backward()",
+        "if {0}.grad is not None: x = {0}.grad * 2",
+        "{0}.grad = w.detach() * 5",
+    ],
+)
+def test_whether_there_is_a_gradient_counts_where_it_is_read(body: str, owner: str, present: bool) -> None:
+    """The owner is an argument or a tensor that the function reaches; gradients come and go between calls."""
+
+    def outcomes(compiled: bool) -> list[object]:
+        space: dict[str, Any] = {"w": rl.tensor([1.0, 2.0], requires_grad=True)}
+        exec(f"def f(x):\n    {body.format(owner)}\n    return x.detach()", space)
+        f, x, w = (rl.compile(space["f"]) if compiled else space["f"]), rl.ones(2, requires_grad=True), space["w"]
+        seen: list[object] = []
+        for value in (1.0, None, 2.0) if present else (None, 3.0, None):
+            for tensor in (x, w):
+                tensor.grad = None if value is None else rl.full((2,), value)
+            seen.append(f(x).tolist())
+            seen += [None if tensor.grad is None else tensor.grad.tolist() for tensor in (x, w)]
+        return seen
+
+    assert outcomes(True) == outcomes(False)
+
+
+def test_gradients_of_tensors_that_want_none_are_read_and_written() -> None:
+    @rl.compile
+    def f(x: Any) -> Any:
+        if x.grad is None:
+            x.grad = x * 3
+            return x + 0
+        return x.grad * 2
+
+    x = rl.ones(2)
+    assert f(x).tolist() == [1.0, 1.0] and x.grad.tolist() == [3.0, 3.0]
+    assert f(x).tolist() == [6.0, 6.0]
+    assert f(rl.ones(2)).tolist() == [1.0, 1.0]
+
+
+def test_a_step_that_drops_gradients_is_one_program_with_and_without() -> None:
+    w = rl.nn.Parameter(rl.ones(3))
+    optimizer = rl.optim.SGD([w], lr=0.5)
+
+    @rl.compile
+    def step(x: Any) -> None:
+        optimizer.zero_grad()
+        (w * x).sum().backward()
+        optimizer.step()
+
+    for _ in range(3):
+        step(rl.ones(3))
+    assert w.tolist() == [-0.5] * 3
+    assert len(explain_entries(step)) == 1

@@ -13,10 +13,11 @@ from typing import Any
 
 from rushlight.capture.aliasing import refuse_overlaps
 from rushlight.capture.arguments import Arguments, Names
+from rushlight.capture.gradients import Gradients, Owner
 from rushlight.capture.joint import Derived, derived, share_history
 from rushlight.capture.marks import Mark, marks_of, refuse_fixed
 from rushlight.capture.numbers import ProgramNumbers
-from rushlight.capture.source import ArgumentSource, GradientSource, NumberSource, Source, TensorSource, ViewSource
+from rushlight.capture.source import ArgumentSource, NumberSource, Source, TensorSource, ViewSource
 from rushlight.capture.state.changes import (
     Copy,
     argument_effects,
@@ -40,7 +41,7 @@ from rushlight.eager.tracing.number import traced_number
 from rushlight.ir.graph import Graph, GraphBuilder, Node, unbacked_outputs_of
 from rushlight.ir.spec.leaf import FloatSpec, IntSpec
 from rushlight.ir.spec.propose import Observed
-from rushlight.ir.type import TensorType, dense_order, row_major, symbols_in
+from rushlight.ir.type import TensorType, dense_order, symbols_in
 from rushlight.runtime.generator import Generator
 from rushlight.runtime.native import run_or_undo
 from rushlight.support.errors import require
@@ -55,8 +56,9 @@ class ProgramInputs:
     `sources` has one for each parameter. `constants` are the tensors, by identity, that only this program fits.
     `fixed` are the values of numbers that the program depends on, by the numbers' text; `sizes` the symbols of integers
     that are sizes. `duplicates` are positions of arguments, each with the tensor or argument that it has to be.
-    `without_gradient` have no gradient before the call. `unset_gradients` are the tensors, by identity, whose gradients
-    the graph reads although they may be None. `hooked` are the leaves whose hooks ran during the trace.
+    `with_gradient` have a gradient before the call, and `without_gradient` none. `unset_gradients` are the tensors, by
+    identity, whose gradients the program relies on although they may be None. `hooked` are the leaves whose hooks ran
+    during the trace.
     """
 
     sources: Sequence[Source]
@@ -64,7 +66,8 @@ class ProgramInputs:
     fixed: Mapping[str, float]
     sizes: Mapping[str, SizeExpr]
     duplicates: Sequence[tuple[int, Handle | ArgumentSource]]
-    without_gradient: Sequence[Handle | ArgumentSource]
+    with_gradient: Sequence[Owner]
+    without_gradient: Sequence[Owner]
     unset_gradients: Set[int]
     hooked: Sequence[Handle | ArgumentSource]
 
@@ -78,7 +81,7 @@ class ProgramEffects:
     """
 
     entries: Sequence[Effect]
-    gradients: Sequence[tuple[Handle | ArgumentSource, Template]]
+    gradients: Sequence[tuple[Owner, Template]]
     written: Sequence[Handle]
     draws: Mapping[Generator, int]
 
@@ -108,6 +111,7 @@ class Recorder:
     """Runs a function once on tensors without data."""
 
     tracer_class = Tracer
+    gradients_class = Gradients
 
     def __init__(
         self, function: Callable[..., object], walk: StateWalk, names: Names, frozen: Frozen, numbers: ProgramNumbers
@@ -122,13 +126,11 @@ class Recorder:
         self.tracer.refuses_python = True
         self.draws: dict[Generator, int] = {}
         self.sources: dict[int, Source] = {}
+        self.gradients = self.gradients_class(self.tracer, self.sources)
         self.argument_sources: dict[int, ArgumentSource] = {}
         self.numbers = numbers
-        self.gradients_before: dict[int, Handle | None] = {}
-        self.placeholders: dict[int, Handle] = {}
         self.copies: list[Copy] = []
         self.tensors: list[Handle] = []
-        self.without_gradient: list[Handle | ArgumentSource] = []  # those that may have no gradient yet
         self.arguments: dict[int, Handle] = {}  # by the tensor
         self.real_tensors: dict[int, Handle] = {}  # the tensors, by what stands for them
         self.duplicates: list[tuple[int, Handle | ArgumentSource]] = []
@@ -152,12 +154,8 @@ class Recorder:
         self.sources[id(fake)] = self.argument_sources[id(fake)] = ArgumentSource(position)
         self.arguments[id(fake) if apart else id(tensor)] = fake
         self.real_tensors[id(fake)] = tensor
-        record = share_history(tensor, fake)
-        if record is not None and record.required and record.grad is not None:
-            form: TensorMeta = record.grad.form
-            gradient = self.tracer.fake(row_major(type_) if form.is_contiguous else form.type)
-            self.sources[id(gradient)] = GradientSource(ArgumentSource(position), form)
-            self.gradients_before[id(fake)] = fake.gradient.grad = gradient
+        share_history(tensor, fake)
+        self.gradients.hold(fake, ArgumentSource(position), tensor, type_)
         return fake
 
     def number(self, text: str, value: float) -> TracedNumber:
@@ -179,7 +177,7 @@ class Recorder:
             self.sources.setdefault(id(tensor), TensorSource(tensor))
         return tensor.form.type
 
-    def enter(self, dynamic_numbers: Collection[str], unset: Collection[int]) -> None:
+    def enter(self, dynamic_numbers: Collection[str]) -> None:
         """Puts run-time numbers and gradient placeholders in place of the real ones."""
         for leaf in self.walk.leaves:
             if isinstance(leaf.value, Handle):
@@ -195,31 +193,13 @@ class Recorder:
         self.tensors.extend(self.walk.tensors)
         self.frozen.enter(self.tensors)
         for tensor in {id(item): item for item in self.tensors}.values():
-            record = tensor.gradient
-            if record is None or not record.required:
-                continue
-            self.gradients_before[id(tensor)] = record.grad
-            if record.grad is None and id(tensor) in unset:
-                self.without_gradient.append(tensor)
-                continue
-            if record.grad is None:
-                record.grad = self.placeholders[id(tensor)] = self._placeholder(tensor)
-            else:
-                self.sources[id(record.grad)] = GradientSource(tensor, record.grad.form)
-
-    def _placeholder(self, tensor: Handle) -> Handle:
-        """Stands for a gradient that may or may not be there; reading it makes the program depend on which."""
-        fake = self.tracer.fake(tensor.form.type)
-        self.sources[id(fake)] = GradientSource(tensor, tensor.form)
-        return fake
+            self.gradients.hold(tensor, tensor, tensor, tensor.form.type)
 
     def leave(self) -> None:
         """Restores the state that `enter` changed. An interrupted call may be repeated."""
         self.frozen.leave()
         self.walk.restore()
-        for tensor in self.tensors:
-            if id(tensor) in self.gradients_before and tensor.gradient is not None:
-                tensor.gradient.grad = self.gradients_before[id(tensor)]
+        self.gradients.restore()
         self.tracer.close()
         self.numbers.made.clear()
 
@@ -255,22 +235,7 @@ class Recorder:
         self.frozen.refuse([leaf.value for leaf, _ in changed if isinstance(leaf.value, Handle)], self.real_tensors)
         values = partial(flatten_value, classify=classify, reached=reached)
         effects = [*state_effects(changed, values), *argument_effects(self.copies, self.walk, values)]
-        gradients: list[tuple[Handle | ArgumentSource, Template]] = []
-        for tensor in {id(item): item for item in self.tensors}.values():
-            if id(tensor) not in self.gradients_before or tensor.gradient is None:
-                continue
-            now = tensor.gradient.grad
-            if now is self.placeholders.get(id(tensor), self.gradients_before[id(tensor)]):
-                continue
-            gradients.append((tensor, flatten_value(now, classify, reached)))
-        for fake in self.arguments.values():
-            now = None if fake.gradient is None else fake.gradient.grad
-            before = self.gradients_before.get(id(fake))
-            if now is not before:
-                owner = self.argument_sources[id(fake)]
-                gradients.append((owner, flatten_value(now, classify, reached)))
-                if before is None:
-                    self.without_gradient.append(owner)
+        gradients = [(owner, flatten_value(now, classify, reached)) for owner, now in self.gradients.changed()]
         return self._finish(nodes, handles, template, effects, gradients)
 
     def container_namer(self) -> Callable[[object], str | None]:
@@ -307,7 +272,7 @@ class Recorder:
         outputs: list[Handle],
         result: Template,
         entries: list[Effect],
-        gradients: list[tuple[Handle | ArgumentSource, Template]],
+        gradients: list[tuple[Owner, Template]],
     ) -> Program:
         """The program, once everything that the function computed has a node; traces its backward pass."""
         sources = self._source, self._source_of
@@ -348,8 +313,9 @@ class Recorder:
             fixed=self.numbers.fixed,
             sizes=self.numbers.sizes,
             duplicates=self.duplicates,
-            without_gradient=self.without_gradient,
-            unset_gradients=_read_placeholders(used, self.placeholders),
+            with_gradient=self.gradients.present(),
+            without_gradient=self.gradients.absent(),
+            unset_gradients=self.gradients.relied_on(used),
             hooked=[source if isinstance(source, ArgumentSource) else leaf for leaf, source in owners],
         )
 
@@ -371,6 +337,8 @@ def record(
     """The program of a call; `stand_in(place, name, value)` is what stands for a leaf of its arguments."""
     state = dict(vars(STATE))
 
+    recorder.gradients.unset = unset
+
     def traced() -> Program:
         leaves = [stand_in(place, name, value) for place, (name, value) in enumerate(arguments.leaves)]
         rest = iter(leaves)
@@ -379,7 +347,7 @@ def record(
             _rebuild(arguments.args, rest, "args", copies),
             _rebuild(arguments.kwargs, rest, "kwargs", copies),
         )
-        recorder.enter(dynamic_numbers, unset)
+        recorder.enter(dynamic_numbers)
         program = recorder.run(args, kwargs)
         program = replace(program, observed=_observed(arguments, leaves, program))
         recorder.leave()
@@ -432,12 +400,6 @@ def _rebuild(value: Any, leaves: Iterator[object], text: str, copies: list[Copy]
     if type(value) is not tuple and text != "kwargs":
         copies.append(Copy.of(made, value, text))
     return made
-
-
-def _read_placeholders(used: Set[int], placeholders: dict[int, Handle]) -> set[int]:
-    """The tensors, by identity, whose gradients the graph reads although they may not be there."""
-    bindings = [(key, placeholder.node) for key, placeholder in placeholders.items()]
-    return {key for key, node in bindings if id(node.cell.node.call) in used or id(node.node.call) in used}
 
 
 def _guarded_symbols(scope: Scope) -> set[SizeExpr]:

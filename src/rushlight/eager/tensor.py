@@ -38,6 +38,7 @@ from rushlight.eager.printing import format_tensor
 from rushlight.eager.random import RandomMethods
 from rushlight.eager.symbols import SymInt, wrap_size
 from rushlight.eager.tensor_meta import Size
+from rushlight.eager.tracing import WRITTEN
 from rushlight.eager.tracing.reading import needed_now, traced_item, traced_list
 from rushlight.ir.dtype import Kind, from_numpy_dtype
 from rushlight.ops.dims import same_shape
@@ -94,6 +95,8 @@ class Autograd(GeneratedMethods):
     def grad(self) -> Any:
         """What backward passes have accumulated, or None."""
         gradient = self.gradient
+        if STATE.tracer is not None:
+            STATE.tracer.gradients_read.setdefault(id(self), None if gradient is None else gradient.grad)
         if gradient is None:
             return None
         if gradient.node is not None and not gradient.retained and gradient.grad is None:
@@ -106,11 +109,13 @@ class Autograd(GeneratedMethods):
             require(isinstance(value, Handle), "A001", "grad: not a tensor", value=value)
             same = value.dtype is self.dtype and same_shape(value.form.shape, self.form.shape)
             require(same and value is not self, "G007", "grad: does not fit its tensor", tensor=self, grad=value)
+        if STATE.tracer is not None:
+            STATE.tracer.gradients_read.setdefault(id(self), WRITTEN)
         gradient_of(self).grad = value
 
     @grad.deleter
     def grad(self) -> None:
-        gradient_of(self).grad = None
+        self.grad = None
 
     def backward(
         self,

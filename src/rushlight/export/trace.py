@@ -8,6 +8,7 @@ from typing import Any
 
 from rushlight.capture import aot
 from rushlight.capture.arguments import Arguments, Names
+from rushlight.capture.gradients import Gradients
 from rushlight.capture.numbers import ProgramNumbers
 from rushlight.capture.program import Program, Recorder, record
 from rushlight.capture.source import ArgumentSource, Source
@@ -41,10 +42,17 @@ class ExportTracer(Tracer):
         return tuple([frame for frame in super().frames(ours + 1) if frame not in self.outside])
 
 
+class ExportGradients(Gradients):
+    """Gradients as they are: a program is exported without a call before which they could be other ones."""
+
+    placeholders = False
+
+
 class ExportRecorder(Recorder):
     """Records a call for export: results that are views of inputs are results of the graph."""
 
     tracer_class = ExportTracer
+    gradients_class = ExportGradients
     tracer: ExportTracer
 
     def container_namer(self) -> Callable[[object], str | None]:

@@ -134,11 +134,9 @@ class Optimizer(Hooked):
         """Drop the gradients, or fill them with zeros."""
         for group in self.param_groups:
             for param in group["params"]:
-                if param.grad is None:
-                    continue
-                if set_to_none:
+                if set_to_none:  # whether there is one or not: a compiled step is one program for both
                     param.grad = None
-                else:
+                elif param.grad is not None:
                     param.grad = param.grad.detach()
                     param.grad.zero_()
 

@@ -13,10 +13,10 @@ from typing import Any, Protocol
 
 from rushlight.capture.arguments import Names
 from rushlight.capture.entry.loop_rolling import rolled
+from rushlight.capture.gradients import Owner
 from rushlight.capture.program import Program
 from rushlight.capture.source import ArgumentSource
 from rushlight.capture.values import Container, Deleted, Effect, Output, Reached, Template
-from rushlight.eager.handle import Handle
 from rushlight.eager.memory import array_of
 from rushlight.support.errors import fail
 
@@ -37,7 +37,7 @@ class Texts(Protocol):
         """An output of the graph, as a tensor."""
         ...
 
-    def owner(self, owner: Handle | ArgumentSource) -> str:
+    def owner(self, owner: Owner) -> str:
         """A tensor that has a gradient."""
         ...
 
@@ -71,7 +71,7 @@ class CommitText:
         if effects.draws:
             items.append(f"items += (reserved, {names(EVERYTHING)}, ())")  # they are used from here on
         attributes = [
-            f"attributes += ({self.texts.owner(owner)}.gradient, 'grad', {self.texts.value(template)})"
+            f"attributes += ({self._history(owner)}, 'grad', {self.texts.value(template)})"
             for owner, template in effects.gradients
         ]
         if self.program.backward is not None and self.program.backward.written:
@@ -86,6 +86,11 @@ class CommitText:
         made += [line for lines in (items, attributes) for line in rolled(lines, names)]
         given = ", ".join([name if lines else "()" for name, lines in parts.items()])
         return [*made, f"commit = ({given}, {versions})"]
+
+    def _history(self, owner: Owner) -> str:
+        """Where a tensor's gradient is. An argument that wants none may have no such record yet."""
+        text = self.texts.owner(owner)
+        return f"gradient_of({text})" if isinstance(owner, ArgumentSource) else f"{text}.gradient"
 
     def _items(self, effect: Effect) -> list[str]:
         if isinstance(effect.value, Deleted) or holds_number(effect.value, self.texts.is_number):

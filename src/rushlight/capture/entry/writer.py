@@ -18,6 +18,7 @@ from rushlight.capture.entry.constant_cache import ConstantCache
 from rushlight.capture.entry.entry import Entry, Planner, numbers_among
 from rushlight.capture.entry.loop_rolling import rolled
 from rushlight.capture.entry.value_texts import ValueTexts, replay_view
+from rushlight.capture.gradients import Owner
 from rushlight.capture.guard import Guard
 from rushlight.capture.hooks import hook_guards
 from rushlight.capture.program import Program, random_names
@@ -45,7 +46,7 @@ from rushlight.eager.execution.plan import (
     sheet_text,
     tensor_text,
 )
-from rushlight.eager.handle import AUTOGRAD, Handle
+from rushlight.eager.handle import AUTOGRAD, Handle, gradient_of
 from rushlight.runtime import descriptor
 from rushlight.runtime.descriptor import Slot, number_slots
 
@@ -220,6 +221,17 @@ def history_guards(program: Program, text_of: Callable[[Source], str]) -> list[G
     return guards
 
 
+def gradient_guards(program: Program, text_of: Callable[[Owner], str]) -> list[Guard]:
+    """Which inputs have a gradient before the call, of those of which the program relies on it."""
+    records = [f"{text_of(owner)}.gradient" for owner in program.inputs.with_gradient]
+    guards = [Guard("gradient", f"{it}.grad", "a gradient", f"{it} is None or {it}.grad is None") for it in records]
+    for owner in program.inputs.without_gradient:
+        text = f"{text_of(owner)}.gradient"
+        failed = f"({text} is not None and {text}.grad is not None)"
+        guards.append(Guard("gradient", f"{text}.grad", "no gradient", failed))
+    return guards
+
+
 class Writer(ValueTexts):
     """Writes the function of one entry."""
 
@@ -274,9 +286,7 @@ class Writer(ValueTexts):
         self.guards += alias_guards(program.inputs.sources, written, lambda place: arguments.leaves[place][0], names)
         self.guards += history_guards(program, self._input_text)
         self.guards += hook_guards(program.inputs.hooked, arguments, names)
-        for owner in program.inputs.without_gradient:
-            text = f"{self.owner(owner)}.gradient.grad"
-            self.guards.append(Guard("gradient", text, "no gradient", f"{text} is not None"))
+        self.guards += gradient_guards(program, self.owner)
 
     def entry(self, attach: Callable[..., Any] | None) -> Entry:
         """The finished entry. `attach` ties a backward pass to the results."""
@@ -287,6 +297,7 @@ class Writer(ValueTexts):
             plans=self.planner.plans,
             make_plan=self.planner.plan,
             attach=attach,
+            gradient_of=gradient_of,
             replay_view=replay_view,
             BROKEN=(KeyError, IndexError, AttributeError, RuntimeError),
             **CALL_NAMES,
@@ -327,7 +338,7 @@ class Writer(ValueTexts):
         assert isinstance(source, TensorSource)
         return self.owner(source.tensor)
 
-    def owner(self, owner: Handle | ArgumentSource) -> str:
+    def owner(self, owner: Owner) -> str:
         """A tensor that has a gradient."""
         return self.arguments.leaves[owner.position][0] if isinstance(owner, ArgumentSource) else self.names(owner)
 

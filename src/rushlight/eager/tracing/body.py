@@ -44,6 +44,7 @@ class BodyTracer(Tracer):
         self.detaches = outer.detaches
         self.refuses_python = outer.refuses_python
         self.names = outer.names
+        self.gradients_read = outer.gradients_read
         self.touched: list[Handle] = []
 
     def frames(self, ours: int = 1) -> tuple[Frame, ...]:

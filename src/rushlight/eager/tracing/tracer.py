@@ -41,6 +41,7 @@ from rushlight.sym import Origin, OriginKind, SizeExpr
 from rushlight.sym import Scope as SizeScope
 
 Step = tuple[Any, tuple[Any, ...], Mapping[str, Any]]
+WRITTEN = object()  # see Tracer.gradients_read
 _FRAMES = 3  # of the user's, that a call keeps
 _OURS = 3  # frames of this package above the user's, at least: `call`, who answers at its key, and who asks for that
 
@@ -130,15 +131,15 @@ class Tracer:
         random_state: Callable[[Generator, int], tuple[object, object]],
         offset_of: Callable[[Any], object] = lambda source: 0,
     ) -> None:
-        self.builder = builder
-        self.scope = scope
+        self.builder, self.scope = builder, scope
         self.lifted: list[Handle] = []
         self.random_state = random_state
         self.memos: dict[Hashable, Any] = {}  # see dispatch.Memo
         self.hooked: dict[int, Handle] = {}  # leaves that gradients arrived at, whose hooks have run, by identity
+        # By identity: what a tensor's `grad` was when the program first read it, WRITTEN if it wrote it before.
+        self.gradients_read: dict[int, object] = {}
         self.names: dict[int, str] = {}  # what tensors from outside are for people, by identity
-        self._lift = lift
-        self._offset_of = offset_of
+        self._lift, self._offset_of = lift, offset_of
         self.histories = Histories()
         self._ties = Ties()
         self._storages: dict[int, Cell] = {}

@@ -139,10 +139,8 @@ class ModuleTree(Registry):
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Drop the parameters' gradients, or fill them with zeros."""
         for param in self.parameters():
-            if param.grad is None:
-                continue
-            if set_to_none:
+            if set_to_none:  # whether there is one or not: a compiled step is one program for both
                 param.grad = None
-            else:
+            elif param.grad is not None:
                 param.grad = param.grad.detach()
                 param.grad.zero_()
