@@ -172,6 +172,14 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
                 None,
                 "function method",
             ),
+            Declaration(
+                "wide_matmul(Tensor input, Tensor other) -> Tensor",
+                "`matmul` before its sums are rounded: of 16-bit floats it is float32.",
+                Fact.REDUCTION,
+                "float",
+                None,
+                "",
+            ),
         ),
     ),
     (

@@ -41,7 +41,7 @@ from rushlight.ops.view.part import slice_
 from rushlight.ops.view.reorder import expand, unsqueeze
 from rushlight.ops.view.reshape import reshape
 from rushlight.support.errors import require
-from rushlight.sym import Size, ge, le, maximum, minimum, mod, required, total
+from rushlight.sym import Size, ge, guard, le, maximum, minimum, mod, required, total
 
 cat = define("cat(Tensor[] tensors, int dim=0) -> Tensor", "Tensors joined along a dim.", variants="function")
 
@@ -178,8 +178,7 @@ def _pad_pairs(ndim: int, pad: Shape) -> list[tuple[Size, Size]]:
 
 @constant_pad_nd.meta
 def constant_pad_nd_meta(input: TensorType, pad: Shape, value: float) -> TensorType:
-    crops = all(isinstance(size, int) and size <= 0 for size in pad)
-    fits = crops or input.dtype.holds(value)
+    fits = input.dtype.holds(value) or all(guard(le(size, 0), "pad: nothing is added") for size in pad)
     require(fits, "D007", f"pad: the number does not fit {input.dtype.name}", value=value)
     pairs = _pad_pairs(input.ndim, pad)
     for size, (before, after) in zip(input.shape, pairs, strict=True):

@@ -16,7 +16,7 @@ from rushlight.ops.record import Gradients, Sample, define
 from rushlight.ops.reduce.moment import centred_squares
 from rushlight.ops.reduce.reduction import mean, reduced_count, sum_
 from rushlight.ops.view.reorder import detach
-from rushlight.ops.view.reshape import reshape
+from rushlight.ops.view.reshape import contiguous, reshape
 from rushlight.support.errors import require
 from rushlight.sym import Size, maximum, product
 
@@ -63,7 +63,7 @@ def layer_norm_decompose(
         result = result * widened(weight)
     if bias is not None:
         result = result + widened(bias)
-    return convert(result, input.dtype)
+    return contiguous(convert(result, input.dtype))
 
 
 @layer_norm.ref
@@ -194,7 +194,7 @@ def rms_norm_decompose(input: Value, normalized_shape: Shape, weight: Value | No
     _require_like("rms_norm", normalized_shape, weight=weight)
     x = widened(input)
     found = x * rsqrt(mean(x * x, dims, True) + _default_eps(eps, x.dtype.numpy))
-    return convert(found if weight is None else found * widened(weight), input.dtype)
+    return contiguous(convert(found if weight is None else found * widened(weight), input.dtype))
 
 
 @rms_norm.ref

@@ -131,7 +131,7 @@ def masked_scatter(input: Tensor, mask: object, source: object) -> Tensor:
     flags = where if same_shape(where.form.shape, input.form.shape) else (where | ops.zeros_like(input, dtype=bool_))
     ranks = ops.cumsum(flags.reshape(-1), 0).reshape(flags.shape) * flags  # from 1 on; 0 where nothing is taken
     given = ops.cat((zeros(1, dtype=values.dtype, device=values.device), values.reshape(-1)))
-    return ops.where(flags, _INDEX(given, (ranks,), (0,)), input)
+    return ops.where(flags, _INDEX(given, (ranks,), (0,)), input).contiguous()
 
 
 masked_scatter_ = in_place(masked_scatter)

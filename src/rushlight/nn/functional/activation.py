@@ -5,7 +5,6 @@ from __future__ import annotations
 from rushlight.eager import functions as ops
 from rushlight.eager.arguments import flag, number
 from rushlight.eager.boundary import checked
-from rushlight.eager.functions import sigmoid
 from rushlight.eager.mutation import in_place
 from rushlight.eager.random import rand
 from rushlight.eager.symbols import holds
@@ -85,9 +84,7 @@ def softsign(input: Tensor) -> Tensor:
 @checked
 def glu(input: Tensor, dim: int = -1) -> Tensor:
     """Return the first half of a dim times the sigmoid of the second."""
-    require(input.size(dim) % 2 == 0, "A004", "glu: the dim must be of even size", input=input, dim=dim)
-    first, second = ops.chunk(input, 2, dim)
-    return first * sigmoid(second)
+    return ops.glu(input, dim)
 
 
 def _implicit_dim(input: Tensor, dim: int | None) -> int:

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from rushlight.ir.dtype import bool_
+from rushlight.ir.dtype import DType, bool_
 from rushlight.ir.value import Value
-from rushlight.ops.contract.matmul import bmm, mv, scaled_sum
+from rushlight.ops.contract.matmul import exact_product, require_batches, require_vector, scaled_sum
 from rushlight.ops.dims import Array, compute_array, normal, same_shape
 from rushlight.ops.promote import broadcast
 from rushlight.ops.record import Sample, define
@@ -26,18 +26,19 @@ addmv = define(
 )
 
 
-def _check(op: str, input: Value, product: Value) -> None:
-    """S009 where the input does not broadcast to the product, D002 where their dtypes differ."""
+def _check(op: str, input: Value, product: Value, dtype: DType) -> None:
+    """S009 where the input does not broadcast to the product, D002 unless it has the factors' dtype."""
     fits = input.ndim <= product.ndim and same_shape(broadcast(input.shape, product.shape), product.shape)
     require(fits, "S009", f"{op}: the input does not fit the product", input=input.shape, product=product.shape)
-    require(input.dtype is product.dtype, "D002", f"{op}: dtypes differ", input=input.dtype, product=product.dtype)
+    require(input.dtype is dtype, "D002", f"{op}: dtypes differ", input=input.dtype, product=dtype)
 
 
 @addmv.decompose
 def addmv_decompose(input: Value, mat: Value, vec: Value, beta: float, alpha: float) -> Value:
-    product = mv(mat, vec)
-    _check("addmv", input, product)
-    return scaled_sum(input, product, beta, alpha)
+    require_vector("addmv", mat, vec)
+    product = exact_product(mat, vec)
+    _check("addmv", input, product, mat.dtype)
+    return scaled_sum(input, product, beta, alpha, mat.dtype)
 
 
 @addmv.ref
@@ -65,9 +66,11 @@ addbmm = define(
 
 @addbmm.decompose
 def addbmm_decompose(input: Value, batch1: Value, batch2: Value, beta: float, alpha: float) -> Value:
-    product = sum_(bmm(batch1, batch2), (0,), False, dtype=batch1.dtype)
-    _check("addbmm", input, product)
-    return scaled_sum(input, product, beta, alpha)
+    require_batches("addbmm", batch1, batch2)
+    products = exact_product(batch1, batch2)
+    product = sum_(products, (0,), False, dtype=products.dtype)
+    _check("addbmm", input, product, batch1.dtype)
+    return scaled_sum(input, product, beta, alpha, batch1.dtype)
 
 
 @addbmm.ref
@@ -94,12 +97,12 @@ def addr_decompose(input: Value, vec1: Value, vec2: Value, beta: float, alpha: f
     left, right = unsqueeze(vec1, -1), unsqueeze(vec2, 0)
     if vec1.dtype is bool_ and vec2.dtype is bool_ and input.dtype is bool_:
         product = left & right & bool(alpha)
-        _check("addr", input, product)
+        _check("addr", input, product, bool_)
         return input | product if beta else product
     product = left * right
     fits = input.ndim <= 2 and same_shape(broadcast(input.shape, product.shape), product.shape)
     require(fits, "S009", "addr: the input does not fit the product", input=input.shape, product=product.shape)
-    return scaled_sum(input, product, beta, alpha)
+    return scaled_sum(input, product, beta, alpha, product.dtype)
 
 
 @addr.ref

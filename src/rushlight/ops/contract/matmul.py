@@ -17,9 +17,9 @@ from rushlight.ir.loops import Operand
 from rushlight.ir.scalar import BLOCKED, LANES, Scalar, cast, contract
 from rushlight.ir.type import TensorType
 from rushlight.ir.value import Value
-from rushlight.ops.dims import Array, At, compute_array, integers, normal, same_size
+from rushlight.ops.dims import Array, At, compute_array, convert, integers, normal, same_size, widened
 from rushlight.ops.pointwise.complex import conjugate
-from rushlight.ops.promote import broadcast, device_of, is_one, sum_to
+from rushlight.ops.promote import broadcast, device_of, is_one, promote_dtypes, sum_to
 from rushlight.ops.record import Fact, Gradients, Sample, define
 from rushlight.ops.reduce.reduction import sum_
 from rushlight.ops.view.reorder import mT, squeeze, unsqueeze
@@ -81,24 +81,44 @@ def matmul_ref(input: Array, other: Array) -> Array:
 
 @matmul.lower
 def matmul_lower(at: At, input: Operand, other: Operand) -> Scalar:
+    return cast(wide_matmul_lower(at, input, other), input.dtype)
+
+
+wide_matmul = define(
+    "wide_matmul(Tensor input, Tensor other) -> Tensor",
+    "`matmul` before its sums are rounded: of 16-bit floats it is float32.",
+    facts=Fact.REDUCTION,
+    dtypes="float",
+    variants="",
+)
+
+
+@wide_matmul.meta
+def wide_matmul_meta(input: TensorType, other: TensorType) -> TensorType:
+    rounded = matmul_meta(input, other)
+    return TensorType(rounded.shape, compute_dtype(rounded.dtype), rounded.device)
+
+
+@wide_matmul.ref
+def wide_matmul_ref(input: Array, other: Array) -> Array:
+    return np.asarray(np.matmul(compute_array(input), compute_array(other)))
+
+
+@wide_matmul.lower
+def wide_matmul_lower(at: At, input: Operand, other: Operand) -> Scalar:
     k = axis_symbol(input.shape[-1], "k")
     has_row, has_column = len(input.shape) > 1, len(other.shape) > 1
     batch = at[: len(at) - has_row - has_column]
     row, column = at[len(batch) : len(batch) + has_row], at[len(batch) + has_row :]
     left = input[(*_batch_index(input, batch), *row, k)]
     right = other[(*_batch_index(other, batch), k, *column)]
-    return rounded_contract((k,), left, right, not has_column)
+    return wide_contract((k,), left, right, not has_column)
 
 
 def _batch_index(operand: Operand, batch: At) -> tuple[Size, ...]:
     sizes = operand.shape[:-2]
     own = batch[len(batch) - len(sizes) :]
     return tuple([0 if is_one(size) else axis for size, axis in zip(sizes, own, strict=True)])
-
-
-def rounded_contract(axes: At, left: Scalar, right: Scalar, vector: bool = False) -> Scalar:
-    """The sum of products over the axes, rounded once to the operands' dtype."""
-    return cast(wide_contract(axes, left, right, vector), left.type)
 
 
 def wide_contract(axes: At, left: Scalar, right: Scalar, vector: bool = False) -> Scalar:
@@ -131,6 +151,18 @@ def matmul_vjp(g: Value, input: Value, other: Value) -> Gradients:
         squeeze(grad_a, 0) if input.ndim == 1 else grad_a,
         squeeze(grad_b, -1) if other.ndim == 1 else grad_b,
     )
+
+
+@wide_matmul.vjp
+def wide_matmul_vjp(g: Value, input: Value, other: Value) -> Gradients:
+    return matmul_vjp(convert(g, input.dtype), input, other)
+
+
+@wide_matmul.samples
+def wide_matmul_samples(rng: np.random.Generator) -> Iterator[Sample]:
+    yield Sample(normal(rng, 3, 5), normal(rng, 5, 4))
+    yield Sample(normal(rng, 2, 3, 5), normal(rng, 2, 5, 4))
+    yield Sample(normal(rng, 3, 5), normal(rng, 5))
 
 
 def _matrix_vjp(g: Value, a: Value, b: Value) -> tuple[Value, Value]:
@@ -195,8 +227,12 @@ mm = define("mm(Tensor input, Tensor mat2) -> Tensor", "Product of two matrices.
 
 @mm.decompose
 def mm_decompose(input: Value, mat2: Value) -> Value:
-    _require_ndim("mm", 2, input=_type(input), mat2=_type(mat2))
+    _require_matrices("mm", input, mat2)
     return matmul(input, mat2)
+
+
+def _require_matrices(op: str, input: Value, mat2: Value) -> None:
+    _require_ndim(op, 2, input=_type(input), mat2=_type(mat2))
 
 
 def _type(value: Value) -> TensorType:
@@ -220,9 +256,14 @@ bmm = define(
 
 @bmm.decompose
 def bmm_decompose(input: Value, mat2: Value) -> Value:
-    _require_ndim("bmm", 3, input=_type(input), mat2=_type(mat2))
-    require(same_size(input.shape[0], mat2.shape[0]), "S014", "bmm: batch sizes differ", input=input, mat2=mat2)
+    require_batches("bmm", input, mat2)
     return matmul(input, mat2)
+
+
+def require_batches(op: str, input: Value, mat2: Value) -> None:
+    """S002, S014 unless both are batches of as many matrices."""
+    _require_ndim(op, 3, input=_type(input), mat2=_type(mat2))
+    require(same_size(input.shape[0], mat2.shape[0]), "S014", f"{op}: batch sizes differ", input=input, mat2=mat2)
 
 
 @bmm.ref
@@ -240,9 +281,14 @@ mv = define("mv(Tensor input, Tensor vec) -> Tensor", "Matrix times vector.", dt
 
 @mv.decompose
 def mv_decompose(input: Value, vec: Value) -> Value:
-    _require_ndim("mv", 2, input=_type(input))
-    _require_ndim("mv", 1, vec=_type(vec))
+    require_vector("mv", input, vec)
     return matmul(input, vec)
+
+
+def require_vector(op: str, input: Value, vec: Value) -> None:
+    """S002 unless these are a matrix and a vector."""
+    _require_ndim(op, 2, input=_type(input))
+    _require_ndim(op, 1, vec=_type(vec))
 
 
 @mv.ref
@@ -302,8 +348,20 @@ addmm = define(
 )
 
 
-def scaled_sum(input: Value, product: Value, beta: float, alpha: float) -> Value:
-    """`beta * input + alpha * product`; without `beta` the input is ignored, NaN included."""
+def exact_product(input: Value, other: Value) -> Value:
+    """The matrix product of what is rounded later; of other dtypes than 16-bit floats `matmul` itself."""
+    exact = compute_dtype(input.dtype) is input.dtype or input.dtype.kind is not Kind.FLOAT
+    return matmul(input, other) if exact else wide_matmul(input, other)
+
+
+def scaled_sum(input: Value, product: Value, beta: float, alpha: float, dtype: DType) -> Value:
+    """`beta * input + alpha * product`, rounded once to a dtype.
+
+    Without `beta` the input is ignored, NaN included.
+    """
+    if product.dtype is not dtype:
+        result = promote_dtypes(input.dtype, dtype)
+        return convert(scaled_sum(widened(input), product, beta, alpha, product.dtype), result)
     if product.dtype.kind <= Kind.INT:
         alpha, beta = _whole(alpha), _whole(beta)
     scaled = product if alpha == 1 else product * alpha
@@ -322,7 +380,8 @@ def _whole(factor: float) -> int:
 
 @addmm.decompose
 def addmm_decompose(input: Value, mat1: Value, mat2: Value, beta: float, alpha: float) -> Value:
-    return scaled_sum(input, mm(mat1, mat2), beta, alpha)
+    _require_matrices("addmm", mat1, mat2)
+    return scaled_sum(input, exact_product(mat1, mat2), beta, alpha, mat1.dtype)
 
 
 @addmm.ref
@@ -349,7 +408,8 @@ baddbmm = define(
 
 @baddbmm.decompose
 def baddbmm_decompose(input: Value, batch1: Value, batch2: Value, beta: float, alpha: float) -> Value:
-    return scaled_sum(input, bmm(batch1, batch2), beta, alpha)
+    require_batches("baddbmm", batch1, batch2)
+    return scaled_sum(input, exact_product(batch1, batch2), beta, alpha, batch1.dtype)
 
 
 @baddbmm.ref

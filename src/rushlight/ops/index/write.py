@@ -49,6 +49,7 @@ from rushlight.ops.promote import broadcast, unbroadcast
 from rushlight.ops.record import Fact, Gradients, Sample, define
 from rushlight.ops.view.part import slice_backward
 from rushlight.ops.view.reorder import unsqueeze
+from rushlight.ops.view.reshape import contiguous
 from rushlight.support.errors import require
 from rushlight.sym import Size, eq, guard_or_false
 
@@ -314,7 +315,7 @@ def masked_fill_decompose(input: Value, mask: Value, value: Value | float) -> Va
     if isinstance(value, Value):
         real = value.dtype.is_complex <= input.dtype.is_complex
         require(real, "D007", "masked_fill: the input cannot hold complex numbers", input=input, value=value)
-    return where(mask, _filling(value, input), input)
+    return contiguous(where(mask, _filling(value, input), input))  # row by row, as in PyTorch
 
 
 def _filling(value: Value | complex, input: Value) -> Value | complex:

@@ -194,13 +194,13 @@ def threshold_decompose(input: Value, threshold: float, value: float) -> Value:
         return where(input <= threshold, value, input)
     fits = input.dtype.holds(threshold) and input.dtype.holds(value)
     require(fits, "D007", f"threshold: a number does not fit {input.dtype.name}", threshold=threshold, value=value)
-    return where(input <= threshold, int(value), input)  # integers stay so, as in PyTorch
+    return where(input <= int(threshold), int(value), input)  # integers stay so, as in PyTorch
 
 
 @threshold.ref
 def threshold_ref(input: ArrayLike, threshold: float, value: float) -> Array:
     x = np.asarray(input)
-    return np.where(x <= threshold, x.dtype.type(value), x)
+    return np.where(x <= x.dtype.type(threshold), x.dtype.type(value), x)
 
 
 @threshold.samples
@@ -566,7 +566,7 @@ def glu_decompose(input: Value, dim: int) -> Value:
     even = same_size(half * 2, input.shape[wrapped_dim])
     require(even, "S010", f"glu: the size of dim {dim} must be even", input=input.shape)
     first, second = OPERATORS["split"](input, (half, half), wrapped_dim)
-    return first * sigmoid(second)
+    return convert(widened(first) * sigmoid(widened(second)), input.dtype)
 
 
 @glu.ref

@@ -164,6 +164,7 @@ mul = binary(
     dtypes="all",
     syntax="mul",
     facts=Fact.NUMERIC,
+    factor=True,
 )
 
 
@@ -282,13 +283,13 @@ def div_meta(input: TensorType, other: TensorType, rounding_mode: str | None) ->
 @div.ref
 def div_ref(input: ArrayLike, other: ArrayLike, rounding_mode: str | None) -> Array:
     result, _, function = _ROUNDINGS[rounding_mode]
-    return computed(div, function, [input, other], result)
+    return computed(div, function, [input, other], result, factor=True)
 
 
 @div.lower
 def div_lower(at: At, input: Operand, other: Operand, rounding_mode: str | None) -> Scalar:
     result, scalar, _ = _ROUNDINGS[rounding_mode]
-    return lowered(div, scalar, at, [input, other], result)
+    return lowered(div, scalar, at, [input, other], result, factor=True)
 
 
 @div.vjp
@@ -317,6 +318,7 @@ floor_divide = binary(
     dtypes="ordered",
     domain="nonzero",
     facts=Fact.NUMERIC,
+    factor=True,
 )
 
 

@@ -107,22 +107,34 @@ def element(operand: Operand, at: At) -> Scalar:
     return operand[tuple([0 if is_one(size) else at[dim] for dim, size in enumerate(operand.shape, offset)])]
 
 
-def converted(operand: Operand, at: At, dtype: DType, result: Result = SAME) -> Scalar:
+def converted(operand: Operand, at: At, dtype: DType, result: Result = SAME, factor: bool = False) -> Scalar:
     """Return the operand's element, rounded to `dtype`, in the dtype in which `dtype` is computed.
 
-    A Python number is rounded to the latter alone, or to `dtype` too where the result is bool, as PyTorch compares.
+    A Python number is rounded to the latter alone, or to `dtype` too where the result is bool, as PyTorch compares. So
+    is a `factor` without dims.
     """
     value = element(operand, at)
-    rounded = result is BOOL or not operand.type.weak
+    rounded = result is BOOL or not (operand.type.weak or (factor and not operand.shape))
     return cast(cast(value, dtype) if rounded else value, compute_dtype(dtype))
 
 
 def lowered(
-    op: Operator, scalar: Callable[..., Scalar], at: At, operands: Sequence[Operand | None], result: Result = SAME
+    op: Operator,
+    scalar: Callable[..., Scalar],
+    at: At,
+    operands: Sequence[Operand | None],
+    result: Result = SAME,
+    factor: bool = False,
 ) -> Scalar:
-    """`scalar` of the operands' elements: computed in float32 for 16-bit floats and rounded at the end."""
+    """`scalar` of the operands' elements: computed in float32 for 16-bit floats and rounded at the end.
+
+    With `factor` the last operand is one: see `converted`.
+    """
     dtype = operating_dtype(op, [None if operand is None else operand.type for operand in operands], result)
-    values = [None if operand is None else converted(operand, at, dtype, result) for operand in operands]
+    last = operands[-1] if factor else None
+    values = [
+        None if operand is None else converted(operand, at, dtype, result, operand is last) for operand in operands
+    ]
     return cast(scalar(*values), bool_ if result is BOOL else dtype)
 
 
@@ -148,17 +160,23 @@ def computed(
     operands: Sequence[ArrayLike | None],
     result: Result = SAME,
     dtype: DType | None = None,
+    factor: bool = False,
 ) -> Array:
-    """`function` of arrays in the operating dtype (float32 for 16-bit floats), with the result's dtype."""
+    """`function` of arrays in the operating dtype (float32 for 16-bit floats), with the result's dtype.
+
+    With `factor` the last array is one: see `converted`.
+    """
     operating = dtype or operating_dtype(
         op, [None if value is None else array_type(value) for value in operands], result
     )
     compute = compute_dtype(operating).numpy
     values: list[Array | None] = []
     with np.errstate(all="ignore"):
-        for value in operands:
+        for place, value in enumerate(operands, 1):
             if value is None:
                 values.append(None)
+            elif factor and place == len(operands) and np.ndim(value) == 0 and not is_number(value):
+                values.append(np.asarray(value).astype(compute))
             elif is_number(value):
                 rounded = operating.numpy if result is BOOL else compute
                 values.append(_number(value, rounded).astype(compute))
@@ -230,8 +248,12 @@ def binary(
     syntax: str | None = None,
     domain: str | None = None,
     facts: Fact = Fact.NONE,
+    factor: bool = False,
 ) -> Operator:
-    """A pointwise operator of two operands, `name(Tensor input, Tensor other) -> Tensor`. `domain`: of its samples."""
+    """A pointwise operator of two operands, `name(Tensor input, Tensor other) -> Tensor`. `domain`: of its samples.
+
+    With `factor` the second operand is one: without dims it is not rounded to the result's dtype (see `converted`).
+    """
     op = define(
         f"{name}(Tensor input, Tensor other) -> Tensor",
         doc,
@@ -247,11 +269,11 @@ def binary(
 
     @op.ref
     def binary_ref(input: ArrayLike, other: ArrayLike) -> Array:
-        return computed(op, ref, [input, other], result)
+        return computed(op, ref, [input, other], result, factor=factor)
 
     @op.lower
     def binary_lower(at: At, input: Operand, other: Operand) -> Scalar:
-        return lowered(op, scalar, at, [input, other], result)
+        return lowered(op, scalar, at, [input, other], result, factor)
 
     @op.samples
     def binary_samples(rng: np.random.Generator) -> Iterator[Sample]:

@@ -20,7 +20,7 @@ from rushlight.ops.record import Sample, define
 from rushlight.ops.reduce.minmax import amax, amin
 from rushlight.ops.reduce.reduction import corrected_mean, mean, restored, sum_
 from rushlight.ops.view.reorder import squeeze
-from rushlight.support.errors import fail
+from rushlight.support.errors import fail, require
 
 
 def centred_squares(input: Value, dim: Dims) -> tuple[Value, Value]:
@@ -204,6 +204,8 @@ norm = define(
 
 @norm.decompose
 def norm_decompose(input: Value, p: float | str | None, dim: Dims, keepdim: bool, dtype: DType | None) -> Value:
+    dims = () if dim is None or isinstance(dim, int) else dim
+    require(p != "fro" or len(dims) < 3, "A004", "norm: 'fro' is of matrices, in at most two dims", dim=dim)
     return vector_norm(input, _order_of(p), dim, keepdim, dtype=dtype)
 
 

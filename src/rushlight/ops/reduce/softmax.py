@@ -22,6 +22,7 @@ from rushlight.ops.record import Sample, define
 from rushlight.ops.reduce.minmax import amax_or_lowest
 from rushlight.ops.reduce.reduction import restored, sum_
 from rushlight.ops.view.reorder import squeeze
+from rushlight.ops.view.reshape import contiguous
 
 
 def _entered(input: Value, dtype: DType | None) -> Value:
@@ -47,7 +48,7 @@ def softmax_decompose(input: Value, dim: int, dtype: DType | None) -> Value:
     x = _entered(input, dtype)
     weights = exp(x - amax_or_lowest(x, dim, True))
     # A division a row and not an element: those take longer than all the rest of a row that lies in the cache.
-    return convert(weights * (1.0 / sum_(weights, dim, True)), dtype or input.dtype)
+    return contiguous(convert(weights * (1.0 / sum_(weights, dim, True)), dtype or input.dtype))
 
 
 @softmax.ref
@@ -147,7 +148,7 @@ def log_softmax_decompose(input: Value, dim: int, dtype: DType | None) -> Value:
     dim = wrap_dim(dim, input.ndim, "log_softmax")
     x = _entered(input, dtype)
     shifted = x - amax_or_lowest(x, dim, True)
-    return convert(shifted - log(sum_(exp(shifted), dim, True)), dtype or input.dtype)
+    return contiguous(convert(shifted - log(sum_(exp(shifted), dim, True)), dtype or input.dtype))
 
 
 @log_softmax.ref

@@ -31,6 +31,7 @@ from rushlight.ops.dims import (
     wrap_dim,
     zero,
 )
+from rushlight.ops.promote import pointwise_strides
 from rushlight.ops.record import Fact, Gradients, Sample, define
 from rushlight.support.errors import require
 from rushlight.sym import Size, ceildiv, gt, is_nonnegative, maximum, minimum, required
@@ -134,12 +135,17 @@ select_scatter = define(
 )
 
 
+def _copied(input: TensorType) -> TensorType:
+    """The type of a copy: dense, its dims in the input's order."""
+    return TensorType(input.shape, input.dtype, input.device, pointwise_strides([input], input.shape))
+
+
 @select_scatter.meta
 def select_scatter_meta(input: TensorType, src: TensorType, dim: int, index: Size) -> TensorType:
     place = _selected_dim(input.shape, dim)
     check_index(index, input.shape[place], "select_scatter")
     _require_fits(src, replaced(input.shape, place), "select_scatter")
-    return TensorType(input.shape, input.dtype, input.device)
+    return _copied(input)
 
 
 @select_scatter.ref
@@ -301,7 +307,7 @@ def slice_scatter_meta(
     place = own_dim(dim, input.shape, "slice_scatter")
     _, count = slice_range(input.shape[place], start, end, step)
     _require_fits(src, replaced(input.shape, place, count), "slice_scatter")
-    return TensorType(input.shape, input.dtype, input.device)
+    return _copied(input)
 
 
 @slice_scatter.ref
@@ -450,7 +456,7 @@ def diagonal_scatter_meta(input: TensorType, src: TensorType, offset: int, dim1:
     first, second, count = _diagonal(input.shape, offset, dim1, dim2)
     rest = [size for dim, size in enumerate(input.shape) if dim not in (first, second)]
     _require_fits(src, (*rest, count), "diagonal_scatter")
-    return TensorType(input.shape, input.dtype, input.device)
+    return _copied(input)
 
 
 @diagonal_scatter.ref
