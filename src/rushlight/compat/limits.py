@@ -27,7 +27,7 @@ class FloatLimits:
     tiny: float
     smallest_normal: float
     resolution: float
-    dtype: str
+    dtype: str | DType  # PyTorch has its name, the array API standard the dtype itself
 
     def __init__(self, type: object = None) -> None:
         element = real_dtype(_element(type))
@@ -51,7 +51,7 @@ class IntegerLimits:
     bits: int
     max: int
     min: int
-    dtype: str
+    dtype: str | DType  # PyTorch has its name, the array API standard the dtype itself
 
     def __init__(self, type: DType) -> None:
         element = element_type(type)

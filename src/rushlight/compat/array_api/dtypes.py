@@ -144,8 +144,6 @@ def sum_dtype(dtype: DType) -> DType:
 class FloatInfo(FloatLimits):
     """Limits of a floating-point dtype; `dtype` is the dtype itself, not its name."""
 
-    dtype: DType  # pyright: ignore[reportIncompatibleVariableOverride] - the standard's, where PyTorch has the name
-
     def __init__(self, type: DType) -> None:
         super().__init__(type)
         self.dtype = real_dtype(type)
@@ -153,8 +151,6 @@ class FloatInfo(FloatLimits):
 
 class IntegerInfo(IntegerLimits):
     """Limits of an integer dtype; `dtype` is the dtype itself, not its name."""
-
-    dtype: DType  # pyright: ignore[reportIncompatibleVariableOverride] - the standard's, where PyTorch has the name
 
     def __init__(self, type: DType) -> None:
         super().__init__(type)
