@@ -126,6 +126,29 @@ def test_slices_go_backward_for_reading_and_writing(cut):
     assert array[xp.asarray([3, 0]), cut].tolist() == source[[3, 0], cut].tolist()
 
 
+def test_a_mask_without_elements_selects_nothing():
+    array = xp.ones((3, 2))
+    assert array[xp.zeros((0,), dtype=xp.bool)].shape == (0, 2)
+    assert array[xp.zeros((3, 0), dtype=xp.bool)].shape == (0,)
+    array[xp.zeros((0, 2), dtype=xp.bool)] = 5
+    assert array.tolist() == [[1.0, 1.0]] * 3
+    assert array[array > 0].shape == (6,)
+    assert code_of(lambda: array[xp.zeros((0, 3), dtype=xp.bool)]) == "I005"
+
+
+def test_writing_in_place_converts_what_promotes_to_the_target():
+    array = xp.asarray([9, 7], dtype=xp.uint16)
+    other = xp.asarray([2, 4], dtype=xp.uint8)
+    held = array
+    array += other
+    array //= other
+    array %= other
+    array <<= other
+    assert array is held and array.dtype is xp.uint16 and array.tolist() == [4, 32]
+    with pytest.raises(RushlightError):
+        other += array * 1.5
+
+
 def test_attributes_are_the_standards():
     array = xp.zeros((2, 3))
     assert array.size == 6 and array.size() == (2, 3) and array.size(1) == 3
@@ -203,6 +226,12 @@ def test_shapes_and_selection():
     shown = xp.reshape(array, (3, 2), copy=False)
     assert shown.data_ptr() == array.data_ptr()
     assert xp.reshape(array, (3, 2), copy=True).data_ptr() != array.data_ptr()
+
+
+def test_products_of_vectors_need_equal_sizes():
+    assert xp.vecdot(xp.asarray([[1.0, 2.0]]), xp.asarray([3.0, 4.0])).tolist() == [11.0]
+    assert code_of(lambda: xp.vecdot(xp.ones(1), xp.ones(3))) == "S003"
+    assert code_of(lambda: xp.vecdot(xp.ones(()), xp.ones(3))) == "S003"
 
 
 def test_differences():

@@ -6,12 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 from rushlight.compat.array_api.arithmetic import floor_divide, remainder
-from rushlight.compat.array_api.dtypes import promoted
+from rushlight.compat.array_api.dtypes import promoted, promoted_dtype
 from rushlight.eager.arguments import required_tensor
+from rushlight.eager.creation import zeros
 from rushlight.eager.handle import Handle
 from rushlight.eager.indexing import dims_taken, normal_index
 from rushlight.eager.tensor import Tensor, wrap
 from rushlight.eager.tensor_meta import Size
+from rushlight.ir.dtype import bool_
 from rushlight.support.errors import require
 
 
@@ -37,6 +39,22 @@ def _operator(function: Callable[..., Any]) -> Any:
         return arrayed(function(*promoted(plain(self), plain(other) if isinstance(other, Handle) else other)))
 
     return method
+
+
+def _in_place(method: Callable[..., Any]) -> Any:
+    """`self OP= other`: a tensor that promotes to this array's dtype is converted to it."""
+
+    def written(self: Array, other: object, /) -> Any:
+        if isinstance(other, Handle):
+            other = plain(other)
+            if promoted_dtype(self.dtype, other.dtype) is self.dtype:
+                other = other.to(self.dtype)
+        return method(self, other)
+
+    return written
+
+
+_FLOOR_DIVIDE, _REMAINDER = _in_place(Tensor.__ifloordiv__), _in_place(Tensor.__imod__)
 
 
 class SizeMethod(int):
@@ -100,14 +118,24 @@ class Array(Tensor):
     __rxor__ = _operator(Tensor.__rxor__)
     __rlshift__ = _operator(Tensor.__rlshift__)
     __rrshift__ = _operator(Tensor.__rrshift__)
+    __iadd__ = _in_place(Tensor.__iadd__)
+    __isub__ = _in_place(Tensor.__isub__)
+    __imul__ = _in_place(Tensor.__imul__)
+    __itruediv__ = _in_place(Tensor.__itruediv__)
+    __ipow__ = _in_place(Tensor.__ipow__)
+    __iand__ = _in_place(Tensor.__iand__)
+    __ior__ = _in_place(Tensor.__ior__)
+    __ixor__ = _in_place(Tensor.__ixor__)
+    __ilshift__ = _in_place(Tensor.__ilshift__)
+    __irshift__ = _in_place(Tensor.__irshift__)
     __hash__ = Tensor.__hash__
 
     def __getitem__(self, index: object) -> Any:
-        flipped, index = _forward(self, _plain_index(index))
+        flipped, index = _forward(self, _plain_index(index, self))
         return arrayed(flipped[index])
 
     def __setitem__(self, index: object, value: object) -> None:
-        index = _plain_index(index)
+        index = _plain_index(index, self)
         value = plain(value) if isinstance(value, Handle) else value
         flipped, forward = _forward(self, index)
         if flipped.storage is self.storage:
@@ -117,10 +145,10 @@ class Array(Tensor):
         self.copy_(_forward(flipped, index)[0])
 
     def __ifloordiv__(self, other: Any) -> Any:
-        return self.copy_(self // other) if self.is_floating_point() else super().__ifloordiv__(other)
+        return self.copy_(self // other) if self.is_floating_point() else _FLOOR_DIVIDE(self, other)
 
     def __imod__(self, other: Any) -> Any:
-        return self.copy_(self % other) if self.is_floating_point() else super().__imod__(other)
+        return self.copy_(self % other) if self.is_floating_point() else _REMAINDER(self, other)
 
     def __neg__(self) -> Any:
         return arrayed(-plain(self))
@@ -156,9 +184,18 @@ class Array(Tensor):
         return arrayed(super().to_device(device, stream=stream))
 
 
-def _plain_index(index: Any) -> tuple[Any, ...]:
+def _plain_index(index: Any, of: Tensor) -> tuple[Any, ...]:
+    if isinstance(index, Handle) and index.dtype is bool_:
+        return (_covering(plain(index), of),)
     items = index if isinstance(index, tuple) else (index,)
     return tuple([plain(item) if isinstance(item, Handle) else item for item in items])
+
+
+def _covering(mask: Tensor, tensor: Tensor) -> Tensor:
+    """A mask; one without elements, which selects nothing, in the sizes of the dims that it covers."""
+    sizes, covered = tuple(mask.form.shape), tuple(tensor.form.shape[: mask.ndim])
+    fits = len(sizes) == len(covered) and all(size in (0, whole) for size, whole in zip(sizes, covered, strict=True))
+    return zeros(covered, dtype=bool_) if 0 in sizes and fits else mask
 
 
 def _forward(tensor: Tensor, index: tuple[Any, ...]) -> tuple[Tensor, tuple[Any, ...]]:

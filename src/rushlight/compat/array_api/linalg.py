@@ -14,6 +14,7 @@ from rushlight.eager.boundary import checked
 from rushlight.eager.composite.low_rank import tensordot as _tensordot
 from rushlight.eager.handle import Handle
 from rushlight.ir.dtype import DType
+from rushlight.support.errors import require
 
 __all__ = [
     "cholesky",
@@ -208,8 +209,15 @@ def trace(x: object, /, *, offset: int = 0, dtype: DType | None = None) -> Array
 
 @checked
 def vecdot(x1: object, x2: object, /, *, axis: int = -1) -> Array:
-    """Return sums of products along an axis, the first operand's conjugate taken. The axis counts from the end."""
-    return arrayed(ops.linalg_vecdot(*promoted(plain(x1), plain(x2)), dim=axis))
+    """Return sums of products along an axis, the first operand's conjugate taken. The axis counts from the end.
+
+    Errors: S003 for operands of other sizes there, also of size 1.
+    """
+    one, other = promoted(plain(x1), plain(x2))
+    dims = min(one.ndim, other.ndim)
+    fits = -dims <= axis < dims and one.shape[axis] == other.shape[axis]
+    require(fits, "S003", "vecdot: the sizes of the axis differ", x1=one, x2=other, axis=axis)
+    return arrayed(ops.linalg_vecdot(one, other, dim=axis))
 
 
 @checked
