@@ -6,32 +6,22 @@ Each rule has a row of the same name in docs/deviations.md.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
-from rushlight.support.frozen import frozen
 from tools.fuzz.comparing import category_of, near, same_bits, steps_of
+from tools.fuzz.differing import Difference, Rule, apart_at_infinity, called, extreme, overlaps, unlike_elements
+from tools.fuzz.number_rules import (
+    equal_numbers,
+    huge_ratios,
+    infinite_quantiles,
+    overflowing_matrices,
+    overflowing_product,
+    tiny_sigmoids,
+)
 from tools.fuzz.program import COMPLEX, DTYPES, FLOATS, INTEGERS, Array, Input, Program, operands, targets
-from tools.fuzz.running import Outcome, Value
-
-
-@frozen(eq=False)
-class Difference:
-    """A program, the outcome here, PyTorch's, and what differs in words."""
-
-    program: Program
-    actual: Outcome
-    expected: Outcome
-    detail: str
-
-
-@frozen(eq=False)
-class Rule:
-    """A deviation: the name of its row in docs/deviations.md, and whether it explains a difference."""
-
-    name: str
-    applies: Callable[[Difference], bool]
+from tools.fuzz.running import Value
 
 
 def explained(difference: Difference, rules: Sequence[Rule]) -> str | None:
@@ -66,7 +56,7 @@ def _further_dtypes(difference: Difference) -> bool:
 
 
 def _ravelled(difference: Difference) -> bool:
-    return _called(difference, "ravel") and difference.detail.startswith("shared memory")
+    return called(difference, "ravel") and difference.detail.startswith("shared memory")
 
 
 def _without_matrix(difference: Difference) -> bool:
@@ -76,16 +66,8 @@ def _without_matrix(difference: Difference) -> bool:
 
 def _scattered_overlap(difference: Difference) -> bool:
     """Copies of tensors whose elements overlap, before something is written to them."""
-    scatters = _called(difference, "select_scatter", "slice_scatter", "diagonal_scatter", "as_strided_scatter")
-    return scatters and _overlaps(difference.program.inputs[0])
-
-
-def _overlaps(given: Input) -> bool:
-    """Whether two elements are one in memory."""
-    offsets = np.zeros((), np.int64)
-    for size, stride in zip(given.shape, given.strides, strict=True):
-        offsets = offsets[..., None] + np.arange(size) * stride
-    return np.unique(offsets).size < offsets.size
+    scatters = called(difference, "select_scatter", "slice_scatter", "diagonal_scatter", "as_strided_scatter")
+    return scatters and overlaps(difference.program.inputs[0])
 
 
 def _out_of_bounds(difference: Difference) -> bool:
@@ -100,14 +82,10 @@ def _checked_probabilities(difference: Difference) -> bool:
     return "between 0 and 1" in difference.expected.message and difference.actual.error is None
 
 
-def _called(difference: Difference, *names: str) -> bool:
-    return re.search(rf"\b({'|'.join(names)})_?\(", difference.program.statements[-1]) is not None
-
-
 def _tied(difference: Difference) -> bool:
     """Indices that differ, of an operator that orders, where the values that they belong to are PyTorch's."""
     actual, expected = difference.actual.values, difference.expected.values
-    if not _called(
+    if not called(
         difference, "sort", "argsort", "topk", "kthvalue", "median", "mode", "max", "min", "argmax", "argmin"
     ):
         return False
@@ -163,79 +141,55 @@ def _signed_zero(difference: Difference) -> bool:
     names = ("maximum", "minimum", "fmax", "fmin", "amax", "amin", "max", "min", "clamp", "clamp_min", "clamp_max")
     further = ("clip", "relu", "hardtanh", "relu6", "max_pool1d", "max_pool2d", "max_pool3d")
     pairs = zip(difference.actual.values, difference.expected.values, strict=False)
-    called = _called(difference, *names, *further) and category_of(difference.detail) == "value"
-    return called and all(_equal_or_nan(one.array, other.array) for one, other in pairs)
+    matches = called(difference, *names, *further) and category_of(difference.detail) == "value"
+    return matches and all(_equal_or_nan(one.array, other.array) for one, other in pairs)
 
 
 def _equal_or_nan(one: Array, other: Array) -> bool:
     return one.shape == other.shape and bool(np.all((one == other) | ((one != one) & (other != other))))
 
 
-def _extreme(difference: Difference, limit: float) -> bool:
-    """Whether an operand has a float that is not finite, or larger than the limit."""
-    arrays = [given.array for given in difference.program.inputs if given.dtype in (*FLOATS, *COMPLEX)]
-    return any(bool(np.any(~(np.abs(array.astype(np.complex128)) < limit))) for array in arrays)
-
-
 def _infinite_taps(difference: Difference) -> bool:
     """NaN here alone, of an operand that is not finite."""
-    nan = all(bool(np.all(np.isnan(one))) for one, _ in _unlike_elements(difference))
-    return _called(difference, r"conv\w*") and _extreme(difference, float("inf")) and nan
+    nan = all(bool(np.all(np.isnan(one))) for one, _ in unlike_elements(difference))
+    return called(difference, r"conv\w*") and extreme(difference, float("inf")) and nan
 
 
 def _overflowing_norm(difference: Difference) -> bool:
     names = ("layer_norm", "group_norm", "batch_norm", "instance_norm", "rms_norm", "var_mean")
     lengths = ("cosine_similarity", "norm", "normalize", "linalg_vector_norm")
-    squared = _called(difference, *lengths, *names) and _extreme(difference, 1e15)
-    return squared or (_called(difference, *names) and _extreme(difference, 1e4) and _apart_at_infinity(difference))
-
-
-def _apart_at_infinity(difference: Difference) -> bool:
-    """Whether results differ only where one of the two is not finite."""
-    pairs = _unlike_elements(difference)
-    return all(bool(np.all(~(np.isfinite(one) & np.isfinite(other)))) for one, other in pairs)
-
-
-def _unlike_elements(difference: Difference) -> list[tuple[Array, Array]]:
-    """Elements of results that are further apart than rounding explains."""
-    found: list[tuple[Array, Array]] = []
-    for one, other in zip(difference.actual.values, difference.expected.values, strict=False):
-        if one.shape == other.shape and one.array.dtype.kind in "fV":
-            a, b = one.array.astype(np.float64), other.array.astype(np.float64)
-            with np.errstate(all="ignore"):
-                apart = ~((a == b) | (np.isnan(a) & np.isnan(b)) | (np.abs(a - b) <= 0.02 * np.abs(b)))
-            found.append((a[apart], b[apart]))
-    return found
+    squared = called(difference, *lengths, *names) and extreme(difference, 1e15)
+    return squared or (called(difference, *names) and extreme(difference, 1e4) and apart_at_infinity(difference))
 
 
 def _overflowing_sum(difference: Difference) -> bool:
     """Sums or products which may overflow in one order and not in another, in float64, where no wider type tells."""
     names = ("sum", "mm", "mv", "dot", "matmul", "bmm", "linear", "std", "var", "einsum", "cumsum", "norm", "mean")
     names = (*names, "prod", "cumprod", "baddbmm", "addmm", r"conv\w*")
-    called = _called(difference, *names) or " @ " in difference.program.statements[-1]
+    matches = called(difference, *names) or " @ " in difference.program.statements[-1]
     pairs = zip(difference.actual.values, difference.expected.values, strict=False)
     unlike = [(a.array, b.array) for a, b in pairs if not same_bits(a.array, b.array)]
-    huge = _extreme(difference, 1e150)
-    return called and huge and all(bool(np.all(_near(a, b) | ~np.isfinite(a) & ~np.isfinite(b))) for a, b in unlike)
+    huge = extreme(difference, 1e150)
+    return matches and huge and all(bool(np.all(_near(a, b) | ~np.isfinite(a) & ~np.isfinite(b))) for a, b in unlike)
 
 
 def _median_of_repeated(difference: Difference) -> bool:
-    return _called(difference, "median", "nanmedian") and _overlaps(difference.program.inputs[0])
+    return called(difference, "median", "nanmedian") and overlaps(difference.program.inputs[0])
 
 
 def _flushed_products(difference: Difference) -> bool:
     """Products of bfloat16 with a denormal operand or result, which processors that multiply pairs take for zero."""
     names = ("mm", "mv", "dot", "matmul", "bmm", "linear", "einsum", "baddbmm", "addmm", "scaled_dot_product_attention")
-    called = _called(difference, *names) or " @ " in difference.program.statements[-1]
+    matches = called(difference, *names) or " @ " in difference.program.statements[-1]
     arrays = [given.array for given in (*difference.program.inputs, *difference.expected.values)]
     factors = [array.astype(np.float64) for array in arrays if array.dtype == DTYPES["bfloat16"]]
-    return called and any(bool(np.any((factor != 0) & (np.abs(factor) < 2.0**-126))) for factor in factors)
+    return matches and any(bool(np.any((factor != 0) & (np.abs(factor) < 2.0**-126))) for factor in factors)
 
 
 def _widened_lengths(difference: Difference) -> bool:
     """A cosine of float16 whose lengths overflow float16, in which PyTorch rounds them."""
     half = any(given.dtype == "float16" for given in difference.program.inputs)
-    return _called(difference, "cosine_similarity") and half and _extreme(difference, 255.0)
+    return called(difference, "cosine_similarity") and half and extreme(difference, 255.0)
 
 
 def _rough_bessel(difference: Difference) -> bool:
@@ -243,8 +197,7 @@ def _rough_bessel(difference: Difference) -> bool:
     pairs = zip(difference.actual.values, difference.expected.values, strict=False)
     close = all(bool(np.allclose(a.array, b.array, rtol=0, atol=1e-6, equal_nan=True)) for a, b in pairs)
     return (
-        _called(difference, "special.bessel_j0", "special.bessel_j1", "special.bessel_y0", "special.bessel_y1")
-        and close
+        called(difference, "special.bessel_j0", "special.bessel_j1", "special.bessel_y0", "special.bessel_y1") and close
     )
 
 
@@ -253,33 +206,46 @@ def _near(one: Array, other: Array) -> Array:
 
 
 def _largest_of_nan(difference: Difference) -> bool:
-    largest = _called(difference, "embedding_bag") and "mode='max'" in difference.program.statements[-1]
-    return largest and _extreme(difference, float("inf"))
+    largest = called(difference, "embedding_bag") and "mode='max'" in difference.program.statements[-1]
+    return largest and extreme(difference, float("inf"))
 
 
 def _counted_nothing(difference: Difference) -> bool:
-    nothing = _called(difference, "bincount") and not difference.program.inputs[0].array.size
+    nothing = called(difference, "bincount") and not difference.program.inputs[0].array.size
     return nothing and category_of(difference.detail) == "dtype"
 
 
 def _infinite_scores(difference: Difference) -> bool:
     """Attention whose scores may overflow, which differs where one of the results is not finite."""
-    attention = _called(difference, "scaled_dot_product_attention")
-    return attention and _extreme(difference, 1e15) and _apart_at_infinity(difference)
+    attention = called(difference, "scaled_dot_product_attention")
+    half = any(given.dtype == "float16" for given in difference.program.inputs)
+    return attention and extreme(difference, 200.0 if half else 1e15) and apart_at_infinity(difference)
 
 
 def _overlapping_query(difference: Difference) -> bool:
     """Attention whose query's elements overlap."""
-    return _called(difference, "scaled_dot_product_attention") and _overlaps(difference.program.inputs[0])
+    return called(difference, "scaled_dot_product_attention") and overlaps(difference.program.inputs[0])
 
 
 def _dropped_nan(difference: Difference) -> bool:
-    return _called(difference, "dropout") and _extreme(difference, float("inf"))
+    return called(difference, "dropout") and extreme(difference, float("inf"))
 
 
 def _infinite_powers(difference: Difference) -> bool:
-    half = re.search(r"(\*\*|,) -?(0\.5|2\.5)\b", difference.program.statements[-1]) is not None
-    return half and _extreme(difference, float("inf"))
+    """Powers by halves that are IEEE 754's of -inf and -0.0, where PyTorch takes a root."""
+    text = difference.program.statements[-1]
+    found = re.search(r"(?:\*\* |\b(?:float_)?pow_?\((?:v\d+, )?)(-?[02]\.5)\b", text)
+    if found is None or len(difference.actual.values) != 1 or difference.program.inputs[0].dtype not in FLOATS:
+        return False
+    base = difference.program.inputs[0].array.astype(np.float64)
+    one, other = [side.values[0].array.astype(np.float64) for side in (difference.actual, difference.expected)]
+    if base.shape != one.shape or one.shape != other.shape:
+        return False
+    with np.errstate(all="ignore"):
+        power = np.abs(base) ** float(found[1])  # numpy takes a root as well
+        rooted = ((base == -np.inf) | ((base == 0) & np.signbit(base))) & (one == power) & ~np.signbit(one)
+        alike = (one == other) | (np.isnan(one) & np.isnan(other)) | (np.abs(one - other) <= 0.02 * np.abs(other))
+    return bool(np.all(rooted | alike))
 
 
 def _read_before(difference: Difference) -> bool:
@@ -288,13 +254,13 @@ def _read_before(difference: Difference) -> bool:
 
 def _logs_of_no_dims(difference: Difference) -> bool:
     refused = "doesn't match the broadcast shape" in difference.expected.message
-    return _called(difference, "logsumexp") and refused and difference.actual.error is None
+    return called(difference, "logsumexp") and refused and difference.actual.error is None
 
 
 def _indices_of_nothing(difference: Difference) -> bool:
     nothing = any(given.dtype in FLOATS and not given.array.size for given in difference.program.inputs)
     empty = any(given.dtype in INTEGERS and not given.array.size for given in difference.program.inputs)
-    gathered = difference.actual.code == "S002" and empty and _called(difference, "gather")
+    gathered = difference.actual.code == "S002" and empty and called(difference, "gather")
     return gathered or (difference.actual.code == "I004" and nothing)
 
 
@@ -323,7 +289,7 @@ def _drawn(difference: Difference) -> bool:
         "new_empty_strided",
     )
     drawn = (
-        _called(difference, *drawing, *further, "svd_lowrank", "pca_lowrank")
+        called(difference, *drawing, *further, "svd_lowrank", "pca_lowrank")
         or "dropout_p=0.5" in difference.program.statements[-1]
     )
     return drawn and category_of(difference.detail) == "value"
@@ -332,18 +298,18 @@ def _drawn(difference: Difference) -> bool:
 def _without_gradient(difference: Difference) -> bool:
     """No gradient where PyTorch gives zeros."""
     return (
-        _called(difference, "bernoulli", "fill", "zero_")
+        called(difference, "bernoulli", "fill", "zero_")
         and re.match(r"gradient \d+ is None", difference.detail) is not None
     )
 
 
 def _scattered_gradient(difference: Difference) -> bool:
-    return _called(difference, "as_strided_scatter") and difference.detail.startswith("gradient")
+    return called(difference, "as_strided_scatter") and difference.detail.startswith("gradient")
 
 
 def _unread_triangle(difference: Difference) -> bool:
     """Gradients that are zero where PyTorch has some for elements that the operator does not read."""
-    if not _called(difference, "cholesky_solve", "cholesky_inverse"):
+    if not called(difference, "cholesky_solve", "cholesky_inverse"):
         return False
     pairs = [*zip(difference.actual.gradients, difference.expected.gradients, strict=True)]
     return difference.detail.startswith("gradient") and all(
@@ -359,7 +325,7 @@ def _same_where_given(one: Array, other: Array) -> bool:
 def _turned_vectors(difference: Difference) -> bool:
     """Vectors of the same lengths, element by element: another sign, or phase, of the whole."""
     sides = [[value.array for value in side.values] for side in (difference.actual, difference.expected)]
-    if not _called(difference, "eig", "eigh", "svd") or not difference.detail.startswith("result"):
+    if not called(difference, "eig", "eigh", "svd") or not difference.detail.startswith("result"):
         return False
     if len(sides[0]) == 3:  # the other rows or columns of a full square matrix are any basis
         count = sides[0][1].shape[-1]
@@ -369,12 +335,12 @@ def _turned_vectors(difference: Difference) -> bool:
 
 def _narrow_exponential(difference: Difference) -> bool:
     results = difference.expected.values
-    return _called(difference, "matrix_exp") and results[0].dtype in ("bfloat16", "float16")
+    return called(difference, "matrix_exp") and results[0].dtype in ("bfloat16", "float16")
 
 
 def _zero_gradient(difference: Difference) -> bool:
     """A gradient of zeros where PyTorch gives none."""
-    if not _called(difference, "norm", "vector_norm", "householder_product", "ormqr"):
+    if not called(difference, "norm", "vector_norm", "householder_product", "ormqr"):
         return False
     pairs = [*zip(difference.actual.gradients, difference.expected.gradients, strict=False)]
     return re.match(r"gradient \d+ is given", difference.detail) is not None and all(
@@ -384,7 +350,7 @@ def _zero_gradient(difference: Difference) -> bool:
 
 def _rounded_steps(difference: Difference) -> bool:
     narrow = any(value.dtype in ("float16", "bfloat16") for value in difference.expected.values)
-    return narrow and _called(difference, "linspace")
+    return narrow and called(difference, "linspace")
 
 
 _REFUSED_DTYPES = (
@@ -432,16 +398,22 @@ OPERATOR_RULES: tuple[Rule, ...] = (
     Rule("`mT` without dims", _without_matrix),
     Rule("negative powers of integers", _negative_powers),
     Rule("norms of huge numbers", _overflowing_norm),
+    Rule("overflow within products", overflowing_product),
     Rule("overflow within sums", _overflowing_sum),
-    Rule("powers of minus infinity", _infinite_powers),
+    Rule("overflow within sums", overflowing_matrices),
+    Rule("powers of minus infinity and -0.0", _infinite_powers),
     Rule("probabilities of `binary_cross_entropy`", _checked_probabilities),
     Rule("products of bfloat16 denormals", _flushed_products),
+    Rule("quantiles at infinities", infinite_quantiles),
     Rule("`real` and `imag`", _copied_parts),
+    Rule("remainders of huge ratios", huge_ratios),
     Rule("random values", _drawn),
     Rule("`ravel`", _ravelled),
     Rule("scatters into overlapping elements", _scattered_overlap),
+    Rule("sigmoids below the smallest normal number", tiny_sigmoids),
     Rule("signs of vectors", _turned_vectors),
     Rule("signs of zero in `maximum`", _signed_zero),
+    Rule("variances of equal numbers", equal_numbers),
     Rule("writes to overlapping elements", _refused_overlap),
 )
 """What eager operators may do otherwise."""

@@ -1,0 +1,40 @@
+"""Deviations explain what they are for, and nothing beside it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tools.fuzz.deviations import OPERATOR_RULES, explained
+from tools.fuzz.differing import Difference
+from tools.fuzz.program import DTYPES, Program, dense_input
+from tools.fuzz.running import Outcome, Value
+
+NAN, INF = float("nan"), float("inf")
+
+CASES = [
+    ("torch.fmod(v0, v1)", "float32", [[3e38, 5.0], [1e-30, 3.0]], [6.140135e-31, 2.0], [NAN, 2.0], [6e-31, 1.0]),
+    ("v0.remainder_(0.1)", "bfloat16", [[-48049946624.0]], [0.1001], [0.006348], None),
+    ("v0.remainder_(0.1)", "bfloat16", [[1.0]], [0.1001], [0.0991], [0.05]),
+    ("v0.prod()", "float32", [[1e30, 1e30, 1e-30, 1e-30]], 1.0, INF, None),
+    ("v0.prod()", "float32", [[1e10, 1e10]], None, INF, 1e20),
+    ("v0.pow(0.5)", "float32", [[-INF, -0.0]], [INF, 0.0], [NAN, -0.0], [INF, 1.0]),
+    ("v0 ** 0.5", "float32", [[INF, 4.0]], None, [INF, 2.0], [NAN, 2.0]),
+    ("v0.var()", "float32", [[0.1] * 7], 0.0, 6.4763e-17, 1e-3),
+    ("torch.quantile(v0, 0.5)", "float32", [[-INF]], -INF, NAN, 1.0),
+    ("torch.sigmoid(v0)", "float32", [[-89.0, 0.0]], [2.227364e-39, 0.5], [0.0, 0.5], [2.227364e-39, 0.25]),
+]
+
+
+@pytest.mark.parametrize(("statement", "dtype", "operands", "actual", "peer", "wrong"), CASES)
+def test_a_rule_explains_what_it_is_for_alone(statement, dtype, operands, actual, peer, wrong) -> None:
+    def outcome(numbers: object) -> Outcome:
+        array = np.array(numbers).astype(DTYPES[dtype])
+        return Outcome((Value("Tensor", dtype, array.shape, (1,) * array.ndim, array),), (), ())
+
+    inputs = tuple([dense_input(np.array(numbers), dtype, False) for numbers in operands])
+    given = Program(0, 0, inputs, (f"v2 = {statement}",), ("v2",))
+    for one, expected in ((actual, True), (wrong, False)):
+        if one is not None:
+            difference = Difference(given, outcome(one), outcome(peer), "result 0: one, wanted another")
+            assert (explained(difference, OPERATOR_RULES) is not None) == expected

@@ -1,0 +1,67 @@
+"""A difference from PyTorch as data, the rule that explains one, and what rules ask of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import numpy as np
+
+from rushlight.support.frozen import frozen
+from tools.fuzz.program import COMPLEX, FLOATS, Array, Input, Program
+from tools.fuzz.running import Outcome
+
+
+@frozen(eq=False)
+class Difference:
+    """A program, the outcome here, PyTorch's, and what differs in words."""
+
+    program: Program
+    actual: Outcome
+    expected: Outcome
+    detail: str
+
+
+@frozen(eq=False)
+class Rule:
+    """A deviation: the name of its row in docs/deviations.md, and whether it explains a difference."""
+
+    name: str
+    applies: Callable[[Difference], bool]
+
+
+def extreme(difference: Difference, limit: float) -> bool:
+    """Whether an operand has a float that is not finite, or larger than the limit."""
+    arrays = [given.array for given in difference.program.inputs if given.dtype in (*FLOATS, *COMPLEX)]
+    return any(bool(np.any(~(np.abs(array.astype(np.complex128)) < limit))) for array in arrays)
+
+
+def overlaps(given: Input) -> bool:
+    """Whether two elements are one in memory."""
+    offsets = np.zeros((), np.int64)
+    for size, stride in zip(given.shape, given.strides, strict=True):
+        offsets = offsets[..., None] + np.arange(size) * stride
+    return np.unique(offsets).size < offsets.size
+
+
+def called(difference: Difference, *names: str) -> bool:
+    """Whether the last statement calls one of these, each a regular expression, or its in-place form."""
+    return re.search(rf"\b({'|'.join(names)})_?\(", difference.program.statements[-1]) is not None
+
+
+def apart_at_infinity(difference: Difference) -> bool:
+    """Whether results differ only where one of the two is not finite."""
+    pairs = unlike_elements(difference)
+    return all(bool(np.all(~(np.isfinite(one) & np.isfinite(other)))) for one, other in pairs)
+
+
+def unlike_elements(difference: Difference) -> list[tuple[Array, Array]]:
+    """Elements of results that are further apart than rounding explains."""
+    found: list[tuple[Array, Array]] = []
+    for one, other in zip(difference.actual.values, difference.expected.values, strict=False):
+        if one.shape == other.shape and one.array.dtype.kind in "fV":
+            a, b = one.array.astype(np.float64), other.array.astype(np.float64)
+            with np.errstate(all="ignore"):
+                apart = ~((a == b) | (np.isnan(a) & np.isnan(b)) | (np.abs(a - b) <= 0.02 * np.abs(b)))
+            found.append((a[apart], b[apart]))
+    return found

@@ -1,0 +1,105 @@
+"""Rules about numbers at the ends of a dtype: overflow on the way, equal numbers, remainders beyond its precision."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import ml_dtypes
+import numpy as np
+
+from tools.fuzz.differing import Difference, apart_at_infinity, called, unlike_elements
+from tools.fuzz.program import FLOATS, Array
+
+
+def overflowing_product(difference: Difference) -> bool:
+    """Products which may overflow in one order and not in another, apart where a result is not finite."""
+    given = [value.array for value in difference.program.inputs if value.dtype in FLOATS]
+    if not called(difference, "prod", "cumprod") or not given or given[0].dtype.kind == "c":
+        return False
+    with np.errstate(all="ignore"):
+        sizes = np.log2(np.abs(given[0].astype(np.float64)))
+    reach = float(np.sum(sizes, where=np.isfinite(sizes) & (sizes > 0)))
+    return reach >= _largest_exponent(given[0]) and apart_at_infinity(difference)
+
+
+def overflowing_matrices(difference: Difference) -> bool:
+    """Matrix products in which the terms of a sum may overflow, apart where a result is not finite."""
+    names = ("mm", "mv", "dot", "matmul", "bmm", "linear", "einsum", "baddbmm", "addmm", "addmv", "addbmm", "inner")
+    matches = called(difference, *names) or " @ " in difference.program.statements[-1]
+    given = [value.array for value in difference.program.inputs if value.dtype in FLOATS and value.array.size]
+    if not matches or not given:
+        return False
+    largest = [np.abs(array.astype(np.float64)) for array in given]
+    reach = sum([float(np.log2(np.max(one, initial=1.0, where=np.isfinite(one)))) for one in largest])
+    return reach >= _largest_exponent(given[0]) - 6 and apart_at_infinity(difference)  # of 64 terms
+
+
+def _largest_exponent(array: Array) -> int:
+    return 15 if array.dtype == np.float16 else 1023 if array.dtype == np.float64 else 127
+
+
+class _Divided:
+    """Stands for an operand of a remainder: evaluating the statement gives the two operands."""
+
+    def __init__(self, array: Array) -> None:
+        self.array = array
+
+    def remainder(self, other: object) -> tuple[object, object]:
+        """The dividend and the divisor."""
+        return self, other
+
+    def __rmod__(self, other: object) -> tuple[object, object]:
+        return other, self
+
+    fmod = fmod_ = remainder_ = __mod__ = remainder
+
+
+def huge_ratios(difference: Difference) -> bool:
+    """Remainders of ratios beyond the precision of the dtype: PyTorch's is NaN, or its 16-bit divisor was rounded."""
+    text = difference.program.statements[-1].rpartition(" = ")[2]
+    if not (called(difference, "fmod", "remainder") or " % " in text) or len(difference.actual.values) != 1:
+        return False
+    space: dict[str, object] = {f"v{at}": _Divided(one.array) for at, one in enumerate(difference.program.inputs)}
+    pair = SimpleNamespace(fmod=lambda a, b: (a, b), remainder=lambda a, b: (a, b))
+    try:
+        dividend, divisor = eval(text, {"torch": pair, **space})  # noqa: S307 - the generator's own text
+    except (AttributeError, NameError, TypeError, ValueError):
+        return False
+    a, b = [np.asarray(one.array if isinstance(one, _Divided) else one, np.float64) for one in (dividend, divisor)]
+    actual, expected = difference.actual.values[0].array, difference.expected.values[0].array
+    rounded = not (isinstance(divisor, _Divided) and isinstance(dividend, _Divided)) and actual.dtype.itemsize == 2
+    with np.errstate(all="ignore"):
+        one, other = actual.astype(np.float64), expected.astype(np.float64)
+        exact = np.fmod(a, b) if called(difference, "fmod") else np.remainder(a, b)
+        step = float(ml_dtypes.finfo(actual.dtype).eps)
+        close = [np.abs(one - wanted) <= 2 * step * np.abs(b) for wanted in (exact, other)]
+        huge = (np.abs(a / b) >= 1 / step) & (np.isnan(other) | rounded)
+    alike = (one == other) | (np.isnan(one) & np.isnan(other))
+    return bool(np.all(alike | close[0] | close[1] | huge))
+
+
+def equal_numbers(difference: Difference) -> bool:
+    """Variances of equal numbers: 0 here, and what rounding leaves of them in PyTorch."""
+    array = difference.program.inputs[0].array if difference.program.inputs else np.zeros(0)
+    if not called(difference, "var", "std", "var_mean", "std_mean") or array.dtype.kind not in "fV" or not array.size:
+        return False
+    values = array.astype(np.float64)
+    noise = 8 * float(ml_dtypes.finfo(array.dtype).eps) * np.abs(values).max()
+    power = 1 if called(difference, "std", "std_mean") else 2
+    one, other = [side.values[0].array.astype(np.float64) for side in (difference.actual, difference.expected)]
+    return values.min() == values.max() and not one.any() and bool(np.all(np.abs(other) <= noise**power))
+
+
+def infinite_quantiles(difference: Difference) -> bool:
+    """Quantiles of infinities that are infinite here, and NaN in PyTorch."""
+    named = called(difference, "quantile", "nanquantile")
+    return named and all(bool(np.all(np.isinf(one) & np.isnan(other))) for one, other in unlike_elements(difference))
+
+
+def tiny_sigmoids(difference: Difference) -> bool:
+    """Sigmoids below the smallest normal number, which are 0 in PyTorch."""
+    results = difference.actual.values
+    if not called(difference, "sigmoid", "expit", "silu", "logsigmoid", "swiglu") or not results:
+        return False
+    smallest = float(ml_dtypes.finfo(results[0].array.dtype).smallest_normal) if results[0].dtype in FLOATS else 0.0
+    return all(bool(np.all((other == 0) & (np.abs(one) < smallest))) for one, other in unlike_elements(difference))
