@@ -5,8 +5,9 @@ gradients = per_sample(parameters, inputs, targets)
 """
 
 from rushlight.func.derivatives import grad, grad_and_value, hessian, jacfwd, jacrev, jvp, linearize, vjp
-from rushlight.func.modules import functional_call, functionalize, stack_module_state
+from rushlight.func.modules import functionalize, stack_module_state
 from rushlight.func.vectorize import vmap
+from rushlight.nn.substitution import functional_call
 from rushlight.support.peer_names import absent_name
 
 __all__ = [

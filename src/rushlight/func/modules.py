@@ -1,76 +1,14 @@
-"""Modules as functions of their parameters."""
+"""States of modules for transforms of functions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from rushlight.eager.creation import require_gradient
 from rushlight.nn import Module
 from rushlight.ops import OPERATORS
-from rushlight.support.errors import fail, require
-
-
-def functional_call(
-    module: Module,
-    parameter_and_buffer_dicts: Mapping[str, Any] | Sequence[Mapping[str, Any]],
-    args: Any = None,
-    kwargs: Mapping[str, Any] | None = None,
-    *,
-    tie_weights: bool = True,
-    strict: bool = False,
-) -> Any:
-    """Return what a module computes with other tensors as its parameters and buffers, by name.
-
-    Several dicts are taken together. A tensor that a module has under two names is replaced under both, unless
-    `tie_weights` is False. `strict` demands a tensor for each name and
-    no others; else other names are passed over, as PyTorch does.
-    """
-    dicts = parameter_and_buffer_dicts
-    named = dict(dicts) if isinstance(dicts, Mapping) else _merged(dicts)
-    positional = () if args is None else args if isinstance(args, tuple) else (args,)
-    with _replaced(module, named, tie_weights, strict):
-        return module(*positional, **(kwargs or {}))
-
-
-def _merged(dicts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    merged: dict[str, Any] = {}
-    for one in dicts:
-        for name, value in one.items():
-            require(name not in merged, "A002", f"functional_call: {name} is in two of the dicts")
-            merged[name] = value
-    return merged
-
-
-@contextmanager
-def _replaced(module: Module, named: dict[str, Any], tie: bool, strict: bool) -> Generator[None]:
-    own = {
-        **dict(module.named_parameters(remove_duplicate=False)),
-        **dict(module.named_buffers(remove_duplicate=False)),
-    }
-    unknown = sorted(named.keys() - own.keys())
-    if strict and unknown:
-        fail("A002", f"functional_call: the module has no {unknown[0]}", names=list(own))
-    named = {name: value for name, value in named.items() if name in own}
-    if tie:
-        by_identity = {id(own[name]): value for name, value in named.items()}
-        named = {name: by_identity[id(value)] for name, value in own.items() if id(value) in by_identity}
-    missing = sorted(own.keys() - named.keys())
-    if strict and missing:
-        fail("A002", f"functional_call: {missing[0]} is missing", names=missing)
-    before: list[tuple[dict[str, Any], str, Any]] = []
-    try:
-        for name, value in named.items():
-            path, _, last = name.rpartition(".")
-            owner = module.get_submodule(path)
-            table = owner._parameters if last in owner._parameters else owner._buffers
-            before.append((table, last, table[last]))
-            table[last] = value
-        yield
-    finally:
-        for table, last, value in reversed(before):
-            table[last] = value
+from rushlight.support.errors import require
 
 
 def stack_module_state(models: Sequence[Module]) -> tuple[dict[str, Any], dict[str, Any]]:

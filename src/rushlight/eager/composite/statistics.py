@@ -66,7 +66,21 @@ def nanmedian(input: Tensor, dim: object = None, keepdim: bool = False) -> Any:
     return result.values if dim is None else result
 
 
-# Extremes and moments.
+# Extremes, norms and moments.
+
+
+@checked
+def norm_except_dim(v: Tensor, pow: float = 2, dim: int = 0) -> Tensor:
+    """Return the norm of order `pow` over all dims but one, which are kept with size 1; for -1 over all, without dims.
+
+    The size and order of the norm are those of `weight_norm`.
+    """
+    if dim == -1:
+        return ops.linalg_vector_norm(v, pow)
+    along = own_dim(fixed_integer(dim), v.shape, "norm_except_dim")
+    if v.ndim == 1:  # no dims would stand for all
+        return ops.linalg_vector_norm(v.unsqueeze(1), pow, 1)
+    return ops.linalg_vector_norm(v, pow, tuple([at for at in range(v.ndim) if at != along]), True)
 
 
 class Extremes(NamedTuple):

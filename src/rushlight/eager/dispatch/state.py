@@ -36,6 +36,7 @@ class State(threading.local):
     anomaly_nan: bool = True  # and then a gradient of NaN fails
     autocast: Any = None  # the setting of autocast, one object per combination; None where it was never changed
     cast_weights: Any = None  # of the outermost autocast region: its number, and weights that were cast in it
+    parametrized: Any = None  # parametrized tensors that the outermost region of `cached` has computed
     autocast_depth: int = 0  # regions within each other
     engaged: Any = None  # the backward pass that this thread is in
 

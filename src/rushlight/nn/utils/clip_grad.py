@@ -10,7 +10,7 @@ from rushlight.eager.boundary import checked
 from rushlight.eager.creation import tensor as make_tensor
 from rushlight.eager.tensor import Tensor
 from rushlight.ops.record import OPERATORS
-from rushlight.support.errors import fail, require
+from rushlight.support.errors import fail, require, warn
 
 Tensors = Tensor | Iterable[Tensor]
 
@@ -67,6 +67,19 @@ def clip_grad_norm_(
     total = get_total_norm(_gradients(params), norm_type, error_if_nonfinite, foreach)
     clip_grads_with_norm_(params, max_norm, total, foreach)
     return total
+
+
+def clip_grad_norm(
+    parameters: Tensors,
+    max_norm: float,
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
+) -> Tensor:
+    """Scale gradients as `clip_grad_norm_`, which has taken its place, does."""
+    hint = "use torch.nn.utils.clip_grad_norm_"
+    warn("A009", "nn.utils.clip_grad_norm is deprecated", key="clip_grad_norm", hint=hint)
+    return clip_grad_norm_(parameters, max_norm, norm_type, error_if_nonfinite, foreach)
 
 
 @checked
