@@ -9,7 +9,7 @@ from rushlight.eager import functions as ops
 from rushlight.eager.boundary import checked
 from rushlight.eager.tensor import Parameter, Tensor
 from rushlight.nn.modules.module import Module
-from rushlight.support.errors import require
+from rushlight.support.errors import fail, require
 from rushlight.support.peer_names import absent_name
 
 __all__ = ["fuse_conv_bn_eval", "fuse_conv_bn_weights", "fuse_linear_bn_eval", "fuse_linear_bn_weights"]
@@ -96,11 +96,11 @@ def fuse_linear_bn_eval(linear: T, bn: Module) -> T:
 
 def _fused_layer(layer: T, bn: Any, channel: int) -> T:
     require(not (layer.training or bn.training), "A004", "Fusion only for eval!", hint="call eval() on both first")
-    known = bn.running_mean is not None and bn.running_var is not None
-    require(known, "A004", "fusion: the batch norm has no running statistics")
+    mean, variance = bn.running_mean, bn.running_var
+    if mean is None or variance is None:
+        fail("A004", "fusion: the batch norm has no running statistics")
     fused: Any = copy.deepcopy(layer)
-    running = (bn.running_mean, bn.running_var, bn.eps)
-    fused.weight, fused.bias = _fused(fused.weight, fused.bias, running, bn.weight, bn.bias, channel)
+    fused.weight, fused.bias = _fused(fused.weight, fused.bias, (mean, variance, bn.eps), bn.weight, bn.bias, channel)
     return fused
 
 

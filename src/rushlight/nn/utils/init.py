@@ -27,7 +27,7 @@ def skip_init(module_cls: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     takes = "device" in inspect.signature(module_cls).parameters
     require(takes, "A004", "Module must support a 'device' arg to skip initialization")
     device = kwargs.pop("device", "cpu")
-    return module_cls(*args, **kwargs, device="meta").to_empty(device=device)
+    return module_cls(*args, **{**kwargs, "device": "meta"}).to_empty(device=device)
 
 
 def __getattr__(name: str) -> object:

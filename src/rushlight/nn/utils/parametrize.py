@@ -322,7 +322,7 @@ def transfer_parametrizations_and_params(
             setattr(to_module, name, Parameter(getattr(from_module, name).detach()))
         for parametrization in every[name]:
             register_parametrization(to_module, name, parametrization)
-        taken: Any = cast(Any, to_module.parametrizations)[name]
+        taken: Any = to_module.parametrizations[name]
         for entry in [*every[name]._parameters, *every[name]._buffers]:
             setattr(taken, entry, getattr(every[name], entry))
     return to_module
