@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rushlight.autograd import anomaly_mode, grad_mode, graph, profiler
+from rushlight.autograd import anomaly_mode, forward_ad, functional, grad_mode, graph, profiler
 from rushlight.autograd.anomaly_mode import detect_anomaly, set_detect_anomaly
 from rushlight.autograd.grad_mode import is_multithreading_enabled, set_multithreading_enabled
 from rushlight.eager.autograd import driver
@@ -27,6 +27,8 @@ __all__ = [
     "backward",
     "detect_anomaly",
     "enable_grad",
+    "forward_ad",
+    "functional",
     "grad",
     "grad_mode",
     "gradcheck",

@@ -24,42 +24,19 @@ from rushlight.ops import OPERATORS
 from rushlight.support.errors import fail
 
 
-class Recording:
-    """One run of a function on stand-ins for its inputs.
+class StandIns:
+    """Fresh inputs that stand for tensors on the tape: `inputs` has their leaves."""
 
-    `outputs` are the results' leaves as the function gave them, `structure` puts them together; `inputs` are the
-    stand-ins' leaves as the tape knows them.
-    """
-
-    def __init__(
-        self, name: str, func: Callable[..., Any], args: Sequence[Any], wanted: Sequence[int], aux: bool
-    ) -> None:
+    def __init__(self, name: str) -> None:
         self.levels: tuple[Level, ...] = STATE.maps
         self.outer = STATE.grad
         self.name = name
         self.inputs: list[Any] = []
         self._own: set[int] = set()
         self._kept: list[Any] = []
-        arguments = list(args)
-        self.arguments: list[Structure] = []
-        for at in wanted:
-            leaves, structure = flatten_tree(args[at])
-            self.arguments.append(structure)
-            arguments[at] = unflatten_tree(structure, [self._stand_in(leaf) for leaf in leaves])
-        with Scope(grad=True):
-            result = func(*arguments)
-        self.aux: Any = None
-        if aux:
-            if not isinstance(result, tuple) or len(result) != 2:
-                fail("A002", f"{name}: with has_aux the function returns a pair of its result and something else")
-            result, self.aux = result
-        self.outputs, self.structure = flatten_tree(result)
-        for item in self.outputs:
-            if not isinstance(item, Handle):
-                fail("A001", f"{name}: the function must return tensors", result=item)
-        self._lowered = [lower_to(item, self.levels) for item in self.outputs]
 
-    def _stand_in(self, value: Any) -> Any:
+    def stand_in(self, value: Any) -> Any:
+        """A fresh input that stands for a tensor."""
         if not isinstance(value, Handle):
             fail("A001", f"{self.name}: gradients are of tensors", argument=value)
         if value.form.dtype.kind < Kind.FLOAT:
@@ -83,7 +60,7 @@ class Recording:
             return raise_to(leaf, self.levels)
 
     def depends_outside(self, tensors: Sequence[Any]) -> bool:
-        """Whether any of the tensors has a history beyond this recording's leaves."""
+        """Whether any of the tensors has a history beyond these leaves."""
         stack = [edge[0] for item in tensors if requires(item) and (edge := edge_of(item)) is not None]
         seen: set[int] = set()
         while stack:
@@ -97,7 +74,7 @@ class Recording:
         return False
 
     def released(self, tensors: Sequence[Any]) -> list[Any]:
-        """Tensors without what this recording alone gave them as history."""
+        """Tensors without what these leaves alone gave them as history."""
         return [self._released(item) if isinstance(item, Handle) else item for item in tensors]
 
     def _released(self, tensor: Any) -> Any:
@@ -105,6 +82,37 @@ class Recording:
         if not requires(whole) or (self.outer and self.depends_outside([whole])):
             return tensor
         return raise_to(OPERATORS["detach"](whole), self.levels)
+
+
+class Recording(StandIns):
+    """One run of a function on stand-ins for its inputs.
+
+    `outputs` are the results' leaves as the function gave them, `structure` puts them together; `inputs` are the
+    stand-ins' leaves as the tape knows them.
+    """
+
+    def __init__(
+        self, name: str, func: Callable[..., Any], args: Sequence[Any], wanted: Sequence[int], aux: bool
+    ) -> None:
+        super().__init__(name)
+        arguments = list(args)
+        self.arguments: list[Structure] = []
+        for at in wanted:
+            leaves, structure = flatten_tree(args[at])
+            self.arguments.append(structure)
+            arguments[at] = unflatten_tree(structure, [self.stand_in(leaf) for leaf in leaves])
+        with Scope(grad=True):
+            result = func(*arguments)
+        self.aux: Any = None
+        if aux:
+            if not isinstance(result, tuple) or len(result) != 2:
+                fail("A002", f"{name}: with has_aux the function returns a pair of its result and something else")
+            result, self.aux = result
+        self.outputs, self.structure = flatten_tree(result)
+        for item in self.outputs:
+            if not isinstance(item, Handle):
+                fail("A001", f"{name}: the function must return tensors", result=item)
+        self._lowered = [lower_to(item, self.levels) for item in self.outputs]
 
     def results(self) -> Any:
         """The function's result, as others may see it."""
@@ -116,8 +124,11 @@ class Recording:
         return unflatten_tree(structure, self.released(leaves))
 
     def gradients(self, cotangents: Sequence[Any], create_graph: bool | None = None) -> list[Any]:
-        """Gradients at the inputs, lowered as they are; zeros where nothing leads there."""
-        pairs = [(out, g) for out, g in zip(self._lowered, cotangents, strict=True) if requires(out)]
+        """Gradients at the inputs, lowered as they are; zeros where nothing leads there.
+
+        A cotangent that is None leaves its result out.
+        """
+        pairs = [(out, g) for out, g in zip(self._lowered, cotangents, strict=True) if g is not None and requires(out)]
         if create_graph is None:
             create_graph = self.outer and self.depends_outside([out for out, _ in pairs])
         found: Sequence[Any] = (None,) * len(self.inputs)
@@ -125,6 +136,14 @@ class Recording:
             roots, given = zip(*pairs, strict=True)
             found = _differentiated(roots, self.inputs, given, create_graph)
         return [zeros_like(leaf) if one is None else one for leaf, one in zip(self.inputs, found, strict=True)]
+
+    def unused_by(self, at: int) -> list[int] | None:
+        """The inputs on which a result does not depend; None if it depends on nothing."""
+        output = self._lowered[at]
+        if not requires(output):
+            return None
+        found = _differentiated((output,), self.inputs, (zeros_like(output),), False)
+        return [place for place, one in enumerate(found) if one is None]
 
     def connected(self) -> bool:
         """Whether every result has a history."""
@@ -185,6 +204,24 @@ class Recording:
             return [zeros_like(out) if one is None else one for out, one in zip(self._lowered, results, strict=True)]
 
         return apply
+
+
+def push(output: Any, inputs: Sequence[Any], tangents: Sequence[Any]) -> Any:
+    """The tangent of one result of what was computed from inputs with tangents; None if it depends on none of them."""
+    for leaf, tangent in zip(inputs, tangents, strict=True):
+        if output is leaf:
+            return tangent
+    dual = zeros_like(output)
+    dual.requires_grad_()
+    gradients = _differentiated((output,), inputs, (dual,), True)
+    if all(one is None for one in gradients):
+        return None
+    pairs = [(one, t) for one, t in zip(gradients, tangents, strict=True) if one is not None and requires(one)]
+    if not pairs:
+        return zeros_like(output)
+    roots, given = zip(*pairs, strict=True)
+    (found,) = _differentiated(roots, (dual,), given, True)
+    return zeros_like(output) if found is None else found
 
 
 def _tracked(tensors: Sequence[Any]) -> bool:

@@ -38,6 +38,7 @@ class State(threading.local):
     cast_weights: Any = None  # of the outermost autocast region: its number, and weights that were cast in it
     parametrized: Any = None  # parametrized tensors that the outermost region of `cached` has computed
     autocast_depth: int = 0  # regions within each other
+    duals: Any = None  # the active level of forward_ad
     engaged: Any = None  # the backward pass that this thread is in
 
 
