@@ -198,6 +198,8 @@ __all__ = [
     "BoolTensor",
     "ByteTensor",
     "CharTensor",
+    "DisableTorchFunction",
+    "DisableTorchFunctionSubclass",
     "DoubleTensor",
     "FloatTensor",
     "Generator",
@@ -342,6 +344,7 @@ __all__ = [
     "ones",
     "ones_like",
     "optim",
+    "overrides",
     "pi",
     "promote_types",
     "rand",
@@ -427,6 +430,7 @@ if _TYPE_CHECKING:
         masked,
         nn,
         optim,
+        overrides,
         random,
         serialization,
         shapes,
@@ -463,6 +467,7 @@ if _TYPE_CHECKING:
     from rushlight.capture import compile
     from rushlight.data import load, save
     from rushlight.func import vmap
+    from rushlight.overrides import DisableTorchFunction, DisableTorchFunctionSubclass
     from rushlight.sparse import dsmm, spmm
     from rushlight.sparse.making import (
         sparse_compressed_tensor,
@@ -504,6 +509,7 @@ _MODULES = (
     "masked",
     "nn",
     "optim",
+    "overrides",
     "random",
     "serialization",
     "shapes",
@@ -522,6 +528,8 @@ _ELSEWHERE = {
     "to_dlpack": "rushlight.utils.dlpack",
     "to_torch": "rushlight.utils.dlpack",
     "vmap": "rushlight.func",
+    "DisableTorchFunction": "rushlight.overrides",
+    "DisableTorchFunctionSubclass": "rushlight.overrides",
     "GradScaler": "rushlight.amp",
     "dsmm": "rushlight.sparse",
     "spmm": "rushlight.sparse",

@@ -48,9 +48,7 @@ def test_jacobian_is_that_of_differences():
 
     found = functional.jacobian(function, rl.tensor(x)).numpy()
     steps = [np.eye(2)[at] * 1e-6 for at in range(2)]
-    columns = [
-        (function(rl.tensor(x + step)).numpy() - function(rl.tensor(x - step)).numpy()) / 2e-6 for step in steps
-    ]
+    columns = [(function(rl.tensor(x + step)).numpy() - function(rl.tensor(x - step)).numpy()) / 2e-6 for step in steps]
     np.testing.assert_allclose(found, np.stack(columns, 1), rtol=1e-8)
 
 

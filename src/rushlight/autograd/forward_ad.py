@@ -1,7 +1,7 @@
 """Dual numbers: tensors with tangents, whose functions have tangents too.
 
-A level keeps its duals and their tangents; what they become is on the tape. The tangent of a result is its derivative in
-their direction, by reverse mode twice, as in `func.jvp`.
+A level keeps its duals and their tangents; what they become is on the tape. The tangent of a result is its derivative
+in their direction, by reverse mode twice, as in `func.jvp`.
 """
 
 from __future__ import annotations
@@ -80,12 +80,16 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
     """
     current: _Level | None = STATE.duals
     if current is None:
-        fail("A004", "Trying to create a dual Tensor for forward AD but no level exists", hint="enter dual_level() first")
+        fail(
+            "A004", "Trying to create a dual Tensor for forward AD but no level exists", hint="enter dual_level() first"
+        )
     _require_recording()
     for value in (tensor, tangent):
         require(isinstance(value, Tensor), "A001", "make_dual: a tensor is expected", value=value)
     fits = tuple(tensor.shape) == tuple(tangent.shape) and tensor.dtype is tangent.dtype
-    require(fits, "A002", "make_dual: the tangent has the shape and dtype of its tensor", tensor=tensor, tangent=tangent)
+    require(
+        fits, "A002", "make_dual: the tangent has the shape and dtype of its tensor", tensor=tensor, tangent=tangent
+    )
     dual = current.stand_in(tensor)
     current.tangents.append(tangent)
     return dual
@@ -93,7 +97,7 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
 
 @checked
 def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:
-    """Return a tensor without tangent, and its tangent; that is None for what depends on no dual of the level."""
+    """Return a tensor without tangent, and its tangent, which is None where it depends on no dual."""
     require(isinstance(tensor, Tensor), "A001", "unpack_dual: a tensor is expected", tensor=tensor)
     current: _Level | None = STATE.duals
     if current is None or not requires(tensor):

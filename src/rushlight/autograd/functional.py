@@ -21,7 +21,10 @@ from rushlight.support.peer_names import absent_name
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
 
-Function = Callable[..., Any]
+Tree = Any
+"""A tensor or a tuple of tensors."""
+
+Function = Callable[..., Tree]
 Tensors = tuple[Any, ...]
 _FORWARD = "forward-mode"
 _STRATEGIES = ("reverse-mode", _FORWARD)
@@ -41,7 +44,7 @@ def _recorded(name: str, func: Function, inputs: Tensors, aux: bool = False) -> 
     """A run of the function, and whether it returned a tuple."""
     several: list[bool] = []
 
-    def run(*args: object) -> Any:
+    def run(*args: object) -> Tree:
         result = func(*args)
         outputs, is_tuple = _tensors(result[0] if aux else result, f"{name}: the outputs of the function")
         several.append(is_tuple)
@@ -55,7 +58,7 @@ def _mode(create_graph: bool) -> Scope:
     return Scope(grad=STATE.grad and bool(create_graph))
 
 
-def _unpacked(values: Sequence[Any], is_tuple: bool) -> Any:
+def _unpacked(values: Sequence[Tree], is_tuple: bool) -> Tree:
     return tuple(values) if is_tuple else values[0]
 
 
@@ -86,8 +89,8 @@ def _require_dependence(name: str, recording: Recording) -> None:
 
 @checked
 def vjp(
-    func: Function, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
-) -> tuple[Any, Any]:
+    func: Function, inputs: object, v: object = None, create_graph: bool = False, strict: bool = False
+) -> tuple[Tree, Tree]:
     """Return `func(*inputs)`, and the product of `v` with its Jacobian: a tensor for each input.
 
     `v` has the structure of the result, and may be left out where that is one element. With `create_graph` results can
@@ -106,8 +109,8 @@ def vjp(
 
 @checked
 def jvp(
-    func: Function, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
-) -> tuple[Any, Any]:
+    func: Function, inputs: object, v: object = None, create_graph: bool = False, strict: bool = False
+) -> tuple[Tree, Tree]:
     """Return `func(*inputs)`, and the product of its Jacobian with `v`: a tensor for each output.
 
     `v` has the structure of the inputs, and may be left out where these are one element. `create_graph` and `strict`
@@ -126,12 +129,12 @@ def jvp(
 @checked
 def jacobian(
     func: Function,
-    inputs: Any,
+    inputs: object,
     create_graph: bool = False,
     strict: bool = False,
     vectorize: bool = False,
     strategy: str = "reverse-mode",
-) -> Any:
+) -> Tree:
     """Return the Jacobian of a function: for each output and input a tensor of both shapes, one after the other.
 
     It is a tensor for one of each, a tuple for several of either, and for several of both a tuple, by output, of
@@ -156,7 +159,7 @@ def _require_strategy(name: str, strategy: object) -> None:
 def _by_transform(func: Function, inputs: Tensors, strategy: str) -> tuple[bool, Sequence[Tensors]]:
     several: list[bool] = []
 
-    def run(*args: object) -> Any:
+    def run(*args: object) -> Tree:
         outputs, is_tuple = _tensors(func(*args), "jacobian: the outputs of the function")
         several.append(is_tuple)
         return outputs
@@ -177,13 +180,13 @@ def _rows_of(recording: Recording, at: int, inputs: Tensors) -> Tensors:
     """The Jacobian of one output by each input."""
     output = recording.outputs[at]
     count = output.numel()
-    rows: list[list[Any]] = []
+    rows: list[list[Tree]] = []
     for place in range(count):
         with Scope(grad=False):
             unit = zeros(count, dtype=output.dtype, device=output.device)
             unit[place] = 1
         cotangents = recording.lowered([unit.reshape(output.shape)])
-        everything: list[Any] = [None] * len(recording.outputs)
+        everything: list[Tree] = [None] * len(recording.outputs)
         everything[at] = cotangents[0]
         rows.append(recording.released(recording.raised(recording.gradients(everything))))
     shapes = [(*output.shape, *one.shape) for one in inputs]
@@ -196,7 +199,7 @@ def _rows_of(recording: Recording, at: int, inputs: Tensors) -> Tensors:
 def _scalar(name: str, func: Function) -> Function:
     """The function, which must return one element."""
 
-    def run(*args: object) -> Any:
+    def run(*args: object) -> Tree:
         result = func(*args)
         one = isinstance(result, Tensor) and result.numel() == 1
         require(one, "A004", f"{name}: the function must return a single Tensor with a single element", result=result)
@@ -208,12 +211,12 @@ def _scalar(name: str, func: Function) -> Function:
 @checked
 def hessian(
     func: Function,
-    inputs: Any,
+    inputs: object,
     create_graph: bool = False,
     strict: bool = False,
     vectorize: bool = False,
     outer_jacobian_strategy: str = "reverse-mode",
-) -> Any:
+) -> Tree:
     """Return the second derivatives of a function of one element, by each two inputs.
 
     It is a tensor for one input, and for several a tuple of tuples. The arguments are those of `jacobian`.
@@ -221,7 +224,7 @@ def hessian(
     given, several = _tensors(inputs, "hessian: the inputs")
     scalar = _scalar("hessian", func)
 
-    def gradient(*args: Any) -> Any:
+    def gradient(*args: Tree) -> Tree:
         return jacobian(scalar, args, create_graph=True, strict=strict)
 
     found = jacobian(gradient, given, create_graph, strict, vectorize, outer_jacobian_strategy)
@@ -232,7 +235,7 @@ def _gradient_recorded(name: str, func: Function, inputs: Tensors, strict: bool)
     """A run of the gradient of a function, which has its value beside it."""
     scalar = _scalar(name, func)
 
-    def gradient(*args: Any) -> tuple[Any, Any]:
+    def gradient(*args: Tree) -> tuple[Tree, Tree]:
         value, found = vjp(scalar, args, create_graph=True, strict=strict)
         return found, value
 
@@ -244,8 +247,8 @@ def _gradient_recorded(name: str, func: Function, inputs: Tensors, strict: bool)
 
 @checked
 def vhp(
-    func: Function, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
-) -> tuple[Any, Any]:
+    func: Function, inputs: object, v: object = None, create_graph: bool = False, strict: bool = False
+) -> tuple[Tree, Tree]:
     """Return `func(*inputs)`, which is one element, and the product of `v` with its Hessian.
 
     `v` has the structure of the inputs; the other arguments are as in `vjp`.
@@ -260,8 +263,8 @@ def vhp(
 
 @checked
 def hvp(
-    func: Function, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
-) -> tuple[Any, Any]:
+    func: Function, inputs: object, v: object = None, create_graph: bool = False, strict: bool = False
+) -> tuple[Tree, Tree]:
     """Return `func(*inputs)`, which is one element, and the product of its Hessian with `v`.
 
     `v` has the structure of the inputs; the other arguments are as in `vjp`. `vhp` gives the same for less work.

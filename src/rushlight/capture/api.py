@@ -245,8 +245,9 @@ class SpecifiedFunction(CompiledFunction):
 
 def _is_traced() -> bool:
     """Whether calls are part of a trace. Errors: C036 where a dispatch mode would see the first call alone."""
-    if STATE.tracer is None and STATE.modes:
-        mode = type(STATE.modes[-1]).__name__
+    modes = (*STATE.functions, *STATE.modes)
+    if STATE.tracer is None and modes:
+        mode = type(modes[-1]).__name__
         fail(
             "C036",
             "compile: a compiled function is called while a dispatch mode is active",

@@ -11,6 +11,7 @@ import numpy as np
 from rushlight.eager.dispatch import STATE, backend_key
 from rushlight.eager.handle import Handle
 from rushlight.eager.memory import copied
+from rushlight.eager.override.foreign import Foreign, method_of
 from rushlight.eager.symbols import SymBool, SymFloat, SymInt, unwrap_size
 from rushlight.eager.tracing.number import TracedNumber
 from rushlight.ir.dtype import BY_NAME, WITHOUT_TENSORS, DType, float32, from_numpy_dtype
@@ -47,11 +48,17 @@ def operand(value: object) -> Any:
     return NotImplemented
 
 
+def _overrides(value: object) -> bool:
+    return STATE.overriding and method_of(value) is not None
+
+
 def required_operand(value: Any) -> Handle | complex:
     """`operand`, or A001."""
     if isinstance(value, Handle) or value.__class__ in _PLAIN:
         return value
     found = NotImplemented if isinstance(value, np.ndarray) else operand(value)
+    if found is NotImplemented and _overrides(value):
+        return Foreign(value)  # pyright: ignore[reportReturnType] - an operand that the FUNCTION key answers
     if found is NotImplemented:
         hint = "make a tensor of it: rl.tensor(...)" if isinstance(value, (list, tuple, np.ndarray)) else None
         fail("A001", f"{called_name()}: a tensor or a number is expected", value=value, hint=hint)
@@ -61,13 +68,15 @@ def required_operand(value: Any) -> Handle | complex:
 def input_operand(value: Any) -> Any:
     """The first operand of a function, a tensor: A001 for a plain number, as for anything else."""
     if not isinstance(value, (Handle, SymInt, SymFloat)):
+        if _overrides(value):
+            return Foreign(value)
         fail("A001", f"{called_name()}: a tensor is expected", value=value, hint="make a tensor of it: rl.tensor(...)")
     return operand(value)
 
 
 def operand_beside(first: object, value: Any) -> Any:
     """`required_operand`, which must be a tensor where the first operand is a number (A001)."""
-    return required_operand(value) if isinstance(first, Handle) else input_operand(value)
+    return required_operand(value) if isinstance(first, Handle) or _overrides(first) else input_operand(value)
 
 
 def required_tensor(value: object) -> Any:

@@ -11,6 +11,7 @@ import functools
 import inspect
 import operator
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import FunctionType
 from typing import Any, NamedTuple, TypeVar, cast
@@ -19,8 +20,10 @@ import numpy as np
 
 from rushlight.eager.dispatch import set_explanation
 from rushlight.eager.execution.meta import types_of
-from rushlight.eager.handle import Handle
+from rushlight.eager.handle import Handle, adopted
 from rushlight.eager.mutation import Mutation
+from rushlight.eager.override.answering import Overridden, answer, catches, relevant
+from rushlight.eager.override.foreign import foreign_in
 from rushlight.eager.symbols import SymBool, SymFloat, SymInt
 from rushlight.ir.dtype import DType
 from rushlight.ir.type import Device
@@ -297,18 +300,39 @@ def checked(function: F, of_tensor: bool = False) -> F:
     def call(*args: object, **kwargs: object) -> Any:
         try:
             return function(*args, **kwargs)
+        except Overridden as signal:
+            if signal.frame is not sys._getframe():
+                raise
         except RushlightError:
-            raise
+            if not foreign_in((*args, *kwargs.values())):
+                raise
         except Exception as problem:
+            if foreign_in((*args, *kwargs.values())):
+                return _answered(call, args, kwargs, of_tensor)
             own = type(args[0]).__name__ if function.__name__ == "__init__" and args else function.__name__
             report = misuse(function, args, kwargs, own, of_tensor)
             if report is None:
                 raise
             raise report from problem
+        return _answered(call, args, kwargs, of_tensor)
 
     made: Any = call
     made.__code__ = made.__code__.replace(co_name=function.__name__)
+    if str(function.__module__).startswith(_OVERRIDABLE):
+        catches(made.__code__)
     return made
+
+
+# Whose functions are asked for overrides as a whole; within those of other modules each call is asked for its own.
+_OVERRIDABLE = tuple(
+    [f"rushlight.{name}" for name in ("compat", "eager", "fft", "linalg", "nn.functional", "signal", "special")]
+)
+
+
+def _answered(call: Any, args: tuple[object, ...], kwargs: Mapping[str, object], of_tensor: bool) -> Any:
+    """What overrides make of a call of a checked function, or of a method of tensors."""
+    function = getattr(adopted(), call.__name__, call) if of_tensor else call
+    return answer(function, relevant((*args, *kwargs.values())), args, kwargs)
 
 
 def checked_methods(cls: C) -> C:

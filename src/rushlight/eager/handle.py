@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn, TypeVar
 
 from rushlight.eager.dispatch import BACKENDS, STATE, Dispatched, Key, bit, dispatch
 from rushlight.eager.tensor_meta import Size, TensorMeta
@@ -64,6 +64,7 @@ def hidden_writes(version: Version) -> Version:
     return found
 
 
+H = TypeVar("H", bound="Handle")
 Step = tuple[Operator, tuple[object, ...], Mapping[str, object]]
 
 
@@ -186,6 +187,8 @@ class Handle(Dispatched):
 
     __slots__ = ("__dict__", "__weakref__", "form", "gradient", "node", "offset", "storage", "version", "view_of")
 
+    class_keys: ClassVar[int] = 0  # keys that all tensors of a class have
+
     storage: Storage | None
     offset: Any
     form: TensorMeta
@@ -279,7 +282,7 @@ def make(storage: Storage | None, form: TensorMeta, offset: SymbolicSize = 0, cl
     self.storage = storage
     self.offset = offset
     self.form = form
-    self.keys = form.keys if storage is not None else META
+    self.keys = (form.keys if storage is not None else META) | cls.class_keys
     self.version = Version()
     self.view_of = None
     self.gradient = None
@@ -318,6 +321,17 @@ def share(tensor: Handle, *, own_version: bool = False) -> Any:
     if own_version:
         result.version = HiddenVersion(tensor.version)
     result.keys = tensor.keys & ~AUTOGRAD
+    return result
+
+
+def wrap(found: Handle, cls: type[H]) -> H:
+    """A tensor as another class of tensors, on the same storage."""
+    if type(found) is cls:
+        return found
+    result = object.__new__(cls)
+    for name in ("storage", "offset", "form", "keys", "version", "view_of", "gradient", "node"):
+        setattr(result, name, getattr(found, name))
+    result.keys |= cls.class_keys
     return result
 
 

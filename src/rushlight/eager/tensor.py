@@ -19,7 +19,7 @@ from rushlight.eager.composite.memory import MemoryMethods
 from rushlight.eager.composite.methods import CompositeMethods
 from rushlight.eager.creation import require_gradient, tensor
 from rushlight.eager.dispatch import STATE, called, name_operation
-from rushlight.eager.handle import Handle, adopt, gradient_of, move, share
+from rushlight.eager.handle import Handle, adopt, gradient_of, move, share, wrap
 from rushlight.eager.interception import make_subclass, make_wrapper_subclass
 from rushlight.eager.interchange import CPU_DEVICE, exported
 from rushlight.eager.legacy import made
@@ -33,6 +33,8 @@ from rushlight.eager.overloads import (
     ShapeOverloads,
     SpreadOverloads,
 )
+from rushlight.eager.override.answering import answer_plainly, override_methods
+from rushlight.eager.override.foreign import FUNCTION, disabled
 from rushlight.eager.persistence import rebuild_tensor, state_of
 from rushlight.eager.printing import format_tensor
 from rushlight.eager.random import RandomMethods
@@ -306,6 +308,20 @@ class Tensor(
     __slots__ = ()
     __array_priority__ = 1000
 
+    def __init_subclass__(cls, **kwargs: object) -> None:
+        super().__init_subclass__(**kwargs)
+        cls.class_keys = 0 if cls.__torch_function__ is disabled else FUNCTION
+        if cls.class_keys:
+            override_methods(cls)
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Answer a function on tensors of a subclass: call it as if they were plain, and keep the class.
+
+        Classes define their own, and call this one; `disabled` stands for no answer at all.
+        """
+        return answer_plainly(cls, func, types, args, kwargs)
+
     def __new__(cls, *args: object, device: object = None) -> Self:
         """Legacy constructor, as torch.Tensor: of the default dtype, from data, or undefined in a shape.
 
@@ -342,6 +358,13 @@ class Tensor(
     def nbytes(self) -> int:
         """Bytes of all elements."""
         return self.form.numel * self.dtype.itemsize
+
+    def as_subclass(self, cls: type[H]) -> H:
+        """The same elements as a tensor of another class, with this tensor's history."""
+        require(
+            isinstance(cls, type) and issubclass(cls, Tensor), "A001", "as_subclass: not a class of tensors", cls=cls
+        )
+        return wrap(functions.alias(self), cls)
 
     def dim(self) -> int:
         """The number of dims."""
@@ -431,18 +454,10 @@ def _unwrapped(value: object) -> Any:
     return tuple([_unwrapped(item) for item in value]) if isinstance(value, tuple) else value
 
 
-def wrap(found: Handle, cls: type[H]) -> H:
-    """A tensor as another class of tensors, on the same storage."""
-    if type(found) is cls:
-        return found
-    result = object.__new__(cls)
-    for name in ("storage", "offset", "form", "keys", "version", "view_of", "gradient", "node"):
-        setattr(result, name, getattr(found, name))
-    return result
-
-
 class Parameter(Tensor):
     """A tensor that is a module's parameter: it requires gradients by default."""
+
+    __torch_function__ = disabled  # pyright: ignore[reportAssignmentType] - in place of a class method
 
     def __new__(cls, data: object = None, requires_grad: bool = True) -> Self:
         """On the storage of `data`."""

@@ -207,7 +207,7 @@ class Recording(StandIns):
 
 
 def push(output: Any, inputs: Sequence[Any], tangents: Sequence[Any]) -> Any:
-    """The tangent of one result of what was computed from inputs with tangents; None if it depends on none of them."""
+    """The tangent of what was computed from inputs with tangents; None if it depends on none."""
     for leaf, tangent in zip(inputs, tangents, strict=True):
         if output is leaf:
             return tangent

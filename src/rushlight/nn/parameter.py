@@ -10,6 +10,7 @@ from rushlight.eager.boundary import checked
 from rushlight.eager.creation import empty, require_gradient
 from rushlight.eager.handle import Handle, share
 from rushlight.eager.interception import PYTHON
+from rushlight.eager.override.foreign import disabled
 from rushlight.eager.tensor import Parameter, Tensor
 from rushlight.nn.tree.buffer import Buffer
 from rushlight.support.errors import fail
@@ -22,6 +23,8 @@ _HINT = "call the module on an example first: its input tells the shapes"
 
 class UninitializedTensor(Tensor):
     """A tensor without a shape, until `materialize` gives it one. It can be moved and converted, and no more."""
+
+    __torch_function__ = disabled  # pyright: ignore[reportAssignmentType] - in place of a class method
 
     cls_to_become: ClassVar[type[Tensor]] = Tensor
 

@@ -273,6 +273,8 @@ class Operator(Op):
         """Positional and keyword arguments as (operands, attributes), defaults filled in."""
         return self.schema.bind(args, kwargs)
 
+    __name__ = property(lambda self: self.name)  # as functions have it
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Apply the operator in the world of its first tensor argument."""
         operands, attrs = self.bind(args, kwargs)

@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 from rushlight.eager import functions as ops
 from rushlight.eager.creation import zeros
 from rushlight.eager.handle import SPARSE, make
+from rushlight.eager.override.foreign import disabled
 from rushlight.eager.storage.formats import StorageLayout, sparse_coo, sparse_csc, sparse_csr
 from rushlight.eager.tensor import Tensor
 from rushlight.eager.tensor_meta import form_of
@@ -23,6 +24,8 @@ class SparseTensor(Tensor):
     are dense. Places that occur twice are added up. `pointers` has in compressed layouts where each row, or column,
     begins. Gradients are those of `kept`.
     """
+
+    __torch_function__ = disabled  # pyright: ignore[reportAssignmentType] - in place of a class method
 
     places: Tensor
     kept: Tensor

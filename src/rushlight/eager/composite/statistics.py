@@ -71,8 +71,9 @@ def nanmedian(input: Tensor, dim: object = None, keepdim: bool = False) -> Any:
 
 @checked
 def norm_except_dim(v: Tensor, pow: float = 2, dim: int = 0) -> Tensor:
-    """Return the norm of order `pow` over all dims but one, which are kept with size 1; for -1 over all, without dims.
+    """Return the norm over all dims but one, of order `pow`; these are kept with size 1.
 
+    For the dim -1 it is the norm of all elements, without dims.
     The size and order of the norm are those of `weight_norm`.
     """
     if dim == -1:

@@ -23,6 +23,7 @@ class Key(IntEnum):
     AUTOCAST = 9
     BATCHED = 10  # vmap
     SPARSE = 11  # sparse tensors: places and values
+    FUNCTION = 12  # __torch_function__ of modes and operands
 
 
 class Alias(Enum):

@@ -24,6 +24,8 @@ class State(threading.local):
     grad: bool = True  # whether operators on tensors that require gradients are recorded
     inference: bool = False
     modes: tuple[Any, ...] = ()  # active dispatch modes, outermost first
+    functions: tuple[Any, ...] = ()  # active modes of functions, outermost first
+    overriding: bool = True  # whether the __torch_function__ of arguments is asked
     tracer: Any = None  # answers `call(op, operands, attrs)` for the TRACING key
     maps: tuple[Any, ...] = ()  # the active levels of vmap, outermost first
     builder: Any = None  # the GraphBuilder on which a rule runs right now

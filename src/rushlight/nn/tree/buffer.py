@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rushlight.eager.boundary import checked
+from rushlight.eager.override.foreign import disabled
 from rushlight.eager.tensor import Tensor
 from rushlight.support.errors import require
 
@@ -23,6 +24,8 @@ class Buffer(Tensor, metaclass=_ByMark):
     self.positions = nn.Buffer(rl.arange(8), persistent=False)
     ```
     """
+
+    __torch_function__ = disabled  # pyright: ignore[reportAssignmentType] - in place of a class method
 
     @checked
     def __new__(cls, data: Tensor | None = None, *, persistent: bool = True) -> Tensor:

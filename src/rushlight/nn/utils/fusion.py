@@ -84,13 +84,13 @@ def fuse_linear_bn_weights(
 
 @checked
 def fuse_conv_bn_eval(conv: T, bn: Module, transpose: bool = False) -> T:
-    """Return a convolution that computes what it and the batch norm after it compute, both in evaluation mode."""
+    """Return a convolution that does what it and the batch norm after it do, both evaluating."""
     return _fused_layer(conv, bn, 1 if transpose else 0)
 
 
 @checked
 def fuse_linear_bn_eval(linear: T, bn: Module) -> T:
-    """Return a linear layer that computes what it and the batch norm after it compute, both in evaluation mode."""
+    """Return a linear layer that does what it and the batch norm after it do, both evaluating."""
     return _fused_layer(linear, bn, 0)
 
 

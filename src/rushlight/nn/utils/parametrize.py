@@ -31,7 +31,7 @@ _UNSAFE = "register with unsafe=True where the parametrization is meant to chang
 
 
 class _Cache(NamedTuple):
-    """The tensors that a region of `cached` has computed, by parametrization, while `tracer` was there or none."""
+    """The tensors that a region of `cached` has computed, which began under this tracer or none."""
 
     tracer: object
     tensors: dict[Module, Tensor]
@@ -39,7 +39,7 @@ class _Cache(NamedTuple):
 
 @contextmanager
 def cached() -> Generator[None]:
-    """Compute each parametrized tensor once in this region, when it is first read, and keep it until its end.
+    """Compute each parametrized tensor once in this region, when it is first read.
 
     Regions within each other are one. A compiled function that is called within a region keeps none of its tensors.
 
@@ -88,7 +88,7 @@ class ParametrizationList(ModuleList):
         return [getattr(self, f"original{at}") for at in range(self.ntensors)]
 
     def right_inverse(self, value: Any) -> None:
-        """Set the originals so that the parametrized tensor becomes `value`: the inverses, the last one first."""
+        """Set the originals so that the parametrized tensor becomes `value`, by the inverses."""
         with no_grad():
             for module in reversed([*self]):
                 name = type(module).__name__
@@ -123,7 +123,10 @@ def _inverts(module: Module) -> bool:
 
 
 def _possible_inverse(modules: ParametrizationList, original: Tensor) -> Tensor | Sequence[object]:
-    """What the inverses make of a tensor. A parametrization that has none, or raises, counts as its own inverse."""
+    """What the inverses make of a tensor.
+
+    A parametrization without one, or whose inverse is not implemented, counts as its own.
+    """
     value: Any = original
     for module in reversed([*modules]):
         if _inverts(module):
@@ -313,7 +316,7 @@ def type_before_parametrizations(module: Module) -> type[Any]:
 def transfer_parametrizations_and_params(
     from_module: Module, to_module: Module, tensor_name: str | None = None
 ) -> Module:
-    """Register the parametrizations of a module's tensors, or of one, at another module, with the same originals."""
+    """Give another module the parametrizations of a module's tensors, or of one, and their originals."""
     if not is_parametrized(from_module):
         return to_module
     every: Any = from_module.parametrizations

@@ -85,7 +85,7 @@ class BasePruningMethod(ABC):
 
     @classmethod
     def apply(cls, module: Module, name: str, *args: Any, importance_scores: Any = None, **kwargs: Any) -> Any:
-        """Prune a tensor of a module, after what has pruned it before; return the method, or the container of all."""
+        """Prune a tensor of a module after what has pruned it before; return the method, or a container."""
         new = cls(*args, **kwargs)
         new._tensor_name = name
         pruned = any(method.name == name for method in _methods_of(module))
@@ -111,7 +111,7 @@ class BasePruningMethod(ABC):
         return method
 
     def prune(self, t: Tensor, default_mask: Tensor | None = None, importance_scores: Tensor | None = None) -> Tensor:
-        """Return a tensor times the mask that this method computes for it, or for other scores of the same shape."""
+        """Return a tensor times the mask that is computed for it, or for scores of its shape."""
         scores = t if importance_scores is None else importance_scores
         require(scores.shape == t.shape, "A002", "prune: importance_scores must have the tensor's shape", t=t)
         before = ones_like(t.detach()) if default_mask is None else default_mask
@@ -239,7 +239,7 @@ def _without_least(scores: Tensor, mask: Tensor, amount: float) -> Tensor:
 
 
 def _without_channels(scores: Callable[[int], Tensor], t: Tensor, mask: Tensor, amount: float, dim: int) -> Tensor:
-    """A mask without the channels of the least scores; of a dim's index and size the scores of its channels."""
+    """A mask without the channels of the least scores; `scores` gives those of a dim's channels."""
     few = "Structured pruning can only be applied to multidimensional tensors."
     require(t.ndim > 1, "A002", few, t=t)
     along = wrap_dim(dim, t.ndim, "prune")
@@ -364,7 +364,7 @@ def random_structured(module: T, name: str, amount: float, dim: int) -> T:
 
 @checked
 def ln_structured(module: T, name: str, amount: float, n: Any, dim: int, importance_scores: Tensor | None = None) -> T:
-    """Prune the channels along a dim with the least norms, their own or those of scores; see LnStructured."""
+    """Prune the channels along a dim with the least norms; see LnStructured."""
     LnStructured.apply(module, name, amount, n, dim, importance_scores=importance_scores)
     return module
 

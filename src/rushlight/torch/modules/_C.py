@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from rushlight import Generator, Size, Tensor
+from rushlight.eager.override.foreign import disabled as _disabled_torch_function_impl
+from rushlight.overrides import DisableTorchFunction, DisableTorchFunctionSubclass
 from rushlight.torch.passing import refuse
 
 __all__ = [
@@ -64,24 +64,6 @@ class _ExcludeDispatchKeyGuard:
     def __enter__(self) -> None: ...
 
     def __exit__(self, *problem: object) -> None: ...
-
-
-def _disabled_torch_function_impl(  # a value of `__torch_function__`: no overrides
-    func: Callable[..., object], types: object, args: tuple[object, ...] = (), kwargs: dict[str, object] | None = None
-) -> object:
-    """Call the function as if its arguments were plain tensors."""
-    return func(*args, **(kwargs or {}))
-
-
-class DisableTorchFunctionSubclass:
-    """A context for overrides by subclasses: there are none to switch off."""
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, *problem: object) -> None: ...
-
-
-DisableTorchFunction = DisableTorchFunctionSubclass
 
 
 def _get_tracing_state() -> None:

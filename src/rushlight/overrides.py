@@ -1,18 +1,32 @@
-"""`torch.overrides`: asks objects with `__torch_function__`; functions of this package do not ask by themselves."""
+"""Overrides of functions on tensors by `__torch_function__`, of classes and of modes: who is asked, and for what.
+
+A class of tensors, or any other, that has the class method `__torch_function__(func, types, args, kwargs)` answers all
+functions that get one of its instances. Properties of tensors do not ask.
+"""
 
 from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from types import ModuleType
-from typing import Any, NoReturn
+from typing import Any
 
 import rushlight
+from rushlight.eager.dispatch import STATE
+from rushlight.eager.override.answering import (
+    DisableTorchFunction,
+    DisableTorchFunctionSubclass,
+    TorchFunctionMode,
+    answer,
+    relevant,
+)
 from rushlight.eager.tensor import Tensor
-from rushlight.torch.passing import refuse
+from rushlight.support.peer_names import absent_name
 
 __all__ = [
+    "DisableTorchFunction",
+    "DisableTorchFunctionSubclass",
     "TorchFunctionMode",
     "get_default_nowrap_functions",
     "get_ignored_functions",
@@ -31,46 +45,29 @@ __all__ = [
 Function = Callable[..., Any]
 
 
-def _overrides(value: object) -> bool:
-    method = getattr(type(value), "__torch_function__", None)
-    return method is not None and getattr(method, "__name__", "") != "_disabled_torch_function_impl"
-
-
 def has_torch_function(relevant_args: Iterable[object]) -> bool:
-    """Return whether one of several arguments has a `__torch_function__`."""
-    return any(_overrides(value) for value in relevant_args)
+    """Return whether one of several arguments has a `__torch_function__` that is asked now."""
+    return bool(STATE.functions) or bool(relevant(relevant_args))
 
 
 def has_torch_function_unary(value: object) -> bool:
-    """Return whether an argument has a `__torch_function__`."""
-    return _overrides(value)
+    """Return whether an argument has a `__torch_function__` that is asked now."""
+    return has_torch_function((value,))
 
 
 def has_torch_function_variadic(*values: object) -> bool:
-    """Return whether one of the arguments has a `__torch_function__`."""
+    """Return whether one of the arguments has a `__torch_function__` that is asked now."""
     return has_torch_function(values)
 
 
 def handle_torch_function(
-    public_api: Function, relevant_args: Sequence[object], *args: object, **kwargs: object
+    public_api: Function, relevant_args: Iterable[object], *args: object, **kwargs: object
 ) -> Any:
-    """Return what the first `__torch_function__` that does not decline makes of a call.
+    """Return what the innermost mode, or the first override that does not decline, makes of a call.
 
-    Classes are asked before their bases, otherwise from left to right. Errors: TypeError where all decline.
+    Classes are asked before their bases, otherwise from left to right. Errors: A001 where all decline.
     """
-    asked: list[object] = []
-    for value in relevant_args:
-        if _overrides(value) and all(type(value) is not type(other) for other in asked):
-            at = next((place for place, other in enumerate(asked) if issubclass(type(value), type(other))), len(asked))
-            asked.insert(at, value)
-    types = tuple([type(value) for value in asked])
-    for value in asked:
-        method: Any = getattr(value, "__torch_function__", None)
-        result = method(public_api, types, args, kwargs)
-        if result is not NotImplemented:
-            return result
-    names = ", ".join([kind.__name__ for kind in types])
-    raise TypeError(f"no implementation found for {resolve_name(public_api) or public_api} on types {names}")
+    return answer(public_api, relevant(relevant_args), args, kwargs)
 
 
 def wrap_torch_function(dispatcher: Callable[..., Iterable[object]]) -> Callable[[Function], Function]:
@@ -164,11 +161,5 @@ def is_tensor_method_or_property(func: object) -> bool:
     return name == "__get__" or getattr(Tensor, name, None) is func
 
 
-class TorchFunctionMode:
-    """Refused with A006 when it is entered: functions are not intercepted; `TorchDispatchMode` is."""
-
-    def __enter__(self) -> NoReturn:
-        refuse("torch.overrides.TorchFunctionMode", "functions are not intercepted; a TorchDispatchMode sees operators")
-
-    def __exit__(self, *reason: object) -> None:
-        """Nothing: it cannot be entered."""
+def __getattr__(name: str) -> object:
+    raise absent_name(__name__, name, __all__)

@@ -1,0 +1,55 @@
+"""Values that answer functions on tensors by a `__torch_function__` of their own, and who has one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from rushlight.eager.dispatch import STATE, Dispatched, Key, bit
+from rushlight.eager.handle import Handle, adopted
+
+FUNCTION = bit(Key.FUNCTION)
+
+
+def disabled(
+    func: Callable[..., object], types: object, args: tuple[object, ...] = (), kwargs: dict[str, object] | None = None
+) -> object:
+    """Calls the function: the `__torch_function__` of classes of tensors that have none."""
+    return func(*args, **(kwargs or {}))
+
+
+def method_of(value: object) -> Any:
+    """A value's `__torch_function__`, or None: plain tensors have none, and neither do classes that disable it."""
+    cls = type(value)
+    found = getattr(cls, "__torch_function__", None)
+    return None if found is None or found is disabled or cls is adopted() else found
+
+
+class Foreign(Dispatched):
+    """An operand that is no tensor and has a `__torch_function__`."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: object) -> None:
+        self.value = value
+        self.keys = FUNCTION
+
+
+def plain(value: object) -> object:
+    """The value as the user gave it."""
+    return value.value if isinstance(value, Foreign) else value
+
+
+def in_arguments(values: Iterable[object]) -> Iterator[object]:
+    """The values with a `__torch_function__` among arguments, members of lists and tuples included."""
+    for given in values:
+        value = plain(given)
+        if isinstance(value, (list, tuple)):
+            yield from in_arguments(value)
+        elif method_of(value) is not None:
+            yield value
+
+
+def foreign_in(values: Iterable[object]) -> bool:
+    """Whether one of them that is no tensor is asked."""
+    return STATE.overriding and any(not isinstance(value, Handle) for value in in_arguments(values))
