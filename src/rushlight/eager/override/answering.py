@@ -229,8 +229,8 @@ _SYNTAX = frozenset(
 def override_methods(cls: type[Any]) -> None:
     """Lets a class of tensors be asked for methods that are not one operator, which asks by itself."""
     for name in _SYNTAX | peer_names("rushlight.Tensor"):
-        method = getattr(adopted(), name, None)
-        written = isinstance(method, FunctionType) and method.__module__ != _GENERATED[1]
+        method: Any = getattr(adopted(), name, None)
+        written = type(method) is FunctionType and method.__module__ != _GENERATED[1]
         if written and not name.startswith("__torch") and getattr(cls, name) is method:
             setattr(cls, name, _asking(method))
 

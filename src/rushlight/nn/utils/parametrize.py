@@ -156,7 +156,7 @@ def _require_alike(what: str, tensor: object, **expected: object) -> None:
 
 
 def _show(original: Tensor, value: Tensor) -> None:
-    """Let a parameter or buffer be on the memory of a value; it stays the same object, as optimizers need."""
+    """Let a parameter be on the memory of a value; it stays the same object, as optimizers need."""
     if value is not original:
         original.data = value.detach()
 
