@@ -9,10 +9,10 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterable
+from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-import rushlight
 from rushlight.eager.dispatch import STATE
 from rushlight.eager.override.answering import (
     DisableTorchFunction,
@@ -93,6 +93,7 @@ def is_tensor_like(value: object) -> bool:
 
 def _modules() -> dict[str, ModuleType]:
     names = ("fft", "linalg", "special", "nn.functional")
+    rushlight = import_module("rushlight")  # by name: it is made of this module, among others
     found: dict[str, ModuleType] = {"torch": rushlight}
     for name in names:
         module: Any = rushlight
@@ -142,6 +143,7 @@ def _constant(function: Function) -> Function:
 def get_ignored_functions() -> set[Function]:
     """Return functions that take no tensors."""
     creating = ("arange", "empty", "eye", "full", "linspace", "ones", "rand", "randint", "randn", "tensor", "zeros")
+    rushlight = import_module("rushlight")
     return {getattr(rushlight, name) for name in creating}
 
 
