@@ -315,7 +315,13 @@ class Tensor(
             override_methods(cls)
 
     @classmethod
-    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_function__(
+        cls,
+        func: Callable[..., object],
+        types: Iterable[type],
+        args: tuple[object, ...] = (),
+        kwargs: Mapping[str, object] | None = None,
+    ) -> object:
         """Answer a function on tensors of a subclass: call it as if they were plain, and keep the class.
 
         Classes define their own, and call this one; `disabled` stands for no answer at all.

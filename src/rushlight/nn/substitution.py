@@ -14,8 +14,8 @@ from rushlight.support.errors import fail, require
 def functional_call(
     module: Module,
     parameter_and_buffer_dicts: Mapping[str, Any] | Sequence[Mapping[str, Any]],
-    args: Any = None,
-    kwargs: Mapping[str, Any] | None = None,
+    args: object = None,
+    kwargs: Mapping[str, object] | None = None,
     *,
     tie_weights: bool = True,
     strict: bool = False,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from types import CodeType, FrameType, FunctionType
+from types import CodeType, FrameType, FunctionType, TracebackType
 from typing import Any, NamedTuple, Self
 
 from rushlight.eager.dispatch import STATE, Key, Scope, call_below, register_fallback
@@ -178,7 +178,13 @@ class TorchFunctionMode:
     ```
     """
 
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_function__(
+        self,
+        func: Callable[..., object],
+        types: Iterable[type],
+        args: tuple[object, ...] = (),
+        kwargs: Mapping[str, object] | None = None,
+    ) -> object:
         """Answer a call; the base calls the function."""
         return func(*args, **(kwargs or {}))
 
@@ -187,8 +193,10 @@ class TorchFunctionMode:
         self._scopes[-1].__enter__()
         return self
 
-    def __exit__(self, *reason: Any) -> None:
-        self._scopes.pop().__exit__(*reason)
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._scopes.pop().__exit__(kind, error, trace)
 
 
 class DisableTorchFunctionSubclass(Scope):
@@ -249,7 +257,13 @@ def _asking(method: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def answer_plainly(cls: type[Any], func: Callable[..., Any], types: Iterable[type], args: Any, kwargs: Any) -> Any:
+def answer_plainly(
+    cls: type[Any],
+    func: Callable[..., object],
+    types: Iterable[type],
+    args: tuple[object, ...],
+    kwargs: Mapping[str, object] | None,
+) -> object:
     """What tensors do by default: call the function as if all were plain, and make results tensors of the class."""
     if not all(issubclass(cls, kind) for kind in types):
         return NotImplemented

@@ -194,17 +194,17 @@ class PruningContainer(BasePruningMethod):
         return mask
 
 
-def _elements_left(method: Any, t: Tensor, mask: Tensor) -> Any:
+def _elements_left(method: object, t: Tensor, mask: Tensor) -> object:
     return mask == 1
 
 
-def _channels_left(method: Any, t: Tensor, mask: Tensor) -> Any:
+def _channels_left(method: Any, t: Tensor, mask: Tensor) -> object:
     dim = wrap_dim(method.dim, t.ndim, "prune")
     others = tuple([at for at in range(t.ndim) if at != dim])
     return (slice(None),) * dim + ((mask.sum(others) if others else mask) != 0,)
 
 
-_PLACES: Mapping[str, Callable[[Any, Tensor, Tensor], Any]] = {
+_PLACES: Mapping[str, Callable[[Any, Tensor, Tensor], object]] = {
     "unstructured": _elements_left,
     "structured": _channels_left,
     "global": lambda method, t, mask: (slice(None),) * t.ndim,

@@ -15,9 +15,9 @@ __all__ = ["functional_call"]
 
 def functional_call(
     module: Module,
-    parameters_and_buffers: Mapping[str, Any],
-    args: Any = None,
-    kwargs: Mapping[str, Any] | None = None,
+    parameters_and_buffers: Mapping[str, object],
+    args: object = None,
+    kwargs: Mapping[str, object] | None = None,
     *,
     tie_weights: bool = True,
     strict: bool = False,
