@@ -90,7 +90,7 @@ def test_threads_can_be_set():
         ("rushlight.nn.functional", "scaled_mm", "N001", None),
         ("rushlight.optim.lr_scheduler", "StepLr", "N002", "StepLR"),
         ("rushlight.utils.data", "DataLoaders", "N002", "DataLoader"),
-        ("rushlight.autograd", "Functional", "N002", "Function"),
+        ("rushlight.autograd", "Functional", "N002", "functional"),
         ("rushlight.testing", "assert_closed", "N002", "assert_close"),
     ],
 )
