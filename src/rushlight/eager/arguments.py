@@ -58,7 +58,7 @@ def required_operand(value: Any) -> Handle | complex:
         return value
     found = NotImplemented if isinstance(value, np.ndarray) else operand(value)
     if found is NotImplemented and _overrides(value):
-        return Foreign(value)  # pyright: ignore[reportReturnType] - an operand that the FUNCTION key answers
+        found = Foreign(value)  # which the FUNCTION key answers
     if found is NotImplemented:
         hint = "make a tensor of it: rl.tensor(...)" if isinstance(value, (list, tuple, np.ndarray)) else None
         fail("A001", f"{called_name()}: a tensor or a number is expected", value=value, hint=hint)

@@ -463,7 +463,7 @@ def _unwrapped(value: object) -> Any:
 class Parameter(Tensor):
     """A tensor that is a module's parameter: it requires gradients by default."""
 
-    __torch_function__ = disabled  # pyright: ignore[reportAssignmentType] - in place of a class method
+    __torch_function__ = disabled
 
     def __new__(cls, data: object = None, requires_grad: bool = True) -> Self:
         """On the storage of `data`."""

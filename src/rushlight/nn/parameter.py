@@ -24,7 +24,7 @@ _HINT = "call the module on an example first: its input tells the shapes"
 class UninitializedTensor(Tensor):
     """A tensor without a shape, until `materialize` gives it one. It can be moved and converted, and no more."""
 
-    __torch_function__ = disabled  # pyright: ignore[reportAssignmentType] - in place of a class method
+    __torch_function__ = disabled
 
     cls_to_become: ClassVar[type[Tensor]] = Tensor
 

@@ -25,7 +25,7 @@ class SparseTensor(Tensor):
     begins. Gradients are those of `kept`.
     """
 
-    __torch_function__ = disabled  # pyright: ignore[reportAssignmentType] - in place of a class method
+    __torch_function__ = disabled
 
     places: Tensor
     kept: Tensor

@@ -11,11 +11,15 @@ from rushlight.eager.handle import Handle, adopted
 FUNCTION = bit(Key.FUNCTION)
 
 
-def disabled(
+def _plainly(
     func: Callable[..., object], types: object, args: tuple[object, ...] = (), kwargs: dict[str, object] | None = None
 ) -> object:
-    """Calls the function: the `__torch_function__` of classes of tensors that have none."""
+    """Calls the function."""
     return func(*args, **(kwargs or {}))
+
+
+disabled: Any = _plainly
+"""The `__torch_function__` of classes of tensors that answer nothing, in place of a class method."""
 
 
 def method_of(value: object) -> Any:

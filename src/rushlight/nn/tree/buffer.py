@@ -25,7 +25,7 @@ class Buffer(Tensor, metaclass=_ByMark):
     ```
     """
 
-    __torch_function__ = disabled  # pyright: ignore[reportAssignmentType] - in place of a class method
+    __torch_function__ = disabled
 
     @checked
     def __new__(cls, data: Tensor | None = None, *, persistent: bool = True) -> Tensor:

@@ -84,7 +84,9 @@ class BasePruningMethod(ABC):
         return mask.to(original.dtype) * original
 
     @classmethod
-    def apply(cls, module: Module, name: str, *args: Any, importance_scores: Any = None, **kwargs: Any) -> Any:
+    def apply(
+        cls, module: Module, name: str, *args: Any, importance_scores: Tensor | None = None, **kwargs: Any
+    ) -> BasePruningMethod:
         """Prune a tensor of a module after what has pruned it before; return the method, or a container."""
         new = cls(*args, **kwargs)
         new._tensor_name = name
@@ -305,7 +307,7 @@ class LnStructured(BasePruningMethod):
 
     PRUNING_TYPE = "structured"
 
-    def __init__(self, amount: float, n: Any, dim: int = -1) -> None:
+    def __init__(self, amount: float, n: float | str, dim: int = -1) -> None:
         _require_amount(amount)
         self.amount = amount
         self.n = n
@@ -363,7 +365,9 @@ def random_structured(module: T, name: str, amount: float, dim: int) -> T:
 
 
 @checked
-def ln_structured(module: T, name: str, amount: float, n: Any, dim: int, importance_scores: Tensor | None = None) -> T:
+def ln_structured(
+    module: T, name: str, amount: float, n: float | str, dim: int, importance_scores: Tensor | None = None
+) -> T:
     """Prune the channels along a dim with the least norms; see LnStructured."""
     LnStructured.apply(module, name, amount, n, dim, importance_scores=importance_scores)
     return module

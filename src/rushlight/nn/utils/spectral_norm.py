@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from rushlight.eager import functions as ops
 from rushlight.eager.autograd.modes import no_grad
 from rushlight.eager.boundary import checked
@@ -30,7 +28,7 @@ class SpectralNorm:
         self.dim = dim
         self.eps = eps
 
-    def compute_weight(self, module: Module, do_power_iteration: bool) -> Any:
+    def compute_weight(self, module: Module, do_power_iteration: bool) -> Tensor:
         """Return the weight of a module; with `do_power_iteration` its singular vectors are followed first."""
         weight: Tensor = getattr(module, f"{self.name}_orig")
         left: Tensor = getattr(module, f"{self.name}_u")

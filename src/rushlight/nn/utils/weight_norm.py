@@ -22,7 +22,7 @@ class WeightNorm:
         self.name = name
         self.dim = -1 if dim is None else dim
 
-    def compute_weight(self, module: Module) -> Any:
+    def compute_weight(self, module: Module) -> Tensor:
         """Return the weight of a module."""
         return scaled_directions(getattr(module, f"{self.name}_v"), getattr(module, f"{self.name}_g"), self.dim)
 
