@@ -113,8 +113,10 @@ def searchsorted_decompose(
     if isinstance(input, Value):
         dtype = promote_dtypes(sorted_sequence.dtype, input.dtype)
         sorted_sequence, input = convert(sorted_sequence, dtype), convert(input, dtype)
-    steps = FEW if guard_or_false(lt(sorted_sequence.shape[-1], 1 << FEW), "40 steps of bisection") else MANY
-    found = count_before(sorted_sequence, input, right or side == "right", steps)
+    short = not sorted_sequence.shape or guard_or_false(
+        lt(sorted_sequence.shape[-1], 1 << FEW), "40 steps of bisection"
+    )
+    found = count_before(sorted_sequence, input, right or side == "right", FEW if short else MANY)
     return convert(found, int32) if out_int32 else found
 
 
