@@ -102,6 +102,7 @@ def test_results_have_the_dtype_of_the_policy(dtype):
     assert (x @ y).dtype is rl.float32
 
 
+@pytest.mark.row("1.4")
 def test_regions_nest_and_end_with_errors():
     x = rl.randn(2, 2)
     region = rl.autocast("cpu", dtype=rl.float16)
@@ -259,3 +260,62 @@ def test_other_devices_are_off_with_a_warning():
         rl.autocast("toaster")
     with pytest.raises(rl.ArgumentTypeError, match="of type `str`"):
         rl.autocast(rl.bfloat16)
+
+
+FORTY = {
+    "add": lambda x, y: x + y,
+    "multiply": lambda x, y: x * y,
+    "divide": lambda x, y: x / y,
+    "power": lambda x, y: x.abs() ** y,
+    "maximum": rl.maximum,
+    "where": lambda x, y: rl.where(x > y, x, y),
+    "matmul": rl.matmul,
+    "mm": rl.mm,
+    "bmm": lambda x, y: rl.bmm(x[None], y[None]),
+    "addmm": lambda x, y: rl.addmm(x, x, y),
+    "baddbmm": lambda x, y: rl.baddbmm(x[None], x[None], y[None]),
+    "mv": lambda x, y: rl.mv(x, y[0]),
+    "linear": F.linear,
+    "conv1d": lambda x, y: F.conv1d(x[None], y[:, :, None]),
+    "conv2d": lambda x, y: F.conv2d(x[None, :, :, None], y[:, :, None, None]),
+    "attention": lambda x, y: F.scaled_dot_product_attention(x[None], y[None], y[None]),
+    "sum": lambda x, y: (x @ y).sum(),
+    "mean": lambda x, y: (x @ y).mean(0),
+    "prod": lambda x, y: (x @ y).prod(),
+    "var": lambda x, y: (x @ y).var(1),
+    "norm": lambda x, y: (x @ y).norm(),
+    "softmax": lambda x, y: (x @ y).softmax(1),
+    "log_softmax": lambda x, y: (x @ y).log_softmax(1),
+    "logsumexp": lambda x, y: (x @ y).logsumexp(1),
+    "cumsum": lambda x, y: (x @ y).cumsum(0),
+    "relu": lambda x, y: (x @ y).relu(),
+    "gelu": lambda x, y: F.gelu(x @ y),
+    "exp": lambda x, y: (x @ y).exp(),
+    "log": lambda x, y: (x @ y).abs().log(),
+    "tanh": lambda x, y: (x @ y).tanh(),
+    "layer_norm": lambda x, y: F.layer_norm(x @ y, (4,)),
+    "group_norm": lambda x, y: F.group_norm(x @ y, 2),
+    "batch_norm": lambda x, y: F.batch_norm(x @ y, None, None, training=True),
+    "max_pool1d": lambda x, y: F.max_pool1d((x @ y)[None], 2),
+    "avg_pool3d": lambda x, y: F.avg_pool3d((x @ y)[None, None], (1, 2, 2)),
+    "cat": lambda x, y: rl.cat((x, x @ y)),
+    "mse_loss": F.mse_loss,
+    "smooth_l1_loss": F.smooth_l1_loss,
+    "cross_entropy": lambda x, y: F.cross_entropy(x @ y, rl.arange(4)),
+    "cdist": rl.cdist,
+}
+
+
+@pytest.mark.row("1.4")
+@pytest.mark.usefixtures("quick_code")
+def test_forty_functions_are_alike_eager_and_compiled():
+    assert len(FORTY) == 40
+    x, y = rl.randn(4, 4), rl.randn(4, 4)
+
+    def every():
+        with rl.autocast("cpu", dtype=rl.bfloat16):
+            return [function(x, y) for function in FORTY.values()]
+
+    for name, eager, compiled in zip(FORTY, every(), rl.compile(every)(), strict=True):
+        assert compiled.dtype is eager.dtype, name
+        assert rl.equal(compiled, eager), name

@@ -15,6 +15,7 @@ CASES = load_cases(HERE)
 pytestmark = pytest.mark.core
 
 
+@pytest.mark.row("11.9")
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
 def test_error_text_is_golden(
     case: Case, request: pytest.FixtureRequest, tmp_path: Path, golden: Callable[[str, str], None]

@@ -50,6 +50,21 @@ def test_a_warm_process_never_loads_llvmlite(run_script):
     run_script(script)
 
 
+@pytest.mark.row("1.4")
+def test_a_warm_process_compiles_nothing_for_an_autocast_region(run_script):
+    script = """
+import rushlight as rl
+@rl.compile
+def step(x, w):
+    with rl.autocast("cpu", dtype=rl.bfloat16):
+        return (x @ w).relu().sum()
+assert step(rl.ones(4, 4), rl.ones(4, 4)).item() == 64
+print('llvmlite.binding' in sys.modules)
+"""
+    assert run_script(script) == "True\n"
+    assert run_script(script) == "False\n"
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 def test_forked_children_compute_and_compile(run_script):
     run_script(
