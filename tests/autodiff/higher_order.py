@@ -9,7 +9,7 @@ STEPS = 20
 
 
 def maml(torch):
-    """Learn initial weights from which a gradient step fits a sine wave; the outer step differentiates the inner one."""
+    """Learn weights from which a gradient step fits a sine wave: the outer step differentiates the inner one."""
     rng = np.random.default_rng(0)
 
     def drawn(*shape):
