@@ -20,7 +20,7 @@ INTERFACES = {
 }
 # What the alias lets pass, as docs/torch-alias.md says: options have no meaning where nothing is compiled or saved.
 PASSING = {
-    "torch/modules/overrides.py override",  # answers -1 whatever it is given, as documented
+    "overrides.py override",  # answers -1 whatever it is given, as documented
     "torch/modules/backends.py _flags",
     "torch/modules/jit.py script",
     "torch/modules/jit.py trace",
