@@ -126,6 +126,13 @@ def test_slices_go_backward_for_reading_and_writing(cut):
     assert array[xp.asarray([3, 0]), cut].tolist() == source[[3, 0], cut].tolist()
 
 
+def test_places_named_by_arrays_are_written():
+    array = xp.zeros((3, 2))
+    array[xp.asarray([2, 0])] = xp.asarray([1.0, 2.0])
+    assert array.tolist() == [[1.0, 2.0], [0.0, 0.0], [1.0, 2.0]]
+    assert type(rl.exp(array)) is rl.Tensor and type(xp.exp(array)) is xp.Array
+
+
 def test_a_mask_without_elements_selects_nothing():
     array = xp.ones((3, 2))
     assert array[xp.zeros((0,), dtype=xp.bool)].shape == (0, 2)

@@ -11,6 +11,7 @@ from rushlight.eager.arguments import required_tensor
 from rushlight.eager.creation import zeros
 from rushlight.eager.handle import Handle
 from rushlight.eager.indexing import dims_taken, normal_index
+from rushlight.eager.override.foreign import disabled
 from rushlight.eager.tensor import Tensor, wrap
 from rushlight.eager.tensor_meta import Size
 from rushlight.ir.dtype import bool_
@@ -129,6 +130,7 @@ class Array(Tensor):
     __ilshift__ = _in_place(Tensor.__ilshift__)
     __irshift__ = _in_place(Tensor.__irshift__)
     __hash__ = Tensor.__hash__
+    __torch_function__ = disabled  # the namespace's functions say what is an array; others give plain tensors
 
     def __getitem__(self, index: object) -> Any:
         flipped, index = _forward(self, _plain_index(index, self))
