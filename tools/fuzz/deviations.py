@@ -270,6 +270,13 @@ def _refused_factor(difference: Difference) -> bool:
     return fraction or (difference.actual.code == "A004" and "of a higher kind" in message)
 
 
+def _number_beside(difference: Difference) -> bool:
+    """A number beside one tensor, where PyTorch has no overload for it."""
+    message = difference.expected.message
+    refused = "must be Tensor, not int" in message or "doesn't apply to a 'int' object" in message
+    return difference.actual.error is None and refused and len(difference.program.inputs) == 1
+
+
 def _negative_powers(difference: Difference) -> bool:
     return difference.actual.error is None and "negative integer powers" in difference.expected.message
 
@@ -291,6 +298,7 @@ def _drawn(difference: Difference) -> bool:
     drawn = (
         called(difference, *drawing, *further, "svd_lowrank", "pca_lowrank")
         or "dropout_p=0.5" in difference.program.statements[-1]
+        or re.search(r"multi_head_attention_forward\(.*, False, 0\.5, ", difference.program.statements[-1]) is not None
     )
     return drawn and category_of(difference.detail) == "value"
 
@@ -398,6 +406,7 @@ OPERATOR_RULES: tuple[Rule, ...] = (
     Rule("`mT` without dims", _without_matrix),
     Rule("negative powers of integers", _negative_powers),
     Rule("norms of huge numbers", _overflowing_norm),
+    Rule("numbers beside tensors", _number_beside),
     Rule("overflow within products", overflowing_product),
     Rule("overflow within sums", _overflowing_sum),
     Rule("overflow within sums", overflowing_matrices),
