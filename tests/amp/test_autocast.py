@@ -11,7 +11,6 @@ LOWER = """
 addbmm addmm baddbmm bmm conv1d conv2d conv3d conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d linalg_vecdot
 linear matmul mm prelu scaled_dot_product_attention
 """
-NOT_YET = "view_as_complex"
 FLOAT32 = """
 adaptive_avg_pool3d adaptive_max_pool3d avg_pool3d binary_cross_entropy binary_cross_entropy_with_logits cdist cholesky
 cholesky_inverse cholesky_solve cosine_embedding_loss cross_entropy ctc_loss fft_fft fft_fft2 fft_fftn fft_hfft fft_ifft
@@ -37,8 +36,6 @@ def policy(name):
     place = {"linalg": rl.linalg, "fft": rl.fft}.get(family)
     places = [(F, name), (rl, name), (rl.Tensor, name)] if place is None else [(place, rest)]
     function = next((getattr(space, own) for space, own in places if hasattr(space, own)), None)
-    if function is None and name in NOT_YET.split():
-        return "not yet"
     records = [name] if place is None else [name, rest]
     known = next((OPERATORS[own].autocast for own in records if own in OPERATORS), None)
     return getattr(function, "autocast", known)
@@ -48,9 +45,7 @@ def test_functions_have_pytorchs_policies():
     policies = {"lower": LOWER, "float32": FLOAT32, None: PLAIN}
     expected = {name: kind for kind, names in policies.items() for name in names.split()}
     found = {name: policy(name) for name in expected}
-    assert {name: kind for name, kind in found.items() if kind != "not yet"} == {
-        name: kind for name, kind in expected.items() if found[name] != "not yet"
-    }
+    assert found == expected
     for function in (F.pad, F.interpolate):
         assert not hasattr(function, "autocast"), "by its mode"
 

@@ -35,6 +35,7 @@ EXEMPTIONS: tuple[Exemption, ...] = (
         Exemption(op, "eager", "s1-float32-*-special", "sigmoid is rounded among denormals before it is multiplied")
         for op in ("silu", "mish")
     ),
+    Exemption("view_as_complex", "*", "*float16-*", "there is no complex dtype whose parts are 16-bit floats"),
     Exemption("ctc_losses", "vjp", "*", "PyTorch's gradient is that of a log_softmax before it, so not a difference's"),
     Exemption("ctc_losses", "vjp_twice", "*", "there is no second derivative: G008, as in PyTorch"),
     Exemption("ctc_occupancies", "vjp", "*", "it would be the second derivative of ctc_losses: G008, as in PyTorch"),

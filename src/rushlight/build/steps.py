@@ -198,7 +198,8 @@ def _view_offset(call: Call) -> Size | None:
         return None
     others = [operand.type if isinstance(operand, Call) else operand for operand in call.operands[1:]]
     op: Any = call.op
-    layout = rule(**op.named((Layout(base.type.shape, base.type.strides), *others), dict(call.attrs)))
+    shown = Layout(base.type.shape, base.type.strides, 0, base.type.dtype)
+    layout = rule(**op.named((shown, *others), dict(call.attrs)))
     return None if layout is None else layout.offset
 
 

@@ -440,6 +440,8 @@ from rushlight.eager.functions import (
     unflatten,
     unsqueeze,
     vdot,
+    view_as_complex,
+    view_as_real,
     xlogy,
 )
 
@@ -853,6 +855,8 @@ __all__ = [
     "unsqueeze_copy",
     "vander",
     "vdot",
+    "view_as_complex",
+    "view_as_real",
     "view_copy",
     "vsplit",
     "xlogy",

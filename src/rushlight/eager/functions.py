@@ -535,6 +535,8 @@ _vdot = OPERATORS["vdot"]
 _vdot_out = out_form(OPERATORS["vdot"])
 _view = OPERATORS["view"]
 _view_as = OPERATORS["view_as"]
+_view_as_complex = OPERATORS["view_as_complex"]
+_view_as_real = OPERATORS["view_as_real"]
 _where = OPERATORS["where"]
 _xlogy = OPERATORS["xlogy"]
 _xlogy_out = out_form(OPERATORS["xlogy"])
@@ -1795,7 +1797,7 @@ def igammac(input: Any, other: Any, *, out: Any = None) -> Any:
 
 
 def imag(input: Any) -> Any:
-    """The imaginary part of each element, in storage of its own; for complex tensors only."""
+    """The imaginary part of each element, in the same storage. Errors: D001 for real tensors."""
     return call_function(_imag, (input_operand(input),), {})
 
 
@@ -1848,17 +1850,17 @@ def isclose(input: Any, other: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_
 
 
 def isfinite(input: Any) -> Any:
-    """Whether each element is neither infinite nor NaN."""
+    """Whether each element is neither infinite nor NaN, nor is a part of it."""
     return call_function(_isfinite, (input_operand(input),), {})
 
 
 def isinf(input: Any) -> Any:
-    """Whether each element is infinite."""
+    """Whether each element, or a part of it, is infinite."""
     return call_function(_isinf, (input_operand(input),), {})
 
 
 def isnan(input: Any) -> Any:
-    """Whether each element is NaN."""
+    """Whether each element, or a part of it, is NaN."""
     return call_function(_isnan, (input_operand(input),), {})
 
 
@@ -2891,7 +2893,7 @@ def ravel(input: Any) -> Any:
 
 
 def real(input: Any) -> Any:
-    """The real part of each element, in storage of its own; a real tensor itself."""
+    """The real part of each element, in the same storage; a real tensor itself."""
     return call_function(_real, (input_operand(input),), {})
 
 
@@ -3091,7 +3093,7 @@ def selu(input: Any) -> Any:
 
 
 def sgn(input: Any, *, out: Any = None) -> Any:
-    """The sign of each element, as `sign`."""
+    """The sign of each element, as `sign`; of a complex one the number of length 1 with its angle."""
     if out is not None:
         return dispatch(_sgn_out, (input_operand(input), out), {})
     return call_function(_sgn, (input_operand(input),), {})
@@ -3625,6 +3627,16 @@ def view_as(input: Any, other: Any) -> Any:
     return call_function(_view_as, (input_operand(input), required_operand(other)), {})
 
 
+def view_as_complex(input: Any) -> Any:
+    """The complex numbers whose parts are the last dim, of size 2, in the same storage. Errors: D001, S003, S006."""
+    return call_function(_view_as_complex, (input_operand(input),), {})
+
+
+def view_as_real(input: Any) -> Any:
+    """A complex tensor's parts as a new last dim of size 2, in the same storage. Errors: D001 for real tensors."""
+    return call_function(_view_as_real, (input_operand(input),), {})
+
+
 def where(condition: Any, input: Any, other: Any) -> Any:
     """Elements of input where condition holds, of other elsewhere."""
     return call_function(_where, (required_operand(condition), required_operand(input), required_operand(other)), {})
@@ -4009,6 +4021,8 @@ __all__ = [
     "vdot",
     "view",
     "view_as",
+    "view_as_complex",
+    "view_as_real",
     "where",
     "xlogy",
     "zeros",

@@ -831,15 +831,15 @@ class GeneratedMethods(Handle):
         )
 
     def isfinite(self) -> Any:
-        """Whether each element is neither infinite nor NaN."""
+        """Whether each element is neither infinite nor NaN, nor is a part of it."""
         return dispatch(_isfinite, (self,), {})
 
     def isinf(self) -> Any:
-        """Whether each element is infinite."""
+        """Whether each element, or a part of it, is infinite."""
         return dispatch(_isinf, (self,), {})
 
     def isnan(self) -> Any:
-        """Whether each element is NaN."""
+        """Whether each element, or a part of it, is NaN."""
         return dispatch(_isnan, (self,), {})
 
     def isneginf(self) -> Any:
@@ -1205,7 +1205,7 @@ class GeneratedMethods(Handle):
         return dispatch(_selu, (self,), {})
 
     def sgn(self) -> Any:
-        """The sign of each element, as `sign`."""
+        """The sign of each element, as `sign`; of a complex one the number of length 1 with its angle."""
         return dispatch(_sgn, (self,), {})
 
     def sigmoid(self) -> Any:
@@ -1813,7 +1813,7 @@ class GeneratedMethods(Handle):
         return dispatch(_selu_, (self,), {})
 
     def sgn_(self) -> Any:
-        """The sign of each element, as `sign`. In place."""
+        """The sign of each element, as `sign`; of a complex one the number of length 1 with its angle. In place."""
         return dispatch(_sgn_, (self,), {})
 
     def sigmoid_(self) -> Any:

@@ -409,13 +409,24 @@ class Tensor(
 
     @property
     def real(self) -> Tensor:
-        """The real parts, in storage of their own (PyTorch's share the tensor's)."""
+        """The real parts, in the same storage; assigned to, they are overwritten."""
         return functions.real(self)
+
+    @real.setter
+    def real(self, value: object) -> None:
+        functions.real(self).copy_(value)
 
     @property
     def imag(self) -> Tensor:
-        """The imaginary parts of a complex tensor, in storage of their own. Errors: D001."""
+        """The imaginary parts of a complex tensor, in the same storage; assigned to, they are overwritten.
+
+        Errors: D001 for real tensors.
+        """
         return functions.imag(self)
+
+    @imag.setter
+    def imag(self, value: object) -> None:
+        functions.imag(self).copy_(value)
 
     def __getattr__(self, name: str) -> Any:
         raise absent_name("rushlight.Tensor", name, dir(type(self)))

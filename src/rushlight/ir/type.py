@@ -177,7 +177,7 @@ class Layout:
     """Where the elements of a view lie in its base's storage: shape, strides and offset, in elements.
 
     `dtype` is that of the base in what a view rule is given, and another one in what it gives for a view that reads the
-    same bytes as that.
+    same bytes as that; elements are then of that one.
     """
 
     shape: tuple[Size, ...]

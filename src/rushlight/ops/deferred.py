@@ -1591,6 +1591,51 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
         ),
     ),
     (
+        "rushlight.ops.number.parts",
+        (
+            Declaration(
+                "complex(Tensor real, Tensor imag) -> Tensor",
+                "Complex numbers of their real and imaginary parts.",
+                Fact.POINTWISE,
+                "float",
+                None,
+                "function out",
+            ),
+            Declaration(
+                "imag(Tensor(a) input) -> Tensor(a)",
+                "The imaginary part of each element, in the same storage. Errors: D001 for real tensors.",
+                Fact.NONE,
+                "complex",
+                None,
+                "function",
+            ),
+            Declaration(
+                "real(Tensor(a) input) -> Tensor(a)",
+                "The real part of each element, in the same storage; a real tensor itself.",
+                Fact.NONE,
+                "all",
+                None,
+                "function",
+            ),
+            Declaration(
+                "view_as_complex(Tensor(a) input) -> Tensor(a)",
+                "The complex numbers whose parts are the last dim, of size 2, in the same storage. Errors: D001, S003, S006.",
+                Fact.VIEW,
+                "float",
+                "float32",
+                "function",
+            ),
+            Declaration(
+                "view_as_real(Tensor(a) input) -> Tensor(a)",
+                "A complex tensor's parts as a new last dim of size 2, in the same storage. Errors: D001 for real tensors.",
+                Fact.VIEW,
+                "complex",
+                None,
+                "function",
+            ),
+        ),
+    ),
+    (
         "rushlight.ops.number.polar",
         (
             Declaration(
@@ -1600,14 +1645,6 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
                 "all",
                 None,
                 "function method out",
-            ),
-            Declaration(
-                "complex(Tensor real, Tensor imag) -> Tensor",
-                "Complex numbers of their real and imaginary parts.",
-                Fact.POINTWISE,
-                "float",
-                None,
-                "function out",
             ),
             Declaration(
                 "complex_angle(Tensor input) -> Tensor",

@@ -334,7 +334,8 @@ class Operator(Op):
             return self.meta_rule(**named)
         if self.view_rule is not None:
             base: TensorType = operands[0]
-            layout = self.view_rule(**{**named, self.schema.operands[0].name: Layout(base.shape, base.strides)})
+            shown = Layout(base.shape, base.strides, 0, base.dtype)
+            layout = self.view_rule(**{**named, self.schema.operands[0].name: shown})
             return TensorType(layout.shape, layout.dtype or base.dtype, base.device, layout.strides, base.weak)
         if self.decompose_rule is None:
             fail("X002", f"{self.name}: there is neither a meta, a view nor a decompose rule")

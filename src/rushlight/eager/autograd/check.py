@@ -14,7 +14,7 @@ from rushlight.eager.dispatch import Scope
 from rushlight.eager.handle import Handle
 from rushlight.eager.keywords import no_more
 from rushlight.eager.memory import array_of, copied
-from rushlight.ir.dtype import Kind, float64
+from rushlight.ir.dtype import Kind, complex128, float64
 from rushlight.support.errors import fail
 
 Function = Callable[..., Any]
@@ -22,38 +22,51 @@ Function = Callable[..., Any]
 
 def _outputs(found: object) -> list[Any]:
     listed = list(found) if isinstance(found, (tuple, list)) else [found]
-    return [item for item in listed if isinstance(item, Handle) and item.dtype.kind is Kind.FLOAT]
+    return [item for item in listed if isinstance(item, Handle) and item.dtype.kind in (Kind.FLOAT, Kind.COMPLEX)]
+
+
+def _directions(tensor: Handle) -> tuple[complex, ...]:
+    """The numbers of length 1 along which elements vary: of complex ones both parts do."""
+    return (1.0, 1j) if tensor.dtype.is_complex else (1.0,)
+
+
+def _flat(array: Any) -> Any:
+    """The elements as float64, of complex ones the parts beside each other."""
+    wide = np.complex128 if array.dtype.kind == "c" else np.float64
+    return np.array(array, wide).reshape(-1).view(np.float64)
 
 
 def _numeric(function: Function, inputs: Sequence[Handle], position: int, eps: float) -> list[Any]:
-    """For each output its Jacobian by central differences, one row per element of the input."""
+    """For each output its Jacobian by central differences, one row per part of an element of the input."""
     array = array_of(inputs[position])
-    flat = list(np.ndindex(array.shape))
     rows: list[list[Any]] = []
-    for index in flat:
+    for index in np.ndindex(array.shape):
         before = array[index]
-        try:
-            array[index] = before + eps
-            high = [array_of(item).copy() for item in _outputs(function(*inputs))]
-            array[index] = before - eps
-            low = [array_of(item).copy() for item in _outputs(function(*inputs))]
-        finally:
-            array[index] = before
-        rows.append([((one - two) / (2 * eps)).reshape(-1) for one, two in zip(high, low, strict=True)])
+        for step in _directions(inputs[position]):
+            try:
+                array[index] = before + step * eps
+                high = [_flat(array_of(item)) for item in _outputs(function(*inputs))]
+                array[index] = before - step * eps
+                low = [_flat(array_of(item)) for item in _outputs(function(*inputs))]
+            finally:
+                array[index] = before
+            rows.append([(one - two) / (2 * eps) for one, two in zip(high, low, strict=True)])
     count = len(rows[0]) if rows else 0
     return [np.stack([row[at] for row in rows]) for at in range(count)]
 
 
 def _analytic(output: Handle, tensor: Handle, shape: tuple[int, ...]) -> Any:
-    """The Jacobian of an output by its derivative rules, one row per element of the input."""
+    """The Jacobian of an output by its derivative rules, one row per part of an element of the input."""
     columns: list[Any] = []
+    rows = int(np.prod(shape)) * len(_directions(tensor))
     for index in np.ndindex(tuple(output.form.shape)):
-        seed = np.zeros(tuple(output.form.shape))
-        seed[index] = 1.0
-        start = copied(seed, output.dtype)
-        (found,) = grad(output, tensor, start, retain_graph=True, allow_unused=True)
-        columns.append(np.zeros(shape).reshape(-1) if found is None else array_of(found).astype(np.float64).reshape(-1))
-    return np.stack(columns, axis=1) if columns else np.zeros((int(np.prod(shape)), 0))
+        for direction in _directions(output):
+            seed = np.zeros(tuple(output.form.shape), np.asarray(direction).dtype)
+            seed[index] = direction
+            start = copied(seed, output.dtype)
+            (found,) = grad(output, tensor, start, retain_graph=True, allow_unused=True)
+            columns.append(np.zeros(rows) if found is None else _flat(array_of(found)))
+    return np.stack(columns, axis=1) if columns else np.zeros((rows, 0))
 
 
 # Checks of PyTorch's that are not there, and so may only be declined.
@@ -78,10 +91,10 @@ def gradcheck(
     fast_mode: bool = False,
     **rest: object,
 ) -> bool:
-    """Whether the gradients of `func` at `inputs` agree with finite differences. Inputs should be float64.
+    """Whether the gradients of `func` at `inputs` agree with finite differences.
 
-    Each element is always compared, whatever the last five arguments say. Errors: G013 where gradients differ, unless
-    `raise_exception` is False.
+    Inputs should be float64 or complex128. Each element is always compared, whatever the last five arguments say.
+    Errors: G013 where gradients differ, unless `raise_exception` is False.
     """
     no_more(rest, (), _MISSING)
     if not callable(func):
@@ -115,6 +128,11 @@ def gradcheck(
     return True
 
 
+def _drawn(random: np.random.Generator, like: Handle) -> Any:
+    parts = [random.standard_normal(tuple(like.form.shape)) for _ in _directions(like)]
+    return copied(parts[0], float64) if len(parts) == 1 else copied(parts[0] + 1j * parts[1], complex128)
+
+
 @checked
 def gradgradcheck(
     func: Function,
@@ -132,8 +150,7 @@ def gradgradcheck(
     count = len(_outputs(func(*listed)))
     random = np.random.default_rng(0)
     if grad_outputs is None:
-        shapes = [tuple(item.form.shape) for item in _outputs(func(*listed))]
-        given = [copied(random.standard_normal(shape), float64) for shape in shapes]
+        given = [_drawn(random, item) for item in _outputs(func(*listed))]
         for item in given:
             item.requires_grad = True
     else:

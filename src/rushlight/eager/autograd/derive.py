@@ -306,7 +306,7 @@ def _alias(graph: Graph, call: Call, flat: Sequence[object]) -> Any:
         below: Call = call.operands[0]
         attrs = dict(call.attrs)
         if Fact.VIEW not in op.facts:
-            named = op.named((Layout(below.type.shape, below.type.strides),), attrs)
+            named = op.named((Layout(below.type.shape, below.type.strides, 0, below.type.dtype),), attrs)
             found: Any = op.view_rule(**named)
             if found is None:
                 return None

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from rushlight.eager.dispatch import STATE, Memo
 from rushlight.eager.execution.operands import attribute_key
 from rushlight.eager.handle import AUTOGRAD, Handle, Step, View, make_view
 from rushlight.eager.tensor_meta import TensorMeta, form_of
+from rushlight.ir.dtype import DType
 from rushlight.ir.type import Layout
 from rushlight.ir.value import map_operands
 from rushlight.ops.record import OPERATORS, Fact, Operator
 from rushlight.support.errors import require
+from rushlight.sym import eq, required
 from rushlight.term import attr_key
 
 _MOST = 4096
@@ -21,12 +23,14 @@ _MOST = 4096
 class Shown(NamedTuple):
     """The form of a view, and how far its first element is from its base's.
 
-    `checked`: it may reach outside of its base, and so perhaps of the storage.
+    `distance` is in elements of the view, `start` tells those of its base in them. `checked`: it may reach outside of
+    its base, and so perhaps of the storage.
     """
 
     form: TensorMeta
     distance: Any
     checked: bool
+    start: Callable[[Any], Any] | None
 
 
 # Of traces alone: who calls the plans of eager calls again keeps them whole.
@@ -47,14 +51,16 @@ class ViewPlan:
     def call(self, operands: tuple[Any, ...]) -> Any:
         """The view of the first operand."""
         base = operands[0]
-        form, distance, checked = self._shown
-        offset = base.offset + distance
+        form, distance, checked, start = self._shown
+        offset = (base.offset if start is None else start(base.offset)) + distance
         if checked and form.numel and base.storage is not None:
             end = (offset + form.extent) * form.dtype.itemsize
             require(offset >= 0 and end <= base.storage.nbytes, "S012", "a view reaches outside its storage", base=base)
         result = make_view(base, form, offset)
         if self._differentiable:
             before: View | None = base.view_of if self._strided else None
+            if before is not None and before.base.form.dtype.itemsize != form.dtype.itemsize:
+                before = None  # offsets in the base are no offsets in the view
             result.view_of = viewed(base, self._step) if before is None else _viewed_by_strides(before, result)
             result.keys |= AUTOGRAD  # its base may get a history at any time
         return result
@@ -107,8 +113,23 @@ def _what_is_shown(
     found = form_of(layout.shape, layout.dtype or form.dtype, form.device, layout.strides, form.type.weak)
     distance: Any = layout.offset
     known = not form.symbolic and not found.symbolic and isinstance(distance, int)
-    checked = known and (distance < 0 or distance + found.extent > form.extent)
-    return Shown(found, distance, checked)
+    end = (distance + found.extent) * found.dtype.itemsize if known else 0
+    checked = known and (distance < 0 or end > form.extent * form.dtype.itemsize)
+    start = _start_in(found.dtype, form.dtype) if found.dtype.itemsize != form.dtype.itemsize else None
+    return Shown(found, distance, checked, start)
+
+
+def _start_in(dtype: DType, base: DType) -> Callable[[Any], Any]:
+    """Says at which element of `dtype` one of a base of another width begins: S006 where that is inside of one."""
+
+    def start(offset: Any) -> Any:
+        place = offset * base.itemsize
+        begins = required(eq(place % dtype.itemsize, 0))
+        hint = "call clone() first"
+        require(begins, "S006", "a view as wider elements must begin at a multiple of these", offset=offset, hint=hint)
+        return place // dtype.itemsize
+
+    return start
 
 
 def runs_in_parts(op: Operator) -> bool:

@@ -15,6 +15,7 @@ from rushlight.eager.execution.mutate import shows_twice
 from rushlight.eager.execution.views import viewed
 from rushlight.eager.handle import AUTOGRAD, Handle, View
 from rushlight.eager.tensor_meta import form_of
+from rushlight.ir.dtype import DType
 from rushlight.ir.type import Layout, TensorType, dense_order, row_major
 from rushlight.ir.value import map_operands
 from rushlight.ops.record import OPERATORS, Fact
@@ -58,12 +59,14 @@ def _after(steps: Iterable[Any], layout: Layout | None) -> Layout | None:
     for op, others, attrs in steps:
         types = map_operands(others, lambda item: item.form.type if isinstance(item, Handle) else item)
         rule = op.view_rule if op.shares_rule is None else op.shares_rule
-        layout = None if layout is None else rule(**op.named((layout, *types), attrs))
+        if layout is not None:
+            shown: Layout | None = rule(**op.named((layout, *types), attrs))
+            layout = None if shown is None else replace(shown, dtype=shown.dtype or layout.dtype)
     return layout
 
 
 def _layout_of(tensor: Handle) -> Layout:
-    return Layout(tuple(tensor.form.shape), tensor.form.strides)
+    return Layout(tuple(tensor.form.shape), tensor.form.strides, 0, tensor.form.dtype)
 
 
 def _join(tracer: Any, doubt: MaybeAlias) -> None:
@@ -117,15 +120,24 @@ def steps_by_strides(base: TensorType, layout: Layout, steps: tuple[Any, ...]) -
             "A006", "a view by strides of a tensor whose elements do not lie dense, in a program", base=base, hint=hint
         )
     found: list[Any] = []
-    if layout.dtype not in (None, base.dtype):
-        found.append((OPERATORS["view_dtype"], (), {"dtype": layout.dtype}))
     if order != tuple(range(len(order))):
         found.append((OPERATORS["permute"], (), {"dims": order}))
+    if layout.dtype is not None and layout.dtype is not base.dtype:
+        found.extend(_as_bytes_of(base.dtype, layout.dtype))
     attrs = {"size": layout.shape, "stride": layout.strides, "storage_offset": layout.offset}
     found.append((OPERATORS["as_strided"], (), attrs))
     if any(Fact.NONDIFFERENTIABLE in op.facts for op, _, _ in steps):
         found.append((OPERATORS["detach"], (), {}))
     return tuple(found)
+
+
+def _as_bytes_of(old: DType, new: DType) -> tuple[Any, ...]:
+    """The steps that show the bytes of a dense tensor as another dtype."""
+    if new.itemsize == old.itemsize:
+        return ((OPERATORS["view_dtype"], (), {"dtype": new}),)
+    if old.is_complex:
+        return ((OPERATORS["view_as_real"], (), {}),)
+    return (OPERATORS["reshape"], (), {"shape": (-1, 2)}), (OPERATORS["view_as_complex"], (), {})
 
 
 def direct_steps(
@@ -141,7 +153,7 @@ def direct_steps(
     if dense_order(base.shape, base.strides) is not None:
         return steps_by_strides(base, layout, steps)
     rows = row_major(base)
-    found = _after(steps, Layout(rows.shape, rows.strides))
+    found = _after(steps, Layout(rows.shape, rows.strides, 0, rows.dtype))
     assert found is not None, "a view step shows a value in any layout that it has been shown in"
     found = replace(found, dtype=layout.dtype)
     return ((OPERATORS["contiguous"], (), {}), *steps_by_strides(rows, found, steps))

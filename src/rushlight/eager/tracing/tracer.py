@@ -282,7 +282,7 @@ class Tracer:
 
     def offset(self, tensor: Handle) -> Any:
         """The place of a tensor's first element in its storage. That of an argument is guarded."""
-        return tensor.offset + self._offset_of(self.binding(tensor).cell.source)
+        return tensor.offset + _in_elements_of(tensor, self.binding(tensor).cell.source, self._offset_of)
 
     def node(self, tensor: Handle) -> Node:
         """The tensor's value now."""
@@ -383,8 +383,17 @@ def _carried_back(tracer: Tracer, binding: Binding, target: Handle, value: Node)
 
 def _layout_of(tensor: Handle, cell: Cell) -> Layout:
     """Where a tensor's elements lie in the memory of its cell's base."""
-    start = 0 if cell.source is None else cell.source.offset
-    return Layout(tuple(tensor.form.shape), tensor.form.strides, tensor.offset - start, tensor.form.dtype)
+    form, source = tensor.form, cell.source
+    start = _in_elements_of(tensor, source, lambda item: 0 if item is None else item.offset)
+    return Layout(tuple(form.shape), form.strides, tensor.offset - start, form.dtype)
+
+
+def _in_elements_of(tensor: Handle, source: Handle | None, offset_of: Callable[[Any], Any]) -> Any:
+    """The offset of `source` counted in elements of a view of it, which may have another width."""
+    offset = offset_of(source)
+    if source is None or source.form.dtype.itemsize == tensor.form.dtype.itemsize:
+        return offset
+    return offset * source.form.dtype.itemsize // tensor.form.dtype.itemsize
 
 
 def _refuse_more(*what: object) -> NoReturn:

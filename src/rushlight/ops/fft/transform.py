@@ -16,7 +16,7 @@ from rushlight.ir.type import TensorType
 from rushlight.ir.value import Value
 from rushlight.ops.dims import Array, Shape, normal, own_dim, replaced
 from rushlight.ops.join import cat, constant_pad_nd
-from rushlight.ops.pointwise.complex import real_part
+from rushlight.ops.number.parts import real_
 from rushlight.ops.record import Fact, Sample, define
 from rushlight.ops.view.part import slice_
 from rushlight.support.errors import require
@@ -108,7 +108,7 @@ def fft_r2c_vjp(g: Value, input: TensorType, dim: int, norm: str) -> Value:
     along = own_dim(dim, input.shape, "rfft")
     missing = input.shape[along] - g.shape[along]
     padding = (0, 0) * (g.ndim - 1 - along) + (0, missing)
-    return real_part(fft_c2c(constant_pad_nd(g, padding), (along,), _TRANSPOSED[norm], False))
+    return real_(fft_c2c(constant_pad_nd(g, padding), (along,), _TRANSPOSED[norm], False))
 
 
 @fft_r2c.samples

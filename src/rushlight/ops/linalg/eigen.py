@@ -22,13 +22,13 @@ from rushlight.ops.linalg.matrix import (
     like,
     on_diagonal,
     real_like,
-    real_of,
     require_matrix,
     require_square,
 )
 from rushlight.ops.linalg.solve import solve_matrix
+from rushlight.ops.number.parts import imag_
 from rushlight.ops.pointwise.comparison import ne
-from rushlight.ops.pointwise.complex import conjugate, imag
+from rushlight.ops.pointwise.complex import conjugate, real_of
 from rushlight.ops.pointwise.selection import where
 from rushlight.ops.record import Sample
 from rushlight.ops.view.part import slice_
@@ -255,7 +255,7 @@ def svd_vjp(g: Triple, U: Value, S: Value, Vh: Value) -> Value | None:
         turned = _skew(matmul(adjoint_of(u), on_u))
         part = where(off, turned / gaps, 0.0) * unsqueeze(s, -2)
         if dtype.is_complex:
-            part = part + on_diagonal(imag(diagonal_of(turned)) * 1j / (s * 2))
+            part = part + on_diagonal(imag_(diagonal_of(turned)) * 1j / (s * 2))
         inner = part if inner is None else inner + part
     if on_vh is not None:
         on_vh = slice_(on_vh, -2, 0, k)

@@ -17,7 +17,7 @@ from rushlight.ir.value import Value
 from rushlight.ops.create import filled
 from rushlight.ops.dims import Array, convert, same_size
 from rushlight.ops.join import tril
-from rushlight.ops.pointwise.complex import conjugate, real_part
+from rushlight.ops.pointwise.complex import conjugate, real_of
 from rushlight.ops.record import Fact, Operator, define
 from rushlight.ops.view.part import diagonal, diagonal_backward
 from rushlight.ops.view.reorder import mT
@@ -132,11 +132,6 @@ def on_diagonal(value: Value, rows: Size | None = None, columns: Size | None = N
 def diagonal_of(value: Value) -> Value:
     """The main diagonals of matrices."""
     return diagonal(value, 0, -2, -1)
-
-
-def real_of(value: Value) -> Value:
-    """The real parts."""
-    return real_part(value) if value.dtype.is_complex else value
 
 
 def hermitian_of_lower(value: Value) -> Value:

@@ -14,8 +14,9 @@ from rushlight.ops.contract.matmul import dot, matmul
 from rushlight.ops.create import count_of
 from rushlight.ops.dims import Array, compute_array, convert, normal, require_floating, same_size, wrap_dim
 from rushlight.ops.join import roll
-from rushlight.ops.linalg.matrix import adjoint_of, real_of
-from rushlight.ops.pointwise.complex import abs_, conjugate, imag
+from rushlight.ops.linalg.matrix import adjoint_of
+from rushlight.ops.number.parts import imag_
+from rushlight.ops.pointwise.complex import abs_, conjugate, real_of
 from rushlight.ops.pointwise.elementary import sqrt
 from rushlight.ops.pointwise.rounding import clamp
 from rushlight.ops.promote import broadcast, promote_dtypes, promote_float
@@ -347,7 +348,7 @@ def corrcoef_decompose(input: Value) -> Value:
     found = found / unsqueeze(scale, 1) / unsqueeze(scale, 0)
     if not found.dtype.is_complex:
         return clamp(found, -1, 1)
-    parts = [clamp(part, -1, 1) for part in (real_of(found), imag(found))]
+    parts = [clamp(part, -1, 1) for part in (real_of(found), imag_(found))]
     return parts[0] + parts[1] * 1j
 
 

@@ -23,7 +23,8 @@ from rushlight.ops.linalg.matrix import (
     require_same_dtype,
     require_square,
 )
-from rushlight.ops.pointwise.complex import conjugate, imag
+from rushlight.ops.number.parts import imag_
+from rushlight.ops.pointwise.complex import conjugate
 from rushlight.ops.pointwise.elementary import log
 from rushlight.ops.promote import broadcast, sum_to
 from rushlight.ops.record import Gradients, Sample
@@ -305,7 +306,7 @@ def slogdet_vjp(g: Pair, sign: Value, A: Value) -> Value | None:
     on_sign, on_log = g
     scale: Value | None = None if on_log is None else convert(on_log, A.dtype)
     if on_sign is not None and A.dtype.is_complex:
-        turning = imag(conjugate(on_sign) * sign) * 1j
+        turning = imag_(conjugate(on_sign) * sign) * 1j
         scale = -turning if scale is None else scale - turning
     if scale is None:
         return None

@@ -1,5 +1,5 @@
 """Operators on the parts of numbers: divisors, bits of floats, steps, angles."""
 
-from rushlight.ops.number import divisors, floats, polar
+from rushlight.ops.number import divisors, floats, parts, polar
 
-__all__ = ["divisors", "floats", "polar"]
+__all__ = ["divisors", "floats", "parts", "polar"]

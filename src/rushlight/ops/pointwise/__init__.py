@@ -1,6 +1,6 @@
 """Operators that compute each element from the elements at the same index."""
 
-from rushlight.ops.pointwise import activation, arithmetic, comparison, complex, elementary, rounding, selection
+from rushlight.ops.pointwise import activation, arithmetic, comparison, complex, elementary, powers, rounding, selection
 
 __all__ = [
     "activation",
@@ -8,6 +8,7 @@ __all__ = [
     "comparison",
     "complex",
     "elementary",
+    "powers",
     "rounding",
     "selection",
 ]

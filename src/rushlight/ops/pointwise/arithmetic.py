@@ -13,8 +13,11 @@ from rushlight.ir.loops import Operand
 from rushlight.ir.scalar import Scalar, apply, constant, select
 from rushlight.ir.type import TensorType
 from rushlight.ir.value import Value
+from rushlight.ops.math import complex_elementary
+from rushlight.ops.math.complex_elementary import by_kind
 from rushlight.ops.math.core import like, sign_of, with_sign
-from rushlight.ops.pointwise.complex import conjugate
+from rushlight.ops.pointwise.comparison import eq
+from rushlight.ops.pointwise.complex import abs_, conjugate, real_of
 from rushlight.ops.pointwise.definition import (
     FLOAT,
     SAME,
@@ -35,7 +38,7 @@ from rushlight.ops.pointwise.definition import (
     zeros_of,
 )
 from rushlight.ops.promote import unbroadcast
-from rushlight.ops.record import FAMILIES, Fact, Gradients, Sample, define
+from rushlight.ops.record import FAMILIES, OPERATORS, Fact, Gradients, Sample, define
 from rushlight.support.errors import require
 
 # Sums.
@@ -362,13 +365,19 @@ def fmod_vjp(g: Value, input: Value, other: Value) -> Gradients:
 
 
 reciprocal = unary(
-    "reciprocal", "1 / input.", ref=lambda x: 1 / x, scalar=lambda x: like(x, 1.0) / x, result=FLOAT, domain="nonzero"
+    "reciprocal",
+    "1 / input.",
+    ref=lambda x: 1 / x,
+    scalar=lambda x: like(x, 1.0) / x,
+    result=FLOAT,
+    domain="nonzero",
+    dtypes="all",
 )
 
 
 @reciprocal.vjp
 def reciprocal_vjp(g: Value, out: Value) -> Value:
-    return -g * (out * out)
+    return -g * conjugate(out * out)
 
 
 # Signs.
@@ -396,18 +405,29 @@ def sign_vjp(g: Value) -> Value | None:
     return zeros_of(g)
 
 
+def _sgn_array(x: Array) -> Array:
+    if x.dtype.kind == "c":
+        return np.where(x == 0, 0, x / np.abs(x))
+    return x if x.dtype.kind == "b" else (x > 0).astype(x.dtype) - (x < 0).astype(x.dtype)
+
+
 sgn = unary(
     "sgn",
-    "The sign of each element, as `sign`.",
-    ref=lambda x: x if x.dtype.kind == "b" else (x > 0).astype(x.dtype) - (x < 0).astype(x.dtype),
-    scalar=_sign,
+    "The sign of each element, as `sign`; of a complex one the number of length 1 with its angle.",
+    ref=_sgn_array,
+    scalar=by_kind(_sign, complex_elementary.sgn),
     domain="nonzero",
+    dtypes="all",
 )
 
 
 @sgn.vjp
-def sgn_vjp(g: Value) -> Value | None:
-    return zeros_of(g)
+def sgn_vjp(g: Value, input: Value, out: Value) -> Value | None:
+    if not input.dtype.is_complex:
+        return zeros_of(g)
+    # What of the gradient is across the direction of each element; along it the sign does not change.
+    along = out * real_of(g * conjugate(out))
+    return OPERATORS["where"](eq(out, 0), 0.0, (g - along) / abs_(input))
 
 
 signbit = unary(

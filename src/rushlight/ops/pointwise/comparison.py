@@ -12,6 +12,7 @@ from rushlight.ir.dtype import Kind, bool_, float64
 from rushlight.ir.loops import Operand
 from rushlight.ir.scalar import Scalar, apply, cast, constant, is_nan
 from rushlight.ir.type import TensorType
+from rushlight.ops.math.complex_elementary import either_part
 from rushlight.ops.math.core import INF, like, magnitude
 from rushlight.ops.pointwise.definition import (
     BOOL,
@@ -203,22 +204,46 @@ bitwise_right_shift = binary(
 
 
 def _test(
-    name: str, doc: str, ref: Callable[..., Any], scalar: Callable[[Scalar], Scalar], for_integers: bool
+    name: str,
+    doc: str,
+    ref: Callable[..., Any],
+    scalar: Callable[[Scalar], Scalar],
+    for_integers: bool,
+    dtypes: str = "real",
 ) -> Operator:
-    """A test of floats that has one answer for all integers."""
+    """A test of floats, and complex numbers where `dtypes` says so, with one answer for all integers."""
 
     def tested(x: Scalar) -> Scalar:
-        return scalar(x) if x.type.kind is Kind.FLOAT else constant(for_integers, bool_)
+        return scalar(x) if x.type.kind >= Kind.FLOAT else constant(for_integers, bool_)
 
     return unary(
-        name, doc, ref=ref, scalar=tested, result=BOOL, variants="function method", facts=Fact.NONDIFFERENTIABLE
+        name,
+        doc,
+        ref=ref,
+        scalar=tested,
+        result=BOOL,
+        dtypes=dtypes,
+        variants="function method",
+        facts=Fact.NONDIFFERENTIABLE,
     )
 
 
-isnan = _test("isnan", "Whether each element is NaN.", np.isnan, is_nan, False)
-isinf = _test("isinf", "Whether each element is infinite.", np.isinf, lambda x: magnitude(x).equals(INF), False)
+isnan = _test("isnan", "Whether each element, or a part of it, is NaN.", np.isnan, either_part(is_nan), False, "all")
+isinf = _test(
+    "isinf",
+    "Whether each element, or a part of it, is infinite.",
+    np.isinf,
+    either_part(lambda x: magnitude(x).equals(INF)),
+    False,
+    "all",
+)
 isfinite = _test(
-    "isfinite", "Whether each element is neither infinite nor NaN.", np.isfinite, lambda x: magnitude(x) < INF, True
+    "isfinite",
+    "Whether each element is neither infinite nor NaN, nor is a part of it.",
+    np.isfinite,
+    either_part(lambda x: magnitude(x) < INF, every=True),
+    True,
+    "all",
 )
 isposinf = _test("isposinf", "Whether each element is infinity.", np.isposinf, lambda x: x.equals(INF), False)
 isneginf = _test("isneginf", "Whether each element is -infinity.", np.isneginf, lambda x: x.equals(-INF), False)

@@ -13,7 +13,6 @@ from rushlight.ir.loops import Operand
 from rushlight.ir.scalar import Scalar, apply, cast
 from rushlight.ir.type import TensorType
 from rushlight.ir.value import Value
-from rushlight.ops.dims import convert
 from rushlight.ops.math.core import length
 from rushlight.ops.pointwise.comparison import eq
 from rushlight.ops.pointwise.definition import (
@@ -43,6 +42,11 @@ def conjugate(value: Value | complex) -> Value | complex:
     if isinstance(value, Value):
         return conjugated(value) if value.dtype.is_complex else value
     return value.conjugate() if isinstance(value, complex) else value
+
+
+def real_of(value: Value) -> Value:
+    """The real parts of complex values; real values pass."""
+    return OPERATORS["real"](value) if value.dtype.is_complex else value
 
 
 conjugated = unary(
@@ -84,6 +88,10 @@ def conj_samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield Sample(_sample_complex(rng, (4, 3)))
 
 
+def _sample_complex(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    return (sample_array(rng, shape) + 1j * sample_array(rng, shape)).astype(np.complex64)
+
+
 def _part_type(op: Operator, input: TensorType) -> TensorType:
     return typed_result(op, [input], dtype=real_dtype(operating_dtype(op, [input])))
 
@@ -92,102 +100,6 @@ def _part_ref(op: Operator, function: Callable[[Array], Array], input: ArrayLike
     type_ = array_type(input)
     found = computed(op, lambda x: function(x).astype(x.dtype), [input])
     return np.real(found).astype(real_dtype(type_.dtype).numpy) if type_.dtype.is_complex else found
-
-
-real_part = define(
-    "real_part(Tensor input) -> Tensor",
-    "The real part of each element of a complex tensor, in storage of its own.",
-    facts=Fact.POINTWISE,
-    variants="",
-    dtypes="complex",
-)
-
-
-@real_part.meta
-def real_part_meta(input: TensorType) -> TensorType:
-    return _part_type(real_part, input)
-
-
-@real_part.ref
-def real_part_ref(input: ArrayLike) -> Array:
-    return _part_ref(real_part, np.real, input)
-
-
-@real_part.lower
-def real_part_lower(at: At, input: Operand) -> Scalar:
-    return apply("real", converted(input, at, input.dtype))
-
-
-@real_part.vjp(types=("input",))
-def real_part_vjp(g: Value, input: TensorType) -> Value:
-    return convert(g, input.dtype)
-
-
-@real_part.samples
-def real_part_samples(rng: np.random.Generator) -> Iterator[Sample]:
-    yield Sample(_sample_complex(rng, (4, 3)))
-
-
-real = define(
-    "real(Tensor(a) input) -> Tensor(a)",
-    "The real part of each element, in storage of its own; a real tensor itself.",
-    variants="function",
-)
-
-
-@real.decompose
-def real_decompose(input: Value) -> Value:
-    return real_part(input) if input.dtype.is_complex else OPERATORS["alias"](input)
-
-
-@real.ref
-def real_ref(input: ArrayLike) -> Array:
-    return np.real(np.asarray(input))
-
-
-@real.samples
-def real_samples(rng: np.random.Generator) -> Iterator[Sample]:
-    yield Sample(sample_array(rng, (3, 5)))
-    yield Sample(_sample_complex(rng, (4, 3)))
-
-
-imag = define(
-    "imag(Tensor input) -> Tensor",
-    "The imaginary part of each element, in storage of its own; for complex tensors only.",
-    facts=Fact.POINTWISE,
-    variants="function",
-    dtypes="complex",
-)
-
-
-@imag.meta
-def imag_meta(input: TensorType) -> TensorType:
-    return _part_type(imag, input)
-
-
-@imag.ref
-def imag_ref(input: ArrayLike) -> Array:
-    return _part_ref(imag, np.imag, input)
-
-
-@imag.lower
-def imag_lower(at: At, input: Operand) -> Scalar:
-    return apply("imag", converted(input, at, input.dtype))
-
-
-@imag.vjp(types=("input",))
-def imag_vjp(g: Value, input: TensorType) -> Value:
-    return convert(g, input.dtype) * 1j
-
-
-@imag.samples
-def imag_samples(rng: np.random.Generator) -> Iterator[Sample]:
-    for shape in ((), (7,), (3, 5)):
-        yield Sample(_sample_complex(rng, shape))
-
-
-def _sample_complex(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
-    return (sample_array(rng, shape) + 1j * sample_array(rng, shape)).astype(np.complex64)
 
 
 abs_ = define(

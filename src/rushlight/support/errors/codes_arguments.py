@@ -152,7 +152,7 @@ register_code(
     "D006",
     DTypeError,
     "Complex tensors are not supported here",
-    "Complex dtypes have storage, views, casts, + - * /, abs, conj, real, imag and matmul.",
+    "Complex dtypes have storage, views, arithmetic, elementary functions, sums and matrix products; not this.",
     "compute on real and imaginary parts",
 )
 register_code(
