@@ -45,13 +45,11 @@ def plain(value: object) -> object:
 
 
 def in_arguments(values: Iterable[object]) -> Iterator[object]:
-    """The values with a `__torch_function__` among arguments, members of lists and tuples included."""
+    """The values with a `__torch_function__` among arguments and the members of those that are lists or tuples."""
     for given in values:
         value = plain(given)
-        if isinstance(value, (list, tuple)):
-            yield from in_arguments(value)
-        elif method_of(value) is not None:
-            yield value
+        members: Iterable[object] = value if isinstance(value, (list, tuple)) else (value,)
+        yield from (member for member in map(plain, members) if method_of(member) is not None)
 
 
 def foreign_in(values: Iterable[object]) -> bool:
