@@ -82,6 +82,8 @@ def _compiled_mutation(op, structure, attrs, kind):
 
 def ask_out(op, arguments, wanted, transposed):
     """Bits of `out` afterwards, for a dense and a transposed one."""
+    if not isinstance(tensors_of(arguments)[0], Tensor):
+        return None
     shape = tuple(wanted.shape)
     buffer = np.zeros(shape[::-1] if transposed else shape, wanted.dtype.numpy)
     out = from_numpy(buffer.T if transposed else buffer)

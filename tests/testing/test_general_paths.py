@@ -8,6 +8,7 @@ import pytest
 
 from general_paths import plain, sites, watched
 from rushlight.eager.execution.mutate import shows_twice
+from rushlight.eager.execution.views import _start_in
 from rushlight.eager.indexing import is_extra
 from rushlight.eager.mutation import COPY, out_form
 from rushlight.eager.symbols import SymInt, holds
@@ -16,6 +17,7 @@ from rushlight.ir.dtype import complex64, float32, float64, int64
 from rushlight.ir.graph import GraphBuilder
 from rushlight.ir.type import Layout, TensorType
 from rushlight.ops import OPERATORS
+from rushlight.ops.batching import _apart
 from rushlight.support.errors import RushlightError
 from rushlight.sym import Scope
 from rushlight.testing import unbacked_fuzz
@@ -136,6 +138,10 @@ CALLS = (
     lambda world: shows_twice(TensorType((world.size(), 4), float32, strides=(1, 0))),
     lambda world: COPY.check(TensorType((1,), float32), world.node(1).type),
     settled,
+    lambda world: infer("view_as_complex", world.node(1).type),
+    lambda world: infer("view_as_complex", TensorType((3, 2), float32, strides=(world.size(), world.size()))),
+    lambda world: _start_in(complex64, float32)(world.size()),
+    lambda world: _apart(Layout((2, 2), (world.size(), 1), 0, float32), complex64),
     lambda world: agree(world.size(), world.size()),
     lambda world: holds(SymInt(world.size()) == SymInt(world.size())),
 )

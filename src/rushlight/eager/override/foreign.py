@@ -45,7 +45,7 @@ def plain(value: object) -> object:
 
 
 def in_arguments(values: Iterable[object]) -> Iterator[object]:
-    """The values with a `__torch_function__` among arguments and the members of those that are lists or tuples."""
+    """Values with a `__torch_function__` among arguments and the members of lists and tuples."""
     for given in values:
         value = plain(given)
         members: Iterable[object] = value if isinstance(value, (list, tuple)) else (value,)
