@@ -15,6 +15,6 @@ def results_type(op: Operator) -> type[Any]:
     return make(op.name.partition(".")[0], [(result.name, Any) for result in op.schema.results])
 
 
-def named_results(op: Operator, results: object) -> Any:
+def named_results(op: Operator, results: Any) -> Any:
     """The results under the names that the schema gives them; what an override gives is left as it is."""
     return results_type(op)(*results) if results.__class__ is tuple else results
