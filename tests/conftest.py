@@ -16,6 +16,8 @@ _FINISHED = itertools.count(1)
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--accept", action="store_true", help="rewrite golden texts instead of comparing with them")
     parser.addoption("--matrix-full", action="store_true", help="ask all cells of the generated matrix, in every dtype")
+    turns = "ask each operator one in N questions of the generated matrix, in turns: for slow machines"
+    parser.addoption("--matrix-turns", type=int, default=1, metavar="N", help=turns)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -30,7 +32,12 @@ def pytest_runtest_logfinish() -> None:
         gc.freeze()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    cells = [item for item in items if getattr(item, "originalname", None) == "test_cells"]
+    left = {item for place, item in enumerate(cells) if place % config.getoption("--matrix-turns")}
+    if left:
+        config.hook.pytest_deselected(items=list(left))
+        items[:] = [item for item in items if item not in left]
     if settings.get().poison:
         skipped = pytest.mark.skip(reason="poisoned memory takes other calls, or holds other bytes")
         for item in items:
