@@ -246,13 +246,17 @@ def _halved_exp(x: Scalar) -> Scalar:
     return exponential.exp(magnitude(x) - _SHIFT) * 0.5
 
 
-def sinh(x: Scalar, y: Scalar) -> Parts:
-    """The hyperbolic sine."""
+def _scaled(x: Scalar) -> tuple[Scalar, Scalar, Scalar]:
+    """sinh and cosh of a real number over a scale under which they do not overflow, and that scale."""
     over = magnitude(x) > _SHIFT
     scale = select(over, like(x, _EXP_OF_SHIFT), like(x, 1.0))
     size = _halved_exp(x)
-    low = select(over, _signed(size, x), exponential.sinh(x))
-    high = select(over, size, exponential.cosh(x))
+    return select(over, _signed(size, x), exponential.sinh(x)), select(over, size, exponential.cosh(x)), scale
+
+
+def sinh(x: Scalar, y: Scalar) -> Parts:
+    """The hyperbolic sine."""
+    low, high, scale = _scaled(x)
     real = _or_zero(low, trigonometry.cos(y)) * scale
     imag = _or_zero(high, trigonometry.sin(y)) * scale
     return select(_infinite(x) & ~_finite(y), x, real), imag
@@ -260,11 +264,7 @@ def sinh(x: Scalar, y: Scalar) -> Parts:
 
 def cosh(x: Scalar, y: Scalar) -> Parts:
     """The hyperbolic cosine."""
-    over = magnitude(x) > _SHIFT
-    scale = select(over, like(x, _EXP_OF_SHIFT), like(x, 1.0))
-    size = _halved_exp(x)
-    low = select(over, _signed(size, x), exponential.sinh(x))
-    high = select(over, size, exponential.cosh(x))
+    low, high, scale = _scaled(x)
     real = _or_zero(high, trigonometry.cos(y)) * scale
     imag = _or_zero(low, trigonometry.sin(y)) * scale
     return select(_infinite(x) & ~_finite(y), magnitude(x), real), imag
