@@ -1,0 +1,40 @@
+"""Finds the programs: functions `case_<what>(x, env)`, and those that a module's `cases()` makes of a table."""
+
+import importlib
+import re
+import sys
+import types
+from pathlib import Path
+
+from tests.capture.programs.comparison import Program
+
+HERE = Path(__file__).parent
+_SINCE = re.compile(r"py3(\d\d)_")
+
+
+def topics() -> list[str]:
+    """Return the topics, as `slots/truth`, that this Python can read: those of `py312_` need 3.12."""
+    paths = sorted(path for path in HERE.glob("*/*.py") if path.stem != "__init__")
+    return [
+        path.relative_to(HERE).with_suffix("").as_posix()
+        for path in paths
+        if (since := _SINCE.match(path.name)) is None or sys.version_info >= (3, int(since[1]))
+    ]
+
+
+def programs(topic: str) -> dict[str, Program]:
+    """Return the programs of a topic by name."""
+    module = importlib.import_module(f"tests.capture.programs.{topic.replace('/', '.')}")
+    found: dict[str, Program] = {}
+    for name, value in vars(module).items():
+        if name.startswith("case_") and isinstance(value, types.FunctionType):
+            found[name.removeprefix("case_")] = value
+    for name, program in module.cases() if hasattr(module, "cases") else ():
+        assert name not in found, f"{topic}: two programs of name {name}"
+        found[name] = program
+    return found
+
+
+def all_programs() -> dict[str, Program]:
+    """Return every program by topic and name, as `slots/truth:length_decides`."""
+    return {f"{topic}:{name}": program for topic in topics() for name, program in programs(topic).items()}
