@@ -109,6 +109,34 @@ def test_values_are_those_of_pytorch(function, expected):
     assert near(expected, plain(function()))
 
 
+COMPILED = {
+    "histc": (lambda x: rl.histc(x, 3), [1.0, 1.0, 2.0]),
+    "histogram": (lambda x: rl.histogram(x, 3), [[1.0, 1.0, 2.0], [1.0, 2.0, 3.0, 4.0]]),
+    "histogram of equal elements": (lambda x: rl.histogram(x * 0 + 1, 2), [[0.0, 4.0], [0.5, 1.0, 1.5]]),
+    "histogramdd": (lambda x: rl.histogramdd(x.reshape(2, 2), [2, 1]).hist, [[1.0], [1.0]]),
+}
+
+
+@pytest.mark.parametrize("name", COMPILED)
+def test_ends_that_elements_tell_stay_in_a_compiled_function(name):
+    function, expected = COMPILED[name]
+    x = rl.tensor([1.0, 2.0, 3.0, 4.0])
+    compiled = rl.compile(function, fullgraph=True)
+    assert near(expected, plain(function(x)))
+    assert plain(compiled(x)) == plain(function(x))
+    with pytest.raises(RushlightError) as error:
+        compiled(x / 0)
+    assert error.value.code == "R002"
+
+
+def test_a_compiled_function_checks_its_segments_when_it_runs():
+    compiled = rl.compile(lambda x, lengths: rl.segment_reduce(x, "sum", lengths=lengths), fullgraph=True)
+    assert compiled(rl.arange(5.0), rl.tensor([2, 0, 3])).tolist() == [1.0, 0.0, 9.0]
+    with pytest.raises(RushlightError) as error:
+        compiled(rl.arange(5.0), rl.tensor([2, 0, 2]))
+    assert error.value.code == "R002"
+
+
 @pytest.mark.parametrize(
     ("reduce", "expected"),
     [

@@ -227,6 +227,18 @@ def _overlapping_query(difference: Difference) -> bool:
     return called(difference, "scaled_dot_product_attention") and overlaps(difference.program.inputs[0])
 
 
+def _pooled_nothing(difference: Difference) -> bool:
+    shape = difference.program.inputs[0].shape if difference.program.inputs else ()
+    pooled = re.search(r"\b(max|avg)_pool[123]d\(", difference.program.statements[-1]) is not None
+    return pooled and 0 in shape and difference.actual.error is None and difference.expected.error is not None
+
+
+def _converted_out(difference: Difference) -> bool:
+    refused = re.search(r"[Ee]xpected (out tensor|object|the dtype for input and out)", difference.expected.message)
+    given = "out=" in difference.program.statements[-1] and difference.actual.error is None
+    return given and refused is not None
+
+
 def _dropped_nan(difference: Difference) -> bool:
     return called(difference, "dropout") and extreme(difference, float("inf"))
 
@@ -407,9 +419,11 @@ OPERATOR_RULES: tuple[Rule, ...] = (
     Rule("negative powers of integers", _negative_powers),
     Rule("norms of huge numbers", _overflowing_norm),
     Rule("numbers beside tensors", _number_beside),
+    Rule("`out=` of another dtype", _converted_out),
     Rule("overflow within products", overflowing_product),
     Rule("overflow within sums", _overflowing_sum),
     Rule("overflow within sums", overflowing_matrices),
+    Rule("pools without channels", _pooled_nothing),
     Rule("powers of minus infinity and -0.0", _infinite_powers),
     Rule("probabilities of `binary_cross_entropy`", _checked_probabilities),
     Rule("products of bfloat16 denormals", _flushed_products),

@@ -14,7 +14,7 @@ from rushlight.eager.memory import copied
 from rushlight.eager.override.foreign import Foreign, method_of
 from rushlight.eager.symbols import SymBool, SymFloat, SymInt, unwrap_size
 from rushlight.eager.tracing.number import TracedNumber
-from rushlight.ir.dtype import BY_NAME, WITHOUT_TENSORS, DType, float32, from_numpy_dtype
+from rushlight.ir.dtype import BY_NAME, WITHOUT_TENSORS, DType, bool_, float32, from_numpy_dtype
 from rushlight.ir.type import CPU, Device, set_device_scope
 from rushlight.ops.record import OPERATORS
 from rushlight.support.errors import error, fail
@@ -114,11 +114,11 @@ def integer(value: Any) -> Any:
         return value
     if isinstance(value, TracedNumber) and value.is_integer:
         return value.size()
+    if value.__class__ is bool or (isinstance(value, Handle) and value.dtype is bool_):
+        fail("A001", f"{called_name()}: an int is expected", value=value)
     if STATE.tracer is not None and isinstance(value, Handle):
         traced: Any = value
         return integer(traced.item())
-    if value.__class__ is bool:
-        fail("A001", f"{called_name()}: an int is expected", value=value)
     try:
         return operator.index(value)
     except Exception as cause:

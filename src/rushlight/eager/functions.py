@@ -2709,7 +2709,7 @@ def norm(input: Any, p: Any = "fro", dim: Any = None, keepdim: Any = False, dtyp
 
 def one_hot(tensor: Any, num_classes: Any) -> Any:
     """int64 rows of zeros with a 1 at each class."""
-    return call_function(_one_hot, (required_operand(tensor),), {"num_classes": fixed_integer(num_classes)})
+    return call_function(_one_hot, (required_operand(tensor),), {"num_classes": integer(num_classes)})
 
 
 def ones(size: Any, *, dtype: Any = None, device: Any = None) -> Any:

@@ -27,7 +27,21 @@ from rushlight.eager.mutation import COPY, FILL
 from rushlight.eager.results import named_results
 from rushlight.eager.storage.formats import cloned_in, laid_out, lies_in
 from rushlight.eager.tracing.number import TracedNumber
-from rushlight.ir.dtype import DType, bfloat16, bool_, float16, float32, float64, int8, int16, int32, int64, uint8
+from rushlight.ir.dtype import (
+    DType,
+    bfloat16,
+    bool_,
+    complex64,
+    complex128,
+    float16,
+    float32,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    uint8,
+)
 from rushlight.ir.type import Device
 from rushlight.ops import OPERATORS
 from rushlight.ops.dims import own_dim
@@ -106,6 +120,11 @@ class SecondNames(GeneratedMethods):
     arccosh_, arcsinh_, arctanh_ = GeneratedMethods.acosh_, GeneratedMethods.asinh_, GeneratedMethods.atanh_
     arctan2_ = GeneratedMethods.atan2_
     clip, clip_ = GeneratedMethods.clamp, GeneratedMethods.clamp_
+    __div__, __rdiv__, __idiv__ = (
+        GeneratedMethods.__truediv__,
+        GeneratedMethods.__rtruediv__,
+        GeneratedMethods.__itruediv__,
+    )
     divide, divide_ = GeneratedMethods.div, GeneratedMethods.div_
     true_divide, true_divide_ = GeneratedMethods.div, GeneratedMethods.div_
     greater, greater_equal = GeneratedMethods.gt, GeneratedMethods.ge
@@ -228,6 +247,14 @@ class ConversionOverloads(GeneratedMethods):
     def bfloat16(self, memory_format: object = None) -> Tensor:
         """As bfloat16."""
         return _as(self, bfloat16, memory_format)
+
+    def cfloat(self, memory_format: object = None) -> Tensor:
+        """As complex64."""
+        return _as(self, complex64, memory_format)
+
+    def cdouble(self, memory_format: object = None) -> Tensor:
+        """As complex128."""
+        return _as(self, complex128, memory_format)
 
     def long(self, memory_format: object = None) -> Tensor:
         """As int64."""

@@ -164,9 +164,10 @@ def tensorsolve(A: object, B: object, dims: object = None, *, out: object = None
 def vander(x: object, *, N: object = None) -> Tensor:
     """Return the powers 0 to N - 1 of elements, in rows; N is by default the number of elements."""
     tensor = required_tensor(x)
-    require(tensor.ndim >= 1, "S002", "linalg.vander: the input must have at least 1 dim", x=tensor)
+    require(tensor.ndim or N is not None, "S002", "linalg.vander: an input without dims needs N", x=tensor)
     count = tensor.shape[-1] if N is None else fixed_integer(N)
     require(count > 1, "A004", "linalg.vander: N must be greater than 1", N=N)
+    tensor = tensor if tensor.ndim else tensor.reshape(1)
     powers = [ops.ones_like(tensor)]
     for _ in range(int(count) - 1):
         powers.append(powers[-1] * tensor)

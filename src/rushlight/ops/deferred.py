@@ -675,7 +675,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
                 "function method",
             ),
             Declaration(
-                "one_hot(Tensor tensor, int num_classes) -> Tensor",
+                "one_hot(Tensor tensor, Size num_classes) -> Tensor",
                 "int64 rows of zeros with a 1 at each class.",
                 Fact.NONE,
                 "all",
@@ -1225,7 +1225,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
             ),
             Declaration(
                 "tensordot_dims(Tensor input, Tensor other, int[] dims_self, int[] dims_other) -> Tensor",
-                "The sums of products over dims of two tensors, paired in order; the other dims remain.",
+                "The sums of products over dims of two tensors, paired in order, of size 1 repeated; the other dims remain.",
                 Fact.NONE,
                 "number",
                 "lower",

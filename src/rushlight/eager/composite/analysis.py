@@ -10,8 +10,10 @@ from rushlight.eager import functions as ops
 from rushlight.eager.arguments import fixed_integer, fixed_integers, flag, number, required_tensor
 from rushlight.eager.boundary import checked
 from rushlight.eager.composite.forms import with_out
+from rushlight.eager.composite.statistics import ends_of_elements
 from rushlight.eager.creation import arange, full, linspace, zeros
 from rushlight.eager.handle import Handle
+from rushlight.eager.symbols import holds
 from rushlight.ir.dtype import Kind, bool_, float32, float64, int64
 from rushlight.ops.dims import same_shape, wrap_dim
 from rushlight.support.errors import fail, require
@@ -172,20 +174,19 @@ def _edges(name: str, values: Tensor, bins: Any, ends: Any) -> Tensor:
         return edges
     count = fixed_integer(bins)
     require(count > 0, "A002", f"{name}: there must be a bin", bins=bins)
-    if ends is None and not values.numel():
-        low, high = 0.0, 1.0
-    elif ends is None:
-        low, high = values.amin().item(), values.amax().item()
-    else:
-        found = [float(number(end)) for end in ends]
-        require(len(found) == 2, "A002", f"{name}: range has two ends", range=found)
-        low, high = found
-    finite = math.isfinite(low) and math.isfinite(high)
-    require(
-        finite and low <= high, "A002", f"{name}: the range is from one number to a greater one", low=low, high=high
-    )
-    low, high = (low - 0.5, high + 0.5) if low == high else (low, high)
+    low, high = (0.0, 1.0) if ends is None else _given_ends(name, ends)
+    if ends is None and values.numel():
+        low, high = ends_of_elements(name, values, 0.5)
     return linspace(low, high, count + 1, dtype=values.dtype, device=values.device)
+
+
+def _given_ends(name: str, ends: Any) -> tuple[float, float]:
+    found = [float(number(end)) for end in ends]
+    require(len(found) == 2, "A002", f"{name}: range has two ends", range=found)
+    low, high = found
+    fits = math.isfinite(low) and math.isfinite(high) and low <= high
+    require(fits, "A002", f"{name}: the range is from one number to a greater one", low=low, high=high)
+    return (low - 0.5, high + 0.5) if low == high else (low, high)
 
 
 def _histogram(points: Tensor, edges: Sequence[Tensor], weight: Tensor | None, density: bool) -> Tensor:
@@ -245,7 +246,8 @@ def segment_reduce(
     ends = ops.cumsum(sizes, -1)
     count, size = sizes.shape[-1], data.shape[along]
     if not flag(unsafe) and count:
-        whole = bool((ends[..., -1] == size).all()) and bool((sizes >= 0).all())
+        uncovered = ops.sum(ends[..., -1] != size) + ops.sum(sizes < 0)
+        whole = holds(uncovered.item() == 0, "segment_reduce: segments cover the dim")
         require(whole, "S014", "segment_reduce: segments do not cover the dim", lengths=sizes, data=data)
     places = arange(size, device=data.device).expand((*ends.shape[:-1], size)).contiguous()
     segment = ops.searchsorted(ends.contiguous(), places, right=True)  # what lies beyond the last one is dropped

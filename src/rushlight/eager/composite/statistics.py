@@ -11,6 +11,7 @@ from rushlight.eager.boundary import checked
 from rushlight.eager.composite.forms import in_place, with_out
 from rushlight.eager.dispatch import dispatch
 from rushlight.eager.overloads import spread_attributes
+from rushlight.eager.symbols import holds
 from rushlight.ir.dtype import Kind, bool_, int64
 from rushlight.ops import OPERATORS
 from rushlight.ops.dims import own_dim, wrap_dim
@@ -134,7 +135,11 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
     require(not input.dtype.is_complex and input.dtype is not bool_, "D001", "histc: not for this dtype", input=input)
     count = fixed_integer(bins)
     require(count > 0, "A002", "histc: there must be a bin", bins=bins)
-    low, high = _range_of(input, number(min), number(max), "histc")
+    low, high = number(min), number(max)
+    require(low <= high, "A002", "histc: max must not be below min", min=low, max=high)
+    require(math.isfinite(low) and math.isfinite(high), "A002", "histc: the range is not finite", min=low, max=high)
+    if low == high:
+        low, high = ends_of_elements("histc", input, 1.0) if input.numel() else (low - 1, high + 1)
     values = input.reshape(-1).double()
     inside = (values >= low) & (values <= high)
     places = ops.clamp(ops.floor((values - low) * (count / (high - low))), 0, count - 1)
@@ -143,13 +148,17 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
     return ops.scatter_add(zeros, 0, places, inside.to(input.dtype))
 
 
-def _range_of(input: Tensor, low: Any, high: Any, name: str) -> tuple[float, float]:
-    """The ends of a histogram's range: those of the elements where both are equal, and one apart at least."""
-    require(low <= high, "A002", f"{name}: max must not be below min", min=low, max=high)
-    if low == high and input.numel():
-        low, high = [end.item() for end in aminmax(input)]
-    require(math.isfinite(low) and math.isfinite(high), "A002", f"{name}: the range is not finite", min=low, max=high)
-    return (low - 1, high + 1) if low == high else (low, high)
+def ends_of_elements(name: str, input: Tensor, margin: float) -> tuple[Tensor, Tensor]:
+    """The least and the greatest element as float64, further apart by twice the margin where they are equal.
+
+    Errors: A002 where they are not finite; in a compiled function when it runs (R002).
+    """
+    low, high = [end.double() for end in aminmax(input.detach())]
+    infinite = (~(ops.isfinite(low) & ops.isfinite(high))).to(int64).item()
+    finite = holds(infinite == 0, f"{name}: the range is finite")
+    require(finite, "A002", f"{name}: the range is not finite", min=low, max=high)
+    apart = ops.where(low == high, margin, 0.0)
+    return low - apart, high + apart
 
 
 # Differences and integrals.

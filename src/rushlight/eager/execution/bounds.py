@@ -1,6 +1,6 @@
-"""Index ranges: eager checks them before it runs an operator, since kernels skip what is out of range.
+"""Ranges of values: eager checks indices before it runs an operator, since kernels skip what is out of range.
 
-A check is one small executable over the index, whose result is a bool.
+So are weights that must not be negative. A check is one small executable over the operand, whose result is a bool.
 """
 
 from __future__ import annotations
@@ -24,11 +24,14 @@ from rushlight.support.errors import fail, require
 
 
 class Range(NamedTuple):
-    """Indices must be in [low, high), or `ignored`. `operand` is the operand's name."""
+    """Indices must be in [low, high), or `ignored`; without `high` they are values, not below `low`.
+
+    `operand` is the operand's name.
+    """
 
     operand: str
     low: int
-    high: int
+    high: int | None
     ignored: int | None = None
     member: int | None = None  # of a list operand
 
@@ -68,6 +71,14 @@ def _in_space(named: Named) -> list[Range]:
     return [Range("indices", 0, prod(named["output_size"]))]
 
 
+def _of_classes(named: Named) -> list[Range]:
+    return [Range("tensor", 0, named["num_classes"])]
+
+
+def _observed(named: Named) -> list[Range]:
+    return [Range(name, 0, None) for name in ("fweights", "aweights") if named[name] is not None]
+
+
 def _classes(named: Named) -> list[Range]:
     shape, target = named["input"].shape, named["target"]
     number = isinstance(target, int | float | complex)  # which is refused
@@ -92,6 +103,8 @@ _RULES: dict[str, Rule] = {
     "embedding_bag": _in_table,
     "max_unpool": _in_space,
     "nll_loss": _classes,
+    "one_hot": _of_classes,
+    "cov": _observed,
     "cross_entropy": _classes,
     "class_cross_entropy": _classes,
 }
@@ -119,7 +132,7 @@ def checks_of(op: Operator, operands: Sequence[Any], attrs: Mapping[str, object]
         index = operands[position] if one.member is None else operands[position][one.member]
         require(isinstance(index, Handle), "A001", f"{op.name}: {one.operand} must be a tensor", given=index)
         if index.form.numel:
-            found.append(Check(one, position, _plan(index, one.ignored is not None)))
+            found.append(Check(one, position, _plan(index, one)))
     return found
 
 
@@ -128,34 +141,40 @@ def _type_of(operand: object) -> Any:
     return form.type if form is not None else operand
 
 
-def _plan(index: Handle, ignores: bool) -> KernelPlan:
-    whole = NUMBER_FORMS[int]
-    forms = [index.form, whole, whole, *([whole] if ignores else [])]
+def _numbers(one: Range) -> list[int]:
+    return [number for number in (one.low, one.high, one.ignored) if number is not None]
+
+
+def _plan(index: Handle, one: Range) -> KernelPlan:
+    whole, numbers = NUMBER_FORMS[int], [0] * len(_numbers(one))
     call = {name: OPERATORS[name] for name in ("lt", "ge", "ne", "bitwise_or", "bitwise_and", "any")}
 
     def trace(builder: GraphBuilder, nodes: Sequence[Node], sizes: Sequence[object]) -> Graph:
-        low, high = nodes[1:3]
-        at = OPERATORS["to_dtype"](nodes[0], int64)  # an unsigned index would make -size a large number
-        outside = call["bitwise_or"](call["lt"](at, low), call["ge"](at, high))
-        if ignores:
+        at = nodes[0]
+        if at.dtype.kind <= Kind.INT:  # an unsigned index would make -size a large number
+            at = OPERATORS["to_dtype"](at, int64)
+        outside = call["lt"](at, nodes[1])
+        if one.high is not None:
+            outside = call["bitwise_or"](outside, call["ge"](at, nodes[2]))
+        if one.ignored is not None:
             outside = call["bitwise_and"](outside, call["ne"](at, nodes[3]))
         return builder.graph([call["any"](outside)])
 
-    signature = signature_of(forms)
+    signature = signature_of([index.form, *[whole for _ in numbers]])
     result = form_of((), bool_)
-    executable = artifact_for(("bounds", ignores), trace, signature)
-    numbers = [0] * (len(forms) - 1)
+    executable = artifact_for(("bounds", one.high is None, one.ignored is None), trace, signature)
     return KernelPlan(executable, [index, *numbers], [*signature.words, result.words], [result], bare=True)
 
 
 def run_checks(op: Operator, checks: Sequence[Check], operands: Sequence[Any]) -> None:
-    """I001 where an index is out of its range."""
+    """I001 where an index is out of its range, A002 where another value is."""
     for check in checks:
         one = check.range
         index = operands[check.position] if one.member is None else operands[check.position][one.member]
-        numbers = [one.low, one.high] if one.ignored is None else [one.low, one.high, one.ignored]
-        outside = check.plan.run([index, *numbers])
+        outside = check.plan.run([index, *_numbers(one)])
         if outside.storage.view()[0]:
             values = array_of(index).reshape(-1).tolist()
+            if one.high is None:
+                fail("A002", f"{op.name}: {one.operand} must not be below {one.low}", given=min(values))
             wrong = next(value for value in values if not one.low <= value < one.high and value != one.ignored)
             fail("I001", f"{op.name}: index {wrong} is out of range for a dim of size {one.high}", index=index)

@@ -71,7 +71,7 @@ def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
 _LIMIT = -1.7580993408473766  # of selu far below 0: what dropped elements become
 
 
-def _alpha(input: Tensor, shape: tuple[int, ...], p: float, training: bool, inplace: bool) -> Tensor:
+def _alpha(input: Tensor, p: float, training: bool, inplace: bool, channels: bool) -> Tensor:
     _require_chance(p)
     if not training or p == 0.0:
         return input
@@ -79,6 +79,7 @@ def _alpha(input: Tensor, shape: tuple[int, ...], p: float, training: bool, inpl
         return _stored(input, input * 0.0, inplace)
     scale = ((_LIMIT * _LIMIT * p + 1.0) * (1.0 - p)) ** -0.5
     # Elements are 0 or 1 / (1 - p), of which the sign alone matters.
+    shape = _of_channels(input) if channels else tuple(input.shape)
     kept = ops.dropout(ops.ones(shape, dtype=input.dtype, device=input.device), p, True) > 0
     shift = -scale * _LIMIT * p
     result = ops.where(kept, input * scale + shift, scale * _LIMIT + shift)
@@ -88,10 +89,10 @@ def _alpha(input: Tensor, shape: tuple[int, ...], p: float, training: bool, inpl
 @checked
 def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
     """Return elements, or by chance selu's limit for them, so that mean and variance stay."""
-    return _alpha(input, tuple(input.shape), p, training, inplace)
+    return _alpha(input, p, training, inplace, channels=False)
 
 
 @checked
 def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
     """Return `alpha_dropout` of whole channels."""
-    return _alpha(input, _of_channels(input), p, training, inplace)
+    return _alpha(input, p, training, inplace, channels=True)

@@ -70,5 +70,5 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     The number of classes, unless given, is the largest class plus one.
     """
     require(tensor.dtype.kind is Kind.INT, "D001", "one_hot: classes are integers", tensor=tensor)
-    count = int(tensor.max()) + 1 if num_classes == -1 else num_classes
+    count = tensor.max().item() + 1 if num_classes == -1 else num_classes
     return ops.one_hot(tensor, count)

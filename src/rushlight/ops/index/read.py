@@ -36,7 +36,7 @@ from rushlight.ops.record import OPERATORS, Gradients, Sample, define
 from rushlight.ops.view.reorder import expand, unsqueeze
 from rushlight.ops.view.reshape import reshape
 from rushlight.support.errors import require
-from rushlight.sym import Size, le, product, required
+from rushlight.sym import Size, gt, le, product, required
 
 
 def require_integers(op: str, **types: Any) -> None:
@@ -299,15 +299,15 @@ def embedding_samples(rng: np.random.Generator) -> Iterator[Sample]:
 
 
 one_hot = define(
-    "one_hot(Tensor tensor, int num_classes) -> Tensor",
+    "one_hot(Tensor tensor, Size num_classes) -> Tensor",
     "int64 rows of zeros with a 1 at each class.",
     variants="function",
 )
 
 
 @one_hot.decompose
-def one_hot_decompose(tensor: Value, num_classes: int) -> Value:
-    require(num_classes > 0, "A006", "one_hot: num_classes must be given", hint="pass the number of classes")
+def one_hot_decompose(tensor: Value, num_classes: Size) -> Value:
+    require(required(gt(num_classes, 0)), "A002", "one_hot: there must be a class", num_classes=num_classes)
     own = positions(tensor, num_classes)
     return convert(eq(unsqueeze(tensor, -1), own), int64)
 

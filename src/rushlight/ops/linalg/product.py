@@ -113,7 +113,7 @@ def vdot_samples(rng: np.random.Generator) -> Iterator[Sample]:
 
 tensordot = define(
     "tensordot_dims(Tensor input, Tensor other, int[] dims_self, int[] dims_other) -> Tensor",
-    "The sums of products over dims of two tensors, paired in order; the other dims remain.",
+    "The sums of products over dims of two tensors, paired in order, of size 1 repeated; the other dims remain.",
     dtypes="number",
     autocast="lower",
     variants="",
@@ -131,6 +131,10 @@ def tensordot_decompose(input: Value, other: Value, dims_self: tuple[int, ...], 
     left = _distinct(dims_self, input.ndim)
     right = _distinct(dims_other, other.ndim)
     for one, two in zip(left, right, strict=True):
+        if other.shape[two] == 1 != input.shape[one]:
+            other = _repeated(other, two, input.shape[one])
+        elif input.shape[one] == 1 != other.shape[two]:
+            input = _repeated(input, one, other.shape[two])
         same = same_size(input.shape[one], other.shape[two])
         require(same, "S003", f"tensordot: dims {one} and {two} differ in size", a=input.shape, b=other.shape)
     rows = [dim for dim in range(input.ndim) if dim not in left]
@@ -139,6 +143,10 @@ def tensordot_decompose(input: Value, other: Value, dims_self: tuple[int, ...], 
     a = reshape(permute(input, (*rows, *left)), (product(_sizes(input, rows)), count))
     b = reshape(permute(other, (*right, *columns)), (count, product(_sizes(other, columns))))
     return reshape(matmul(a, b), (*_sizes(input, rows), *_sizes(other, columns)))
+
+
+def _repeated(value: Value, dim: int, size: Size) -> Value:
+    return expand(value, [size if at == dim else own for at, own in enumerate(value.shape)])
 
 
 def _sizes(value: Value, dims: Sequence[int]) -> tuple[Size, ...]:
@@ -153,13 +161,18 @@ def _distinct(dims: tuple[int, ...], ndim: int) -> tuple[int, ...]:
 
 @tensordot.ref
 def tensordot_ref(input: Array, other: Array, dims_self: tuple[int, ...], dims_other: tuple[int, ...]) -> Array:
-    found = np.tensordot(compute_array(input), compute_array(other), (dims_self, dims_other))
+    left, right = compute_array(input), compute_array(other)
+    for one, two in zip(dims_self, dims_other, strict=True):
+        left = np.repeat(left, right.shape[two], one) if left.shape[one] == 1 else left
+        right = np.repeat(right, left.shape[one], two) if right.shape[two] == 1 else right
+    found = np.tensordot(left, right, (dims_self, dims_other))
     return np.asarray(found).astype(input.dtype)
 
 
 @tensordot.samples
 def tensordot_samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield Sample(normal(rng, 2, 3, 4), normal(rng, 4, 2, 5), (2, 0), (0, 1))
+    yield Sample(normal(rng, 1, 3, 4), normal(rng, 1, 2, 5), (2, 0), (0, 1))
 
 
 linalg_cross = define(
