@@ -119,8 +119,9 @@ def integer(value: Any) -> Any:
     if STATE.tracer is not None and isinstance(value, Handle):
         traced: Any = value
         return integer(traced.item())
+    whole: Any = value
     try:
-        return operator.index(value)
+        return operator.index(whole)
     except Exception as cause:
         raise error("A001", f"{called_name()}: an int is expected", value=value) from cause
 

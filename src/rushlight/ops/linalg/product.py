@@ -27,7 +27,7 @@ from rushlight.ops.view.part import diagonal
 from rushlight.ops.view.reorder import expand, permute, squeeze, unsqueeze
 from rushlight.ops.view.reshape import reshape
 from rushlight.support.errors import require
-from rushlight.sym import Size, eq, guard, maximum, product
+from rushlight.sym import Size, broadcast_sizes, eq, guard, maximum, product
 
 kron = define(
     "kron(Tensor input, Tensor other) -> Tensor",
@@ -131,12 +131,8 @@ def tensordot_decompose(input: Value, other: Value, dims_self: tuple[int, ...], 
     left = _distinct(dims_self, input.ndim)
     right = _distinct(dims_other, other.ndim)
     for one, two in zip(left, right, strict=True):
-        if other.shape[two] == 1 != input.shape[one]:
-            other = _repeated(other, two, input.shape[one])
-        elif input.shape[one] == 1 != other.shape[two]:
-            input = _repeated(input, one, other.shape[two])
-        same = same_size(input.shape[one], other.shape[two])
-        require(same, "S003", f"tensordot: dims {one} and {two} differ in size", a=input.shape, b=other.shape)
+        size = broadcast_sizes(input.shape[one], other.shape[two])
+        input, other = _repeated(input, one, size), _repeated(other, two, size)
     rows = [dim for dim in range(input.ndim) if dim not in left]
     columns = [dim for dim in range(other.ndim) if dim not in right]
     count = product([input.shape[dim] for dim in left])
@@ -146,6 +142,9 @@ def tensordot_decompose(input: Value, other: Value, dims_self: tuple[int, ...], 
 
 
 def _repeated(value: Value, dim: int, size: Size) -> Value:
+    """The value with a dim of size 1 expanded."""
+    if value.shape[dim] is size:
+        return value
     return expand(value, [size if at == dim else own for at, own in enumerate(value.shape)])
 
 
