@@ -149,7 +149,7 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
 
 
 def ends_of_elements(name: str, input: Tensor, margin: float) -> tuple[Tensor, Tensor]:
-    """The least and the greatest element as float64, further apart by twice the margin where they are equal.
+    """The least and the greatest element as float64, each moved by the margin where they are equal.
 
     Errors: A002 where they are not finite; in a compiled function when it runs (R002).
     """
