@@ -1,8 +1,8 @@
 """Outcomes of programs as lines of text: what they return or raise, print, and change, with all identities.
 
-`outcome(native, program)` runs a program on a fresh tensor and a fresh environment. Objects are numbered by their first
-appearance in result, exception and environment, so two outcomes are equal where the same objects are the same, and
-`differences` names what is not. Describing an object runs none of its own code.
+`outcome(native, program)` runs a program on a fresh tensor and a fresh environment. An object that appears again in
+result, exception or environment is a reference to where it came first, so two outcomes are equal where the same objects
+are the same, and `differences` names what is not. Describing an object runs none of its own code.
 """
 
 import contextlib
@@ -29,20 +29,17 @@ _CLASS_MACHINERY = {
 Program = Callable[[rl.Tensor, types.SimpleNamespace], object]
 Part = tuple[str, object]
 Parts = Iterator[Part]
+Line = tuple[str, str]
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a program did: its result or exception, then its environment, described in one numbering."""
+    """What a program did: its result or exception, then its environment, which refers to objects in these."""
 
-    result: tuple[str, ...]
-    exception: tuple[str, ...]
+    result: tuple[Line, ...]
+    exception: tuple[Line, ...]
     stdout: str
-    env: tuple[str, ...]
-
-    def lines(self) -> list[str]:
-        """Return everything in one list."""
-        return [*self.result, *self.exception, *(f"stdout {line}" for line in self.stdout.split("\n")), *self.env]
+    env: tuple[Line, ...]
 
 
 def native(function: Callable, args: tuple, kwargs: dict) -> object:
@@ -67,26 +64,45 @@ def outcome(run: Callable[[Callable, tuple, dict], object], program: Program) ->
 
 
 def differences(expected: Outcome, got: Outcome) -> list[str]:
-    """Return the lines in which two outcomes differ, `-` before those expected and `+` before those that came."""
-    before, after = expected.lines(), got.lines()
-    if before == after:
-        return []
-    return [
-        *(f"- {line}" for line in before if line not in after),
-        *(f"+ {line}" for line in after if line not in before),
-    ] or ["the same lines in another order", *(f"- {line}" for line in before), *(f"+ {line}" for line in after)]
+    """Return in what two outcomes differ: what is expected and what came, then what is only in one of them.
+
+    Of what is only in one, the parts are left out.
+    """
+    before, after = _by_path(expected), _by_path(got)
+    changed = [
+        f"{path}: {before[path]}, but {after[path]}" for path in before if after.get(path, before[path]) != before[path]
+    ]
+    only = [*_roots("-", before, after), *_roots("+", after, before)]
+    if not changed and not only and list(before) != list(after):
+        return [f"the order: {' '.join(before)}, but {' '.join(after)}"]
+    return changed + only
+
+
+def _by_path(found: Outcome) -> dict[str, str]:
+    described = [*found.result, *found.exception, *found.env]
+    paths = dict(described)
+    assert len(paths) == len(described), "two parts of one path"
+    return paths | {"stdout": repr(found.stdout)}
+
+
+def _roots(sign: str, paths: dict[str, str], others: dict[str, str]) -> Iterator[str]:
+    root = None
+    for path, what in paths.items():
+        if path not in others and (root is None or not path.startswith(root)):
+            root = path
+            yield f"{sign} {path} {what}"
 
 
 class Description:
-    """Lines `path = what`, and `path is #number` for an object that was described before."""
+    """Pairs of a path and what is there; `is path` for an object that was described before, under another path."""
 
     def __init__(self):
-        self.numbers: dict[int, int] = {}
+        self.paths: dict[int, str] = {}
         self.kept: list[object] = []
-        self.lines: list[str] = []
+        self.lines: list[Line] = []
 
-    def of(self, path: str, value: object) -> tuple[str, ...]:
-        """Describe one more object in the same numbering."""
+    def of(self, path: str, value: object) -> tuple[Line, ...]:
+        """Describe one more object, with references to those before."""
         start = len(self.lines)
         self._add(path, value)
         return tuple(self.lines[start:])
@@ -94,13 +110,13 @@ class Description:
     def _add(self, path: str, value: object) -> None:
         text = atom(value)
         if text is not None:
-            self.lines.append(f"{path} = {text}")
-        elif id(value) in self.numbers:
-            self.lines.append(f"{path} is #{self.numbers[id(value)]}")
+            self.lines.append((path, text))
+        elif id(value) in self.paths:
+            self.lines.append((path, f"is {self.paths[id(value)]}"))
         else:
-            self.kept.append(value)
-            self.numbers[id(value)] = len(self.kept)
-            self.lines.append(f"{path} = #{len(self.kept)} {type_name(type(value))}")
+            self.kept.append(value)  # so that no other object gets its id
+            self.paths[id(value)] = path
+            self.lines.append((path, type_name(type(value))))
             for suffix, part in parts(value):
                 self._add(path + suffix, part)
 
@@ -176,11 +192,20 @@ def parts(value: object) -> Parts:
         yield from rule(value)
     if is_local(type(value)):
         yield ".__class__", type(value)
-    if any("__dict__" in namespace(kind) for kind in kinds) and not is_class(value):
-        yield from ((f".{name}", part) for name, part in _attributes(value).items())
+    attributes = {} if is_class(value) else _attributes(value)
+    yield from ((_member(name), part) for name, part in attributes.items())
     yield from _slots(value, kinds)
-    if not known and not any(_is_heap(kind) for kind in kinds) and type(value).__module__ != "itertools":
+    if (
+        not known
+        and not attributes
+        and not any(_is_heap(kind) for kind in kinds)
+        and type(value).__module__ != "itertools"
+    ):
         yield from _reduced(value)
+
+
+def _member(name: object) -> str:
+    return f".{name}" if isinstance(name, str) and name.isidentifier() else f".<{name!r}>"
 
 
 def _attributes(value: object) -> dict[str, object]:
@@ -223,7 +248,7 @@ def _members(*names: str) -> Callable[[object], Parts]:
 
 
 def _text(make: Callable[[object], object]) -> Callable[[object], Parts]:
-    return lambda value: iter([("", Text(make(value)))])
+    return lambda value: iter([(".text", Text(make(value)))])
 
 
 def _dict(value: dict) -> Parts:
