@@ -95,7 +95,7 @@ def imports(body: str, *more: str) -> list[str]:
 
 
 def _extra(body: str) -> set[str]:
-    names = ("input_operand", "listed", "operand", "operand_beside", "varied")
+    names = ("input_operand", "listed", "numeric_operand", "operand", "operand_beside", "varied")
     return {name for name in names if f" {name}(" in body or f"({name}(" in body}
 
 
@@ -182,8 +182,10 @@ def is_varied(op: Operator) -> bool:
 def operands_of(op: Operator, method: bool) -> str:
     """The tuple of operands."""
     texts = ["self" if method and at == 0 else converted(item) for at, item in enumerate(op.schema.operands)]
-    if not method and texts[:1] == ["required_operand(input)"] and Fact.NUMERIC not in op.facts:
-        if Fact.LEADING in op.facts:
+    if not method and texts[:1] == ["required_operand(input)"]:
+        if Fact.NUMERIC in op.facts:
+            texts[0] = f"numeric_operand(input, {op.schema.operands[1].name})"
+        elif Fact.LEADING in op.facts:
             texts[1] = f"operand_beside(input, {op.schema.operands[1].name})"
         else:
             texts[0] = "input_operand(input)"

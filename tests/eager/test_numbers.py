@@ -1,5 +1,6 @@
 """Python numbers as arguments: those that a dtype cannot hold, and the dtypes that they give."""
 
+import numpy as np
 import pytest
 
 import rushlight as rl
@@ -92,3 +93,63 @@ def test_indices_of_composites_are_checked():
         with refused("I001"):
             call()
     assert rl.take_along_dim(x, rl.tensor([5])).tolist() == [1]
+
+
+COMPLEX = {
+    "full_like": lambda x: rl.full_like(x, 1j),
+    "tensor": lambda x: rl.tensor([0.5, 1j], dtype=rl.float32),
+    "asarray": lambda x: rl.asarray(1j, dtype=rl.int64),
+    "linspace": lambda x: rl.linspace(0, 1j, 3, dtype=rl.float64),
+}
+
+
+@pytest.mark.parametrize("name", COMPLEX)
+def test_complex_numbers_are_not_cut_to_their_real_parts(name):
+    with refused("D007"):
+        COMPLEX[name](rl.ones(2))
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_attributes_that_are_real_refuse_complex_numbers(compiled):
+    x, norm = rl.ones(2, 2), rl.nn.functional
+    for call in (
+        lambda x: norm.layer_norm(x, (2,), eps=1j),
+        lambda x: norm.group_norm(x, 2, eps=1j),
+        lambda x: norm.batch_norm(x, rl.zeros(2), rl.ones(2), training=True, momentum=1j),
+        lambda x: rl.logspace(0, 1, 2, base=1j),
+        lambda x: rl.normal(0.0, 1j, (2,)),
+    ):
+        with refused("A001"):
+            (rl.compile(call) if compiled else call)(x)
+
+
+def test_complex_ends_make_complex_numbers():
+    assert rl.linspace(0, 1j, 3).tolist() == [0, 0.5j, 1j]
+    assert rl.linspace(rl.tensor(1 + 1j), 2, 3).tolist() == [1 + 1j, 1.5 + 0.5j, 2]
+    expected = 10 ** np.linspace(0, 1 - 1j, 4)
+    np.testing.assert_allclose(rl.logspace(0, 1 - 1j, 4, dtype=rl.complex128).numpy(), expected, rtol=1e-14)
+    before = rl.get_default_dtype()
+    rl.set_default_dtype(rl.float64)
+    try:
+        assert rl.full((2,), 1j).dtype is rl.linspace(0, 1j, 2).dtype is rl.complex128
+    finally:
+        rl.set_default_dtype(before)
+
+
+@pytest.mark.parametrize(
+    ("call", "dtype"),
+    [
+        (lambda a: rl.add(a, 2), rl.float32),
+        (lambda a: rl.div(3, 2), rl.float32),
+        (lambda a: rl.mul(a, 1j), rl.complex64),
+        (lambda a: rl.sub(5, 2), rl.int64),
+        (lambda a: rl.full((2,), a * 2), rl.float32),
+        (lambda a: rl.tensor(a), rl.float32),
+        (lambda a: rl.as_tensor(a), rl.float32),
+    ],
+)
+def test_numbers_alone_give_tensors_of_the_default_dtype(call, dtype):
+    """As PyTorch's functions do, also where the number is known only when a compiled function runs."""
+    found, compiled = call(1.5), rl.compile(call)(1.5)
+    assert found.dtype is compiled.dtype is dtype and found.tolist() == compiled.tolist()
+    assert rl.compile(lambda x: rl.tensor(x.shape[0]) / 2)(rl.ones(3)).item() == 1.5

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 
+import numpy as np
 import pytest
 
 from tools.fuzz import compiled
-from tools.fuzz.program import operands
+from tools.fuzz.program import Input, Program, operands
 from tools.fuzz.running import Outcome
 
 PROGRAMS = 300
@@ -55,3 +56,16 @@ def test_one_pool_of_ten_has_programs_whose_sizes_data_tells() -> None:
         line for number in range(first, first + compiled.POOL) for line in compiled.generate(4, number).statements
     ]
     assert sum(["detach() > 0" in line or "masked_select" in line or "argsort" in line for line in statements]) > 3
+
+
+def test_what_is_refused_only_with_others_is_counted_and_no_finding() -> None:
+    """Compiled together, the gradient of one asks for a derivative that nobody wants of the other, which has none."""
+    scores = Input("float32", (2, 1, 3), (3, 3, 1), 0, np.linspace(-2, -0.5, 6, dtype=np.float32), requires_grad=True)
+    ints = [Input("int64", shape, (1,) * len(shape), 0, np.array([1])) for shape in ((1, 1), (1,), (1,))]
+    call = "v4 = torch.ops.OPERATORS['ctc_occupancies'](v0, v1, v2, v3, blank=0)"
+    without = Program(0, 0, (scores, *ints), (call, "v5 = [v4]"), ("v5",))
+    plans = [compiled.Plan(program, ()) for program in (Program(0, 1, (scores,), ("v1 = v0.sin()",), ("v1",)), without)]
+    skipped: Counter[str] = Counter()
+    assert compiled._suspects(plans, skipped) == []
+    assert skipped == {"compiled code refuses only with others: G008": 1}
+    assert compiled._suspects(plans[:1], skipped) == compiled._suspects(plans[1:], skipped) == []

@@ -33,7 +33,7 @@ from tools.fuzz.finding import Finding
 from tools.fuzz.pooling import Pool, drawn_use
 from tools.fuzz.program import FLOATS, Input, Program, operands
 from tools.fuzz.reducing import reduced
-from tools.fuzz.running import Outcome
+from tools.fuzz.running import Outcome, failed
 from tools.fuzz.wording import Wording, input_like
 
 POOL = 12  # programs of one compiled function
@@ -230,7 +230,7 @@ def judge_many(programs: Sequence[Program], skipped: Counter[str]) -> list[Findi
     with settings.override(optimise=0, verify=True):
         fit = [plan for plan in [plan_of(item.seed, item.number) for item in programs] if _is_fit(plan, skipped)]
         for first in range(0, len(fit), POOL):
-            found += [_finding(plan, skipped) for plan in _suspects(fit[first : first + POOL])]
+            found += [_finding(plan, skipped) for plan in _suspects(fit[first : first + POOL], skipped)]
     return [finding for finding in found if finding is not None]
 
 
@@ -242,8 +242,11 @@ def _is_fit(plan: Plan, skipped: Counter[str]) -> bool:
     return outcome is None
 
 
-def _suspects(plans: Sequence[Plan]) -> list[Plan]:
-    """The programs that differ where they are compiled together, and all of some that are not compiled together."""
+def _suspects(plans: Sequence[Plan], skipped: Counter[str]) -> list[Plan]:
+    """The programs that differ where they are compiled together, and the first of some that fail only together.
+
+    What is refused only together is counted: a program whose results nobody differentiates may have no derivative.
+    """
     programs = [plan.program for plan in plans]
     eager, compiled = Pool(programs), Pool(programs, rushlight.compile)
     wrong: dict[int, Plan] = {}
@@ -253,10 +256,13 @@ def _suspects(plans: Sequence[Plan]) -> list[Plan]:
         for threads in THREADS:
             try:
                 actual = _on_threads(threads, compiled, row)
-            except Exception:  # noqa: BLE001 - one of them fails, and tells by itself, or they fail only together
-                middle = len(plans) // 2
-                parts = [*_suspects(plans[:middle]), *_suspects(plans[middle:])] if middle else []
-                return parts or list(plans[:1])
+            except Exception as error:  # noqa: BLE001 - one of them fails, and tells by itself, or they fail together
+                middle, refused = len(plans) // 2, failed(error, ())
+                parts = _suspects(plans[:middle], skipped) + _suspects(plans[middle:], skipped) if middle else []
+                if not middle or parts or not is_refused(refused):
+                    return parts or list(plans[:1])
+                skipped[f"compiled code refuses only with others: {refused.code}"] += 1
+                return []
             for place, pair in enumerate(zip(actual, expected, strict=True)):
                 if difference(*pair) is not None:
                     wrong[place] = plans[place]

@@ -8,13 +8,25 @@ from typing import Any
 
 import numpy as np
 
-from rushlight.eager.dispatch import STATE, backend_key
+from rushlight.eager.dispatch import STATE, backend_key, call_function
 from rushlight.eager.handle import Handle
 from rushlight.eager.memory import copied
 from rushlight.eager.override.foreign import Foreign, method_of
 from rushlight.eager.symbols import SymBool, SymFloat, SymInt, unwrap_size
 from rushlight.eager.tracing.number import TracedNumber
-from rushlight.ir.dtype import BY_NAME, WITHOUT_TENSORS, DType, bool_, float32, from_numpy_dtype
+from rushlight.ir.dtype import (
+    BY_NAME,
+    WITHOUT_TENSORS,
+    DType,
+    Kind,
+    bool_,
+    complex64,
+    complex128,
+    float32,
+    float64,
+    from_numpy_dtype,
+)
+from rushlight.ir.graph import number_dtype
 from rushlight.ir.type import CPU, Device, set_device_scope
 from rushlight.ops.record import OPERATORS
 from rushlight.support.errors import error, fail
@@ -77,6 +89,22 @@ def input_operand(value: Any) -> Any:
 def operand_beside(first: object, value: Any) -> Any:
     """`required_operand`, which must be a tensor where the first operand is a number (A001)."""
     return required_operand(value) if isinstance(first, Handle) or _overrides(first) else input_operand(value)
+
+
+def numeric_operand(value: Any, other: object) -> Any:
+    """`required_operand` of a function that takes numbers alone: beside a number, a number becomes a tensor."""
+    if isinstance(value, Handle) and not value.form.type.weak:
+        return value
+    found = required_operand(value)
+    if not (_is_number(found) and _is_number(other)):
+        return found
+    return call_function(OPERATORS["full"], (found,), {"size": (), "dtype": dtype_of_new(found), "device": None})
+
+
+def _is_number(value: object) -> bool:
+    if isinstance(value, Handle):
+        return value.form.type.weak
+    return isinstance(value, (bool, int, float, complex, np.generic, SymInt, SymFloat))
 
 
 def required_tensor(value: object) -> Any:
@@ -272,6 +300,19 @@ set_device_scope(_enter_device, _leave_device)
 def default_dtype() -> DType:
     """The dtype of Python floats."""
     return DEFAULT_DTYPE[0]
+
+
+def default_complex() -> DType:
+    """The dtype of Python's complex numbers, whose parts are of `default_dtype`."""
+    return complex128 if default_dtype() is float64 else complex64
+
+
+def dtype_of_new(value: Handle | complex) -> DType:
+    """The dtype of a tensor that is made of a tensor, or of a number: bool, int64, the default float or its complex."""
+    if isinstance(value, Handle) and not value.form.type.weak:
+        return value.dtype
+    dtype = value.dtype if isinstance(value, Handle) else number_dtype(value)
+    return default_dtype() if dtype.kind is Kind.FLOAT else default_complex() if dtype.is_complex else dtype
 
 
 def set_default_dtype(dtype: DType) -> None:

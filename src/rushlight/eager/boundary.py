@@ -93,6 +93,7 @@ _BOOL = Kind("a bool", lambda value: isinstance(value, (bool, np.bool_, SymBool)
 _INT = Kind("an int of 64 bits", _is_int)
 _INTS = Kind("an int of 64 bits or several", lambda value: _is_int(value) or _all(_is_int)(value))
 _NUMBER = Kind("a number", _is_number)
+_REAL = Kind("a real number", _is_real)
 _TENSOR = Kind("a tensor", lambda value: isinstance(value, Value))
 _OPERAND = Kind("a tensor or a number", _is_operand)
 _TENSORS = Kind("a tensor, or a list or tuple of them", lambda value: _TENSOR.fits(value) or _all(_TENSOR.fits)(value))
@@ -105,7 +106,8 @@ KINDS: Mapping[str, Kind] = {
     "None": _NONE,
     "bool": _BOOL,
     "int": _INT,
-    "float": Kind("a real number", _is_real),
+    "float": _REAL,
+    "Hyperparameter": _REAL,
     "str": Kind("a text", lambda value: isinstance(value, str)),
     "Tensor": _TENSOR,
     "DType": Kind("a dtype", lambda value: isinstance(value, DType)),
@@ -113,7 +115,7 @@ KINDS: Mapping[str, Kind] = {
     "Callable": _FUNCTION,
     "Iterable": _ITERABLE,
     "Params": _ITERABLE,
-    "Sequence": Kind("a sequence", lambda value: hasattr(type(value), "__getitem__") and hasattr(value, "__len__")),
+    "Sequence": Kind("a sequence", lambda value: hasattr(type(value), "__getitem__") and _begins(value)),
     "Sized": Kind("of a length", lambda value: hasattr(value, "__len__")),
     "Mapping": Kind("a dict", lambda value: isinstance(value, Mapping)),
     "dict": Kind("a dict", lambda value: isinstance(value, dict)),
@@ -185,6 +187,13 @@ def _kinds_of(annotation: str) -> list[Kind]:
     return found
 
 
+def _bound_of(function: Callable[..., object], annotation: str) -> str:
+    """An annotation; of a type variable of the function's module, the class that bounds it."""
+    variable = getattr(function, "__globals__", {}).get(annotation)
+    bound = variable.__bound__ if isinstance(variable, TypeVar) else None
+    return bound.__name__ if isinstance(bound, type) else annotation
+
+
 def _parts(annotation: str) -> Iterator[str]:
     depth, start = 0, 0
     for at, letter in enumerate(annotation):
@@ -225,7 +234,7 @@ def misuse(
     parameters = inspect.signature(function).parameters
     for argument, value in given.items():
         parameter = parameters[argument]
-        kinds = _kinds_of(str(parameter.annotation))
+        kinds = _kinds_of(_bound_of(function, str(parameter.annotation)))
         if not kinds and argument in _BY_NAME and (argument != "self" or of_tensor):
             kinds = [_BY_NAME[argument]]
         if value is parameter.default:

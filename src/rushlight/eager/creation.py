@@ -10,7 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rushlight.eager.arguments import (
+    default_complex,
     default_dtype,
+    dtype_of_new,
     element_type,
     flag,
     integer,
@@ -28,8 +30,9 @@ from rushlight.eager.interchange import taken
 from rushlight.eager.keywords import named_size, no_more
 from rushlight.eager.memory import copied, tensor_of
 from rushlight.eager.storage.formats import laid_out
+from rushlight.eager.symbols import SymInt
 from rushlight.eager.tensor_meta import form_of
-from rushlight.ir.dtype import DType, Kind, bool_, complex64, complex128, float32, from_numpy_dtype, int64
+from rushlight.ir.dtype import DType, Kind, bool_, from_numpy_dtype, int64
 from rushlight.ir.type import CPU, Device
 from rushlight.ops import OPERATORS
 from rushlight.ops.record import set_creation_handler
@@ -70,7 +73,7 @@ def _inferred_dtype(array: Array, given: object) -> DType:
         return found
     kinds = {"b": bool_, "i": int64, "u": int64, "f": default_dtype()}
     if array.dtype.kind == "c":
-        return complex64 if default_dtype() is float32 else complex128
+        return default_complex()
     if array.dtype.kind not in kinds:
         fail("A001", "tensor: this cannot become a tensor", data=given)
     return kinds[array.dtype.kind]
@@ -118,12 +121,16 @@ def tensor(
 ) -> Tensor:
     """A tensor with a copy of `data`: numbers, nested sequences of them, arrays, or another tensor."""
     wanted = element_type(dtype)
+    if isinstance(data, SymInt):
+        data = required_operand(data)
     if isinstance(data, Handle):
-        result = OPERATORS["to_dtype"](OPERATORS["detach"](data), wanted or data.dtype)
+        result = OPERATORS["to_dtype"](OPERATORS["detach"](data), wanted or dtype_of_new(data))
         return require_gradient(_moved(result, place_of_new(device)), requires_grad)
     array = _array(data)
     found = wanted or _inferred_dtype(array, data)
     _check_range(array, found)
+    plain = isinstance(data, (np.ndarray, np.generic)) or array.dtype.kind != "c"  # numpy's are cast, with its warning
+    require(plain or found.is_complex or found is bool_, "D007", f"tensor: a complex number does not fit {found.name}")
     return require_gradient(_moved(copied(array, found), place_of_new(device)), requires_grad)
 
 
@@ -147,7 +154,7 @@ def _moved(result: Handle, device: Device | None) -> Any:
 def as_tensor(data: object, dtype: object = None, device: object = None) -> Any:
     """`data` as a tensor, sharing memory with an array or a tensor where nothing has to be converted."""
     wanted = element_type(dtype)
-    if isinstance(data, Handle):
+    if isinstance(data, Handle) and not data.form.type.weak:
         return data if wanted is None or wanted is data.dtype else OPERATORS["to_dtype"](data, wanted)
     if isinstance(data, np.ndarray) and wanted in (None, from_numpy_dtype(data.dtype)) and data.flags.writeable:
         return _moved(tensor_of(data), place_of_new(device))
@@ -244,7 +251,7 @@ def full(
         no_more(rest, OPTIONS)
     shape = shape_of((size,))
     value = _fill_value(fill_value, "full")
-    attrs = {"size": shape, "dtype": _value_dtype(value, dtype), "device": place_of_new(device)}
+    attrs = {"size": shape, "dtype": element_type(dtype) or dtype_of_new(value), "device": place_of_new(device)}
     result = call_function(OPERATORS["full"], (value,), attrs)
     return with_gradient(result, requires_grad)
 
@@ -254,17 +261,6 @@ def _fill_value(value: object, op: str) -> Handle | complex:
     if isinstance(value, Handle):
         require(not value.form.shape, "S002", f"{op}: fill_value must have no dims", fill_value=value)
     return value
-
-
-def _value_dtype(value: object, dtype: object) -> DType:
-    found = element_type(dtype)
-    if found is not None:
-        return found
-    if isinstance(value, Handle):
-        return value.dtype
-    if isinstance(value, bool):
-        return bool_
-    return int64 if isinstance(value, int) else complex64 if isinstance(value, complex) else default_dtype()
 
 
 def _like(
@@ -366,6 +362,12 @@ def arange(
     return with_gradient(result, requires_grad)
 
 
+def spaced_dtype(ends: tuple[object, object], dtype: object) -> DType:
+    """The dtype of numbers between two ends: the one that is given, or the default, complex where an end is."""
+    has_complex = any(one.dtype.is_complex if isinstance(one, Handle) else isinstance(one, complex) for one in ends)
+    return element_type(dtype) or (default_complex() if has_complex else default_dtype())
+
+
 def linspace(
     start: object,
     end: object,
@@ -380,7 +382,7 @@ def linspace(
     if rest:
         no_more(rest, OPTIONS)
     ends = (required_operand(start), required_operand(end))
-    attrs = {"steps": integer(steps), "dtype": element_type(dtype) or default_dtype(), "device": place_of_new(device)}
+    attrs = {"steps": integer(steps), "dtype": spaced_dtype(ends, dtype), "device": place_of_new(device)}
     result = call_function(OPERATORS["linspace"], ends, attrs)
     return with_gradient(result, requires_grad)
 

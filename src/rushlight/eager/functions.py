@@ -16,6 +16,7 @@ from rushlight.eager.arguments import (
     integer,
     integers,
     number,
+    numeric_operand,
     operand_beside,
     operands,
     optional_operand,
@@ -588,8 +589,10 @@ def adaptive_avg_pool3d(input: Any, output_size: Any) -> Any:
 def add(input: Any, other: Any, *, alpha: Any = None, out: Any = None) -> Any:
     """input + alpha * other."""
     if out is not None:
-        return dispatch(_add_out, (required_operand(input), required_operand(other), optional_operand(alpha), out), {})
-    return call_function(_add, (required_operand(input), required_operand(other), optional_operand(alpha)), {})
+        return dispatch(
+            _add_out, (numeric_operand(input, other), required_operand(other), optional_operand(alpha), out), {}
+        )
+    return call_function(_add, (numeric_operand(input, other), required_operand(other), optional_operand(alpha)), {})
 
 
 def addbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1, out: Any = None) -> Any:
@@ -1477,9 +1480,11 @@ def div(input: Any, other: Any, *, rounding_mode: Any = None, out: Any = None) -
     """input / other: the true quotient, or it rounded down (floor) or towards zero (trunc)."""
     if out is not None:
         return dispatch(
-            _div_out, (required_operand(input), required_operand(other), out), {"rounding_mode": rounding_mode}
+            _div_out, (numeric_operand(input, other), required_operand(other), out), {"rounding_mode": rounding_mode}
         )
-    return call_function(_div, (required_operand(input), required_operand(other)), {"rounding_mode": rounding_mode})
+    return call_function(
+        _div, (numeric_operand(input, other), required_operand(other)), {"rounding_mode": rounding_mode}
+    )
 
 
 def dot(input: Any, tensor: Any) -> Any:
@@ -1634,8 +1639,8 @@ def floor(input: Any, *, out: Any = None) -> Any:
 def floor_divide(input: Any, other: Any, *, out: Any = None) -> Any:
     """input / other rounded down; 0 for an integer divisor 0."""
     if out is not None:
-        return dispatch(_floor_divide_out, (required_operand(input), required_operand(other), out), {})
-    return call_function(_floor_divide, (required_operand(input), required_operand(other)), {})
+        return dispatch(_floor_divide_out, (numeric_operand(input, other), required_operand(other), out), {})
+    return call_function(_floor_divide, (numeric_operand(input, other), required_operand(other)), {})
 
 
 def fmax(input: Any, other: Any, *, out: Any = None) -> Any:
@@ -2250,7 +2255,7 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Any:
 
 
 def linspace(start: Any, end: Any, steps: Any, *, dtype: Any = None, device: Any = None) -> Any:
-    """Evenly spaced numbers from start to end, both included."""
+    """Evenly spaced numbers from start to end, both included; complex ones where an end is."""
     return call_function(
         _linspace,
         (required_operand(start), required_operand(end)),
@@ -2607,8 +2612,8 @@ def mse_loss(input: Any, target: Any, reduction: Any = "mean") -> Any:
 def mul(input: Any, other: Any, *, out: Any = None) -> Any:
     """input * other."""
     if out is not None:
-        return dispatch(_mul_out, (required_operand(input), required_operand(other), out), {})
-    return call_function(_mul, (required_operand(input), required_operand(other)), {})
+        return dispatch(_mul_out, (numeric_operand(input, other), required_operand(other), out), {})
+    return call_function(_mul, (numeric_operand(input, other), required_operand(other)), {})
 
 
 def multinomial(
@@ -3427,8 +3432,10 @@ def std(input: Any, dim: Any = None, *, correction: Any = 1, keepdim: Any = Fals
 def sub(input: Any, other: Any, *, alpha: Any = None, out: Any = None) -> Any:
     """input - alpha * other."""
     if out is not None:
-        return dispatch(_sub_out, (required_operand(input), required_operand(other), optional_operand(alpha), out), {})
-    return call_function(_sub, (required_operand(input), required_operand(other), optional_operand(alpha)), {})
+        return dispatch(
+            _sub_out, (numeric_operand(input, other), required_operand(other), optional_operand(alpha), out), {}
+        )
+    return call_function(_sub, (numeric_operand(input, other), required_operand(other), optional_operand(alpha)), {})
 
 
 def sum(input: Any, dim: Any = None, keepdim: Any = False, *, dtype: Any = None) -> Any:

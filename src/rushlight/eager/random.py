@@ -260,6 +260,8 @@ def normal(
     """Normally distributed numbers, one for each pair of mean and standard deviation, or of a size."""
     if rest:
         no_more(rest, _OPTIONS)
+    real = not any(isinstance(one, complex) for one in (mean, std))
+    require(real, "A001", "normal: mean and std must be real numbers", mean=mean, std=std)
     if size is not None:
         drawn = randn(size, generator=generator, dtype=dtype, device=device) * std + mean
         return with_gradient(drawn, requires_grad)

@@ -142,6 +142,7 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
     """Fill the weight of a convolution so that each group passes on its first inputs."""
     require(tensor.ndim in (3, 4, 5), "A002", "Only tensors with 3, 4, or 5 dimensions are supported", tensor=tensor)
     outputs, inputs, *kernel = tensor.shape
+    require(groups > 0, "A002", "groups must be positive", groups=groups)
     require(outputs % groups == 0, "A002", "dim 0 must be divisible by groups", tensor=tensor, groups=groups)
     tensor.zero_()
     each = outputs // groups

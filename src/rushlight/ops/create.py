@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rushlight.ir.dtype import DType, Kind, bool_, compute_dtype, float32, float64, int64
+from rushlight.ir.dtype import DType, Kind, bool_, complex64, complex128, compute_dtype, float32, float64, int64
 from rushlight.ir.loops import Operand
-from rushlight.ir.scalar import Scalar, cast, constant, index, lift, select
+from rushlight.ir.scalar import Scalar, apply, cast, constant, index, lift, select
 from rushlight.ir.type import CPU, Device, TensorType
 from rushlight.ir.value import Value
 from rushlight.ops.dims import Array, At, Shape, convert, normal
@@ -218,6 +218,7 @@ def empty_samples(rng: np.random.Generator) -> Iterator[Sample]:
 full_like = define(
     "full_like(Tensor input, Tensor fill_value, *, DType? dtype=None, Device? device=None) -> Tensor",
     "One value in the shape, dtype and device of another tensor.",
+    facts=Fact.FITTING,
     variants="function",
 )
 
@@ -404,10 +405,18 @@ def positions(world: Value, size: Size) -> Value:
 
 linspace = define(
     "linspace(Tensor start, Tensor end, Size steps, *, DType? dtype=None, Device? device=None) -> Tensor",
-    "Evenly spaced numbers from start to end, both included.",
+    "Evenly spaced numbers from start to end, both included; complex ones where an end is.",
     variants="function",
     facts=CREATION,
 )
+
+
+def _spaced_dtype(start: TensorType, end: TensorType, dtype: DType | None) -> DType:
+    complex_end = start.dtype.is_complex or end.dtype.is_complex
+    found = dtype or (complex64 if complex_end else DEFAULT_FLOAT)
+    fits = found.is_complex or not complex_end
+    require(fits, "D007", f"linspace: {found.name} cannot hold a complex end", start=start, end=end)
+    return found
 
 
 @linspace.meta
@@ -416,7 +425,7 @@ def linspace_meta(
 ) -> TensorType:
     require(not start.shape and not end.shape, "S002", "linspace: the ends have no dims", start=start, end=end)
     require(required(ge(steps, 0)), "A002", "linspace: steps must not be negative", steps=steps)
-    return TensorType((steps,), dtype or DEFAULT_FLOAT, device or CPU)
+    return TensorType((steps,), _spaced_dtype(start, end, dtype), device or CPU)
 
 
 @linspace.ref
@@ -424,22 +433,33 @@ def linspace_ref(start: Array, end: Array, steps: int, dtype: DType | None, devi
     if dtype and dtype.is_integer:
         start, end = np.trunc(start), np.trunc(end)
     found = np.linspace(start, end, steps)
-    return (np.trunc(found) if dtype and dtype.is_integer else found).astype((dtype or DEFAULT_FLOAT).numpy)
+    wanted = _spaced_dtype(array_type(start), array_type(end), dtype)
+    return (np.trunc(found) if wanted.is_integer else found).astype(wanted.numpy)
 
 
 @linspace.lower
 def linspace_lower(
     at: At, start: Operand, end: Operand, steps: Size, dtype: DType | None, device: Device | None
 ) -> Scalar:
-    # From both ends towards the middle, as PyTorch does, so that both ends are exact. Ends are truncated to integers.
-    ends = [cast(operand[()], dtype) if dtype and dtype.is_integer else operand[()] for operand in (start, end)]
+    # Ends are truncated to integers.
+    wanted = _spaced_dtype(start.type, end.type, dtype)
+    ends = [cast(operand[()], wanted) if wanted.is_integer else operand[()] for operand in (start, end)]
+    if not wanted.is_complex:
+        return cast(_spaced(at, ends, steps), wanted)
+    ends = [cast(one, complex128) for one in ends]
+    parts = [_spaced(at, [apply(part, one) for one in ends], steps) for part in ("real", "imag")]
+    return cast(apply("complex", *parts), wanted)
+
+
+def _spaced(at: At, ends: Sequence[Scalar], steps: Size) -> Scalar:
+    # From both ends towards the middle, as PyTorch does, so that both ends are exact.
     first, last = [cast(one, float64) for one in ends]
     gaps = lift(maximum(steps - 1, 1), float64)
     stride = (last - first) / gaps
     forward = first + stride * cast(index(at[0]), float64)
     backward = last - stride * cast(index(steps - 1 - at[0]), float64)
     in_first_half = index(at[0] * 2) < index(maximum(steps, 2))
-    return cast(select(in_first_half, forward, backward), dtype or DEFAULT_FLOAT)
+    return select(in_first_half, forward, backward)
 
 
 @linspace.samples
@@ -448,6 +468,8 @@ def linspace_samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield Sample(-3, 3, 4, dtype=float64)
     yield Sample(2.0, 5.0, 1)
     yield Sample(4.3, 50.0, 50, dtype=int64)
+    yield Sample(1j, 2.0, 5)
+    yield Sample(0.5, 2 - 3j, 4, dtype=complex128)
 
 
 eye = define(

@@ -326,14 +326,14 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
             Declaration(
                 "full_like(Tensor input, Tensor fill_value, *, DType? dtype=None, Device? device=None) -> Tensor",
                 "One value in the shape, dtype and device of another tensor.",
-                Fact.NONE,
+                Fact.FITTING,
                 "all",
                 None,
                 "function",
             ),
             Declaration(
                 "linspace(Tensor start, Tensor end, Size steps, *, DType? dtype=None, Device? device=None) -> Tensor",
-                "Evenly spaced numbers from start to end, both included.",
+                "Evenly spaced numbers from start to end, both included; complex ones where an end is.",
                 Fact.NONDIFFERENTIABLE,
                 "all",
                 None,

@@ -321,10 +321,10 @@ class Operator(Op):
     def infer(self, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
         """The result's type: by `meta`, by the view's layout, or else by typing the decomposition.
 
-        Errors: S007 where a size is negative, as attributes may say: kernels rely on sizes.
+        Errors: S007 where a size is negative, which kernels rely on; A001 for a complex attribute of real results.
         """
         inferred = self._typed(operands, attrs)
-        _require_sizes(self.name, inferred)
+        _check_result(self.name, attrs, inferred if isinstance(inferred, tuple) else (inferred,))
         return inferred
 
     def _typed(self, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
@@ -348,11 +348,14 @@ class Operator(Op):
         return tuple(types) if isinstance(result, tuple) else types[0]
 
 
-def _require_sizes(op: str, inferred: TensorType | tuple[TensorType, ...]) -> None:
-    for type_ in inferred if isinstance(inferred, tuple) else (inferred,):
+def _check_result(op: str, attrs: Mapping[str, Any], types: tuple[TensorType, ...]) -> None:
+    for type_ in types:
         for size in type_.shape:
             if isinstance(size, int) and size < 0:
                 fail("S007", f"{op}: a size of the result would be negative", result=type_)
+    for name, value in attrs.items():
+        if value.__class__ is complex and not any(type_.dtype.is_complex for type_ in types):
+            fail("A001", f"{op}: {name} must be a real number", value=value)
 
 
 def _owned(type_: TensorType) -> TensorType:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rushlight.eager import functions as ops
@@ -156,7 +157,7 @@ def histogramdd(
     _check_counted("histogramdd", input, weight, points.shape[0])
     each = list(bins) if isinstance(bins, (tuple, list)) else [bins] * size
     require(len(each) == size, "A002", "histogramdd: bins are one for each dim", bins=len(each), input=input)
-    ends = None if range is None else [number(end) for end in range]
+    ends = None if range is None else [number(end) for end in islice(range, 2 * size + 1)]
     require(ends is None or len(ends) == 2 * size, "A002", "histogramdd: range has two ends for each dim", range=range)
     edges = [
         _edges("histogramdd", points[:, at], one, None if ends is None else ends[2 * at : 2 * at + 2])

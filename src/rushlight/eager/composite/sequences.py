@@ -17,12 +17,12 @@ from rushlight.eager.arguments import (
 )
 from rushlight.eager.boundary import checked
 from rushlight.eager.composite.forms import with_out
-from rushlight.eager.creation import OPTIONS, arange, empty, linspace, with_gradient
+from rushlight.eager.creation import OPTIONS, arange, empty, linspace, spaced_dtype, with_gradient
 from rushlight.eager.dispatch import call_function
 from rushlight.eager.handle import Handle
 from rushlight.eager.keywords import no_more
 from rushlight.eager.random import randint, random_state
-from rushlight.ir.dtype import float64
+from rushlight.ir.dtype import complex128, float64
 from rushlight.ops import OPERATORS
 from rushlight.support.errors import require
 
@@ -48,10 +48,12 @@ def logspace(
     """
     if rest:
         no_more(rest, OPTIONS)
-    wanted = element_type(dtype) or default_dtype()
+    require(not isinstance(base, complex), "A001", "logspace: base must be a real number", base=base)
+    wanted = spaced_dtype((start, end), dtype)
     if wanted.is_integer:
         start, end = _whole(start), _whole(end)
-    exponents: Any = linspace(start, end, steps, dtype=float64, device=device)
+    wide = complex128 if wanted.is_complex else float64
+    exponents: Any = linspace(start, end, steps, dtype=wide, device=device)
     result: Any = ops.pow(number(base), exponents).to(wanted)
     return with_gradient(result, requires_grad)
 
@@ -177,7 +179,7 @@ def randint_like(
     like = required_tensor(input)
     wanted = element_type(dtype) or like.dtype
     least = given[0] if len(given) == 2 else 0
-    drawn: Any = randint(least, given[-1], tuple(like.shape), device=device or like.device, **named)
+    drawn: Any = randint(least, given[-1], tuple(like.shape), device=like.device if device is None else device, **named)
     return with_gradient(drawn.to(wanted), requires_grad)
 
 

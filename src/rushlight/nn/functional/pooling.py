@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rushlight.eager.arguments import flag
+from rushlight.eager.arguments import fixed_integers, flag
 from rushlight.eager.tensor import Tensor
 from rushlight.nn.spatial import PerDim
 from rushlight.ops.record import OPERATORS
@@ -22,7 +22,8 @@ def _max_pool(
     return_indices: bool,
 ) -> Any:
     name = f"max_pool{dims}d_with_indices" if flag(return_indices) else f"max_pool{dims}d"
-    return OPERATORS[name](input, kernel_size, stride, padding, dilation, ceil_mode)
+    windows = [fixed_integers(item) for item in (kernel_size, stride, padding, dilation)]
+    return OPERATORS[name](input, *windows, ceil_mode)
 
 
 def max_pool1d(
